@@ -1,0 +1,254 @@
+"""The intermediate form: a hash-consed graph of integer and Boolean operations.
+
+Every form of the model but the source and the TLA+ text is printed from this graph, so it is kept
+as small as its purpose allows:
+
+1. A node is a bool or an int; enums are ints; nothing else exists here.
+2. Equal nodes are the same object, so a graph is compared and counted by identity.
+3. Each int node knows an interval that contains its value whenever the leaves are in their
+   declared ranges; simplification may rely on it, and the range obligations
+   (`proofs.lift.obligations`) discharge it.
+4. Nodes are built through the functions below, which fold constants; nobody calls `Node(...)`.
+
+`True` and `1` are different nodes: the key of a node holds its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+INFINITE = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One operation.
+
+    `op` is one of: `const` (value), `leaf` (a place in the state, named), `input` (a budget or
+    another run-time value, named), `add`, `sub`, `mul`, `mod`, `lt`, `le`, `eq`, `not`, `and`,
+    `or`, `ite`. `mod` is Python's, by a positive constant. `lo` and `hi` bound an int node's value.
+    """
+
+    op: str
+    args: tuple[Node, ...]
+    is_bool: bool
+    value: int
+    name: str
+    lo: int
+    hi: int
+    serial: int
+
+    def __repr__(self) -> str:
+        if self.op == "const":
+            return str(bool(self.value)) if self.is_bool else str(self.value)
+        if self.op in ("leaf", "input"):
+            return self.name
+        return f"{self.op}({', '.join(map(repr, self.args))})"
+
+    @property
+    def is_const(self) -> bool:
+        """Whether the value is known."""
+        return self.op == "const"
+
+
+_INTERNED: dict[tuple[object, ...], Node] = {}
+
+
+def _make(
+    op: str,
+    args: tuple[Node, ...],
+    *,
+    is_bool: bool,
+    lo: int,
+    hi: int,
+    value: int = 0,
+    name: str = "",
+) -> Node:
+    key = (op, is_bool, value, name, *(a.serial for a in args))
+    if op in ("leaf", "input"):
+        key = (*key, lo, hi)
+    found = _INTERNED.get(key)
+    if found is None:
+        found = Node(op, args, is_bool, value, name, lo, hi, len(_INTERNED))
+        _INTERNED[key] = found
+    return found
+
+
+def const(value: int | bool) -> Node:
+    """A known value; a Python bool makes a Boolean node."""
+    number = int(value)
+    return _make(
+        "const", (), is_bool=isinstance(value, bool), lo=number, hi=number, value=number
+    )
+
+
+TRUE = const(True)
+FALSE = const(False)
+ZERO = const(0)
+
+
+def leaf(name: str, lo: int, hi: int, *, is_bool: bool = False) -> Node:
+    """A place of the state, with its declared range (both ends inclusive)."""
+    return _make("leaf", (), is_bool=is_bool, lo=lo, hi=hi, name=name)
+
+
+def run_time_input(name: str, lo: int = 0, hi: int = INFINITE) -> Node:
+    """A value known only when the compiled form runs: a budget."""
+    return _make("input", (), is_bool=False, lo=lo, hi=hi, name=name)
+
+
+def add(a: Node, b: Node) -> Node:
+    """a + b."""
+    if a.is_const and b.is_const:
+        return const(a.value + b.value)
+    if a is ZERO:
+        return b
+    if b is ZERO:
+        return a
+    return _make("add", (a, b), is_bool=False, lo=a.lo + b.lo, hi=a.hi + b.hi)
+
+
+def sub(a: Node, b: Node) -> Node:
+    """a - b."""
+    if a.is_const and b.is_const:
+        return const(a.value - b.value)
+    if b is ZERO:
+        return a
+    if a is b:
+        return ZERO
+    return _make("sub", (a, b), is_bool=False, lo=a.lo - b.hi, hi=a.hi - b.lo)
+
+
+def mul(a: Node, b: Node) -> Node:
+    """a * b."""
+    if a.is_const and b.is_const:
+        return const(a.value * b.value)
+    corners = [x * y for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
+    return _make("mul", (a, b), is_bool=False, lo=min(corners), hi=max(corners))
+
+
+def mod(a: Node, divisor: int) -> Node:
+    """a % divisor, Python's: the result is in 0 .. divisor - 1. `divisor` is positive."""
+    if a.is_const:
+        return const(a.value % divisor)
+    if a.lo >= 0 and a.hi < divisor:
+        return a
+    return _make("mod", (a, const(divisor)), is_bool=False, lo=0, hi=divisor - 1)
+
+
+def lt(a: Node, b: Node) -> Node:
+    """a < b."""
+    if a.hi < b.lo:
+        return TRUE
+    if a.lo >= b.hi:
+        return FALSE
+    return _make("lt", (a, b), is_bool=True, lo=0, hi=1)
+
+
+def le(a: Node, b: Node) -> Node:
+    """a <= b."""
+    if a.hi <= b.lo:
+        return TRUE
+    if a.lo > b.hi:
+        return FALSE
+    return _make("le", (a, b), is_bool=True, lo=0, hi=1)
+
+
+def eq(a: Node, b: Node) -> Node:
+    """a == b; both are bools or both are ints."""
+    if a is b:
+        return TRUE
+    if a.is_const and b.is_const:
+        return const(a.value == b.value)
+    if a.is_bool:
+        if a.is_const or b.is_const:
+            known, other = (a, b) if a.is_const else (b, a)
+            return other if known.value else negate(other)
+    elif a.hi < b.lo or b.hi < a.lo:
+        return FALSE
+    if b.serial < a.serial:
+        a, b = b, a
+    return _make("eq", (a, b), is_bool=True, lo=0, hi=1)
+
+
+def negate(a: Node) -> Node:
+    """not a."""
+    if a.is_const:
+        return const(not a.value)
+    if a.op == "not":
+        return a.args[0]
+    return _make("not", (a,), is_bool=True, lo=0, hi=1)
+
+
+def both(a: Node, b: Node) -> Node:
+    """a and b."""
+    if a is FALSE or b is FALSE:
+        return FALSE
+    if a is TRUE or a is b:
+        return b
+    if b is TRUE:
+        return a
+    return _make("and", (a, b), is_bool=True, lo=0, hi=1)
+
+
+def either(a: Node, b: Node) -> Node:
+    """a or b."""
+    if a is TRUE or b is TRUE:
+        return TRUE
+    if a is FALSE or a is b:
+        return b
+    if b is FALSE:
+        return a
+    return _make("or", (a, b), is_bool=True, lo=0, hi=1)
+
+
+def conjunction(nodes: Iterable[Node]) -> Node:
+    """All of the nodes."""
+    result = TRUE
+    for node in nodes:
+        result = both(result, node)
+    return result
+
+
+def disjunction(nodes: Iterable[Node]) -> Node:
+    """Any of the nodes."""
+    result = FALSE
+    for node in nodes:
+        result = either(result, node)
+    return result
+
+
+def ite(condition: Node, then: Node, otherwise: Node) -> Node:
+    """then if condition else otherwise."""
+    if condition.is_const:
+        return then if condition.value else otherwise
+    if then is otherwise:
+        return then
+    if then.is_bool:
+        if then.is_const:
+            if then.value:
+                return either(condition, otherwise)
+            return both(negate(condition), otherwise)
+        if otherwise.is_const:
+            if otherwise.value:
+                return either(negate(condition), then)
+            return both(condition, then)
+    if condition.op == "not":
+        return ite(condition.args[0], otherwise, then)
+    lo, hi = min(then.lo, otherwise.lo), max(then.hi, otherwise.hi)
+    return _make("ite", (condition, then, otherwise), is_bool=then.is_bool, lo=lo, hi=hi)
+
+
+def reachable(roots: Iterable[Node]) -> Iterator[Node]:
+    """Each node below the roots once, arguments before the nodes that use them."""
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            yield node
+        elif node.serial not in seen:
+            seen.add(node.serial)
+            stack.append((node, True))
+            stack.extend((a, False) for a in reversed(node.args) if a.serial not in seen)
