@@ -1,0 +1,46 @@
+# Two commands to begin with: `make conformance` and `make test`. `make help` lists the others.
+
+SCOPE   ?= idempotent-default
+WORKERS ?= 2
+
+VENV   := .venv
+PYTHON := $(VENV)/bin/python
+READY  := $(VENV)/.ready
+
+.PHONY: help setup conformance test prove explore bench lint clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup: $(READY)  ## build .venv and what it needs of the system; nothing when up to date
+
+$(READY): pyproject.toml
+	scripts/setup.sh $(VENV)
+	@touch $@
+
+conformance: $(READY)  ## judge impl against the model (SCOPE=idempotent-default)
+	$(PYTHON) -m conformance run --system impl --scope $(SCOPE) --out out/conformance
+
+test: $(READY)  ## all tests (WORKERS=2)
+	$(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup
+
+prove: $(READY)  ## check the theorems
+	$(PYTHON) -m proofs prove
+
+explore: $(READY)  ## explore every scope
+	$(PYTHON) -m proofs explore --all
+
+bench: $(READY)  ## each claim against its peer
+	@set -e; for claim in $$(ls benchmarks | sed -n 's/^\([a-z].*\)\.py$$/\1/p'); do \
+		echo "== $$claim"; $(PYTHON) -m benchmarks.$$claim; done
+
+lint: $(READY)  ## ruff, mypy --strict, the arrows between the rooms
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy --strict
+	$(VENV)/bin/lint-imports
+
+clean:  ## remove what was built and cached; .venv stays
+	rm -rf out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find model proofs impl conformance tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
