@@ -1,1 +1,1 @@
-"""The judge: systems under test, generated traces, and a verdict on how they agree with the model."""
+"""The judge: systems under test, generated traces, and whether they agree with the model."""
