@@ -1,0 +1,212 @@
+"""The words the model is written in: plain, typed, total Python.
+
+Five rules keep every form of the model derivable from its text:
+
+1. A value is a bool, a ranged int, an enum, a record, a bounded tuple, a `Map` or a `Set` over a
+   named index type. All are immutable and hashable; an absent value is Kafka's own sentinel (-1).
+2. A function is first order and total, takes the `Setting` first where it needs it, assigns a
+   name once, and returns on every path. No loops, no exceptions, no strings, no floats.
+3. A rule of an actor (`receives`, `acts`) sees that actor and one input, never the world.
+4. A rule of the world (`rule`) says what one event does; its choices are its parameters, each
+   with a finite type. `require` refuses an event the protocol does not allow, `within_scope` one
+   that only the scope's limits forbid: reports keep the two apart.
+5. What this module gives beyond Python's own (`fold`, `span`, `Map`, `Set`, ...) is all there is.
+
+`proofs.lift` reads the same text and refuses what is outside this subset, with a cure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, dataclass_transform
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+M = TypeVar("M")
+T = TypeVar("T")
+S = TypeVar("S")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """An int from `lo` to `hi`, both included; a string names a size of the scope's layout."""
+
+    lo: int | str
+    hi: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index type: 0 up to, but not including, the size of the layout that is named."""
+
+    size: str
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """A tuple of at most so many elements; a string names a size of the scope's layout."""
+
+    capacity: int | str
+
+
+@dataclass_transform(frozen_default=True)
+def record(cls: type[T]) -> type[T]:
+    """A record: a frozen, slotted, hashable data class."""
+    return dataclass(frozen=True, slots=True)(cls)
+
+
+class Map(Generic[K, V]):
+    """A total map from an index type to values."""
+
+    __slots__ = ("_hash", "_values")
+
+    def __init__(self, values: tuple[V, ...]) -> None:
+        self._values = values
+        self._hash = -1
+
+    @staticmethod
+    def filled(size: int, value: S) -> Map[Any, S]:
+        """The map that gives `value` for each of the `size` keys."""
+        return Map((value,) * size)
+
+    def __getitem__(self, key: K) -> V:
+        return self._values[key]  # type: ignore[call-overload, no-any-return]
+
+    def put(self, key: K, value: V) -> Map[K, V]:
+        """The same map but for one key."""
+        position: int = key  # type: ignore[assignment]
+        return Map((*self._values[:position], value, *self._values[position + 1 :]))
+
+    def values(self) -> tuple[V, ...]:
+        """The values, in the order of the keys."""
+        return self._values
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Keys with their values, in the order of the keys."""
+        return enumerate(self._values)  # type: ignore[return-value]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Map) and self._values == other._values
+
+    def __hash__(self) -> int:
+        if self._hash == -1:
+            self._hash = hash(self._values)
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Map{self._values!r}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Map, (self._values,)
+
+
+class Set(Generic[K]):
+    """A set over an index type."""
+
+    __slots__ = ("_bits",)
+
+    def __init__(self, bits: int = 0) -> None:
+        self._bits = bits
+
+    def plus(self, key: K) -> Set[K]:
+        """With one more element."""
+        position: int = key  # type: ignore[assignment]
+        return Set(self._bits | 1 << position)
+
+    def union(self, other: Set[K]) -> Set[K]:
+        """All that is in either."""
+        return Set(self._bits | other._bits)
+
+    def is_empty(self) -> bool:
+        """Whether nothing is in it."""
+        return self._bits == 0
+
+    def __contains__(self, key: K) -> bool:
+        position: int = key  # type: ignore[assignment]
+        return bool(self._bits >> position & 1)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Set) and self._bits == other._bits
+
+    def __hash__(self) -> int:
+        return hash(("Set", self._bits))
+
+    def __repr__(self) -> str:
+        return f"Set({[i for i in range(self._bits.bit_length()) if i in self]})"  # type: ignore[operator]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Set, (self._bits,)
+
+
+EMPTY_SET: Set[Any] = Set()
+
+
+def span(first: int, count: int) -> Set[Any]:
+    """The set first, first + 1, ... of `count` elements."""
+    return Set(((1 << count) - 1) << first)
+
+
+def fold(k: S, step: Callable[[S, V, K], V], items: tuple[K, ...], start: V) -> V:
+    """step(k, ... step(k, step(k, start, items[0]), items[1]) ..., items[-1])."""
+    value = start
+    for item in items:
+        value = step(k, value, item)
+    return value
+
+
+def map_values(k: S, function: Callable[[S, V], A], mapping: Map[K, V]) -> Map[K, A]:
+    """The map that gives function(k, value) where `mapping` gives value."""
+    return Map(tuple(function(k, value) for value in mapping.values()))
+
+
+@record
+class Step(Generic[A, M]):
+    """What a rule of an actor does: its new state and the messages that it sends."""
+
+    actor: A
+    sends: tuple[M, ...]
+
+
+class Disabled(Exception):
+    """The event cannot happen in this state. `by_scope` tells a scope's limit from the protocol."""
+
+    def __init__(self, *, by_scope: bool) -> None:
+        super().__init__("not within the scope" if by_scope else "not enabled")
+        self.by_scope = by_scope
+
+
+def require(condition: bool) -> None:
+    """The event can happen only if `condition`."""
+    if not condition:
+        raise Disabled(by_scope=False)
+
+
+def within_scope(condition: bool) -> None:
+    """The event is explored only if `condition`: a limit of the scope, not of the protocol."""
+    if not condition:
+        raise Disabled(by_scope=True)
+
+
+RULES: dict[str, Callable[..., Any]] = {}
+ACTOR_RULES: dict[str, Callable[..., Any]] = {}
+
+
+def rule(function: F) -> F:
+    """A rule of the world: (setting, world, choices...) -> world."""
+    RULES[function.__name__] = function
+    return function
+
+
+def receives(function: F) -> F:
+    """A rule of an actor: what it does with one input."""
+    ACTOR_RULES[function.__name__] = function
+    return function
+
+
+def acts(function: F) -> F:
+    """A rule of an actor: what it does of itself."""
+    ACTOR_RULES[function.__name__] = function
+    return function

@@ -1,0 +1,268 @@
+"""What the protocol promises, under which conditions, and what it does not promise.
+
+One list of names for every report, theorem and mutant. A promise is a sentence about one world;
+it is *promised* in a setting if its condition holds there, else a violation is a non-promise:
+shown with its trace, and no fault. Each promise has a witness: a world that shows that its "if"
+happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from model.client import Client, PartitionEntry
+from model.leader import Leader, StoredBatch
+from model.messages import Batch, Error, ProduceResponse, increment_sequence
+from model.setting import FirstSequence, RestartWindow, Setting
+from model.world import World
+
+Log = tuple[StoredBatch, ...]
+
+
+# One epoch of one producer
+
+
+def same_epoch(a: Batch, b: Batch) -> bool:
+    """Both of one producer id and epoch."""
+    return a.producer_id == b.producer_id and a.producer_epoch == b.producer_epoch
+
+
+def overlap(a: Batch, b: Batch) -> bool:
+    """Some record is in both."""
+    return (
+        a.first_record < b.first_record + b.record_count
+        and b.first_record < a.first_record + a.record_count
+    )
+
+
+def at_most_once(k: Setting, w: World) -> bool:
+    """No record is in the log twice under one (producer id, epoch). P1 of KIP-98."""
+    return all(stored_once(leader.log) for leader in w.leaders.values())
+
+
+def stored_once(log: Log) -> bool:
+    """No two batches of one epoch share a record."""
+    return all(
+        not any(same_epoch(a.batch, b.batch) and overlap(a.batch, b.batch) for a in log[:i])
+        for i, b in enumerate(log)
+    )
+
+
+def no_gap(k: Setting, w: World) -> bool:
+    """Under one (producer id, epoch) each batch begins where the one before ended, first at 0."""
+    return all(follows(k, leader.log) for leader in w.leaders.values())
+
+
+def follows(k: Setting, log: Log) -> bool:
+    """Each batch has the first sequence that its predecessors of its epoch leave to it."""
+    return all(
+        b.batch.base_sequence == next_sequence_after(k, log[:i], b.batch) for i, b in enumerate(log)
+    )
+
+
+def next_sequence_after(k: Setting, before: Log, batch: Batch) -> int:
+    """The sequence after the last batch of the same epoch in `before`; the first if none."""
+    earlier = tuple(a for a in before if same_epoch(a.batch, batch))
+    if len(earlier) == 0:
+        return k.layout.first_sequence if batch.producer_epoch == 0 else 0
+    last = earlier[-1].batch
+    return increment_sequence(k, last.base_sequence, last.record_count)
+
+
+# All epochs of one producer
+
+
+def order_kept(k: Setting, w: World) -> bool:
+    """Records are in the log in the order of their sends: within an epoch each, over all epochs
+    the first copy of each. P3."""
+    return all(in_order(leader.log) for leader in w.leaders.values())
+
+
+def in_order(log: Log) -> bool:
+    """No batch stands behind one with later records, unless an earlier copy of it stands before."""
+    return all(
+        not any(
+            a.batch.producer_id == b.batch.producer_id
+            and a.batch.first_record > b.batch.first_record
+            and (same_epoch(a.batch, b.batch) or not has_record(log[:i], b.batch))
+            for a in log[:i]
+        )
+        for i, b in enumerate(log)
+    )
+
+
+def has_record(log: Log, batch: Batch) -> bool:
+    """The batch's first record is in the log."""
+    return any(holds(a, batch.producer_id, batch.first_record) for a in log)
+
+
+def holds(stored: StoredBatch, producer_id: int, number: int) -> bool:
+    """The stored batch contains this producer's record."""
+    return (
+        stored.batch.producer_id == producer_id
+        and stored.batch.first_record <= number
+        and number < stored.batch.first_record + stored.batch.record_count
+    )
+
+
+# Acknowledgements
+
+
+def acked_is_stored(k: Setting, w: World) -> bool:
+    """What was acknowledged is in the log, at the offset that the answer says. P2."""
+    return all(
+        all(
+            acknowledged_are_stored(k, client.producer_id, entry, w.leaders[partition])
+            and all(
+                is_true(client.producer_id, answer, w.leaders[partition])
+                for answer in w.links[producer][partition].answers
+            )
+            for partition, entry in client.partitions.items()
+        )
+        for producer, client in w.clients.items()
+    )
+
+
+def acknowledged_are_stored(
+    k: Setting, producer_id: int, entry: PartitionEntry, leader: Leader
+) -> bool:
+    """Each acknowledged record is in the log."""
+    return all(
+        number not in entry.acknowledged
+        or any(holds(stored, producer_id, number) for stored in leader.log)
+        for number in range(k.layout.records)
+    )
+
+
+def is_true(producer_id: int, answer: ProduceResponse, leader: Leader) -> bool:
+    """A success names the offset where its records are."""
+    return answer.error != Error.NONE or any(
+        stored.base_offset == answer.base_offset
+        and stored.batch.producer_id == producer_id
+        and stored.batch.first_record == answer.first_record
+        for stored in leader.log
+    )
+
+
+def acked_once(k: Setting, w: World) -> bool:
+    """What was acknowledged is in the log once, over all epochs. P1, P2, while leaders keep
+    their memory of the producer."""
+    return all(
+        all(
+            acknowledged_are_stored_once(k, client.producer_id, entry, w.leaders[partition])
+            for partition, entry in client.partitions.items()
+        )
+        for client in w.clients.values()
+    )
+
+
+def acknowledged_are_stored_once(
+    k: Setting, producer_id: int, entry: PartitionEntry, leader: Leader
+) -> bool:
+    """Each acknowledged record is in one batch of the log."""
+    return all(
+        number not in entry.acknowledged
+        or sum(1 if holds(stored, producer_id, number) else 0 for stored in leader.log) == 1
+        for number in range(k.layout.records)
+    )
+
+
+def no_false_error(k: Setting, w: World) -> bool:
+    """No producer is told that a batch is out of sequence that rightly comes next."""
+    return all(client.bump_for.is_empty() for client in w.clients.values())
+
+
+# Witnesses: the antecedents happen
+
+
+def something_acknowledged(k: Setting, w: World) -> bool:
+    """Sometimes: a producer's second record is acknowledged."""
+    return any(any(1 in entry.acknowledged for entry in entries(c)) for c in w.clients.values())
+
+
+def entries(client: Client) -> tuple[PartitionEntry, ...]:
+    """What a producer knows of its partitions."""
+    return client.partitions.values()
+
+
+def duplicate_on_its_way(k: Setting, w: World) -> bool:
+    """Sometimes: a request travels whose batch is in the log already."""
+    return any(
+        any(
+            any(
+                has_batch(w.leaders[partition].log, request.batch)
+                for request in w.links[producer][partition].requests
+            )
+            for partition, entry in client.partitions.items()
+        )
+        for producer, client in w.clients.items()
+    )
+
+
+def has_batch(log: Log, batch: Batch) -> bool:
+    """Exactly this batch is in the log."""
+    return any(stored.batch == batch for stored in log)
+
+
+def batch_behind_another(k: Setting, w: World) -> bool:
+    """Sometimes: two batches of one epoch stand in one log."""
+    return any(
+        any(
+            any(same_epoch(a.batch, b.batch) for a in leader.log[:i])
+            for i, b in enumerate(leader.log)
+        )
+        for leader in w.leaders.values()
+    )
+
+
+# The list
+
+
+def always(k: Setting) -> bool:
+    """In every setting."""
+    return True
+
+
+def first_sequence_is_strict(k: Setting) -> bool:
+    """Leaders refuse a first batch that does not begin at 0, or never lack a producer's state."""
+    return k.variant.first_sequence == FirstSequence.STRICT
+
+
+def memory_is_kept(k: Setting) -> bool:
+    """No restart shortens what leaders remember, and none accepts a first sequence unseen."""
+    whole = k.variant.restart_window == RestartWindow.FULL or k.budgets.restarts == 0
+    return whole and (first_sequence_is_strict(k) or k.budgets.refusals == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A sentence that is true in each world of a setting in which it is `promised`."""
+
+    name: str
+    check: Callable[[Setting, World], bool]
+    promised: Callable[[Setting], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A sentence that is true in some world: what shows that promises are not empty."""
+
+    name: str
+    check: Callable[[Setting, World], bool]
+
+
+PROMISES: tuple[Promise, ...] = (
+    Promise("at_most_once", at_most_once, always),
+    Promise("acked_is_stored", acked_is_stored, always),
+    Promise("no_gap", no_gap, first_sequence_is_strict),
+    Promise("order_kept", order_kept, first_sequence_is_strict),
+    Promise("acked_once", acked_once, memory_is_kept),
+    Promise("no_false_error", no_false_error, memory_is_kept),
+)
+
+WITNESSES: tuple[Witness, ...] = (
+    Witness("something_acknowledged", something_acknowledged),
+    Witness("duplicate_on_its_way", duplicate_on_its_way),
+    Witness("batch_behind_another", batch_behind_another),
+)

@@ -1,0 +1,89 @@
+"""Named scopes, each a layout with budgets; and the world that a scope begins in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from model.client import Client, PartitionEntry
+from model.language import EMPTY_SET, Map, span
+from model.leader import UNKNOWN_PRODUCER, BatchMetadata, Leader, ProducerStateEntry, StoredBatch
+from model.messages import NO_SEQUENCE, Batch
+from model.network import SILENT_LINK
+from model.setting import Budgets, Layout, Setting, Variant
+from model.world import Spent, World
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """How much of the world is explored, and why this much."""
+
+    name: str
+    why: str
+    layout: Layout
+    budgets: Budgets
+
+    def setting(self, variant: Variant) -> Setting:
+        """This scope of that Kafka."""
+        return Setting(variant=variant, layout=self.layout, budgets=self.budgets)
+
+
+SCOPES: dict[str, Scope] = {
+    scope.name: scope
+    for scope in (
+        Scope(
+            "idempotent-tiny",
+            "two batches in flight, a lost connection with late requests, a restart",
+            Layout(records=3, in_flight=2, log=4, max_epoch=1),
+            Budgets(records=3, breaks=1, restarts=1),
+        ),
+        Scope(
+            "idempotent-default",
+            "three batches, refusals, a lost connection and a restart",
+            Layout(records=4, in_flight=3, log=6, max_epoch=1),
+            Budgets(records=4, breaks=1, refusals=1, restarts=1),
+        ),
+    )
+}
+
+
+def initial(k: Setting) -> World:
+    """Where the scope begins: nothing stored, or one record before `first_sequence`'s successor."""
+    layout = k.layout
+    begun = layout.first_sequence > 0
+    leader = begun_leader(k) if begun else Leader((), 0, empty_producers(k))
+    client_of = begun_entry(k) if begun else fresh_entry()
+    return World(
+        clients=Map(
+            tuple(
+                Client(producer, 0, EMPTY_SET, Map.filled(layout.partitions, client_of))
+                for producer in range(layout.producers)
+            )
+        ),
+        leaders=Map.filled(layout.partitions, leader),
+        links=Map.filled(layout.producers, Map.filled(layout.partitions, SILENT_LINK)),
+        spent=Spent(0, 0, 0, 0),
+    )
+
+
+def empty_producers(k: Setting) -> Map[int, ProducerStateEntry]:
+    """No producer id is known."""
+    return Map.filled(k.layout.producers, UNKNOWN_PRODUCER)
+
+
+def fresh_entry() -> PartitionEntry:
+    """Nothing was sent."""
+    return PartitionEntry(0, 0, NO_SEQUENCE, (), 0, EMPTY_SET)
+
+
+def begun_entry(k: Setting) -> PartitionEntry:
+    """Record 0 was sent at `first_sequence` and acknowledged."""
+    first = k.layout.first_sequence
+    return PartitionEntry(0, first + 1, first, (), 1, span(0, 1))
+
+
+def begun_leader(k: Setting) -> Leader:
+    """Record 0 is stored at `first_sequence`, for the one producer of such a scope."""
+    first = k.layout.first_sequence
+    entry = ProducerStateEntry(0, (BatchMetadata(first, 0, 0),))
+    stored = StoredBatch(Batch(0, 0, first, 1, 0), 0)
+    return Leader((stored,), 1, empty_producers(k).put(0, entry))

@@ -1,0 +1,89 @@
+"""Variants by name: `RELEASE[/level=N][/requests=v1|v2][/RULE=VALUE...]`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import IntEnum
+
+from model.setting import FirstSequence, RestartWindow, Variant
+
+DEFAULT_VARIANT = "4.3.1/level=2/requests=v2"
+
+ALIASES = {"v2": DEFAULT_VARIANT, "v1": "4.3.1/level=2/requests=v1"}
+
+RELEASES: dict[str, Variant] = {
+    "4.3.1": Variant(
+        name=DEFAULT_VARIANT,
+        release="4.3.1",
+        level=2,
+        requests=2,
+        first_sequence=FirstSequence.ANY,
+        restart_window=RestartWindow.ONE,
+    ),
+}
+
+RULES: dict[str, type[IntEnum]] = {
+    "first_sequence": FirstSequence,
+    "restart_window": RestartWindow,
+}
+
+LEVELS = ("0", "1", "2")
+REQUESTS = ("v1", "v2")
+
+
+class UnknownVariant(ValueError):
+    """The text names no variant; the message says which part, and what may stand there."""
+
+
+def one_of(text: str, allowed: tuple[str, ...], what: str) -> int:
+    """The position of `text` among what is allowed. Raises UnknownVariant."""
+    if text not in allowed:
+        raise UnknownVariant(f"{what} is {text!r}; choose one of {', '.join(allowed)}")
+    return allowed.index(text)
+
+
+def with_rule(variant: Variant, part: str) -> Variant:
+    """One `NAME=VALUE` applied. Raises UnknownVariant."""
+    name, equals, value = part.partition("=")
+    if not equals:
+        raise UnknownVariant(f"{part!r} is not NAME=VALUE")
+    if name == "level":
+        return replace(variant, level=one_of(value, LEVELS, name))
+    if name == "requests":
+        return replace(variant, requests=one_of(value, REQUESTS, name) + 1)
+    if name not in RULES:
+        known = ", ".join(("level", "requests", *RULES))
+        raise UnknownVariant(f"no rule is called {name!r}; choose one of {known}")
+    values = tuple(member.name.lower() for member in RULES[name])
+    chosen = RULES[name](one_of(value, values, name))
+    return replace(variant, **{name: chosen})  # type: ignore[arg-type]
+
+
+def canonical(variant: Variant) -> str:
+    """The variant's full name: release, level, requests, then the rules that differ from it."""
+    base = RELEASES[variant.release]
+    parts = [
+        variant.release,
+        f"level={variant.level}",
+        f"requests={REQUESTS[variant.requests - 1]}",
+    ]
+    for name in RULES:
+        value: IntEnum = getattr(variant, name)
+        if value != getattr(base, name):
+            parts.append(f"{name}={value.name.lower()}")
+    return "/".join(parts)
+
+
+def parse(text: str) -> Variant:
+    """The variant that `text` names; a text of rules alone stands on the default release.
+
+    Raises UnknownVariant.
+    """
+    parts = ALIASES.get(text, text).split("/")
+    if "=" in parts[0]:
+        parts = [*DEFAULT_VARIANT.split("/"), *parts]
+    one_of(parts[0], tuple(RELEASES), "release")
+    variant = RELEASES[parts[0]]
+    for part in parts[1:]:
+        variant = with_rule(variant, part)
+    return replace(variant, name=canonical(variant))
