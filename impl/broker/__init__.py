@@ -1,0 +1,1 @@
+"""A broker node: requests to answers."""

@@ -1,0 +1,1 @@
+"""Files of the log: producer snapshots."""

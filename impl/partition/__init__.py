@@ -1,0 +1,1 @@
+"""The leader of one partition."""

@@ -1,0 +1,504 @@
+"""From the table of schemas to Python functions, one per (message, version).
+
+Three rules:
+
+1. No message has code of its own: what is compiled is the table and nothing beside it.
+2. Neighbouring fields of fixed width travel in one `struct` call; loops are inlined, not called.
+3. A compiled function raises only the errors of `errors.py`, whatever bytes or values it is given.
+
+Theory of operation: `_Encoder` and `_Decoder` walk the fields of one version and emit lines. Both
+collect a *run* of fixed-width items (a string's length is such an item) and flush it as one
+`struct` call before anything of variable width. An encoder appends byte strings to a list and
+joins them once. A decoder keeps its position in `p`; the single handler around the body turns
+running off the end into `TruncatedFrame` at `p`. When writing fails, the interpretive walk in
+`explain` finds the field to blame; it costs nothing until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from struct import Struct, pack, unpack_from
+from struct import error as StructError
+from typing import Any, Final
+
+from impl.protocol.errors import (
+    DecodeError,
+    EncodeError,
+    InvalidField,
+    InvalidLength,
+    InvalidTags,
+    InvalidText,
+    MissingField,
+    NullNotAllowed,
+    TrailingBytes,
+    TruncatedFrame,
+)
+from impl.protocol.primitives import (
+    UVARINT,
+    decode_tag,
+    decode_tags,
+    decode_uvarint,
+    encode_tags,
+)
+from impl.protocol.schemas import REQUIRED, Field, Message
+
+Value = dict[str, Any]
+"""A message or struct: plain dict, snake_case keys in Kafka's words."""
+
+UNKNOWN_TAGS: Final = "unknown_tagged_fields"
+"""The key under which a struct keeps tagged fields that the table lacks, as `{tag: bytes}`."""
+
+_FIXED: Final = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "bool": "?", "uuid": "16s"}
+_BITS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+_WRITE_ERRORS: Final = (
+    KeyError,
+    TypeError,
+    AttributeError,
+    StructError,
+    UnicodeEncodeError,
+    ValueError,
+)
+
+
+def _uuid16(value: bytes) -> bytes:
+    """Guard `struct`'s `16s`, which pads and cuts in silence."""
+    if len(value) != 16:
+        raise ValueError("a uuid has 16 bytes")
+    return value
+
+
+def _bad_length(path: str, length: int, position: int) -> DecodeError:
+    if length == -1:
+        return NullNotAllowed(f"{path} is null", position)
+    return InvalidLength(f"{path} announces {length}", position)
+
+
+def _short(path: str, end: int, position: int) -> DecodeError:
+    return TruncatedFrame(f"{path} would end at byte {end}", position)
+
+
+class _Source:
+    """Lines of one function, the constants they name, and the current run of fixed items."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {}
+        self.depth = 1
+        self.run: list[tuple[str, str]] = []
+        self._counter = 0
+
+    def emit(self, line: str) -> None:
+        self.lines.append("    " * self.depth + line)
+
+    def fresh(self, prefix: str) -> str:
+        self._counter += 1
+        return f"{prefix}{self._counter}"
+
+    def add(self, code: str, item: str) -> None:
+        self.run.append((code, item))
+
+    def take_run(self) -> tuple[str, Struct, list[str]]:
+        """The `struct` codes of the run as a name, the compiled layout, and its items."""
+        codes = "".join(code for code, _ in self.run)
+        items = [item for _, item in self.run]
+        self.run = []
+        return codes.replace("?", "o"), Struct(">" + codes), items
+
+    def present(self, fields: tuple[Field, ...], tagged: bool) -> Iterator[Field]:
+        for field in fields:
+            if self.version in field.versions and (field.tag is not None) == tagged:
+                yield field
+
+    def compile(self, signature: str) -> Callable[..., Any]:
+        source = "\n".join([f"def generated({signature}):", *self.lines])
+        exec(compile(source, "<schema>", "exec"), self.names)
+        function: Callable[..., Any] = self.names["generated"]
+        return function
+
+
+class _Encoder(_Source):
+    """Emits the writer of one message version; `append` names the list's bound method."""
+
+    append = "a"
+
+    def flush(self) -> None:
+        if self.run:
+            codes, layout, items = self.take_run()
+            self.names[f"pack_{codes}"] = layout.pack
+            self.emit(f"{self.append}(pack_{codes}({', '.join(items)}))")
+
+    def variable(self, expression: str) -> None:
+        self.flush()
+        self.emit(f"{self.append}({expression})")
+
+    def compact_length(self, length: str) -> None:
+        self.variable(f"UVARINT[{length}]")
+
+    def read(self, field: Field, owner: str) -> str:
+        """The expression that fetches a field from the caller's dict (a local in headers)."""
+        if not owner:
+            return field.name
+        if field.default is REQUIRED:
+            return f"{owner}[{field.name!r}]"
+        return f"{owner}.get({field.name!r}, {field.default!r})"
+
+    def struct(self, fields: tuple[Field, ...], owner: str) -> None:
+        for field in self.present(fields, tagged=False):
+            self.field(field, self.read(field, owner))
+        if self.flexible:
+            self.tags(fields, owner)
+
+    def field(self, field: Field, value: str) -> None:
+        if field.is_array:
+            self.array(field, value)
+        elif field.kind in _FIXED:
+            self.add(_FIXED[field.kind], f"uuid16({value})" if field.kind == "uuid" else value)
+        elif field.kind == "struct":
+            name = self.fresh("d")
+            self.flush()
+            self.emit(f"{name} = {value}")
+            self.struct(field.fields, name)
+        else:
+            self.text(field, value)
+
+    def text(self, field: Field, value: str) -> None:
+        """A string or bytes: its length, then itself."""
+        name = self.fresh("s")
+        self.emit(f"{name} = {value}")
+        null = self.version in field.nullable
+        if field.kind != "bytes":
+            self.emit(f"{name} = {name}.encode()" + (f" if {name} is not None else None" * null))
+        if self.flexible and field.kind != "classic":
+            self.compact_length(f"len({name}) + 1" + f" if {name} is not None else 0" * null)
+        else:
+            code = "i" if field.kind == "bytes" else "h"
+            self.add(code, f"len({name})" + f" if {name} is not None else -1" * null)
+        self.variable(f"{name} or b''" if null else name)
+
+    def array(self, field: Field, value: str) -> None:
+        name, item = self.fresh("x"), self.fresh("e")
+        self.emit(f"{name} = {value}")
+        null = f" if {name} is not None else " * (self.version in field.nullable)
+        if self.flexible:
+            self.compact_length(f"len({name}) + 1{null}" + "0" * bool(null))
+        else:
+            self.add("i", f"len({name}){null}" + "-1" * bool(null))
+            self.flush()
+        items = f"{name} or ()" if null else name
+        if field.kind in _FIXED and field.kind != "uuid":
+            self.emit(f"{self.append}(pack(f'>{{len({name})}}{_FIXED[field.kind]}', *{name}))")
+            return
+        self.emit(f"for {item} in {items}:")
+        self.depth += 1
+        self.struct(field.fields, item)
+        self.flush()
+        self.depth -= 1
+
+    def tags(self, fields: tuple[Field, ...], owner: str) -> None:
+        """The tagged-field section. The tags are collected first: KIP-482 wants them ascending."""
+        known = list(self.present(fields, tagged=True))
+        if not owner:
+            self.add("b", "0")
+            return
+        name = self.fresh("t")
+        if not known:
+            self.variable(f"encode_tags({name}) if ({name} := {owner}.get(UNKNOWN_TAGS)) else ZERO")
+            return
+        self.emit(f"{name} = dict({owner}.get(UNKNOWN_TAGS, ()))")
+        self.flush()
+        for field in known:
+            self.tag(field, name, owner)
+        self.variable(f"encode_tags({name}) if {name} else ZERO")
+
+    def tag(self, field: Field, tags: str, owner: str) -> None:
+        value, parts, outer = self.fresh("v"), self.fresh("o"), self.append
+        self.emit(f"{value} = {self.read(field, owner)}")
+        self.emit(f"if {value} != {field.default!r}:")
+        self.depth += 1
+        self.append = f"{parts}.append"
+        self.emit(f"{parts} = []")
+        self.field(field, value)
+        self.flush()
+        self.emit(f"{tags}[{field.tag}] = b''.join({parts})")
+        self.append = outer
+        self.depth -= 1
+
+
+class _Decoder(_Source):
+    """Emits the reader of one message version; the position is `p`, the data `b`."""
+
+    def flush(self) -> None:
+        if self.run:
+            codes, layout, items = self.take_run()
+            self.names[f"unpack_{codes}"] = layout.unpack_from
+            self.emit(f"{', '.join(items)}, = unpack_{codes}(b, p)")
+            self.emit(f"p += {layout.size}")
+
+    def struct(self, fields: tuple[Field, ...], path: str) -> str:
+        """Read a struct; the name of the local that then holds its dict."""
+        held: dict[str, str] = {}
+        for field in self.present(fields, tagged=False):
+            held[field.name] = self.field(field, f"{path}{field.name}")
+        self.flush()
+        unknown = self.tags(fields, path, held) if self.flexible else ""
+        name = self.fresh("d")
+        pairs = (f"{f.name!r}: {held.get(f.name, repr(f.absent))}" for f in fields)
+        self.emit(f"{name} = {{{', '.join(pairs)}}}")
+        if unknown:
+            self.emit(f"if {unknown}: {name}[UNKNOWN_TAGS] = {unknown}")
+        return name
+
+    def field(self, field: Field, path: str) -> str:
+        if field.is_array:
+            return self.array(field, path)
+        if field.kind in _FIXED:
+            name = self.fresh("v")
+            self.add(_FIXED[field.kind], name)
+            return name
+        if field.kind == "struct":
+            self.flush()
+            return self.struct(field.fields, path + ".")
+        return self.text(field, path)
+
+    def length(self, code: str) -> str:
+        """Read a length or count, -1 for null, compact in flexible versions."""
+        name = self.fresh("n")
+        if code:
+            self.add(code, name)
+            self.flush()
+            return name
+        self.flush()
+        self.emit(f"{name} = b[p]")
+        self.emit("p += 1")
+        self.emit(f"if {name} > 127: {name}, p = decode_uvarint(b, p - 1)")
+        self.emit(f"{name} -= 1")
+        return name
+
+    def null_guard(self, field: Field, path: str, length: str, value: str) -> None:
+        """Emit the null branch and open the one for a present value."""
+        self.emit(f"if {length} < 0:")
+        if self.version in field.nullable:
+            self.emit(f"    if {length} < -1: raise bad_length({path!r}, {length}, p)")
+            self.emit(f"    {value} = None")
+        else:
+            self.emit(f"    raise bad_length({path!r}, {length}, p)")
+        self.emit("else:")
+        self.depth += 1
+
+    def text(self, field: Field, path: str) -> str:
+        compact = self.flexible and field.kind != "classic"
+        length = self.length("" if compact else "i" if field.kind == "bytes" else "h")
+        value, end = self.fresh("v"), self.fresh("q")
+        self.null_guard(field, path, length, value)
+        self.emit(f"{end} = p + {length}")
+        self.emit(f"if {end} > end: raise short({path!r}, {end}, p)")
+        self.emit(f"{value} = b[p:{end}]" + ".decode()" * (field.kind != "bytes"))
+        self.emit(f"p = {end}")
+        self.depth -= 1
+        return value
+
+    def array(self, field: Field, path: str) -> str:
+        length = self.length("" if self.flexible else "i")
+        value = self.fresh("x")
+        self.null_guard(field, path, length, value)
+        self.emit(f"if {length} > end - p: raise short({path!r}, p + {length}, p)")
+        if field.kind in _FIXED:
+            code = _FIXED[field.kind]
+            self.emit(f"{value} = list(unpack_from(f'>{{{length}}}{code}', b, p))")
+            self.emit(f"p += {length} * {Struct('>' + code).size}")
+        else:
+            self.emit(f"{value} = []")
+            self.emit(f"for _ in range({length}):")
+            self.depth += 1
+            self.emit(f"{value}.append({self.struct(field.fields, path + '[].')})")
+            self.depth -= 1
+        self.depth -= 1
+        return value
+
+    def tags(self, fields: tuple[Field, ...], path: str, held: dict[str, str]) -> str:
+        """Read the tagged-field section; the local that holds the unknown ones."""
+        known = list(self.present(fields, tagged=True))
+        unknown, count = self.fresh("u"), self.fresh("n")
+        self.emit(f"{unknown} = None")
+        for field in known:
+            held[field.name] = self.fresh("v")
+            self.emit(f"{held[field.name]} = {field.absent!r}")
+        self.emit(f"{count} = b[p]")
+        self.emit("p += 1")
+        self.emit(f"if {count}:")
+        self.depth += 1
+        self.emit(f"if {count} > 127: {count}, p = decode_uvarint(b, p - 1)")
+        if known:
+            self.known_tags(known, path, held, unknown, count)
+        else:
+            self.emit(f"{unknown}, p = decode_tags(b, p, {count})")
+        self.depth -= 1
+        return unknown
+
+    def known_tags(
+        self, known: list[Field], path: str, held: dict[str, str], unknown: str, count: str
+    ) -> None:
+        tag, stop = self.fresh("g"), self.fresh("q")
+        self.emit(f"{unknown} = {{}}")
+        self.emit(f"{tag} = -1")
+        self.emit(f"for _ in range({count}):")
+        self.depth += 1
+        self.emit(f"{tag}, p, {stop} = decode_tag(b, p, {tag})")
+        for field in known:
+            self.emit(f"if {tag} == {field.tag}:")
+            self.depth += 1
+            value = self.field(field, path + field.name)
+            self.flush()
+            self.emit(f"{held[field.name]} = {value}")
+            self.emit(f"if p != {stop}: raise InvalidTags({path + field.name!r} + ' fills not', p)")
+            self.emit("continue")
+            self.depth -= 1
+        self.emit(f"{unknown}[{tag}] = b[p:{stop}]")
+        self.emit(f"p = {stop}")
+        self.depth -= 1
+
+
+_RUNTIME: Final = {
+    "UVARINT": UVARINT,
+    "UNKNOWN_TAGS": UNKNOWN_TAGS,
+    "ZERO": b"\0",
+    "InvalidTags": InvalidTags,
+    "bad_length": _bad_length,
+    "decode_tag": decode_tag,
+    "decode_tags": decode_tags,
+    "decode_uvarint": decode_uvarint,
+    "encode_tags": encode_tags,
+    "pack": pack,
+    "short": _short,
+    "unpack_from": unpack_from,
+    "uuid16": _uuid16,
+}
+
+
+def compile_encoder(
+    header: Message, header_version: int, body: Message, version: int
+) -> Callable[..., bytes]:
+    """A function of the header's fields, in table order, and the body's dict to a frame's payload.
+
+    It raises `EncodeError` for values that do not fit.
+    """
+    code = _Encoder(header_version, header_version >= header.flexible)
+    code.emit("o = []")
+    code.emit("a = o.append")
+    code.struct(header.fields, "")
+    code.version, code.flexible = version, version >= body.flexible
+    code.struct(body.fields, "d")
+    code.flush()
+    code.emit("return b''.join(o)")
+    code.names = {**_RUNTIME, **code.names}
+    names = ", ".join(field.name for field in header.fields)
+    write: Callable[..., bytes] = code.compile(f"{names}, d")
+
+    def encode(*arguments: Any) -> bytes:
+        try:
+            return write(*arguments)
+        except _WRITE_ERRORS as error:
+            head = {field.name: arg for field, arg in zip(header.fields, arguments, strict=False)}
+            problem = explain(header.fields, header_version, False, head, header.name)
+            flexible = version >= body.flexible
+            found = problem or explain(body.fields, version, flexible, arguments[-1], body.name)
+            raise found or InvalidField(str(error), body.name) from error
+
+    return encode
+
+
+def compile_decoder(
+    header: Message, header_version: int, body: Message, version: int
+) -> Callable[[bytes], tuple[Value, Value]]:
+    """A function of a frame's payload to (header, body). It raises `DecodeError`."""
+    code = _Decoder(header_version, header_version >= header.flexible)
+    code.emit("end = len(b)")
+    code.emit("p = 0")
+    code.emit("try:")
+    code.depth += 1
+    head = code.struct(header.fields, f"{header.name} ")
+    code.version, code.flexible = version, version >= body.flexible
+    value = code.struct(body.fields, f"{body.name} ")
+    code.depth -= 1
+    code.emit("except (StructError, IndexError): raise truncated(end) from None")
+    code.emit("except UnicodeDecodeError as error: raise bad_text(error, p) from None")
+    code.emit("if p != end: raise trailing(end - p, p)")
+    code.emit(f"return {head}, {value}")
+    code.names = {
+        **_RUNTIME,
+        **code.names,
+        "StructError": StructError,
+        "truncated": lambda end: TruncatedFrame(f"{body.name} v{version} needs more bytes", end),
+        "bad_text": lambda error, p: InvalidText(f"{body.name}: {error.reason}", p + error.start),
+        "trailing": lambda n, p: TrailingBytes(f"{n} bytes after {body.name} v{version}", p),
+    }
+    return code.compile("b")
+
+
+def explain(
+    fields: tuple[Field, ...], version: int, flexible: bool, value: Any, path: str
+) -> EncodeError | None:
+    """The first field of `value` that cannot be written, as the error to raise, or None."""
+    if not isinstance(value, dict):
+        return InvalidField(f"{type(value).__name__} is not a dict", path)
+    for field in fields:
+        if version not in field.versions:
+            continue
+        where = f"{path}.{field.name}"
+        if field.name not in value:
+            if field.default is REQUIRED:
+                return MissingField("is missing", where)
+            continue
+        problem = _explain_field(field, version, flexible, value[field.name], where)
+        if problem is not None:
+            return problem
+    tags = value.get(UNKNOWN_TAGS, {})
+    if not isinstance(tags, dict) or not all(
+        isinstance(tag, int) and tag >= 0 and isinstance(raw, bytes) for tag, raw in tags.items()
+    ):
+        return InvalidField("is not {tag: bytes}", f"{path}.{UNKNOWN_TAGS}")
+    return None
+
+
+def _explain_field(
+    field: Field, version: int, flexible: bool, value: Any, where: str
+) -> EncodeError | None:
+    if value is None:
+        return None if version in field.nullable else InvalidField("may not be null", where)
+    if not field.is_array:
+        return _explain_scalar(field, version, flexible, value, where)
+    if not isinstance(value, list | tuple):
+        return InvalidField(f"{type(value).__name__} is not a list", where)
+    for index, item in enumerate(value):
+        problem = _explain_scalar(field, version, flexible, item, f"{where}[{index}]")
+        if problem is not None:
+            return problem
+    return None
+
+
+def _is_writable_text(text: str, compact: bool) -> bool:
+    try:
+        return len(text.encode()) < (1 << 31 if compact else 1 << 15)
+    except UnicodeEncodeError:
+        return False
+
+
+def _explain_scalar(
+    field: Field, version: int, flexible: bool, value: Any, where: str
+) -> EncodeError | None:
+    if field.kind == "struct":
+        return explain(field.fields, version, flexible, value, where)
+    if field.kind in _BITS:
+        half = 1 << _BITS[field.kind] - 1
+        fits = isinstance(value, int) and -half <= value < half
+    elif field.kind in ("string", "classic"):
+        fits = isinstance(value, str) and _is_writable_text(
+            value, flexible and field.kind == "string"
+        )
+    elif field.kind == "uuid":
+        fits = isinstance(value, bytes) and len(value) == 16
+    else:
+        fits = field.kind == "bool" or isinstance(value, bytes)
+    return None if fits else InvalidField(f"{value!r:.80} is no {field.kind}", where)

@@ -1,0 +1,274 @@
+"""Error codes of the wire, and the named errors of the codec.
+
+Three rules:
+
+1. A number that travels is an `ErrorCode`; a frame that cannot be read or written is an exception.
+2. Every exception says where (a byte offset, or the path of a field) and what to do about it.
+3. Whether a client may retry is a column of the table below, never a list kept elsewhere.
+
+Theory of operation: `DecodeError` is for bytes that somebody else wrote, `EncodeError` for values
+that the caller wrote. Both are `ProtocolError`. Nothing else leaves the codec: truncating a frame
+or turning its bits around gives one of these names, never an `IndexError`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import ClassVar
+
+
+class Retry(Enum):
+    """What a client may do after an error: Java's exception classes, as one column.
+
+    Source: `Errors` and `RetriableException`, `InvalidMetadataException` of the Java client.
+    """
+
+    NEVER = "never"
+    RETRY = "retry"
+    REFRESH_THEN_RETRY = "refresh metadata, then retry"
+
+
+_R = Retry.RETRY
+_RM = Retry.REFRESH_THEN_RETRY
+
+
+class ErrorCode(IntEnum):
+    """Kafka's error numbers (int16 on the wire), each with its retry class. Source: `Errors`."""
+
+    retry: Retry
+
+    def __new__(cls, number: int, retry: Retry = Retry.NEVER) -> ErrorCode:
+        """Attach the retry class to the number."""
+        member = int.__new__(cls, number)
+        member._value_ = number
+        member.retry = retry
+        return member
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    CORRUPT_MESSAGE = 2, _R
+    UNKNOWN_TOPIC_OR_PARTITION = 3, _RM
+    LEADER_NOT_AVAILABLE = 5, _RM
+    NOT_LEADER_OR_FOLLOWER = 6, _RM
+    REQUEST_TIMED_OUT = 7, _R
+    MESSAGE_TOO_LARGE = 10
+    NETWORK_EXCEPTION = 13, _RM
+    COORDINATOR_LOAD_IN_PROGRESS = 14, _R
+    COORDINATOR_NOT_AVAILABLE = 15, _R
+    NOT_COORDINATOR = 16, _R
+    INVALID_TOPIC_EXCEPTION = 17
+    RECORD_LIST_TOO_LARGE = 18
+    NOT_ENOUGH_REPLICAS = 19, _R
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, _R
+    INVALID_REQUIRED_ACKS = 21
+    ILLEGAL_GENERATION = 22
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_COMMIT_OFFSET_SIZE = 28
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
+    INVALID_CONFIG = 40
+    INVALID_REQUEST = 42
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    POLICY_VIOLATION = 44
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    INVALID_TRANSACTION_TIMEOUT = 50
+    CONCURRENT_TRANSACTIONS = 51, _R
+    TRANSACTION_COORDINATOR_FENCED = 52
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    OPERATION_NOT_ATTEMPTED = 55
+    KAFKA_STORAGE_ERROR = 56, _RM
+    UNKNOWN_PRODUCER_ID = 59
+    FENCED_LEADER_EPOCH = 74, _RM
+    UNKNOWN_LEADER_EPOCH = 75, _R
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    STALE_BROKER_EPOCH = 77
+    FENCED_INSTANCE_ID = 82
+    INVALID_RECORD = 87
+    UNSTABLE_OFFSET_COMMIT = 88, _R
+    PRODUCER_FENCED = 90
+    UNKNOWN_TOPIC_ID = 100, _RM
+    BROKER_ID_NOT_REGISTERED = 102
+    TRANSACTIONAL_ID_NOT_FOUND = 105
+    TRANSACTION_ABORTABLE = 120
+
+    @property
+    def is_retriable(self) -> bool:
+        """Whether a client retries by itself (`RetriableException`)."""
+        return self.retry is not Retry.NEVER
+
+    @property
+    def refreshes_metadata(self) -> bool:
+        """Whether a client asks for metadata before it retries (`InvalidMetadataException`)."""
+        return self.retry is Retry.REFRESH_THEN_RETRY
+
+
+class ProtocolError(ValueError):
+    """Any refusal of the codec; `advice` says what to do."""
+
+    advice: ClassVar[str] = "check the peer's version and the bytes it sent"
+
+
+class DecodeError(ProtocolError):
+    """Bytes that are no Kafka message; `offset` is the byte where reading stopped."""
+
+    def __init__(self, problem: str, offset: int) -> None:
+        super().__init__(f"{problem} at byte {offset}; {self.advice}")
+        self.problem = problem
+        self.offset = offset
+
+
+class TruncatedFrame(DecodeError):
+    """The bytes end inside a field."""
+
+    advice = "pass the whole frame, without its 4-byte size; else close the connection"
+
+
+class TrailingBytes(DecodeError):
+    """The message is complete but bytes follow."""
+
+    advice = "pass one frame at a time and the version that the request named"
+
+
+class InvalidLength(DecodeError):
+    """A length or count below -1."""
+
+    advice = "close the connection: the peer and this codec disagree on the schema"
+
+
+class NullNotAllowed(DecodeError):
+    """Null where the schema of this version has none."""
+
+    advice = "close the connection, or speak a version in which the field is nullable"
+
+
+class InvalidVarint(DecodeError):
+    """A variable-length integer longer than its type."""
+
+    advice = "close the connection: the peer and this codec disagree on the schema"
+
+
+class InvalidText(DecodeError):
+    """A string that is no UTF-8."""
+
+    advice = "close the connection: Kafka strings are UTF-8"
+
+
+class InvalidTags(DecodeError):
+    """Tagged fields out of order, twice, or of another size than announced."""
+
+    advice = "close the connection: tags ascend and each fills its size"
+
+
+class FrameTooLarge(DecodeError):
+    """A frame beyond `MAX_FRAME_BYTES`, or of negative size."""
+
+    advice = "close the connection: the peer speaks no Kafka, or batches too much"
+
+
+class UnknownApi(DecodeError):
+    """An api key that the table of schemas does not have."""
+
+    advice = "ask ApiVersions first and use what both sides list"
+
+    def __init__(self, api_key: int, offset: int = 0) -> None:
+        super().__init__(f"api key {api_key} is not in the table", offset)
+        self.api_key = api_key
+
+
+class UnsupportedVersion(DecodeError):
+    """A version of a known API outside its range.
+
+    `correlation_id` is the request's, for the answer to ApiVersions; -1 when nobody read one.
+    """
+
+    advice = "ask ApiVersions first and use what both sides list"
+
+    def __init__(
+        self, api_key: int, api_version: int, supported: str, correlation_id: int = -1
+    ) -> None:
+        super().__init__(f"api key {api_key} has versions {supported}, not {api_version}", 2)
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+
+
+class TruncatedBatch(DecodeError):
+    """The bytes end inside a record batch."""
+
+    advice = "read more bytes; a fetch may end inside a batch, a produce request may not"
+
+
+class UnsupportedMagic(DecodeError):
+    """A record batch of another format than v2."""
+
+    advice = "let the client write magic 2 (Kafka 0.11 or later)"
+
+
+class CrcMismatch(DecodeError):
+    """The CRC-32C of a batch or a snapshot is not the one it carries."""
+
+    advice = "the bytes changed on their way: fetch or send them again"
+
+
+class InvalidBatch(DecodeError):
+    """A record batch whose header contradicts itself."""
+
+    advice = "drop the batch; it was never written by a correct client"
+
+
+class InvalidRecord(DecodeError):
+    """A record whose sizes do not fit its batch."""
+
+    advice = "drop the batch; it was never written by a correct client"
+
+
+class UnsupportedCompression(DecodeError):
+    """A compression codec that is not served."""
+
+    advice = "send compression.type=none"
+
+
+class CorruptSnapshot(DecodeError):
+    """A producer snapshot that cannot be loaded. `ProducerStateManager.readSnapshot`."""
+
+    advice = "delete this snapshot and take the next older one"
+
+
+class EncodeError(ProtocolError):
+    """A value that cannot be written; `path` names the field."""
+
+    advice = "correct the value"
+
+    def __init__(self, problem: str, path: str) -> None:
+        super().__init__(f"{path}: {problem}; {self.advice}")
+        self.problem = problem
+        self.path = path
+
+
+class MissingField(EncodeError):
+    """A field without a default is absent."""
+
+    advice = "give it a value: this version of the message writes it"
+
+
+class InvalidField(EncodeError):
+    """A field's value does not fit its type."""
+
+    advice = "see the table of schemas for the type in this version"
+
+
+class UnwritableBatch(EncodeError):
+    """A batch that Kafka's own writer refuses. `MemoryRecordsBuilder`, `DefaultRecordBatch`."""
+
+    advice = "set producer id, epoch and sequence together; transactional needs a producer id"

@@ -1,0 +1,117 @@
+"""Requests and responses: bytes to `(header, body)` and back.
+
+Three rules:
+
+1. A message is a plain dict; its keys and types are in the table of `schemas.py`.
+2. Payloads come and go without their 4-byte size: `frame` and `take_frames` add and remove it.
+3. What cannot be read or written raises a `ProtocolError`; nothing else is raised.
+
+Theory of operation: the first use of an (api, version, direction) compiles its function from the
+table; later uses find it in a cache. The two oddities of ApiVersions live here and nowhere else:
+its response header is always version 0, and a broker that does not know the requested version
+answers UNSUPPORTED_VERSION in the form of version 0, which `decode_response` recognises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from struct import Struct
+from typing import Final
+
+from impl.protocol.codegen import Value, compile_decoder, compile_encoder
+from impl.protocol.errors import ErrorCode, TruncatedFrame, UnknownApi, UnsupportedVersion
+from impl.protocol.schemas import (
+    MESSAGES,
+    ApiKey,
+    request_header_version,
+    response_header_version,
+)
+
+_HEAD: Final = Struct(">hh")
+_CORRELATION_ID: Final = Struct(">i")
+_UNSUPPORTED: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+
+def _check(api_key: int, api_version: int, correlation_id: int = -1) -> None:
+    message = MESSAGES.get((api_key, "request"))
+    if message is None:
+        raise UnknownApi(api_key)
+    if api_version not in message.versions:
+        raise UnsupportedVersion(api_key, api_version, str(message.versions), correlation_id)
+
+
+@cache
+def _request_encoder(api_key: int, api_version: int) -> Callable[..., bytes]:
+    _check(api_key, api_version)
+    head = request_header_version(api_key, api_version)
+    return compile_encoder(
+        MESSAGES["header", "request"], head, MESSAGES[api_key, "request"], api_version
+    )
+
+
+@cache
+def _request_decoder(api_key: int, api_version: int) -> Callable[[bytes], tuple[Value, Value]]:
+    head = request_header_version(api_key, api_version)
+    return compile_decoder(
+        MESSAGES["header", "request"], head, MESSAGES[api_key, "request"], api_version
+    )
+
+
+@cache
+def _response_encoder(api_key: int, api_version: int) -> Callable[..., bytes]:
+    _check(api_key, api_version)
+    head = response_header_version(api_key, api_version)
+    return compile_encoder(
+        MESSAGES["header", "response"], head, MESSAGES[api_key, "response"], api_version
+    )
+
+
+@cache
+def _response_decoder(api_key: int, api_version: int) -> Callable[[bytes], tuple[Value, Value]]:
+    _check(api_key, api_version)
+    head = response_header_version(api_key, api_version)
+    return compile_decoder(
+        MESSAGES["header", "response"], head, MESSAGES[api_key, "response"], api_version
+    )
+
+
+def encode_request(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, body: Value
+) -> bytes:
+    """The payload of a request, header included, size excluded.
+
+    Fields that `api_version` lacks are not written. Raises `EncodeError`, `UnknownApi`,
+    `UnsupportedVersion`.
+    """
+    encode = _request_encoder(api_key, api_version)
+    return encode(api_key, api_version, correlation_id, client_id, body)
+
+
+def decode_request(payload: bytes) -> tuple[Value, Value]:
+    """`(header, body)` of a request; header: api_key, api_version, correlation_id, client_id.
+
+    Raises `DecodeError`; an `UnsupportedVersion` carries the correlation id, so that ApiVersions
+    can be answered.
+    """
+    if len(payload) < 8:
+        raise TruncatedFrame("a request header has at least 8 bytes", len(payload))
+    api_key, api_version = _HEAD.unpack_from(payload)
+    _check(api_key, api_version, _CORRELATION_ID.unpack_from(payload, 4)[0])
+    return _request_decoder(api_key, api_version)(payload)
+
+
+def encode_response(api_key: int, api_version: int, correlation_id: int, body: Value) -> bytes:
+    """The payload of a response, header included, size excluded. Raises as `encode_request`."""
+    return _response_encoder(api_key, api_version)(correlation_id, body)
+
+
+def decode_response(api_key: int, api_version: int, payload: bytes) -> tuple[Value, Value]:
+    """`(header, body)` of the response to a request of `api_version`; header has correlation_id.
+
+    An ApiVersions response with UNSUPPORTED_VERSION is read in the form of version 0, whatever
+    version was asked (`ApiVersionsResponse.parse`, KIP-511). Raises `DecodeError`.
+    """
+    if api_key == ApiKey.API_VERSIONS and payload[4:6] == _UNSUPPORTED:
+        api_version = 0
+    return _response_decoder(api_key, api_version)(payload)
