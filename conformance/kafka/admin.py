@@ -1,0 +1,210 @@
+"""What a judge does around its traces: versions, topics, producer ids, producer states.
+
+Each request has the oldest version that every release in the table serves. Only answers that mean
+"not yet" are asked again, for a bounded time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from conformance.kafka.connection import Connection, Request
+from conformance.kafka.errors import RequestRefused
+from impl.protocol.codegen import Value
+from impl.protocol.errors import ErrorCode
+from impl.protocol.schemas import ApiKey
+
+READY_TIMEOUT_S: Final = 30.0
+PARTITIONS_PER_REQUEST: Final = 500
+
+_PAUSE_S: Final = 0.02
+_API_VERSIONS_VERSIONS: Final = (3, 0)  # 3 brings the features; a broker before 2.4 knows 0
+_CREATE_TOPICS_VERSION: Final = 2
+_DESCRIBE_PRODUCERS_VERSION: Final = 0
+
+# Since version 3 an empty name is an INVALID_REQUEST (KIP-511).
+_CLIENT_SOFTWARE: Final = {"client_software_name": "kafka-eos", "client_software_version": "1"}
+
+_INIT_PRODUCER_ID: Final = Request(
+    ApiKey.INIT_PRODUCER_ID, 1, {"transactional_id": None, "transaction_timeout_ms": 60_000}
+)
+_NOT_YET: Final = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,  # also when a block of producer ids runs out
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+)
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Supported:
+    """What a broker says of itself: versions (oldest, newest) by API key; finalized levels."""
+
+    versions: Mapping[int, tuple[int, int]]
+    levels: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """A producer id and its epoch."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProducer:
+    """What a partition's leader remembers of one producer; -1 where it remembers nothing."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProducers:
+    """The answer for one partition: an error code, or its producers by producer id."""
+
+    error_code: int
+    producers: Mapping[int, ActiveProducer]
+
+
+def api_versions(connection: Connection) -> Supported:
+    """Ask what the broker supports. Raises RequestRefused and what `Connection.ask` raises."""
+    for version in _API_VERSIONS_VERSIONS:
+        body = connection.ask(ApiKey.API_VERSIONS, version, _CLIENT_SOFTWARE)
+        if body["error_code"] != ErrorCode.UNSUPPORTED_VERSION:
+            break
+    _accept(body["error_code"], "ApiVersions")
+    return Supported(
+        {api["api_key"]: (api["min_version"], api["max_version"]) for api in body["api_keys"]},
+        {feature["name"]: feature["max_version_level"] for feature in body["finalized_features"]},
+    )
+
+
+def create_topic(
+    connection: Connection,
+    name: str,
+    partitions: int,
+    *,
+    replication_factor: int = 1,
+    configs: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic and wait until the broker leads each of its partitions.
+
+    Raises RequestRefused, also when that takes longer than READY_TIMEOUT_S.
+    """
+    topic = {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": replication_factor,
+        "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
+    }
+    body = connection.ask(ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, {"topics": [topic]})
+    [created] = body["topics"]
+    _accept(created["error_code"], f"CreateTopics {name}: {created['error_message']}")
+    await_leader(connection, [(name, partition) for partition in range(partitions)])
+
+
+def await_leader(connection: Connection, partitions: Sequence[TopicPartition]) -> None:
+    """Wait until the broker answers for each of `partitions` as their leader.
+
+    Raises RequestRefused with the last error code when that takes longer than READY_TIMEOUT_S.
+    """
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    waiting = list(partitions)
+    while waiting:
+        described = describe_producers(connection, waiting)
+        waiting = [
+            partition
+            for partition, answer in described.items()
+            if answer.error_code != ErrorCode.NONE
+        ]
+        if waiting and time.monotonic() > deadline:
+            _accept(described[waiting[0]].error_code, f"leader of {waiting[0]}")
+        time.sleep(_PAUSE_S if waiting else 0)
+
+
+def init_producer_id(connection: Connection) -> ProducerIdentity:
+    """Ask for one producer id; as `init_producer_ids`."""
+    [identity] = init_producer_ids(connection, 1)
+    return identity
+
+
+def init_producer_ids(connection: Connection, count: int) -> list[ProducerIdentity]:
+    """Ask for `count` producer ids without transactional id, many in flight.
+
+    A broker that is between two blocks of ids is asked again. Raises RequestRefused, also when
+    that takes longer than READY_TIMEOUT_S, and what `Connection.pipeline` raises.
+    """
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    identities: list[ProducerIdentity] = []
+    while len(identities) < count:
+        requests = [_INIT_PRODUCER_ID] * (count - len(identities))
+        # All answers are read before one is judged: a refusal leaves none behind.
+        for body in [answer.body for answer in connection.pipeline(requests)]:
+            if body["error_code"] not in _NOT_YET or time.monotonic() > deadline:
+                _accept(body["error_code"], "InitProducerId")
+                identities.append(ProducerIdentity(body["producer_id"], body["producer_epoch"]))
+        time.sleep(_PAUSE_S if len(identities) < count else 0)
+    return identities
+
+
+def describe_producers(
+    connection: Connection, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, PartitionProducers]:
+    """Ask for the producer states of `partitions`, many in one request and many in flight.
+
+    Needs a broker of 3.0 or later (KIP-664). Raises what `Connection.pipeline` raises.
+    """
+    requests = [_describe_request(chunk) for chunk in _chunks(sorted(partitions))]
+    return {
+        (topic["name"], partition["partition_index"]): _producers(partition)
+        for answer in connection.pipeline(requests)
+        for topic in answer.body["topics"]
+        for partition in topic["partitions"]
+    }
+
+
+def _chunks(partitions: Sequence[TopicPartition]) -> Iterable[Sequence[TopicPartition]]:
+    for start in range(0, len(partitions), PARTITIONS_PER_REQUEST):
+        yield partitions[start : start + PARTITIONS_PER_REQUEST]
+
+
+def _describe_request(partitions: Sequence[TopicPartition]) -> Request:
+    topics = [
+        {"name": name, "partition_indexes": [partition for _, partition in group]}
+        for name, group in groupby(partitions, key=lambda pair: pair[0])
+    ]
+    return Request(ApiKey.DESCRIBE_PRODUCERS, _DESCRIBE_PRODUCERS_VERSION, {"topics": topics})
+
+
+def _producers(partition: Value) -> PartitionProducers:
+    return PartitionProducers(
+        partition["error_code"],
+        {
+            producer["producer_id"]: ActiveProducer(
+                producer["producer_id"],
+                producer["producer_epoch"],
+                producer["last_sequence"],
+                producer["last_timestamp"],
+                producer["coordinator_epoch"],
+                producer["current_txn_start_offset"],
+            )
+            for producer in partition["active_producers"]
+        },
+    )
+
+
+def _accept(error_code: int, what: str) -> None:
+    if error_code != ErrorCode.NONE:
+        known = error_code in ErrorCode.__members__.values()
+        name = ErrorCode(error_code).name if known else "not in the table of errors"
+        raise RequestRefused(f"{what}: error {error_code}, {name}")

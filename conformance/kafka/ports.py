@@ -1,0 +1,38 @@
+"""Free loopback ports for servers that may be restarted on them."""
+
+from __future__ import annotations
+
+import socket
+from random import SystemRandom
+from typing import Final
+
+# Below the range from which systems take ports for outgoing connections: one of those could
+# otherwise sit on the port of a broker that is being restarted.
+PORTS: Final = range(20_000, 32_000)
+ATTEMPTS: Final = 1_000
+
+
+def free_ports(count: int) -> list[int]:
+    """Return `count` different ports of 127.0.0.1 on which nothing listens now.
+
+    Raises OSError when that many cannot be found.
+    """
+    random = SystemRandom()
+    found: set[int] = set()
+    for _ in range(ATTEMPTS):
+        if len(found) == count:
+            return list(found)
+        port = random.choice(PORTS)
+        if _is_free(port):
+            found.add(port)
+    raise OSError(f"no {count} free ports of 127.0.0.1 among {PORTS.start}-{PORTS.stop - 1}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

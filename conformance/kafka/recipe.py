@@ -1,0 +1,100 @@
+"""How a broker is set up: server properties and JVM flags for tests, as pure functions.
+
+Single process, combined broker and controller, loopback only, small and quick to start: about
+1.2 s and 160 MB where the defaults take 4 s and 330 MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from conformance.kafka.releases import Release
+
+HOST: Final = "127.0.0.1"
+
+_TUNED: Final = {
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "log.cleaner.dedupe.buffer.size": "2097152",  # default 128 MiB, half of the memory
+    "log.index.size.max.bytes": "65536",  # default preallocates 2 x 10 MiB a partition
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+    "controller.quorum.election.backoff.max.ms": "50",
+    "broker.heartbeat.interval.ms": "200",
+    "broker.session.timeout.ms": "2000",  # a restart after kill -9 waits for the old session
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    "add.partitions.to.txn.retry.backoff.ms": "1",
+}
+
+_JVM: Final = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-Xlog:cds=off",
+    "-Xlog:cds+dynamic=off",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One broker's place: its id and its two loopback ports."""
+
+    node_id: int
+    port: int
+    controller_port: int
+
+
+def server_properties(
+    release: Release,
+    level: int,
+    node: Node,
+    voters: Sequence[Node],
+    data: Path,
+    overrides: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the properties of `node` among `voters`; `overrides` have the last word."""
+    quorum = ",".join(f"{voter.node_id}@{HOST}:{voter.controller_port}" for voter in voters)
+    properties = {
+        **_TUNED,
+        "process.roles": "broker,controller",
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": quorum,
+        "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{node.port}",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": str(data),
+    }
+    if level in release.unstable_levels:
+        properties["unstable.feature.versions.enable"] = "true"
+    return {**properties, **overrides}
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """Return `properties` as a Java properties file, sorted."""
+    return "".join(f"{name}={value}\n" for name, value in sorted(properties.items()))
+
+
+def java_command(
+    java: Path, jars: Sequence[Path], flags: Sequence[str], main: str, *arguments: str | Path
+) -> list[str]:
+    """Return the command that runs class `main`; the class path is spelled out, in order.
+
+    An archive of classes fits one class path only, so no wildcard stands in it.
+    """
+    class_path = ":".join(map(str, jars))
+    return [str(java), *_JVM, *flags, "-cp", class_path, main, *map(str, arguments)]
