@@ -1,0 +1,68 @@
+"""The producer snapshot: what a partition remembers of its producers across a restart.
+
+Three rules:
+
+1. The bytes are Kafka's own: a file written here is read by a broker, and the other way round.
+2. One batch a producer: its last. The other four of a leader's memory are lost with the process.
+3. A snapshot loads whole or not at all (`CorruptSnapshot`); its CRC is checked first.
+
+Theory of operation: version, CRC-32C of all that follows it, a count, 46 bytes an entry. The
+offset up to which the snapshot holds is in the file's name only. Offsets and sequences are -1
+where there is none. Source: `ProducerStateManager.writeSnapshot` and `readSnapshot`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final, NamedTuple
+
+from impl.protocol.crc32c import crc32c
+from impl.protocol.errors import CorruptSnapshot
+
+SNAPSHOT_VERSION: Final = 1
+
+_HEAD: Final = Struct(">hI")
+_COUNT: Final = Struct(">i")
+_ENTRY: Final = Struct(">qhiqiqiq")
+
+
+class SnapshotEntry(NamedTuple):
+    """One producer. `last_offset` is -1 where no batch is remembered."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_txn_first_offset: int
+
+
+def snapshot_name(offset: int) -> str:
+    """The file name of the snapshot that holds everything below `offset`."""
+    return f"{offset:020d}.snapshot"
+
+
+def encode_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
+    """The file's bytes, entries in the order given."""
+    packed = [_ENTRY.pack(*entry) for entry in entries]
+    body = _COUNT.pack(len(packed)) + b"".join(packed)
+    return _HEAD.pack(SNAPSHOT_VERSION, crc32c(body)) + body
+
+
+def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
+    """The entries of a snapshot file. Raises `CorruptSnapshot`."""
+    least = _HEAD.size + _COUNT.size
+    if len(data) < least:
+        raise CorruptSnapshot(f"a snapshot has at least {least} bytes", len(data))
+    version, crc = _HEAD.unpack_from(data)
+    if version != SNAPSHOT_VERSION:
+        raise CorruptSnapshot(f"a snapshot has version {version}", 0)
+    if crc32c(data[_HEAD.size :]) != crc:
+        raise CorruptSnapshot(f"a snapshot carries crc {crc:08x}", 2)
+    (count,) = _COUNT.unpack_from(data, _HEAD.size)
+    if len(data) != least + count * _ENTRY.size:
+        raise CorruptSnapshot(f"a snapshot announces {count} entries", _HEAD.size)
+    return [SnapshotEntry._make(row) for row in _ENTRY.iter_unpack(data[least:])]

@@ -1,0 +1,187 @@
+"""What a leader checks of a client's batch before it looks at the producer.
+
+Three rules:
+
+1. The order of the checks is Kafka's: a batch with two faults gets the answer that Kafka gives.
+2. One produce request carries one batch of magic 2 for a partition, and it is not compressed.
+3. A wrong maximum timestamp or timestamp type is corrected, with a new CRC, not refused.
+
+Theory of operation: `first_batch` finds the one batch, `validate_batch` judges it. Both return an
+`ErrorCode` instead of raising: a refusal is an answer here, not a failure. Trailing bytes too few
+for a batch are cut off in silence, as the broker does.
+Sources: `ProduceRequest.validateRecords`, `ByteBufferLogInputStream.nextBatchSize`,
+`UnifiedLog.analyzeAndValidateRecords`, `LogValidator`; release 4.3.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final, NamedTuple
+
+from impl.protocol.errors import CrcMismatch, ErrorCode, InvalidRecord, UnsupportedCompression
+from impl.protocol.record_batch import (
+    CONTROL,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    BatchHeader,
+    check_crc,
+    read_header,
+    restamp_batch,
+    scan_records,
+)
+
+MAX_INT64: Final = (1 << 63) - 1
+
+_LENGTH: Final = Struct(">i")
+_LENGTH_OFFSET: Final = 8
+_BEFORE_LENGTH: Final = 12
+_MAGIC_OFFSET: Final = 16
+_LEAST_LENGTH: Final = 14
+"""The smallest batch length of any format. `LegacyRecord.RECORD_OVERHEAD_V0`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """A topic's settings that a leader applies; Kafka's defaults. Source: `LogConfig`."""
+
+    max_message_bytes: int = 1_048_588
+    segment_bytes: int = 1_073_741_824
+    is_log_append_time: bool = False
+    message_timestamp_before_max_ms: int = MAX_INT64
+    message_timestamp_after_max_ms: int = 3_600_000
+    producer_id_expiration_ms: int = 86_400_000
+    max_log_bytes: int = 1 << 32
+    """A partition holds no more (memory, bytes): the append answers KAFKA_STORAGE_ERROR."""
+
+
+class ValidBatch(NamedTuple):
+    """A batch that may be appended as far as it alone tells.
+
+    `header` is as the client sent it; `attributes` and `max_timestamp` are those of `data`.
+    """
+
+    header: BatchHeader
+    attributes: int
+    max_timestamp: int
+    data: bytes
+
+
+def _next_size(records: bytes, offset: int) -> int | None:
+    """Size in bytes of the batch at `offset`, None if it is not whole, -1 if it is corrupt."""
+    available = len(records) - offset
+    if available < _BEFORE_LENGTH:
+        return None
+    (length,) = _LENGTH.unpack_from(records, offset + _LENGTH_OFFSET)
+    if length < _LEAST_LENGTH:
+        return -1
+    if available <= _MAGIC_OFFSET:
+        return None
+    if records[offset + _MAGIC_OFFSET] > MAGIC:
+        return -1
+    size: int = length + _BEFORE_LENGTH
+    return size if size <= available else None
+
+
+def first_batch(records: bytes | None) -> bytes | ErrorCode:
+    """The only batch of a produce request's `records`, or the error that the request earns.
+
+    `ProduceRequest.validateRecords`: INVALID_RECORD for none, several, or an old format.
+    """
+    if records is None:
+        return ErrorCode.INVALID_RECORD
+    size = _next_size(records, 0)
+    if size == len(records) and records[_MAGIC_OFFSET] == MAGIC:
+        return records
+    if size == -1:
+        return ErrorCode.CORRUPT_MESSAGE
+    if size is None or records[_MAGIC_OFFSET] != MAGIC:
+        return ErrorCode.INVALID_RECORD
+    following = _next_size(records, size)
+    if following is not None:
+        return ErrorCode.CORRUPT_MESSAGE if following == -1 else ErrorCode.INVALID_RECORD
+    return records[:size]
+
+
+def _check_size_and_crc(data: bytes, config: LogConfig) -> BatchHeader | ErrorCode:
+    """Step 8 of a partition's checks. `UnifiedLog.analyzeAndValidateRecords`."""
+    if data[:8] != b"\0\0\0\0\0\0\0\0":
+        return ErrorCode.INVALID_RECORD
+    if len(data) > config.max_message_bytes:
+        return ErrorCode.MESSAGE_TOO_LARGE
+    if len(data) < HEADER_BYTES:
+        return ErrorCode.CORRUPT_MESSAGE
+    header = read_header(data)
+    try:
+        check_crc(data, header)
+    except CrcMismatch:
+        return ErrorCode.CORRUPT_MESSAGE
+    return header
+
+
+def _is_well_formed(header: BatchHeader) -> bool:
+    """The fields agree, and a client may write such a batch. `LogValidator.validateBatch`."""
+    return (
+        header.records_count > 0
+        and header.records_count == header.last_offset_delta + 1
+        and not header.attributes & CONTROL
+        and (header.producer_id <= NO_PRODUCER_ID or header.base_sequence >= 0)
+    )
+
+
+def _has_invalid_timestamp(
+    timestamps: list[int], attributes: int, config: LogConfig, now_ms: int
+) -> bool:
+    """Some record is out of range, or of a type that producers may not set.
+
+    The type is looked at only where no range applies, which is how the broker has it.
+    `LogValidator.validateTimestamp`.
+    """
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    latest = min(now_ms + config.message_timestamp_after_max_ms, MAX_INT64)
+    for timestamp in timestamps:
+        if not config.is_log_append_time and timestamp != NO_TIMESTAMP:
+            if not earliest <= timestamp <= latest:
+                return True
+        elif attributes & LOG_APPEND_TIME:
+            return True
+    return False
+
+
+def validate_batch(data: bytes, config: LogConfig, now_ms: int) -> ValidBatch | ErrorCode:
+    """Steps 8 to 10 for the batch `data`; `now_ms` is the broker's clock."""
+    header = _check_size_and_crc(data, config)
+    if isinstance(header, ErrorCode):
+        return header
+    if not _is_well_formed(header):
+        return ErrorCode.INVALID_RECORD
+    base, attributes = header.base_timestamp, header.attributes
+    try:
+        timestamps = [base + record[0] for record in scan_records(data, header)]
+    except UnsupportedCompression:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    except InvalidRecord:
+        return ErrorCode.INVALID_RECORD
+    if attributes & LOG_APPEND_TIME:
+        timestamps = [header.max_timestamp] * len(timestamps)
+    if _has_invalid_timestamp(timestamps, attributes, config, now_ms):
+        return ErrorCode.INVALID_TIMESTAMP
+    if len(data) > config.segment_bytes:
+        return ErrorCode.RECORD_LIST_TOO_LARGE
+    newest = max(NO_TIMESTAMP, *timestamps)
+    return _with_timestamp_type(data, header, newest, config.is_log_append_time, now_ms)
+
+
+def _with_timestamp_type(
+    data: bytes, header: BatchHeader, newest: int, is_log_append_time: bool, now_ms: int
+) -> ValidBatch:
+    """The topic's timestamp type and the true maximum. `DefaultRecordBatch.setMaxTimestamp`."""
+    attributes = header.attributes & ~LOG_APPEND_TIME
+    if is_log_append_time:
+        attributes, newest = attributes | LOG_APPEND_TIME, now_ms
+    if attributes != header.attributes or newest != header.max_timestamp:
+        data = restamp_batch(data, attributes, newest)
+    return ValidBatch(header, attributes, newest, data)
