@@ -1,0 +1,1 @@
+"""The model checked: lifted, explored, proved, exported, and its mutants found."""

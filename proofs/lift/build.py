@@ -1,0 +1,123 @@
+"""A scope of a model, lifted to a `Machine`."""
+
+from __future__ import annotations
+
+import itertools
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from proofs.lift import dag
+from proofs.lift.dag import FALSE, Node
+from proofs.lift.evaluate import Evaluator, Limit, Obligation
+from proofs.lift.machine import Leaf, Machine, RuleInstance
+from proofs.lift.text import Model
+from proofs.lift.values import Rec, Shapes, scalars
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """A machine with what was noted on the way: limits, obligations and branches per instance."""
+
+    machine: Machine
+    world: Rec
+    limits: dict[str, tuple[Limit, ...]]
+    obligations: dict[str, tuple[Obligation, ...]]
+    branches: dict[str, dict[str, tuple[Node, Node]]]
+
+
+def choices(shapes: Shapes, function: Callable[..., Any]) -> Iterator[tuple[tuple[str, int], ...]]:
+    """All ways to make a rule's choices: its parameters after the setting and the world."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    names = [name for name in hints if name not in ("k", "w", "return")]
+    domains = []
+    for name in names:
+        lo, hi = shapes.bounds(hints[name])
+        domains.append(range(lo, hi + 1))
+    for values in itertools.product(*domains):
+        yield tuple(zip(names, values, strict=True))
+
+
+def symbolic_world(model: Model, shapes: Shapes) -> Rec:
+    """A world whose scalars are leaves named after their places."""
+    cls = model.world.World
+    fields = shapes.hints(cls)
+    return Rec(cls, {name: shapes.leaves(hint, name) for name, hint in fields.items()})
+
+
+def lift(model: Model, k: Any, name: str, *, promises: bool = True) -> Lifted:
+    """The machine of the model in the setting `k`; `promises` with their nodes, or none."""
+    shapes = Shapes(k.layout)
+    world = symbolic_world(model, shapes)
+    leaves = tuple(node for node in scalars(world) if node.op == "leaf")
+    values = [value for value in scalars(concrete(model, k)) if value is not None]
+    first = dict(zip([n.name or str(i) for i, n in enumerate(scalars(world))], values, strict=True))
+    lifted = Lifted(
+        machine=Machine(
+            name=name,
+            leaves=tuple(Leaf(n.name, n.lo, n.hi, n.is_bool) for n in leaves),
+            initial=tuple(first[n.name].value for n in leaves),
+            inputs=asdict(k.budgets),
+            rules=(),
+            promises=checks(model, k, world, model.promises.PROMISES) if promises else {},
+            witnesses=checks(model, k, world, model.promises.WITNESSES) if promises else {},
+        ),
+        world=world,
+        limits={},
+        obligations={},
+        branches={},
+    )
+    instances = tuple(
+        instance
+        for function in model.rules.values()
+        for choice in choices(shapes, function)
+        if (instance := lift_rule(model, k, world, function, choice, lifted)) is not None
+    )
+    machine = lifted.machine
+    complete = Machine(
+        machine.name,
+        machine.leaves,
+        machine.initial,
+        machine.inputs,
+        instances,
+        machine.promises,
+        machine.witnesses,
+    )
+    return Lifted(complete, world, lifted.limits, lifted.obligations, lifted.branches)
+
+
+def concrete(model: Model, k: Any) -> Any:
+    """The initial world, in the same form as the symbolic one."""
+    evaluator = Evaluator(model, k)
+    value = evaluator.lift(model.scopes.initial(k))
+    return evaluator.shapes.coerce(value, model.world.World)
+
+
+def checks(model: Model, k: Any, world: Rec, named: Any) -> dict[str, Node]:
+    """The nodes of promises or witnesses."""
+    return {p.name: Evaluator(model, k).call(p.check, [k, world]) for p in named}
+
+
+def lift_rule(
+    model: Model,
+    k: Any,
+    world: Rec,
+    function: Callable[..., Any],
+    choice: tuple[tuple[str, int], ...],
+    lifted: Lifted,
+) -> RuleInstance | None:
+    """One rule with its choices made; None if it can never happen in this layout."""
+    evaluator = Evaluator(model, k)
+    constants = [dag.const(value) for _, value in choice]
+    after = evaluator.call(function, [k, world, *constants])
+    guard = dag.conjunction(limit.condition for limit in evaluator.limits)
+    if guard is FALSE:
+        return None
+    pairs = zip(scalars(world), scalars(after), strict=True)
+    updates = {before.name: new for before, new in pairs if new is not before and before.name}
+    instance = RuleInstance(function.__name__, choice, guard, updates)
+    lifted.limits[instance.label] = tuple(evaluator.limits)
+    lifted.obligations[instance.label] = tuple(evaluator.obligations)
+    lifted.branches[instance.label] = evaluator.branches
+    return instance

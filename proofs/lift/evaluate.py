@@ -1,0 +1,546 @@
+"""The merging evaluator: the model's text, run on symbolic values.
+
+Theory of operation. A function's syntax tree is executed with nodes in place of numbers. Where a
+condition is not known, both branches are evaluated and their results merged (`if` becomes
+if-then-else), so one evaluation covers every state and no path is ever enumerated. `require` and
+`within_scope` gather into the guard. On the way three things are noted for later: what must hold
+for the text to be defined (an index within its tuple), under which condition each branch is
+taken, and which limit is the protocol's and which the scope's.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import IntEnum
+from types import FunctionType
+from typing import Any
+
+from proofs.lift import containers, dag
+from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
+from proofs.lift.text import Model
+from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes, Span
+
+Frame = dict[str, Any]
+ARITHMETIC = {ast.Add: dag.add, ast.Sub: dag.sub, ast.Mult: dag.mul}
+REDUCTIONS = ("all", "any", "sum", "tuple")
+
+
+class LiftError(Exception):
+    """The text asks for something that cannot be lifted; the message begins with its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A condition under which an event can happen; `by_scope` if only the scope asks for it."""
+
+    where: str
+    condition: Node
+    by_scope: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """What must hold for the text to be defined where it is reached."""
+
+    where: str
+    holds: Node
+
+
+class Evaluator:
+    """Evaluates functions of one model in one setting.
+
+    `overrides` replaces attributes of the setting by nodes, by (class name, attribute);
+    `contracts` replaces functions by other meanings, by name (the proofs use both).
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        k: Any,
+        overrides: Mapping[tuple[str, str], Node] | None = None,
+        contracts: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        self.model = model
+        self.k = k
+        self.shapes = Shapes(k.layout)
+        self.overrides = dict(overrides or {})
+        self.contracts = dict(contracts or {})
+        self.path: Node = TRUE
+        self.limits: list[Limit] = []
+        self.obligations: list[Obligation] = []
+        self.branches: dict[str, tuple[Node, Node]] = {}
+        self._files: list[str] = []
+        self._names: list[str] = []
+
+    # Functions and statements
+
+    def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """The value of function(*arguments)."""
+        if function.__name__ in self.contracts:
+            return self.contracts[function.__name__](self, *arguments)
+        tree = self.model.tree_of(function)
+        if tree is None or not isinstance(function, FunctionType):
+            raise LiftError(f"{function.__name__} is not a function of the model")
+        parameters = [a.arg for a in tree.args.args]
+        if len(parameters) != len(arguments):
+            raise LiftError(
+                f"{function.__name__} takes {len(parameters)} arguments, not {len(arguments)}"
+            )
+        frame: Frame = {"": function.__globals__, **dict(zip(parameters, arguments, strict=True))}
+        self._files.append(f"model/{function.__module__.rpartition('.')[2]}.py")
+        self._names.append(function.__name__)
+        try:
+            return self.block(tree.body, frame)
+        finally:
+            self._files.pop()
+            self._names.pop()
+
+    def place(self, node: ast.AST) -> str:
+        """file:line:column and function, for errors and reports."""
+        line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0) + 1
+        return f"{self._files[-1]}:{line}:{column}: in {self._names[-1]}"
+
+    def fail(self, node: ast.AST, problem: str) -> LiftError:
+        """An error at a place, with the text that caused it."""
+        return LiftError(f"{self.place(node)}: {problem}: {ast.unparse(node)}")
+
+    def block(self, statements: Sequence[ast.stmt], frame: Frame) -> Any:
+        """The value that a block returns."""
+        for position, statement in enumerate(statements):
+            rest = statements[position + 1 :]
+            if isinstance(statement, ast.Return):
+                assert statement.value is not None
+                return self.value(statement.value, frame)
+            if isinstance(statement, ast.If):
+                return self.branch(statement, rest, frame)
+            if isinstance(statement, ast.Assign):
+                target = statement.targets[0]
+                assert isinstance(target, ast.Name)
+                frame = {**frame, target.id: self.value(statement.value, frame)}
+            elif isinstance(statement, ast.Expr):
+                self.statement_expression(statement.value, frame)
+            else:
+                raise self.fail(statement, "this statement is not in the subset")
+        raise LiftError(f"{self._names[-1]} does not return on every path")
+
+    def branch(self, statement: ast.If, rest: Sequence[ast.stmt], frame: Frame) -> Any:
+        """if-elif-else, each branch continued by what follows."""
+        condition = self.boolean(statement.test, frame)
+        then = [*statement.body, *rest]
+        otherwise = [*statement.orelse, *rest]
+        return self.choose(
+            statement,
+            condition,
+            lambda: self.block(then, frame),
+            lambda: self.block(otherwise, frame),
+        )
+
+    def choose(
+        self,
+        node: ast.AST,
+        condition: Node,
+        then: Callable[[], Any],
+        otherwise: Callable[[], Any],
+    ) -> Any:
+        """Both outcomes, each under its path condition, merged."""
+        self.note_branch(node, condition)
+        if condition.is_const:
+            return then() if condition.value else otherwise()
+        first = self.under(condition, then)
+        second = self.under(dag.negate(condition), otherwise)
+        return containers.merge(self.shapes, condition, first, second)
+
+    def under(self, condition: Node, evaluate: Callable[[], Any]) -> Any:
+        """The value of evaluate() where `condition` holds too."""
+        saved = self.path
+        self.path = dag.both(saved, condition)
+        try:
+            return evaluate()
+        finally:
+            self.path = saved
+
+    def note_branch(self, node: ast.AST, condition: Node) -> None:
+        """Remember when this branch is taken and when not."""
+        where = self.place(node)
+        taken, skipped = self.branches.get(where, (FALSE, FALSE))
+        self.branches[where] = (
+            dag.either(taken, dag.both(self.path, condition)),
+            dag.either(skipped, dag.both(self.path, dag.negate(condition))),
+        )
+
+    def statement_expression(self, expression: ast.expr, frame: Frame) -> None:
+        """A docstring, `require` or `within_scope`."""
+        if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
+            return
+        if isinstance(expression, ast.Call) and isinstance(expression.func, ast.Name):
+            name = expression.func.id
+            if name in ("require", "within_scope"):
+                condition = self.boolean(expression.args[0], frame)
+                implied = dag.either(dag.negate(self.path), condition)
+                self.limits.append(
+                    Limit(self.place(expression), implied, by_scope=name == "within_scope")
+                )
+                self.path = dag.both(self.path, condition)
+                return
+        raise self.fail(expression, "this expression has no effect")
+
+    # Expressions
+
+    def value(self, node: ast.expr, frame: Frame) -> Any:
+        """The value of an expression."""
+        evaluate = getattr(self, f"_{type(node).__name__}", None)
+        if evaluate is None:
+            raise self.fail(node, "this expression is not in the subset")
+        return evaluate(node, frame)
+
+    def boolean(self, node: ast.expr, frame: Frame) -> Node:
+        """The value of a condition."""
+        value = self.value(node, frame)
+        if not (isinstance(value, Node) and value.is_bool):
+            raise self.fail(node, "a condition must be a bool (there is no truthiness)")
+        return value
+
+    def integer(self, node: ast.expr, frame: Frame) -> Node:
+        """The value of an int or enum expression."""
+        value = self.value(node, frame)
+        if not (isinstance(value, Node) and not value.is_bool):
+            raise self.fail(node, "an int is needed here")
+        return value
+
+    def lift(self, value: Any) -> Any:
+        """A Python value as a symbolic one; functions, classes and settings stay as they are."""
+        if isinstance(value, (bool, int)):
+            return const(value) if isinstance(value, bool) else const(int(value))
+        name = type(value).__name__
+        if isinstance(value, tuple):
+            return Seq(const(len(value)), tuple(self.lift(v) for v in value))
+        if name == "Map":
+            return MapValue(tuple(self.lift(v) for v in value.values()))
+        if name == "Set":
+            size = value._bits.bit_length()
+            return SetValue(tuple(const(i in value) for i in range(size)))
+        if is_dataclass(value) and type(value).__name__ in _RECORDS_BY_VALUE(self.model):
+            return self.construct(
+                type(value), {f.name: self.lift(getattr(value, f.name)) for f in fields(value)}
+            )
+        return value
+
+    def _Constant(self, node: ast.Constant, frame: Frame) -> Any:
+        if isinstance(node.value, (bool, int)):
+            return self.lift(node.value)
+        raise self.fail(node, "only bools and ints are values")
+
+    def _Name(self, node: ast.Name, frame: Frame) -> Any:
+        if node.id in frame:
+            return frame[node.id]
+        scope = frame[""]
+        if node.id in scope:
+            return self.lift(scope[node.id])
+        if hasattr(builtins, node.id):
+            return getattr(builtins, node.id)
+        raise self.fail(node, "this name is not known")
+
+    def _Attribute(self, node: ast.Attribute, frame: Frame) -> Any:
+        owner = self.value(node.value, frame)
+        if isinstance(owner, Rec):
+            if node.attr not in owner.fields:
+                raise self.fail(node, f"{owner.cls.__name__} has no field {node.attr!r}")
+            return owner.fields[node.attr]
+        kind = type(owner).__name__
+        if (kind, node.attr) in self.overrides:
+            return self.overrides[kind, node.attr]
+        if kind == "Budgets":
+            return dag.run_time_input(node.attr)
+        if not hasattr(owner, node.attr):
+            raise self.fail(node, f"there is no {node.attr!r} here")
+        return self.lift(getattr(owner, node.attr))
+
+    def _BinOp(self, node: ast.BinOp, frame: Frame) -> Node:
+        left, right = self.integer(node.left, frame), self.integer(node.right, frame)
+        if isinstance(node.op, ast.Mod):
+            if not right.is_const or right.value <= 0:
+                raise self.fail(node, "the divisor of % must be a positive constant")
+            return dag.mod(left, right.value)
+        if type(node.op) not in ARITHMETIC:
+            raise self.fail(node, "this operator is not in the subset; there are + - * %")
+        return ARITHMETIC[type(node.op)](left, right)
+
+    def _UnaryOp(self, node: ast.UnaryOp, frame: Frame) -> Node:
+        if isinstance(node.op, ast.Not):
+            return dag.negate(self.boolean(node.operand, frame))
+        if isinstance(node.op, ast.USub):
+            return dag.sub(ZERO, self.integer(node.operand, frame))
+        raise self.fail(node, "this operator is not in the subset")
+
+    def _BoolOp(self, node: ast.BoolOp, frame: Frame) -> Node:
+        is_and = isinstance(node.op, ast.And)
+        result = const(is_and)
+        saved = self.path
+        for part in node.values:
+            reached = result if is_and else dag.negate(result)
+            self.path = dag.both(saved, reached)
+            condition = self.boolean(part, frame)
+            self.note_branch(part, condition)
+            result = (dag.both if is_and else dag.either)(result, condition)
+        self.path = saved
+        return result
+
+    def _IfExp(self, node: ast.IfExp, frame: Frame) -> Any:
+        return self.choose(
+            node,
+            self.boolean(node.test, frame),
+            lambda: self.value(node.body, frame),
+            lambda: self.value(node.orelse, frame),
+        )
+
+    def _Compare(self, node: ast.Compare, frame: Frame) -> Node:
+        result = TRUE
+        left = self.value(node.left, frame)
+        for operator, operand in zip(node.ops, node.comparators, strict=True):
+            right = self.value(operand, frame)
+            result = dag.both(result, self.compared(node, operator, left, right))
+            left = right
+        return result
+
+    def compared(self, node: ast.Compare, operator: ast.cmpop, left: Any, right: Any) -> Node:
+        """One comparison."""
+        if isinstance(operator, (ast.Eq, ast.NotEq)):
+            same = containers.equal(left, right)
+            return same if isinstance(operator, ast.Eq) else dag.negate(same)
+        if isinstance(operator, (ast.In, ast.NotIn)):
+            inside = containers.contains(right, left)
+            return inside if isinstance(operator, ast.In) else dag.negate(inside)
+        if not (isinstance(left, Node) and isinstance(right, Node)):
+            raise self.fail(node, "only ints have an order")
+        ordered = {
+            ast.Lt: lambda: dag.lt(left, right),
+            ast.LtE: lambda: dag.le(left, right),
+            ast.Gt: lambda: dag.lt(right, left),
+            ast.GtE: lambda: dag.le(right, left),
+        }.get(type(operator))
+        if ordered is None:
+            raise self.fail(node, "this comparison is not in the subset")
+        return ordered()
+
+    def _Tuple(self, node: ast.Tuple, frame: Frame) -> Any:
+        result: Any = Seq(ZERO, ())
+        for part in node.elts:
+            if isinstance(part, ast.Starred):
+                value = self.value(part.value, frame)
+                if result == Seq(ZERO, ()):
+                    result = value
+                else:
+                    result = containers.concatenate(self.shapes, result, value)
+            else:
+                result = containers.append(self.shapes, result, self.value(part, frame))
+        return result
+
+    def _Subscript(self, node: ast.Subscript, frame: Frame) -> Any:
+        owner = self.value(node.value, frame)
+        if isinstance(node.slice, ast.Slice):
+            lower, upper = node.slice.lower, node.slice.upper
+            if (lower is None) == (upper is None) or node.slice.step is not None:
+                raise self.fail(node, "a slice has one end: xs[:k], xs[k:] or xs[-k:]")
+            if upper is not None:
+                return containers.take(self.shapes, owner, self.integer(upper, frame))
+            assert lower is not None
+            start = self.integer(lower, frame)
+            if not start.is_const:
+                raise self.fail(node, "the beginning of a slice must be a constant")
+            return containers.drop(self.shapes, owner, start.value)
+        index = self.integer(node.slice, frame)
+        if isinstance(owner, dict):
+            raise self.fail(node, "write the table as a function of its key")
+        inside = containers.is_defined(owner, index)
+        self.obligations.append(
+            Obligation(self.place(node), dag.either(dag.negate(self.path), inside))
+        )
+        return containers.at(self.shapes, owner, index)
+
+    # Calls
+
+    def _Call(self, node: ast.Call, frame: Frame) -> Any:
+        if isinstance(node.func, ast.Attribute):
+            owner = self.value(node.func.value, frame)
+            if isinstance(owner, (MapValue, SetValue, Span, containers.FocusMap)):
+                return self.method(node, node.func.attr, owner, frame)
+        function = self.value(node.func, frame)
+        name = getattr(function, "__name__", "")
+        if name in REDUCTIONS and isinstance(node.args[0], ast.GeneratorExp):
+            return self.reduce(name, node.args[0], frame)
+        arguments = [self.value(a, frame) for a in node.args]
+        named = {kw.arg: self.value(kw.value, frame) for kw in node.keywords if kw.arg}
+        return self.apply(node, function, name, arguments, named)
+
+    def apply(
+        self, node: ast.Call, function: Any, name: str, arguments: list[Any], named: dict[str, Any]
+    ) -> Any:
+        """A call of a builtin, a word of the language, a record class or a model function."""
+        special = getattr(self, f"_call_{name}", None)
+        if special is not None:
+            return special(node, arguments, named)
+        if isinstance(function, type) and is_dataclass(function):
+            names = [f.name for f in fields(function)]
+            values = {**dict(zip(names, arguments, strict=False)), **named}
+            if set(values) != set(names):
+                raise self.fail(node, f"{name} has the fields {', '.join(names)}")
+            return self.construct(function, values)
+        if isinstance(function, FunctionType) and not named:
+            if self.model.tree_of(function) is None:
+                raise self.fail(node, f"{name} is not a function of the model")
+            return self.call(function, arguments)
+        raise self.fail(node, f"{name or 'this'} cannot be called here")
+
+    def construct(self, cls: type, values: Mapping[str, Any]) -> Rec:
+        """A record, its fields in the form that their types ask."""
+        hints = self.shapes.hints(cls)
+        return Rec(cls, {f: self.shapes.coerce(values[f], hints[f]) for f in hints})
+
+    def _call_replace(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Rec:
+        owner = arguments[0]
+        if not isinstance(owner, Rec):
+            raise self.fail(node, "replace takes a record")
+        unknown = set(named) - set(owner.fields)
+        if unknown:
+            raise self.fail(node, f"{owner.cls.__name__} has no field {sorted(unknown)[0]!r}")
+        return self.construct(owner.cls, {**owner.fields, **named})
+
+    def _call_len(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Node:
+        return containers.length(arguments[0])
+
+    def _call_max(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Node:
+        a, b = arguments
+        return dag.ite(dag.le(a, b), b, a)
+
+    def _call_min(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Node:
+        a, b = arguments
+        return dag.ite(dag.le(a, b), a, b)
+
+    def _call_Map(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> MapValue:
+        return MapValue(arguments[0].slots)
+
+    def _call_filled(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
+        return self.contracts.get("filled", _filled)(arguments[0], arguments[1])
+
+    def _call_span(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Span:
+        return Span(arguments[0], arguments[1])
+
+    def _call_map_values(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
+        k, function, mapping = arguments
+        return containers.map_values(mapping, lambda value: self.call(function, [k, value]))
+
+    def _call_fold(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
+        k, step, items, start = arguments
+        if not isinstance(items, Seq):
+            raise self.fail(node, "a fold over an unbounded tuple needs a contract")
+        value = start
+        for position, item in enumerate(items.slots):
+            exists = dag.lt(const(position), items.length)
+            value = self.choose(
+                node,
+                exists,
+                lambda item=item, value=value: self.call(step, [k, value, item]),
+                lambda value=value: value,
+            )
+        return value
+
+    def method(self, node: ast.Call, name: str, owner: Any, frame: Frame) -> Any:
+        """A method of a map or of a set."""
+        arguments = [self.value(a, frame) for a in node.args]
+        if name == "put":
+            return containers.put(self.shapes, owner, *arguments)
+        if name == "values" and isinstance(owner, MapValue):
+            return Seq(const(len(owner.slots)), owner.slots)
+        if name == "plus":
+            return containers.plus(owner, *arguments)
+        if name == "union":
+            return containers.union(owner, *arguments)
+        if name == "is_empty":
+            return dag.negate(dag.disjunction(owner.bits))
+        raise self.fail(node, f"there is no method {name!r} here")
+
+    # Comprehensions
+
+    def elements(self, node: ast.expr, frame: Frame) -> list[tuple[Node, Any]]:
+        """What a generator runs over: for each place whether it exists, and its value."""
+        if isinstance(node, ast.Call):
+            name = node.func.id if isinstance(node.func, ast.Name) else ""
+            if name == "enumerate":
+                inner = self.elements(node.args[0], frame)
+                return [(e, (const(i), v)) for i, (e, v) in enumerate(inner)]
+            if name == "range":
+                count = self.integer(node.args[0], frame)
+                if not count.is_const:
+                    raise self.fail(node, "range takes one constant")
+                return [(TRUE, const(i)) for i in range(count.value)]
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "items":
+                owner = self.value(node.func.value, frame)
+                return [(TRUE, (const(i), v)) for i, v in enumerate(owner.slots)]
+        value = self.value(node, frame)
+        if not isinstance(value, Seq):
+            raise self.fail(node, "a generator runs over a tuple, a map, enumerate or range")
+        return [(dag.lt(const(i), value.length), v) for i, v in enumerate(value.slots)]
+
+    def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:
+        """all, any, sum or tuple of a generator."""
+        if len(generator.generators) != 1:
+            raise self.fail(generator, "a comprehension has one generator; name a function")
+        clause = generator.generators[0]
+        results: list[tuple[Node, Any]] = []
+        for exists, element in self.elements(clause.iter, frame):
+            inner = {**frame, **self.bound(clause.target, element)}
+            kept = exists
+            for test in clause.ifs:
+                condition = self.under(kept, lambda t=test, f=inner: self.boolean(t, f))  # type: ignore[misc]
+                kept = dag.both(kept, condition)
+            if kept is FALSE:
+                continue
+            value = self.under(kept, lambda f=inner: self.value(generator.elt, f))  # type: ignore[misc]
+            results.append((kept, value))
+        if name == "tuple":
+            return containers.collected(self.shapes, results, filtered=bool(clause.ifs))
+        return _REDUCE[name](results)
+
+    def bound(self, target: ast.expr, element: Any) -> Frame:
+        """The names that a generator binds."""
+        if isinstance(target, ast.Name):
+            return {target.id: element}
+        if isinstance(target, ast.Tuple):
+            names = [t.id for t in target.elts if isinstance(t, ast.Name)]
+            return dict(zip(names, element, strict=True))
+        raise self.fail(target, "a generator binds one name, or two")
+
+
+def _filled(size: Node, value: Any) -> MapValue:
+    return MapValue((value,) * size.value)
+
+
+def _total(results: list[tuple[Node, Any]]) -> Node:
+    total = ZERO
+    for kept, value in results:
+        total = dag.add(total, dag.ite(kept, value, ZERO))
+    return total
+
+
+_REDUCE: dict[str, Callable[[list[tuple[Node, Any]]], Node]] = {
+    "all": lambda results: dag.conjunction(dag.either(dag.negate(k), v) for k, v in results),
+    "any": lambda results: dag.disjunction(dag.both(k, v) for k, v in results),
+    "sum": _total,
+}
+
+
+def _RECORDS_BY_VALUE(model: Model) -> frozenset[str]:
+    """Names of the record classes whose instances are values, not settings."""
+    kept = ("messages", "leader", "client", "network", "world", "language")
+    return frozenset(
+        name
+        for module in kept
+        for name, thing in vars(model.modules[module]).items()
+        if isinstance(thing, type) and is_dataclass(thing)
+    ) - {"Setting", "Layout", "Budgets", "Variant", "Range", "Index", "AtMost"}
+
+
+__all__ = ["Evaluator", "IntEnum", "LiftError", "Limit", "Obligation"]

@@ -1,0 +1,203 @@
+"""The model's text: read, patched, and loaded.
+
+A `Model` is the model's modules together with their syntax trees. The plain one is the package
+`model` as imported. A patched one is the same text with expressions replaced (`Patch`), executed
+as modules of its own; everything else in `proofs` takes a `Model` and cannot tell the difference.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+MODULES = (
+    "language",
+    "setting",
+    "messages",
+    "leader",
+    "client",
+    "network",
+    "world",
+    "promises",
+    "scopes",
+    "variants",
+)
+"""The model's modules, each after those it imports."""
+
+
+class PatchError(ValueError):
+    """A patch that does not fit the text: unknown function, or an anchor not found just once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One expression replaced inside one function, named `module.function`."""
+
+    function: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The model, as text and as running modules. `functions` maps (module, name) to its tree."""
+
+    modules: Mapping[str, ModuleType]
+    functions: Mapping[tuple[str, str], ast.FunctionDef]
+    files: Mapping[str, str]
+    patches: tuple[Patch, ...]
+
+    def __getattr__(self, name: str) -> Any:
+        """A module of the model: `model.world`, `model.promises`, ..."""
+        try:
+            return self.modules[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def rules(self) -> Mapping[str, Callable[..., Any]]:
+        """The rules of the world, by name."""
+        rules: Mapping[str, Callable[..., Any]] = self.modules["language"].RULES
+        return rules
+
+    def tree_of(self, function: Callable[..., Any]) -> ast.FunctionDef | None:
+        """The syntax tree of a function of the model; None if it is not the model's."""
+        module = function.__module__.rpartition(".")[2]
+        return self.functions.get((module, function.__name__))
+
+
+def folder() -> Path:
+    """Where the model's text is."""
+    package = importlib.import_module("model")
+    assert package.__file__ is not None
+    return Path(package.__file__).parent
+
+
+@functools.cache
+def read(name: str) -> str:
+    """The text of one module."""
+    return (folder() / f"{name}.py").read_text(encoding="utf-8")
+
+
+def functions_of(trees: Mapping[str, ast.Module]) -> dict[tuple[str, str], ast.FunctionDef]:
+    """All top-level functions, by (module, name)."""
+    return {
+        (name, node.name): node
+        for name, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def trees() -> dict[str, ast.Module]:
+    """Fresh syntax trees of all modules."""
+    return {name: ast.parse(read(name), filename=f"model/{name}.py") for name in MODULES}
+
+
+def files() -> dict[str, str]:
+    """The name that errors give each module's file."""
+    return {name: f"model/{name}.py" for name in MODULES}
+
+
+@functools.cache
+def plain() -> Model:
+    """The model as it stands."""
+    modules = {name: importlib.import_module(f"model.{name}") for name in MODULES}
+    return Model(modules, functions_of(trees()), files(), ())
+
+
+class _Replacer(ast.NodeTransformer):
+    """Replaces each expression that reads like `anchor`, and counts."""
+
+    def __init__(self, anchor: str, after: str) -> None:
+        self.anchor = ast.dump(ast.parse(anchor, mode="eval").body)
+        self.after = after
+        self.found = 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.expr) and ast.dump(node) == self.anchor:
+            self.found += 1
+            replacement = ast.parse(self.after, mode="eval").body
+            for part in ast.walk(replacement):
+                ast.copy_location(part, node)
+            return replacement
+        return self.generic_visit(node)
+
+
+def apply(patch: Patch, all_trees: Mapping[str, ast.Module]) -> None:
+    """Change the trees as the patch says. Raises PatchError."""
+    module, _, name = patch.function.rpartition(".")
+    function = functions_of(all_trees).get((module, name))
+    if function is None:
+        raise PatchError(f"the model has no function {patch.function!r} (write module.function)")
+    replacer = _Replacer(patch.before, patch.after)
+    replacer.visit(function)
+    if replacer.found != 1:
+        raise PatchError(
+            f"in {patch.function}: {patch.before!r} is found {replacer.found} times;"
+            " an anchor must be found exactly once"
+        )
+
+
+@contextmanager
+def _model_modules_set_aside() -> Iterator[None]:
+    """While the patched text is executed, `import model.x` means the patched module."""
+    kept = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "model"}
+    for name in kept:
+        if name != "model":
+            del sys.modules[name]
+    package = sys.modules["model"]
+    attributes = {name: getattr(package, name) for name in MODULES if hasattr(package, name)}
+    try:
+        yield
+    finally:
+        for name in [n for n in sys.modules if n.split(".")[0] == "model"]:
+            del sys.modules[name]
+        sys.modules.update(kept)
+        for name, module in attributes.items():
+            setattr(package, name, module)
+
+
+def execute(name: str, tree: ast.Module) -> ModuleType:
+    """A module made of a tree."""
+    module = ModuleType(f"model.{name}")
+    module.__file__ = f"model/{name}.py"
+    sys.modules[module.__name__] = module
+    setattr(sys.modules["model"], name, module)
+    exec(compile(tree, module.__file__, "exec"), module.__dict__)
+    return module
+
+
+def patched(patches: Sequence[Patch]) -> Model:
+    """The model with patches applied. Raises PatchError."""
+    if not patches:
+        return plain()
+    plain()
+    changed = trees()
+    for patch in patches:
+        apply(patch, changed)
+    with _model_modules_set_aside():
+        modules = {name: execute(name, changed[name]) for name in MODULES}
+    return Model(modules, functions_of(changed), files(), tuple(patches))
+
+
+def read_patches(path: Path) -> tuple[Patch, ...]:
+    """Patches from a file: a Python list of (function, before, after).
+
+    Raises PatchError with the place if the file is not of that form.
+    """
+    try:
+        rows = ast.literal_eval(path.read_text(encoding="utf-8"))
+        return tuple(Patch(*row) for row in rows)
+    except (OSError, SyntaxError, ValueError, TypeError) as error:
+        raise PatchError(
+            f"{path}: {error}; write a list of (function, expression before, expression after)"
+        ) from error
