@@ -35,7 +35,6 @@ def say(line: str) -> None:
     print(f"kafka: {line}", file=sys.stderr, flush=True)
 
 
-@cache
 def find_java() -> Path:
     """Return the `java` of JAVA_HOME, else of the path. Raises MissingTool, also when too old."""
     home = os.environ.get("JAVA_HOME")
