@@ -1,1 +1,57 @@
-"""The production implementation: Kafka's wire, the leader of a partition, a broker node."""
+"""Kafka's idempotent producer protocol in production form, without I/O.
+
+Bytes come in, bytes go out, the time is an argument. Three doors:
+
+- the wire: `encode_request` ... `decode_response` and `frame`; `encode_batch`, `decode_batch`
+- the leader of one partition: `PartitionLeader`
+- a broker of one node: `Node`
+"""
+
+from impl.broker.node import CloseConnection, Node, NodeConfig
+from impl.partition.leader import PartitionError, PartitionLeader, ProduceOutcome
+from impl.partition.validation import LogConfig
+from impl.protocol.errors import DecodeError, EncodeError, ErrorCode, ProtocolError
+from impl.protocol.messages import (
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from impl.protocol.primitives import frame, take_frames
+from impl.protocol.record_batch import (
+    Header,
+    Record,
+    RecordBatch,
+    client_batch,
+    decode_batch,
+    encode_batch,
+)
+from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
+
+__all__ = [
+    "SUPPORTED_VERSIONS",
+    "ApiKey",
+    "CloseConnection",
+    "DecodeError",
+    "EncodeError",
+    "ErrorCode",
+    "Header",
+    "LogConfig",
+    "Node",
+    "NodeConfig",
+    "PartitionError",
+    "PartitionLeader",
+    "ProduceOutcome",
+    "ProtocolError",
+    "Record",
+    "RecordBatch",
+    "client_batch",
+    "decode_batch",
+    "decode_request",
+    "decode_response",
+    "encode_batch",
+    "encode_request",
+    "encode_response",
+    "frame",
+    "take_frames",
+]

@@ -3,7 +3,7 @@
 Five rules:
 
 1. `produce` appends a batch or leaves everything as it was; there is no third outcome.
-2. The checks come in Kafka's order: request, batch, duplicate, epoch, transaction, sequence.
+2. The checks come in Kafka's order: shape, acks, batch, duplicate, epoch, transaction, sequence.
 3. What is stored is the client's batch with offset and leader epoch stamped on.
 4. The high watermark moves only when told, never back, never past the end of the log.
 5. A new leader is made by replaying batches unchecked: of a prefix that was replicated (it
@@ -203,11 +203,11 @@ class PartitionLeader:
         `required_acks` is -1, 0 or 1, `now_ms` the broker's clock. Every refusal is an outcome;
         nothing is raised. `ReplicaManager.appendRecords`.
         """
-        if required_acks not in VALID_ACKS:
-            return _refused(ErrorCode.INVALID_REQUIRED_ACKS, INVALID_OFFSET)
         data = first_batch(batch_bytes)
         if isinstance(data, ErrorCode):
             return _refused(data, INVALID_OFFSET)
+        if required_acks not in VALID_ACKS:
+            return _refused(ErrorCode.INVALID_REQUIRED_ACKS, INVALID_OFFSET)
         batch = validate_batch(data, self.config, now_ms)
         if isinstance(batch, ErrorCode):
             return self._refuse(batch)

@@ -1,0 +1,165 @@
+"""The topics of a node: names, ids, settings, and a leader for each partition.
+
+Three rules:
+
+1. A setting is applied or refused; none is accepted and then ignored.
+2. A topic id is a function of cluster, name and count: the same calls give the same ids.
+3. There is a limit on partitions; beyond it a topic is refused with POLICY_VIOLATION.
+
+Theory of operation: `Topics` holds each topic under its name and its id. `create` either adds a
+whole topic or raises `TopicRefused`, whose code and words go into the answer.
+Sources: `ReplicationControlManager.createTopics`, `Topic.validate`, `LogConfig`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Any, Final
+
+from impl.partition.leader import PartitionLeader
+from impl.partition.validation import LogConfig
+from impl.protocol.errors import ErrorCode
+
+MAX_NAME_CHARS: Final = 249
+MAX_PARTITIONS: Final = 100_000
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_TIMESTAMP_TYPES: Final = {"CreateTime": False, "LogAppendTime": True}
+
+
+def _natural(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = MappingProxyType(
+    {
+        "max.message.bytes": ("max_message_bytes", _natural),
+        "segment.bytes": ("segment_bytes", _natural),
+        "message.timestamp.type": ("is_log_append_time", _TIMESTAMP_TYPES.__getitem__),
+        "message.timestamp.before.max.ms": ("message_timestamp_before_max_ms", _natural),
+        "message.timestamp.after.max.ms": ("message_timestamp_after_max_ms", _natural),
+    }
+)
+"""The topic settings that are applied: name to field of `LogConfig` and reader."""
+
+FIXED_CONFIGS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "1",
+        "retention.bytes": "-1",
+        "retention.ms": "-1",
+    }
+)
+"""Settings that have one value here; another value is refused."""
+
+
+class TopicRefused(ValueError):
+    """A topic that is not created; `error` and the message are the answer."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic. `topic_id` is 16 bytes; `partitions` are the leaders, by partition index."""
+
+    name: str
+    topic_id: bytes
+    configs: Mapping[str, str]
+    partitions: tuple[PartitionLeader, ...]
+
+    def partition(self, index: int) -> PartitionLeader | None:
+        """The leader of a partition, None where there is none."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+
+def is_legal_name(name: str) -> bool:
+    """`Topic.isValid`."""
+    if name in (".", "..") or len(name) > MAX_NAME_CHARS:
+        return False
+    return _LEGAL_NAME.fullmatch(name) is not None
+
+
+def log_config(base: LogConfig, configs: Mapping[str, str | None]) -> LogConfig:
+    """`base` with a topic's own settings. Raises `TopicRefused` (INVALID_CONFIG)."""
+    changes: dict[str, Any] = {}
+    for name, text in configs.items():
+        if name in FIXED_CONFIGS and text == FIXED_CONFIGS[name]:
+            continue
+        if name not in CONFIGS or text is None:
+            known = ", ".join(sorted((*CONFIGS, *FIXED_CONFIGS)))
+            problem = f"{name}={text} is not served; settings that are: {known}"
+            raise TopicRefused(ErrorCode.INVALID_CONFIG, problem)
+        field, read = CONFIGS[name]
+        try:
+            changes[field] = read(text)
+        except (ValueError, KeyError) as error:
+            problem = f"{name} may not be {text!r}"
+            raise TopicRefused(ErrorCode.INVALID_CONFIG, problem) from error
+    return replace(base, **changes)
+
+
+class Topics:
+    """All topics of a node; iterates in order of creation."""
+
+    __slots__ = ("_by_id", "_by_name", "_cluster_id", "_config", "_partitions")
+
+    def __init__(self, cluster_id: str, config: LogConfig) -> None:
+        self._cluster_id = cluster_id
+        self._config = config
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._partitions = 0
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._by_name.values())
+
+    def named(self, name: str | None) -> Topic | None:
+        """The topic of that name, or None."""
+        return None if name is None else self._by_name.get(name)
+
+    def identified(self, topic_id: bytes) -> Topic | None:
+        """The topic of that id, or None."""
+        return self._by_id.get(topic_id)
+
+    def check_name(self, name: str) -> None:
+        """Raise `TopicRefused` for a name that is not legal or already taken."""
+        if not is_legal_name(name):
+            raise TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"illegal name {name!r}")
+        if name in self._by_name:
+            raise TopicRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
+
+    def create(
+        self,
+        name: str,
+        num_partitions: int,
+        configs: Mapping[str, str],
+        *,
+        validate_only: bool = False,
+    ) -> Topic:
+        """Add a topic; with `validate_only` only say what it would be. Raises `TopicRefused`."""
+        self.check_name(name)
+        config = log_config(self._config, configs)
+        total = self._partitions + num_partitions
+        if total > MAX_PARTITIONS:
+            problem = f"{total} partitions are more than {MAX_PARTITIONS}"
+            raise TopicRefused(ErrorCode.POLICY_VIOLATION, problem)
+        leaders = tuple(PartitionLeader(config=config) for _ in range(num_partitions))
+        topic = Topic(name, self._new_id(name), MappingProxyType(dict(configs)), leaders)
+        if not validate_only:
+            self._by_name[name] = self._by_id[topic.topic_id] = topic
+            self._partitions = total
+        return topic
+
+    def _new_id(self, name: str) -> bytes:
+        text = f"{self._cluster_id}/{len(self._by_name)}/{name}"
+        return blake2b(text.encode(), digest_size=16).digest()
