@@ -1,0 +1,190 @@
+"""The settings of a producer: what each may be, and what they forbid each other.
+
+1. One table says for each setting its default and its range (`SETTINGS`); one says what
+   idempotence demands of the others (`IDEMPOTENCE_DEMANDS`).
+2. A demand that is broken is an error when the user asked for idempotence by name; it switches
+   idempotence off when idempotence was only the default. Too many requests in flight are always an
+   error (4.0).
+3. What was changed silently is told in `ProducerConfig.notes`; nothing is logged here.
+
+Theory of operation: `ProducerConfig.of` takes the settings that the user gave, and only those,
+because whether a setting was given decides between error and adjustment. It checks each value, then
+idempotence (`ProducerConfig.postProcessAndValidateIdempotenceConfigs`), then the delivery timeout
+(`KafkaProducer.configureDeliveryTimeout`), and returns a frozen value. Release 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from impl.producer.errors import ConfigError
+
+INT_MAX = 2**31 - 1
+
+MAX_IN_FLIGHT_WITH_IDEMPOTENCE = 5
+"""As many batches as a leader remembers for one producer id and partition. KAFKA-5494."""
+
+_ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting's default and its smallest and greatest value (`None`: not a number)."""
+
+    default: object
+    least: int | None = None
+    greatest: int = INT_MAX
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "acks": Setting("all"),
+    "enable_idempotence": Setting(True),
+    "transactional_id": Setting(None),
+    "client_id": Setting(""),
+    "retries": Setting(INT_MAX, 0),
+    "max_in_flight_requests_per_connection": Setting(5, 1),
+    "linger_ms": Setting(5, 0),
+    "request_timeout_ms": Setting(30_000, 0),
+    "delivery_timeout_ms": Setting(120_000, 0),
+    "retry_backoff_ms": Setting(100, 0),
+    "retry_backoff_max_ms": Setting(1_000, 0),
+    "batch_size": Setting(16_384, 0),
+    "max_request_size": Setting(1_048_576, 0),
+    "buffer_memory": Setting(33_554_432, 0, 2**63 - 1),
+    "max_partitions": Setting(100_000, 1),
+}
+"""Kafka's names with underscores, units last. `max_partitions` is ours: partitions whose
+sequences one producer keeps, a bound that Kafka's client does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What idempotence demands of one setting; `always` makes breaking it an error in any case."""
+
+    setting: str
+    holds: Callable[[Any], bool]
+    reason: str
+    always: bool = False
+
+
+IDEMPOTENCE_DEMANDS: tuple[Demand, ...] = (
+    Demand("retries", lambda retries: retries != 0, "idempotence needs retries"),
+    Demand("acks", lambda acks: acks == -1, "idempotence needs acks=all"),
+    Demand(
+        "max_in_flight_requests_per_connection",
+        lambda in_flight: in_flight <= MAX_IN_FLIGHT_WITH_IDEMPOTENCE,
+        f"idempotence allows at most {MAX_IN_FLIGHT_WITH_IDEMPOTENCE}",
+        always=True,
+    ),
+)
+"""In the order in which they are checked. The last one throws even if an earlier one has already
+decided to switch idempotence off: the client of 4.0 applies that only afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerConfig:
+    """The settings in force. Build it with `of`; sizes are bytes, times milliseconds."""
+
+    acks: int
+    enable_idempotence: bool
+    transactional_id: str | None
+    client_id: str
+    retries: int
+    max_in_flight_requests_per_connection: int
+    linger_ms: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    batch_size: int
+    max_request_size: int
+    buffer_memory: int
+    max_partitions: int
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, **user: object) -> ProducerConfig:
+        """The settings in force when the user sets just these.
+
+        Raises ConfigError. Source: ProducerConfig (Kafka), KIP-679.
+        """
+        notes: list[str] = []
+        values: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
+        values.update({name: _checked(name, value) for name, value in user.items()})
+        values["acks"] = _acks(values["acks"])
+        values["enable_idempotence"] = _idempotence(values, user, notes)
+        values["delivery_timeout_ms"] = _delivery_timeout_ms(values, user, notes)
+        values["client_id"] = values["client_id"] or _client_id(values["transactional_id"])
+        return cls(**values, notes=tuple(notes))
+
+
+def _checked(name: str, value: object) -> object:
+    setting = SETTINGS.get(name)
+    if setting is None:
+        raise ConfigError(name, "there is no such setting")
+    if setting.least is not None:
+        return _checked_number(name, value, setting.least, setting.greatest)
+    if name == "enable_idempotence" and not isinstance(value, bool):
+        raise ConfigError(name, f"must be True or False, is {value!r}")
+    if name == "client_id" and not isinstance(value, str):
+        raise ConfigError(name, f"must be a string, is {value!r}")
+    if (
+        name == "transactional_id"
+        and value is not None
+        and (not isinstance(value, str) or not value)
+    ):
+        raise ConfigError(name, f"must be a string that is not empty, is {value!r}")
+    return value
+
+
+def _checked_number(name: str, value: object, least: int, greatest: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(name, f"must be an integer, is {value!r}")
+    if not least <= value <= greatest:
+        raise ConfigError(name, f"must be between {least} and {greatest}, is {value}")
+    return value
+
+
+def _acks(value: object) -> int:
+    acks = _ACKS.get(str(value))
+    if acks is None or isinstance(value, bool):
+        raise ConfigError("acks", f"must be one of all, -1, 0, 1, is {value!r}")
+    return acks
+
+
+def _idempotence(values: Mapping[str, Any], user: Mapping[str, object], notes: list[str]) -> bool:
+    enabled: bool = values["enable_idempotence"]
+    broken = [d for d in IDEMPOTENCE_DEMANDS if enabled and not d.holds(values[d.setting])]
+    for demand in broken:
+        if demand.always or "enable_idempotence" in user:
+            raise ConfigError(demand.setting, f"{demand.reason}, is {values[demand.setting]}")
+        notes.append(f"enable_idempotence is switched off: {demand.reason}")
+    enabled = enabled and not broken
+    # QUIRK: what counts is that the key is present, even with the value None.
+    if not enabled and "transactional_id" in user:
+        raise ConfigError("transactional_id", "needs idempotence")
+    return enabled
+
+
+def _delivery_timeout_ms(
+    values: Mapping[str, Any], user: Mapping[str, object], notes: list[str]
+) -> int:
+    timeout_ms: int = values["delivery_timeout_ms"]
+    least_ms: int = min(values["linger_ms"] + values["request_timeout_ms"], INT_MAX)
+    if timeout_ms >= least_ms:
+        return timeout_ms
+    if "delivery_timeout_ms" in user:
+        raise ConfigError(
+            "delivery_timeout_ms",
+            f"must be at least linger_ms + request_timeout_ms = {least_ms}, is {timeout_ms}",
+        )
+    notes.append(f"delivery_timeout_ms is raised to linger_ms + request_timeout_ms = {least_ms}")
+    return least_ms
+
+
+def _client_id(transactional_id: str | None) -> str:
+    # Kafka numbers the producers of a process; a count of instances is state that only the
+    # program around this core has, so that it names them if it runs several.
+    return "producer-1" if transactional_id is None else f"producer-{transactional_id}"

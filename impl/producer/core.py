@@ -1,0 +1,474 @@
+"""The idempotent producer without sockets, clocks or threads.
+
+1. Calls take values and the time and change only this object; what is to be done outside comes back
+   from `poll` as effects. The same calls give the same effects.
+2. `poll` is one turn of Kafka's sender loop: at most one request a node, at most one batch a
+   partition in it, never more than max_in_flight_requests_per_connection open requests a node.
+3. An answer is accepted for the oldest open request of a connection. When a connection breaks, its
+   requests fail as one and their correlation ids are never accepted again.
+4. A call that raises has changed nothing.
+
+Theory of operation: `append` queues records (`accumulator`); `poll` asks for a producer id if there
+is none, otherwise numbers batches (`transaction_manager`) and sends them; `receive` and
+`disconnected` end requests (`connections`), each batch of which is acknowledged, queued again, or
+failed. The driver sends each `SendRequest` to its node in order, closes a connection where
+`CloseConnection` says so, answers `metadata_update_requested` with `update_metadata`, and polls
+after `next_timeout_ms`, which is 0 after any call. A batch refused with MESSAGE_TOO_LARGE fails as
+a whole; it is not split. Source: `Sender` of Kafka 4.3.1; KIP-98, KIP-360.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from impl.producer.accumulator import Backoff, RecordAccumulator
+from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch, TopicPartition
+from impl.producer.config import INT_MAX, ProducerConfig
+from impl.producer.connections import NO_NODE, Connections
+from impl.producer.errors import (
+    ConfigError,
+    DeliveryError,
+    DeliveryTimeoutError,
+    FatalProducerError,
+    MalformedAnswerError,
+)
+from impl.producer.transaction_manager import (
+    FATAL_ERRORS,
+    PartitionState,
+    State,
+    TransactionManager,
+)
+from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import INVALID_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Header
+from impl.protocol.schemas import ApiKey
+
+Body = dict[str, Any]
+"""A message as `impl.protocol.messages` reads and writes it."""
+
+PRODUCE_VERSIONS: Final = range(3, 13)
+"""3 is the first with record batches v2; 13 names topics by ids, which leaders here do not have."""
+
+INIT_PRODUCER_ID_VERSIONS: Final = range(6)
+
+_ERROR_CODES: Final = {int(error): error for error in ErrorCode}
+
+
+class SendRequest(NamedTuple):
+    """Send this to the node, behind everything sent to it before; connect first if need be."""
+
+    node_id: int
+    correlation_id: int
+    api_key: int
+    api_version: int
+    body: Body
+
+
+class CloseConnection(NamedTuple):
+    """Close the node's connection: an answer is overdue. Its requests have failed already."""
+
+    node_id: int
+
+
+Effect = SendRequest | CloseConnection
+
+
+class _Answer(NamedTuple):
+    """What a Produce answer, or the lack of one, says of one batch."""
+
+    error: ErrorCode
+    base_offset: int = INVALID_OFFSET
+    log_start_offset: int = -1
+    message: str | None = None
+    leader_id: int = NO_NODE
+    leader_epoch: int = -1
+
+
+def _no_jitter(backoff_ms: int) -> float:
+    return backoff_ms
+
+
+class IdempotentProducerCore:
+    """A producer that writes each record once, in order: see the rules above.
+
+    `jitter` maps a backoff in milliseconds to the one to use (Kafka's own: plus or minus 20 %);
+    the versions are those of the requests. Raises `ConfigError`.
+
+    Attributes: `metadata_update_requested`, whether the driver should ask a broker for leaders.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        *,
+        jitter: Backoff = _no_jitter,
+        produce_version: int = PRODUCE_VERSIONS[-1],
+        init_producer_id_version: int = INIT_PRODUCER_ID_VERSIONS[-1],
+    ) -> None:
+        _check_arguments(config, produce_version, init_producer_id_version)
+        self._config = config
+        self._produce_version = produce_version
+        self._init_producer_id_version = init_producer_id_version
+        self._transaction_manager = TransactionManager(config.max_partitions)
+        self._accumulator = RecordAccumulator(config, self._transaction_manager, jitter)
+        self._connections = Connections(
+            config.max_in_flight_requests_per_connection, config.request_timeout_ms
+        )
+        self._init_not_before_ms = 0
+        self._has_news = True
+        self._last_poll_ms = 0
+        self.metadata_update_requested = True
+
+    # ---- what the application and the driver call
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        headers: Sequence[Header] = (),
+        timestamp_ms: int | None = None,
+        now_ms: int,
+    ) -> DeliveryHandle:
+        """Queue one record; its timestamp is `now_ms` unless given.
+
+        Raises `RecordTooLargeError`, `BufferExhaustedError`, `TooManyPartitionsError`,
+        `InvalidField` (a value that cannot be encoded), and in an error state `AuthorizationError`
+        or `FatalProducerError`. Source: `KafkaProducer.doSend`.
+        """
+        error = self._transaction_manager.last_error
+        if error is not None:
+            raise error.restated(str(error), may_be_written=False)
+        timestamp_ms = now_ms if timestamp_ms is None else timestamp_ms
+        self._has_news = True
+        return self._accumulator.append(
+            (topic, partition), key, value, headers, timestamp_ms, now_ms
+        )
+
+    def poll(self, now_ms: int) -> tuple[Effect, ...]:
+        """One turn of the sender loop; () if there is nothing to send. `Sender.runOnce`."""
+        self._has_news = False
+        self._last_poll_ms = now_ms
+        effects: list[Effect] = []
+        for node_id in self._connections.overdue(now_ms):
+            effects.append(CloseConnection(node_id))
+            self.metadata_update_requested = True
+            self._fail_requests(node_id, ErrorCode.REQUEST_TIMED_OUT, now_ms)
+        if self._may_send(now_ms, effects):
+            self._send_producer_data(now_ms, effects)
+        if effects:
+            self._has_news = True
+        return tuple(effects)
+
+    def receive(self, correlation_id: int, response_body: Mapping[str, Any], now_ms: int) -> None:
+        """Take the answer to the oldest open request of its connection.
+
+        Raises `UnexpectedAnswerError`, `MalformedAnswerError`: close the connection then and say so
+        with `disconnected`. Source: `Sender.handleProduceResponse`.
+        """
+        batches = self._connections.oldest(correlation_id).batches
+        if batches:
+            answers = _produce_answers(response_body, batches)
+            self._answered(correlation_id, response_body, now_ms)
+            for batch, answer in answers:
+                self._complete_batch(batch, answer, now_ms)
+        else:
+            init_answer = _init_answer(response_body)
+            self._answered(correlation_id, response_body, now_ms)
+            if self._transaction_manager.on_init_producer_id(*init_answer):
+                self._init_not_before_ms = now_ms + self._config.retry_backoff_ms
+
+    def _answered(self, correlation_id: int, body: Mapping[str, Any], now_ms: int) -> None:
+        self._has_news = True
+        throttle_time_ms: int = body.get("throttle_time_ms", 0)
+        self._connections.answered(correlation_id, now_ms + throttle_time_ms)
+
+    def disconnected(self, node_id: int, now_ms: int) -> None:
+        """The node's connection broke: all its open requests fail with NETWORK_EXCEPTION.
+
+        Source: `NetworkClient.processDisconnection`, `Sender.handleProduceResponse`.
+        """
+        self._has_news = True
+        self._fail_requests(node_id, ErrorCode.NETWORK_EXCEPTION, now_ms)
+
+    def update_metadata(
+        self,
+        leaders: Mapping[TopicPartition, int],
+        leader_epochs: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        """Replace the leaders known: (topic, partition) to node id, -1 for none.
+
+        `leader_epochs` lets a retry to a new leader go without backoff (KIP-951). Partitions that
+        are left out keep their records and sequences.
+        """
+        self._has_news = True
+        self.metadata_update_requested = False
+        self._accumulator.update_leaders(leaders, leader_epochs or {})
+
+    def next_timeout_ms(self, now_ms: int) -> int | None:
+        """Milliseconds until `poll` may have something to do; 0 now, None not without news."""
+        if self._has_news:
+            return 0
+        due = [due_ms for due_ms in self._due_times_ms() if due_ms > self._last_poll_ms]
+        return max(0, min(due) - now_ms) if due else None
+
+    # ---- introspection
+
+    @property
+    def producer_id(self) -> int:
+        """The producer id, -1 while there is none."""
+        return self._transaction_manager.producer_id
+
+    @property
+    def producer_epoch(self) -> int:
+        """The epoch that partitions with nothing in flight use next, -1 while there is none."""
+        return self._transaction_manager.producer_epoch
+
+    @property
+    def epoch_bump_required(self) -> bool:
+        """Whether the next poll bumps the epoch."""
+        return self._transaction_manager.epoch_bump_required
+
+    @property
+    def state(self) -> State:
+        """The state of the transaction manager."""
+        return self._transaction_manager.state
+
+    def partition_state(self, topic: str, partition: int) -> PartitionState:
+        """A snapshot of one partition; of one never used, that of a fresh one."""
+        return self._transaction_manager.partition_state((topic, partition))
+
+    # ---- the sender loop
+
+    def _may_send(self, now_ms: int, effects: list[Effect]) -> bool:
+        """Put the transaction manager in order; False if no batch may be sent in this turn."""
+        manager = self._transaction_manager
+        manager.maybe_resolve_sequences()
+        if manager.last_error is not None:
+            self._abort_batches(manager.last_error)
+            return False
+        if manager.epoch_bump_required:
+            manager.bump_epoch()
+        if manager.state is State.UNINITIALIZED:
+            manager.begin_initializing()
+        if manager.state is State.INITIALIZING:
+            self._maybe_send_init_producer_id(now_ms, effects)
+            return False
+        return True
+
+    def _abort_batches(self, error: DeliveryError) -> None:
+        """Fail all that has not ended; ask for a producer id again if that may help (KAFKA-13668).
+
+        Source: `Sender.maybeAbortBatches`.
+        """
+        manager = self._transaction_manager
+        for batch in self._accumulator.take_all():
+            aborted = error.restated(f"{_name(batch)}: {error}", _was_sent(batch))
+            batch.finish(FinalState.ABORTED, INVALID_OFFSET, aborted)
+            manager.forget(batch)
+            self._accumulator.complete(batch)
+        if manager.state is State.ABORTABLE_ERROR:
+            manager.uninitialize()
+            self._has_news = True
+
+    def _maybe_send_init_producer_id(self, now_ms: int, effects: list[Effect]) -> None:
+        """Ask the least loaded node for a producer id, one request at a time.
+
+        QUIRK: until it is answered nothing else happens; records do not even expire.
+        Source: `Sender.maybeSendAndPollTransactionalRequest`.
+        """
+        if self._connections.is_initializing or now_ms < self._init_not_before_ms:
+            return
+        nodes = self._accumulator.nodes
+        if not nodes:
+            self.metadata_update_requested = True
+        node_id = self._connections.least_loaded(nodes, now_ms)
+        if node_id == NO_NODE:
+            return
+        body: Body = {
+            "transactional_id": None,
+            "transaction_timeout_ms": INT_MAX,
+            "producer_id": NO_PRODUCER_ID,
+            "producer_epoch": NO_PRODUCER_EPOCH,
+        }
+        correlation_id = self._connections.open(node_id, [], now_ms)
+        version = self._init_producer_id_version
+        effects.append(SendRequest(node_id, correlation_id, ApiKey.INIT_PRODUCER_ID, version, body))
+
+    def _send_producer_data(self, now_ms: int, effects: list[Effect]) -> None:
+        """Drain, then expire. QUIRK: what expires now may just have been sent for all that.
+
+        Source: `Sender.sendProducerData`.
+        """
+        for node_id in self._accumulator.ready_nodes(now_ms):
+            if self._connections.is_ready(node_id, now_ms):
+                batches = self._accumulator.drain(node_id, now_ms)
+                if batches:
+                    effects.append(self._produce_request(node_id, batches, now_ms))
+        if self._accumulator.has_unknown_leaders:
+            self.metadata_update_requested = True
+        oldest = self._accumulator.oldest
+        if oldest is not None and self._accumulator.is_expired(oldest, now_ms):
+            self._expire_batches(now_ms)
+
+    def _produce_request(
+        self, node_id: int, batches: list[ProducerBatch], now_ms: int
+    ) -> SendRequest:
+        topics: dict[str, list[Body]] = {}
+        for batch in batches:
+            topic, partition = batch.topic_partition
+            data: Body = {"index": partition, "records": batch.encode()}
+            topics.setdefault(topic, []).append(data)
+        body: Body = {
+            "transactional_id": None,
+            "acks": self._config.acks,
+            "timeout_ms": self._config.request_timeout_ms,
+            "topics": [{"name": name, "partitions": data} for name, data in topics.items()],
+        }
+        correlation_id = self._connections.open(node_id, batches, now_ms)
+        return SendRequest(node_id, correlation_id, ApiKey.PRODUCE, self._produce_version, body)
+
+    def _expire_batches(self, now_ms: int) -> None:
+        """Fail what has waited for delivery_timeout_ms: queued batches first, then sent ones.
+
+        QUIRK: only a batch that is sent again leaves its sequence unresolved, although a leader may
+        have the first copy of any. Source: `Sender.sendProducerData`, KIP-91.
+        """
+        self._has_news = True
+        for batch in self._accumulator.expire(now_ms):
+            waited_ms = now_ms - batch.created_ms
+            what = f"{_name(batch)}: not acknowledged within {waited_ms} ms of its creation"
+            error = DeliveryTimeoutError(ErrorCode.REQUEST_TIMED_OUT, what, _was_sent(batch))
+            self._fail_batch(batch, error, adjust=False)
+            if batch.in_retry:
+                self._transaction_manager.mark_sequence_unresolved(batch)
+
+    def _due_times_ms(self) -> Iterator[int]:
+        """When something becomes due by time alone."""
+        yield self._init_not_before_ms
+        yield from self._connections.due_times_ms()
+        yield from self._accumulator.due_times_ms()
+
+    # ---- the end of a request
+
+    def _fail_requests(self, node_id: int, error: ErrorCode, now_ms: int) -> None:
+        for request in self._connections.end(node_id):
+            if not request.batches:
+                self._init_not_before_ms = now_ms + self._config.retry_backoff_ms
+            for batch in request.batches:
+                self._complete_batch(batch, _Answer(error), now_ms)
+
+    def _complete_batch(self, batch: ProducerBatch, answer: _Answer, now_ms: int) -> None:
+        """Acknowledge, queue again or fail one batch. `Sender.completeBatch`."""
+        self._accumulator.answered(batch)
+        error = answer.error
+        if error is ErrorCode.NONE:
+            self._acknowledge(batch, answer.base_offset)
+        elif self._can_retry(batch, answer, now_ms):
+            self._accumulator.reenqueue(batch, now_ms)
+        elif error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._acknowledge(batch, INVALID_OFFSET)
+        else:
+            adjust = batch.attempts < self._config.retries
+            self._fail_batch(batch, _refused(batch, answer), adjust=adjust)
+        if error.refreshes_metadata:
+            self.metadata_update_requested = True
+            self._accumulator.leader_changed(
+                batch.topic_partition, answer.leader_id, answer.leader_epoch
+            )
+
+    def _can_retry(self, batch: ProducerBatch, answer: _Answer, now_ms: int) -> bool:
+        """Within its limits, and the transaction manager agrees. `Sender.canRetry`."""
+        return (
+            not batch.is_done
+            and batch.attempts < self._config.retries
+            and not self._accumulator.is_expired(batch, now_ms)
+            and self._transaction_manager.can_retry(batch, answer.error, answer.log_start_offset)
+        )
+
+    def _acknowledge(self, batch: ProducerBatch, base_offset: int) -> None:
+        self._transaction_manager.on_success(batch, base_offset)
+        if batch.finish(FinalState.SUCCEEDED, base_offset, None):
+            self._accumulator.complete(batch)
+
+    def _fail_batch(self, batch: ProducerBatch, error: DeliveryError, *, adjust: bool) -> None:
+        if batch.finish(FinalState.FAILED, INVALID_OFFSET, error):
+            self._transaction_manager.on_failure(batch, error.error_code, adjust)
+            self._accumulator.complete(batch)
+
+
+def _check_arguments(
+    config: ProducerConfig, produce_version: int, init_producer_id_version: int
+) -> None:
+    if not config.enable_idempotence:
+        raise ConfigError("enable_idempotence", "must be on for this producer")
+    if config.transactional_id is not None:
+        raise ConfigError("transactional_id", "must not be set for this producer")
+    for name, version, served in (
+        ("produce_version", produce_version, PRODUCE_VERSIONS),
+        ("init_producer_id_version", init_producer_id_version, INIT_PRODUCER_ID_VERSIONS),
+    ):
+        if version not in served:
+            raise ConfigError(name, f"must be {served[0]} to {served[-1]}, is {version}")
+
+
+def _error(code: int) -> ErrorCode:
+    """A code that nobody here knows counts as UNKNOWN_SERVER_ERROR. `Errors.forCode`."""
+    return _ERROR_CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _init_answer(body: Mapping[str, Any]) -> tuple[ErrorCode, int, int]:
+    """(error, producer id, producer epoch)."""
+    return (
+        _error(body["error_code"]),
+        body.get("producer_id", NO_PRODUCER_ID),
+        body.get("producer_epoch", NO_PRODUCER_EPOCH),
+    )
+
+
+def _produce_answers(
+    body: Mapping[str, Any], batches: Sequence[ProducerBatch]
+) -> list[tuple[ProducerBatch, _Answer]]:
+    """Each batch of the request with what is said of it, in the order of the answer."""
+    asked = {batch.topic_partition: batch for batch in batches}
+    answers = [
+        ((topic["name"], data["index"]), _produce_answer(data))
+        for topic in body["topics"]
+        for data in topic["partitions"]
+    ]
+    named = [topic_partition for topic_partition, _ in answers]
+    if len(named) != len(asked) or asked.keys() != set(named):
+        raise MalformedAnswerError(f"asked for {sorted(asked)}, answered for {sorted(named)}")
+    return [(asked[topic_partition], answer) for topic_partition, answer in answers]
+
+
+def _produce_answer(data: Mapping[str, Any]) -> _Answer:
+    leader = data.get("current_leader") or {}
+    return _Answer(
+        _error(data["error_code"]),
+        data["base_offset"],
+        data.get("log_start_offset", -1),
+        data.get("error_message"),
+        leader.get("leader_id", NO_NODE),
+        leader.get("leader_epoch", -1),
+    )
+
+
+def _refused(batch: ProducerBatch, answer: _Answer) -> DeliveryError:
+    """What the sender of a refused record is told. After a retriable error it may be written."""
+    error = answer.error
+    kind = FatalProducerError if error in FATAL_ERRORS else DeliveryError
+    said = error.name if answer.message is None else f"{error.name}, {answer.message}"
+    may_be_written = batch.in_retry or error.is_retriable or error is ErrorCode.UNKNOWN_SERVER_ERROR
+    return kind(error, f"{_name(batch)}: {said}", may_be_written)
+
+
+def _was_sent(batch: ProducerBatch) -> bool:
+    return batch.outstanding or batch.in_retry
+
+
+def _name(batch: ProducerBatch) -> str:
+    topic, partition = batch.topic_partition
+    return f"{batch.record_count} record(s) for {topic}-{partition}"
