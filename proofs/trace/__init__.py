@@ -1,0 +1,1 @@
+"""Traces: the file format, replay on the model, shrinking, pictures."""

@@ -1,0 +1,233 @@
+"""The trace format: JSON lines, a header and then one step a line.
+
+    {"format": "kafka-eos-trace", "version": 1, "scope": "idempotent-tiny",
+     "variant": "4.3.1/level=2/requests=v2", "seed": 0, "system": "model", "prefix": "",
+     "patches": [["module.function", "before", "after"]]}
+    {"rule": "client_sends", "choice": {"producer": 0, "partition": 0}, "answers": [],
+     "digests": {"clients[0]": "9f2c...", ...}}
+
+`answers` are the messages that the model sends back in this step, `digests` one short hash for
+each actor after it; both may be left out of a hand-written trace, and are then not compared. The
+reader is strict: what it does not know it refuses, with file, line and cure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FORMAT = "kafka-eos-trace"
+VERSION = 1
+
+Json = Any
+Choice = tuple[tuple[str, int], ...]
+
+
+class TraceError(ValueError):
+    """A trace that cannot be read; the message says file, line, what is wrong and the cure."""
+
+    def __init__(self, source: str, line: int, what: str, cure: str) -> None:
+        super().__init__(f"{source}:{line}: {what}; {cure}")
+        self.source = source
+        self.line = line
+        self.what = what
+        self.cure = cure
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a trace runs on. `patches` has (function, before, after); `prefix` is a name or ""."""
+
+    scope: str
+    variant: str
+    seed: int = 0
+    system: str = "model"
+    prefix: str = ""
+    patches: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TraceStep:
+    """One rule instance; `answers` and `digests` are None where nothing was recorded."""
+
+    rule: str
+    choice: Choice = ()
+    answers: tuple[Json, ...] | None = None
+    digests: Mapping[str, str] | None = field(default=None, hash=False)
+
+    @property
+    def label(self) -> str:
+        """As in reports: `request_arrives(producer=0, partition=0)`."""
+        return label(self.rule, self.choice)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A header and its steps."""
+
+    header: Header
+    steps: tuple[TraceStep, ...]
+
+
+def label(rule: str, choice: Choice) -> str:
+    """A rule instance's name, the same that lifted machines use."""
+    return f"{rule}({', '.join(f'{name}={value}' for name, value in choice)})"
+
+
+# Writing
+
+
+def line(value: Json) -> str:
+    """One value as one line of canonical JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+
+
+def header_json(header: Header) -> dict[str, Json]:
+    """The first line."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "scope": header.scope,
+        "variant": header.variant,
+        "seed": header.seed,
+        "system": header.system,
+        "prefix": header.prefix,
+        "patches": [list(patch) for patch in header.patches],
+    }
+
+
+def step_json(step: TraceStep) -> dict[str, Json]:
+    """A step's line."""
+    written: dict[str, Json] = {"rule": step.rule, "choice": dict(step.choice)}
+    if step.answers is not None:
+        written["answers"] = list(step.answers)
+    if step.digests is not None:
+        written["digests"] = dict(step.digests)
+    return written
+
+
+def dumps(trace: Trace) -> str:
+    """The trace's text, each line ended by a newline."""
+    lines = [header_json(trace.header), *(step_json(step) for step in trace.steps)]
+    return "".join(f"{line(value)}\n" for value in lines)
+
+
+def write(trace: Trace, path: Path) -> None:
+    """Write the trace, making the folder where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(dumps(trace), encoding="utf-8")
+
+
+# Reading
+
+
+def is_int(value: Json) -> bool:
+    """A number, and no truth value."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_map_of(value: Json, kind: type) -> bool:
+    """An object whose values are all of one type; True is no int."""
+    return isinstance(value, dict) and all(type(inner) is kind for inner in value.values())
+
+
+def is_patches(value: Json) -> bool:
+    """A list of [function, before, after]."""
+    return isinstance(value, list) and all(
+        isinstance(row, list) and len(row) == 3 and all(isinstance(part, str) for part in row)
+        for row in value
+    )
+
+
+HEADER_KEYS: Mapping[str, tuple[str, Any]] = {
+    "format": (f"the text {FORMAT!r}", lambda v: v == FORMAT),
+    "version": (f"the number {VERSION}", lambda v: is_int(v) and v == VERSION),
+    "scope": ("a scope's name", lambda v: isinstance(v, str)),
+    "variant": ("a variant's name", lambda v: isinstance(v, str)),
+    "seed": ("a number", is_int),
+    "system": ("a system's name", lambda v: isinstance(v, str)),
+    "prefix": ("a prefix's name, or an empty text", lambda v: isinstance(v, str)),
+    "patches": ("a list of [function, before, after]", is_patches),
+}
+
+STEP_KEYS: Mapping[str, tuple[str, Any]] = {
+    "rule": ("a rule's name", lambda v: isinstance(v, str)),
+    "choice": ("an object of numbers", lambda v: is_map_of(v, int)),
+    "answers": ("a list", lambda v: isinstance(v, list)),
+    "digests": ("an object of texts", lambda v: is_map_of(v, str)),
+}
+
+OPTIONAL = frozenset({"answers", "digests"})
+
+
+def checked(
+    text: str, keys: Mapping[str, tuple[str, Any]], source: str, number: int
+) -> dict[str, Json]:
+    """One line as an object with exactly these keys. Raises TraceError."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TraceError(
+            source, number, f"not JSON ({error.msg})", "write one object a line"
+        ) from error
+    if not isinstance(value, dict):
+        raise TraceError(source, number, "not an object", f"write {{{', '.join(keys)}}}")
+    for name in value:
+        if name not in keys:
+            raise TraceError(source, number, f"unknown key {name!r}", f"known: {', '.join(keys)}")
+    for name, (expected, fits) in keys.items():
+        if name not in value and name not in OPTIONAL:
+            raise TraceError(source, number, f"{name!r} is missing", f"add {expected}")
+        if name in value and not fits(value[name]):
+            raise TraceError(
+                source, number, f"{name!r} is {line(value[name])}", f"write {expected}"
+            )
+    return value
+
+
+def parse_header(text: str, source: str) -> Header:
+    """The first line. Raises TraceError."""
+    value = checked(text, HEADER_KEYS, source, 1)
+    return Header(
+        scope=value["scope"],
+        variant=value["variant"],
+        seed=value["seed"],
+        system=value["system"],
+        prefix=value["prefix"],
+        patches=tuple((row[0], row[1], row[2]) for row in value["patches"]),
+    )
+
+
+def parse_step(text: str, source: str, number: int) -> TraceStep:
+    """A step's line. Raises TraceError."""
+    value = checked(text, STEP_KEYS, source, number)
+    return TraceStep(
+        rule=value["rule"],
+        choice=tuple(value["choice"].items()),
+        answers=tuple(value["answers"]) if "answers" in value else None,
+        digests=value.get("digests"),
+    )
+
+
+def loads(text: str, source: str = "trace") -> Trace:
+    """The trace that a text holds; `source` is the name that errors give it. Raises TraceError."""
+    lines: Sequence[str] = text.splitlines()
+    if not lines:
+        raise TraceError(source, 1, "the file is empty", "begin with a header line")
+    header = parse_header(lines[0], source)
+    steps: Iterable[TraceStep] = (
+        parse_step(row, source, number) for number, row in enumerate(lines[1:], start=2)
+    )
+    return Trace(header, tuple(steps))
+
+
+def read(path: Path) -> Trace:
+    """The trace in a file. Raises TraceError, also for a file that cannot be opened."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TraceError(str(path), 0, str(error), "name a readable trace file") from error
+    return loads(text, str(path))

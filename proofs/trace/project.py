@@ -1,0 +1,76 @@
+"""Model values as plain data: what traces, reports and pictures show, and what digests hash.
+
+A record becomes an object, a map an object by key, a set a sorted list, a tuple a list, an enum
+its name. Equal values have equal projections, whichever copy of the model they come from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+DIGEST_LENGTH = 12
+"""Hex digits of a digest: 48 bits, as digests compare a state with one other, never with many."""
+
+
+def is_a(value: Any, name: str) -> bool:
+    """Of the model's own class `name`; a patched model has classes of its own."""
+    cls = type(value)
+    return cls.__name__ == name and cls.__module__ == "model.language"
+
+
+def elements(value: Any) -> list[int]:
+    """The elements of a `Set`, ascending."""
+    bits: int = value.__reduce__()[1][0]
+    return [i for i in range(bits.bit_length()) if bits >> i & 1]
+
+
+def project(value: Any) -> Any:
+    """The value as JSON-able data. Raises TypeError for what is no value of the model."""
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, (bool, int)):
+        return value
+    if is_a(value, "Map"):
+        return {str(key): project(inner) for key, inner in value.items()}
+    if is_a(value, "Set"):
+        return elements(value)
+    if isinstance(value, tuple):
+        return [project(inner) for inner in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: project(getattr(value, f.name)) for f in fields(value)}
+    raise TypeError(f"{value!r} is not a value of the model")
+
+
+def digest(value: Any) -> str:
+    """A short hash of the value's projection, equal on all machines."""
+    text = json.dumps(project(value), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def places(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The values of a map, and of maps within it, each with its place: `links[0][1]`."""
+    if is_a(value, "Map"):
+        for key, inner in value.items():
+            yield from places(f"{name}[{key}]", inner)
+    else:
+        yield name, value
+
+
+def actors(world: Any) -> dict[str, Any]:
+    """Actors and links by place: all of the world but what only counts for a budget."""
+    return {
+        place: value
+        for f in fields(world)
+        if is_a(getattr(world, f.name), "Map")
+        for place, value in places(f.name, getattr(world, f.name))
+    }
+
+
+def digests(world: Any) -> dict[str, str]:
+    """The digest of each actor and link."""
+    return {place: digest(value) for place, value in actors(world).items()}

@@ -1,0 +1,237 @@
+"""Replay: a trace run on the model's own functions, step by step.
+
+This is the judge of every other form: a counterexample that some engine found counts only if it
+replays here.
+"""
+
+from __future__ import annotations
+
+import functools
+import typing
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from proofs.lift.text import Model, Patch, patched
+from proofs.lift.values import Shapes
+from proofs.trace.format import Choice, Header, Trace, TraceStep
+from proofs.trace.project import actors, digests, project
+
+World = Any
+
+
+class UnknownScope(ValueError):
+    """No scope has this name; the message lists those that there are."""
+
+
+class ReplayError(ValueError):
+    """A trace that does not run; `step` counts from 1."""
+
+    def __init__(self, step: int, text: str, reason: str) -> None:
+        super().__init__(f"step {step}, {text}: {reason}")
+        self.step = step
+        self.reason = reason
+
+
+class StepNotEnabled(ReplayError):
+    """The event cannot happen there; `by_scope` if only a limit of the scope forbids it."""
+
+    def __init__(self, step: int, text: str, *, by_scope: bool) -> None:
+        why = "the scope's limits forbid it" if by_scope else "the protocol does not allow it"
+        super().__init__(step, text, f"not enabled: {why}")
+        self.by_scope = by_scope
+
+
+class RecordedDifferently(ReplayError):
+    """The step runs, but the trace recorded other answers or other states."""
+
+
+def scope_of(model: Model, text: str) -> Any:
+    """The scope that `NAME[/BUDGET=N...]` names, some of its budgets replaced by hand.
+
+    Raises UnknownScope.
+    """
+    name, *parts = text.split("/")
+    scopes: dict[str, Any] = model.scopes.SCOPES
+    if name not in scopes:
+        raise UnknownScope(f"no scope is called {name!r}; choose one of {', '.join(scopes)}")
+    scope = scopes[name]
+    for part in parts:
+        scope = replace(scope, name=f"{scope.name}/{part}", budgets=with_budget(scope, part))
+    return scope
+
+
+def with_budget(scope: Any, part: str) -> Any:
+    """The scope's budgets with one `BUDGET=N` applied. Raises UnknownScope."""
+    name, _, value = part.partition("=")
+    known = [f.name for f in fields(scope.budgets)]
+    if name not in known:
+        raise UnknownScope(f"{part!r}: no budget is called {name!r}; choose one of {known}")
+    last = getattr(scope.layout, name if name == "records" else f"max_{name}")
+    if not value.isdecimal() or int(value) > last:
+        raise UnknownScope(f"{part!r}: in {scope.name} write a number from 0 to {last}")
+    return replace(scope.budgets, **{name: int(value)})
+
+
+def setting_of(model: Model, scope: str, variant: str) -> Any:
+    """The setting of a named scope and variant, in the classes of `model`.
+
+    Raises UnknownScope and the model's UnknownVariant (a ValueError).
+    """
+    return scope_of(model, scope).setting(model.variants.parse(variant))
+
+
+def model_of(header: Header) -> Model:
+    """The model that a trace runs on. Raises PatchError."""
+    return patched([Patch(*patch) for patch in header.patches])
+
+
+@functools.lru_cache(maxsize=4096)
+def domains(model: Model, k: Any, rule: str) -> dict[str, range]:
+    """What each choice of a rule may be, by the choice's name, in their order."""
+    shapes = Shapes(k.layout)
+    hints = typing.get_type_hints(model.rules[rule], include_extras=True)
+    bounds = {n: shapes.bounds(h) for n, h in hints.items() if n not in ("k", "w", "return")}
+    return {name: range(lo, hi + 1) for name, (lo, hi) in bounds.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Stepper:
+    """The rules of one model in one setting. The patched model's `Disabled` is its own class."""
+
+    model: Model
+    k: Any
+
+    def initial(self) -> World:
+        """The world that the scope begins in."""
+        return self.model.scopes.initial(self.k)
+
+    def apply(self, rule: str, choice: Choice, world: World) -> World:
+        """The world after one rule instance. Raises the model's Disabled."""
+        return self.model.rules[rule](self.k, world, *(value for _, value in choice))
+
+    def after(self, rule: str, choice: Choice, world: World) -> World | None:
+        """The world after one rule instance; None if it is not enabled."""
+        try:
+            return self.apply(rule, choice, world)
+        except self.model.language.Disabled:
+            return None
+
+    def check(self, step: TraceStep, number: int) -> None:
+        """The rule and its choices exist. Raises ReplayError."""
+        if step.rule not in self.model.rules:
+            known = ", ".join(self.model.rules)
+            raise ReplayError(number, step.label, f"no such rule; the rules are {known}")
+        allowed = domains(self.model, self.k, step.rule)
+        given = dict(step.choice)
+        if given.keys() != allowed.keys():
+            wanted = ", ".join(allowed) or "nothing"
+            raise ReplayError(number, step.label, f"its choices are {wanted}")
+        for name, value in given.items():
+            if value not in allowed[name]:
+                least, last = allowed[name].start, allowed[name].stop - 1
+                raise ReplayError(number, step.label, f"{name} is from {least} to {last}")
+
+    def in_order(self, step: TraceStep) -> Choice:
+        """The step's choices in the order of the rule's parameters."""
+        given = dict(step.choice)
+        return tuple((name, given[name]) for name in domains(self.model, self.k, step.rule))
+
+    def run(self, steps: Iterable[TraceStep]) -> Iterator[World]:
+        """The first world and the one after each step. Raises ReplayError."""
+        world = self.initial()
+        yield world
+        for number, step in enumerate(steps, start=1):
+            self.check(step, number)
+            try:
+                world = self.apply(step.rule, self.in_order(step), world)
+            except self.model.language.Disabled as disabled:
+                raise StepNotEnabled(number, step.label, by_scope=disabled.by_scope) from disabled
+            yield world
+
+
+def grown(before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What was put at the end of a tuple in one step, in which at most the first went."""
+    kept = before if after[: len(before)] == before else before[1:]
+    return after[len(kept) :]
+
+
+def answers(before: World, after: World) -> tuple[Any, ...]:
+    """The messages that set out from leaders in one step, in the order of their links."""
+    earlier = actors(before)
+    return tuple(
+        message
+        for place, link in actors(after).items()
+        if hasattr(link, "answers")
+        for message in grown(earlier[place].answers, link.answers)
+    )
+
+
+def record(
+    stepper: Stepper, header: Header, instances: Iterable[tuple[str, Choice]]
+) -> tuple[Trace, tuple[World, ...]]:
+    """A trace with its answers and digests, and its worlds. Raises ReplayError."""
+    bare = tuple(TraceStep(rule, choice) for rule, choice in instances)
+    worlds = tuple(stepper.run(bare))
+    steps = tuple(
+        TraceStep(
+            step.rule,
+            stepper.in_order(step),
+            tuple(project(a) for a in answers(before, after)),
+            digests(after),
+        )
+        for step, before, after in zip(bare, worlds, worlds[1:], strict=False)
+    )
+    return Trace(header, steps), worlds
+
+
+def compare(number: int, step: TraceStep, before: World, after: World) -> None:
+    """What the trace recorded is what happened. Raises RecordedDifferently."""
+    sent = [project(a) for a in answers(before, after)]
+    if step.answers is not None and list(step.answers) != sent:
+        raise RecordedDifferently(
+            number, step.label, f"recorded answers {list(step.answers)}, the model's are {sent}"
+        )
+    if step.digests is not None:
+        now = digests(after)
+        for place in sorted(now.keys() | step.digests.keys()):
+            recorded, digest = step.digests.get(place), now.get(place)
+            if recorded != digest:
+                reason = f"{place} has digest {digest}, the trace says {recorded}"
+                raise RecordedDifferently(number, step.label, reason)
+
+
+def replay(trace: Trace, model: Model | None = None) -> tuple[World, ...]:
+    """The worlds of a trace, the first included; all that it recorded is compared.
+
+    Raises ReplayError, UnknownScope, the model's UnknownVariant, PatchError.
+    """
+    chosen = model_of(trace.header) if model is None else model
+    stepper = Stepper(chosen, setting_of(chosen, trace.header.scope, trace.header.variant))
+    worlds = tuple(stepper.run(trace.steps))
+    for number, step in enumerate(trace.steps, start=1):
+        compare(number, step, worlds[number - 1], worlds[number])
+    return worlds
+
+
+# Counting
+
+
+def takes_a_request(model: Model, rule: str) -> bool:
+    """Whether the event delivers a request: it runs an actor's rule whose input is one."""
+    called = set(model.rules[rule].__code__.co_names) & set(model.language.ACTOR_RULES)
+    return any(
+        getattr(hint, "__name__", "").endswith("Request")
+        for name in called
+        for part, hint in typing.get_type_hints(model.language.ACTOR_RULES[name]).items()
+        if part != "return"
+    )
+
+
+def events(model: Model, steps: Sequence[TraceStep]) -> int:
+    """Protocol events: a request counts once with its delivery, an answer with its receipt.
+
+    An answer sets out in the step that delivers its request, so that only deliveries of requests
+    are steps that count for nothing.
+    """
+    return sum(1 for step in steps if not takes_a_request(model, step.rule))
