@@ -1,15 +1,25 @@
 """Kafka's idempotent producer protocol in production form, without I/O.
 
-Bytes come in, bytes go out, the time is an argument. Three doors:
+Bytes come in, bytes go out, the time is an argument. Four doors:
 
 - the wire: `encode_request` ... `decode_response` and `frame`; `encode_batch`, `decode_batch`
 - the leader of one partition: `PartitionLeader`
 - a broker of one node: `Node`
+- an idempotent producer: `IdempotentProducerCore`, its settings `ProducerConfig.of`; its errors
+  and snapshots stand in `impl.producer`
 """
 
 from impl.broker.node import CloseConnection, Node, NodeConfig
 from impl.partition.leader import PartitionError, PartitionLeader, ProduceOutcome
 from impl.partition.validation import LogConfig
+from impl.producer import (
+    DeliveryHandle,
+    Disconnect,
+    IdempotentProducerCore,
+    ProducerConfig,
+    ProducerError,
+    SendRequest,
+)
 from impl.protocol.errors import DecodeError, EncodeError, ErrorCode, ProtocolError
 from impl.protocol.messages import (
     decode_request,
@@ -33,18 +43,24 @@ __all__ = [
     "ApiKey",
     "CloseConnection",
     "DecodeError",
+    "DeliveryHandle",
+    "Disconnect",
     "EncodeError",
     "ErrorCode",
     "Header",
+    "IdempotentProducerCore",
     "LogConfig",
     "Node",
     "NodeConfig",
     "PartitionError",
     "PartitionLeader",
     "ProduceOutcome",
+    "ProducerConfig",
+    "ProducerError",
     "ProtocolError",
     "Record",
     "RecordBatch",
+    "SendRequest",
     "client_batch",
     "decode_batch",
     "decode_request",

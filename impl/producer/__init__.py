@@ -1,1 +1,44 @@
-"""The producer: its core takes values and the time, and returns what is to be sent."""
+"""The idempotent producer: its core takes values and the time, and returns what is to be sent."""
+
+from impl.producer.batch import DeliveryHandle
+from impl.producer.config import ProducerConfig
+from impl.producer.core import Disconnect, Effect, IdempotentProducerCore, SendRequest
+from impl.producer.errors import (
+    Advice,
+    AuthorizationError,
+    BufferExhaustedError,
+    ConfigError,
+    DeliveryError,
+    DeliveryTimeoutError,
+    FatalProducerError,
+    MalformedAnswerError,
+    ProducerError,
+    RecordTooLargeError,
+    TooManyPartitionsError,
+    UnexpectedAnswerError,
+)
+from impl.producer.transaction_manager import InFlightBatch, PartitionState, State
+
+__all__ = [
+    "Advice",
+    "AuthorizationError",
+    "BufferExhaustedError",
+    "ConfigError",
+    "DeliveryError",
+    "DeliveryHandle",
+    "DeliveryTimeoutError",
+    "Disconnect",
+    "Effect",
+    "FatalProducerError",
+    "IdempotentProducerCore",
+    "InFlightBatch",
+    "MalformedAnswerError",
+    "PartitionState",
+    "ProducerConfig",
+    "ProducerError",
+    "RecordTooLargeError",
+    "SendRequest",
+    "State",
+    "TooManyPartitionsError",
+    "UnexpectedAnswerError",
+]

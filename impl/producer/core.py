@@ -12,7 +12,7 @@ Theory of operation: `append` queues records (`accumulator`); `poll` asks for a 
 is none, otherwise numbers batches (`transaction_manager`) and sends them; `receive` and
 `disconnected` end requests (`connections`), each batch of which is acknowledged, queued again, or
 failed. The driver sends each `SendRequest` to its node in order, closes a connection where
-`CloseConnection` says so, answers `metadata_update_requested` with `update_metadata`, and polls
+`Disconnect` says so, answers `metadata_update_requested` with `update_metadata`, and polls
 after `next_timeout_ms`, which is 0 after any call. A batch refused with MESSAGE_TOO_LARGE fails as
 a whole; it is not split. Source: `Sender` of Kafka 4.3.1; KIP-98, KIP-360.
 """
@@ -64,13 +64,13 @@ class SendRequest(NamedTuple):
     body: Body
 
 
-class CloseConnection(NamedTuple):
+class Disconnect(NamedTuple):
     """Close the node's connection: an answer is overdue. Its requests have failed already."""
 
     node_id: int
 
 
-Effect = SendRequest | CloseConnection
+Effect = SendRequest | Disconnect
 
 
 class _Answer(NamedTuple):
@@ -153,7 +153,7 @@ class IdempotentProducerCore:
         self._last_poll_ms = now_ms
         effects: list[Effect] = []
         for node_id in self._connections.overdue(now_ms):
-            effects.append(CloseConnection(node_id))
+            effects.append(Disconnect(node_id))
             self.metadata_update_requested = True
             self._fail_requests(node_id, ErrorCode.REQUEST_TIMED_OUT, now_ms)
         if self._may_send(now_ms, effects):
