@@ -1,7 +1,7 @@
 """What can be done with containers, in both domains.
 
 In the bounded domain a tuple is slots with a length; in the unbounded one it is a function with a
-length (`FunctionSeq`), and a map is known at one key only, that of the producer a theorem is
+length (`FunctionSeq`), a set is a predicate (`PredicateSet`), and a map is known at one key only, that of the producer a theorem is
 about (`FocusMap`): nothing is assumed of what the other keys hold.
 """
 
@@ -38,6 +38,13 @@ class FocusMap:
         return FocusMap(self.key, here, self.elsewhere)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PredicateSet:
+    """The set of all numbers for which `holds`."""
+
+    holds: Callable[[Node], Node]
+
+
 def default_like(shapes: Shapes, value: Any) -> Any:
     """What an unused slot beside `value` holds."""
     if isinstance(value, Rec):
@@ -65,6 +72,8 @@ def merge(shapes: Shapes, condition: Node, a: Any, b: Any) -> Any:
         return MapValue(tuple(merge(shapes, condition, x, y) for x, y in pairs))
     if isinstance(a, (SetValue, Span)) and isinstance(b, (SetValue, Span)):
         return merge_sets(condition, a, b)
+    if isinstance(a, PredicateSet) and isinstance(b, PredicateSet):
+        return PredicateSet(lambda x: dag.ite(condition, a.holds(x), b.holds(x)))
     if isinstance(a, FunctionSeq) and isinstance(b, FunctionSeq):
         length = dag.ite(condition, a.length, b.length)
         return FunctionSeq(length, lambda i: merge(shapes, condition, a.at(i), b.at(i)))
@@ -255,6 +264,8 @@ def collected(shapes: Shapes, results: list[tuple[Node, Any]], *, filtered: bool
 
 def contains(owner: Any, element: Node) -> Node:
     """element in owner."""
+    if isinstance(owner, PredicateSet):
+        return owner.holds(element)
     if isinstance(owner, Span):
         end = dag.add(owner.first, owner.count)
         return dag.both(dag.le(owner.first, element), dag.lt(element, end))
@@ -270,8 +281,10 @@ def plus(owner: SetValue, element: Node) -> SetValue:
     return SetValue(tuple(dag.either(bit, dag.eq(element, const(i))) for i, bit in enumerate(bits)))
 
 
-def union(a: SetValue, b: SetValue | Span) -> SetValue:
+def union(a: Any, b: SetValue | Span) -> Any:
     """All that is in either."""
+    if isinstance(a, PredicateSet):
+        return PredicateSet(lambda x: dag.either(a.holds(x), contains(b, x)))
     size = max(len(a.bits), len(b.bits) if isinstance(b, SetValue) else 0)
     pairs = zip(bits_of(a, size), bits_of(b, size), strict=True)
     return SetValue(tuple(dag.either(x, y) for x, y in pairs))

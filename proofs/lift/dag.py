@@ -27,7 +27,7 @@ class Node:
 
     `op` is one of: `const` (value), `leaf` (a place in the state, named), `input` (a budget or
     another run-time value, named), `add`, `sub`, `mul`, `mod`, `lt`, `le`, `eq`, `not`, `and`,
-    `or`, `ite`. `mod` is Python's, by a positive constant. `lo` and `hi` bound an int node's value.
+    `or`, `ite`, `apply` (an uninterpreted function, named). `mod` is Python's, by a positive constant. `lo` and `hi` bound an int node's value.
     """
 
     op: str
@@ -78,9 +78,7 @@ def _make(
 def const(value: int | bool) -> Node:
     """A known value; a Python bool makes a Boolean node."""
     number = int(value)
-    return _make(
-        "const", (), is_bool=isinstance(value, bool), lo=number, hi=number, value=number
-    )
+    return _make("const", (), is_bool=isinstance(value, bool), lo=number, hi=number, value=number)
 
 
 TRUE = const(True)
@@ -91,6 +89,12 @@ ZERO = const(0)
 def leaf(name: str, lo: int, hi: int, *, is_bool: bool = False) -> Node:
     """A place of the state, with its declared range (both ends inclusive)."""
     return _make("leaf", (), is_bool=is_bool, lo=lo, hi=hi, name=name)
+
+
+def uninterpreted(name: str, args: tuple[Node, ...], *, is_bool: bool = False) -> Node:
+    """The value of an uninterpreted function; only the unbounded proofs use it (op `apply`)."""
+    lo, hi = (0, 1) if is_bool else (-INFINITE, INFINITE)
+    return _make("apply", args, is_bool=is_bool, lo=lo, hi=hi, name=name)
 
 
 def run_time_input(name: str, lo: int = 0, hi: int = INFINITE) -> Node:

@@ -222,7 +222,7 @@ class Evaluator:
         if name == "Set":
             size = value._bits.bit_length()
             return SetValue(tuple(const(i in value) for i in range(size)))
-        if is_dataclass(value) and type(value).__name__ in _RECORDS_BY_VALUE(self.model):
+        if is_dataclass(value) and type(value).__name__ in _record_names(self.model):
             return self.construct(
                 type(value), {f.name: self.lift(getattr(value, f.name)) for f in fields(value)}
             )
@@ -365,7 +365,7 @@ class Evaluator:
     def _Call(self, node: ast.Call, frame: Frame) -> Any:
         if isinstance(node.func, ast.Attribute):
             owner = self.value(node.func.value, frame)
-            if isinstance(owner, (MapValue, SetValue, Span, containers.FocusMap)):
+            if isinstance(owner, (MapValue, SetValue, Span, containers.FocusMap, containers.PredicateSet)):
                 return self.method(node, node.func.attr, owner, frame)
         function = self.value(node.func, frame)
         name = getattr(function, "__name__", "")
@@ -434,6 +434,8 @@ class Evaluator:
 
     def _call_fold(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
         k, step, items, start = arguments
+        if "fold" in self.contracts:
+            return self.contracts["fold"](self, *arguments)
         if not isinstance(items, Seq):
             raise self.fail(node, "a fold over an unbounded tuple needs a contract")
         value = start
@@ -532,7 +534,7 @@ _REDUCE: dict[str, Callable[[list[tuple[Node, Any]]], Node]] = {
 }
 
 
-def _RECORDS_BY_VALUE(model: Model) -> frozenset[str]:
+def _record_names(model: Model) -> frozenset[str]:
     """Names of the record classes whose instances are values, not settings."""
     kept = ("messages", "leader", "client", "network", "world", "language")
     return frozenset(

@@ -160,7 +160,7 @@ class Shapes:
         if kind == "map" and isinstance(value, MapValue):
             inner = typing.get_args(hint)[1]
             return MapValue(tuple(self.coerce(slot, inner) for slot in value.slots))
-        if kind == "set":
+        if kind == "set" and isinstance(value, (SetValue, Span)):
             return SetValue(bits_of(value, self.keys(hint)))
         return value
 

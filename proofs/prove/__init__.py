@@ -1,0 +1,1 @@
+"""Inductive proofs: unbounded in batches, messages, epochs and log, by two solvers."""

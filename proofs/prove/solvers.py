@@ -1,0 +1,57 @@
+"""Two solvers behind one question: is this SMT-LIB text unsatisfiable?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+TIMEOUT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a solver said: proved (unsat), failed (sat) or unknown; and how long it took."""
+
+    solver: str
+    result: str
+    seconds: float
+
+
+def with_z3(text: str, seed: int) -> str:
+    """Z3's answer. Z3 reads the text, so both solvers see the same question."""
+    import z3
+
+    solver = z3.SolverFor("UFLIA")
+    solver.set("timeout", TIMEOUT_S * 1000)
+    solver.set("random_seed", seed)
+    solver.from_string(text.replace("(check-sat)", ""))
+    return str(solver.check())
+
+
+def with_cvc5(text: str, seed: int) -> str:
+    """cvc5's answer."""
+    import cvc5
+
+    solver = cvc5.Solver(cvc5.TermManager())
+    solver.setOption("tlimit-per", str(TIMEOUT_S * 1000))
+    solver.setOption("seed", str(seed))
+    parser = cvc5.InputParser(solver)
+    parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, text, "obligation")
+    symbols = parser.getSymbolManager()
+    said = ""
+    while not (command := parser.nextCommand()).isNull():
+        said += command.invoke(solver, symbols)
+    return said.strip()
+
+
+SOLVERS: dict[str, Callable[[str, int], str]] = {"z3": with_z3, "cvc5": with_cvc5}
+
+RESULTS = {"unsat": "proved", "sat": "failed"}
+
+
+def ask(solver: str, text: str, seed: int = 0) -> Answer:
+    """One solver's answer to one obligation."""
+    began = time.perf_counter()
+    said = SOLVERS[solver](text, seed)
+    return Answer(solver, RESULTS.get(said, "unknown"), time.perf_counter() - began)
