@@ -18,7 +18,13 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import Final
 
-from impl.protocol.errors import FrameTooLarge, InvalidTags, InvalidVarint, TruncatedFrame
+from impl.protocol.errors import (
+    FrameTooLarge,
+    InvalidField,
+    InvalidTags,
+    InvalidVarint,
+    TruncatedFrame,
+)
 
 MAX_FRAME_BYTES: Final = 104_857_600
 """Largest request or response, in bytes. `socket.request.max.bytes`."""
@@ -55,6 +61,8 @@ class _UnsignedMemo(dict[int, bytes]):
 
 class _ZigZagMemo(dict[int, bytes]):
     def __missing__(self, value: int) -> bytes:
+        if not -(1 << 63) <= value < 1 << 63:
+            raise InvalidField(f"{value} is no int64", "varint")
         encoded = encode_varint(value)
         if -_MEMO_LIMIT < value < _MEMO_LIMIT:
             self[value] = encoded
@@ -97,12 +105,16 @@ def decode_uvarint(data: bytes, position: int) -> tuple[int, int]:
 
 def decode_varint(data: bytes, position: int) -> tuple[int, int]:
     """A zig-zag int32 and the next position. `ByteUtils.readVarint`."""
+    if position < len(data) and (byte := data[position]) < 128:
+        return (byte >> 1) ^ -(byte & 1), position + 1
     raw, position = _decode_raw(data, position, 32)
     return (raw >> 1) ^ -(raw & 1), position
 
 
 def decode_varlong(data: bytes, position: int) -> tuple[int, int]:
     """A zig-zag int64 and the next position. `ByteUtils.readVarlong`."""
+    if position < len(data) and (byte := data[position]) < 128:
+        return (byte >> 1) ^ -(byte & 1), position + 1
     raw, position = _decode_raw(data, position, 64)
     return (raw >> 1) ^ -(raw & 1), position
 

@@ -380,11 +380,7 @@ def _scan_headers(
 
 def _scan_field(data: bytes, position: int, stop: int) -> tuple[bytes | None, int]:
     """A key or value; any negative length is null, as `DefaultRecord.readFrom` has it."""
-    byte = data[position]
-    if byte < 128:
-        size, position = (byte >> 1) ^ -(byte & 1), position + 1
-    else:
-        size, position = decode_varint(data, position)
+    size, position = decode_varint(data, position)
     if size < 0:
         return None, position
     end = position + size
@@ -421,7 +417,7 @@ def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> Iterator[
             if position != stop:
                 raise InvalidRecord(f"a record of {size} bytes ends elsewhere", begin)
             yield timestamp_delta, offset_delta, key, value, headers
-    except (InvalidVarint, TruncatedFrame, IndexError) as error:
+    except (InvalidVarint, TruncatedFrame) as error:
         raise InvalidRecord(f"a record is cut off ({error})", position) from None
     if position != end:
         raise InvalidRecord(f"{end - position} bytes follow the last record", position)
