@@ -1,0 +1,1 @@
+"""Where traces come from: covers of an explored scope, and hunts."""

@@ -1,0 +1,291 @@
+"""Lockstep: a system and the model take the same steps, and must agree after each.
+
+1. Each step compares the actors that moved, their whole state, and all that they sent; every
+   CHECK_ALL_EVERY steps and at the end of a trace all actors are compared, moved or not.
+2. The network is here. It has the connections of `model.network`, and what travels on them is
+   both the model's message and what the system made of it.
+3. Actors that the system does not have are played by the model.
+4. A trace must be one that the model allows; guards of the world are not looked at again.
+
+Theory of operation: `Judge._events` maps each rule of the world to a method here, which says which
+actor takes which input; the test of the tables holds this against `model.world` for every
+transition of a scope. A first difference ends a trace: what comes after it would only repeat it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from conformance.systems.base import SENT, SHAPES, Payload, Reaction, System, differences
+from conformance.tables import Message, Node, Row, Tables
+from proofs.trace.format import Choice, label
+
+Json = Any
+Instance = tuple[str, Choice]
+Steps = tuple[Instance, ...]
+"""A trace: rule instances, in order."""
+
+CHECK_ALL_EVERY = 256
+
+
+class NotAllowed(ValueError):
+    """A trace that the model does not allow; `step` counts from 1."""
+
+    def __init__(self, step: int, instance: Instance) -> None:
+        super().__init__(f"step {step}, {label(*instance)}: the model does not allow it here")
+        self.step = step
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first difference of a trace. `trace` ends with the step that shows it.
+
+    `expected` and `observed` have the fields that differ, by path.
+    """
+
+    trace: Steps
+    expected: dict[str, Json]
+    observed: dict[str, Json]
+
+    @property
+    def step(self) -> int:
+        """Which step it is, from 1; 0 if the beginning differs already."""
+        return len(self.trace)
+
+    @property
+    def instance(self) -> Instance:
+        """The rule instance that shows it."""
+        return self.trace[-1] if self.trace else ("initial", ())
+
+
+@dataclass(frozen=True, slots=True)
+class TraceResult:
+    """`steps` that were executed, the differing one included; `seen` has a bit for each point
+    of the model's text that they covered (`Tables.points`)."""
+
+    steps: int
+    divergence: Divergence | None
+    seen: int
+
+
+class _Differs(Exception):
+    """Ends a trace; the fields that differ."""
+
+    def __init__(self, found: Sequence[tuple[str, Json, Json]]) -> None:
+        super().__init__()
+        self.expected = {path: expected for path, expected, _ in found}
+        self.observed = {path: observed for path, _, observed in found}
+
+
+class _Item(NamedTuple):
+    """A message on its way, as the model has it and as the system made it."""
+
+    message: Message
+    payload: Payload
+
+
+class _Link:
+    """The open connection and the broken ones, oldest first, as `model.network.Link`."""
+
+    __slots__ = ("answers", "broken", "requests")
+
+    def __init__(self) -> None:
+        self.requests: deque[_Item] = deque()
+        self.answers: deque[_Item] = deque()
+        self.broken: list[deque[_Item]] = []
+
+
+class Judge:
+    """Judges traces of one setting on one system; its tables grow from trace to trace."""
+
+    def __init__(self, tables: Tables, system: System) -> None:
+        self.tables = tables
+        self.system = system
+        self._events: dict[str, Callable[..., None]] = {
+            "client_sends": self._client_sends,
+            "client_retries": self._client_retries,
+            "client_bumps_epoch": self._client_bumps_epoch,
+            "answer_arrives": self._answer_arrives,
+            "request_arrives": self._request_arrives,
+            "request_is_refused": self._request_is_refused,
+            "late_request_arrives": self._late_request_arrives,
+            "high_watermark_advances": self._high_watermark_advances,
+            "connection_breaks": self._connection_breaks,
+            "leader_restarts": self._leader_restarts,
+            "leader_fails_over": self._leader_fails_over,
+        }
+        self._moves: dict[Instance, tuple[Callable[..., None], tuple[int, ...]]] = {}
+        self.clients: list[Node] = []
+        self.leaders: list[Node] = []
+        self._links: list[list[_Link]] = []
+        self._seen = 0
+
+    # ---- traces
+
+    def judge(self, steps: Steps) -> TraceResult:
+        """Execute a trace until its end or the first difference. Raises NotAllowed."""
+        done = 0
+        try:
+            self.begin()
+            for instance in steps:
+                done += 1
+                self.step(instance)
+                if done % CHECK_ALL_EVERY == 0:
+                    self.check_all()
+            self.check_all()
+        except _Differs as differs:
+            found = Divergence(steps[:done], differs.expected, differs.observed)
+            return TraceResult(done, found, self._seen)
+        except IndexError as error:
+            raise NotAllowed(done, steps[done - 1]) from error
+        return TraceResult(done, None, self._seen)
+
+    def begin(self) -> None:
+        """Model and system at the beginning of the scope."""
+        self.clients = list(self.tables.clients)
+        self.leaders = list(self.tables.leaders)
+        self._links = [[_Link() for _ in self.leaders] for _ in self.clients]
+        self._seen = 0
+        self.system.reset()
+        self.check_all()
+
+    def step(self, instance: Instance) -> None:
+        """One rule instance, on both sides."""
+        move = self._moves.get(instance)
+        if move is None:
+            rule, choice = instance
+            move = self._moves[instance] = self._events[rule], tuple(v for _, v in choice)
+        event, values = move
+        event(*values)
+
+    def check_all(self) -> None:
+        """Compare all actors."""
+        for kind, actors, nodes in (
+            ("client", self.system.clients, self.clients),
+            ("leader", self.system.leaders, self.leaders),
+        ):
+            for i, actor in enumerate(actors):
+                view = actor.view()  # type: ignore[attr-defined]
+                if view != nodes[i].view:
+                    self._differ(f"{kind}[{i}]", kind, nodes[i].view, view)
+
+    # ---- actors
+
+    def _client(
+        self, producer: int, rule: str, inputs: tuple[Any, ...], given: tuple[Any, ...]
+    ) -> tuple[_Item, ...]:
+        """A producer moves; what it sends. `inputs` are the model's, `given` the system's."""
+        row = self.tables.after(self.clients[producer], rule, *inputs)
+        self.clients[producer] = row.node
+        self._seen |= row.seen
+        if self.system.clients:
+            reaction = self._react(getattr(self.system.clients[producer], rule), given)
+            return self._compared("client", producer, row, reaction)
+        return tuple(
+            _Item(message, self.system.request(inputs[0], message.view)) for message in row.sent
+        )
+
+    def _leader(
+        self, partition: int, rule: str, inputs: tuple[Any, ...], given: tuple[Any, ...]
+    ) -> tuple[_Item, ...]:
+        """A leader moves; what it sends."""
+        row = self.tables.after(self.leaders[partition], rule, *inputs)
+        self.leaders[partition] = row.node
+        self._seen |= row.seen
+        reaction = self._react(getattr(self.system.leaders[partition], rule), given)
+        return self._compared("leader", partition, row, reaction)
+
+    def _react(self, method: Callable[..., Reaction], given: tuple[Any, ...]) -> Reaction:
+        """What the system's actor does; that it fails is a difference, too."""
+        try:
+            return method(*given)
+        except Exception as error:
+            raise _Differs([("raised", None, f"{type(error).__name__}: {error}")]) from error
+
+    def _compared(
+        self, kind: str, index: int, row: Row, reaction: Reaction
+    ) -> tuple[_Item, ...]:
+        state, sent = reaction
+        if len(sent) != len(row.sent):
+            raise _Differs([(f"{kind}[{index}].sends", len(row.sent), len(sent))])
+        items = []
+        for i, message in enumerate(row.sent):
+            view, payload = sent[i]
+            if view != message.view:
+                found = differences(f"{kind}[{index}].sends[{i}]", SENT[kind], message.view, view)
+                raise _Differs(list(found))
+            items.append(_Item(message, payload))
+        if state != row.node.view:
+            self._differ(f"{kind}[{index}]", kind, row.node.view, state)
+        return tuple(items)
+
+    def _differ(self, path: str, kind: str, expected: Any, observed: Any) -> None:
+        raise _Differs(list(differences(path, SHAPES[kind], expected, observed)))
+
+    # ---- the rules of the world
+
+    def _client_sends(self, producer: int, partition: int) -> None:
+        node = self.clients[producer]
+        row = self.tables.after(node, "send_new", partition)
+        _, _, _, record_count, first_record = row.sent[0].view
+        given = (partition, first_record, record_count)
+        items = self._client(producer, "send_new", (partition,), given)
+        self._links[producer][partition].requests.extend(items)
+
+    def _client_retries(self, producer: int, partition: int) -> None:
+        items = self._client(producer, "send_again", (partition,), (partition,))
+        self._links[producer][partition].requests.extend(items)
+
+    def _client_bumps_epoch(self, producer: int) -> None:
+        self._client(producer, "bump_epoch", (), ())
+
+    def _answer_arrives(self, producer: int, partition: int) -> None:
+        message, payload = self._links[producer][partition].answers.popleft()
+        self._client(producer, "on_answer", (partition, message), (partition, payload))
+
+    def _request_arrives(self, producer: int, partition: int) -> None:
+        link = self._links[producer][partition]
+        message, payload = link.requests.popleft()
+        link.answers.extend(self._leader(partition, "on_produce", (message,), (payload,)))
+
+    def _request_is_refused(self, producer: int, partition: int) -> None:
+        link = self._links[producer][partition]
+        message, payload = link.requests.popleft()
+        rule = "on_produce_without_replicas"
+        link.answers.extend(self._leader(partition, rule, (message,), (payload,)))
+
+    def _late_request_arrives(self, producer: int, partition: int, connection: int) -> None:
+        """The answer is lost."""
+        broken = self._links[producer][partition].broken
+        message, payload = broken[connection].popleft()
+        self._leader(partition, "on_produce", (message,), (payload,))
+        if not broken[connection]:
+            del broken[connection]
+
+    def _high_watermark_advances(self, partition: int) -> None:
+        self._leader(partition, "advance_high_watermark", (), ())
+
+    def _connection_breaks(self, producer: int, partition: int, survivors: int) -> None:
+        link = self._links[producer][partition]
+        if survivors > 0:
+            link.broken.append(deque(list(link.requests)[:survivors]))
+        link.requests.clear()
+        link.answers.clear()
+        self._client(producer, "on_disconnect", (partition,), (partition,))
+
+    def _leader_restarts(self, partition: int) -> None:
+        self._leader(partition, "restart", (), ())
+        self._hang_up(partition)
+
+    def _leader_fails_over(self, partition: int, kept: int) -> None:
+        self._leader(partition, "fail_over", (kept,), (kept,))
+        self._hang_up(partition)
+
+    def _hang_up(self, partition: int) -> None:
+        """The broker is gone, with all its connections."""
+        for producer in range(len(self.clients)):
+            self._links[producer][partition] = _Link()
+            self._client(producer, "on_disconnect", (partition,), (partition,))

@@ -1,0 +1,202 @@
+"""The interface of a system under test: actors that take one input and show what they became.
+
+1. A system is its actors, nothing between them. The judge is the network, and plays those actors
+   that the system does not have.
+2. An actor has one method for each rule that the model's actor has, under the same name. It
+   returns a `Reaction`: what it sent, and its whole state.
+3. States and messages are compared as views: nested tuples of plain values, shaped as the tables
+   below say. Both sides make them; the model's numbers are mapped to the wire's (`WireNumbers`).
+4. A payload is what the system made of a message. The judge carries it and does not look inside.
+
+Theory of operation: `reset` puts all actors where the scope begins. The judge calls an actor's
+method for each step that moves it and compares the reaction with the model's; `view` shows an
+actor between steps. `difference` names the fields in which two views differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from model.setting import Setting
+
+View = Any
+"""Nested tuples of ints and bools; compared with ==."""
+Payload = Any
+
+WIRE_MAX_SEQUENCE = 2**31 - 1
+
+
+class Reaction(NamedTuple):
+    """What an actor did: its state, and what it sent as (view, payload), in order."""
+
+    state: View
+    sent: tuple[tuple[View, Payload], ...] = ()
+
+
+class ClientUnderTest(Protocol):
+    """A producer. Its methods are the rules of `model.client`."""
+
+    def view(self) -> View:
+        """Its state, shaped as CLIENT."""
+
+    def send_new(self, partition: int, first_record: int, record_count: int) -> Reaction:
+        """The application sends so many records, the first is numbered `first_record`."""
+
+    def send_again(self, partition: int) -> Reaction:
+        """Time passes until the first batch that waits goes out again."""
+
+    def bump_epoch(self) -> Reaction:
+        """Time for what the producer does by itself, without a word to any broker."""
+
+    def on_answer(self, partition: int, answer: Payload) -> Reaction:
+        """The answer to its oldest open request arrives."""
+
+    def on_disconnect(self, partition: int) -> Reaction:
+        """Its connection to the partition's leader breaks."""
+
+
+class LeaderUnderTest(Protocol):
+    """The leader of one partition. Its methods are the rules of `model.leader`."""
+
+    def view(self) -> View:
+        """Its state, shaped as LEADER."""
+
+    def on_produce(self, request: Payload) -> Reaction:
+        """A request arrives."""
+
+    def on_produce_without_replicas(self, request: Payload) -> Reaction:
+        """A request arrives while too few replicas are in sync."""
+
+    def advance_high_watermark(self) -> Reaction:
+        """The followers have fetched all."""
+
+    def restart(self) -> Reaction:
+        """Its broker stops and comes back."""
+
+    def fail_over(self, kept: int) -> Reaction:
+        """A replica that has the first `kept` batches leads."""
+
+
+class System(Protocol):
+    """A system under test. `clients` is empty if the model plays them."""
+
+    @property
+    def clients(self) -> Sequence[ClientUnderTest]:
+        """By producer."""
+
+    @property
+    def leaders(self) -> Sequence[LeaderUnderTest]:
+        """By partition."""
+
+    def reset(self) -> None:
+        """All actors begin again, where the scope begins."""
+
+    def request(self, partition: int, request: View) -> Payload:
+        """A Produce request, shaped as REQUEST, as a client that the model plays sends it."""
+
+
+# The shapes of views
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A tuple of any length, each element of one shape."""
+
+    element: Shape
+
+
+Shape = Many | Mapping[str, Any] | None
+"""A tuple with named fields, a tuple of equals, or a value that is compared as a whole."""
+
+REQUEST: Mapping[str, Shape] = dict.fromkeys(
+    ("producer_id", "producer_epoch", "base_sequence", "record_count", "first_record")
+)
+ANSWER: Mapping[str, Shape] = dict.fromkeys(
+    ("first_record", "error", "base_offset", "required_offset")
+)
+IN_FLIGHT: Mapping[str, Shape] = {
+    **REQUEST,
+    "outstanding": None,
+    "sequence_has_been_reset": None,
+}
+PARTITION_ENTRY: Mapping[str, Shape] = {
+    "producer_epoch": None,
+    "next_sequence": None,
+    "last_acked_sequence": None,
+    "in_flight": Many(IN_FLIGHT),
+    "records_sent": None,
+    "acknowledged": None,
+}
+"""`acknowledged` has bit n set if record n is."""
+CLIENT: Mapping[str, Shape] = {
+    "producer_id": None,
+    "producer_epoch": None,
+    "bump_is_due": None,
+    "partitions": Many(PARTITION_ENTRY),
+}
+STORED_BATCH: Mapping[str, Shape] = {**REQUEST, "base_offset": None}
+BATCH_METADATA: Mapping[str, Shape] = dict.fromkeys(
+    ("last_sequence", "last_offset", "offset_delta")
+)
+PRODUCER_STATE_ENTRY: Mapping[str, Shape] = {
+    "producer_epoch": None,
+    "batches": Many(BATCH_METADATA),
+}
+LEADER: Mapping[str, Shape] = {
+    "log": Many(STORED_BATCH),
+    "high_watermark": None,
+    "producers": Many(PRODUCER_STATE_ENTRY),
+}
+
+SHAPES: Mapping[str, Mapping[str, Shape]] = {"client": CLIENT, "leader": LEADER}
+"""The shape of each actor's state."""
+SENT: Mapping[str, Mapping[str, Shape]] = {"client": REQUEST, "leader": ANSWER}
+"""The shape of what each actor sends."""
+
+
+def named(shape: Shape, value: View) -> Any:
+    """A view as JSON-able data with names."""
+    if value is None or shape is None:
+        return value
+    if isinstance(shape, Many):
+        return [named(shape.element, element) for element in value]
+    return {name: named(shape[name], part) for name, part in zip(shape, value, strict=True)}
+
+
+def differences(
+    path: str, shape: Shape, expected: View, observed: View
+) -> Iterator[tuple[str, Any, Any]]:
+    """(field path, expected, observed) for each part that differs; None is what is missing."""
+    if expected == observed:
+        return
+    if shape is None or expected is None or observed is None:
+        yield path, named(shape, expected), named(shape, observed)
+    elif isinstance(shape, Many):
+        for i in range(max(len(expected), len(observed))):
+            parts = (view[i] if i < len(view) else None for view in (expected, observed))
+            yield from differences(f"{path}[{i}]", shape.element, *parts)
+    else:
+        for (name, inner), a, b in zip(shape.items(), expected, observed, strict=True):
+            yield from differences(f"{path}.{name}", inner, a, b)
+
+
+# Numbers
+
+
+class WireNumbers:
+    """The model's sequences as those of the wire.
+
+    The lower half of the model's stay what they are, the upper half are counted from the last one
+    down; so 0 and the wrap are where they are on the wire, and sequences keep their order.
+    """
+
+    def __init__(self, k: Setting) -> None:
+        last = k.layout.max_sequence
+        high = WIRE_MAX_SEQUENCE - last
+        self._wire = (*(s if s <= last // 2 else s + high for s in range(last + 1)), -1)
+
+    def __getitem__(self, sequence: int) -> int:
+        """The wire's number for one of the model; -1, for none, stays."""
+        return self._wire[sequence]

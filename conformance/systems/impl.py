@@ -1,0 +1,513 @@
+"""`impl` in process: its producers and its partition leaders, with or without its codec.
+
+1. Nothing of `impl` is changed or guessed: its cores are called as a driver would call them. On
+   bytes each message passes its codec, request and answer; on values it stays what the core gave.
+2. Time moves only where the model lets something become due: before a retry, by the backoff.
+3. A producer knows a leader only while the model lets it send there. So one poll drains one batch
+   of one partition, and a poll that may only bump the epoch sends nothing.
+4. What a record says is in its value: its number. Views take it from there, never from memory of
+   what was asked.
+
+Theory of operation. A model's `send_new` is `append` for each record, then `poll`; `send_again` a
+`poll` once the backoff has passed; `bump_epoch` a `poll` while no leader is known, as the core bumps
+at the beginning of its sender loop; answers are `receive`, a broken connection `disconnected`. A
+leader's `produce` is called with what the request carried; with one replica the high watermark
+follows at once. A restart writes log and snapshot as bytes and reads them back; an election
+replays a prefix of the log. InitProducerId is answered here, with the model's producer ids.
+
+No requests bring a producer near the wrap in reasonable time (2^31 records): where a scope begins
+there, the adapter sets the sequence that the producer gives next, and the first record of the
+scope is then sent, stored and acknowledged for real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+from conformance.systems.base import Payload, Reaction, View, WireNumbers
+from impl import (
+    ApiKey,
+    DeliveryHandle,
+    ErrorCode,
+    IdempotentProducerCore,
+    PartitionLeader,
+    ProduceOutcome,
+    ProducerConfig,
+    Record,
+    RecordBatch,
+    SendRequest,
+    decode_batch,
+    decode_request,
+    decode_response,
+    encode_batch,
+    encode_request,
+    encode_response,
+)
+from impl.partition.producer_state import UNKNOWN_PRODUCER, ProducerStateEntry
+from impl.producer import InFlightBatch
+from model.setting import Setting
+
+TOPIC: Final = "t"
+CLIENT_ID: Final = "c"
+PRODUCE_VERSION: Final = 12
+INIT_PRODUCER_ID_VERSION: Final = 5
+BACKOFF_MS: Final = 1
+TIMEOUT_MS: Final = 2**30
+"""Longer than any trace: no time-out is among the model's events."""
+TIMESTAMP_MS: Final = 0
+"""Of every record: the model's records have no time, so equal ones are equal bytes."""
+BROKER_NOW_MS: Final = 0
+NONE: Final = -1
+
+Body = dict[str, Any]
+
+
+class UnexpectedEffects(Exception):
+    """A poll did not send what it should send in this step: one request, or nothing."""
+
+
+# Records and batches
+
+
+def value_of(number: int) -> bytes:
+    """What the record of that number says."""
+    return b"%d" % number
+
+
+class BatchViews:
+    """Views of batches by their bytes: equal bytes are read once.
+
+    The limit keeps a long run small; what is dropped is read again.
+    """
+
+    LIMIT: Final = 100_000
+
+    def __init__(self) -> None:
+        self._requests: dict[bytes, View] = {}
+        self._stored: dict[bytes, View] = {}
+
+    def request(self, data: bytes) -> View:
+        """A batch on its way, shaped as REQUEST. `first_record` is -1 unless numbers follow."""
+        view = self._requests.get(data)
+        if view is None:
+            view = self._remember(self._requests, data, self._read(decode_batch(data)))
+        return view
+
+    def stored(self, data: bytes) -> View:
+        """A batch in a log, shaped as STORED_BATCH."""
+        view = self._stored.get(data)
+        if view is None:
+            batch = decode_batch(data)
+            view = self._remember(self._stored, data, (*self._read(batch), batch.base_offset))
+        return view
+
+    def _remember(self, views: dict[bytes, View], data: bytes, view: View) -> View:
+        if len(views) >= self.LIMIT:
+            views.clear()
+        views[data] = view
+        return view
+
+    @staticmethod
+    def _read(batch: RecordBatch) -> View:
+        numbers = [int(record.value or b"-1") for record in batch.records]
+        first = numbers[0] if numbers else NONE
+        follow = numbers == list(range(first, first + len(numbers)))
+        return (
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            len(numbers),
+            first if follow else NONE,
+        )
+
+
+# Codecs
+
+
+class Request(NamedTuple):
+    """A Produce request on its way: what its receiver reads."""
+
+    correlation_id: int
+    body: Body
+    view: View
+
+
+class Answer(NamedTuple):
+    """An answer on its way."""
+
+    correlation_id: int
+    body: Body
+
+
+class Codec(Protocol):
+    """How messages become what their receiver reads."""
+
+    def request(self, sent: SendRequest) -> tuple[int, Body]:
+        """(correlation id, body) as a broker reads them."""
+
+    def response(self, version: int, api_key: int, correlation_id: int, body: Body) -> Answer:
+        """An answer as a client reads it."""
+
+
+class Values:
+    """No codec: a receiver gets the sender's values."""
+
+    def request(self, sent: SendRequest) -> tuple[int, Body]:
+        """As sent."""
+        return sent.correlation_id, sent.body
+
+    def response(self, version: int, api_key: int, correlation_id: int, body: Body) -> Answer:
+        """As answered."""
+        return Answer(correlation_id, body)
+
+
+class Bytes:
+    """`impl`'s codec both ways."""
+
+    def request(self, sent: SendRequest) -> tuple[int, Body]:
+        """Encoded and decoded. Raises `impl`'s ProtocolError."""
+        _, correlation_id, api_key, version, body = sent
+        payload = encode_request(api_key, version, correlation_id, CLIENT_ID, body)
+        header, read = decode_request(payload)
+        return header["correlation_id"], read
+
+    def response(self, version: int, api_key: int, correlation_id: int, body: Body) -> Answer:
+        """Encoded and decoded. Raises `impl`'s ProtocolError."""
+        payload = encode_response(api_key, version, correlation_id, body)
+        header, read = decode_response(api_key, version, payload)
+        return Answer(header["correlation_id"], read)
+
+
+CODECS: Mapping[str, Codec] = {"bytes": Bytes(), "values": Values()}
+
+
+class Shared(NamedTuple):
+    """What all actors of one system share."""
+
+    k: Setting
+    codec: Codec
+    views: BatchViews
+
+
+# The producer
+
+
+class ImplClient:
+    """One `IdempotentProducerCore`, driven as the model says."""
+
+    def __init__(self, shared: Shared, producer: int) -> None:
+        self._k, self._codec, self._views = shared
+        self._producer = producer
+        self._partitions = range(self._k.layout.partitions)
+        self._config = ProducerConfig.of(
+            max_in_flight_requests_per_connection=self._k.layout.in_flight,
+            linger_ms=0,
+            retry_backoff_ms=BACKOFF_MS,
+            retry_backoff_max_ms=BACKOFF_MS,
+            request_timeout_ms=TIMEOUT_MS,
+            delivery_timeout_ms=2 * TIMEOUT_MS - 1,
+        )
+        self.reset()
+
+    def reset(self) -> None:
+        """A new producer with its id."""
+        self._now_ms = 0
+        self._core = IdempotentProducerCore(
+            self._config,
+            produce_version=PRODUCE_VERSION,
+            init_producer_id_version=INIT_PRODUCER_ID_VERSION,
+        )
+        self._open: list[dict[int, DeliveryHandle]] = [{} for _ in self._partitions]
+        self._sent = [0 for _ in self._partitions]
+        self._acknowledged = [0 for _ in self._partitions]
+        self._known: int | None = None
+        self._let_send(0)
+        self._initialize()
+
+    def begin_at(self, partition: int, sequence: int) -> None:
+        """The next batch begins with this sequence: see the theory of operation."""
+        entry = self._core._transaction_manager.entry((TOPIC, partition))
+        entry.start_sequences_at_beginning(self._core.producer_id, self._core.producer_epoch)
+        entry.next_sequence = sequence
+
+    def view(self) -> View:
+        """Shaped as CLIENT."""
+        core = self._core
+        return (
+            core.producer_id,
+            core.producer_epoch,
+            core.epoch_bump_required,
+            tuple([self._partition_view(p) for p in self._partitions]),
+        )
+
+    def send_new(self, partition: int, first_record: int, record_count: int) -> Reaction:
+        """`append` and one `poll`."""
+        handles = self._open[partition]
+        for number in range(first_record, first_record + record_count):
+            handles[number] = self._core.append(
+                TOPIC,
+                partition,
+                value=value_of(number),
+                timestamp_ms=TIMESTAMP_MS,
+                now_ms=self._now_ms,
+            )
+        self._sent[partition] += record_count
+        return self._sends(partition)
+
+    def send_again(self, partition: int) -> Reaction:
+        """One `poll` after the backoff."""
+        self._now_ms += BACKOFF_MS
+        return self._sends(partition)
+
+    def bump_epoch(self) -> Reaction:
+        """One `poll` that has nobody to send to."""
+        self._let_send(None)
+        effects = self._core.poll(self._now_ms)
+        if effects:
+            raise UnexpectedEffects(f"poll gives {effects}")
+        return Reaction(self.view())
+
+    def on_answer(self, partition: int, answer: Answer) -> Reaction:
+        """`receive`."""
+        self._core.receive(answer.correlation_id, answer.body, self._now_ms)
+        handles = self._open[partition]
+        for number in [number for number, handle in handles.items() if handle.done]:
+            if handles.pop(number).error is None:
+                self._acknowledged[partition] |= 1 << number
+        return Reaction(self.view())
+
+    def on_disconnect(self, partition: int) -> Reaction:
+        """`disconnected`."""
+        self._core.disconnected(partition, self._now_ms)
+        return Reaction(self.view())
+
+    def _initialize(self) -> None:
+        """Ask for the producer id, and get the model's."""
+        asked = self._polled()
+        correlation_id, _ = self._codec.request(asked)
+        body = {"error_code": ErrorCode.NONE, "producer_id": self._producer, "producer_epoch": 0}
+        answer = self._codec.response(asked.api_version, asked.api_key, correlation_id, body)
+        self._core.receive(answer.correlation_id, answer.body, self._now_ms)
+
+    def _let_send(self, partition: int | None) -> None:
+        """Only this partition has a leader that the producer knows. A node leads one partition."""
+        if partition != self._known:
+            self._known = partition
+            leaders = {} if partition is None else {(TOPIC, partition): partition}
+            self._core.update_metadata(leaders)
+
+    def _polled(self) -> SendRequest:
+        """The one request of a poll. Raises UnexpectedEffects."""
+        effects = self._core.poll(self._now_ms)
+        if len(effects) != 1 or not isinstance(effects[0], SendRequest):
+            raise UnexpectedEffects(f"poll gives {effects}")
+        return effects[0]
+
+    def _sends(self, partition: int) -> Reaction:
+        self._let_send(partition)
+        correlation_id, body = self._codec.request(self._polled())
+        view = self._views.request(body["topics"][0]["partitions"][0]["records"])
+        return Reaction(self.view(), ((view, Request(correlation_id, body, view)),))
+
+    def _partition_view(self, partition: int) -> View:
+        """An entry of a partition not used yet has no epoch; in the model it has the first."""
+        state = self._core.partition_state(TOPIC, partition)
+        return (
+            max(state.producer_epoch, 0),
+            state.next_sequence,
+            state.last_acked_sequence,
+            in_flight_view(state.in_flight, list(self._open[partition])),
+            self._sent[partition],
+            self._acknowledged[partition],
+        )
+
+
+def in_flight_view(in_flight: tuple[InFlightBatch, ...], numbers: list[int]) -> View:
+    """Batches in flight; they have the records that have not ended, in the order of sending."""
+    views = []
+    position = 0
+    for batch in in_flight:
+        views.append(
+            (
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                batch.record_count,
+                numbers[position] if position < len(numbers) else NONE,
+                batch.outstanding,
+                batch.sequence_has_been_reset,
+            )
+        )
+        position += batch.record_count
+    return tuple(views)
+
+
+# The leader
+
+
+class ImplLeader:
+    """One `PartitionLeader` and what a broker does around it."""
+
+    def __init__(self, shared: Shared, partition: int) -> None:
+        self._k, self._codec, self._views = shared
+        self._partition = partition
+        self._producers = range(self._k.layout.producers)
+        self._entries: dict[int, tuple[ProducerStateEntry, View]] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """An empty log."""
+        self._leader = PartitionLeader()
+
+    def view(self) -> View:
+        """Shaped as LEADER."""
+        leader = self._leader
+        stored = self._views.stored
+        return (
+            tuple([stored(batch.data) for batch in leader.batches]),
+            leader.high_watermark,
+            tuple([self._entry_view(producer) for producer in self._producers]),
+        )
+
+    def on_produce(self, request: Request) -> Reaction:
+        """The request's batch goes to `produce`."""
+        leader = self._leader
+        body = request.body
+        records = body["topics"][0]["partitions"][0]["records"]
+        outcome = leader.produce(records, required_acks=body["acks"], now_ms=BROKER_NOW_MS)
+        if self._k.layout.replicas == 1:
+            leader.advance_high_watermark(leader.log_end_offset)
+        return self._answers(request, outcome)
+
+    def on_produce_without_replicas(self, request: Request) -> Reaction:
+        """The broker refuses before the leader sees the batch. `Partition.appendRecordsToLeader`."""
+        refused = ProduceOutcome(ErrorCode.NOT_ENOUGH_REPLICAS, NONE, NONE, NONE, NONE)
+        return self._answers(request, refused)
+
+    def advance_high_watermark(self) -> Reaction:
+        """To the end of the log."""
+        self._leader.advance_high_watermark(self._leader.log_end_offset)
+        return Reaction(self.view())
+
+    def restart(self) -> Reaction:
+        """Log and snapshot as bytes, read back."""
+        leader = self._leader
+        self._leader = PartitionLeader.restarted(
+            b"".join(batch.data for batch in leader.batches),
+            {leader.log_end_offset: leader.snapshot()},
+            leader_epoch=leader.leader_epoch + 1,
+            high_watermark=leader.high_watermark,
+            now_ms=BROKER_NOW_MS,
+        )
+        return Reaction(self.view())
+
+    def fail_over(self, kept: int) -> Reaction:
+        """A prefix of the log, replayed."""
+        leader = self._leader
+        self._leader = PartitionLeader.elected(
+            leader.batches[:kept],
+            leader_epoch=leader.leader_epoch + 1,
+            high_watermark=leader.high_watermark,
+        )
+        return Reaction(self.view())
+
+    def _answers(self, request: Request, outcome: ProduceOutcome) -> Reaction:
+        row = {
+            "index": self._partition,
+            "error_code": outcome.error,
+            "base_offset": outcome.base_offset,
+            "log_append_time_ms": outcome.log_append_time_ms,
+            "log_start_offset": outcome.log_start_offset,
+        }
+        body = {"topics": [{"name": TOPIC, "partitions": [row]}]}
+        correlation_id = request.correlation_id
+        answer = self._codec.response(PRODUCE_VERSION, ApiKey.PRODUCE, correlation_id, body)
+        read = answer.body["topics"][0]["partitions"][0]
+        # An answer that waits for nothing needs high watermark 0 in the model, -1 here.
+        required_offset = max(outcome.required_offset, 0)
+        view = (request.view[4], int(read["error_code"]), read["base_offset"], required_offset)
+        return Reaction(self.view(), ((view, answer),))
+
+    def _entry_view(self, producer: int) -> View:
+        """Entries are values that an append replaces: the same one has the same view."""
+        entry = self._leader.producers.get(producer, UNKNOWN_PRODUCER)
+        known = self._entries.get(producer)
+        if known is not None and known[0] is entry:
+            return known[1]
+        batches = tuple([(b.last_sequence, b.last_offset, b.offset_delta) for b in entry.batches])
+        view = (entry.producer_epoch, batches)
+        self._entries[producer] = entry, view
+        return view
+
+
+# The system
+
+
+class ImplSystem:
+    """`impl`'s leaders, and its producers if they are under test. `on` is "bytes" or "values"."""
+
+    def __init__(self, k: Setting, actors: frozenset[str], on: str) -> None:
+        shared = Shared(k, CODECS[on], BatchViews())
+        self._k = k
+        self._codec = shared.codec
+        self._payloads: dict[tuple[int, View], SendRequest] = {}
+        self.leaders = tuple(ImplLeader(shared, p) for p in range(k.layout.partitions))
+        producers = range(k.layout.producers) if "client" in actors else ()
+        self.clients = tuple(ImplClient(shared, producer) for producer in producers)
+
+    def reset(self) -> None:
+        """All new, and the prefix of the scope executed."""
+        for actor in (*self.leaders, *self.clients):
+            actor.reset()
+        first = self._k.layout.first_sequence
+        if first > 0:
+            self._begin(WireNumbers(self._k)[first])
+
+    def request(self, partition: int, request: View) -> Payload:
+        """A request with the batch that the view describes."""
+        sent = self._payloads.get((partition, request))
+        if sent is None:
+            if len(self._payloads) >= BatchViews.LIMIT:
+                self._payloads.clear()
+            sent = self._payloads[partition, request] = played_request(partition, request)
+        correlation_id, body = self._codec.request(sent)
+        return Request(correlation_id, body, request)
+
+    def _begin(self, first: int) -> None:
+        """Record 0 of each partition is sent at `first`, stored and acknowledged."""
+        for partition, leader in enumerate(self.leaders):
+            if self.clients:
+                self.clients[0].begin_at(partition, first)
+                payload = self.clients[0].send_new(partition, 0, 1).sent[0][1]
+            else:
+                payload = self.request(partition, (0, 0, first, 1, 0))
+            answer = leader.on_produce(payload).sent[0][1]
+            leader.advance_high_watermark()
+            if self.clients:
+                self.clients[0].on_answer(partition, answer)
+
+
+def played_request(partition: int, request: View) -> SendRequest:
+    """A Produce request as a client would send it."""
+    producer_id, producer_epoch, base_sequence, record_count, first_record = request
+    batch = RecordBatch(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        last_offset_delta=record_count - 1,
+        base_timestamp=TIMESTAMP_MS,
+        max_timestamp=TIMESTAMP_MS,
+        records=tuple(
+            Record(offset_delta=i, timestamp=TIMESTAMP_MS, key=None, value=value_of(first_record + i))
+            for i in range(record_count)
+        ),
+    )
+    data: Body = {"index": partition, "records": encode_batch(batch)}
+    body: Body = {
+        "transactional_id": None,
+        "acks": -1,
+        "timeout_ms": TIMEOUT_MS,
+        "topics": [{"name": TOPIC, "partitions": [data]}],
+    }
+    return SendRequest(partition, 0, ApiKey.PRODUCE, PRODUCE_VERSION, body)

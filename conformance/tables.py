@@ -1,0 +1,295 @@
+"""The model's actors as tables: (state, input) to (state, what it sends), filled by the source.
+
+1. A state and a message are interned: one object each, with their view made once.
+2. A row is filled by calling the actor's rule as it stands in `model`, the first time that its
+   input meets the state. From then on it is one look-up.
+3. Each row knows which branches of the text it took, because the text that fills it is the
+   model's with a note at each condition, and which error code it answers.
+
+Theory of operation: `Tables.after` is all that the judge's hot path calls. What a table holds is a
+function of the model alone, so how it grew never shows in a result. When it has too many rows it
+is emptied; states in use stay valid and are filled again.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from conformance.systems.base import View, WireNumbers
+from model.client import Client, PartitionEntry
+from model.language import ACTOR_RULES, Step
+from model.leader import Leader, ProducerStateEntry
+from model.messages import Batch, Error, ProduceRequest, ProduceResponse
+from model.scopes import initial
+from model.setting import Setting
+from proofs.lift.text import plain
+
+MAX_ROWS = 1_000_000
+WATCHED_MODULES = ("messages", "leader", "client")
+"""The modules whose branches count: those that say what actors do."""
+
+
+class Message:
+    """An interned message: the model's value, and its view."""
+
+    __slots__ = ("value", "view")
+
+    def __init__(self, value: Any, view: View) -> None:
+        self.value = value
+        self.view = view
+
+
+class Node:
+    """An interned state of an actor: the model's value, its view, and the rows known so far."""
+
+    __slots__ = ("rows", "state", "view")
+
+    def __init__(self, state: Any, view: View) -> None:
+        self.state = state
+        self.view = view
+        self.rows: dict[tuple[Any, ...], Row] = {}
+
+
+class Row(NamedTuple):
+    """What an actor does with an input. `seen` has a bit for each point that the row covers."""
+
+    node: Node
+    sent: tuple[Message, ...]
+    seen: int
+
+
+# Branches
+
+
+def is_condition(node: ast.AST) -> bool:
+    """An `if` or a conditional expression."""
+    return isinstance(node, (ast.If, ast.IfExp))
+
+
+class _Noter(ast.NodeTransformer):
+    """Puts a note around each condition of one function; `places` grows by one for each."""
+
+    def __init__(self, where: str, function: str, places: list[str]) -> None:
+        self.where = where
+        self.function = function
+        self.places = places
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, (ast.If, ast.IfExp)):
+            column = node.col_offset + 1
+            place = f"{self.where}:{node.lineno}:{column}: in {self.function}"
+            number = ast.Constant(len(self.places))
+            self.places.append(place)
+            self.generic_visit(node)
+            call = ast.Call(ast.Name("_note", ast.Load()), [number, node.test], [])
+            node.test = ast.fix_missing_locations(ast.copy_location(call, node.test))
+            return node
+        return self.generic_visit(node)
+
+
+class WatchedRules:
+    """The actors' rules, each call noting the branches that it takes.
+
+    `rules` by name; `branches` names both sides of every condition, in the order of their bits;
+    `taken` has the bits of what was taken since it was last set to 0.
+    """
+
+    def __init__(self) -> None:
+        self.taken = 0
+        places: list[str] = []
+        watched: dict[Callable[..., Any], Callable[..., Any]] = {}
+        spaces: list[dict[str, Any]] = []
+        for name in WATCHED_MODULES:
+            spaces.append(self._module(name, places, watched))
+        for space in spaces:
+            for name, value in space.items():
+                if isinstance(value, FunctionType) and value in watched:
+                    space[name] = watched[value]
+        self.rules = {name: watched[rule] for name, rule in ACTOR_RULES.items()}
+        self.branches = tuple(f"{p}, {side}" for p in places for side in ("taken", "skipped"))
+
+    def _module(
+        self,
+        name: str,
+        places: list[str],
+        watched: dict[Callable[..., Any], Callable[..., Any]],
+    ) -> dict[str, Any]:
+        """The module's functions with notes; returns the namespace that they run in."""
+        model = plain()
+        module = model.modules[name]
+        space = {**vars(module), "_note": self._note}
+        for (owner, function), tree in model.functions.items():
+            if owner == name:
+                noted = copy.deepcopy(tree)
+                noted.decorator_list = []
+                _Noter(model.files[name], function, places).visit(noted)
+                code = compile(ast.Module([noted], []), model.files[name], "exec")
+                exec(code, space)
+                watched[getattr(module, function)] = space[function]
+        return space
+
+    def _note(self, place: int, condition: bool) -> bool:
+        self.taken |= 1 << (2 * place + (not condition))
+        return condition
+
+
+# Views
+
+
+def request_view(wire: WireNumbers, batch: Batch) -> View:
+    """A batch of the model, shaped as REQUEST."""
+    return (
+        batch.producer_id,
+        batch.producer_epoch,
+        wire[batch.base_sequence],
+        batch.record_count,
+        batch.first_record,
+    )
+
+
+def answer_view(answer: ProduceResponse) -> View:
+    """An answer of the model, shaped as ANSWER."""
+    return (
+        answer.first_record,
+        int(answer.error),
+        answer.base_offset,
+        answer.required_offset,
+    )
+
+
+def partition_view(wire: WireNumbers, entry: PartitionEntry) -> View:
+    """What a client of the model knows of a partition, shaped as PARTITION_ENTRY."""
+    return (
+        entry.producer_epoch,
+        wire[entry.next_sequence],
+        wire[entry.last_acked_sequence],
+        tuple(
+            (*request_view(wire, b.batch), b.outstanding, b.sequence_has_been_reset)
+            for b in entry.in_flight
+        ),
+        entry.records_sent,
+        sum(1 << n for n in range(entry.records_sent) if n in entry.acknowledged),
+    )
+
+
+def client_view(wire: WireNumbers, client: Client) -> View:
+    """A client of the model, shaped as CLIENT."""
+    return (
+        client.producer_id,
+        client.producer_epoch,
+        not client.bump_for.is_empty(),
+        tuple(partition_view(wire, entry) for entry in client.partitions.values()),
+    )
+
+
+def entry_view(wire: WireNumbers, entry: ProducerStateEntry) -> View:
+    """What a leader of the model knows of a producer, shaped as PRODUCER_STATE_ENTRY."""
+    return (
+        entry.producer_epoch,
+        tuple((wire[b.last_sequence], b.last_offset, b.offset_delta) for b in entry.batches),
+    )
+
+
+def leader_view(wire: WireNumbers, leader: Leader) -> View:
+    """A leader of the model, shaped as LEADER."""
+    return (
+        tuple((*request_view(wire, b.batch), b.base_offset) for b in leader.log),
+        leader.high_watermark,
+        tuple(entry_view(wire, entry) for entry in leader.producers.values()),
+    )
+
+
+STATE_VIEWS: Mapping[type, Callable[[WireNumbers, Any], View]] = {
+    Client: client_view,
+    Leader: leader_view,
+}
+
+
+# Tables
+
+
+class Tables:
+    """All actors of one setting. `clients` and `leaders` are where the scope begins.
+
+    `points` names what rows cover, in the order of the bits of `Row.seen`: branches, then error
+    codes.
+    """
+
+    def __init__(self, k: Setting) -> None:
+        self.k = k
+        self._wire = WireNumbers(k)
+        self._watched = WatchedRules()
+        self._nodes: dict[Any, Node] = {}
+        self._messages: dict[Any, Message] = {}
+        self._rows = 0
+        self.branches = self._watched.branches
+        self.error_codes = tuple(error.name for error in Error)
+        world = initial(k)
+        self.clients = tuple(self._node(client) for client in world.clients.values())
+        self.leaders = tuple(self._node(leader) for leader in world.leaders.values())
+
+    def after(self, node: Node, rule: str, *inputs: Any) -> Row:
+        """What the actor does; an input is a number or a `Message`.
+
+        Raises the model's `Disabled` if the actor's own rule refuses.
+        """
+        key = (rule, *inputs)
+        row = node.rows.get(key)
+        return self._filled(node, key) if row is None else row
+
+    def points(self, seen: int) -> tuple[frozenset[str], frozenset[str]]:
+        """(branches, error codes) whose bits are set."""
+        names = (*self.branches, *self.error_codes)
+        found = [name for i, name in enumerate(names) if seen >> i & 1]
+        branches = frozenset(found[: (seen & ((1 << len(self.branches)) - 1)).bit_count()])
+        return branches, frozenset(found) - branches
+
+    def _filled(self, node: Node, key: tuple[Any, ...]) -> Row:
+        """A row filled by the source."""
+        rule, *inputs = key
+        values = [i.value if isinstance(i, Message) else i for i in inputs]
+        self._watched.taken = 0
+        result = self._watched.rules[rule](self.k, node.state, *values)
+        actor, sends = (
+            (result.actor, result.sends) if isinstance(result, Step) else (result, ())
+        )
+        sent = tuple(self._message(message) for message in sends)
+        row = Row(self._node(actor), sent, self._watched.taken | self._errors(sends))
+        self._make_room()
+        node.rows[key] = row
+        return row
+
+    def _make_room(self) -> None:
+        self._rows += 1
+        if self._rows > MAX_ROWS:
+            for node in self._nodes.values():
+                node.rows.clear()
+            self._nodes.clear()
+            self._rows = 0
+
+    def _errors(self, sends: Sequence[Any]) -> int:
+        """The bits of the error codes that are answered."""
+        bits = 0
+        for message in sends:
+            if isinstance(message, ProduceResponse):
+                bits |= 1 << len(self.branches) + self.error_codes.index(message.error.name)
+        return bits
+
+    def _node(self, state: Any) -> Node:
+        node = self._nodes.get(state)
+        if node is None:
+            node = Node(state, STATE_VIEWS[type(state)](self._wire, state))
+            self._nodes[state] = node
+        return node
+
+    def _message(self, value: Any) -> Message:
+        message = self._messages.get(value)
+        if message is None:
+            is_request = isinstance(value, ProduceRequest)
+            view = request_view(self._wire, value.batch) if is_request else answer_view(value)
+            message = self._messages[value] = Message(value, view)
+        return message
