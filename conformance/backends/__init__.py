@@ -1,0 +1,100 @@
+"""Where traces are judged: Spark, or processes of this machine. One interface, the same rows.
+
+Three rules:
+
+1. A range of trace ids is judged in one place and answered by one row for its summary and one for
+   each finding; they depend on the task and the range alone: not on the backend, its partitions,
+   or what was judged before.
+2. A backend gives rows back in any order, and `None` now and then while there is nothing yet, so
+   that its caller can show time passing.
+3. A worker imports what it judges with, and loads the prepared files, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol, cast
+
+HEARTBEAT_SECONDS: Final = 0.5
+"""A backend without rows says so this often."""
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+"""The folder that holds the packages: on the path of every worker."""
+
+
+class Range(NamedTuple):
+    """Trace ids from `first` up to, but not including, `last`."""
+
+    first: int
+    last: int
+
+
+SUMMARY: Final = "summary"
+FINDING: Final = "finding"
+
+
+class Row(NamedTuple):
+    """One thing that a range gave: `kind` is SUMMARY or FINDING, `body` canonical JSON."""
+
+    kind: str
+    first: int
+    last: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What workers do: load `directory` with `module`'s `Prepared`, then its `judge_range`.
+
+    `roots` are folders that hold packages, searched in this order before all others.
+    """
+
+    module: str
+    directory: Path
+    roots: tuple[Path, ...] = (REPOSITORY,)
+
+
+class BackendError(Exception):
+    """The backend cannot work here; the message says why, and what to do."""
+
+
+class Backend(Protocol):
+    """Judges ranges. `cores` is how many at a time, `None` where nobody can tell."""
+
+    name: str
+    cores: int | None
+
+    def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
+        """The rows of all ranges, as they come. Raises BackendError."""
+
+    def close(self) -> None:
+        """Let go of processes and sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a backend is set up. `None` leaves the choice to it; `log` takes its own messages."""
+
+    log: Path
+    master: str | None = None
+    remote: str | None = None
+    partitions: int | None = None
+
+
+class Opener(Protocol):
+    """Each backend's module has an `open_backend` of this form."""
+
+    def __call__(self, task: Task, options: Options) -> Backend:
+        """Start workers. Raises BackendError."""
+
+
+BACKENDS: Final = ("spark", "processes")
+
+
+def open_backend(name: str, task: Task, options: Options) -> Backend:
+    """Start the backend of that name. Raises BackendError, ModuleNotFoundError for pyspark."""
+    opener = cast(Opener, import_module(f"conformance.backends.{name}").open_backend)
+    return opener(task, options)

@@ -1,0 +1,94 @@
+"""Processes of this machine: no Java, no Spark."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+
+from conformance.backends import (
+    HEARTBEAT_SECONDS,
+    BackendError,
+    Options,
+    Range,
+    Row,
+    Task,
+)
+from conformance.backends.worker import judge, loaded
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def begin(task: Task) -> None:
+    """Set a worker up: Ctrl-C is its parent's business, and it does not outlive its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    loaded(task)
+
+
+def end_with_parent() -> None:
+    """A killed parent closes no queues: its workers would wait for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+class Processes:
+    """A pool of processes, started afresh so that nothing of this one leaks into them."""
+
+    name = "processes"
+
+    def __init__(self, task: Task, cores: int) -> None:
+        self.cores: int | None = cores
+        self._task = task
+        self._pool = ProcessPoolExecutor(
+            cores, multiprocessing.get_context("spawn"), initializer=begin, initargs=(task,)
+        )
+
+    def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
+        """The rows of all ranges, as they come. Raises BackendError if a process is lost."""
+        pending: set[Future[list[Row]]] = {
+            self._pool.submit(judge, self._task, part) for part in ranges
+        }
+        try:
+            while pending:
+                done, pending = wait(pending, HEARTBEAT_SECONDS, FIRST_COMPLETED)
+                for future in done:
+                    yield from future.result()
+                if not done:
+                    yield None
+        except BrokenProcessPool as error:
+            raise BackendError(
+                "a worker process ended unexpectedly (out of memory?);"
+                " the same command goes on where it stood, --partitions 1 uses one process"
+            ) from error
+        finally:
+            for future in pending:
+                future.cancel()
+
+    def close(self) -> None:
+        """End the processes, without waiting for what they still do."""
+        workers = tuple((self._pool._processes or {}).values())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.terminate()
+
+
+def open_backend(task: Task, options: Options) -> Processes:
+    """A pool of `options.partitions` processes, one a core if not said.
+
+    Raises BackendError for a master or a remote.
+    """
+    if options.master or options.remote:
+        raise BackendError("--master and --remote belong to --backend spark; leave them out")
+    return Processes(task, options.partitions or usable_cores())

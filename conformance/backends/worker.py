@@ -1,0 +1,33 @@
+"""What runs in a worker, whichever backend started it."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from conformance.backends import Range, Row, Task
+from conformance.rows import rows_of
+
+
+def search_first(roots: Sequence[Path]) -> None:
+    """Put folders at the head of the import path, once each, in their order."""
+    names = [str(root) for root in roots]
+    sys.path[:] = names + [place for place in sys.path if place not in names]
+
+
+@functools.cache
+def loaded(task: Task) -> tuple[Any, Any]:
+    """The task's module and its prepared files, as this process keeps them."""
+    search_first(task.roots)
+    module = import_module(task.module)
+    return module, module.Prepared.load(task.directory)
+
+
+def judge(task: Task, part: Range) -> list[Row]:
+    """Judge one range; the rows to send back."""
+    module, prepared = loaded(task)
+    return rows_of(part, module.judge_range(prepared, part.first, part.last))

@@ -1,0 +1,61 @@
+"""A plan module that judges nothing: what it finds is arithmetic on trace ids.
+
+`fake.json` in the prepared directory has `count`, `diverging` (trace ids), `pause` (seconds a
+trace), and `die_at` (a trace id whose worker dies).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance.plan import Summary
+
+TRANSITIONS = 1000
+
+
+@dataclass(frozen=True)
+class Prepared:
+    settings: dict[str, Any]
+
+    @staticmethod
+    def load(directory: Path) -> Prepared:
+        return Prepared(json.loads((directory / "fake.json").read_text()))
+
+
+def write(directory: Path, count: int, **settings: Any) -> Path:
+    """A prepared directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "fake.json").write_text(json.dumps({"count": count, **settings}))
+    return directory
+
+
+def judge_one(number: int, settings: dict[str, Any]) -> Summary:
+    """What one trace gives."""
+    time.sleep(settings.get("pause", 0))
+    if number == settings.get("die_at"):
+        os._exit(9)
+    if number == settings.get("raise_at"):
+        raise ValueError(f"no such trace: {number}")
+    diverged = number in settings.get("diverging", ())
+    covered = 1 << (number * 37) % TRANSITIONS
+    return Summary(
+        traces=1,
+        steps=5 + number % 7,
+        transitions=covered.to_bytes((TRANSITIONS + 7) // 8, "little"),
+        rules=frozenset({f"rule_{number % 5}"}),
+        error_codes=frozenset({"NONE"}),
+        divergences=int(diverged),
+        findings=({"id": number, "rule": "request_arrives"},) if diverged else (),
+    )
+
+
+def judge_range(prepared: Prepared, first: int, last: int) -> Summary:
+    total = Summary()
+    for number in range(first, last):
+        total = total.merge(judge_one(number, prepared.settings))
+    return total

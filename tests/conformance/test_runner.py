@@ -1,0 +1,315 @@
+"""The runner: ranges, waves, backends; the same result from each of them."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from conformance.backends import (
+    REPOSITORY,
+    BackendError,
+    Options,
+    Range,
+    Row,
+    Task,
+    open_backend,
+)
+from conformance.backends.worker import judge
+from conformance.files import Busy, alone_in, write_whole
+from conformance.plan import MAX_FINDINGS, Summary
+from conformance.rows import from_json, rows_of, summary_of, to_json
+from conformance.runner import (
+    DamagedRun,
+    Ledger,
+    Manifest,
+    OtherRun,
+    cut,
+    range_size,
+    run_waves,
+    wave_length,
+)
+
+FAKES = Path(__file__).parent / "fakes"
+sys.path.insert(0, str(FAKES))
+import fake_plan  # noqa: E402
+
+COUNT = 900
+DIVERGING = [3, 4, 5, 250, 251, 700, *range(800, 850)]
+
+
+class Inline:
+    """Judges in this process, and stops as told: after so many ranges, as if interrupted."""
+
+    name = "inline"
+    cores: int | None = 2
+
+    def __init__(self, task: Task, stop_after: int = sys.maxsize) -> None:
+        self._task = task
+        self._left = stop_after
+
+    def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
+        for part in ranges:
+            if self._left == 0:
+                raise KeyboardInterrupt
+            self._left -= 1
+            yield None
+            yield from judge(self._task, part)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    directory = fake_plan.write(tmp_path / "prepared", COUNT, diverging=DIVERGING)
+    return Task("fake_plan", directory, (REPOSITORY, FAKES))
+
+
+def manifest(count: int = COUNT, **arguments: object) -> Manifest:
+    return Manifest({"scope": "fake", "seed": 0, **arguments}, "code", count)
+
+
+def open_ledger(directory: Path, **arguments: object) -> Ledger:
+    return Ledger.open(directory / "waves", manifest(**arguments))
+
+
+def nobody(done: int, total: Summary) -> None:
+    """Watches nothing."""
+
+
+class Ticking:
+    """A clock that moves a second each time it is read."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def expected() -> Summary:
+    return fake_plan.judge_range(fake_plan.Prepared({"diverging": DIVERGING}), 0, COUNT)
+
+
+# Cutting
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 256, 257, 900, 10_000, 1_000_000])
+def test_ranges_are_the_whole_work_once(count):
+    ranges = cut(0, count)
+    assert [i for part in ranges for i in (part.first, part.last)] == sorted(
+        i for part in ranges for i in (part.first, part.last)
+    )
+    assert sum(last - first for first, last in ranges) == count
+    assert cut(ranges[len(ranges) // 2].first, count) == ranges[len(ranges) // 2 :] if count else 1
+
+
+def test_a_wave_is_never_empty_and_short_work_has_several():
+    for count in (1, 2, 5, 300, 100_000):
+        assert wave_length(count, None, 2) >= 1
+        assert wave_length(count, 1e-9, 2) == 1
+    ranges = len(cut(0, 300))
+    assert wave_length(300, 1e9, 2) <= -(-ranges // 4)
+    assert range_size(300) == 2
+
+
+# Rows
+
+
+def test_a_summary_travels_as_rows_and_comes_back():
+    found = expected()
+    assert from_json(to_json(found)) == found
+    assert summary_of(reversed(rows_of(Range(0, COUNT), found))) == found
+
+
+def test_findings_travel_one_a_row(task):
+    rows = judge(task, Range(0, 10))
+    assert [row.kind for row in rows] == ["summary", "finding", "finding", "finding"]
+
+
+# Waves
+
+
+def test_a_run_gives_the_sum_of_its_traces(task, tmp_path):
+    ledger = open_ledger(tmp_path)
+    assert run_waves(ledger, Inline(task), nobody, Ticking()) == expected()
+    assert len(ledger.manifest.waves) >= 4
+    assert len(ledger.total.findings) == MAX_FINDINGS
+    assert ledger.total.divergences == len(DIVERGING)
+
+
+def test_the_size_of_waves_changes_nothing(task, tmp_path):
+    slow, fast = open_ledger(tmp_path / "slow"), open_ledger(tmp_path / "fast")
+    clock = iter(i * 100.0 for i in range(100_000))
+    run_waves(slow, Inline(task), nobody, lambda: next(clock))
+    run_waves(fast, Inline(task), nobody, Ticking())
+    assert len(slow.manifest.waves) > len(fast.manifest.waves)
+    assert slow.total == fast.total
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 5, 60, 150])
+def test_an_interrupted_run_goes_on_where_it_stood(stop_after, task, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run_waves(open_ledger(tmp_path), Inline(task, stop_after), nobody, Ticking())
+    again = open_ledger(tmp_path)
+    stood = again.next_id
+    seen: list[int] = []
+    total = run_waves(again, Inline(task), lambda done, total: seen.append(done), Ticking())
+    assert total == expected()
+    assert min(seen) >= stood
+    assert stood <= stop_after * range_size(COUNT)
+
+
+def test_a_finished_run_judges_nothing_again(task, tmp_path):
+    run_waves(open_ledger(tmp_path), Inline(task), nobody, Ticking())
+    assert run_waves(open_ledger(tmp_path), Inline(task, 0), nobody, Ticking()) == expected()
+
+
+def test_a_wave_that_the_manifest_does_not_name_never_happened(task, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run_waves(open_ledger(tmp_path), Inline(task, 60), nobody, Ticking())
+    write_whole(tmp_path / "waves" / "wave-00099.json", "{}")
+    write_whole(
+        tmp_path / "waves" / f"wave-{len(open_ledger(tmp_path).manifest.waves):05d}.json", ""
+    )
+    assert run_waves(open_ledger(tmp_path), Inline(task), nobody, Ticking()) == expected()
+
+
+def test_other_arguments_are_refused_by_name(tmp_path):
+    open_ledger(tmp_path)
+    with pytest.raises(OtherRun, match="seed 0, this one has 1"):
+        open_ledger(tmp_path, seed=1)
+    with pytest.raises(OtherRun, match='faults null, this one has "none"'):
+        open_ledger(tmp_path, faults="none")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "wave-00001.json"])
+@pytest.mark.parametrize("damage", ["{", "[]", '{"schema_version": 99}'])
+def test_damaged_files_are_named(name, damage, task, tmp_path):
+    run_waves(open_ledger(tmp_path), Inline(task), nobody, Ticking())
+    (tmp_path / "waves" / name).write_text(damage)
+    with pytest.raises(DamagedRun, match=name):
+        open_ledger(tmp_path)
+
+
+def test_two_runs_do_not_share_a_directory(tmp_path):
+    with alone_in(tmp_path), pytest.raises(Busy, match="another run"), alone_in(tmp_path):
+        pass
+    with alone_in(tmp_path):
+        pass
+
+
+# Backends
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_processes_find_the_same(partitions, task, tmp_path):
+    backend = open_backend("processes", task, Options(tmp_path / "log", partitions=partitions))
+    try:
+        assert run_waves(open_ledger(tmp_path), backend, nobody, Ticking()) == expected()
+        assert backend.cores == partitions
+    finally:
+        backend.close()
+
+
+def test_a_lost_process_is_an_error_and_loses_nothing_else(tmp_path):
+    directory = fake_plan.write(tmp_path / "prepared", 100, die_at=97)
+    task = Task("fake_plan", directory, (REPOSITORY, FAKES))
+    backend = open_backend("processes", task, Options(tmp_path / "log", partitions=1))
+    ledger = Ledger.open(tmp_path / "waves", manifest(100))
+    try:
+        with pytest.raises(BackendError, match="ended unexpectedly"):
+            run_waves(ledger, backend, nobody, Ticking())
+    finally:
+        backend.close()
+    assert ledger.next_id > 0
+
+
+def test_processes_refuse_what_belongs_to_spark(task, tmp_path):
+    with pytest.raises(BackendError, match="--backend spark"):
+        open_backend("processes", task, Options(tmp_path / "log", master="local[1]"))
+
+
+@pytest.mark.parametrize(
+    ("java", "message"),
+    [(None, "no java"), ("echo 'openjdk version \"11.0.2\" 2019' >&2", "is 11"), ("exit 1", "run")],
+)
+def test_spark_without_a_new_enough_java_says_which(java, message, tmp_path, monkeypatch):
+    pytest.importorskip("pyspark")
+    from conformance.backends.spark import require_java
+
+    if java is not None:
+        (tmp_path / "java").write_text(f"#!/bin/sh\n{java}\n")
+        (tmp_path / "java").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path) if java is None else f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(BackendError, match=f"Java 17.*{message}"):
+        require_java()
+
+
+# Spark
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """One session for all tests of this module: a start takes seconds."""
+    pytest.importorskip("pyspark")
+    from conformance.backends.spark import open_session, require_java
+
+    try:
+        require_java()
+    except BackendError as error:
+        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("spark")
+    session = open_session(Options(folder / "spark.log", master="local[2]"), folder)
+    yield session
+    session.stop()
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_spark_finds_the_same_in_any_number_of_partitions(partitions, session, task, tmp_path):
+    from conformance.backends.spark import Spark
+
+    options = Options(tmp_path / "log", partitions=partitions)
+    backend = Spark(session, task, options, tmp_path / "scratch")
+    assert run_waves(open_ledger(tmp_path), backend, nobody, Ticking()) == expected()
+    assert backend.cores == 2
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_defect_in_a_task_is_told_with_its_cause(session, tmp_path):
+    from conformance.backends.spark import Spark
+
+    directory = fake_plan.write(tmp_path / "prepared", 10, raise_at=0)
+    task = Task("fake_plan", directory, (REPOSITORY, FAKES))
+    backend = Spark(session, task, Options(tmp_path / "log"), tmp_path / "scratch")
+    ledger = Ledger.open(tmp_path / "waves", manifest(10))
+    with pytest.raises(BackendError, match="no such trace: 0"):
+        run_waves(ledger, backend, nobody, Ticking())
+    assert ledger.next_id == 0
+
+
+def test_what_travels_to_other_machines_is_complete(task, tmp_path):
+    """A worker that has nothing but the archive judges the same."""
+    pytest.importorskip("pyspark")
+    from conformance.backends.spark import archive_packages
+
+    shutil.unpack_archive(archive_packages(tmp_path, (REPOSITORY,)), tmp_path / "there")
+    shutil.copy(FAKES / "fake_plan.py", tmp_path / "there")
+    program = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]);"
+        "from conformance.backends import Task, Range; from conformance.backends.worker import judge;"
+        "task = Task('fake_plan', Path(sys.argv[2]), (Path(sys.argv[1]),));"
+        "print(judge(task, Range(0, 9))[0].body);"
+        "import model, proofs, impl; print(model.__file__, proofs.__file__, impl.__file__)"
+    )
+    there = [sys.executable, "-I", "-c", program, str(tmp_path / "there"), str(task.directory)]
+    said = subprocess.run(there, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    body, files = said.splitlines()
+    assert body == judge(task, Range(0, 9))[0].body
+    assert files.count(str(tmp_path / "there")) == 3
