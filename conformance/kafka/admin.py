@@ -7,15 +7,16 @@ Each request has the oldest version that every release in the table serves. Only
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final
 
 from conformance.kafka.connection import Connection, Request
 from conformance.kafka.errors import RequestRefused
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
 
 READY_TIMEOUT_S: Final = 30.0
@@ -25,6 +26,7 @@ _PAUSE_S: Final = 0.02
 _API_VERSIONS_VERSIONS: Final = (3, 0)  # 3 brings the features; a broker before 2.4 knows 0
 _CREATE_TOPICS_VERSION: Final = 2
 _DESCRIBE_PRODUCERS_VERSION: Final = 0
+_PRODUCE_VERSION: Final = 3
 
 # Since version 3 an empty name is an INVALID_REQUEST (KIP-511).
 _CLIENT_SOFTWARE: Final = {"client_software_name": "kafka-eos", "client_software_version": "1"}
@@ -113,22 +115,25 @@ def create_topic(
     await_leader(connection, [(name, partition) for partition in range(partitions)])
 
 
-def await_leader(connection: Connection, partitions: Sequence[TopicPartition]) -> None:
-    """Wait until the broker answers for each of `partitions` as their leader.
+def await_leader(connection: Connection, partitions: Iterable[TopicPartition]) -> None:
+    """Wait until the broker acts as the leader of each of `partitions`; nothing is appended.
 
-    Raises RequestRefused with the last error code when that takes longer than READY_TIMEOUT_S.
+    The probe is a batch with a wrong checksum: a leader refuses it as corrupt, any other broker as
+    not its own. Metadata names the leader some 50 ms before it acts as one, and DescribeProducers
+    is answered without being the leader. Raises RequestRefused, with the error code that stayed,
+    when it takes longer than READY_TIMEOUT_S.
     """
     deadline = time.monotonic() + READY_TIMEOUT_S
-    waiting = list(partitions)
+    waiting = set(partitions)
     while waiting:
-        described = describe_producers(connection, waiting)
-        waiting = [
-            partition
-            for partition, answer in described.items()
-            if answer.error_code != ErrorCode.NONE
-        ]
-        if waiting and time.monotonic() > deadline:
-            _accept(described[waiting[0]].error_code, f"leader of {waiting[0]}")
+        requests = [_probe_request(chunk) for chunk in _chunks(waiting)]
+        for answer in list(connection.pipeline(requests)):
+            for topic in answer.body["topics"]:
+                for partition in topic["partitions"]:
+                    if partition["error_code"] == ErrorCode.CORRUPT_MESSAGE:
+                        waiting.remove((topic["name"], partition["index"]))
+                    elif time.monotonic() > deadline:
+                        _accept(partition["error_code"], f"leader of {topic['name']}")
         time.sleep(_PAUSE_S if waiting else 0)
 
 
@@ -162,9 +167,10 @@ def describe_producers(
 ) -> dict[TopicPartition, PartitionProducers]:
     """Ask for the producer states of `partitions`, many in one request and many in flight.
 
-    Needs a broker of 3.0 or later (KIP-664). Raises what `Connection.pipeline` raises.
+    Needs a broker of 3.0 or later (KIP-664), which need not be the leader: see `await_leader`.
+    Raises what `Connection.pipeline` raises.
     """
-    requests = [_describe_request(chunk) for chunk in _chunks(sorted(partitions))]
+    requests = [_describe_request(chunk) for chunk in _chunks(partitions)]
     return {
         (topic["name"], partition["partition_index"]): _producers(partition)
         for answer in connection.pipeline(requests)
@@ -173,17 +179,35 @@ def describe_producers(
     }
 
 
-def _chunks(partitions: Sequence[TopicPartition]) -> Iterable[Sequence[TopicPartition]]:
-    for start in range(0, len(partitions), PARTITIONS_PER_REQUEST):
-        yield partitions[start : start + PARTITIONS_PER_REQUEST]
+def _chunks(partitions: Iterable[TopicPartition]) -> Iterator[dict[str, list[int]]]:
+    """Cut `partitions` into pieces of at most PARTITIONS_PER_REQUEST, each grouped by topic."""
+    rest = iter(sorted(partitions))
+    while chunk := list(islice(rest, PARTITIONS_PER_REQUEST)):
+        by_topic = groupby(chunk, key=lambda pair: pair[0])
+        yield {name: [partition for _, partition in group] for name, group in by_topic}
 
 
-def _describe_request(partitions: Sequence[TopicPartition]) -> Request:
-    topics = [
-        {"name": name, "partition_indexes": [partition for _, partition in group]}
-        for name, group in groupby(partitions, key=lambda pair: pair[0])
-    ]
+def _describe_request(chunk: Mapping[str, Sequence[int]]) -> Request:
+    topics = [{"name": name, "partition_indexes": indexes} for name, indexes in chunk.items()]
     return Request(ApiKey.DESCRIBE_PRODUCERS, _DESCRIBE_PRODUCERS_VERSION, {"topics": topics})
+
+
+def _probe_request(chunk: Mapping[str, Sequence[int]]) -> Request:
+    topics = [
+        {"name": name, "partitions": [{"index": index, "records": _CORRUPT} for index in indexes]}
+        for name, indexes in chunk.items()
+    ]
+    body = {"acks": 1, "timeout_ms": 1_000, "topics": topics}
+    return Request(ApiKey.PRODUCE, _PRODUCE_VERSION, body)
+
+
+def _corrupt_batch() -> bytes:
+    batch = bytearray(encode_batch(client_batch([Record(0, 0, None, None)])))
+    batch[-1] ^= 1
+    return bytes(batch)
+
+
+_CORRUPT: Final = _corrupt_batch()
 
 
 def _producers(partition: Value) -> PartitionProducers:

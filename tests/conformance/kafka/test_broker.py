@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
 
 PRODUCE_VERSION = 9
 ALL_REPLICAS = -1
+DAY_MS = 86_400_000  # producer.id.expiration.ms
 
 fresh = count()
 
@@ -37,11 +38,16 @@ def topic(connection: Connection) -> str:
     return name
 
 
-def produce(topic: str, producer: ProducerIdentity, base_sequence: int, acks: int) -> Request:
-    # Not a day old: a restarted leader drops producers by their batches' own timestamps.
-    timestamp = time.time_ns() // 1_000_000
+def produce(
+    topic: str,
+    producer: ProducerIdentity,
+    base_sequence: int,
+    acks: int = ALL_REPLICAS,
+    ago: int = 0,
+) -> Request:
+    """One record; `ago` is how many milliseconds before now it is dated."""
     batch = client_batch(
-        [Record(0, timestamp, b"key", b"value")],
+        [Record(0, time.time_ns() // 1_000_000 - ago, b"key", b"value")],
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         base_sequence=base_sequence,
@@ -52,8 +58,10 @@ def produce(topic: str, producer: ProducerIdentity, base_sequence: int, acks: in
     return Request(ApiKey.PRODUCE, PRODUCE_VERSION, body)
 
 
-def append(connection: Connection, topic: str, producer: ProducerIdentity, sequence: int) -> Value:
-    request = produce(topic, producer, sequence, ALL_REPLICAS)
+def append(
+    connection: Connection, topic: str, producer: ProducerIdentity, sequence: int, ago: int = 0
+) -> Value:
+    request = produce(topic, producer, sequence, ago=ago)
     body = connection.ask(request.api_key, request.api_version, request.body)
     return body["topics"][0]["partitions"][0]
 
@@ -92,7 +100,7 @@ def test_producer_ids_are_different_over_several_blocks(connection):
 
 def test_answers_come_in_the_order_of_their_requests(connection, topic):
     producer = init_producer_id(connection)
-    requests = [produce(topic, producer, sequence, ALL_REPLICAS) for sequence in range(200)]
+    requests = [produce(topic, producer, sequence) for sequence in range(200)]
     answers = list(connection.pipeline(requests))
     offsets = [answer.body["topics"][0]["partitions"][0]["base_offset"] for answer in answers]
     assert offsets == list(range(200))
@@ -145,3 +153,13 @@ def test_a_restart_remembers_producers_and_goes_to_a_new_block_of_ids(broker, en
         assert append(after, name, producer, 0)["base_offset"] == 0
         assert append(after, name, producer, 1)["base_offset"] == 1
         assert init_producer_id(after).producer_id // 1_000 > producer.producer_id // 1_000
+
+
+def test_a_restart_forgets_a_producer_whose_records_are_dated_a_day_ago(broker, connection, topic):
+    producer = init_producer_id(connection)
+    assert append(connection, topic, producer, 0, ago=DAY_MS)["base_offset"] == 0
+    assert append(connection, topic, producer, 0, ago=DAY_MS)["base_offset"] == 0
+    broker.restart()
+    with broker.connect() as after:
+        await_leader(after, [(topic, 0)])
+        assert append(after, topic, producer, 0, ago=DAY_MS)["base_offset"] == 1
