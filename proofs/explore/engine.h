@@ -1,0 +1,84 @@
+/* Breadth-first search over the packed states of a compiled machine.
+ *
+ * 1. Every state is stored in full, once, in the order in which a search with one worker would
+ *    find it: by parent, then by rule instance. This number is the state's index. It does not
+ *    depend on the number of workers, so neither do counts, traces or edges.
+ * 2. Two states are the same only if all their bits are: the visited set compares states, not
+ *    fingerprints, and no collision can hide a state.
+ * 3. The search goes batch by batch through a level, each batch in phases that all workers enter
+ *    and leave together: expand, settle, count, number, link. Within a phase no two workers write
+ *    to the same place, so there are no locks.
+ * 4. A limit that is hit is a status, never a wrong count.
+ */
+
+#ifndef KX_ENGINE_H
+#define KX_ENGINE_H
+
+#include <stdint.h>
+
+#ifndef KX_WORDS
+#error "define KX_WORDS, the number of 64-bit words a state"
+#endif
+
+#define KX_API __attribute__((visibility("default")))
+
+enum kx_status {
+    KX_OK = 0,
+    KX_STOPPED = 1,         /* kx_stop was called; kx_level goes on where it was */
+    KX_NO_MEMORY = 2,
+    KX_TOO_MANY_STATES = 3, /* an index has 32 bits */
+    KX_NOT_DISTINCT = 4     /* kx_restore was given a state twice */
+};
+
+/* What kx_counts tells. It may be called from any thread while the search runs. */
+enum kx_count {
+    KX_DISTINCT,
+    KX_TRANSITIONS,  /* pairs (expanded state, enabled rule instance) */
+    KX_DEADLOCKS,    /* expanded states without successors */
+    KX_DEADLOCK,     /* the first of them, or KX_NONE */
+    KX_LEVEL_FIRST,  /* the level being expanded: its first state, */
+    KX_LEVEL_END,    /* the first state behind it, */
+    KX_CURSOR,       /* and the first that was not expanded yet */
+    KX_EDGES,
+    KX_BYTES,        /* memory held */
+    KX_COUNTS
+};
+
+#define KX_NONE UINT64_MAX
+
+struct kx_engine;
+
+/* A search with only the initial state found. NULL when there is no memory or no thread. */
+KX_API struct kx_engine *kx_new(const int64_t *inputs, const uint64_t *initial, uint32_t workers,
+                                int with_edges);
+KX_API void kx_free(struct kx_engine *e);
+
+/* Expands the current level; what it finds becomes the next one. */
+KX_API int kx_level(struct kx_engine *e);
+KX_API void kx_stop(struct kx_engine *e);
+
+KX_API void kx_counts(const struct kx_engine *e, uint64_t *counts);
+/* By rule instance of the machine; `firings` has room for all of them and begins at zero. */
+KX_API void kx_firings(const struct kx_engine *e, uint64_t *firings);
+/* By test: the first state that is worth a note, or KX_NONE. */
+KX_API void kx_first(const struct kx_engine *e, uint64_t *first);
+
+/* States first .. first + count - 1: words, parent indexes, rule instances that found them. */
+KX_API void kx_states(const struct kx_engine *e, uint64_t first, uint64_t count, uint64_t *words,
+                      uint32_t *parents, uint16_t *rules);
+/* Edges first .. first + count - 1, by source and rule instance. */
+KX_API void kx_edges(const struct kx_engine *e, uint64_t first, uint64_t count, uint32_t *sources,
+                     uint16_t *rules, uint32_t *targets);
+
+/* Takes states found by an earlier search, in order, behind those already there. */
+KX_API int kx_restore(struct kx_engine *e, uint64_t count, const uint64_t *words,
+                      const uint32_t *parents, const uint16_t *rules);
+/* Goes on at a level, with what was counted before it. `first` is by test, as from kx_first. */
+KX_API void kx_resume(struct kx_engine *e, const uint64_t *counts, const uint64_t *firings,
+                      const uint64_t *first);
+
+/* All successors of one state, and their rule instances; both arrays have room for every rule. */
+KX_API uint32_t kx_successors(const uint64_t *state, const int64_t *inputs, uint64_t *words,
+                              uint16_t *rules);
+
+#endif

@@ -1,0 +1,199 @@
+"""Every reachable state of a machine: one function over the engines.
+
+`explore` gives the same result from the C engine and from plain Python, for any number of
+workers: states are numbered as a sequential breadth-first search finds them.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from proofs.explore.native import Library, NativeSearch, build_machine
+from proofs.explore.result import Ended, Exploration, Graph, Interrupted, Progress, Steps
+from proofs.explore.search import Check, Engine, Search
+from proofs.lift.ints_form import ints_form
+from proofs.lift.layout import Layout, lay_out
+from proofs.lift.machine import Machine
+from proofs.lift.specialise import specialise
+
+ENGINES = ("c", "ints")
+PROGRESS_SECONDS = 0.25
+
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A machine with its constant leaves folded in, and where the others lie."""
+
+    machine: Machine
+    layout: Layout
+
+
+def prepare(machine: Machine) -> Prepared:
+    """What every packed form is made from."""
+    specialised = specialise(machine)
+    return Prepared(specialised, lay_out(specialised))
+
+
+def load(prepared: Prepared) -> Library:
+    """The machine as C, compiled and loaded. Raises Unprintable, NoCompiler, CompilerFailed."""
+    path = build_machine(prepared.machine, prepared.layout)
+    return Library(path, prepared.machine, prepared.layout)
+
+
+def peak_bytes() -> int:
+    """The most memory that this process ever held at once."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def ints_search(prepared: Prepared, with_edges: bool) -> Search[int]:
+    """The Python engine over packed ints."""
+    form = ints_form(prepared.machine, prepared.layout)
+    checks = [Check(holds, False) for holds in form.promises.values()]
+    checks += [Check(holds, True) for holds in form.witnesses.values()]
+    initial = prepared.layout.pack(prepared.machine.initial)
+    rules = len(prepared.machine.rules)
+    return Search(initial, form.successors, checks, rules, with_edges)
+
+
+def ints_graph(layout: Layout, search: Search[int]) -> Graph:
+    """The graph of a search over packed ints with edges."""
+    packed = array("Q")
+    for state in search.states:
+        packed.frombytes(state.to_bytes(8 * layout.words, "little"))
+    assert search.edges is not None
+    return Graph(layout, packed, *search.edges)
+
+
+class _Run:
+    """One exploration: drives an engine level by level and reports."""
+
+    def __init__(
+        self, machine: Machine, name: str, engine: Engine, progress: Report | None
+    ) -> None:
+        self._machine = machine
+        self._name = name
+        self._engine = engine
+        self._progress = progress
+        self._begun = self._reported = time.monotonic()
+        self.levels = [1]
+
+    def tick(self) -> None:
+        """Reports progress if the last report is old enough."""
+        now = time.monotonic()
+        if self._progress is None or now - self._reported < PROGRESS_SECONDS:
+            return
+        self._reported = now
+        counts = self._engine.counts()
+        self._progress(
+            Progress(
+                depth=len(self.levels) - 1,
+                done=counts.cursor - counts.level_first,
+                frontier=counts.level_end - counts.level_first,
+                distinct=counts.distinct,
+                transitions=counts.transitions,
+                seconds=now - self._begun,
+            )
+        )
+
+    def run(self, stop: bool, max_depth: int | None) -> Ended:
+        """Expands levels until there is nothing left, or what was asked for is found."""
+        promises = len(self._machine.promises)
+        while True:
+            if stop and any(index is not None for index in self._engine.first()[:promises]):
+                return Ended.VIOLATION
+            counts = self._engine.counts()
+            if counts.level_first == counts.level_end:
+                return Ended.COMPLETE
+            if max_depth is not None and len(self.levels) > max_depth:
+                return Ended.DEPTH
+            self._engine.expand_level(self.tick)
+            found = self._engine.counts().distinct - counts.distinct
+            if found:
+                self.levels.append(found)
+
+    def result(self, ended: Ended, graph: Graph | None) -> Exploration:
+        """What was found so far."""
+        counts = self._engine.counts()
+        partly = counts.distinct - sum(self.levels)
+        levels = (*self.levels, partly) if partly else tuple(self.levels)
+        first = self._engine.first()
+        promises = len(self._machine.promises)
+        labels = [rule.label for rule in self._machine.rules]
+        return Exploration(
+            machine=self._machine.name,
+            engine=self._name,
+            ended=ended,
+            distinct=counts.distinct,
+            transitions=counts.transitions,
+            depth=len(levels) - 1,
+            levels=levels,
+            firings=dict(zip(labels, self._engine.firings(), strict=True)),
+            violations=self._paths(self._machine.promises, first[:promises]),
+            witnesses=self._paths(self._machine.witnesses, first[promises:]),
+            deadlocks=counts.deadlocks,
+            deadlock=None if counts.deadlock is None else self._engine.path(counts.deadlock),
+            collision_bound=0.0,
+            seconds=time.monotonic() - self._begun,
+            peak_bytes=peak_bytes(),
+            graph=graph,
+        )
+
+    def _paths(self, names: Iterable[str], first: Sequence[int | None]) -> dict[str, Steps]:
+        return {
+            name: self._engine.path(index)
+            for name, index in zip(names, first, strict=True)
+            if index is not None
+        }
+
+
+def _searched(
+    run: _Run, graph: Callable[[], Graph | None], stop: bool, max_depth: int | None
+) -> Exploration:
+    try:
+        ended = run.run(stop, max_depth)
+    except KeyboardInterrupt:
+        raise Interrupted(run.result(Ended.INTERRUPTED, graph())) from None
+    return run.result(ended, graph())
+
+
+def explore(
+    machine: Machine,
+    engine: str = "c",
+    *,
+    workers: int = 1,
+    stop: bool = False,
+    want_edges: bool = False,
+    max_depth: int | None = None,
+    progress: Report | None = None,
+) -> Exploration:
+    """Searches the machine's states breadth first.
+
+    `engine` is "c" (`workers` threads) or "ints" (plain Python, one). With `stop` the search
+    ends at the first level that breaks a promise, else it goes to the end; `max_depth` is the
+    last level to find. `progress` is called about every PROGRESS_SECONDS, in the caller's thread.
+
+    Raises Interrupted at Ctrl-C, LimitReached, and for "c" NoCompiler, CompilerFailed,
+    Unprintable.
+    """
+    prepared = prepare(machine)
+    if engine == "ints":
+        python = ints_search(prepared, want_edges)
+        run = _Run(machine, engine, python, progress)
+        graph = (lambda: ints_graph(prepared.layout, python)) if want_edges else (lambda: None)
+        return _searched(run, graph, stop, max_depth)
+    if engine != "c":
+        raise ValueError(f"engine is {engine!r}; choose one of {', '.join(ENGINES)}")
+    native = NativeSearch(load(prepared), workers, want_edges)
+    try:
+        run = _Run(machine, engine, native, progress)
+        return _searched(run, native.graph if want_edges else lambda: None, stop, max_depth)
+    finally:
+        native.close()

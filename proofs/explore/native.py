@@ -1,0 +1,213 @@
+"""The C engine: builds a machine's shared object, loads it, and searches in it.
+
+The search runs in a thread of its own, without the interpreter's lock, while the caller's thread
+ticks: Ctrl-C and progress stay alive, and the engine stops at its next batch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from proofs.explore.result import Graph, LimitReached, Steps
+from proofs.explore.search import Counts, Tick
+from proofs.lift.c_form import MODEL_HEADER, print_c
+from proofs.lift.compiler import Source, build
+from proofs.lift.layout import Layout
+from proofs.lift.machine import Machine
+
+MAX_WORKERS = 256
+TICK_SECONDS = 0.1
+CHUNK_STATES = 1 << 16
+
+_HERE = Path(__file__).parent
+_RUNTIME = ("engine.h", "memory.h", "crew.h", "store.h", "engine.c", "report.c")
+_RULE_FLAGS = ("-O1",)
+_RUNTIME_FLAGS = ("-O2",)
+
+_OK, _STOPPED = 0, 1
+_FAILURES = {
+    2: "out of memory",
+    3: "more states than a 32-bit index counts",
+    4: "a stored state occurs twice",
+}
+_NONE = (1 << 64) - 1
+_DISTINCT, _TRANSITIONS, _DEADLOCKS, _DEADLOCK = range(4)
+_LEVEL_FIRST, _LEVEL_END, _CURSOR, _EDGES, _BYTES, _COUNTS = range(4, 10)
+
+
+def runtime_text() -> str:
+    """The engine as one unit, its files in order."""
+    paths = [MODEL_HEADER, *(_HERE / name for name in _RUNTIME)]
+    lines: list[str] = []
+    for path in paths:
+        lines.append(f'#line 1 "{path.name}"')
+        lines += [
+            "" if line.startswith('#include "') else line for line in path.read_text().splitlines()
+        ]
+    return "\n".join([*lines, ""])
+
+
+def build_machine(machine: Machine, layout: Layout) -> Path:
+    """The shared object of a specialised machine with the engine, from the cache if it is there.
+
+    Raises Unprintable, NoCompiler, CompilerFailed.
+    """
+    sources = [Source(unit.name, unit.text, _RULE_FLAGS) for unit in print_c(machine, layout)]
+    flags = (*_RUNTIME_FLAGS, f"-DKX_WORDS={layout.words}")
+    return build([Source("engine", runtime_text(), flags), *sources])
+
+
+class Library:
+    """A machine's shared object, loaded. `inputs` are the budgets that its rules read."""
+
+    def __init__(self, path: Path, machine: Machine, layout: Layout) -> None:
+        self.machine = machine
+        self.layout = layout
+        self.lib = ctypes.CDLL(str(path))
+        self.lib.kx_new.restype = ctypes.c_void_p
+        self.lib.kx_successors.restype = ctypes.c_uint32
+        budgets = machine.inputs.values()
+        self.inputs = (ctypes.c_int64 * max(1, len(budgets)))(*budgets)
+        self._words = (ctypes.c_uint64 * (layout.words * max(1, len(machine.rules))))()
+        self._rules = (ctypes.c_uint16 * max(1, len(machine.rules)))()
+
+    def words(self, packed: int) -> ctypes.Array[ctypes.c_uint64]:
+        """A packed state as words."""
+        count = self.layout.words
+        raw = packed.to_bytes(8 * count, "little")
+        return (ctypes.c_uint64 * count).from_buffer_copy(raw)
+
+    def successors(self, packed: int) -> list[tuple[int, int]]:
+        """(rule instance index, successor) for each enabled instance, smallest index first.
+
+        Not for several threads at once.
+        """
+        found = self.lib.kx_successors(self.words(packed), self.inputs, self._words, self._rules)
+        size = 8 * self.layout.words
+        raw = ctypes.string_at(self._words, found * size)
+        return [
+            (self._rules[n], int.from_bytes(raw[n * size : (n + 1) * size], "little"))
+            for n in range(found)
+        ]
+
+
+class NativeSearch:
+    """The C engine behind the interface `Engine`."""
+
+    def __init__(self, library: Library, workers: int, with_edges: bool) -> None:
+        if not 1 <= workers <= MAX_WORKERS:
+            raise ValueError(f"workers is {workers}; it must be in 1 .. {MAX_WORKERS}")
+        self._library = library
+        self._lib = library.lib
+        self._rules = len(library.machine.rules)
+        self._tests = len(library.machine.promises) + len(library.machine.witnesses)
+        initial = library.words(library.layout.pack(library.machine.initial))
+        made = self._lib.kx_new(library.inputs, initial, workers, int(with_edges))
+        if not made:
+            raise LimitReached("no memory or no thread for a search")
+        self._engine: ctypes.c_void_p | None = ctypes.c_void_p(made)
+
+    def expand_level(self, tick: Tick) -> None:
+        """Expands the current level; see `Engine`. Raises LimitReached."""
+        status: list[int] = []
+        thread = threading.Thread(target=lambda: status.append(self._lib.kx_level(self._engine)))
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(TICK_SECONDS)
+                tick()
+        finally:
+            if thread.is_alive():
+                self._lib.kx_stop(self._engine)
+                thread.join()
+        self._check(status[0])
+
+    def _check(self, status: int) -> None:
+        if status in _FAILURES:
+            raise LimitReached(f"{_FAILURES[status]}, after {self.counts().distinct} states")
+
+    def _counters(self) -> Sequence[int]:
+        counters = (ctypes.c_uint64 * _COUNTS)()
+        self._lib.kx_counts(self._engine, counters)
+        return list(counters)
+
+    def counts(self) -> Counts:
+        """The counters, also while a level is being expanded."""
+        found = self._counters()
+        return Counts(
+            distinct=found[_DISTINCT],
+            transitions=found[_TRANSITIONS],
+            deadlocks=found[_DEADLOCKS],
+            deadlock=None if found[_DEADLOCK] == _NONE else found[_DEADLOCK],
+            level_first=found[_LEVEL_FIRST],
+            level_end=found[_LEVEL_END],
+            cursor=found[_CURSOR],
+        )
+
+    def firings(self) -> Sequence[int]:
+        """By rule instance: how many of the expanded states enabled it."""
+        firings = (ctypes.c_uint64 * max(1, self._rules))()
+        self._lib.kx_firings(self._engine, firings)
+        return list(firings)[: self._rules]
+
+    def first(self) -> Sequence[int | None]:
+        """By promise, then by witness: the first state that is worth a note."""
+        first = (ctypes.c_uint64 * max(1, self._tests))()
+        self._lib.kx_first(self._engine, first)
+        return [None if index == _NONE else index for index in list(first)[: self._tests]]
+
+    def path(self, index: int) -> Steps:
+        """The rule instances that lead to a state."""
+        steps: list[int] = []
+        while index:
+            _, parents, rules = self.stored(index, 1)
+            steps.append(rules[0])
+            index = parents[0]
+        return tuple(reversed(steps))
+
+    def stored(self, first: int, count: int) -> tuple[array[int], array[int], array[int]]:
+        """States first .. first + count - 1: their words, parents, rule instances."""
+        words = array("Q", bytes(8 * count * self._library.layout.words))
+        parents, rules = array("I", bytes(4 * count)), array("H", bytes(2 * count))
+        self._lib.kx_states(
+            self._engine,
+            ctypes.c_uint64(first),
+            ctypes.c_uint64(count),
+            *(ctypes.c_void_p(column.buffer_info()[0]) for column in (words, parents, rules)),
+        )
+        return words, parents, rules
+
+    def _edge_chunks(self, total: int) -> Iterator[tuple[array[int], array[int], array[int]]]:
+        for first in range(0, total, CHUNK_STATES):
+            count = min(CHUNK_STATES, total - first)
+            sources, targets = array("I", bytes(4 * count)), array("I", bytes(4 * count))
+            rules = array("H", bytes(2 * count))
+            self._lib.kx_edges(
+                self._engine,
+                ctypes.c_uint64(first),
+                ctypes.c_uint64(count),
+                *(ctypes.c_void_p(c.buffer_info()[0]) for c in (sources, rules, targets)),
+            )
+            yield sources, array("I", rules), targets
+
+    def graph(self) -> Graph:
+        """Copies of all states and edges found."""
+        counters = self._counters()
+        packed = array("Q")
+        for first in range(0, counters[_DISTINCT], CHUNK_STATES):
+            packed += self.stored(first, min(CHUNK_STATES, counters[_DISTINCT] - first))[0]
+        columns = array("I"), array("I"), array("I")
+        for chunk in self._edge_chunks(counters[_EDGES]):
+            for column, part in zip(columns, chunk, strict=True):
+                column += part
+        return Graph(self._library.layout, packed, *columns)
+
+    def close(self) -> None:
+        """Frees the engine's memory; the search cannot be used any more."""
+        if self._engine is not None:
+            self._lib.kx_free(self._engine)
+            self._engine = None

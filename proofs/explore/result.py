@@ -1,0 +1,113 @@
+"""What an exploration finds, the same from every engine."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from proofs.lift.layout import WORD_BITS, Layout
+
+Steps = tuple[int, ...]
+"""Rule instances, by their index in the machine, from the initial state on."""
+
+
+class Ended(Enum):
+    """Why an exploration ended."""
+
+    COMPLETE = "complete"
+    VIOLATION = "violation"
+    DEPTH = "depth"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """All transitions between the states found, by source and then by rule instance.
+
+    Transition number i is `rules[i]` from state `sources[i]` to state `targets[i]`; a state is
+    its index in the order of a breadth-first search, the initial one being 0. `packed` has
+    `layout.words` 64-bit words a state.
+    """
+
+    layout: Layout
+    packed: array[int]
+    sources: array[int]
+    rules: array[int]
+    targets: array[int]
+
+    @property
+    def distinct(self) -> int:
+        """The number of states."""
+        return len(self.packed) // self.layout.words
+
+    def state(self, index: int) -> tuple[int, ...]:
+        """The leaf values of a state, in the order of the machine's leaves."""
+        words = self.layout.words
+        at = index * words
+        packed = sum(word << WORD_BITS * n for n, word in enumerate(self.packed[at : at + words]))
+        return self.layout.unpack(packed)
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """The result of a breadth-first search.
+
+    `levels[d]` is the number of states first met at depth d; `depth` the last level's number;
+    `transitions` counts pairs (state, enabled rule instance), self-loops included; `firings` the
+    same by the instance's label. `violations` has a shortest path to each promise that is broken,
+    `witnesses` to each witness that was met; of several shortest paths the one that a sequential
+    search meets first. `deadlocks` counts states without successors, `deadlock` leads to the
+    first. `collision_bound` bounds the probability that a state was missed. `peak_bytes` is the
+    most memory that the process ever held. `graph` is there if edges were asked for.
+
+    If `ended` is VIOLATION or DEPTH, the last level was found but not expanded; if it is
+    INTERRUPTED, it may be found in part.
+    """
+
+    machine: str
+    engine: str
+    ended: Ended
+    distinct: int
+    transitions: int
+    depth: int
+    levels: tuple[int, ...]
+    firings: Mapping[str, int]
+    violations: Mapping[str, Steps]
+    witnesses: Mapping[str, Steps]
+    deadlocks: int
+    deadlock: Steps | None
+    collision_bound: float
+    seconds: float
+    peak_bytes: int
+    graph: Graph | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every reachable state was found."""
+        return self.ended is Ended.COMPLETE
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a running exploration is: `done` of `frontier` states of level `depth` expanded."""
+
+    depth: int
+    done: int
+    frontier: int
+    distinct: int
+    transitions: int
+    seconds: float
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during an exploration; `so_far` is what was found until then."""
+
+    def __init__(self, so_far: Exploration) -> None:
+        super().__init__(f"stopped after {so_far.distinct} states")
+        self.so_far = so_far
+
+
+class LimitReached(RuntimeError):
+    """The engine cannot go on: too many states for its indexes, or no memory."""

@@ -1,0 +1,158 @@
+"""Breadth-first search over hashable states in plain Python, level by level.
+
+It runs any form of a machine that Python can step: the packed ints, or the model's source. The
+C engine answers to the same interface (`Engine`) and gives the same numbers.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from proofs.explore.result import LimitReached, Steps
+
+S = TypeVar("S", bound=Hashable)
+Tick = Callable[[], None]
+TICK_STATES = 512
+MAX_STATES = (1 << 32) - 1
+
+
+class Counts(NamedTuple):
+    """A search's counters. The level being expanded is states first .. end - 1, done to cursor."""
+
+    distinct: int
+    transitions: int
+    deadlocks: int
+    deadlock: int | None
+    level_first: int
+    level_end: int
+    cursor: int
+
+
+class Engine(Protocol):
+    """A search that someone else drives, a level at a time."""
+
+    def expand_level(self, tick: Tick) -> None:
+        """Expands the current level, calling `tick` now and then; what that raises, it raises."""
+
+    def counts(self) -> Counts:
+        """The counters, also while a level is being expanded."""
+
+    def firings(self) -> Sequence[int]:
+        """By rule instance: how many of the expanded states enabled it."""
+
+    def first(self) -> Sequence[int | None]:
+        """By check: the first state that is worth a note."""
+
+    def path(self, index: int) -> Steps:
+        """The rule instances that lead to a state, a shortest path."""
+
+    def close(self) -> None:
+        """Frees what the search holds."""
+
+
+class Check(NamedTuple, Generic[S]):
+    """A promise (`wanted` False) or a witness (`wanted` True): the result worth a note."""
+
+    holds: Callable[[S], bool]
+    wanted: bool
+
+
+class Search(Generic[S]):
+    """The Python engine. `successors` gives (rule instance, state), smallest instance first."""
+
+    def __init__(
+        self,
+        initial: S,
+        successors: Callable[[S], Iterable[tuple[int, S]]],
+        checks: Sequence[Check[S]],
+        rules: int,
+        with_edges: bool = False,
+    ) -> None:
+        self.states: list[S] = []
+        self.edges: tuple[array[int], array[int], array[int]] | None = (
+            (array("I"), array("I"), array("I")) if with_edges else None
+        )
+        self._successors = successors
+        self._checks = checks
+        self._index: dict[S, int] = {}
+        self._parents = array("I")
+        self._rules = array("I")
+        self._firings = [0] * rules
+        self._first: list[int | None] = [None] * len(checks)
+        self._transitions = self._deadlocks = self._cursor = self._level_first = 0
+        self._deadlock: int | None = None
+        self._add(initial, 0, 0)
+        self._level_end = 1
+
+    def _add(self, state: S, parent: int, rule: int) -> int:
+        index = len(self.states)
+        if index >= MAX_STATES:
+            raise LimitReached(f"more than {MAX_STATES} states")
+        self._index[state] = index
+        self.states.append(state)
+        self._parents.append(parent)
+        self._rules.append(rule)
+        for number, check in enumerate(self._checks):
+            if self._first[number] is None and bool(check.holds(state)) == check.wanted:
+                self._first[number] = index
+        return index
+
+    def expand_level(self, tick: Tick) -> None:
+        """Expands the current level; see `Engine`."""
+        for source in range(self._cursor, self._level_end):
+            if source % TICK_STATES == 0:
+                tick()
+            self._expand(source)
+            self._cursor = source + 1
+        self._level_first, self._level_end = self._level_end, len(self.states)
+
+    def _expand(self, source: int) -> None:
+        index = self._index
+        count = 0
+        for rule, state in self._successors(self.states[source]):
+            target = index.get(state)
+            if target is None:
+                target = self._add(state, source, rule)
+            if self.edges is not None:
+                for column, value in zip(self.edges, (source, rule, target), strict=True):
+                    column.append(value)
+            self._firings[rule] += 1
+            count += 1
+        self._transitions += count
+        if count == 0:
+            self._deadlocks += 1
+            if self._deadlock is None:
+                self._deadlock = source
+
+    def counts(self) -> Counts:
+        """The counters."""
+        return Counts(
+            len(self.states),
+            self._transitions,
+            self._deadlocks,
+            self._deadlock,
+            self._level_first,
+            self._level_end,
+            self._cursor,
+        )
+
+    def firings(self) -> Sequence[int]:
+        """By rule instance: how many of the expanded states enabled it."""
+        return self._firings
+
+    def first(self) -> Sequence[int | None]:
+        """By check: the first state that is worth a note."""
+        return self._first
+
+    def path(self, index: int) -> Steps:
+        """The rule instances that lead to a state."""
+        steps: list[int] = []
+        while index:
+            steps.append(self._rules[index])
+            index = self._parents[index]
+        return tuple(reversed(steps))
+
+    def close(self) -> None:
+        """Nothing to free."""

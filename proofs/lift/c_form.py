@@ -1,0 +1,322 @@
+"""The machine as flat C: one function a rule instance, one a promise, one a witness.
+
+1. A function reads the packed words `s` and the budgets `in`; a rule instance returns 0 when its
+   guard fails, else writes the successor's words to `t` and returns 1.
+2. Every node is a local; conjuncts of a guard are tested one by one, each as soon as what it
+   needs is computed; only changed fields are rewritten, with constant shifts.
+3. One unit holds the instances of one rule (more units when there are many nodes), so that an
+   edited rule recompiles alone. A unit's text depends on the rule and on where its leaves lie,
+   not on the scope's name, on budgets, or on what was lifted before it: units are cached by text.
+4. The unit `machine` ties them together in the struct that `model.h` declares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+from proofs.lift import dag
+from proofs.lift.dag import Node
+from proofs.lift.layout import Layout
+from proofs.lift.machine import Machine, RuleInstance
+from proofs.lift.specialise import rule_groups
+
+NODES_A_UNIT = 3000
+MAX_RULES = 1 << 16
+MODEL_HEADER = Path(__file__).with_name("model.h")
+
+_INT64 = 1 << 63
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "lt": "<",
+    "le": "<=",
+    "eq": "==",
+    "and": "&",
+    "or": "|",
+}
+_UNIT_HEAD = "#include <stdint.h>\ntypedef uint64_t u64;\ntypedef int64_t i64;\n\n"
+_RULE_ARGUMENTS = "const u64 *restrict s, u64 *restrict t, const i64 *restrict in"
+_TEST_ARGUMENTS = "const u64 *restrict s, const i64 *restrict in"
+
+
+class Unprintable(ValueError):
+    """The machine does not fit the C form; the message says which part and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One compilation unit: its text, the functions it defines, its size in graph nodes."""
+
+    name: str
+    text: str
+    functions: tuple[str, ...]
+    nodes: int
+
+
+class _Digests:
+    """A number for each node that says what it computes, whatever was built before it.
+
+    `eq` keeps its operands in the order of their creation, which differs from run to run; text
+    that is cached by its hash must not.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+
+    def operands(self, node: Node) -> Sequence[Node]:
+        """The operands in an order that depends on the graph alone."""
+        if node.op != "eq":
+            return node.args
+        return sorted(node.args, key=lambda a: self._known[a.serial])
+
+    def learn(self, roots: Iterable[Node]) -> None:
+        """Takes every node below the roots."""
+        for node in dag.reachable(roots):
+            if node.serial not in self._known:
+                below = [self._known[a.serial] for a in node.args]
+                if node.op == "eq":
+                    below.sort()
+                says = (node.op, node.is_bool, node.value, node.name, node.lo, node.hi, below)
+                self._known[node.serial] = crc32(repr(says).encode())
+
+
+class _Printer:
+    """What every function of one machine shares: the layout and the numbers of the budgets."""
+
+    def __init__(self, layout: Layout, inputs: Iterable[str]) -> None:
+        self.layout = layout
+        self.inputs = {name: number for number, name in enumerate(inputs)}
+        self.digests = _Digests()
+
+
+class _Body:
+    """The statements of one function."""
+
+    def __init__(self, printer: _Printer) -> None:
+        self.printer = printer
+        self.lines: list[str] = []
+        self.nodes = 0
+        self._known: dict[int, str] = {}
+
+    def value(self, root: Node) -> str:
+        """A C expression without operators for the node; computes what it needs first."""
+        self.printer.digests.learn([root])
+        for node in self._missing(root):
+            self._known[node.serial] = self._atom(node)
+        return self._known[root.serial]
+
+    def _missing(self, root: Node) -> Iterator[Node]:
+        """Nodes below the root that have no name yet, operands first."""
+        stack = [(root, False)]
+        met: set[int] = set()
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                yield node
+            elif node.serial not in met and node.serial not in self._known:
+                met.add(node.serial)
+                stack.append((node, True))
+                stack.extend((a, False) for a in reversed(self.printer.digests.operands(node)))
+
+    def _atom(self, node: Node) -> str:
+        self.nodes += 1
+        if node.lo < -_INT64 or node.hi >= _INT64:
+            raise Unprintable(f"{node!r} may be {node.lo} .. {node.hi}: more than 64 bits")
+        if node.op == "const":
+            return _literal(node.value)
+        if node.op == "input":
+            return f"in[{self.printer.inputs[node.name]}]"
+        if node.op == "leaf" and node.name not in self.printer.layout.places:
+            return _literal(self.printer.layout.constants[node.name])
+        name = f"n{len(self._known)}"
+        kind = "int" if node.is_bool else "i64"
+        self.lines.append(f"    const {kind} {name} = {self._operation(node)};")
+        return name
+
+    def _operation(self, node: Node) -> str:
+        if node.op == "leaf":
+            return self._leaf(node)
+        texts = [self._known[a.serial] for a in self.printer.digests.operands(node)]
+        if node.op == "not":
+            return f"!{texts[0]}"
+        if node.op == "ite":
+            return f"{texts[0]} ? {texts[1]} : {texts[2]}"
+        if node.op == "mod":
+            return _modulo(node.args[0], texts[0], node.args[1].value)
+        return f"{texts[0]} {_INFIX[node.op]} {texts[1]}"
+
+    def _leaf(self, node: Node) -> str:
+        place = self.printer.layout.places[node.name]
+        word = f"s[{place.word}] >> {place.shift}" if place.shift else f"s[{place.word}]"
+        kind = "int" if node.is_bool else "i64"
+        text = (
+            f"({kind})({word} & {place.mask:#x}u)"
+            if place.mask < 1 << 32
+            else (f"({kind})({word} & {place.mask:#x}ull)")
+        )
+        return f"{text} + {_literal(place.lo)}" if place.lo else text
+
+
+def _literal(value: int) -> str:
+    """An integer literal that keeps its value in C."""
+    if value == -_INT64:
+        return "INT64_MIN"
+    text = str(abs(value)) if abs(value) < 1 << 31 else f"INT64_C({abs(value)})"
+    return f"(-{text})" if value < 0 else text
+
+
+def _modulo(node: Node, text: str, divisor: int) -> str:
+    """Python's modulo: a comparison where the range allows it, for a division is slow."""
+    d = _literal(divisor)
+    if node.lo >= 0:
+        return (
+            f"{text} >= {d} ? {text} - {d} : {text}" if node.hi < 2 * divisor else f"{text} % {d}"
+        )
+    if node.lo >= -divisor and node.hi < divisor:
+        return f"{text} < 0 ? {text} + {d} : {text}"
+    return f"({text} % {d} + {d}) % {d}"
+
+
+def _conjuncts(guard: Node) -> list[Node]:
+    """The operands of the guard's outermost conjunction, from left to right."""
+    found: list[Node] = []
+    stack = [guard]
+    while stack:
+        node = stack.pop()
+        if node.op == "and":
+            stack.extend(reversed(node.args))
+        elif node is not dag.TRUE:
+            found.append(node)
+    return found
+
+
+def _stores(body: _Body, updates: Mapping[str, Node]) -> list[str]:
+    """Statements that write the successor's words."""
+    layout = body.printer.layout
+    kept = [(1 << 64) - 1] * layout.words
+    fields: list[list[str]] = [[] for _ in range(layout.words)]
+    for name, value in updates.items():
+        place = layout.places.get(name)
+        if place is None:
+            continue
+        kept[place.word] &= ~(place.mask << place.shift)
+        stored = body.value(value)
+        if place.lo:
+            stored = f"({stored} - {_literal(place.lo)})"
+        shift = f" << {place.shift}" if place.shift else ""
+        fields[place.word].append(f"(u64){stored}{shift}")
+    return [_store(word, kept[word], fields[word]) for word in range(layout.words)]
+
+
+def _store(word: int, kept: int, fields: Sequence[str]) -> str:
+    if not fields:
+        return f"    t[{word}] = s[{word}];"
+    parts = [f"(s[{word}] & {kept:#x}ull)"] if kept else []
+    return f"    t[{word}] = {' | '.join([*parts, *fields])};"
+
+
+def _rule_function(name: str, rule: RuleInstance, printer: _Printer) -> tuple[str, int]:
+    """The text of a rule instance's function and its number of nodes."""
+    body = _Body(printer)
+    for conjunct in _conjuncts(rule.guard):
+        condition = body.value(conjunct)
+        body.lines.append(f"    if (!{condition}) return 0;")
+    stores = _stores(body, rule.updates)
+    lines = [f"int {name}({_RULE_ARGUMENTS})", "{", *body.lines, *stores, "    return 1;", "}"]
+    return "\n".join([f"int {name}({_RULE_ARGUMENTS});", *lines, ""]), body.nodes
+
+
+def _test_function(name: str, condition: Node, printer: _Printer) -> tuple[str, int]:
+    """The text of a promise's or witness's function and its number of nodes."""
+    body = _Body(printer)
+    result = body.value(condition)
+    lines = [f"int {name}({_TEST_ARGUMENTS})", "{", *body.lines, f"    return {result};", "}"]
+    return "\n".join([f"int {name}({_TEST_ARGUMENTS});", *lines, ""]), body.nodes
+
+
+def _identifier(text: str) -> str:
+    """A C identifier that reads like the text."""
+    return re.sub(r"\W+", "_", text.replace("-", "m")).strip("_")
+
+
+def _units(name: str, functions: Iterable[tuple[str, tuple[str, int]]]) -> Iterator[Unit]:
+    """Units of at most NODES_A_UNIT nodes each, unless one function alone is larger."""
+    names: list[str] = []
+    texts: list[str] = []
+    nodes = part = 0
+    for function, (text, size) in functions:
+        if names and nodes + size > NODES_A_UNIT:
+            yield Unit(f"{name}_{part}", _UNIT_HEAD + "\n".join(texts), tuple(names), nodes)
+            names, texts, nodes, part = [], [], 0, part + 1
+        names.append(function)
+        texts.append(text)
+        nodes += size
+    if names:
+        yield Unit(f"{name}_{part}", _UNIT_HEAD + "\n".join(texts), tuple(names), nodes)
+
+
+def _rule_units(machine: Machine, printer: _Printer) -> Iterator[tuple[Unit, list[int]]]:
+    """Each rule's units, with the machine's index of each function's instance."""
+    for rule, instances in rule_groups(machine).items():
+        names = [f"r_{_identifier(instance.label)}" for _, instance in instances]
+        if len(set(names)) < len(names):
+            names = [f"{name}__{n}" for n, name in enumerate(names)]
+        functions = (
+            (name, _rule_function(name, instance, printer))
+            for name, (_, instance) in zip(names, instances, strict=True)
+        )
+        numbers = iter([index for index, _ in instances])
+        for unit in _units(f"rule_{_identifier(rule)}", functions):
+            yield unit, [next(numbers) for _ in unit.functions]
+
+
+def _array(declaration: str, items: Sequence[str]) -> str:
+    """A constant array; C has none without elements."""
+    return f"{declaration}[] = {{{', '.join(items) if items else '0'}}};"
+
+
+def _machine_unit(
+    words: int, inputs: int, rules: Mapping[int, str], tests: Sequence[tuple[str, int]]
+) -> Unit:
+    """The table of all functions. `rules` by index in the machine, `tests` with their `wanted`."""
+    numbers = sorted(rules)
+    lines = [MODEL_HEADER.read_text()]
+    lines += [f"kx_rule {rules[n]};" for n in numbers] + [f"kx_test {name};" for name, _ in tests]
+    lines += [
+        _array("static kx_rule *const rules", [rules[n] for n in numbers]),
+        _array("static const uint16_t numbers", [str(n) for n in numbers]),
+        _array("static kx_test *const tests", [name for name, _ in tests]),
+        _array("static const uint8_t wanted", [str(value) for _, value in tests]),
+        "const struct kx_model kx_model = {",
+        f"    {words}, {inputs}, {len(numbers)}, rules, numbers, {len(tests)}, tests, wanted,",
+        "};",
+        "",
+    ]
+    return Unit("machine", "\n".join(lines), ("kx_model",), 0)
+
+
+def print_c(machine: Machine, layout: Layout) -> tuple[Unit, ...]:
+    """The units of a specialised machine, `machine` last. Raises Unprintable."""
+    if len(machine.rules) > MAX_RULES:
+        raise Unprintable(f"{len(machine.rules)} rule instances; the limit is {MAX_RULES}")
+    printer = _Printer(layout, machine.inputs)
+    units: list[Unit] = []
+    rules: dict[int, str] = {}
+    for unit, numbers in _rule_units(machine, printer):
+        units.append(unit)
+        rules.update(zip(numbers, unit.functions, strict=True))
+    tests: list[tuple[str, int]] = []
+    for kind, wanted, nodes in (("p", 0, machine.promises), ("w", 1, machine.witnesses)):
+        names = [f"{kind}{n}_{_identifier(name)}" for n, name in enumerate(nodes)]
+        functions = (
+            (name, _test_function(name, node, printer))
+            for name, node in zip(names, nodes.values(), strict=True)
+        )
+        units += _units("promises" if kind == "p" else "witnesses", functions)
+        tests += [(name, wanted) for name in names]
+    return (*units, _machine_unit(layout.words, len(machine.inputs), rules, tests))

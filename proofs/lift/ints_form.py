@@ -1,0 +1,195 @@
+"""The machine as Python over one int: no compiler, no dependency.
+
+`print_ints` writes Python source: one function a rule, which appends (rule instance, successor)
+for each of the rule's enabled instances, and one function a promise or witness. A state is the
+packed int of `proofs.lift.layout`.
+
+What several guards of a rule share is computed once, at the top; what only a successor needs is
+computed after its guard holds. A node used once is written in place, a node used more often gets
+a name, and so does a node that would nest deeper than Python's tokenizer takes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from proofs.lift.dag import Node, reachable
+from proofs.lift.layout import Layout
+from proofs.lift.machine import Machine, RuleInstance
+from proofs.lift.specialise import rule_groups
+
+MAX_NESTING = 40
+
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "mod": "%",
+    "lt": "<",
+    "le": "<=",
+    "eq": "==",
+    "and": "and",
+    "or": "or",
+}
+
+Successors = Callable[[int, list[tuple[int, int]]], None]
+Test = Callable[[int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class IntsForm:
+    """The compiled functions. `rules` append to a list; tests return a truth value."""
+
+    rules: tuple[Successors, ...]
+    promises: Mapping[str, Test]
+    witnesses: Mapping[str, Test]
+
+    def successors(self, state: int) -> list[tuple[int, int]]:
+        """(rule instance index, successor) for each enabled instance, smallest index first."""
+        found: list[tuple[int, int]] = []
+        for rule in self.rules:
+            rule(state, found)
+        found.sort()
+        return found
+
+
+class _Text:
+    """Lines of one function, and the Python expression of each node met so far."""
+
+    def __init__(self, layout: Layout, inputs: Mapping[str, int]) -> None:
+        self.layout = layout
+        self.inputs = inputs
+        self.lines: list[str] = []
+        self.known: dict[int, tuple[str, int]] = {}
+        self.names = 0
+
+    def define(self, roots: Iterable[Node], uses: Counter[int], indent: str) -> None:
+        """Makes an expression for each node below the roots that has none yet."""
+        for node in reachable(roots):
+            if node.serial in self.known:
+                continue
+            text, nesting = self._expression(node)
+            computed = bool(node.args) or node.name in self.layout.places
+            if computed and (uses[node.serial] > 1 or nesting > MAX_NESTING):
+                text, nesting = self._named(text, indent), 0
+            self.known[node.serial] = (text, nesting)
+
+    def of(self, node: Node) -> str:
+        """The expression of a node that was defined."""
+        return self.known[node.serial][0]
+
+    def _named(self, text: str, indent: str) -> str:
+        name = f"n{self.names}"
+        self.names += 1
+        self.lines.append(f"{indent}{name} = {text}")
+        return name
+
+    def _expression(self, node: Node) -> tuple[str, int]:
+        if node.op == "const":
+            return f"({node.value})" if node.value < 0 else str(node.value), 0
+        if node.op == "input":
+            return str(self.inputs[node.name]), 0
+        if node.op == "leaf":
+            return self._leaf(node.name), 1
+        args = [self.known[a.serial] for a in node.args]
+        nesting = 1 + max(depth for _, depth in args)
+        texts = [text for text, _ in args]
+        if node.op == "not":
+            return f"(not {texts[0]})", nesting
+        if node.op == "ite":
+            return f"({texts[1]} if {texts[0]} else {texts[2]})", nesting
+        if node.op in ("and", "or"):
+            pairs = list(zip(node.args, args, strict=True))
+            texts = [self._flat(a, text, node.op) for a, (text, _) in pairs]
+            nesting = max(depth + (a.op != node.op) for a, (_, depth) in pairs)
+        return f"({texts[0]} {_INFIX[node.op]} {texts[1]})", nesting
+
+    @staticmethod
+    def _flat(node: Node, text: str, op: str) -> str:
+        """`a and (b and c)` without the brackets: Python nests brackets only so deep."""
+        return text[1:-1] if node.op == op and text.startswith("(") else text
+
+    def _leaf(self, name: str) -> str:
+        place = self.layout.places.get(name)
+        if place is None:
+            constant = self.layout.constants[name]
+            return f"({constant})" if constant < 0 else str(constant)
+        field = f"s >> {place.position} & {place.mask}" if place.position else f"s & {place.mask}"
+        if place.lo > 0:
+            return f"(({field}) + {place.lo})"
+        if place.lo < 0:
+            return f"(({field}) - {-place.lo})"
+        return f"({field})"
+
+
+def _uses(roots: Iterable[Node]) -> Counter[int]:
+    """How often each node below the roots is an operand or a root."""
+    wanted = list(roots)
+    uses: Counter[int] = Counter(root.serial for root in wanted)
+    for node in reachable(wanted):
+        uses.update(a.serial for a in node.args)
+    return uses
+
+
+def _successor(text: _Text, rule: RuleInstance) -> str:
+    """The expression of the successor: the written fields cleared, then set."""
+    layout = text.layout
+    kept = (1 << 64 * layout.words) - 1
+    fields: list[str] = []
+    for name, value in rule.updates.items():
+        place = layout.places.get(name)
+        if place is None:
+            continue
+        kept &= ~(place.mask << place.position)
+        stored = text.of(value)
+        if place.lo:
+            stored = f"({stored} - {place.lo})" if place.lo > 0 else f"({stored} + {-place.lo})"
+        if stored != "0":
+            fields.append(f"{stored} << {place.position}" if place.position else stored)
+    return " | ".join([f"s & {kept:#x}", *fields]) if fields else f"s & {kept:#x}"
+
+
+def _rule_lines(name: str, instances: Sequence[tuple[int, RuleInstance]], text: _Text) -> list[str]:
+    """One function for all instances of a rule."""
+    guards = _uses(rule.guard for _, rule in instances)
+    text.define([rule.guard for _, rule in instances], guards, "    ")
+    conditions = [text.of(rule.guard) for _, rule in instances]
+    shared = {serial: entry for serial, entry in text.known.items() if entry[1] == 0}
+    for condition, (index, rule) in zip(conditions, instances, strict=True):
+        text.known = dict(shared)
+        text.lines.append(f"    if {condition}:")
+        values = list(rule.updates.values())
+        text.define(values, _uses(values), "        ")
+        text.lines.append(f"        out.append(({index}, {_successor(text, rule)}))")
+    return [f"def {name}(s, out):", *text.lines, ""]
+
+
+def _test_lines(name: str, condition: Node, text: _Text) -> list[str]:
+    text.define([condition], _uses([condition]), "    ")
+    return [f"def {name}(s):", *text.lines, f"    return {text.of(condition)}", ""]
+
+
+def print_ints(machine: Machine, layout: Layout) -> str:
+    """The Python source of a specialised machine: rule_0 ..., promise_0 ..., witness_0 ..."""
+    lines: list[str] = []
+    for number, instances in enumerate(rule_groups(machine).values()):
+        lines += _rule_lines(f"rule_{number}", instances, _Text(layout, machine.inputs))
+    for kind, tests in (("promise", machine.promises), ("witness", machine.witnesses)):
+        for number, condition in enumerate(tests.values()):
+            text = _Text(layout, machine.inputs)
+            lines += _test_lines(f"{kind}_{number}", condition, text)
+    return "\n".join(lines)
+
+
+def ints_form(machine: Machine, layout: Layout) -> IntsForm:
+    """Compiles a specialised machine to Python functions."""
+    space: dict[str, Any] = {}
+    exec(compile(print_ints(machine, layout), f"<{machine.name} as ints>", "exec"), space)
+    return IntsForm(
+        tuple(space[f"rule_{n}"] for n in range(len(rule_groups(machine)))),
+        {name: space[f"promise_{n}"] for n, name in enumerate(machine.promises)},
+        {name: space[f"witness_{n}"] for n, name in enumerate(machine.witnesses)},
+    )

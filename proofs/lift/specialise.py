@@ -1,0 +1,121 @@
+"""Folds into a machine what can never change in it, before the machine is laid out and printed.
+
+A leaf is constant when no rule that can ever fire writes anything but its initial value. Which
+rules can fire depends on the constants, so both are found together: assume that every leaf is
+constant, look for a rule that is enabled under the assumption and contradicts it, drop what it
+contradicts, and repeat until nothing does. What is left holds in every reachable state, by
+induction over the steps that reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from proofs.lift import dag
+from proofs.lift.dag import Node
+from proofs.lift.machine import Leaf, Machine, RuleInstance
+
+_BINARY: Mapping[str, Callable[[Node, Node], Node]] = {
+    "add": dag.add,
+    "sub": dag.sub,
+    "mul": dag.mul,
+    "lt": dag.lt,
+    "le": dag.le,
+    "eq": dag.eq,
+    "and": dag.both,
+    "or": dag.either,
+}
+
+
+def _rebuilt(node: Node, args: tuple[Node, ...]) -> Node:
+    if node.op == "mod":
+        return dag.mod(args[0], args[1].value)
+    if node.op == "not":
+        return dag.negate(args[0])
+    if node.op == "ite":
+        return dag.ite(*args)
+    return _BINARY[node.op](*args)
+
+
+def substitute(roots: Iterable[Node], leaves: Mapping[str, Node]) -> list[Node]:
+    """The roots with the named leaves replaced, folded again; one result for each root."""
+    wanted = list(roots)
+    done: dict[int, Node] = {}
+    for node in dag.reachable(wanted):
+        if node.op == "leaf":
+            done[node.serial] = leaves.get(node.name, node)
+        elif all(done[a.serial] is a for a in node.args):
+            done[node.serial] = node
+        else:
+            done[node.serial] = _rebuilt(node, tuple(done[a.serial] for a in node.args))
+    return [done[root.serial] for root in wanted]
+
+
+def initial_node(leaf: Leaf, value: int) -> Node:
+    """A leaf's value as a node of the leaf's kind."""
+    return dag.const(bool(value)) if leaf.is_bool else dag.const(value)
+
+
+def _contradicted(rule: RuleInstance, constants: Mapping[str, Node]) -> set[str]:
+    """Which of the constants the rule changes, if it is enabled under them at all."""
+    names = [name for name in rule.updates if name in constants]
+    if not names or substitute([rule.guard], constants)[0] is dag.FALSE:
+        return set()
+    values = substitute([rule.updates[name] for name in names], constants)
+    return {name for name, value in zip(names, values, strict=True) if value is not constants[name]}
+
+
+def constant_leaves(machine: Machine) -> dict[str, Node]:
+    """The leaves that keep their initial value in every reachable state, by name."""
+    constants = {
+        leaf.name: initial_node(leaf, value)
+        for leaf, value in zip(machine.leaves, machine.initial, strict=True)
+    }
+    changed = True
+    while changed:
+        changed = False
+        for rule in machine.rules:
+            for name in _contradicted(rule, constants):
+                del constants[name]
+                changed = True
+    return constants
+
+
+def _specialised_rule(rule: RuleInstance, constants: Mapping[str, Node]) -> RuleInstance:
+    names = [name for name in rule.updates if name not in constants]
+    guard, *values = substitute([rule.guard, *(rule.updates[n] for n in names)], constants)
+    if guard is dag.FALSE:
+        return replace(rule, guard=guard, updates={})
+    written = {
+        name: value
+        for name, value in zip(names, values, strict=True)
+        if not (value.op == "leaf" and value.name == name)
+    }
+    return replace(rule, guard=guard, updates=written)
+
+
+def specialise(machine: Machine) -> Machine:
+    """The same machine with its constant leaves folded in.
+
+    Leaves, their order and the order of the rule instances stay; a rule instance that can never
+    fire keeps its place with the guard False and no updates; an update that changes nothing goes.
+    """
+    constants = constant_leaves(machine)
+    promises = substitute(machine.promises.values(), constants)
+    witnesses = substitute(machine.witnesses.values(), constants)
+    return replace(
+        machine,
+        rules=tuple(_specialised_rule(rule, constants) for rule in machine.rules),
+        promises=dict(zip(machine.promises, promises, strict=True)),
+        witnesses=dict(zip(machine.witnesses, witnesses, strict=True)),
+    )
+
+
+def rule_groups(machine: Machine) -> dict[str, list[tuple[int, RuleInstance]]]:
+    """The instances that can fire, with their index in the machine, by rule name."""
+    groups: dict[str, list[tuple[int, RuleInstance]]] = {}
+    for index, rule in enumerate(machine.rules):
+        if not (rule.guard.is_const and not rule.guard.value):
+            groups.setdefault(rule.rule, []).append((index, rule))
+    return groups
