@@ -69,8 +69,8 @@ def test_the_wheel_says_that_it_is_typed(shipped):
         assert PurePosixPath(room, "py.typed") in shipped
 
 
-def test_the_wheel_ships_every_file_that_the_rooms_read(shipped):
-    suffixes = {".c", ".h", ".patch", ".json", ".html"}
+def test_the_wheel_ships_every_module_and_every_file_that_they_read(shipped):
+    suffixes = {".py", ".c", ".h", ".patch", ".json", ".html"}
     for room in ("model", "proofs", "impl", "conformance"):
         for path in (REPOSITORY / room).rglob("*"):
             if path.suffix in suffixes:
