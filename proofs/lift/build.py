@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from proofs.lift import dag
+from proofs.lift import dag, subset
 from proofs.lift.dag import FALSE, Node
 from proofs.lift.evaluate import Evaluator, Limit, Obligation
 from proofs.lift.machine import Leaf, Machine, RuleInstance
@@ -47,11 +47,15 @@ def symbolic_world(model: Model, shapes: Shapes) -> Rec:
 
 
 def lift(model: Model, k: Any, name: str, *, promises: bool = True) -> Lifted:
-    """The machine of the model in the setting `k`; `promises` with their nodes, or none."""
+    """The machine of the model in the setting `k`; `promises` with their nodes, or none.
+
+    Raises SubsetError or LiftError, each with file, line, column and a cure.
+    """
+    subset.check(model)
     shapes = Shapes(k.layout)
     world = symbolic_world(model, shapes)
     leaves = tuple(node for node in scalars(world) if node.op == "leaf")
-    values = [value for value in scalars(concrete(model, k)) if value is not None]
+    values = list(scalars(concrete(model, k)))
     first = dict(zip([n.name or str(i) for i, n in enumerate(scalars(world))], values, strict=True))
     lifted = Lifted(
         machine=Machine(

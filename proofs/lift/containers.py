@@ -1,8 +1,9 @@
 """What can be done with containers, in both domains.
 
 In the bounded domain a tuple is slots with a length; in the unbounded one it is a function with a
-length (`FunctionSeq`), a set is a predicate (`PredicateSet`), and a map is known at one key only, that of the producer a theorem is
-about (`FocusMap`): nothing is assumed of what the other keys hold.
+length (`FunctionSeq`), a set is a predicate (`PredicateSet`), and a map is known at one key only,
+that of the producer a theorem is about (`FocusMap`): nothing is assumed of what the other keys
+hold.
 """
 
 from __future__ import annotations

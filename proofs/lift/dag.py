@@ -27,7 +27,8 @@ class Node:
 
     `op` is one of: `const` (value), `leaf` (a place in the state, named), `input` (a budget or
     another run-time value, named), `add`, `sub`, `mul`, `mod`, `lt`, `le`, `eq`, `not`, `and`,
-    `or`, `ite`, `apply` (an uninterpreted function, named). `mod` is Python's, by a positive constant. `lo` and `hi` bound an int node's value.
+    `or`, `ite`, `apply` (an uninterpreted function, named). `mod` is Python's, by a positive
+    constant. `lo` and `hi` bound an int node's value.
     """
 
     op: str

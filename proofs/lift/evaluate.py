@@ -14,7 +14,7 @@ import ast
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from enum import IntEnum
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -25,6 +25,13 @@ from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes, Span
 
 Frame = dict[str, Any]
 ARITHMETIC = {ast.Add: dag.add, ast.Sub: dag.sub, ast.Mult: dag.mul}
+CONTAINERS = (MapValue, SetValue, Span, containers.FocusMap, containers.PredicateSet)
+ORDERS: Mapping[type[ast.cmpop], Callable[[Node, Node], Node]] = {
+    ast.Lt: dag.lt,
+    ast.LtE: dag.le,
+    ast.Gt: lambda a, b: dag.lt(b, a),
+    ast.GtE: lambda a, b: dag.le(b, a),
+}
 REDUCTIONS = ("all", "any", "sum", "tuple")
 
 
@@ -315,15 +322,9 @@ class Evaluator:
             return inside if isinstance(operator, ast.In) else dag.negate(inside)
         if not (isinstance(left, Node) and isinstance(right, Node)):
             raise self.fail(node, "only ints have an order")
-        ordered = {
-            ast.Lt: lambda: dag.lt(left, right),
-            ast.LtE: lambda: dag.le(left, right),
-            ast.Gt: lambda: dag.lt(right, left),
-            ast.GtE: lambda: dag.le(right, left),
-        }.get(type(operator))
-        if ordered is None:
+        if type(operator) not in ORDERS:
             raise self.fail(node, "this comparison is not in the subset")
-        return ordered()
+        return ORDERS[type(operator)](left, right)
 
     def _Tuple(self, node: ast.Tuple, frame: Frame) -> Any:
         result: Any = Seq(ZERO, ())
@@ -365,7 +366,9 @@ class Evaluator:
     def _Call(self, node: ast.Call, frame: Frame) -> Any:
         if isinstance(node.func, ast.Attribute):
             owner = self.value(node.func.value, frame)
-            if isinstance(owner, (MapValue, SetValue, Span, containers.FocusMap, containers.PredicateSet)):
+            if isinstance(
+                owner, (MapValue, SetValue, Span, containers.FocusMap, containers.PredicateSet)
+            ):
                 return self.method(node, node.func.attr, owner, frame)
         function = self.value(node.func, frame)
         name = getattr(function, "__name__", "")
@@ -423,7 +426,12 @@ class Evaluator:
         return MapValue(arguments[0].slots)
 
     def _call_filled(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
-        return self.contracts.get("filled", _filled)(arguments[0], arguments[1])
+        return self._filled(arguments[0], arguments[1])
+
+    def _filled(self, size: Node, value: Any) -> Any:
+        if "filled" in self.contracts:
+            return self.contracts["filled"](self, size, value)
+        return MapValue((value,) * size.value)
 
     def _call_span(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Span:
         return Span(arguments[0], arguments[1])
@@ -441,12 +449,8 @@ class Evaluator:
         value = start
         for position, item in enumerate(items.slots):
             exists = dag.lt(const(position), items.length)
-            value = self.choose(
-                node,
-                exists,
-                lambda item=item, value=value: self.call(step, [k, value, item]),
-                lambda value=value: value,
-            )
+            taken = self.under(exists, partial(self.call, step, [k, value, item]))
+            value = containers.merge(self.shapes, exists, taken, value)
         return value
 
     def method(self, node: ast.Call, name: str, owner: Any, frame: Frame) -> Any:
@@ -496,11 +500,11 @@ class Evaluator:
             inner = {**frame, **self.bound(clause.target, element)}
             kept = exists
             for test in clause.ifs:
-                condition = self.under(kept, lambda t=test, f=inner: self.boolean(t, f))  # type: ignore[misc]
+                condition = self.under(kept, partial(self.boolean, test, inner))
                 kept = dag.both(kept, condition)
             if kept is FALSE:
                 continue
-            value = self.under(kept, lambda f=inner: self.value(generator.elt, f))  # type: ignore[misc]
+            value = self.under(kept, partial(self.value, generator.elt, inner))
             results.append((kept, value))
         if name == "tuple":
             return containers.collected(self.shapes, results, filtered=bool(clause.ifs))
@@ -514,10 +518,6 @@ class Evaluator:
             names = [t.id for t in target.elts if isinstance(t, ast.Name)]
             return dict(zip(names, element, strict=True))
         raise self.fail(target, "a generator binds one name, or two")
-
-
-def _filled(size: Node, value: Any) -> MapValue:
-    return MapValue((value,) * size.value)
 
 
 def _total(results: list[tuple[Node, Any]]) -> Node:
@@ -543,6 +543,3 @@ def _record_names(model: Model) -> frozenset[str]:
         for name, thing in vars(model.modules[module]).items()
         if isinstance(thing, type) and is_dataclass(thing)
     ) - {"Setting", "Layout", "Budgets", "Variant", "Range", "Index", "AtMost"}
-
-
-__all__ = ["Evaluator", "IntEnum", "LiftError", "Limit", "Obligation"]

@@ -27,7 +27,8 @@ class Clause:
     formula: Callable[[State], Formula]
 
 
-I, J, R, Q, F, B = (number(name) for name in ("i", "j", "r", "q", "f", "b"))
+AT, NEXT = number("i"), number("j")
+R, Q, F, B = (number(name) for name in ("r", "q", "f", "b"))
 E1, S1, C1, F1 = (number(f"{name}1") for name in ("epoch", "base", "count", "first"))
 E2, S2, C2, F2 = (number(f"{name}2") for name in ("epoch", "base", "count", "first"))
 
@@ -49,8 +50,8 @@ def mine(state: State, position: Node) -> Node:
 
 def pair(state: State) -> tuple[Node, Stored, Stored]:
     """Two positions i < j of p, and what stands there."""
-    both = dag.conjunction((mine(state, I), mine(state, J), dag.lt(I, J)))
-    return both, stored(state, I), stored(state, J)
+    both = dag.conjunction((mine(state, AT), mine(state, NEXT), dag.lt(AT, NEXT)))
+    return both, stored(state, AT), stored(state, NEXT)
 
 
 def slots(sequence: Any) -> list[tuple[Node, dict[str, Any]]]:
@@ -87,13 +88,13 @@ def at_most_once(state: State) -> Formula:
     """No record stands twice in the log under one epoch of p."""
     both, a, b = pair(state)
     disjoint = apart((a.first, a.last), (b.first, b.last))
-    return (I, J), implies(both, dag.eq(a.epoch, b.epoch), disjoint)
+    return (AT, NEXT), implies(both, dag.eq(a.epoch, b.epoch), disjoint)
 
 
 def order_kept(state: State) -> Formula:
     """Under one epoch records stand in the order of their sends."""
     both, a, b = pair(state)
-    return (I, J), implies(both, dag.eq(a.epoch, b.epoch), dag.le(a.last, b.first))
+    return (AT, NEXT), implies(both, dag.eq(a.epoch, b.epoch), dag.le(a.last, b.first))
 
 
 def acked_is_stored(state: State) -> Formula:
@@ -113,22 +114,22 @@ def acked_is_stored(state: State) -> Formula:
 
 def no_gap(state: State) -> Formula:
     """Each batch begins at 0, or where an earlier batch of its epoch ended."""
-    before = state.previous(J)
-    a, b = stored(state, before), stored(state, J)
+    before = state.previous(NEXT)
+    a, b = stored(state, before), stored(state, NEXT)
     follows = dag.conjunction(
-        (mine(state, before), dag.lt(before, J), dag.eq(a.epoch, b.epoch), dag.eq(a.end, b.base))
+        (mine(state, before), dag.lt(before, NEXT), dag.eq(a.epoch, b.epoch), dag.eq(a.end, b.base))
     )
-    return (J,), implies(mine(state, J), dag.either(dag.eq(b.base, ZERO), follows))
+    return (NEXT,), implies(mine(state, NEXT), dag.either(dag.eq(b.base, ZERO), follows))
 
 
 def remembers_five(state: State) -> Formula:
     """Of the producer's epoch the leader remembers five batches, or all of them."""
-    at = stored(state, I)
+    at = stored(state, AT)
     first = state.window.slots[0].fields
     begin = dag.sub(first["last_sequence"], first["offset_delta"])
     known_epoch = dag.eq(at.epoch, state.known.fields["producer_epoch"])
     whole = dag.either(dag.eq(state.window.length, const(5)), dag.le(begin, at.base))
-    return (I,), implies(mine(state, I), known_epoch, whole)
+    return (AT,), implies(mine(state, AT), known_epoch, whole)
 
 
 # The client
@@ -232,9 +233,7 @@ def in_flight_has_its_place(state: State) -> Formula:
         )
         facts.append(implies(used, dag.disjunction((same, before, after))))
     current = dag.eq(E1, state.entry.fields["producer_epoch"])
-    return (E1, S1, C1, F1), implies(
-        state.sent(E1, S1, C1, F1), current, dag.conjunction(facts)
-    )
+    return (E1, S1, C1, F1), implies(state.sent(E1, S1, C1, F1), current, dag.conjunction(facts))
 
 
 # The log
@@ -242,29 +241,29 @@ def in_flight_has_its_place(state: State) -> Formula:
 
 def log_was_sent(state: State) -> Formula:
     """What p has in the log, p sent."""
-    at = stored(state, I)
-    return (I,), implies(mine(state, I), state.sent(at.epoch, at.base, at.count, at.first))
+    at = stored(state, AT)
+    return (AT,), implies(mine(state, AT), state.sent(at.epoch, at.base, at.count, at.first))
 
 
 def log_rises(state: State) -> Formula:
     """Epochs of p never fall along the log; within one, each batch is after the one before."""
     both, a, b = pair(state)
     rises = implies(dag.eq(a.epoch, b.epoch), dag.le(a.end, b.base))
-    return (I, J), implies(both, dag.both(dag.le(a.epoch, b.epoch), rises))
+    return (AT, NEXT), implies(both, dag.both(dag.le(a.epoch, b.epoch), rises))
 
 
 def offsets_rise(state: State) -> Formula:
     """Offsets are given once; the high watermark is within the log; nothing stored is empty."""
-    a, b = stored(state, I), stored(state, J)
-    positions = dag.conjunction((in_log(state, I), in_log(state, J), dag.lt(I, J)))
-    return (I, J), implies(positions, dag.le(a.end_offset, b.offset))
+    a, b = stored(state, AT), stored(state, NEXT)
+    positions = dag.conjunction((in_log(state, AT), in_log(state, NEXT), dag.lt(AT, NEXT)))
+    return (AT, NEXT), implies(positions, dag.le(a.end_offset, b.offset))
 
 
 def nothing_stored_is_empty(state: State) -> Formula:
     """Each stored batch has a record and an offset."""
-    at = stored(state, I)
-    return (I,), implies(
-        in_log(state, I), dag.both(dag.le(const(1), at.count), dag.le(ZERO, at.offset))
+    at = stored(state, AT)
+    return (AT,), implies(
+        in_log(state, AT), dag.both(dag.le(const(1), at.count), dag.le(ZERO, at.offset))
     )
 
 
@@ -274,7 +273,11 @@ def watermark_within_log(state: State) -> Formula:
     end_offset = stored(state, dag.sub(length, const(1))).end_offset
     log_end = dag.ite(dag.lt(ZERO, length), end_offset, ZERO)
     return (), dag.conjunction(
-        (dag.le(ZERO, length), dag.le(ZERO, state.high_watermark), dag.le(state.high_watermark, log_end))
+        (
+            dag.le(ZERO, length),
+            dag.le(ZERO, state.high_watermark),
+            dag.le(state.high_watermark, log_end),
+        )
     )
 
 
@@ -284,16 +287,14 @@ def watermark_within_log(state: State) -> Formula:
 def entry_has_last_epoch(state: State) -> Formula:
     """The leader knows an epoch of p that no batch of p in the log exceeds."""
     known = state.known.fields["producer_epoch"]
-    return (I,), implies(mine(state, I), dag.le(stored(state, I).epoch, known))
+    return (AT,), implies(mine(state, AT), dag.le(stored(state, AT).epoch, known))
 
 
 def known_means_remembered(state: State) -> Formula:
     """A known epoch comes with a remembered batch, an unknown one (-1) with none."""
     known = state.known.fields["producer_epoch"]
     some = dag.lt(ZERO, state.window.length)
-    return (), dag.conjunction(
-        (dag.le(const(-1), known), dag.eq(dag.le(ZERO, known), some))
-    )
+    return (), dag.conjunction((dag.le(const(-1), known), dag.eq(dag.le(ZERO, known), some)))
 
 
 def is_at(state: State, position: Node, slot: dict[str, Node]) -> Node:
@@ -333,13 +334,13 @@ def window_rises(state: State) -> Formula:
 
 def newest_is_last(state: State) -> Formula:
     """No batch of p in the log, of the known epoch, is after the newest remembered."""
-    at = stored(state, I)
+    at = stored(state, AT)
     known = dag.eq(at.epoch, state.known.fields["producer_epoch"])
     facts = []
     for i, (_, slot) in enumerate(slots(state.window)):
         newest = dag.eq(state.window.length, const(i + 1))
         facts.append(implies(newest, dag.le(dag.sub(at.end, const(1)), slot["last_sequence"])))
-    return (I,), implies(mine(state, I), known, dag.conjunction(facts))
+    return (AT,), implies(mine(state, AT), known, dag.conjunction(facts))
 
 
 def answers_are_true(state: State) -> Formula:

@@ -25,7 +25,7 @@ from proofs.prove.clauses import (
     window_is_log,
     window_rises,
 )
-from proofs.prove.state import MAX_SEQUENCE, P, Builder, State, number
+from proofs.prove.state import MAX_SEQUENCE, Builder, P, State, number
 
 REBUILT = (
     entry_has_last_epoch,
@@ -122,7 +122,9 @@ class Steps:
         some = dag.le(const(1), number("records_in"))
         end = dag.add(request["base_sequence"], request["record_count"])
         below = dag.le(end, MAX_SEQUENCE)
-        return self.outcome(rule, evaluator, [some, below], client=step.fields["actor"], sent=now_sent)
+        return self.outcome(
+            rule, evaluator, [some, below], client=step.fields["actor"], sent=now_sent
+        )
 
     def send_new(self) -> StepOutcome:
         """A new batch."""
@@ -285,7 +287,7 @@ class Steps:
             return FocusMap(P, entry, producers.elsewhere)
 
         evaluator = self.evaluator()
-        evaluator.contracts["filled"] = lambda size, value: producers
+        evaluator.contracts["filled"] = lambda ev, size, value: producers
         evaluator.contracts["fold"] = rebuilt
         kept = number("kept")
         call = self.model.leader.fail_over
