@@ -20,16 +20,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from impl.producer.batch import DeliveryHandle, ProducerBatch, TopicPartition
-from impl.producer.config import ProducerConfig
+from impl.producer.config import INT_MAX, ProducerConfig
 from impl.producer.connections import NO_NODE
 from impl.producer.errors import BufferExhaustedError, RecordTooLargeError
 from impl.producer.sequence import precedes
 from impl.producer.transaction_manager import TransactionManager
+from impl.protocol.errors import InvalidField
 from impl.protocol.primitives import VARINT
 from impl.protocol.record_batch import HEADER_BYTES, NO_SEQUENCE, Header
 
 MAX_RECORD_OVERHEAD_BYTES: Final = 21
 """Length, attributes, timestamp and offset delta at their widest. `DefaultRecord`."""
+
+MAX_TOPIC_BYTES: Final = 249
+"""The longest name of a topic. `Topic.MAX_NAME_LENGTH`."""
+
+MAX_TIMESTAMP_MS: Final = 2**63 - 1
 
 Backoff = Callable[[int], float]
 """From a backoff in milliseconds to one with jitter."""
@@ -40,17 +46,29 @@ def size_upper_bound_bytes(
 ) -> int:
     """What a batch with this record alone takes at most.
 
-    Source: `AbstractRecords.estimateSizeInBytesUpperBound`.
+    Raises `InvalidField`. Source: `AbstractRecords.estimateSizeInBytesUpperBound`.
     """
-    size = HEADER_BYTES + MAX_RECORD_OVERHEAD_BYTES + _field_bytes(key) + _field_bytes(value)
-    size += len(VARINT[len(headers)])
-    for header in headers:
-        size += _field_bytes(header.key.encode()) + _field_bytes(header.value)
+    try:
+        size = HEADER_BYTES + MAX_RECORD_OVERHEAD_BYTES + _field_bytes(key) + _field_bytes(value)
+        size += len(VARINT[len(headers)])
+        for header in headers:
+            size += _field_bytes(header.key.encode()) + _field_bytes(header.value)
+    except (TypeError, AttributeError, UnicodeEncodeError) as error:
+        raise InvalidField(str(error), "record") from error
     return size
 
 
 def _field_bytes(field: bytes | None) -> int:
     return 1 if field is None else len(VARINT[len(field)]) + len(field)
+
+
+def _check_place(topic_partition: TopicPartition) -> None:
+    """A name that no request can carry would spoil the records of all others in it."""
+    topic, partition = topic_partition
+    if not 0 < len(topic.encode()) <= MAX_TOPIC_BYTES:
+        raise InvalidField(f"must have 1 to {MAX_TOPIC_BYTES} bytes, is {topic!r}", "topic")
+    if not 0 <= partition <= INT_MAX:
+        raise InvalidField(f"must be 0 to {INT_MAX}, is {partition}", "partition")
 
 
 class RecordAccumulator:
@@ -130,6 +148,8 @@ class RecordAccumulator:
         Raises `RecordTooLargeError`, `BufferExhaustedError` (lingering ends until memory is free
         again), `TooManyPartitionsError`, `InvalidField`; nothing is added then.
         """
+        if not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
+            raise InvalidField(f"must be 0 to 2^63-1, is {timestamp_ms}", "timestamp_ms")
         upper_bound = size_upper_bound_bytes(key, value, headers)
         self._check_size(upper_bound)
         queue = self._queues.get(topic_partition)
@@ -139,6 +159,7 @@ class RecordAccumulator:
                 return handle
         buffer_bytes = max(self._config.batch_size, upper_bound)
         self._check_memory(buffer_bytes)
+        _check_place(topic_partition)
         batch = ProducerBatch(topic_partition, now_ms, buffer_bytes, timestamp_ms)
         handle = batch.try_append(timestamp_ms, key, value, headers)
         assert handle is not None, "the first record always has room"
