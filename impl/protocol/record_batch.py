@@ -362,7 +362,7 @@ def _scan_headers(
     data: bytes, position: int, stop: int, count: int
 ) -> tuple[list[tuple[bytes, bytes | None]], int]:
     if not 0 <= count <= stop - position:
-        raise InvalidRecord(f"a record announces {count} headers", position)
+        raise InvalidRecord(f"a record announces {count} headers", min(position, stop))
     headers: list[tuple[bytes, bytes | None]] = []
     for _ in range(count):
         size, begin = decode_varint(data, position)
@@ -378,24 +378,15 @@ def _scan_headers(
     return headers, position
 
 
-def _scan_field(data: bytes, position: int, stop: int) -> tuple[bytes | None, int]:
-    """A key or value; any negative length is null, as `DefaultRecord.readFrom` has it."""
-    size, position = decode_varint(data, position)
-    if size < 0:
-        return None, position
-    end = position + size
-    if end > stop:
-        raise InvalidRecord(f"a key or value announces {size} bytes", position)
-    return data[position:end], end
-
-
 def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> Iterator[RawRecord]:
     """The records of the batch at byte `offset`, one by one, each size checked.
 
+    A key or value of any negative length is null, as `DefaultRecord.readFrom` has it. One that is
+    too long shows at the end of its record, where the sizes do not add up.
     Raises `InvalidRecord`, `UnsupportedCompression`. `DefaultRecordBatch.iterator`.
     """
     _require_uncompressed(header.attributes, offset)
-    position = offset + HEADER_BYTES
+    begin = position = offset + HEADER_BYTES
     end = offset + header.batch_length + _BEFORE_LENGTH
     if header.records_count < 0:
         raise InvalidRecord(f"a batch announces {header.records_count} records", offset + 57)
@@ -408,23 +399,32 @@ def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> Iterator[
                 raise InvalidRecord(f"a record announces {size} bytes", begin)
             timestamp_delta, position = decode_varlong(data, position + 1)
             offset_delta, position = decode_varint(data, position)
-            key, position = _scan_field(data, position, stop)
-            value, position = _scan_field(data, position, stop)
+            key = value = None
+            size, position = decode_varint(data, position)
+            if size >= 0:
+                key = data[position : position + size]
+                position += size
+            size, position = decode_varint(data, position)
+            if size >= 0:
+                value = data[position : position + size]
+                position += size
             count, position = decode_varint(data, position)
             headers: Sequence[tuple[bytes, bytes | None]] = ()
             if count:
                 headers, position = _scan_headers(data, position, stop, count)
             if position != stop:
-                raise InvalidRecord(f"a record of {size} bytes ends elsewhere", begin)
+                raise InvalidRecord(f"the fields of a record end at byte {position}", begin)
             yield timestamp_delta, offset_delta, key, value, headers
     except (InvalidVarint, TruncatedFrame) as error:
-        raise InvalidRecord(f"a record is cut off ({error})", position) from None
+        raise InvalidRecord(f"a record is cut off ({error.problem})", begin) from None
     if position != end:
         raise InvalidRecord(f"{end - position} bytes follow the last record", position)
 
 
 def _record(raw: RawRecord, base_timestamp: int, offset: int) -> Record:
     timestamp_delta, offset_delta, key, value, headers = raw
+    if not headers:
+        return Record(offset_delta, base_timestamp + timestamp_delta, key, value)
     try:
         named = tuple(Header(name.decode(), content) for name, content in headers)
     except UnicodeDecodeError as error:
