@@ -205,9 +205,7 @@ class Judge:
         except Exception as error:
             raise _Differs([("raised", None, f"{type(error).__name__}: {error}")]) from error
 
-    def _compared(
-        self, kind: str, index: int, row: Row, reaction: Reaction
-    ) -> tuple[_Item, ...]:
+    def _compared(self, kind: str, index: int, row: Row, reaction: Reaction) -> tuple[_Item, ...]:
         state, sent = reaction
         if len(sent) != len(row.sent):
             raise _Differs([(f"{kind}[{index}].sends", len(row.sent), len(sent))])

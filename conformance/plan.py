@@ -11,30 +11,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+import functools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from conformance.files import pretty, write_whole
+from conformance.generate import hunt
+from conformance.generate.cover import Cover, bound, cover
+from conformance.generate.graph import Graph, Numbers, TooLarge, explored, machine_of
+from conformance.judge import Divergence, Instance, Judge, Steps
+from conformance.systems import SYSTEMS
+from conformance.tables import Tables
+from model.messages import Error
+from model.setting import Setting
 from model.variants import DEFAULT_VARIANT
-from proofs.trace.format import Choice
+from proofs.explore.result import Progress as Explored
+from proofs.lift.machine import Machine
+from proofs.lift.text import plain
+from proofs.trace.replay import Stepper, setting_of
+from proofs.trace.shrink import shrink
 
 Json = Any
 Finding = dict[str, Json]
 """A divergence as plain data: see `finding_of`."""
-Instance = tuple[str, Choice]
-Steps = tuple[Instance, ...]
-"""A trace: rule instances, in order."""
 Progress = Callable[[str, float], None]
 """Told what is being prepared, and which part of it is done, 0 to 1."""
 
 MAX_FINDINGS = 20
 """Findings that a summary keeps: those of the lowest trace ids. All are counted."""
 
-FAULTS = ("nodes", "connections", "none")
+HUNTS = 1_000
+"""Hunts of a plan without a limit of its own."""
+SAMPLED_HUNTS = 32
+"""Hunts whose length stands for that of all in the estimate of steps."""
+
+NODE_FAULTS = ("refusals", "restarts", "failovers")
+SPENT_BY: Mapping[str, tuple[str, ...]] = {
+    "nodes": (),
+    "connections": NODE_FAULTS,
+    "none": ("breaks", *NODE_FAULTS),
+}
+"""The budgets that each choice of `faults` sets to 0."""
+FAULTS = tuple(SPENT_BY)
 ACTORS = ("client,leader", "leader")
 FORMS = ("bytes", "values")
 SOURCES = ("cover", "hunts")
+
+MANIFEST = "prepared.json"
+PLAN = "plan.json"
+INSTANCES = "instances.json"
+TOTALS = ("rules_total", "branches_total", "error_codes_total")
 
 
 class BadPlan(ValueError):
@@ -116,6 +147,46 @@ class Summary:
         return int.from_bytes(self.transitions, "little").bit_count()
 
 
+# What a plan stands for
+
+
+def checked(plan: Plan) -> Plan:
+    """The plan, if it can be carried out. Raises BadPlan."""
+    for name, allowed in (
+        ("system", tuple(SYSTEMS)),
+        ("actors", ACTORS),
+        ("on", FORMS),
+        ("faults", FAULTS),
+    ):
+        if getattr(plan, name) not in allowed:
+            given = getattr(plan, name)
+            raise BadPlan(f"{name} is {given!r}; choose one of {', '.join(allowed)}")
+    if not plan.traces_from or not set(plan.traces_from) <= set(SOURCES):
+        raise BadPlan(f"traces come from {', '.join(SOURCES)}, not from {plan.traces_from}")
+    if plan.traces is not None and plan.traces < 0:
+        raise BadPlan(f"traces is {plan.traces}; it must not be negative")
+    setting(plan)
+    return plan
+
+
+def scope_text(plan: Plan) -> str:
+    """The scope with the budgets that `faults` leaves."""
+    return "/".join((plan.scope, *(f"{budget}=0" for budget in SPENT_BY[plan.faults])))
+
+
+@functools.lru_cache(maxsize=64)
+def setting(plan: Plan) -> Setting:
+    """The model's setting. Raises BadPlan for an unknown scope or variant."""
+    try:
+        k: Setting = setting_of(plain(), scope_text(plan), plan.variant)
+    except ValueError as error:
+        raise BadPlan(str(error)) from error
+    return k
+
+
+# Preparing
+
+
 @dataclass(frozen=True)
 class Prepared:
     """What `prepare` left in a directory, as a worker reads it.
@@ -140,12 +211,73 @@ class Prepared:
 
     @staticmethod
     def load(directory: Path) -> Prepared:
-        """Read what was prepared; the second time in a process it is at hand. Raises BadPlan."""
-        raise NotImplementedError
+        """Read what was prepared; its large files stay at hand in a process. Raises BadPlan."""
+        try:
+            found = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise BadPlan(f"nothing was prepared in {directory}") from error
+        found |= {name: frozenset(found[name]) for name in TOTALS}
+        found["plan"] = Plan.from_json(found["plan"])
+        return Prepared(directory=directory, **found)
+
+    def save(self) -> None:
+        """Write the manifest; it is the last file, so that it says that all are there."""
+        value = {field.name: getattr(self, field.name) for field in fields(self)}
+        del value["directory"]
+        value |= {"plan": self.plan.to_json()} | {name: sorted(value[name]) for name in TOTALS}
+        write_whole(self.directory / MANIFEST, pretty(value))
 
     def trace(self, number: int) -> Steps:
         """The trace of an id from 0 to `count` - 1. Raises IndexError."""
-        raise NotImplementedError
+        instances = _stored(self.directory).instances
+        return tuple(instances[instance] for instance in self.walk(number)[0])
+
+    def walk(self, number: int) -> tuple[list[int], Numbers | None]:
+        """The trace as rule instances, and its transitions, None where they are not known."""
+        if not 0 <= number < self.count:
+            raise IndexError(f"trace {number}: there are {self.count}")
+        stored = _stored(self.directory)
+        if number < self.cover_traces:
+            first, end = stored.cover.first[number : number + 2].tolist()
+            edges = stored.cover.edges[first:end]
+            return stored.graph.rules[edges].tolist(), edges
+        steps = hunt.hunt(stored.walker, stored.rule_of, self.plan.seed, number)
+        edges = np.array([edge for _, edge in steps], dtype=np.int64)
+        return [instance for instance, _ in steps], edges if self.transitions_total else None
+
+
+class _Stored:
+    """The large files of a directory, mapped into memory, and what is made of them."""
+
+    def __init__(self, directory: Path) -> None:
+        plan = Plan.from_json(json.loads((directory / PLAN).read_text(encoding="utf-8")))
+        rows = json.loads((directory / INSTANCES).read_text(encoding="utf-8"))
+        self.instances: tuple[Instance, ...] = tuple(
+            (rule, tuple(choice.items())) for rule, choice in rows
+        )
+        rules = sorted({rule for rule, _ in self.instances})
+        self.rule_of = [rules.index(rule) for rule, _ in self.instances]
+        self._directory = directory
+        self.graph = Graph(*(self._array(name) for name in ("first_edge", "rules", "targets")))
+        self.cover = Cover(self._array("cover_edges"), self._array("cover_first"))
+        self.walker: hunt.Walker = (
+            hunt.GraphWalker(self.graph, len(self.instances))
+            if self.graph.edges
+            else hunt.MachineWalker(machine_of(setting(plan), plan.scope))
+        )
+
+    def _array(self, name: str) -> Numbers:
+        array: Numbers = np.load(self._directory / f"{name}.npy", mmap_mode="r")
+        return array
+
+
+@functools.lru_cache(maxsize=8)
+def _stored(directory: Path) -> _Stored:
+    return _Stored(directory)
+
+
+EMPTY_GRAPH = Graph(np.zeros(1, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.uint32))
+EMPTY_COVER = Cover(np.zeros(0, np.uint32), np.zeros(1, np.uint64))
 
 
 def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> Prepared:
@@ -154,27 +286,174 @@ def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> Pr
     Done once: the same plan in the same directory is only loaded. Raises BadPlan, also for a
     directory that another plan was prepared in.
     """
-    raise NotImplementedError
+    checked(plan)
+    if (directory / MANIFEST).exists():
+        prepared = Prepared.load(directory)
+        if prepared.plan != plan:
+            raise BadPlan(f"another plan was prepared in {directory}: {prepared.plan}")
+        return prepared
+    told = progress or (lambda _what, _part: None)
+    machine = machine_of(setting(plan), plan.scope)
+    graph = _graph_of(plan, machine, told)
+    told("cutting the cover", 0.0)
+    walks = cover(graph) if "cover" in plan.traces_from else EMPTY_COVER
+    told("cutting the cover", 1.0)
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, array in (
+        ("first_edge", graph.first_edge),
+        ("rules", graph.rules),
+        ("targets", graph.targets),
+        ("cover_edges", walks.edges),
+        ("cover_first", walks.first),
+    ):
+        np.save(directory / f"{name}.npy", array)
+    rows = [[instance.rule, dict(instance.choice)] for instance in machine.rules]
+    write_whole(directory / INSTANCES, json.dumps(rows))
+    write_whole(directory / PLAN, pretty(plan.to_json()))
+    _stored.cache_clear()
+    prepared = _counted(plan, directory, graph, walks)
+    prepared.save()
+    return prepared
+
+
+def _graph_of(plan: Plan, machine: Machine, told: Progress) -> Graph:
+    """The scope's graph; an empty one if it is too large and only hunts are asked for."""
+
+    def report(so_far: Explored) -> None:
+        told("exploring", so_far.done / max(so_far.frontier, 1))
+
+    try:
+        return explored(machine, report)
+    except TooLarge as error:
+        if "cover" in plan.traces_from:
+            raise BadPlan(f"{error}: too many for a cover; take traces from hunts") from error
+        return EMPTY_GRAPH
+
+
+def _counted(plan: Plan, directory: Path, graph: Graph, walks: Cover) -> Prepared:
+    """The numbers of what was prepared."""
+    hunts = 0
+    if "hunts" in plan.traces_from:
+        hunts = HUNTS if plan.traces is None else max(plan.traces - walks.traces, 0)
+    limit = walks.traces if plan.traces is None else min(plan.traces, walks.traces)
+    tables = _tables(setting(plan))
+    instances = _stored(directory).instances
+    reached = np.unique(graph.rules).tolist() if graph.edges else range(len(instances))
+    counted = Prepared(
+        plan=plan,
+        directory=directory,
+        count=limit + hunts,
+        steps_planned=int(walks.first[limit]),
+        transitions_total=graph.edges or None,
+        cover_traces=limit,
+        cover_steps=walks.steps or None,
+        cover_bound=None,
+        rules_total=frozenset(instances[i][0] for i in reached),
+        branches_total=frozenset(tables.branches),
+        error_codes_total=frozenset(error.name for error in Error),
+    )
+    tried = range(limit, min(limit + SAMPLED_HUNTS, counted.count))
+    length = sum(len(counted.walk(number)[0]) for number in tried) / max(len(tried), 1)
+    return replace(counted, steps_planned=counted.steps_planned + round(length * hunts))
 
 
 def compute_cover_bound(prepared: Prepared) -> Prepared:
     """The same with `cover_bound` known: a linear program, minutes for a million transitions."""
-    raise NotImplementedError
+    if prepared.cover_steps is None or prepared.cover_bound is not None:
+        return prepared
+    known = replace(prepared, cover_bound=bound(_stored(prepared.directory).graph))
+    known.save()
+    return known
+
+
+# Judging
+
+
+@functools.lru_cache(maxsize=8)
+def _tables(k: Setting) -> Tables:
+    return Tables(k)
+
+
+@functools.lru_cache(maxsize=8)
+def _judge(plan: Plan) -> Judge:
+    """The judge of a plan: its tables serve all ranges that this process judges."""
+    k = setting(plan)
+    system = SYSTEMS[plan.system](k, frozenset(plan.actors.split(",")), plan.on)
+    return Judge(_tables(k), system)
 
 
 def judge_range(prepared: Prepared, first: int, last: int) -> Summary:
     """Judge the traces first <= id < last."""
-    raise NotImplementedError
+    judge = _judge(prepared.plan)
+    instances = _stored(prepared.directory).instances
+    covered = np.zeros(prepared.transitions_total or 0, dtype=bool)
+    executed: set[int] = set()
+    findings: list[Finding] = []
+    steps = seen = divergences = 0
+    for number in range(first, last):
+        walk, edges = prepared.walk(number)
+        result = judge.judge(tuple([instances[instance] for instance in walk]))
+        agreed = result.steps
+        if result.divergence is not None:
+            agreed = max(agreed - 1, 0)
+            divergences += 1
+            if len(findings) < MAX_FINDINGS:
+                findings.append(finding_of(number, result.divergence))
+        executed.update(walk[:agreed])
+        if edges is not None:
+            covered[edges[:agreed]] = True
+        steps += result.steps
+        seen |= result.seen
+    branches, error_codes = judge.tables.points(seen)
+    return Summary(
+        traces=last - first,
+        steps=steps,
+        transitions=np.packbits(covered, bitorder="little").tobytes(),
+        rules=frozenset(instances[instance][0] for instance in executed),
+        branches=branches,
+        error_codes=error_codes,
+        divergences=divergences,
+        findings=tuple(findings),
+    )
 
 
-def finding_of(prepared: Prepared, number: int, steps: Steps, at: int) -> Finding:
+def finding_of(number: int, divergence: Divergence) -> Finding:
     """A divergence as data: `id` of its trace; `trace` as [[rule, {choice}], ...], cut behind the
     step that differs; `steps`, how many these are; `rule` and `choice` of the last; `expected` and
     `observed` by field path; `one_minimal`, whether no step can be left out.
     """
-    raise NotImplementedError
+    rule, choice = divergence.instance
+    return {
+        "id": number,
+        "trace": [[name, dict(values)] for name, values in divergence.trace],
+        "steps": divergence.step,
+        "rule": rule,
+        "choice": dict(choice),
+        "expected": divergence.expected,
+        "observed": divergence.observed,
+        "one_minimal": False,
+    }
+
+
+def steps_of(finding: Finding) -> Steps:
+    """The trace of a finding."""
+    return tuple((rule, tuple(choice.items())) for rule, choice in finding["trace"])
 
 
 def shrink_finding(prepared: Prepared, finding: Finding) -> Finding:
-    """The finding with a trace of which no step can be left out (`one_minimal`)."""
-    raise NotImplementedError
+    """The finding with a trace of which no step can be left out (`one_minimal`).
+
+    A shorter trace shows the same finding if its first difference comes with the same rule.
+    Raises NothingToShrink if the trace does not show it.
+    """
+    judge = _judge(prepared.plan)
+
+    def shows(steps: Steps) -> bool:
+        divergence = judge.judge(steps).divergence
+        return divergence is not None and divergence.instance[0] == finding["rule"]
+
+    stepper = Stepper(plain(), setting(prepared.plan))
+    shrunk = shrink(stepper, steps_of(finding), shows)
+    divergence = judge.judge(shrunk.steps).divergence
+    assert divergence is not None
+    return finding_of(finding["id"], divergence) | {"one_minimal": shrunk.one_minimal}

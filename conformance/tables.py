@@ -254,9 +254,7 @@ class Tables:
         values = [i.value if isinstance(i, Message) else i for i in inputs]
         self._watched.taken = 0
         result = self._watched.rules[rule](self.k, node.state, *values)
-        actor, sends = (
-            (result.actor, result.sends) if isinstance(result, Step) else (result, ())
-        )
+        actor, sends = (result.actor, result.sends) if isinstance(result, Step) else (result, ())
         sent = tuple(self._message(message) for message in sends)
         row = Row(self._node(actor), sent, self._watched.taken | self._errors(sends))
         self._make_room()

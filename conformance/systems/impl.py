@@ -9,10 +9,10 @@
    what was asked.
 
 Theory of operation. A model's `send_new` is `append` for each record, then `poll`; `send_again` a
-`poll` once the backoff has passed; `bump_epoch` a `poll` while no leader is known, as the core bumps
-at the beginning of its sender loop; answers are `receive`, a broken connection `disconnected`. A
-leader's `produce` is called with what the request carried; with one replica the high watermark
-follows at once. A restart writes log and snapshot as bytes and reads them back; an election
+`poll` once the backoff has passed; `bump_epoch` a `poll` while no leader is known, since the core
+bumps at the beginning of its sender loop; answers are `receive`, a broken connection is
+`disconnected`. A leader's `produce` is called with what the request carried; with one replica the
+high watermark follows at once. A restart writes log and snapshot as bytes and reads them back; an election
 replays a prefix of the log. InitProducerId is answered here, with the model's producer ids.
 
 No requests bring a producer near the wrap in reasonable time (2^31 records): where a scope begins
@@ -381,7 +381,7 @@ class ImplLeader:
         return self._answers(request, outcome)
 
     def on_produce_without_replicas(self, request: Request) -> Reaction:
-        """The broker refuses before the leader sees the batch. `Partition.appendRecordsToLeader`."""
+        """The broker refuses, and nothing is written. `Partition.appendRecordsToLeader`."""
         refused = ProduceOutcome(ErrorCode.NOT_ENOUGH_REPLICAS, NONE, NONE, NONE, NONE)
         return self._answers(request, refused)
 
@@ -458,8 +458,10 @@ class ImplSystem:
 
     def reset(self) -> None:
         """All new, and the prefix of the scope executed."""
-        for actor in (*self.leaders, *self.clients):
-            actor.reset()
+        for leader in self.leaders:
+            leader.reset()
+        for client in self.clients:
+            client.reset()
         first = self._k.layout.first_sequence
         if first > 0:
             self._begin(WireNumbers(self._k)[first])
@@ -499,7 +501,9 @@ def played_request(partition: int, request: View) -> SendRequest:
         base_timestamp=TIMESTAMP_MS,
         max_timestamp=TIMESTAMP_MS,
         records=tuple(
-            Record(offset_delta=i, timestamp=TIMESTAMP_MS, key=None, value=value_of(first_record + i))
+            Record(
+                offset_delta=i, timestamp=TIMESTAMP_MS, key=None, value=value_of(first_record + i)
+            )
             for i in range(record_count)
         ),
     )

@@ -1,0 +1,112 @@
+"""The explored graph of a scope as arrays, and the scope as it is explored.
+
+A labelled transition is an edge with its rule instance; its number is its place among all,
+ordered by source and then by instance. State 0 is where the scope begins; states are numbered
+breadth first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proofs.explore.explorer import explore
+from proofs.explore.result import Progress
+from proofs.lift.build import lift
+from proofs.lift.c_form import Unprintable
+from proofs.lift.compiler import CompilerFailed, NoCompiler
+from proofs.lift.machine import Machine
+from proofs.lift.text import plain
+
+Numbers = NDArray[Any]
+
+MAX_STATES = 2_000_000
+"""Larger scopes have no cover; their hunts run without the graph."""
+
+
+class TooLarge(ValueError):
+    """A scope with more states than a cover is made for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """All labelled transitions. `first_edge` has one element more than there are states: the
+    edges of state s are first_edge[s] ... first_edge[s + 1] - 1."""
+
+    first_edge: Numbers
+    rules: Numbers
+    targets: Numbers
+
+    @property
+    def states(self) -> int:
+        """How many states there are."""
+        return len(self.first_edge) - 1
+
+    @property
+    def edges(self) -> int:
+        """How many labelled transitions there are."""
+        return len(self.targets)
+
+    @property
+    def sources(self) -> Numbers:
+        """The source of each edge."""
+        return np.repeat(np.arange(self.states, dtype=np.int64), np.diff(self.first_edge))
+
+    def depths(self) -> Numbers:
+        """Each state's distance from state 0. Breadth-first numbers rise with depth."""
+        depths = np.full(self.states, -1, dtype=np.int32)
+        depths[0] = 0
+        frontier = np.array([0], dtype=np.int64)
+        depth = 0
+        while len(frontier) > 0:
+            depth += 1
+            found = self.targets[edges_of(self.first_edge, frontier)]
+            frontier = np.unique(found[depths[found] < 0])
+            depths[frontier] = depth
+        return depths
+
+
+def edges_of(first_edge: Numbers, states: Numbers) -> Numbers:
+    """The numbers of all edges of some states, in the states' order."""
+    begins = first_edge[states].astype(np.int64)
+    counts = first_edge[states + 1].astype(np.int64) - begins
+    ends = np.cumsum(counts)
+    shifts = np.repeat(begins - (ends - counts), counts)
+    found: Numbers = np.arange(len(shifts), dtype=np.int64) + shifts
+    return found
+
+
+def machine_of(k: Any, name: str) -> Machine:
+    """A setting of the plain model, lifted, without promises: a judge checks none on the way."""
+    return lift(plain(), k, name, promises=False).machine
+
+
+def explored(machine: Machine, progress: Callable[[Progress], None]) -> Graph:
+    """Every transition of the machine; by C, or where there is no compiler by Python.
+
+    Raises TooLarge beyond MAX_STATES.
+    """
+
+    def report(so_far: Progress) -> None:
+        if so_far.distinct > MAX_STATES:
+            raise TooLarge(f"{machine.name} has more than {MAX_STATES} states")
+        progress(so_far)
+
+    try:
+        found = explore(machine, "c", want_edges=True, progress=report)
+    except (NoCompiler, CompilerFailed, Unprintable):
+        found = explore(machine, "ints", want_edges=True, progress=report)
+    if found.distinct > MAX_STATES:
+        raise TooLarge(f"{machine.name} has {found.distinct} states, more than {MAX_STATES}")
+    assert found.graph is not None
+    sources = np.asarray(found.graph.sources)
+    counts = np.bincount(sources, minlength=found.distinct)
+    return Graph(
+        first_edge=np.concatenate(([0], np.cumsum(counts))).astype(np.uint32),
+        rules=np.asarray(found.graph.rules).astype(np.uint16),
+        targets=np.asarray(found.graph.targets).astype(np.uint32),
+    )

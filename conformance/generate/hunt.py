@@ -1,0 +1,113 @@
+"""Hunts: random walks that prefer what is rare.
+
+1. A hunt is a function of seed and trace id: no hunt knows of another, so it does not matter who
+   walks it, nor when.
+2. A rule instance weighs more the fewer transitions of the scope have it, and less each time that
+   this walk has taken its rule.
+3. A walk ends where nothing is enabled, or after MAX_STEPS.
+
+Theory of operation: `Walker` gives what is enabled in a state, in the order of rule instances.
+Where the scope was explored that is a look into the graph, and each step knows its transition;
+else the machine's functions over packed ints, which need no exploration.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from conformance.generate.graph import Graph
+from proofs.lift.ints_form import ints_form
+from proofs.lift.layout import lay_out
+from proofs.lift.machine import Machine
+from proofs.lift.specialise import specialise
+
+MAX_STEPS = 200
+NO_EDGE = -1
+MAX_KNOWN = 200_000
+"""States whose enabled instances are remembered."""
+
+Enabled = Sequence[tuple[int, Any, int]]
+"""(rule instance, next state, transition or NO_EDGE), in the order of instances."""
+
+
+class Walker(Protocol):
+    """Where a walk can go. `weights` has one number for each rule instance."""
+
+    initial: Any
+    weights: Sequence[float]
+
+    def enabled(self, state: Any) -> Enabled:
+        """What can happen in a state."""
+
+
+class GraphWalker:
+    """Walks an explored graph; a state is its number."""
+
+    def __init__(self, graph: Graph, instances: int) -> None:
+        self._graph = graph
+        self.initial = 0
+        counts = np.bincount(graph.rules, minlength=instances)
+        self.weights: Sequence[float] = (1 / np.sqrt(np.maximum(counts, 1))).tolist()
+
+    def enabled(self, state: int) -> Enabled:
+        """The state's edges."""
+        graph = self._graph
+        first, end = int(graph.first_edge[state]), int(graph.first_edge[state + 1])
+        rules = graph.rules[first:end].tolist()
+        return list(zip(rules, graph.targets[first:end].tolist(), range(first, end), strict=True))
+
+
+class MachineWalker:
+    """Walks a lifted machine; a state is its packed int. What is rare is not known."""
+
+    def __init__(self, machine: Machine) -> None:
+        specialised = specialise(machine)
+        layout = lay_out(specialised)
+        self._form = ints_form(specialised, layout)
+        self._known: dict[int, Enabled] = {}
+        self.initial = layout.pack(specialised.initial)
+        self.weights: Sequence[float] = [1.0] * len(specialised.rules)
+
+    def enabled(self, state: int) -> Enabled:
+        """The state's successors, remembered as long as there is room."""
+        known = self._known.get(state)
+        if known is None:
+            known = [(rule, after, NO_EDGE) for rule, after in self._form.successors(state)]
+            if len(self._known) < MAX_KNOWN:
+                self._known[state] = known
+        return known
+
+
+def hunt(walker: Walker, rule_of: Sequence[int], seed: int, number: int) -> list[tuple[int, int]]:
+    """(rule instance, transition) for each step of one walk.
+
+    `rule_of` gives the rule of each instance as a number; `number` is the trace id.
+    """
+    draw = random.Random(f"{seed}/{number}").random
+    weights = walker.weights
+    taken = [1] * (max(rule_of, default=0) + 1)
+    state = walker.initial
+    steps: list[tuple[int, int]] = []
+    while len(steps) < MAX_STEPS:
+        enabled = walker.enabled(state)
+        if not enabled:
+            break
+        shares = [weights[instance] / taken[rule_of[instance]] for instance, _, _ in enabled]
+        instance, state, edge = enabled[drawn(shares, draw())]
+        taken[rule_of[instance]] += 1
+        steps.append((instance, edge))
+    return steps
+
+
+def drawn(shares: Sequence[float], point: float) -> int:
+    """The index that a number from 0 to 1 falls on, each having its share."""
+    rest = point * sum(shares)
+    for index, share in enumerate(shares):
+        rest -= share
+        if rest < 0:
+            return index
+    return len(shares) - 1
