@@ -1,0 +1,1 @@
+"""The model in other people's languages: TLA+ with its checker TLC."""

@@ -1,0 +1,226 @@
+"""A scope of the model as a TLA+ module, for TLC and for readers.
+
+Theory of operation. The module is printed from the model's syntax trees, so functions, names and
+docstrings are those of the model. The state is one variable, `world`. A second one, `event`, says
+which rule led to it with which choices; the configuration's VIEW leaves it out of the state, so
+it changes no count. The first world is printed as a value. Settings are definitions at the top.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from types import FunctionType
+from typing import Any, cast
+
+from proofs.export.tla_expressions import ExportError
+from proofs.export.tla_functions import Functions
+from proofs.export.tla_globals import Globals, module_of
+from proofs.export.tla_text import (
+    HELPERS,
+    Level,
+    comment,
+    delimited,
+    hang,
+    heading,
+    inside,
+    prefixed,
+    with_needs,
+)
+from proofs.lift.text import MODULES, Model
+
+RULER = 98
+
+LEVEL_COUNTER = r"""\* Always true. TLC with one worker prints how many worlds it knew at each new level.
+new_level ==
+    LET level == TLCGet("level")
+    IN  \/ level = TLCGet(1)
+        \/ TLCSet(1, level) /\ PrintT(<<"level", level, TLCGet("distinct")>>)
+
+ASSUME TLCSet(1, -1)"""
+
+
+@dataclass(frozen=True, slots=True)
+class TlaModule:
+    """A module with its configuration.
+
+    `checked` are the promises that the configuration checks, `unchecked` those that the text
+    defines only; `rules` gives the names of each rule's choices, in the order of its operator.
+    """
+
+    name: str
+    text: str
+    cfg: str
+    checked: tuple[str, ...]
+    unchecked: tuple[str, ...]
+    rules: Mapping[str, tuple[str, ...]]
+
+    def write(self, directory: Path) -> Path:
+        """Write NAME.tla and NAME.cfg; return the path of the first."""
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"{self.name}.cfg").write_text(self.cfg, encoding="utf-8")
+        path = directory / f"{self.name}.tla"
+        path.write_text(self.text, encoding="utf-8")
+        return path
+
+
+def export_tla(
+    model: Model,
+    k: Any,
+    name: str,
+    *,
+    check: Collection[str] | None = None,
+    levels: bool = False,
+) -> TlaModule:
+    """The model in the setting `k` as a module called after `name`.
+
+    The promises of this setting are checked, or those named by `check` instead. With `levels`
+    the module counts worlds per level under TLC. Raises ExportError, with the place, for what
+    TLA+ cannot say, and ValueError for a promise that does not exist.
+    """
+    promises = {p.name: p for p in model.promises.PROMISES}
+    asked = [p.name for p in promises.values() if p.promised(k)] if check is None else check
+    unknown = sorted(set(asked) - set(promises))
+    if unknown:
+        raise ValueError(f"no promise is called {unknown[0]!r}; there are {', '.join(promises)}")
+    checked = tuple(p for p in promises if p in asked)
+    unchecked = tuple(p for p in promises if p not in asked)
+    printer = _Printer(model, k, re.sub(r"\W", "_", name))
+    text = printer.module(levels=levels)
+    cfg = configuration(checked, unchecked, levels)
+    return TlaModule(printer.name, text, cfg, checked, unchecked, printer.choices)
+
+
+def configuration(checked: Sequence[str], unchecked: Sequence[str], levels: bool) -> str:
+    """What TLC is told to do."""
+    invariants = (*(("new_level",) if levels else ()), *checked)
+    lines = ["INIT Init", "NEXT Next", "VIEW view", "CHECK_DEADLOCK FALSE"]
+    lines += ["INVARIANTS", *(f"    {name}" for name in invariants)] if invariants else []
+    if unchecked:
+        lines += ["\\* Defined, and not checked:", *(f"\\*  {name}" for name in unchecked)]
+    return "\n".join(lines) + "\n"
+
+
+class _Printer:
+    """Puts one module together."""
+
+    def __init__(self, model: Model, k: Any, name: str) -> None:
+        self.model, self.k, self.name = model, k, name
+        self.promises = tuple(model.promises.PROMISES)
+        self.rules = tuple(cast(FunctionType, rule) for rule in model.rules.values())
+        self.globals = Globals(model, k)
+        self.functions = Functions(self.globals, self.rules, [p.check for p in self.promises])
+        self.aliases = dict(self.aliased())
+
+    @property
+    def choices(self) -> dict[str, tuple[str, ...]]:
+        """The names of each rule's choices."""
+        return {rule.__name__: tuple(self.functions.free_parameters(rule)) for rule in self.rules}
+
+    def aliased(self) -> Iterator[tuple[str, str]]:
+        """The promises that are called otherwise than their functions, with these."""
+        for promise in self.promises:
+            operator = self.globals.operator(promise.check)
+            if promise.name == operator:
+                continue
+            if self.globals.names.claim(promise.name) != promise.name:
+                raise ExportError(f"the promise {promise.name!r} needs a name of its own")
+            yield promise.name, operator
+
+    def module(self, *, levels: bool) -> str:
+        """The whole text."""
+        self.body(levels=levels)  # the names declared by all of it are known from here on, so
+        body = self.body(levels=levels)  # that no operator binds one of them
+        title = f" MODULE {self.name} ".center(RULER, "-")
+        return "\n\n".join((title, *self.opening(), *body, "=" * RULER)) + "\n"
+
+    def body(self, *, levels: bool) -> list[str]:
+        """All but what its text needs to be declared."""
+        body = [*self.by_module(), heading("The system"), self.start(), self.steps()]
+        if self.aliases:
+            body.append("\n".join(f"{name} == {check}" for name, check in self.aliases.items()))
+        return [*body, LEVEL_COUNTER] if levels else body
+
+    def opening(self) -> Iterator[str]:
+        """What is declared before the operators."""
+        yield comment(
+            f"Printed from the Python text of the model; the variant is {self.k.variant.name}.\n"
+            "A tuple is a sequence, a map a function whose domain begins at 0, a set a set."
+        )
+        yield "EXTENDS Integers, Sequences, FiniteSets, TLC"
+        yield "VARIABLES world, event"
+        yield heading("The setting, and enums")
+        yield from self.globals.declarations()
+        if self.globals.helpers:
+            yield heading("What the model's language has and TLA+ lacks")
+            yield "\n".join(HELPERS[name] for name in with_needs(self.globals.helpers))
+
+    def by_module(self) -> Iterator[str]:
+        """The constants and operators, each module of the model under a heading of its own."""
+        operators = [(module_of(f), self.functions.operators(f)) for f in self.functions.order]
+        for module in MODULES:
+            texts = [text for home, text in operators if home == module]
+            constants = self.globals.constants(module)
+            if texts or constants:
+                yield heading(self.model.files[module])
+            if texts:
+                yield comment(inspect.cleandoc(self.model.modules[module].__doc__ or ""))
+            yield from filter(None, (constants, *texts))
+
+    def start(self) -> str:
+        """The first world, as a value."""
+        first = self.globals.value(self.model.scopes.initial(self.k)).text
+        return (
+            "Init ==\n    "
+            + hang("/\\ world = ", first).replace("\n", "\n    ")
+            + ('\n    /\\ event = <<"Init">>')
+        )
+
+    def steps(self) -> str:
+        """Every event that can happen."""
+        lines = [hang("    \\/ ", self.step(rule)) for rule in self.rules]
+        return "\n".join(
+            ("Next ==", *lines, "\nSpec == Init /\\ [][Next]_<<world, event>>\n\nview == world")
+        )
+
+    def step(self, rule: FunctionType) -> str:
+        """One rule with any of its choices."""
+        _, spelled = self.functions.opened_scope(rule)
+        name = self.globals.operator(rule)
+        if not spelled:
+            return name
+        hints = self.functions.free_parameters(rule)
+        tree = self.functions.tree(rule)
+        notes = {a.arg: a.annotation for a in tree.args.args}
+        domains = [
+            f"{variable} \\in {self.domain(hint, notes[choice])}"
+            for variable, (choice, hint) in zip(spelled, hints.items(), strict=True)
+        ]
+        return prefixed(f"\\E {', '.join(domains)} :", f"{name}({', '.join(spelled)})")
+
+    def domain(self, hint: Any, note: ast.expr | None) -> str:
+        """The set that a choice is made from, by the name that its type has in the text."""
+        text = self.range_text(hint)
+        return self.globals.named_range(note.id, text) if isinstance(note, ast.Name) else text
+
+    def range_text(self, hint: Any) -> str:
+        """The set of all values of a type that a choice may have."""
+        if hint is bool:
+            return "BOOLEAN"
+        if isinstance(hint, type) and issubclass(hint, IntEnum):
+            return delimited("{", [self.globals.member(m).text for m in hint], "}")
+        mark = hint.__metadata__[0]
+        if hasattr(mark, "size"):
+            return f"0..({self.size(mark.size)} - 1)"
+        return f"{self.size(mark.lo)}..{self.size(mark.hi)}"
+
+    def size(self, bound: int | str) -> str:
+        """A bound of a type."""
+        if isinstance(bound, str):
+            return self.globals.setting_value(self.k.layout, bound).text
+        return inside(self.globals.value(bound), Level.ATOM)

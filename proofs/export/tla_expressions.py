@@ -1,0 +1,411 @@
+"""Expressions of the model as TLA+ terms.
+
+Every expression is printed where it stands, with the names that it has. Types are followed only
+as far as the text depends on them: `xs[i]` is `xs[i + 1]` of a tuple and `xs[i]` of a map.
+"""
+
+from __future__ import annotations
+
+import ast
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from enum import IntEnum
+from types import FunctionType, ModuleType
+from typing import Any
+
+from proofs.export.tla_globals import Globals, Scope, module_of
+from proofs.export.tla_text import (
+    Level,
+    Term,
+    applied,
+    changed,
+    compared,
+    conditional,
+    delimited,
+    hang,
+    infix,
+    inside,
+    junction,
+    negated,
+)
+from proofs.export.tla_types import element_of, field_type, kind_of, tuple_of
+from proofs.lift.evaluate import LiftError
+
+COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "=",
+    ast.NotEq: "#",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+ARITHMETIC: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Mod: "%",
+}
+
+
+class ExportError(LiftError):
+    """The text cannot be printed as TLA+; the message has its place, what is wrong, and a cure."""
+
+
+class Expressions:
+    """Prints expressions. `guarded` tells which functions ask for something before they work."""
+
+    def __init__(self, declared: Globals) -> None:
+        self.globals = declared
+        self.names = declared.names
+        self.guards: list[Term] | None = None
+        self.words: dict[str, Callable[[ast.Call, Scope], Term]] = {
+            "builtins.len": self._len,
+            "dataclasses.replace": self._replaced,
+            "language.Map.filled": self._filled,
+            "language.span": self._span,
+            "language.fold": self._fold,
+            "language.map_values": self._map_values,
+        }
+
+    def guarded(self, function: FunctionType) -> bool:
+        """Whether the function, or one that it calls, has a `require` or `within_scope`."""
+        raise NotImplementedError
+
+    # Places and meanings
+
+    def fail(self, node: ast.AST, scope: Scope, problem: str) -> ExportError:
+        """An error at a place."""
+        line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0) + 1
+        file = self.globals.model.files[module_of(scope.function)]
+        name = scope.function.__name__
+        return ExportError(f"{file}:{line}:{column}: in {name}: {problem}: {ast.unparse(node)}")
+
+    def meaning(self, node: ast.expr, scope: Scope) -> Any:
+        """A term; or a function, class, module or part of the setting as the object it is."""
+        if isinstance(node, ast.Name):
+            found = scope.meaning(node.id)
+            if found is None:
+                raise self.fail(node, scope, "this name is not known; import or define it")
+            return self.object_or_constant(node.id, found)
+        if isinstance(node, ast.Attribute):
+            return self.attribute(node, scope)
+        return self.term(node, scope)
+
+    def object_or_constant(self, name: str, found: Any) -> Any:
+        """A constant of the model by its name; what is no value of the language stays itself."""
+        if isinstance(found, (Term, FunctionType, ModuleType, type)) or callable(found):
+            return found
+        if self.globals.setting_of(type(found)) is not None:
+            return found
+        return self.globals.constant(name, found)
+
+    def attribute(self, node: ast.Attribute, scope: Scope) -> Any:
+        """`owner.name`: of a record, a module, an enum, a class or the setting."""
+        owner = self.meaning(node.value, scope)
+        if isinstance(owner, Term):
+            return self.field(node, owner, scope)
+        if not hasattr(owner, node.attr):
+            raise self.fail(node, scope, f"there is no {node.attr!r} here; check the spelling")
+        found = getattr(owner, node.attr)
+        if self.globals.setting_of(type(owner)) is not None:
+            part = self.globals.setting_of(type(found)) is not None
+            return found if part else self.globals.setting_value(owner, node.attr)
+        if isinstance(found, IntEnum):
+            return self.globals.member(found)
+        return self.object_or_constant(node.attr, found)
+
+    def field(self, node: ast.Attribute, owner: Term, scope: Scope) -> Term:
+        """A field of a record."""
+        try:
+            hint = field_type(owner.hint, node.attr) if kind_of(owner.hint) == "record" else None
+        except KeyError:
+            raise self.fail(node, scope, f"no field {node.attr!r}; check the spelling") from None
+        return Term(f"{inside(owner, Level.ATOM)}.{node.attr}", hint=hint)
+
+    # Expressions by form
+
+    def term(self, node: ast.expr, scope: Scope) -> Term:
+        """An expression."""
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            found = self.meaning(node, scope)
+            if isinstance(found, Term):
+                return found
+            raise self.fail(node, scope, "this is no value; name a value or call it")
+        printer = getattr(self, f"_{type(node).__name__}", None)
+        if printer is None:
+            raise self.fail(node, scope, "this expression is not in the subset; write a function")
+        term: Term = printer(node, scope)
+        return term
+
+    def text(self, node: ast.expr, scope: Scope) -> str:
+        """An expression where nothing around it can take it apart."""
+        return self.term(node, scope).text
+
+    def condition(self, node: ast.expr, scope: Scope) -> Term:
+        """An expression that must be a bool."""
+        term = self.term(node, scope)
+        if kind_of(term.hint) not in ("bool", "open"):
+            raise self.fail(node, scope, "a condition must be a bool; compare it with something")
+        return term
+
+    def sometimes(self, node: ast.expr, scope: Scope) -> Term:
+        """An expression that may not be reached, so nothing in it may be asked for beforehand."""
+        outer, self.guards = self.guards, None
+        try:
+            return self.term(node, scope)
+        finally:
+            self.guards = outer
+
+    def _Constant(self, node: ast.Constant, scope: Scope) -> Term:
+        if not isinstance(node.value, int):
+            raise self.fail(node, scope, "only bools and ints are values; use an enum")
+        return self.globals.value(node.value)
+
+    def _UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> Term:
+        operand = self.term(node.operand, scope)
+        if isinstance(node.op, ast.Not):
+            return negated(operand)
+        if isinstance(node.op, ast.USub):
+            return Term(hang("-", inside(operand, Level.ATOM)), Level.SUM, int)
+        raise self.fail(node, scope, "this operator is not in the subset; there are not and -")
+
+    def _BinOp(self, node: ast.BinOp, scope: Scope) -> Term:
+        operator = ARITHMETIC.get(type(node.op))
+        if operator is None:
+            raise self.fail(node, scope, "this operator is not in the subset; there are + - * %")
+        left, right = self.term(node.left, scope), self.term(node.right, scope)
+        chained = is_sum(node) and is_sum(node.left)
+        first = left.text if chained else inside(left, Level.ATOM)
+        return Term(infix(first, operator, inside(right, Level.ATOM)), Level.SUM, int)
+
+    def _BoolOp(self, node: ast.BoolOp, scope: Scope) -> Term:
+        first = self.condition(node.values[0], scope)
+        others = [self.sometimes(part, scope) for part in node.values[1:]]
+        return junction("/\\" if isinstance(node.op, ast.And) else "\\/", [first, *others])
+
+    def _IfExp(self, node: ast.IfExp, scope: Scope) -> Term:
+        condition = self.condition(node.test, scope)
+        return conditional(
+            condition, self.sometimes(node.body, scope), self.sometimes(node.orelse, scope)
+        )
+
+    def _Compare(self, node: ast.Compare, scope: Scope) -> Term:
+        terms = [self.term(part, scope) for part in (node.left, *node.comparators)]
+        pairs = zip(terms, node.ops, terms[1:], strict=False)
+        return junction("/\\", [self.comparison(node, o, a, b, scope) for a, o, b in pairs])
+
+    def comparison(
+        self, node: ast.Compare, operator: ast.cmpop, left: Term, right: Term, scope: Scope
+    ) -> Term:
+        """One comparison."""
+        if isinstance(operator, (ast.In, ast.NotIn)):
+            sign = "\\in" if isinstance(operator, ast.In) else "\\notin"
+            is_tuple = kind_of(right.hint) == "tuple"
+            return compared(left, sign, self.range_of(right) if is_tuple else right)
+        sign = COMPARISONS.get(type(operator), "")
+        if not sign:
+            raise self.fail(node, scope, "this comparison is not in the subset; write == or in")
+        return compared(left, sign, right)
+
+    def _Tuple(self, node: ast.Tuple, scope: Scope) -> Term:
+        if not node.elts:
+            return Term("<<>>", hint=tuple)
+        joined: Term | None = None
+        for part in node.elts:
+            if isinstance(part, ast.Starred):
+                more = self.term(part.value, scope)
+                joined = more if joined is None else self.concatenated(joined, more)
+            else:
+                joined = self.appended(joined, self.term(part, scope))
+        assert joined is not None
+        return joined
+
+    def concatenated(self, left: Term, right: Term) -> Term:
+        """Two sequences as one."""
+        text = infix(inside(left, Level.ATOM), "\\o", inside(right, Level.ATOM))
+        return Term(text, Level.SUM, right.hint)
+
+    def appended(self, sequence: Term | None, last: Term) -> Term:
+        """One more element."""
+        if sequence is None:
+            return Term(delimited("<<", [last.text], ">>"), hint=tuple_of(last.hint))
+        return applied("Append", [sequence.text, last.text], tuple_of(last.hint))
+
+    # Subscripts
+
+    def _Subscript(self, node: ast.Subscript, scope: Scope) -> Term:
+        owner = self.term(node.value, scope)
+        if isinstance(node.slice, ast.Slice):
+            return self.slice(node, node.slice, owner, scope)
+        kind = kind_of(owner.hint)
+        if kind == "map":
+            place = self.text(node.slice, scope)
+        elif kind == "tuple":
+            place = self.position(node.slice, owner, scope)
+        else:
+            raise self.fail(
+                node, scope, "a map or a tuple of a known type is needed; declare it by a function"
+            )
+        return Term(f"{inside(owner, Level.ATOM)}[{place}]", hint=element_of(owner.hint))
+
+    def position(self, index: ast.expr, owner: Term, scope: Scope) -> str:
+        """Where an element of a tuple stands in its sequence, which begins at 1."""
+        number = literal(index)
+        if number is None:
+            return infix(inside(self.term(index, scope), Level.SUM), "+", "1")
+        if number >= 0:
+            return str(number + 1)
+        length = applied("Len", [owner.text]).text
+        return length if number == -1 else f"{length} - {-number - 1}"
+
+    def slice(self, node: ast.Subscript, part: ast.Slice, owner: Term, scope: Scope) -> Term:
+        """`xs[:k]`, `xs[k:]` and `xs[-k:]`."""
+        if part.step is not None or (part.lower is None) == (part.upper is None):
+            raise self.fail(node, scope, "a slice has one end; write xs[:k], xs[k:] or xs[-k:]")
+        end = part.upper if part.lower is None else part.lower
+        assert end is not None
+        backwards = isinstance(end, ast.UnaryOp) and isinstance(end.op, ast.USub)
+        if backwards and part.upper is not None:
+            raise self.fail(node, scope, "this slice is not in the subset; write xs[: len(xs) - k]")
+        if isinstance(end, ast.UnaryOp) and backwards:
+            return self.cut("Final", owner, end.operand, scope)
+        return self.cut("Take" if part.lower is None else "Drop", owner, end, scope)
+
+    def cut(self, helper: str, owner: Term, count: ast.expr, scope: Scope) -> Term:
+        """A part of a sequence."""
+        return self.globals.helper(helper, [owner.text, self.text(count, scope)], owner.hint)
+
+    # Calls
+
+    def _Call(self, node: ast.Call, scope: Scope) -> Term:
+        if isinstance(node.func, ast.Attribute):
+            owner = self.meaning(node.func.value, scope)
+            if isinstance(owner, Term):
+                return self.method(node, node.func.attr, owner, scope)
+        called = self.meaning(node.func, scope)
+        if isinstance(called, Term):
+            raise self.fail(node, scope, "a value cannot be called; the language is first order")
+        word = self.words.get(f"{module_of(called)}.{getattr(called, '__qualname__', '')}")
+        if word is not None:
+            return word(node, scope)
+        if isinstance(called, type) and is_dataclass(called):
+            return self.record(node, called, scope)
+        if self.globals.model.tree_of(called) is None or module_of(called) == "language":
+            raise self.fail(node, scope, "this cannot be called; write a function of the model")
+        if node.keywords:
+            raise self.fail(node, scope, "a function's arguments are given by position")
+        return self.call(node, called, [self.meaning(a, scope) for a in node.args], scope)
+
+    def call(
+        self, node: ast.Call, function: FunctionType, arguments: Sequence[Any], scope: Scope
+    ) -> Term:
+        """A function of the model applied. Parts of the setting are not passed: they are global."""
+        texts = [a.text for a in arguments if isinstance(a, Term)]
+        hint = typing.get_type_hints(function, include_extras=True).get("return")
+        name = self.globals.operator(function)
+        if self.guarded(function):
+            if self.guards is None:
+                raise self.fail(
+                    node,
+                    scope,
+                    "what this function requires cannot be asked for here; call it outside of"
+                    " conditional expressions and comprehensions",
+                )
+            self.guards.append(applied(self.enabled_name(function), texts, bool))
+        return applied(name, texts, hint)
+
+    def enabled_name(self, function: FunctionType) -> str:
+        """The operator that says what a function requires."""
+        raise NotImplementedError
+
+    def operator_of(self, node: ast.expr, scope: Scope) -> tuple[str, Any]:
+        """A function given as an argument: its operator and the type of its results."""
+        function = self.meaning(node, scope)
+        if not isinstance(function, FunctionType) or self.guarded(function):
+            raise self.fail(node, scope, "name a function of the model that requires nothing")
+        hint = typing.get_type_hints(function, include_extras=True).get("return")
+        return self.globals.operator(function), hint
+
+    def record(self, node: ast.Call, cls: type, scope: Scope) -> Term:
+        """A record made of its fields."""
+        names = [f.name for f in fields(cls)]
+        given = dict(zip(names, node.args, strict=False))
+        given.update({kw.arg: kw.value for kw in node.keywords if kw.arg})
+        if set(given) != set(names):
+            raise self.fail(node, scope, f"give each of the fields {', '.join(names)}")
+        items = [hang(f"{name} |-> ", self.text(given[name], scope)) for name in names]
+        return Term(delimited("[", items, "]"), hint=cls)
+
+    def method(self, node: ast.Call, name: str, owner: Term, scope: Scope) -> Term:
+        """A method of a map or of a set."""
+        arguments = [self.term(a, scope) for a in node.args]
+        left = inside(owner, Level.ATOM)
+        if name == "put":
+            return changed(owner, [(f"[{arguments[0].text}]", arguments[1])])
+        if name == "values":
+            hint = tuple_of(element_of(owner.hint))
+            return self.globals.helper("Values", [owner.text], hint)
+        if name == "plus":
+            single = delimited("{", [arguments[0].text], "}")
+            return Term(infix(left, "\\cup", single), Level.SUM, owner.hint)
+        if name == "union":
+            other = inside(arguments[0], Level.ATOM)
+            return Term(infix(left, "\\cup", other), Level.SUM, owner.hint)
+        if name == "is_empty":
+            return compared(owner, "=", Term("{}"))
+        raise self.fail(node, scope, f"no method {name!r}; see model/language.py for those there")
+
+    # Words of the language and of Python
+
+    def range_of(self, term: Term) -> Term:
+        """The set of what is in a sequence or in a map."""
+        return self.globals.helper("Range", [term.text])
+
+    def _len(self, node: ast.Call, scope: Scope) -> Term:
+        return applied("Len", [self.text(node.args[0], scope)], int)
+
+    def _replaced(self, node: ast.Call, scope: Scope) -> Term:
+        owner = self.term(node.args[0], scope)
+        places = [(f".{kw.arg}", self.term(kw.value, scope)) for kw in node.keywords if kw.arg]
+        return changed(owner, places)
+
+    def _filled(self, node: ast.Call, scope: Scope) -> Term:
+        size, value = (self.term(a, scope) for a in node.args)
+        hint = self.map_of(node, scope, value.hint)
+        return self.globals.helper("Filled", [size.text, value.text], hint)
+
+    def map_of(self, node: ast.Call, scope: Scope, hint: Any) -> Any:
+        """The type of maps to such values."""
+        language = self.globals.model.modules["language"]
+        return language.Map[int, hint] if hint is not None else language.Map
+
+    def _span(self, node: ast.Call, scope: Scope) -> Term:
+        hint = self.globals.model.modules["language"].Set
+        return self.globals.helper("Span", [self.text(a, scope) for a in node.args], hint)
+
+    def _fold(self, node: ast.Call, scope: Scope) -> Term:
+        step, hint = self.operator_of(node.args[1], scope)
+        items, start = (self.text(a, scope) for a in node.args[2:])
+        return self.globals.helper("FoldSeq", [step, items, start], hint)
+
+    def _map_values(self, node: ast.Call, scope: Scope) -> Term:
+        function, result = self.operator_of(node.args[1], scope)
+        mapping = self.text(node.args[2], scope)
+        hint = self.map_of(node, scope, result)
+        return self.globals.helper("Mapped", [function, mapping], hint)
+
+
+def is_sum(node: ast.expr) -> bool:
+    """Whether this is a sum or a difference; of these TLA+ needs no parentheses on the left."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub))
+
+
+def literal(node: ast.expr) -> int | None:
+    """The number that an int literal, perhaps with a sign, stands for; None if it is not one."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        positive = literal(node.operand)
+        return None if positive is None else -positive
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    return None

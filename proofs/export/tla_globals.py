@@ -1,0 +1,180 @@
+"""What an exported module declares beside its operators: helpers, setting, enums, constants.
+
+Everything is declared because some text uses it; nothing else is. The settings are found by
+walking the setting's own data classes, and no name of the model is known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import IntEnum
+from types import FunctionType, ModuleType
+from typing import Any
+
+from proofs.export.tla_text import Level, Names, Term, applied, comment, delimited, hang
+from proofs.lift.text import MODULES, Model
+
+
+class Globals:
+    """The names of one module and what stands behind those that are used."""
+
+    def __init__(self, model: Model, k: Any) -> None:
+        self.model = model
+        self.names = Names()
+        self._settings = {key_of(type(part)): part for part in parts_of(k)}
+        self.helpers: set[str] = set()
+        self._operators: dict[str, str] = {}
+        self._setting_values: dict[str, tuple[str, Term]] = {}
+        self._enums: dict[str, tuple[type[IntEnum], dict[str, str]]] = {}
+        self._constants: dict[str, dict[str, tuple[str, Term]]] = {}
+        self._ranges: dict[str, tuple[str, str]] = {}
+
+    # Declaring
+
+    def operator(self, function: FunctionType) -> str:
+        """The name of a function's operator."""
+        key, name = key_of(function), function.__name__
+        if key not in self._operators:
+            self._operators[key] = self.names.claim(name, f"{module_of(function)}_{name}")
+        return self._operators[key]
+
+    def helper(self, name: str, arguments: Sequence[str], hint: Any = None) -> Term:
+        """A helper applied."""
+        self.helpers.add(name)
+        return applied(name, arguments, hint)
+
+    def setting_of(self, hint: Any) -> Any:
+        """The part of the setting that has this type; None if it is no such type."""
+        return self._settings.get(key_of(hint)) if isinstance(hint, type) else None
+
+    def setting_value(self, owner: Any, attribute: str) -> Term:
+        """A number of the setting: `layout_records`."""
+        value = getattr(owner, attribute)
+        wish = f"{type(owner).__name__.lower()}_{attribute}"
+        if wish not in self._setting_values:
+            self._setting_values[wish] = (self.names.claim(wish), self.value(value))
+        return Term(self._setting_values[wish][0], hint=type(value))
+
+    def member(self, member: IntEnum) -> Term:
+        """A member of an enum."""
+        cls = type(member)
+        if key_of(cls) not in self._enums:
+            names = {m.name: self.names.claim(f"{cls.__name__}_{m.name}") for m in cls}
+            self._enums[key_of(cls)] = (cls, names)
+        return Term(self._enums[key_of(cls)][1][member.name], hint=cls)
+
+    def constant(self, name: str, value: Any) -> Term:
+        """A constant of some module of the model."""
+        home = next(m for m in MODULES if vars(self.model.modules[m]).get(name, self) is value)
+        constants = self._constants.setdefault(home, {})
+        if name not in constants:
+            constants[name] = (self.names.claim(name, f"{home}_{name}"), self.value(value))
+        printed, term = constants[name]
+        return Term(printed, hint=term.hint)
+
+    def named_range(self, name: str, text: str) -> str:
+        """A set that choices are made from, under the name that the model gives it."""
+        if name not in self._ranges:
+            self._ranges[name] = (self.names.claim(name), text)
+        printed, known = self._ranges[name]
+        return printed if known == text else text
+
+    # Values
+
+    def value(self, value: Any) -> Term:
+        """A value of the running model as a term."""
+        if isinstance(value, IntEnum):
+            return self.member(value)
+        if isinstance(value, bool):
+            return Term("TRUE" if value else "FALSE", hint=bool)
+        if isinstance(value, int):
+            return Term(str(value), Level.ATOM if value >= 0 else Level.SUM, int)
+        if isinstance(value, tuple):
+            return Term(delimited("<<", [self.value(v).text for v in value], ">>"), hint=tuple)
+        kind = type(value).__name__
+        if kind == "Map":
+            return self._map(value.values())
+        if kind == "Set":
+            members = [str(i) for i in range(value._bits.bit_length()) if i in value]
+            return Term(delimited("{", members, "}"), hint=type(value))
+        if is_dataclass(value):
+            items = [
+                hang(f"{f.name} |-> ", self.value(getattr(value, f.name)).text)
+                for f in fields(value)
+            ]
+            return Term(delimited("[", items, "]"), hint=type(value))
+        raise ValueError(f"{value!r} is no value of the model's language")
+
+    def _map(self, values: tuple[Any, ...]) -> Term:
+        terms = [self.value(v) for v in values]
+        if len(set(values)) == 1:
+            return self.helper("Filled", [str(len(values)), terms[0].text])
+        return self.helper("MapOf", [delimited("<<", [t.text for t in terms], ">>")])
+
+    # Printing
+
+    def declarations(self) -> Iterator[str]:
+        """The setting, the enums and the named sets, each a line or a few."""
+        for cls, members in self._enums.values():
+            note = comment(f"{cls.__name__}: {(cls.__doc__ or '').strip()}")
+            yield "\n".join((note, *(f"{members[m.name]} == {m.value}" for m in cls)))
+        if self._setting_values:
+            values = sorted(self._setting_values.values(), key=lambda row: row[0])
+            yield "\n".join(f"{name} == {term.text}" for name, term in values)
+        if self._ranges:
+            yield "\n".join(f"{name} == {text}" for name, text in self._ranges.values())
+
+    def constants(self, module: str) -> str:
+        """The constants of one module of the model."""
+        rows = self._constants.get(module, {}).values()
+        return "\n".join(hang(f"{name} == ", term.text) for name, term in rows)
+
+
+def key_of(thing: Any) -> str:
+    """Module and name of a function or class. A patched model has others of the same key."""
+    return f"{module_of(thing)}.{thing.__qualname__}"
+
+
+def module_of(function: Any) -> str:
+    """The short name of the module that a function or class belongs to."""
+    return str(function.__module__).rpartition(".")[2]
+
+
+def parts_of(setting: Any) -> Iterator[Any]:
+    """A setting and all the data classes within it."""
+    yield setting
+    for field in fields(setting):
+        value = getattr(setting, field.name)
+        if is_dataclass(value):
+            yield from parts_of(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the names in some text mean: those bound there, else those of its module."""
+
+    function: FunctionType
+    bound: dict[str, Any]
+    taken: frozenset[str]
+
+    def meaning(self, name: str) -> Any:
+        """A bound term or setting, else an object of the module or of Python; None if unknown."""
+        if name in self.bound:
+            return self.bound[name]
+        module = self.function.__globals__
+        if name in module:
+            return module[name]
+        builtins = module["__builtins__"]
+        known = vars(builtins) if isinstance(builtins, ModuleType) else builtins
+        return known.get(name)
+
+    def bind(self, names: Names, wish: str, hint: Any) -> tuple[Scope, str]:
+        """One more name bound, and how it is spelled."""
+        name = names.local(wish, self.taken)
+        bound = {**self.bound, wish: Term(name, hint=hint)}
+        return Scope(self.function, bound, self.taken | {name}), name
+
+    def alias(self, wish: str, value: Any) -> Scope:
+        """One more name that stands for a part of the setting."""
+        return Scope(self.function, {**self.bound, wish: value}, self.taken)

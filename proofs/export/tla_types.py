@@ -1,0 +1,54 @@
+"""Types of the model's text, as far as printing TLA+ depends on them."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import is_dataclass
+from typing import Any
+
+
+def kind_of(hint: Any) -> str:
+    """bool, int, tuple, map, set, record, or open where the type is not known."""
+    if typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
+    origin = typing.get_origin(hint) or hint
+    if not isinstance(origin, type):
+        return "open"
+    if origin.__name__ in ("Map", "Set"):
+        return origin.__name__.lower()
+    if origin in (bool, tuple):
+        return origin.__name__
+    if issubclass(origin, int):
+        return "int"
+    return "record" if is_dataclass(origin) else "open"
+
+
+def arguments_of(hint: Any) -> tuple[Any, ...]:
+    """The types that a type is made of: `(X, ...)` of `tuple[X, ...]`."""
+    if typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
+    return typing.get_args(hint)
+
+
+def element_of(hint: Any) -> Any:
+    """The type of a tuple's elements or of a map's values; None if not known."""
+    inner = arguments_of(hint)
+    if len(inner) < 2:
+        return None
+    return inner[0] if kind_of(hint) == "tuple" else inner[1]
+
+
+def tuple_of(hint: Any) -> Any:
+    """The type of tuples of such elements."""
+    return tuple if hint is None else tuple[hint, ...]
+
+
+def field_type(hint: Any, name: str) -> Any:
+    """The type of a record's field; KeyError if it has no such field."""
+    cls = typing.get_origin(hint) or hint
+    declared = typing.get_type_hints(cls, include_extras=True)[name]
+    given = dict(zip(getattr(cls, "__parameters__", ()), typing.get_args(hint), strict=False))
+    if isinstance(declared, typing.TypeVar):
+        return given.get(declared)
+    free = getattr(declared, "__parameters__", ())
+    return declared[tuple(given[p] for p in free)] if free and given else declared

@@ -1,0 +1,226 @@
+"""TLC as an engine: run it on an exported module, and read what it says.
+
+TLC is run in its tool mode, where each message stands between two marks that carry its number.
+Numbers and forms of messages are those of TLC 2.18. TLC counts a path's worlds, the model its
+steps, so that TLC's depth is one more than ours. What TLC calls generated depends on how it takes
+formulas apart and is comparable with nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from proofs.export.tla import TlaModule
+from proofs.export.tlc_jar import TlcError, find_java, tlc_jar
+
+VIOLATION_EXIT_CODE: Final = 12
+
+INVARIANT_VIOLATED: Final = 2110
+VIOLATED_AT_THE_BEGINNING: Final = 2107
+STATE: Final = 2217
+DEPTH: Final = 2194
+TOTALS: Final = 2199
+PROGRESS: Final = 2200
+SUCCESS: Final = 2193
+
+_MARK = re.compile(r"@!@!@(STARTMSG|ENDMSG) (\d+)(?::(\d+))? @!@!@")
+_COUNTS = re.compile(r"([\d,]+) states generated.*?([\d,]+) distinct states found")
+_PROGRESS = re.compile(r"Progress\((\d+)\).*, ([\d,]+) states left")
+_LEVEL = re.compile(r'<<"level", (\d+), (\d+)>>')
+_EVENT = re.compile(r'event = <<\s*"(\w+)"((?:,\s*[^,>]+)*)>>')
+_VIOLATED = re.compile(r"Invariant (\w+) is violated")
+_COLLISION = re.compile(r"\(optimistic\):\s+val = ([\d.E+-]+)")
+_PLACE = re.compile(r"line (\d+), col", re.IGNORECASE)
+_TRUTH = {"TRUE": "1", "FALSE": "0"}
+
+
+class TlcFailed(TlcError):
+    """TLC could not check the module; the message quotes its error and the line it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlcProgress:
+    """How far TLC is: worlds found so far, how many of them wait, and the level it is on."""
+
+    distinct: int
+    generated: int
+    waiting: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class TlcResult:
+    """What TLC found.
+
+    `violation` names the first promise found broken, and `trace` its events as rules with their
+    choices; TLC stops there. `depth` counts from 0 and is exact with one worker. `levels` are the
+    worlds of each level, if the module counts them and there was one worker. `collision_bound` is
+    TLC's estimate of the probability that it missed a world.
+    """
+
+    distinct: int
+    generated: int
+    depth: int
+    violation: str | None
+    trace: tuple[str, ...]
+    levels: tuple[int, ...]
+    collision_bound: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Something TLC says. A number of 0 means that it stood between no marks."""
+
+    number: int
+    is_error: bool
+    text: str
+
+
+def run_tlc(
+    module: TlaModule,
+    workers: int = 1,
+    progress: Callable[[TlcProgress], None] | None = None,
+) -> TlcResult:
+    """Check a module; `progress` is called when a level is done and about once a minute.
+
+    Raises MissingTool or FetchFailed where TLC cannot be had, and TlcFailed where it gives up. An
+    interruption ends TLC and leaves no files.
+    """
+    java, jar = find_java(), tlc_jar()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kafka-eos-tlc-") as folder:
+        path = module.write(Path(folder))
+        command = [
+            *(str(java), "-XX:+UseParallelGC", f"-Djava.io.tmpdir={folder}"),
+            *("-cp", str(jar), "tlc2.TLC", "-tool", "-fp", "0", "-workers", str(workers)),
+            *("-metadir", folder, "-config", str(path.with_suffix(".cfg")), str(path)),
+        ]
+        messages: list[Message] = []
+        code = _run(command, messages, progress)
+    if code not in (0, VIOLATION_EXIT_CODE):
+        raise TlcFailed(complaint(module, messages, code))
+    return read_result(module, messages, workers, time.monotonic() - started)
+
+
+def _run(
+    command: Sequence[str],
+    messages: list[Message],
+    progress: Callable[[TlcProgress], None] | None,
+) -> int:
+    """Run TLC to its end, gathering what it says; return its exit code."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for message in read_messages(process.stdout):
+                messages.append(message)
+                now = progress_of(message)
+                if progress is not None and now is not None:
+                    progress(now)
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode
+
+
+def read_messages(lines: Iterable[str]) -> Iterator[Message]:
+    """TLC's output taken apart into messages; each line outside of marks is one by itself."""
+    number, is_error, texts = 0, False, list[str]()
+    for line in lines:
+        mark = _MARK.match(line)
+        if mark is None:
+            if number:
+                texts.append(line)
+            else:
+                yield Message(0, False, line)
+        elif mark[1] == "STARTMSG":
+            number, is_error, texts = int(mark[2]), mark[3] == "1", []
+        else:
+            yield Message(number, is_error, "".join(texts))
+            number = 0
+
+
+def progress_of(message: Message) -> TlcProgress | None:
+    """How far TLC is, if this message tells."""
+    level = _LEVEL.match(message.text) if message.number == 0 else None
+    if level is not None:
+        return TlcProgress(int(level[2]), 0, 0, int(level[1]))
+    counts = _COUNTS.search(message.text) if message.number == PROGRESS else None
+    place = _PROGRESS.search(message.text)
+    if counts is None or place is None:
+        return None
+    return TlcProgress(number(counts[2]), number(counts[1]), number(place[2]), number(place[1]) - 1)
+
+
+def number(text: str) -> int:
+    """A number as TLC writes it."""
+    return int(text.replace(",", ""))
+
+
+def read_result(
+    module: TlaModule, messages: Sequence[Message], workers: int, seconds: float
+) -> TlcResult:
+    """What the messages of a finished run say."""
+    said = {message.number: message.text for message in messages}
+    counts = _COUNTS.search(said.get(TOTALS, ""))
+    generated, distinct = (number(counts[1]), number(counts[2])) if counts else (1, 1)
+    depth = re.search(r"is (\d+)", said.get(DEPTH, "is 1"))
+    broken = _VIOLATED.search(said.get(INVARIANT_VIOLATED, said.get(VIOLATED_AT_THE_BEGINNING, "")))
+    collision = _COLLISION.search(said.get(SUCCESS, ""))
+    states = [m.text for m in messages if m.number == STATE]
+    return TlcResult(
+        distinct=distinct,
+        generated=generated,
+        depth=int(depth[1]) - 1 if depth else 0,
+        violation=broken[1] if broken else None,
+        trace=tuple(label(module.rules, state) for state in states[1:]) if broken else (),
+        levels=read_levels(messages, distinct) if workers == 1 else (),
+        collision_bound=float(collision[1]) if collision else 0.0,
+        seconds=seconds,
+    )
+
+
+def label(rules: Mapping[str, tuple[str, ...]], state: str) -> str:
+    """The event that led to a state, as traces write it: `request_arrives(producer=0, ...)`."""
+    event = _EVENT.search(state)
+    assert event is not None, "each state that an exported module reaches has its event"
+    values = [value.strip() for value in event[2].split(",")[1:]]
+    chosen = zip(rules[event[1]], (_TRUTH.get(value, value) for value in values), strict=True)
+    return f"{event[1]}({', '.join(f'{name}={value}' for name, value in chosen)})"
+
+
+def read_levels(messages: Sequence[Message], distinct: int) -> tuple[int, ...]:
+    """Worlds per level, from what was known at the first world of each."""
+    lines = (_LEVEL.match(m.text) for m in messages if m.number == 0)
+    known = [int(line[2]) - 1 for line in lines if line is not None]
+    ends = [*known[1:], distinct] if known else []
+    return tuple(end - begin for begin, end in zip(known, ends, strict=True))
+
+
+def complaint(module: TlaModule, messages: Sequence[Message], code: int) -> str:
+    """Why TLC gave up, with the line of the module that it names."""
+    errors = [m.text.strip() for m in messages if m.is_error]
+    first = next((i for i, m in enumerate(messages) if m.text.startswith("***")), None)
+    parsing = first is not None or any("Semantic errors" in m.text for m in messages)
+    if parsing:
+        begun = next(
+            i for i, m in enumerate(messages) if m.text.startswith(("***", "Semantic errors"))
+        )
+        plain = [m.text.strip() for m in messages[begun:] if m.number == 0 and m.text.strip()]
+        errors = plain[:6] + errors
+    text = "\n".join(errors) or "".join(m.text for m in messages[-5:])
+    places = _PLACE.findall(text)
+    quoted = ""
+    if places:
+        line = int(places[0] if parsing else places[-1])
+        quoted = f"\n{module.name}.tla:{line}: {module.text.splitlines()[line - 1].strip()}"
+    return f"TLC failed with exit code {code}:\n{text}{quoted}"
