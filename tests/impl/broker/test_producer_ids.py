@@ -62,7 +62,7 @@ def test_without_the_next_block_ids_run_out() -> None:
     [
         ErrorCode.STALE_BROKER_EPOCH,
         ErrorCode.UNKNOWN_SERVER_ERROR,
-        ProducerIdBlock(5, 10),
+        ProducerIdBlock(9, 10),
         ProducerIdBlock(20, -1),
         ProducerIdBlock(MAX_PRODUCER_ID, 2),
     ],

@@ -276,6 +276,8 @@ UNREADABLE = {
     "magic -1": (damaged(16, -1, 1), ErrorCode.CORRUPT_MESSAGE),
     "length 13": (damaged(8, 13, 4), ErrorCode.CORRUPT_MESSAGE),
     "length -1": (damaged(8, -1, 4), ErrorCode.CORRUPT_MESSAGE),
+    "length 13 and cut": (damaged(8, 13, 4)[:20], ErrorCode.CORRUPT_MESSAGE),
+    "length 14 and cut": (damaged(8, 14, 4)[:20], ErrorCode.INVALID_RECORD),
     "length 48": (damaged(8, 48, 4)[:60], ErrorCode.CORRUPT_MESSAGE),
     "checksum": (damaged(len(GOOD) - 1, 1, 1), ErrorCode.CORRUPT_MESSAGE),
 }
@@ -316,6 +318,41 @@ INVALID = {
 def test_invalid_batches(name: str) -> None:
     data, error = INVALID[name]
     refuses(PartitionLeader(), data, error)
+
+
+LARGE = len(GOOD) - 1
+TWO_FAULTS: dict[str, tuple[bytes | None, int, int, ErrorCode]] = {
+    "shape, then acks": (None, 5, LARGE, ErrorCode.INVALID_RECORD),
+    "acks, then offset": (damaged(7, 1, 1), 5, LARGE, ErrorCode.INVALID_REQUIRED_ACKS),
+    "offset, then size": (damaged(7, 1, 1), -1, LARGE, ErrorCode.INVALID_RECORD),
+    "size, then checksum": (damaged(57, 9, 4), -1, LARGE, ErrorCode.MESSAGE_TOO_LARGE),
+    "checksum, then count": (damaged(57, 9, 4), -1, 1 << 20, ErrorCode.CORRUPT_MESSAGE),
+    "count, then timestamp": (
+        p1(0, 2, last_offset_delta=2, timestamp=NOW_MS * 10),
+        -1,
+        1 << 20,
+        ErrorCode.INVALID_RECORD,
+    ),
+    "timestamp, then duplicate": (
+        p1(0, 2, timestamp=NOW_MS * 10),
+        -1,
+        1 << 20,
+        ErrorCode.INVALID_TIMESTAMP,
+    ),
+    "duplicate, then transaction": (p1(0, 2, attributes=TRANSACTIONAL), -1, 1 << 20, NONE),
+    "epoch, then sequence": (p1(9, epoch=-1), -1, 1 << 20, ErrorCode.INVALID_PRODUCER_EPOCH),
+}
+
+
+@pytest.mark.parametrize("name", TWO_FAULTS)
+def test_of_two_faults_kafkas_first_is_answered(name: str) -> None:
+    data, acks, max_message_bytes, error = TWO_FAULTS[name]
+    old = PartitionLeader()
+    assert send(old, GOOD).error == NONE
+    config = LogConfig(max_message_bytes=max_message_bytes)
+    leader = PartitionLeader.elected(old.batches, leader_epoch=1, high_watermark=0, config=config)
+    assert send(leader, data, acks).error == error
+    assert leader.log_end_offset == 2
 
 
 def test_an_hour_ahead_is_still_good() -> None:
@@ -484,6 +521,7 @@ def test_the_newest_snapshot_in_reach_that_is_whole_is_taken() -> None:
     new = restart(old, {8: beyond, 7: old.snapshot()[:-1], 6: older, 3: beyond, 0: beyond})
     assert sequences(new) == [(6, 6)]
     assert set(new.producers) == {1}
+    assert set(restart(old, {8: beyond, 0: beyond}).producers) == {1}
 
 
 def test_a_snapshot_with_an_open_transaction_is_not_taken_over() -> None:
