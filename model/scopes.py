@@ -32,15 +32,48 @@ SCOPES: dict[str, Scope] = {
     for scope in (
         Scope(
             "idempotent-tiny",
-            "two batches in flight, a lost connection with late requests, a restart",
-            Layout(records=3, in_flight=2, log=4, max_epoch=1),
-            Budgets(records=3, breaks=1, restarts=1),
+            "two in flight, two connections lost, a refusal, a restart",
+            Layout(records=3, in_flight=2, log=4, max_epoch=1, max_breaks=2),
+            Budgets(records=3, breaks=2, refusals=1, restarts=1),
         ),
         Scope(
             "idempotent-default",
-            "three batches, refusals, a lost connection and a restart",
-            Layout(records=4, in_flight=3, log=6, max_epoch=1),
-            Budgets(records=4, breaks=1, refusals=1, restarts=1),
+            "three in flight, late requests of two connections, a refusal, a restart",
+            Layout(records=4, in_flight=3, log=6, max_epoch=1, max_breaks=2, broken_connections=2),
+            Budgets(records=4, breaks=2, refusals=1, restarts=1),
+        ),
+        Scope(
+            "idempotent-restart",
+            "what leaders forget when they restart: nothing else can make them forget",
+            Layout(records=3, in_flight=2, log=5, max_epoch=1),
+            Budgets(records=3, breaks=1, restarts=1),
+        ),
+        Scope(
+            "idempotent-wrap",
+            "the sequence after the last is 0; the first record is stored two before the last",
+            Layout(
+                records=6,
+                in_flight=2,
+                log=6,
+                max_epoch=1,
+                max_breaks=2,
+                broken_connections=2,
+                max_sequence=15,
+                first_sequence=13,
+            ),
+            Budgets(records=6, breaks=2),
+        ),
+        Scope(
+            "idempotent-failover",
+            "two replicas: answers await the high watermark, a failover loses what is above it",
+            Layout(records=4, in_flight=2, log=6, max_epoch=1, replicas=2),
+            Budgets(records=4, breaks=1, refusals=1, restarts=1, failovers=1),
+        ),
+        Scope(
+            "idempotent-partitions",
+            "two partitions share one epoch, which the trouble of one bumps for both",
+            Layout(partitions=2, records=3, in_flight=2, log=3, max_epoch=1),
+            Budgets(records=3, breaks=1, refusals=1, restarts=1),
         ),
     )
 }

@@ -72,7 +72,7 @@ def ints_graph(layout: Layout, search: Search[int]) -> Graph:
     return Graph(layout, packed, *search.edges)
 
 
-class _Run:
+class Run:
     """One exploration: drives an engine level by level and reports."""
 
     def __init__(
@@ -154,9 +154,10 @@ class _Run:
         }
 
 
-def _searched(
-    run: _Run, graph: Callable[[], Graph | None], stop: bool, max_depth: int | None
+def searched(
+    run: Run, graph: Callable[[], Graph | None], stop: bool, max_depth: int | None
 ) -> Exploration:
+    """Runs to the end and gathers what was found. Raises Interrupted at Ctrl-C."""
     try:
         ended = run.run(stop, max_depth)
     except KeyboardInterrupt:
@@ -186,14 +187,14 @@ def explore(
     prepared = prepare(machine)
     if engine == "ints":
         python = ints_search(prepared, want_edges)
-        run = _Run(machine, engine, python, progress)
+        run = Run(machine, engine, python, progress)
         graph = (lambda: ints_graph(prepared.layout, python)) if want_edges else (lambda: None)
-        return _searched(run, graph, stop, max_depth)
+        return searched(run, graph, stop, max_depth)
     if engine != "c":
         raise ValueError(f"engine is {engine!r}; choose one of {', '.join(ENGINES)}")
     native = NativeSearch(load(prepared), workers, want_edges)
     try:
-        run = _Run(machine, engine, native, progress)
-        return _searched(run, native.graph if want_edges else lambda: None, stop, max_depth)
+        run = Run(machine, engine, native, progress)
+        return searched(run, native.graph if want_edges else lambda: None, stop, max_depth)
     finally:
         native.close()

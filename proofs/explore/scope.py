@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
 
-from proofs.explore import source
-from proofs.explore.source import Instance
+from proofs.explore.engines import ENGINES, Counts, Job, say_on_stderr
+from proofs.explore.explorer import Report
 from proofs.lift.text import Model, Patch, patched
-from proofs.trace.format import Header, Trace, dumps
+from proofs.trace.format import Header, Instance, Trace, dumps
 from proofs.trace.replay import ReplayError, Stepper, World, events, record, setting_of
 
-SEQUENTIAL_SEED = 0
-"""An exploration draws no random numbers; traces carry this seed."""
+DEFAULT_VARIANT = "4.3.1"
 
 
-class CounterexampleDoesNotReplay(Exception):
-    """An engine and the source disagree: a defect of ours, never of the model."""
+class EnginesDisagree(Exception):
+    """An engine's trace does not run on the source: a defect of ours, never of the model."""
 
 
 class UnknownEngine(ValueError):
@@ -41,54 +39,15 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """What an engine counted. `paths` are shortest ways: promises broken, witnesses seen.
-
-    `complete` is False if the engine ended before all was seen; `transitions`, `levels` and
-    `firings` are None where an engine cannot tell; `collision_bound` bounds the probability that
-    the visited set took two states for one.
-    """
-
-    distinct: int
-    depth: int
-    complete: bool
-    transitions: int | None = None
-    levels: tuple[int, ...] | None = None
-    firings: Mapping[str, int] | None = None
-    deadlocks: int | None = None
-    violations: Mapping[str, tuple[Instance, ...]] = field(default_factory=dict)
-    witnesses: Mapping[str, tuple[Instance, ...]] = field(default_factory=dict)
-    collision_bound: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a search is: states found, of these expanded, and steps from the first."""
-
-    distinct: int
-    expanded: int
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """All that an engine is told. `progress` returns False to end the search."""
-
-    model: Model
-    k: Any
-    name: str
-    workers: int
-    stop: bool
-    progress: Callable[[Progress], bool]
-
-
-@dataclass(frozen=True, slots=True)
 class ScopeReport:
-    """A scope explored. `verdict` is holds, violated (a *promised* property) or undecided."""
+    """A scope explored. `verdict` is holds, violated (a *promised* property) or undecided.
+
+    `scope` and `variant` are full names; `counts.engine` is the engine that ran, `seconds` the
+    whole time, lifting and compiling included.
+    """
 
     scope: str
     variant: str
-    engine: str
     patches: tuple[Patch, ...]
     counts: Counts
     violations: tuple[Finding, ...]
@@ -98,64 +57,29 @@ class ScopeReport:
     seconds: float
 
     def found(self, name: str) -> Finding | None:
-        """The finding of one property; None if it holds."""
+        """The finding of one property; None if none was found."""
         return next((f for f in self.violations if f.property == name), None)
-
-
-# Engines
-
-
-def explore_source(job: Job) -> Counts:
-    """The model's own functions."""
-
-    def progress(search: source.Search) -> bool:
-        expanded = sum(search.levels)
-        return job.progress(Progress(search.distinct, expanded, search.depth))
-
-    asked = source.asked_of(job.model, stop=job.stop, progress=progress)
-    found = source.search(job.model, job.k, asked)
-    return Counts(
-        distinct=found.distinct,
-        depth=found.depth,
-        complete=found.complete,
-        transitions=found.transitions,
-        levels=tuple(found.levels),
-        firings=dict(found.firings),
-        deadlocks=len(found.deadlocks),
-        violations={name: found.path(state) for name, state in found.violations.items()},
-        witnesses={name: found.path(state) for name, state in found.witnesses.items()},
-    )
-
-
-ENGINES: dict[str, Callable[[Job], Counts]] = {"source": explore_source}
-
-
-# Reports
-
-
-def always_go_on(_progress: Progress) -> bool:
-    """No limit."""
-    return True
 
 
 def traced(
     stepper: Stepper, header: Header, path: Sequence[Instance], what: str
 ) -> tuple[Trace, World]:
-    """A path as a trace, with the world at its end. Raises CounterexampleDoesNotReplay."""
+    """A path as a trace, with the world at its end. Raises EnginesDisagree."""
     try:
         trace, worlds = record(stepper, header, path)
     except ReplayError as error:
-        raise CounterexampleDoesNotReplay(f"{what}: {error}") from error
+        raise EnginesDisagree(f"{what}: {error}") from error
     return trace, worlds[-1]
 
 
-def finding(stepper: Stepper, header: Header, promise: Any, path: Sequence[Instance]) -> Finding:
-    """A counterexample, replayed. Raises CounterexampleDoesNotReplay."""
-    trace, last = traced(stepper, header, path, promise.name)
+def finding(stepper: Stepper, header: Header, name: str, path: Sequence[Instance]) -> Finding:
+    """A counterexample, replayed. Raises EnginesDisagree."""
+    promise = next(p for p in stepper.model.promises.PROMISES if p.name == name)
+    trace, last = traced(stepper, header, path, name)
     if promise.check(stepper.k, last):
-        raise CounterexampleDoesNotReplay(f"{promise.name} holds at the end of {dumps(trace)}")
+        raise EnginesDisagree(f"{name} holds on the source at the end of\n{dumps(trace)}")
     return Finding(
-        property=promise.name,
+        property=name,
         promised=promise.promised(stepper.k),
         trace=trace,
         steps=len(trace.steps),
@@ -175,48 +99,21 @@ def with_budgets(scope: str, budgets: Mapping[str, int] | None) -> str:
     return "/".join([scope, *(f"{name}={count}" for name, count in (budgets or {}).items())])
 
 
-def explore_scope(
-    scope_name: str,
-    variant_text: str = "4.3.1",
-    *,
-    patches: Sequence[Patch] = (),
-    engine: str = "c",
-    workers: int = 1,
-    stop: bool = False,
-    budgets: Mapping[str, int] | None = None,
-    progress: Callable[[Progress], bool] = always_go_on,
-    clock: Callable[[], float] = time.perf_counter,
-) -> ScopeReport:
-    """Explore a scope of a variant, with or without patches.
+def header_of(stepper: Stepper, scope: str, patches: Sequence[Patch]) -> Header:
+    """The header of the scope's traces; an exploration draws no numbers, so that the seed is 0."""
+    rows = tuple((patch.function, patch.before, patch.after) for patch in patches)
+    return Header(scope, stepper.k.variant.name, patches=rows)
 
-    `stop` ends at the first broken property; `budgets` replaces some of the scope's own. Raises
-    UnknownScope, UnknownVariant, UnknownEngine, PatchError, all ValueErrors;
-    CounterexampleDoesNotReplay if an engine and the source disagree.
-    """
-    if engine not in ENGINES:
-        raise UnknownEngine(f"no engine is called {engine!r}; choose one of {', '.join(ENGINES)}")
-    begun = clock()
-    model = patched(tuple(patches))
-    named = with_budgets(scope_name, budgets)
-    k = setting_of(model, named, variant_text)
-    counts = ENGINES[engine](Job(model, k, named, workers, stop, progress))
-    header = Header(
-        named,
-        k.variant.name,
-        SEQUENTIAL_SEED,
-        patches=tuple((p.function, p.before, p.after) for p in patches),
-    )
-    stepper = Stepper(model, k)
-    promises = {p.name: p for p in model.promises.PROMISES}
-    violations = tuple(
-        finding(stepper, header, promises[name], counts.violations[name])
-        for name in promises
-        if name in counts.violations
-    )
+
+def reported(
+    stepper: Stepper, header: Header, patches: Sequence[Patch], counts: Counts, workers: int
+) -> ScopeReport:
+    """Counts with their traces. Raises EnginesDisagree."""
+    names = [p.name for p in stepper.model.promises.PROMISES if p.name in counts.violations]
+    violations = tuple(finding(stepper, header, n, counts.violations[n]) for n in names)
     return ScopeReport(
-        scope=named,
-        variant=k.variant.name,
-        engine=engine,
+        scope=header.scope,
+        variant=header.variant,
         patches=tuple(patches),
         counts=counts,
         violations=violations,
@@ -225,5 +122,47 @@ def explore_scope(
         },
         verdict=verdict_of(counts, violations),
         workers=workers,
-        seconds=clock() - begun,
+        seconds=0.0,
     )
+
+
+def asked(model: Model, stepper: Stepper, *, promised_only: bool) -> frozenset[str]:
+    """The promises that an exploration checks."""
+    every = model.promises.PROMISES
+    return frozenset(p.name for p in every if not promised_only or p.promised(stepper.k))
+
+
+def explore_scope(
+    scope_name: str,
+    variant_text: str = DEFAULT_VARIANT,
+    *,
+    patches: Sequence[Patch] = (),
+    engine: str = "c",
+    workers: int = 1,
+    stop: bool = False,
+    budgets: Mapping[str, int] | None = None,
+    max_depth: int | None = None,
+    progress: Report | None = None,
+    say: Callable[[str], None] = say_on_stderr,
+    clock: Callable[[], float] = time.perf_counter,
+) -> ScopeReport:
+    """Explore a scope of a variant, with or without patches.
+
+    `scope_name` is `NAME[/BUDGET=N...]`; `budgets` says the same by hand. `stop` ends at the
+    first level that breaks something promised; TLC always ends there. `max_depth` ends after so
+    many steps. Ctrl-C gives what was found until then, undecided.
+
+    Raises UnknownScope, UnknownVariant, UnknownEngine and PatchError, all ValueErrors; LiftError
+    for a patch that cannot be lifted; EnginesDisagree; what an engine needs and does not find.
+    """
+    if engine not in ENGINES:
+        raise UnknownEngine(f"no engine is called {engine!r}; choose one of {', '.join(ENGINES)}")
+    begun = clock()
+    model = patched(tuple(patches))
+    name = with_budgets(scope_name, budgets)
+    stepper = Stepper(model, setting_of(model, name, variant_text))
+    promises = asked(model, stepper, promised_only=stop or engine == "tlc")
+    job = Job(model, stepper.k, name, workers, stop, max_depth, promises, progress, say)
+    counts = ENGINES[engine](job)
+    report = reported(stepper, header_of(stepper, name, patches), patches, counts, workers)
+    return replace(report, seconds=clock() - begun)

@@ -1,23 +1,25 @@
 """Engine "source": breadth first over the model's own functions.
 
 The oracle of the compiled engines: nothing is lifted, each transition is a call of the rule as it
-stands in the text. Counts, order and ties are those of a sequential breadth-first search: states
-in the order of their discovery, rule instances in the order of the lifted machine's rules.
+stands in the text, each promise a call of its sentence. Search and result are those of the other
+engines, so that counts, order and ties compare.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from proofs.explore.explorer import Report, Run, searched
+from proofs.explore.result import Exploration
+from proofs.explore.search import Check, Search
+from proofs.lift.dag import TRUE
+from proofs.lift.machine import Machine, RuleInstance
 from proofs.lift.text import Model
-from proofs.trace.format import Choice, label
+from proofs.trace.format import Instance, label
 from proofs.trace.replay import Stepper, World, domains
-
-Instance = tuple[str, Choice]
 
 
 class NotTotal(Exception):
@@ -25,47 +27,17 @@ class NotTotal(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
-    """A labelled transition; `before` and `after` are numbers of states, in discovery order."""
+class SourceGraph:
+    """An exploration with all its worlds and transitions.
 
-    before: int
-    instance: int
-    after: int
+    `edges` has (state, instance, state) by number, in the order of the search; `instances` gives
+    the rule instances by number.
+    """
 
-
-@dataclass(slots=True)
-class Search:
-    """What a search of the source has seen; `parents` has (state, instance) for all but state 0."""
-
+    exploration: Exploration
     instances: tuple[Instance, ...]
-    worlds: list[World]
-    numbers: dict[World, int]
-    parents: list[tuple[int, int]] = field(default_factory=list)
-    levels: list[int] = field(default_factory=list)
-    transitions: int = 0
-    deadlocks: list[int] = field(default_factory=list)
-    firings: Counter[str] = field(default_factory=Counter)
-    violations: dict[str, int] = field(default_factory=dict)
-    witnesses: dict[str, int] = field(default_factory=dict)
-    complete: bool = False
-
-    @property
-    def distinct(self) -> int:
-        """States found."""
-        return len(self.worlds)
-
-    @property
-    def depth(self) -> int:
-        """Steps to the farthest state; 0 if there is but the first."""
-        return len(self.levels) - 1
-
-    def path(self, state: int) -> tuple[Instance, ...]:
-        """The instances that lead to a state, a shortest way."""
-        found: list[Instance] = []
-        while state > 0:
-            state, instance = self.parents[state - 1]
-            found.append(self.instances[instance])
-        return tuple(reversed(found))
+    worlds: tuple[World, ...]
+    edges: tuple[tuple[int, int, int], ...]
 
 
 def instances(model: Model, k: Any) -> tuple[Instance, ...]:
@@ -79,10 +51,10 @@ def instances(model: Model, k: Any) -> tuple[Instance, ...]:
 
 
 def successors(
-    stepper: Stepper, world: World, all_instances: tuple[Instance, ...]
+    stepper: Stepper, world: World, of: tuple[Instance, ...]
 ) -> Iterator[tuple[int, World]]:
-    """(instance, next world) for each enabled instance. Raises NotTotal."""
-    for number, (rule, choice) in enumerate(all_instances):
+    """(instance's number, next world) for each enabled instance. Raises NotTotal."""
+    for number, (rule, choice) in enumerate(of):
         try:
             after = stepper.after(rule, choice, world)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -91,77 +63,67 @@ def successors(
             yield number, after
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a search looks for, and when it ends before all is seen.
-
-    `promises` and `witnesses` by name; `stop` at the first broken promise; `progress` is called
-    after each level and returns False to end there; `edge` sees each transition.
-    """
-
-    promises: dict[str, Callable[[Any, World], bool]]
-    witnesses: dict[str, Callable[[Any, World], bool]]
-    stop: bool = False
-    progress: Callable[[Search], bool] = lambda _search: True
-    edge: Callable[[Edge], None] = lambda _edge: None
-
-
-def examine(k: Any, asked: Asked, search: Search, number: int) -> bool:
-    """Check one new state; whether the search goes on."""
-    world = search.worlds[number]
-    for name, check in asked.promises.items():
-        if name not in search.violations and not check(k, world):
-            search.violations[name] = number
-    for name, check in asked.witnesses.items():
-        if name not in search.witnesses and check(k, world):
-            search.witnesses[name] = number
-    return not (asked.stop and search.violations)
-
-
-def expand(stepper: Stepper, asked: Asked, search: Search, number: int) -> bool:
-    """Take all steps from one state; whether the search goes on."""
-    enabled = 0
-    for instance, after in successors(stepper, search.worlds[number], search.instances):
-        enabled += 1
-        search.firings[label(*search.instances[instance])] += 1
-        known = search.numbers.get(after)
-        if known is None:
-            known = search.numbers[after] = len(search.worlds)
-            search.worlds.append(after)
-            search.parents.append((number, instance))
-            if not examine(stepper.k, asked, search, known):
-                return False
-        asked.edge(Edge(number, instance, known))
-    search.transitions += enabled
-    if enabled == 0:
-        search.deadlocks.append(number)
-    return True
-
-
-def asked_of(model: Model, **others: Any) -> Asked:
-    """All promises and witnesses of a model; `others` as in `Asked`."""
-    return Asked(
-        promises={p.name: p.check for p in model.promises.PROMISES},
-        witnesses={w.name: w.check for w in model.promises.WITNESSES},
-        **others,
+def outline(model: Model, name: str, of: tuple[Instance, ...], promises: Sequence[Any]) -> Machine:
+    """The names of a machine, for an engine that needs no nodes."""
+    return Machine(
+        name=name,
+        leaves=(),
+        initial=(),
+        inputs={},
+        rules=tuple(RuleInstance(rule, choice, TRUE, {}) for rule, choice in of),
+        promises={p.name: TRUE for p in promises},
+        witnesses={w.name: TRUE for w in model.promises.WITNESSES},
     )
 
 
-def search(model: Model, k: Any, asked: Asked) -> Search:
-    """Explore a setting by its source. Raises NotTotal."""
-    stepper = Stepper(model, k)
-    first = stepper.initial()
-    found = Search(instances(model, k), [first], {first: 0})
-    going = examine(k, asked, found, 0)
-    done = 0
-    while going and done < len(found.worlds):
-        level_end = len(found.worlds)
-        found.levels.append(level_end - done)
-        while going and done < level_end:
-            going = expand(stepper, asked, found, done)
-            done += 1
-        going = going and asked.progress(found)
-    if not going and len(found.worlds) > sum(found.levels):
-        found.levels.append(len(found.worlds) - sum(found.levels))
-    found.complete = going
-    return found
+def check_of(k: Any, sentence: Callable[[Any, World], bool], *, wanted: bool) -> Check[World]:
+    """A promise or a witness as the search asks it."""
+    return Check(lambda world: sentence(k, world), wanted)
+
+
+def source_search(
+    stepper: Stepper, of: tuple[Instance, ...], promises: Sequence[Any], *, edges: bool
+) -> Search[World]:
+    """The search over worlds."""
+    k, witnesses = stepper.k, stepper.model.promises.WITNESSES
+    checks = [check_of(k, p.check, wanted=False) for p in promises]
+    checks += [check_of(k, w.check, wanted=True) for w in witnesses]
+
+    def all_successors(world: World) -> Iterator[tuple[int, World]]:
+        return successors(stepper, world, of)
+
+    return Search(stepper.initial(), all_successors, checks, len(of), edges)
+
+
+def explore_source(
+    model: Model,
+    k: Any,
+    name: str,
+    *,
+    only: Collection[str] | None = None,
+    stop: bool = False,
+    max_depth: int | None = None,
+    progress: Report | None = None,
+) -> Exploration:
+    """Explore a setting by its source; arguments and errors as in `explorer.explore`.
+
+    `only` names the promises to check, None being all. Rule instances in the result are numbered
+    as in `instances`. Raises NotTotal too.
+    """
+    of = instances(model, k)
+    promises = [p for p in model.promises.PROMISES if only is None or p.name in only]
+    search = source_search(Stepper(model, k), of, promises, edges=False)
+    run = Run(outline(model, name, of, promises), "source", search, progress)
+    return searched(run, lambda: None, stop, max_depth)
+
+
+def source_graph(model: Model, k: Any, name: str, progress: Report | None = None) -> SourceGraph:
+    """The whole graph of a small setting, with its worlds. Raises as `explore_source`."""
+    of = instances(model, k)
+    promises = model.promises.PROMISES
+    search = source_search(Stepper(model, k), of, promises, edges=True)
+    run = Run(outline(model, name, of, promises), "source", search, progress)
+    exploration = searched(run, lambda: None, False, None)
+    assert search.edges is not None
+    edges = tuple(zip(*search.edges, strict=True))
+    return SourceGraph(exploration, of, tuple(search.states), edges)

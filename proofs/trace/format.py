@@ -24,6 +24,8 @@ VERSION = 1
 
 Json = Any
 Choice = tuple[tuple[str, int], ...]
+Instance = tuple[str, Choice]
+"""A rule with its choices made."""
 
 
 class TraceError(ValueError):

@@ -14,7 +14,7 @@ from typing import Any
 
 from proofs.lift.text import Model, Patch, patched
 from proofs.lift.values import Shapes
-from proofs.trace.format import Choice, Header, Trace, TraceStep
+from proofs.trace.format import Choice, Header, Instance, Trace, TraceStep
 from proofs.trace.project import actors, digests, project
 
 World = Any
@@ -168,7 +168,7 @@ def answers(before: World, after: World) -> tuple[Any, ...]:
 
 
 def record(
-    stepper: Stepper, header: Header, instances: Iterable[tuple[str, Choice]]
+    stepper: Stepper, header: Header, instances: Iterable[Instance]
 ) -> tuple[Trace, tuple[World, ...]]:
     """A trace with its answers and digests, and its worlds. Raises ReplayError."""
     bare = tuple(TraceStep(rule, choice) for rule, choice in instances)

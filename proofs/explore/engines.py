@@ -1,0 +1,193 @@
+"""The engines by name, each told the same `Job` and answering with the same `Counts`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from proofs.explore.explorer import Report, explore
+from proofs.explore.result import Exploration, Interrupted, Progress
+from proofs.explore.source import explore_source, instances
+from proofs.lift.build import lift
+from proofs.lift.compiler import NoCompiler
+from proofs.lift.machine import Machine
+from proofs.lift.text import Model
+from proofs.trace.format import Instance, label
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All that an engine is told. `promises` names those to check; `say` prints a line."""
+
+    model: Model
+    k: Any
+    name: str
+    workers: int
+    stop: bool
+    max_depth: int | None
+    promises: Collection[str]
+    progress: Report | None
+    say: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What an engine counted. `violations` and `witnesses` are shortest paths, by name.
+
+    `complete` is False if the engine ended before all was seen; `transitions`, `levels`,
+    `firings` and `deadlocks` are None where an engine cannot tell; `collision_bound` bounds the
+    probability that the visited set took two states for one.
+    """
+
+    engine: str
+    distinct: int
+    depth: int
+    complete: bool
+    transitions: int | None = None
+    levels: tuple[int, ...] | None = None
+    firings: Mapping[str, int] | None = None
+    deadlocks: int | None = None
+    violations: Mapping[str, tuple[Instance, ...]] = field(default_factory=dict)
+    witnesses: Mapping[str, tuple[Instance, ...]] = field(default_factory=dict)
+    collision_bound: float = 0.0
+    peak_bytes: int | None = None
+    interrupted: bool = False
+
+
+def paths(
+    found: Mapping[str, Sequence[int]], of: Sequence[Instance]
+) -> dict[str, tuple[Instance, ...]]:
+    """Paths with their rule instances written out."""
+    return {name: tuple(of[number] for number in steps) for name, steps in found.items()}
+
+
+def counts_of(result: Exploration, of: Sequence[Instance], *, interrupted: bool) -> Counts:
+    """An exploration, with rule instances by name in place of numbers."""
+    return Counts(
+        engine=result.engine,
+        distinct=result.distinct,
+        depth=result.depth,
+        complete=result.complete,
+        transitions=result.transitions,
+        levels=result.levels,
+        firings={name: count for name, count in result.firings.items() if count},
+        deadlocks=result.deadlocks,
+        violations=paths(result.violations, of),
+        witnesses=paths(result.witnesses, of),
+        collision_bound=result.collision_bound,
+        peak_bytes=result.peak_bytes,
+        interrupted=interrupted,
+    )
+
+
+def counted(run: Callable[[], Exploration], of: Sequence[Instance]) -> Counts:
+    """What a run found, also when Ctrl-C ended it."""
+    try:
+        return counts_of(run(), of, interrupted=False)
+    except Interrupted as stopped:
+        return counts_of(stopped.so_far, of, interrupted=True)
+
+
+def by_source(job: Job) -> Counts:
+    """The model's own functions. Raises NotTotal."""
+
+    def run() -> Exploration:
+        return explore_source(
+            job.model,
+            job.k,
+            job.name,
+            only=job.promises,
+            stop=job.stop,
+            max_depth=job.max_depth,
+            progress=job.progress,
+        )
+
+    return counted(run, instances(job.model, job.k))
+
+
+def lifted(job: Job) -> Machine:
+    """The job's machine with the promises that the job asks for."""
+    machine = lift(job.model, job.k, job.name).machine
+    return Machine(
+        machine.name,
+        machine.leaves,
+        machine.initial,
+        machine.inputs,
+        machine.rules,
+        {name: node for name, node in machine.promises.items() if name in job.promises},
+        machine.witnesses,
+    )
+
+
+def by_machine(job: Job, engine: str) -> Counts:
+    """A compiled form. Raises LimitReached, and for "c" NoCompiler and CompilerFailed."""
+    machine = lifted(job)
+
+    def run() -> Exploration:
+        return explore(
+            machine,
+            engine,
+            workers=job.workers,
+            stop=job.stop,
+            max_depth=job.max_depth,
+            progress=job.progress,
+        )
+
+    return counted(run, [(rule.rule, rule.choice) for rule in machine.rules])
+
+
+def by_c(job: Job) -> Counts:
+    """C; integers where there is no compiler, which is said."""
+    try:
+        return by_machine(job, "c")
+    except NoCompiler as missing:
+        job.say(f"no C compiler, so engine ints, which is slower: {missing}")
+        return by_machine(job, "ints")
+
+
+def by_ints(job: Job) -> Counts:
+    """Packed integers in plain Python."""
+    return by_machine(job, "ints")
+
+
+def by_tlc(job: Job) -> Counts:
+    """The exported TLA+ text in TLC. It ends at the first broken promise and knows no witnesses.
+
+    Raises TlcError where TLC cannot be had or gives up.
+    """
+    from proofs.export.tla import export_tla
+    from proofs.export.tlc import TlcProgress, run_tlc
+
+    def progress(now: TlcProgress) -> None:
+        if job.progress is not None:
+            job.progress(Progress(now.depth, 0, now.waiting, now.distinct, now.generated, 0.0))
+
+    asked = [p.name for p in job.model.promises.PROMISES if p.name in job.promises]
+    module = export_tla(job.model, job.k, job.name, check=asked, levels=True)
+    result = run_tlc(module, job.workers, progress)
+    by_label = {label(*instance): instance for instance in instances(job.model, job.k)}
+    path = tuple(by_label[text] for text in result.trace)
+    return Counts(
+        engine="tlc",
+        distinct=result.distinct,
+        depth=result.depth,
+        complete=result.violation is None,
+        levels=result.levels or None,
+        violations={} if result.violation is None else {result.violation: path},
+        collision_bound=result.collision_bound,
+    )
+
+
+ENGINES: dict[str, Callable[[Job], Counts]] = {
+    "c": by_c,
+    "ints": by_ints,
+    "source": by_source,
+    "tlc": by_tlc,
+}
+
+
+def say_on_stderr(text: str) -> None:
+    """A line beside the report."""
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,92 @@
+"""A story as text, and as a Mermaid sequence diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from proofs.trace.story import Event, Kind, Move, Story
+
+SENTENCES = {
+    Kind.SENT: "{producer} sends #{number} {message} to {partition}",
+    Kind.DELIVERED: "{partition} handles #{number}",
+    Kind.DELIVERED_LATE: "{partition} handles late #{number}; its answer is lost",
+    Kind.ANSWERED: "{partition} answers #{number} {message}",
+    Kind.RECEIVED: "{producer} hears #{number}",
+    Kind.LOST: "#{number} is lost",
+    Kind.CUT: "#{number} will still arrive",
+}
+
+INDENT = " " * 7
+
+
+def sentence(move: Move) -> str:
+    """A move of a message as a sentence."""
+    producer, partition = move.link
+    return SENTENCES[move.kind].format(
+        producer=f"producer {producer}",
+        partition=f"partition {partition}",
+        number=move.number,
+        message=move.message,
+    )
+
+
+def told(event: Event) -> Iterator[str]:
+    """An event's sentences: of its messages, else what its rule says of itself."""
+    moved = any(move.kind not in (Kind.LOST, Kind.CUT) for move in event.moves)
+    if not moved:
+        yield f"{', '.join(event.lanes)}: {event.doc}" if event.lanes else event.doc
+    yield from (sentence(move) for move in event.moves)
+
+
+def text(story: Story, *, with_changes: bool = True) -> str:
+    """The story, a numbered paragraph a step; below each what it changed."""
+    header = story.header
+    lines = [f"{header.scope}, {header.variant}"]
+    lines += [
+        f"patched in {function}: {before}  =>  {after}"
+        for function, before, after in header.patches
+    ]
+    for event in story.events:
+        first, *others = told(event)
+        lines.append(f"{event.number:4}.  {first}")
+        lines += [f"{INDENT}{other}" for other in others]
+        if with_changes:
+            lines += [f"{INDENT}  {c.actor}  {c.place}: {c.what}" for c in event.changes]
+    return "\n".join(lines) + "\n"
+
+
+# Mermaid
+
+
+def lane_id(name: str) -> str:
+    """`producer 0` as an identifier."""
+    return name.replace(" ", "")
+
+
+def mermaid_move(move: Move) -> str:
+    """One line for a move. An arrow is drawn where a message sets out, a note where it ends."""
+    producer, partition = f"producer{move.link[0]}", f"partition{move.link[1]}"
+    message = move.message.replace(";", ",")
+    lines = {
+        Kind.SENT: f"{producer}-){partition}: #35;{move.number} {message}",
+        Kind.ANSWERED: f"{partition}--){producer}: #35;{move.number} {message}",
+        Kind.DELIVERED: f"Note over {partition}: handles #35;{move.number}",
+        Kind.DELIVERED_LATE: f"Note over {partition}: handles late #35;{move.number}",
+        Kind.RECEIVED: f"Note over {producer}: hears #35;{move.number}",
+        Kind.LOST: f"Note over {producer},{partition}: #35;{move.number} is lost",
+        Kind.CUT: f"Note over {producer},{partition}: #35;{move.number} will still arrive",
+    }
+    return lines[move.kind]
+
+
+def mermaid(story: Story) -> str:
+    """The story as a Mermaid sequence diagram."""
+    lines = ["sequenceDiagram"]
+    lines += [f"    participant {lane_id(lane)} as {lane}" for lane in story.lanes]
+    for event in story.events:
+        moves = [mermaid_move(move) for move in event.moves]
+        if all(move.kind in (Kind.LOST, Kind.CUT) for move in event.moves) and event.lanes:
+            over = ",".join(lane_id(lane) for lane in event.lanes)
+            moves.insert(0, f"Note over {over}: {event.doc.replace(';', ',')}")
+        lines += [f"    {line}" for line in moves]
+    return "\n".join(lines) + "\n"

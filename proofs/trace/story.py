@@ -1,0 +1,286 @@
+"""What happened in a trace, read off its worlds: who sent what to whom, and what changed.
+
+Nothing here knows a rule by name. Messages are followed through the links (`requests`, `answers`,
+`broken`) by comparing each world with the next; a rule that moves no message is told by the first
+sentence of its docstring. Text, Mermaid and the page are three prints of the same `Story`.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from proofs.lift.text import Model
+from proofs.trace.format import Header, TraceStep
+from proofs.trace.project import actors, project
+from proofs.trace.replay import World, grown
+
+LANES = {"clients": "producer", "leaders": "partition"}
+"""Fields of the world whose values act, and what pictures call them."""
+
+
+class Kind(Enum):
+    """What became of a message in a step."""
+
+    SENT = "sent"
+    DELIVERED = "delivered"
+    DELIVERED_LATE = "delivered late"
+    ANSWERED = "answered"
+    RECEIVED = "received"
+    LOST = "lost"
+    CUT = "cut off, still to arrive"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One message, numbered in the order of sending; `link` is (producer, partition)."""
+
+    kind: Kind
+    number: int
+    link: tuple[int, int]
+    message: str
+    value: Any
+    is_answer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A place of an actor that a step changed, with plain values; `what` as text."""
+
+    actor: str
+    place: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One step of a story. `lanes` are the actors that its choice names."""
+
+    number: int
+    rule: str
+    label: str
+    doc: str
+    lanes: tuple[str, ...]
+    moves: tuple[Move, ...]
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A trace told. `worlds` are projections: the first, and one after each event."""
+
+    header: Header
+    lanes: tuple[str, ...]
+    events: tuple[Event, ...]
+    worlds: tuple[Any, ...]
+
+
+# Messages as text
+
+
+def flat(value: Any) -> Iterator[tuple[str, Any]]:
+    """The scalar fields of a record's projection, those of inner records included."""
+    for name, inner in value.items():
+        if isinstance(inner, dict):
+            yield from flat(inner)
+        else:
+            yield name, inner
+
+
+def message_text(message: Any) -> str:
+    """`ProduceRequest(producer_id=0 base_sequence=0 ...)`."""
+    inside = " ".join(f"{name}={value}" for name, value in flat(project(message)))
+    return f"{type(message).__name__}({inside})"
+
+
+# Following messages
+
+
+class _Followed:
+    """The messages of one link, each known by its number, through the network's own verbs."""
+
+    def __init__(self, link: tuple[int, int], numbers: Iterator[int]) -> None:
+        self.link = link
+        self.numbers = numbers
+        self.requests: list[int] = []
+        self.answers: list[int] = []
+        self.broken: list[list[int]] = []
+        self.messages: dict[int, tuple[Any, bool]] = {}
+
+    def move(self, kind: Kind, number: int) -> Move:
+        """A move of a message that is known."""
+        message, is_answer = self.messages[number]
+        text = message_text(message)
+        return Move(kind, number, self.link, text, project(message), is_answer)
+
+    def new(self, queue: list[int], message: Any) -> int:
+        """A message sets out."""
+        number = next(self.numbers)
+        self.messages[number] = (message, queue is self.answers)
+        queue.append(number)
+        return number
+
+    def send(self, _choice: dict[str, int], _before: Any, after: Any) -> Iterator[Move]:
+        """A request leaves its producer."""
+        yield self.move(Kind.SENT, self.new(self.requests, after.requests[-1]))
+
+    def answered(self, _choice: dict[str, int], before: Any, after: Any) -> Iterator[Move]:
+        """A request is handled; its answer sets out."""
+        yield self.move(Kind.DELIVERED, self.requests.pop(0))
+        for message in grown(before.answers, after.answers):
+            yield self.move(Kind.ANSWERED, self.new(self.answers, message))
+
+    def received(self, _choice: dict[str, int], _before: Any, _after: Any) -> Iterator[Move]:
+        """An answer reaches its producer."""
+        yield self.move(Kind.RECEIVED, self.answers.pop(0))
+
+    def arrived_late(self, choice: dict[str, int], _before: Any, _after: Any) -> Iterator[Move]:
+        """A request of a broken connection is handled."""
+        yield self.move(Kind.DELIVERED_LATE, self.broken[choice["connection"]].pop(0))
+        self.broken = [queue for queue in self.broken if queue]
+
+    def breaks(self, choice: dict[str, int], _before: Any, _after: Any) -> Iterator[Move]:
+        """The open connection breaks: its first requests still arrive."""
+        survivors = self.requests[: choice["survivors"]]
+        del self.requests[: choice["survivors"]]
+        lost = [*self.requests, *self.answers]
+        yield from (self.move(Kind.CUT, number) for number in survivors)
+        yield from (self.move(Kind.LOST, number) for number in lost)
+        self.requests, self.answers = [], []
+        if survivors:
+            self.broken.append(survivors)
+
+    def gone(self, _choice: dict[str, int], _before: Any, _after: Any) -> Iterator[Move]:
+        """All that travelled is lost."""
+        lost = [*self.requests, *self.answers, *(n for queue in self.broken for n in queue)]
+        yield from (self.move(Kind.LOST, number) for number in lost)
+        self.requests, self.answers, self.broken = [], [], []
+
+
+NETWORK_VERBS = {
+    "send": _Followed.send,
+    "answered": _Followed.answered,
+    "received": _Followed.received,
+    "arrived_late": _Followed.arrived_late,
+    "broken": _Followed.breaks,
+}
+"""What each function of the model's network does to the messages of a link."""
+
+
+@functools.lru_cache(maxsize=1024)
+def network_verb(model: Model, rule: str) -> Any:
+    """What a rule does to a link, by the function of the network that its text calls."""
+    called = {
+        node.func.attr
+        for node in ast.walk(model.functions["world", rule])
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "network"
+    }
+    return next((verb for name, verb in NETWORK_VERBS.items() if name in called), _Followed.gone)
+
+
+def links(world: World) -> dict[tuple[int, int], Any]:
+    """All links, by producer and partition."""
+    return {
+        (producer, partition): link
+        for producer, by_partition in world.links.items()
+        for partition, link in by_partition.items()
+    }
+
+
+# What changed
+
+
+def short(value: Any) -> str:
+    """A plain value as text: objects in braces, without quotes."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}={short(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(short(v) for v in value) + "]"
+    return str(value)
+
+
+def changed(place: str, before: Any, after: Any) -> Iterator[tuple[str, str]]:
+    """The smallest places where two plain values differ, each with what happened there."""
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
+        for key in before:
+            inner = f"[{key}]" if key.isdecimal() else f".{key}"
+            yield from changed(f"{place}{inner}", before[key], after[key])
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from changed_list(place, before, after)
+    else:
+        yield place, f"{short(before)} -> {short(after)}"
+
+
+def changed_list(place: str, before: list[Any], after: list[Any]) -> Iterator[tuple[str, str]]:
+    """Lists that grew, lost some elements, or changed in place."""
+    if len(after) > len(before) and after[: len(before)] == before:
+        yield place, f"+ {', '.join(map(short, after[len(before) :]))}"
+    elif len(after) < len(before) and all(element in before for element in after):
+        gone = [element for element in before if element not in after]
+        yield place, f"- {', '.join(map(short, gone))}"
+    elif len(after) == len(before):
+        for i, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from changed(f"{place}[{i}]", old, new)
+    else:
+        yield place, f"{short(before)} -> {short(after)}"
+
+
+def changes(before: World, after: World) -> tuple[Change, ...]:
+    """What a step changed in actors; links are told as moves of messages."""
+    earlier = actors(before)
+    return tuple(
+        Change(actor_name(place), inner.lstrip("."), what)
+        for place, value in actors(after).items()
+        if actor_name(place)
+        for inner, what in changed("", project(earlier[place]), project(value))
+    )
+
+
+def actor_name(place: str) -> str:
+    """`producer 0` for `clients[0]`; "" for what is no actor."""
+    field, _, key = place.partition("[")
+    return f"{LANES[field]} {key.rstrip(']')}" if field in LANES else ""
+
+
+# The story
+
+
+def first_sentence(model: Model, rule: str) -> str:
+    """What a rule says of itself."""
+    return inspect.cleandoc(model.rules[rule].__doc__ or rule).partition("\n\n")[0]
+
+
+def tell(
+    model: Model, header: Header, steps: Sequence[TraceStep], worlds: Sequence[World]
+) -> Story:
+    """The story of a trace that was replayed to `worlds` (the first one included)."""
+    numbers = itertools.count(1)
+    followed = {link: _Followed(link, numbers) for link in links(worlds[0])}
+    events = []
+    for number, step in enumerate(steps, start=1):
+        before, after = worlds[number - 1], worlds[number]
+        now, choice = links(after), dict(step.choice)
+        verb = network_verb(model, step.rule)
+        moves = tuple(
+            move
+            for link, was in links(before).items()
+            if was != now[link]
+            for move in verb(followed[link], choice, was, now[link])
+        )
+        lanes = tuple(f"{name} {value}" for name, value in step.choice if name in LANES.values())
+        doc = first_sentence(model, step.rule)
+        changed_now = changes(before, after)
+        events.append(Event(number, step.rule, step.label, doc, lanes, moves, changed_now))
+    names = tuple(name for place in actors(worlds[0]) if (name := actor_name(place)))
+    return Story(header, names, tuple(events), tuple(project(world) for world in worlds))
