@@ -19,8 +19,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from conformance.systems.base import SENT, SHAPES, Payload, Reaction, System, differences
+from conformance.systems.base import (
+    SENT,
+    SHAPES,
+    Actor,
+    Payload,
+    Reaction,
+    System,
+    differences,
+)
 from conformance.tables import Message, Node, Row, Tables
+from model.language import Disabled
 from proofs.trace.format import Choice, label
 
 Json = Any
@@ -99,7 +108,11 @@ class _Link:
 
 
 class Judge:
-    """Judges traces of one setting on one system; its tables grow from trace to trace."""
+    """Judges traces of one setting on one system; its tables grow from trace to trace.
+
+    While a trace runs, `clients` and `leaders` are the model's states, `links` what travels, by
+    producer and partition.
+    """
 
     def __init__(self, tables: Tables, system: System) -> None:
         self.tables = tables
@@ -120,7 +133,7 @@ class Judge:
         self._moves: dict[Instance, tuple[Callable[..., None], tuple[int, ...]]] = {}
         self.clients: list[Node] = []
         self.leaders: list[Node] = []
-        self._links: list[list[_Link]] = []
+        self.links: list[list[_Link]] = []
         self._seen = 0
 
     # ---- traces
@@ -139,7 +152,7 @@ class Judge:
         except _Differs as differs:
             found = Divergence(steps[:done], differs.expected, differs.observed)
             return TraceResult(done, found, self._seen)
-        except IndexError as error:
+        except (IndexError, Disabled) as error:
             raise NotAllowed(done, steps[done - 1]) from error
         return TraceResult(done, None, self._seen)
 
@@ -147,9 +160,9 @@ class Judge:
         """Model and system at the beginning of the scope."""
         self.clients = list(self.tables.clients)
         self.leaders = list(self.tables.leaders)
-        self._links = [[_Link() for _ in self.leaders] for _ in self.clients]
+        self.links = [[_Link() for _ in self.leaders] for _ in self.clients]
         self._seen = 0
-        self.system.reset()
+        self._react(self.system.reset, ())
         self.check_all()
 
     def step(self, instance: Instance) -> None:
@@ -163,12 +176,13 @@ class Judge:
 
     def check_all(self) -> None:
         """Compare all actors."""
-        for kind, actors, nodes in (
+        kinds: tuple[tuple[str, Sequence[Actor], list[Node]], ...] = (
             ("client", self.system.clients, self.clients),
             ("leader", self.system.leaders, self.leaders),
-        ):
+        )
+        for kind, actors, nodes in kinds:
             for i, actor in enumerate(actors):
-                view = actor.view()  # type: ignore[attr-defined]
+                view = self._react(actor.view, ())
                 if view != nodes[i].view:
                     self._differ(f"{kind}[{i}]", kind, nodes[i].view, view)
 
@@ -198,7 +212,7 @@ class Judge:
         reaction = self._react(getattr(self.system.leaders[partition], rule), given)
         return self._compared("leader", partition, row, reaction)
 
-    def _react(self, method: Callable[..., Reaction], given: tuple[Any, ...]) -> Reaction:
+    def _react(self, method: Callable[..., Any], given: tuple[Any, ...]) -> Any:
         """What the system's actor does; that it fails is a difference, too."""
         try:
             return method(*given)
@@ -231,33 +245,33 @@ class Judge:
         _, _, _, record_count, first_record = row.sent[0].view
         given = (partition, first_record, record_count)
         items = self._client(producer, "send_new", (partition,), given)
-        self._links[producer][partition].requests.extend(items)
+        self.links[producer][partition].requests.extend(items)
 
     def _client_retries(self, producer: int, partition: int) -> None:
         items = self._client(producer, "send_again", (partition,), (partition,))
-        self._links[producer][partition].requests.extend(items)
+        self.links[producer][partition].requests.extend(items)
 
     def _client_bumps_epoch(self, producer: int) -> None:
         self._client(producer, "bump_epoch", (), ())
 
     def _answer_arrives(self, producer: int, partition: int) -> None:
-        message, payload = self._links[producer][partition].answers.popleft()
+        message, payload = self.links[producer][partition].answers.popleft()
         self._client(producer, "on_answer", (partition, message), (partition, payload))
 
     def _request_arrives(self, producer: int, partition: int) -> None:
-        link = self._links[producer][partition]
+        link = self.links[producer][partition]
         message, payload = link.requests.popleft()
         link.answers.extend(self._leader(partition, "on_produce", (message,), (payload,)))
 
     def _request_is_refused(self, producer: int, partition: int) -> None:
-        link = self._links[producer][partition]
+        link = self.links[producer][partition]
         message, payload = link.requests.popleft()
         rule = "on_produce_without_replicas"
         link.answers.extend(self._leader(partition, rule, (message,), (payload,)))
 
     def _late_request_arrives(self, producer: int, partition: int, connection: int) -> None:
         """The answer is lost."""
-        broken = self._links[producer][partition].broken
+        broken = self.links[producer][partition].broken
         message, payload = broken[connection].popleft()
         self._leader(partition, "on_produce", (message,), (payload,))
         if not broken[connection]:
@@ -267,7 +281,7 @@ class Judge:
         self._leader(partition, "advance_high_watermark", (), ())
 
     def _connection_breaks(self, producer: int, partition: int, survivors: int) -> None:
-        link = self._links[producer][partition]
+        link = self.links[producer][partition]
         if survivors > 0:
             link.broken.append(deque(list(link.requests)[:survivors]))
         link.requests.clear()
@@ -285,5 +299,5 @@ class Judge:
     def _hang_up(self, partition: int) -> None:
         """The broker is gone, with all its connections."""
         for producer in range(len(self.clients)):
-            self._links[producer][partition] = _Link()
+            self.links[producer][partition] = _Link()
             self._client(producer, "on_disconnect", (partition,), (partition,))

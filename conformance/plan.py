@@ -267,7 +267,9 @@ class _Stored:
         )
 
     def _array(self, name: str) -> Numbers:
-        array: Numbers = np.load(self._directory / f"{name}.npy", mmap_mode="r")
+        # Plain arrays: slicing a memmap costs ten times as much.
+        path = self._directory / f"{name}.npy"
+        array: Numbers = np.load(path, mmap_mode="r").view(np.ndarray)
         return array
 
 

@@ -35,11 +35,15 @@ class Reaction(NamedTuple):
     sent: tuple[tuple[View, Payload], ...] = ()
 
 
-class ClientUnderTest(Protocol):
-    """A producer. Its methods are the rules of `model.client`."""
+class Actor(Protocol):
+    """What all actors can."""
 
     def view(self) -> View:
-        """Its state, shaped as CLIENT."""
+        """Its state, in its SHAPES."""
+
+
+class ClientUnderTest(Actor, Protocol):
+    """A producer, shaped as CLIENT. Its methods are the rules of `model.client`."""
 
     def send_new(self, partition: int, first_record: int, record_count: int) -> Reaction:
         """The application sends so many records, the first is numbered `first_record`."""
@@ -57,11 +61,8 @@ class ClientUnderTest(Protocol):
         """Its connection to the partition's leader breaks."""
 
 
-class LeaderUnderTest(Protocol):
-    """The leader of one partition. Its methods are the rules of `model.leader`."""
-
-    def view(self) -> View:
-        """Its state, shaped as LEADER."""
+class LeaderUnderTest(Actor, Protocol):
+    """A partition's leader, shaped as LEADER. Its methods are the rules of `model.leader`."""
 
     def on_produce(self, request: Payload) -> Reaction:
         """A request arrives."""

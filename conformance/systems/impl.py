@@ -12,8 +12,9 @@ Theory of operation. A model's `send_new` is `append` for each record, then `pol
 `poll` once the backoff has passed; `bump_epoch` a `poll` while no leader is known, since the core
 bumps at the beginning of its sender loop; answers are `receive`, a broken connection is
 `disconnected`. A leader's `produce` is called with what the request carried; with one replica the
-high watermark follows at once. A restart writes log and snapshot as bytes and reads them back; an election
-replays a prefix of the log. InitProducerId is answered here, with the model's producer ids.
+high watermark follows at once. A restart writes log and snapshot as bytes and reads them back; an
+election replays a prefix of the log. InitProducerId is answered here, with the producer ids of the
+model.
 
 No requests bring a producer near the wrap in reasonable time (2^31 records): where a scope begins
 there, the adapter sets the sequence that the producer gives next, and the first record of the
