@@ -377,7 +377,7 @@ def _tables(k: Setting) -> Tables:
 
 
 @functools.lru_cache(maxsize=8)
-def _judge(plan: Plan) -> Judge:
+def judge_of(plan: Plan) -> Judge:
     """The judge of a plan: its tables serve all ranges that this process judges."""
     k = setting(plan)
     system = SYSTEMS[plan.system](k, frozenset(plan.actors.split(",")), plan.on)
@@ -386,7 +386,7 @@ def _judge(plan: Plan) -> Judge:
 
 def judge_range(prepared: Prepared, first: int, last: int) -> Summary:
     """Judge the traces first <= id < last."""
-    judge = _judge(prepared.plan)
+    judge = judge_of(prepared.plan)
     instances = _stored(prepared.directory).instances
     covered = np.zeros(prepared.transitions_total or 0, dtype=bool)
     executed: set[int] = set()
@@ -448,7 +448,7 @@ def shrink_finding(prepared: Prepared, finding: Finding) -> Finding:
     A shorter trace shows the same finding if its first difference comes with the same rule.
     Raises NothingToShrink if the trace does not show it.
     """
-    judge = _judge(prepared.plan)
+    judge = judge_of(prepared.plan)
 
     def shows(steps: Steps) -> bool:
         divergence = judge.judge(steps).divergence
