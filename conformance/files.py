@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Busy(Exception):
+class Busy(ValueError):
     """Another run is at work in the directory."""
 
 

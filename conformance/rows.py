@@ -1,14 +1,27 @@
-"""Summaries as rows and back: what travels between workers and the runner, and into wave files."""
+"""What ranges give, as rows and back: what travels from workers, and into wave files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from conformance.backends import FINDING, SUMMARY, Range, Row
+from conformance.backends import FINDING, PROMISES, SUMMARY, Range, Row
 from conformance.plan import Summary
+from conformance.promised import Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What some traces gave: numbers and findings, and what they showed of the promises."""
+
+    summary: Summary = field(default_factory=Summary)
+    seen: Seen = field(default_factory=Seen)
+
+    def merge(self, other: Found) -> Found:
+        """Both together. Associative and commutative; `Found()` is neutral."""
+        return Found(self.summary.merge(other.summary), self.seen.merge(other.seen))
 
 
 def line(value: Any) -> str:
@@ -16,8 +29,11 @@ def line(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def to_json(summary: Summary) -> dict[str, Any]:
-    """A summary as plain data; transitions in hexadecimal, sets in their order."""
+# As plain data
+
+
+def summary_json(summary: Summary) -> dict[str, Any]:
+    """A summary; transitions in hexadecimal, sets in their order."""
     return {
         "traces": summary.traces,
         "steps": summary.steps,
@@ -30,8 +46,8 @@ def to_json(summary: Summary) -> dict[str, Any]:
     }
 
 
-def from_json(value: dict[str, Any]) -> Summary:
-    """The summary that `to_json` wrote."""
+def summary_from(value: dict[str, Any]) -> Summary:
+    """The summary that `summary_json` wrote."""
     return Summary(
         traces=value["traces"],
         steps=value["steps"],
@@ -44,17 +60,49 @@ def from_json(value: dict[str, Any]) -> Summary:
     )
 
 
-def rows_of(part: Range, summary: Summary) -> list[Row]:
-    """One row for the numbers, one for each finding."""
-    numbers = Row(SUMMARY, *part, line(to_json(replace(summary, findings=()))))
-    return [numbers, *(Row(FINDING, *part, line(f)) for f in summary.findings)]
+def seen_json(seen: Seen) -> dict[str, Any]:
+    """What was seen of the promises."""
+    return {"broken": sorted(seen.broken), "met": sorted(seen.met)}
 
 
-def summary_of(rows: Iterable[Row]) -> Summary:
+def seen_from(value: dict[str, Any]) -> Seen:
+    """What `seen_json` wrote."""
+    return Seen(frozenset(value["broken"]), frozenset(value["met"]))
+
+
+def to_json(found: Found) -> dict[str, Any]:
+    """All that was found."""
+    return {"summary": summary_json(found.summary), "promises": seen_json(found.seen)}
+
+
+def from_json(value: dict[str, Any]) -> Found:
+    """What `to_json` wrote."""
+    return Found(summary_from(value["summary"]), seen_from(value["promises"]))
+
+
+# As rows
+
+
+def rows_of(part: Range, found: Found) -> list[Row]:
+    """One row for the numbers, one for the promises, one for each finding."""
+    numbers = summary_json(replace(found.summary, findings=()))
+    return [
+        Row(SUMMARY, *part, line(numbers)),
+        Row(PROMISES, *part, line(seen_json(found.seen))),
+        *(Row(FINDING, *part, line(finding)) for finding in found.summary.findings),
+    ]
+
+
+READERS = {
+    SUMMARY: lambda value: Found(summary_from(value)),
+    PROMISES: lambda value: Found(seen=seen_from(value)),
+    FINDING: lambda value: Found(Summary(findings=(value,))),
+}
+
+
+def found_in(rows: Iterable[Row]) -> Found:
     """All rows together; their order does not matter."""
-    total = Summary()
-    for row in sorted(rows, key=lambda row: (row.first, row.kind, row.body)):
-        value = json.loads(row.body)
-        found = from_json(value) if row.kind == SUMMARY else Summary(findings=(value,))
-        total = total.merge(found)
+    total = Found()
+    for row in sorted(rows):
+        total = total.merge(READERS[row.kind](json.loads(row.body)))
     return total

@@ -7,7 +7,7 @@ Four rules:
 2. A wave counts once the manifest names it. Its file is written first, both at once or not at all;
    a killed run loses the wave that it was in, and nothing else.
 3. The result is the sum of the manifest's waves, whether this process ran them or one before.
-4. Another plan in the same directory is refused; other code there begins again.
+4. Other arguments in the same directory are refused by name.
 
 Theory of operation: `Ledger` is the directory: the manifest and one file a wave. `run_waves` asks
 it where the work stands, sizes the next wave by the last one's speed, and lets the backend judge.
@@ -24,8 +24,7 @@ from typing import Any, Final, Protocol
 
 from conformance.backends import SUMMARY, Backend, Range, Row
 from conformance.files import digest, pretty, write_whole
-from conformance.plan import Summary
-from conformance.rows import from_json, line, summary_of, to_json
+from conformance.rows import Found, found_in, from_json, line, to_json
 
 SCHEMA_VERSION: Final = 1
 
@@ -92,18 +91,16 @@ class Wave:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What the waves of a directory belong to, and which are done."""
+    """How many traces the run has, and which waves are done."""
 
-    arguments: dict[str, Any]
-    code: str
     count: int
     waves: tuple[Wave, ...] = ()
 
 
-def refuse_other(arguments: dict[str, Any], manifest: Manifest, directory: Path) -> None:
-    """Raises OtherRun if the directory's run has other arguments."""
-    for name in sorted(arguments.keys() | manifest.arguments.keys()):
-        here, there = arguments.get(name), manifest.arguments.get(name)
+def refuse_other(wanted: dict[str, Any], found: dict[str, Any], directory: Path) -> None:
+    """Raises OtherRun if the directory's run was `found` to have other arguments."""
+    for name in sorted(wanted.keys() | found.keys()):
+        here, there = wanted.get(name), found.get(name)
         if here != there:
             raise OtherRun(
                 f"{directory} holds a run with {name} {line(there)}, this one has {line(here)};"
@@ -117,7 +114,7 @@ class Ledger:
     def __init__(self, directory: Path, manifest: Manifest) -> None:
         self.directory = directory
         self.manifest = manifest
-        self.total = Summary()
+        self.total = Found()
         for wave in manifest.waves:
             self.total = self.total.merge(self._read(wave))
 
@@ -125,14 +122,15 @@ class Ledger:
     def open(cls, directory: Path, wanted: Manifest) -> Ledger:
         """The directory's run, gone on with; or a new one. `wanted` has no waves.
 
-        Raises OtherRun, DamagedRun.
+        Raises DamagedRun.
         """
         found = read_manifest(directory)
         if found is None:
             ledger = cls(directory, wanted)
             ledger._write_manifest()
             return ledger
-        refuse_other(wanted.arguments, found, directory.parent)
+        if found.count != wanted.count:
+            raise damaged(directory / "manifest.json", f"is of {found.count} traces")
         return cls(directory, found)
 
     @property
@@ -140,7 +138,7 @@ class Ledger:
         """The first trace id that no wave has."""
         return self.manifest.waves[-1].last if self.manifest.waves else 0
 
-    def add(self, wave: Wave, found: Summary) -> None:
+    def add(self, wave: Wave, found: Found) -> None:
         """One more wave. `wave.file` and `wave.sha256` are filled in here."""
         name = f"wave-{len(self.manifest.waves):05d}.json"
         text = pretty(to_json(found))
@@ -154,7 +152,7 @@ class Ledger:
         written = {"schema_version": SCHEMA_VERSION, **asdict(self.manifest)}
         write_whole(self.directory / "manifest.json", pretty(written))
 
-    def _read(self, wave: Wave) -> Summary:
+    def _read(self, wave: Wave) -> Found:
         path = self.directory / wave.file
         try:
             text = path.read_text(encoding="utf-8")
@@ -193,12 +191,12 @@ def damaged(path: Path, what: str) -> DamagedRun:
 class Watcher(Protocol):
     """Is told how far the run is, several times a second."""
 
-    def __call__(self, done: int, total: Summary) -> None:
+    def __call__(self, done: int, total: Found) -> None:
         """`done` trace ids are judged; `total` is what they gave."""
 
 
-def run_waves(ledger: Ledger, backend: Backend, watch: Watcher, clock: Clock) -> Summary:
-    """Judge all that is left. Raises BackendError, KeyboardInterrupt; what is done stays done."""
+def run_waves(ledger: Ledger, backend: Backend, watch: Watcher, clock: Clock) -> Found:
+    """Judge all that is left. Raises BackendFailed, KeyboardInterrupt; what is done stays done."""
     count = ledger.manifest.count
     speed: float | None = None
     while ledger.next_id < count:
@@ -207,10 +205,10 @@ def run_waves(ledger: Ledger, backend: Backend, watch: Watcher, clock: Clock) ->
         rows = judge_wave(ledger, backend, ranges, watch)
         seconds = clock() - began
         speed = len(ranges) / max(seconds, 1e-6)
-        found = summary_of(rows)
+        found = found_in(rows)
         first, last = ranges[0].first, ranges[-1].last
         wave = Wave(
-            first, last, "", "", round(seconds, 3), found.steps, backend.name, backend.cores
+            first, last, "", "", round(seconds, 3), found.summary.steps, backend.name, backend.cores
         )
         ledger.add(wave, found)
         watch(ledger.next_id, ledger.total)

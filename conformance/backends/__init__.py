@@ -2,9 +2,9 @@
 
 Three rules:
 
-1. A range of trace ids is judged in one place and answered by one row for its summary and one for
-   each finding; they depend on the task and the range alone: not on the backend, its partitions,
-   or what was judged before.
+1. A range of trace ids is judged in one place and answered by one row for its summary, one for the
+   promises, and one for each finding. They depend on the task and the range alone: not on the
+   backend, its partitions, or what was judged before.
 2. A backend gives rows back in any order, and `None` now and then while there is nothing yet, so
    that its caller can show time passing.
 3. A worker imports what it judges with, and loads the prepared files, once.
@@ -33,11 +33,12 @@ class Range(NamedTuple):
 
 
 SUMMARY: Final = "summary"
+PROMISES: Final = "promises"
 FINDING: Final = "finding"
 
 
 class Row(NamedTuple):
-    """One thing that a range gave: `kind` is SUMMARY or FINDING, `body` canonical JSON."""
+    """One thing that a range gave: `kind` is one of the three above, `body` canonical JSON."""
 
     kind: str
     first: int
@@ -47,8 +48,9 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What workers do: load `directory` with `module`'s `Prepared`, then its `judge_range`.
+    """What workers do: `module`'s `load` of `directory`, then its `judge` of each range.
 
+    `load` takes the path, `judge` what `load` gave and a Range; it gives a `Found`.
     `roots` are folders that hold packages, searched in this order before all others.
     """
 
@@ -61,6 +63,10 @@ class BackendError(Exception):
     """The backend cannot work here; the message says why, and what to do."""
 
 
+class BackendFailed(BackendError):
+    """The backend stopped working on the way; what is done stays done."""
+
+
 class Backend(Protocol):
     """Judges ranges. `cores` is how many at a time, `None` where nobody can tell."""
 
@@ -68,7 +74,7 @@ class Backend(Protocol):
     cores: int | None
 
     def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
-        """The rows of all ranges, as they come. Raises BackendError."""
+        """The rows of all ranges, as they come. Raises BackendFailed."""
 
     def close(self) -> None:
         """Let go of processes and sessions."""

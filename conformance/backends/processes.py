@@ -13,6 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from conformance.backends import (
     HEARTBEAT_SECONDS,
     BackendError,
+    BackendFailed,
     Options,
     Range,
     Row,
@@ -56,7 +57,7 @@ class Processes:
         )
 
     def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
-        """The rows of all ranges, as they come. Raises BackendError if a process is lost."""
+        """The rows of all ranges, as they come. Raises BackendFailed if a process is lost."""
         pending: set[Future[list[Row]]] = {
             self._pool.submit(judge, self._task, part) for part in ranges
         }
@@ -68,7 +69,7 @@ class Processes:
                 if not done:
                     yield None
         except BrokenProcessPool as error:
-            raise BackendError(
+            raise BackendFailed(
                 "a worker process ended unexpectedly (out of memory?);"
                 " the same command goes on where it stood, --partitions 1 uses one process"
             ) from error

@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from conformance.backends import (
     HEARTBEAT_SECONDS,
     BackendError,
+    BackendFailed,
     Options,
     Range,
     Row,
@@ -231,7 +232,7 @@ class Spark:
             ship(session, task, scratch)
 
     def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
-        """The rows of all ranges, as they come: at the end of the wave. Raises BackendError."""
+        """The rows of all ranges, as they come: at the end of the wave. Raises BackendFailed."""
         collected = self._thread.submit(self._collect, ranges)
         while (rows := result_soon(collected)) is None:
             yield None
@@ -244,7 +245,7 @@ class Spark:
         try:
             return [Row(*row) for row in numbers.mapInArrow(function, SCHEMA).collect()]
         except PySparkException as error:
-            raise BackendError(f"Spark failed: {error}\nsee also {self._log}") from error
+            raise BackendFailed(f"Spark failed: {error}\nsee also {self._log}") from error
 
     def close(self) -> None:
         """Stop the session and remove what it left behind."""

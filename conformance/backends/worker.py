@@ -24,10 +24,10 @@ def loaded(task: Task) -> tuple[Any, Any]:
     """The task's module and its prepared files, as this process keeps them."""
     search_first(task.roots)
     module = import_module(task.module)
-    return module, module.Prepared.load(task.directory)
+    return module, module.load(task.directory)
 
 
 def judge(task: Task, part: Range) -> list[Row]:
     """Judge one range; the rows to send back."""
     module, prepared = loaded(task)
-    return rows_of(part, module.judge_range(prepared, part.first, part.last))
+    return rows_of(part, module.judge(prepared, part))

@@ -19,8 +19,8 @@ from conformance.backends import (
 )
 from conformance.backends.worker import judge
 from conformance.files import Busy, alone_in, write_whole
-from conformance.plan import MAX_FINDINGS, Summary
-from conformance.rows import from_json, rows_of, summary_of, to_json
+from conformance.plan import MAX_FINDINGS
+from conformance.rows import Found, found_in, from_json, rows_of, to_json
 from conformance.runner import (
     DamagedRun,
     Ledger,
@@ -28,6 +28,7 @@ from conformance.runner import (
     OtherRun,
     cut,
     range_size,
+    refuse_other,
     run_waves,
     wave_length,
 )
@@ -68,15 +69,11 @@ def task(tmp_path: Path) -> Task:
     return Task("fake_plan", directory, (REPOSITORY, FAKES))
 
 
-def manifest(count: int = COUNT, **arguments: object) -> Manifest:
-    return Manifest({"scope": "fake", "seed": 0, **arguments}, "code", count)
+def open_ledger(directory: Path, count: int = COUNT) -> Ledger:
+    return Ledger.open(directory / "waves", Manifest(count))
 
 
-def open_ledger(directory: Path, **arguments: object) -> Ledger:
-    return Ledger.open(directory / "waves", manifest(**arguments))
-
-
-def nobody(done: int, total: Summary) -> None:
+def nobody(done: int, total: Found) -> None:
     """Watches nothing."""
 
 
@@ -91,8 +88,8 @@ class Ticking:
         return self.now
 
 
-def expected() -> Summary:
-    return fake_plan.judge_range(fake_plan.Prepared({"diverging": DIVERGING}), 0, COUNT)
+def expected() -> Found:
+    return fake_plan.judge({"diverging": DIVERGING}, Range(0, COUNT))
 
 
 # Cutting
@@ -123,12 +120,12 @@ def test_a_wave_is_never_empty_and_short_work_has_several():
 def test_a_summary_travels_as_rows_and_comes_back():
     found = expected()
     assert from_json(to_json(found)) == found
-    assert summary_of(reversed(rows_of(Range(0, COUNT), found))) == found
+    assert found_in(reversed(rows_of(Range(0, COUNT), found))) == found
 
 
 def test_findings_travel_one_a_row(task):
     rows = judge(task, Range(0, 10))
-    assert [row.kind for row in rows] == ["summary", "finding", "finding", "finding"]
+    assert [row.kind for row in rows] == ["summary", "promises", *["finding"] * 3]
 
 
 # Waves
@@ -138,8 +135,8 @@ def test_a_run_gives_the_sum_of_its_traces(task, tmp_path):
     ledger = open_ledger(tmp_path)
     assert run_waves(ledger, Inline(task), nobody, Ticking()) == expected()
     assert len(ledger.manifest.waves) >= 4
-    assert len(ledger.total.findings) == MAX_FINDINGS
-    assert ledger.total.divergences == len(DIVERGING)
+    assert len(ledger.total.summary.findings) == MAX_FINDINGS
+    assert ledger.total.summary.divergences == len(DIVERGING)
 
 
 def test_the_size_of_waves_changes_nothing(task, tmp_path):
@@ -180,11 +177,18 @@ def test_a_wave_that_the_manifest_does_not_name_never_happened(task, tmp_path):
 
 
 def test_other_arguments_are_refused_by_name(tmp_path):
-    open_ledger(tmp_path)
+    found = {"scope": "fake", "seed": 0}
+    refuse_other(dict(found), found, tmp_path)
     with pytest.raises(OtherRun, match="seed 0, this one has 1"):
-        open_ledger(tmp_path, seed=1)
+        refuse_other(found | {"seed": 1}, found, tmp_path)
     with pytest.raises(OtherRun, match='faults null, this one has "none"'):
-        open_ledger(tmp_path, faults="none")
+        refuse_other(found | {"faults": "none"}, found, tmp_path)
+
+
+def test_a_run_of_another_length_is_damaged(tmp_path):
+    open_ledger(tmp_path)
+    with pytest.raises(DamagedRun, match="900 traces"):
+        open_ledger(tmp_path, 901)
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "wave-00001.json"])
@@ -220,7 +224,7 @@ def test_a_lost_process_is_an_error_and_loses_nothing_else(tmp_path):
     directory = fake_plan.write(tmp_path / "prepared", 100, die_at=97)
     task = Task("fake_plan", directory, (REPOSITORY, FAKES))
     backend = open_backend("processes", task, Options(tmp_path / "log", partitions=1))
-    ledger = Ledger.open(tmp_path / "waves", manifest(100))
+    ledger = open_ledger(tmp_path, 100)
     try:
         with pytest.raises(BackendError, match="ended unexpectedly"):
             run_waves(ledger, backend, nobody, Ticking())
@@ -288,7 +292,7 @@ def test_a_defect_in_a_task_is_told_with_its_cause(session, tmp_path):
     directory = fake_plan.write(tmp_path / "prepared", 10, raise_at=0)
     task = Task("fake_plan", directory, (REPOSITORY, FAKES))
     backend = Spark(session, task, Options(tmp_path / "log"), tmp_path / "scratch")
-    ledger = Ledger.open(tmp_path / "waves", manifest(10))
+    ledger = open_ledger(tmp_path, 10)
     with pytest.raises(BackendError, match="no such trace: 0"):
         run_waves(ledger, backend, nobody, Ticking())
     assert ledger.next_id == 0
@@ -303,7 +307,8 @@ def test_what_travels_to_other_machines_is_complete(task, tmp_path):
     shutil.copy(FAKES / "fake_plan.py", tmp_path / "there")
     program = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]);"
-        "from conformance.backends import Task, Range; from conformance.backends.worker import judge;"
+        "from conformance.backends import Task, Range;"
+        "from conformance.backends.worker import judge;"
         "task = Task('fake_plan', Path(sys.argv[2]), (Path(sys.argv[1]),));"
         "print(judge(task, Range(0, 9))[0].body);"
         "import model, proofs, impl; print(model.__file__, proofs.__file__, impl.__file__)"

@@ -9,22 +9,20 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conformance.backends import Range
 from conformance.plan import Summary
+from conformance.promised import Seen
+from conformance.rows import Found
 
 TRANSITIONS = 1000
 
 
-@dataclass(frozen=True)
-class Prepared:
-    settings: dict[str, Any]
-
-    @staticmethod
-    def load(directory: Path) -> Prepared:
-        return Prepared(json.loads((directory / "fake.json").read_text()))
+def load(directory: Path) -> dict[str, Any]:
+    settings: dict[str, Any] = json.loads((directory / "fake.json").read_text())
+    return settings
 
 
 def write(directory: Path, count: int, **settings: Any) -> Path:
@@ -34,7 +32,7 @@ def write(directory: Path, count: int, **settings: Any) -> Path:
     return directory
 
 
-def judge_one(number: int, settings: dict[str, Any]) -> Summary:
+def judge_one(number: int, settings: dict[str, Any]) -> Found:
     """What one trace gives."""
     time.sleep(settings.get("pause", 0))
     if number == settings.get("die_at"):
@@ -43,7 +41,7 @@ def judge_one(number: int, settings: dict[str, Any]) -> Summary:
         raise ValueError(f"no such trace: {number}")
     diverged = number in settings.get("diverging", ())
     covered = 1 << (number * 37) % TRANSITIONS
-    return Summary(
+    summary = Summary(
         traces=1,
         steps=5 + number % 7,
         transitions=covered.to_bytes((TRANSITIONS + 7) // 8, "little"),
@@ -52,10 +50,11 @@ def judge_one(number: int, settings: dict[str, Any]) -> Summary:
         divergences=int(diverged),
         findings=({"id": number, "rule": "request_arrives"},) if diverged else (),
     )
+    return Found(summary, Seen(met=frozenset({f"witness_{number % 3}"})))
 
 
-def judge_range(prepared: Prepared, first: int, last: int) -> Summary:
-    total = Summary()
-    for number in range(first, last):
-        total = total.merge(judge_one(number, prepared.settings))
+def judge(settings: dict[str, Any], part: Range) -> Found:
+    total = Found()
+    for number in range(part.first, part.last):
+        total = total.merge(judge_one(number, settings))
     return total

@@ -1,0 +1,106 @@
+"""Differences that are known, each with its public reference: they do not count against a system.
+
+Three rules:
+
+1. A row is for what the model leaves out on purpose, or for a fix of the model that is pending.
+   Everything else becomes a variant of the model, or a fix of it.
+2. A row names one release, one rule, and the fields that differ. It explains nothing else.
+3. A row that a run no longer reproduces is stale: `stale` names it, and the tests fail on it.
+
+`EXPLAINED` is ours; `--baseline FILE` is a vendor's own, a JSON list of objects with the keys of
+`Explained`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+KEYS: Final = ("release", "rule", "fields", "reference", "trace")
+
+INDEX: Final = re.compile(r"\[\d+\]")
+
+
+class BadBaseline(ValueError):
+    """A baseline that cannot be read; the message says where, what is wrong and the cure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One known difference: in `release`, `rule` shows it in exactly these `fields`.
+
+    Fields are paths without indices, as in `leader.log.base_offset`, sorted. `reference` is a
+    public one (an issue, a KIP, a page); `trace` the file, beside the table, of a trace that
+    shows it.
+    """
+
+    release: str
+    rule: str
+    fields: tuple[str, ...]
+    reference: str
+    trace: str
+
+    def explains(self, release: str, finding: dict[str, Any]) -> bool:
+        """Whether the finding is this difference."""
+        here = (release, finding["rule"], fields_of(finding))
+        return here == (self.release, self.rule, self.fields)
+
+
+EXPLAINED: tuple[Explained, ...] = ()
+"""`impl` and the releases that the model knows agree with it: there is nothing to explain."""
+
+
+def fields_of(finding: dict[str, Any]) -> tuple[str, ...]:
+    """The paths in which a finding differs, without indices, each once, sorted."""
+    paths = finding["expected"].keys() | finding["observed"].keys()
+    return tuple(sorted({INDEX.sub("", path) for path in paths}))
+
+
+def explanation(
+    rows: Iterable[Explained], release: str, finding: dict[str, Any]
+) -> Explained | None:
+    """The first row that explains the finding, if any."""
+    return next((row for row in rows if row.explains(release, finding)), None)
+
+
+def stale(
+    rows: Iterable[Explained], release: str, findings: Sequence[dict[str, Any]]
+) -> list[Explained]:
+    """The rows of this release that none of the findings shows."""
+    return [
+        row
+        for row in rows
+        if row.release == release and not any(row.explains(release, f) for f in findings)
+    ]
+
+
+# A vendor's own
+
+
+def read_baseline(path: Path) -> tuple[Explained, ...]:
+    """The rows of a baseline file. Raises BadBaseline."""
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadBaseline(f"{path}: {error}; name a readable JSON file") from error
+    if not isinstance(rows, list):
+        raise BadBaseline(f"{path}: not a list; write [{{{', '.join(KEYS)}}}, ...]")
+    return tuple(row_of(path, number, row) for number, row in enumerate(rows, start=1))
+
+
+def row_of(path: Path, number: int, row: Any) -> Explained:
+    """One row, checked. Raises BadBaseline."""
+    where = f"{path}: row {number}"
+    if not isinstance(row, dict) or set(row) != set(KEYS):
+        raise BadBaseline(f"{where} is not an object with just the keys {', '.join(KEYS)}")
+    texts = [row[key] for key in KEYS if key != "fields"]
+    if not all(isinstance(text, str) and text for text in texts):
+        raise BadBaseline(f"{where}: {', '.join(KEYS)} are texts, only fields is a list of texts")
+    fields = row["fields"]
+    if not isinstance(fields, list) or not all(isinstance(field, str) for field in fields):
+        raise BadBaseline(f'{where}: fields is not a list of texts, as in ["leader.log"]')
+    return Explained(**(row | {"fields": tuple(sorted(fields))}))

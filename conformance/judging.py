@@ -1,0 +1,44 @@
+"""What workers do with a range of traces: judge it, and ask what became of the promises."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from conformance.backends import Range
+from conformance.plan import Prepared, Summary, judge_range, setting
+from conformance.promised import Seen, Walker
+from conformance.rows import Found
+from model.setting import Setting
+
+
+def load(directory: Path) -> Prepared:
+    """What was prepared in a directory. Raises BadPlan."""
+    return Prepared.load(directory)
+
+
+def judge(prepared: Prepared, part: Range) -> Found:
+    """All that the range's traces give."""
+    summary = judge_range(prepared, part.first, part.last)
+    return Found(summary, promises_of(prepared, part, summary))
+
+
+@functools.lru_cache(maxsize=8)
+def walker_of(k: Setting) -> Walker:
+    """A setting's walker serves all ranges that this process judges."""
+    return Walker(k)
+
+
+def promises_of(prepared: Prepared, part: Range, summary: Summary) -> Seen:
+    """What the traces showed of the promises, as far as system and model agreed.
+
+    Where more traces diverged than the summary keeps, those after the last one kept do not count.
+    """
+    agreed = {finding["id"]: max(finding["steps"] - 1, 0) for finding in summary.findings}
+    last = max(agreed) + 1 if len(agreed) < summary.divergences else part.last
+    walker = walker_of(setting(prepared.plan))
+    seen = Seen()
+    for number in range(part.first, last):
+        steps = prepared.trace(number)
+        seen = seen.merge(walker.walk(steps[: agreed.get(number, len(steps))]))
+    return seen

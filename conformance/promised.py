@@ -1,0 +1,188 @@
+"""Which promises the judged traces put to the test, and which they broke.
+
+Two rules:
+
+1. As long as a system agrees with the model, its worlds are the model's: a trace is walked on the
+   model's functions, and each world is asked once. A diverging trace counts up to the step before.
+2. The world of a system that diverged is made of what it shows of itself (`world_shown`). What it
+   would do after its first difference nobody follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from conformance.judge import Judge, Steps
+from conformance.plan import Finding, Prepared, judge_of, steps_of
+from conformance.systems.base import View, WireNumbers
+from model.language import EMPTY_SET, Map, Set
+from model.leader import StoredBatch
+from model.messages import Batch
+from model.network import SILENT_LINK
+from model.promises import PROMISES, WITNESSES
+from model.scopes import initial
+from model.setting import Setting
+from model.world import World
+from proofs.lift.text import plain
+from proofs.trace.format import Choice
+from proofs.trace.replay import Stepper
+
+ANTECEDENTS: Final[Mapping[str, str]] = {
+    "at_most_once": "duplicate_on_its_way",
+    "acked_is_stored": "something_acknowledged",
+    "no_gap": "batch_behind_another",
+    "order_kept": "batch_behind_another",
+    "acked_once": "something_acknowledged",
+    "no_false_error": "batch_behind_another",
+}
+"""The witness that a promise's "if" happened."""
+
+HOLDS: Final = "holds"
+VIOLATED: Final = "violated"
+NOT_EXERCISED: Final = "not_exercised"
+
+MAX_WORLDS: Final = 200_000
+"""Worlds that a walker remembers; then it begins to learn again."""
+
+NO_SEQUENCE: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Names of promises that were broken somewhere, and of witnesses that were met."""
+
+    broken: frozenset[str] = frozenset()
+    met: frozenset[str] = frozenset()
+
+    def merge(self, other: Seen) -> Seen:
+        """Both together."""
+        return Seen(self.broken | other.broken, self.met | other.met)
+
+
+def seen_in(k: Setting, world: World) -> Seen:
+    """What one world shows."""
+    return Seen(
+        frozenset(p.name for p in PROMISES if not p.check(k, world)),
+        frozenset(w.name for w in WITNESSES if w.check(k, world)),
+    )
+
+
+def statuses(seen: Seen) -> dict[str, str]:
+    """Each promise: violated, holds, or not exercised."""
+    return {p.name: status(p.name, seen) for p in PROMISES}
+
+
+def status(name: str, seen: Seen) -> str:
+    """One promise. A broken one was exercised, whatever its witness says."""
+    if name in seen.broken:
+        return VIOLATED
+    return HOLDS if ANTECEDENTS[name] in seen.met else NOT_EXERCISED
+
+
+def not_promised(k: Setting) -> list[str]:
+    """The promises that this variant does not give in this scope."""
+    return [p.name for p in PROMISES if not p.promised(k)]
+
+
+# Walking on the model
+
+
+@dataclass(slots=True)
+class Place:
+    """A world, what it shows, and where its rule instances lead as far as they are known."""
+
+    world: World
+    seen: Seen
+    next: dict[tuple[str, Choice], Place] = field(default_factory=dict)
+
+
+class Walker:
+    """Walks traces on the model; what it learned in one serves the next."""
+
+    def __init__(self, k: Setting) -> None:
+        self._stepper = Stepper(plain(), k)
+        self._places: dict[World, Place] = {}
+
+    def walk(self, steps: Steps) -> Seen:
+        """All that the worlds of a trace show, the first included."""
+        place = self._place(self._stepper.initial())
+        broken, met = set(place.seen.broken), set(place.seen.met)
+        for instance in steps:
+            following = place.next.get(instance)
+            if following is None:
+                world = self._stepper.apply(*instance, place.world)
+                following = place.next[instance] = self._place(world)
+            place = following
+            broken |= place.seen.broken
+            met |= place.seen.met
+        return Seen(frozenset(broken), frozenset(met))
+
+    def _place(self, world: World) -> Place:
+        place = self._places.get(world)
+        if place is None:
+            if len(self._places) >= MAX_WORLDS:
+                self._forget()
+            place = self._places[world] = Place(world, seen_in(self._stepper.k, world))
+        return place
+
+    def _forget(self) -> None:
+        for place in self._places.values():
+            place.next.clear()
+        self._places.clear()
+
+
+# What a system shows of itself
+
+
+def shown_by(prepared: Prepared, finding: Finding) -> Seen:
+    """What the system shows once it took the step that differs."""
+    judge = judge_of(prepared.plan)
+    judge.judge(steps_of(finding))
+    return seen_in(judge.tables.k, world_shown(judge))
+
+
+def world_shown(judge: Judge) -> World:
+    """The system's logs and acknowledgements, as a world without anything on its way.
+
+    Actors that the system does not have are the model's, as the judge left them.
+    """
+    k = judge.tables.k
+    wire = WireNumbers(k)
+    models = {wire[s]: s for s in range(k.layout.max_sequence + 1)}
+    clients = [node.view for node in judge.clients]
+    for i, client in enumerate(judge.system.clients):
+        clients[i] = client.view()
+    leaders = [leader.view() for leader in judge.system.leaders]
+    world = initial(k)
+    return replace(
+        world,
+        clients=Map(tuple(map(client_shown, world.clients.values(), clients))),
+        leaders=Map(
+            tuple(
+                replace(leader, log=tuple(stored(models, batch) for batch in view[0]))
+                for leader, view in zip(world.leaders.values(), leaders, strict=True)
+            )
+        ),
+        links=Map.filled(k.layout.producers, Map.filled(k.layout.partitions, SILENT_LINK)),
+    )
+
+
+def client_shown(client: Any, view: View) -> Any:
+    """A client that has the acknowledgements and the wish to bump that a view (CLIENT) shows."""
+    _, _, bump_is_due, partitions = view
+    entries = tuple(
+        replace(entry, acknowledged=Set(shown[-1]))
+        for entry, shown in zip(client.partitions.values(), partitions, strict=True)
+    )
+    bump_for = EMPTY_SET.plus(0) if bump_is_due else EMPTY_SET
+    return replace(client, bump_for=bump_for, partitions=Map(entries))
+
+
+def stored(models: Mapping[int, int], view: View) -> StoredBatch:
+    """A batch of the log, from a view (STORED_BATCH); a sequence the model has not is -1."""
+    producer_id, producer_epoch, base_sequence, record_count, first_record, base_offset = view
+    sequence = models.get(base_sequence, NO_SEQUENCE)
+    batch = Batch(producer_id, producer_epoch, sequence, record_count, first_record)
+    return StoredBatch(batch, base_offset)

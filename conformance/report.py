@@ -1,0 +1,259 @@
+"""What a run found, as files: report.json, run.json, junit.xml, one trace and page a divergence.
+
+Two rules:
+
+1. `report.json` is a function of seed, system and arguments alone: no time, no rate, no float, no
+   machine. `run.json` has what differs from run to run.
+2. Its keys are in `report.schema.json`; more may come, none goes without a new SCHEMA_VERSION.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from conformance.explained import Explained
+from conformance.files import pretty, write_whole
+from conformance.plan import Prepared, Summary
+from conformance.promised import HOLDS, NOT_EXERCISED, VIOLATED
+from conformance.runner import Wave
+
+SCHEMA_VERSION: Final = 1
+
+UNDECIDED: Final = "undecided"
+
+EXIT_CODES: Final = {HOLDS: 0, VIOLATED: 1, UNDECIDED: 3}
+EXIT_BAD_USE: Final = 2
+EXIT_NOT_DECIDED: Final = 3
+
+JUDGES: Final = ("model", "promises")
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A finding that was shrunk: where its trace is, relative to the report, and what explains it.
+
+    `occurrences` counts the examined traces that shrink to it.
+    """
+
+    finding: Mapping[str, Any]
+    trace: str
+    explained: Explained | None
+    occurrences: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `report.json`."""
+        return {
+            "trace": self.trace,
+            "steps": self.finding["steps"],
+            "one_minimal": self.finding["one_minimal"],
+            "rule": self.finding["rule"],
+            "expected": self.finding["expected"],
+            "observed": self.finding["observed"],
+            "explained_by": None if self.explained is None else self.explained.reference,
+            "occurrences": self.occurrences,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All that a run found. `promises` has holds, violated or not_exercised for each name;
+    `not_promised` are those that the variant does not give in this scope. `unexamined` counts
+    diverging traces beyond those that were shrunk; `undecided` traces that nobody could judge."""
+
+    prepared: Prepared
+    total: Summary
+    judge: str
+    divergences: Sequence[Divergence]
+    unexamined: int
+    promises: Mapping[str, str]
+    not_promised: Sequence[str]
+    undecided: int = 0
+    not_applicable: Sequence[str] = ()
+    stale: Sequence[Explained] = field(default=())
+
+    @property
+    def conforms(self) -> bool:
+        """No difference, or each is explained."""
+        return self.unexamined == 0 and all(d.explained for d in self.divergences)
+
+    @property
+    def verdict(self) -> str:
+        """The answer to the question that was asked: `judge` says which."""
+        if self.judge == "promises":
+            broken = {name for name, state in self.promises.items() if state == VIOLATED}
+            at_fault = bool(broken - set(self.not_promised))
+        else:
+            at_fault = any(d.explained is None for d in self.divergences)
+        if at_fault:
+            return VIOLATED
+        return UNDECIDED if self.undecided or self.unexamined else HOLDS
+
+
+# report.json
+
+
+def covered(found: frozenset[str], total: frozenset[str]) -> dict[str, Any]:
+    """How many of some names, and which are missing."""
+    missing = sorted(total - found)
+    return {"covered": len(total & found), "total": len(total), "missing": missing}
+
+
+def coverage_json(prepared: Prepared, total: Summary) -> dict[str, Any]:
+    """What the traces went through; the total of transitions is null if nobody explored them."""
+    return {
+        "transitions": {
+            "covered": total.transitions_covered,
+            "total": prepared.transitions_total,
+        },
+        "rules": covered(total.rules, prepared.rules_total),
+        "branches": covered(total.branches, prepared.branches_total),
+        "error_codes": covered(total.error_codes, prepared.error_codes_total),
+    }
+
+
+def report_json(result: Result) -> dict[str, Any]:
+    """The content of `report.json`."""
+    prepared, total = result.prepared, result.total
+    plan = prepared.plan
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "system": plan.system,
+        "scope": plan.scope,
+        "variant": plan.variant,
+        "seed": plan.seed,
+        "actors": plan.actors,
+        "on": plan.on,
+        "faults": plan.faults,
+        "traces_from": list(plan.traces_from),
+        "judge": result.judge,
+        "traces": total.traces,
+        "steps": total.steps,
+        "coverage": coverage_json(prepared, total),
+        "cover": {
+            "traces": prepared.cover_traces,
+            "steps": prepared.cover_steps,
+            "bound": prepared.cover_bound,
+        },
+        "diverging_traces": total.divergences,
+        "divergences": [divergence.to_json() for divergence in result.divergences],
+        "unexamined": result.unexamined,
+        "undecided": result.undecided,
+        "not_applicable": list(result.not_applicable),
+        "stale_explanations": [row.reference for row in result.stale],
+        "conforms": result.conforms,
+        "promises": dict(result.promises),
+        "not_promised": list(result.not_promised),
+        "verdict": result.verdict,
+    }
+
+
+# run.json
+
+
+def run_json(waves: Sequence[Wave]) -> dict[str, Any]:
+    """The content of `run.json`: how the waves went. Seconds are those of judging alone."""
+    seconds = sum(wave.seconds for wave in waves)
+    core_seconds = sum(wave.seconds * (wave.cores or 1) for wave in waves)
+    steps = sum(wave.steps for wave in waves)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "seconds": round(seconds, 3),
+        "steps_per_second": per_second(steps, core_seconds),
+        "steps_per_second_in_all": per_second(steps, seconds),
+        "backend": sorted({wave.backend for wave in waves}),
+        "cores": waves[-1].cores if waves else None,
+        "host": {
+            "name": platform.node(),
+            "machine": platform.machine(),
+            "system": platform.system(),
+            "python": platform.python_version(),
+        },
+        "waves": [
+            {
+                "first": wave.first,
+                "last": wave.last,
+                "steps": wave.steps,
+                "seconds": wave.seconds,
+                "backend": wave.backend,
+                "cores": wave.cores,
+            }
+            for wave in waves
+        ],
+    }
+
+
+def per_second(steps: int, seconds: float) -> int:
+    """A rate, 0 where no time was taken."""
+    return round(steps / seconds) if seconds else 0
+
+
+# junit.xml
+
+
+def junit(report: Mapping[str, Any]) -> str:
+    """The report for continuous integration: a case for conformance, one for each promise."""
+    suite = ElementTree.Element("testsuite", name=f"kafka-eos {report['scope']}")
+    cases = [conformance_case(report), *promise_cases(report)]
+    suite.extend(cases)
+    suite.set("tests", str(len(cases)))
+    for word, mark in (("failures", "failure"), ("skipped", "skipped")):
+        suite.set(word, str(sum(case.find(mark) is not None for case in cases)))
+    ElementTree.indent(suite)
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, "unicode") + "\n"
+    )
+
+
+def conformance_case(report: Mapping[str, Any]) -> ElementTree.Element:
+    """A failure for each divergence that nothing explains."""
+    name = f"{report['system']} behaves as {report['variant']}"
+    case = ElementTree.Element("testcase", classname="conformance", name=name)
+    for divergence in report["divergences"]:
+        if divergence["explained_by"] is None:
+            failure = ElementTree.SubElement(case, "failure", message=sentence(divergence))
+            failure.text = divergence["trace"]
+    return case
+
+
+def promise_cases(report: Mapping[str, Any]) -> list[ElementTree.Element]:
+    """A case for each promise; skipped if nothing put it to the test, or nobody gives it."""
+    cases = []
+    for name, state in report["promises"].items():
+        case = ElementTree.Element("testcase", classname="promises", name=name)
+        if state == NOT_EXERCISED or name in report["not_promised"]:
+            what = state if state == NOT_EXERCISED else f"{state}; not promised by this variant"
+            ElementTree.SubElement(case, "skipped", message=what)
+        elif state == VIOLATED:
+            ElementTree.SubElement(case, "failure", message=f"{name} is violated")
+        cases.append(case)
+    return cases
+
+
+def sentence(divergence: Mapping[str, Any]) -> str:
+    """`request_arrives, step 7: leader[0].sends[0].error is 0, the model says 45`."""
+    expected, observed = divergence["expected"], divergence["observed"]
+    parts = [
+        f"{path} is {observed.get(path)}, the model says {expected.get(path)}"
+        for path in sorted(expected.keys() | observed.keys())
+    ]
+    more = f", and {len(parts) - 2} more" if len(parts) > 2 else ""
+    return f"{divergence['rule']}, step {divergence['steps']}: {'; '.join(parts[:2])}{more}"
+
+
+# Writing
+
+
+def write_reports(
+    out: Path, report: Mapping[str, Any], run: Mapping[str, Any], also: Path | None
+) -> None:
+    """Write the report's files into `out`, and both in one to `also`."""
+    write_whole(out / "run.json", pretty(run))
+    write_whole(out / "junit.xml", junit(report))
+    write_whole(out / "report.json", pretty(report))
+    if also is not None:
+        write_whole(also, pretty({**report, "run": run}))

@@ -1,0 +1,80 @@
+"""What `run` says at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from conformance.report import sentence
+
+MOST_SHOWN = 5
+"""Divergences on the terminal; the report has all that were examined."""
+
+
+def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
+    """Coverage, cover, promises, divergences, verdict, and where the report is."""
+    lines = [
+        f"{report['system']} against {report['variant']}, scope {report['scope']}, seed"
+        f" {report['seed']}",
+        f"  traces       {report['traces']:,} with {report['steps']:,} steps{speed(run)}",
+        f"  coverage     {coverage(report['coverage'])}",
+        f"  cover        {cover(report['cover'])}",
+        f"  promises     {promises(report)}",
+        *divergences(report, out),
+        f"  verdict      {report['verdict']}",
+        f"  report       {out / 'report.json'}",
+    ]
+    return "\n".join(lines)
+
+
+def speed(run: Mapping[str, Any]) -> str:
+    """How fast the traces were judged."""
+    if not run["steps_per_second_in_all"]:
+        return ""
+    cores = f"{run['steps_per_second']:,} on each of {run['cores']} cores, "
+    each = cores if run["cores"] else ""
+    return f", {run['steps_per_second_in_all']:,} steps/s ({each}{'+'.join(run['backend'])})"
+
+
+def coverage(covered: Mapping[str, Any]) -> str:
+    """`transitions 6,955 of 6,955, rules 8 of 8, ...`; without a total where there is none."""
+    parts = []
+    for name, row in covered.items():
+        of = "" if row["total"] is None else f" of {row['total']:,}"
+        parts.append(f"{name.replace('_', ' ')} {row['covered']:,}{of}")
+    return ", ".join(parts)
+
+
+def cover(row: Mapping[str, Any]) -> str:
+    """The cover's steps beside the least that any cover needs."""
+    if row["steps"] is None:
+        return "none: the scope has too many states, or only hunts were asked for"
+    bound = "not computed" if row["bound"] is None else f"{row['bound']:,}"
+    return f"{row['steps']:,} steps; the least that any cover needs is {bound}"
+
+
+def promises(report: Mapping[str, Any]) -> str:
+    """Names by what became of them."""
+    by_state: dict[str, list[str]] = {}
+    for name, state in report["promises"].items():
+        given = "" if name not in report["not_promised"] else ", not promised here"
+        by_state.setdefault(state.replace("_", " ") + given, []).append(name)
+    return "; ".join(f"{state}: {', '.join(names)}" for state, names in sorted(by_state.items()))
+
+
+def divergences(report: Mapping[str, Any], out: Path) -> list[str]:
+    """The first divergences, a line each, and how many more there are."""
+    found = report["divergences"]
+    if not found:
+        return ["  divergences  none"]
+    lines = [f"  divergences  {report['diverging_traces']:,} traces, {len(found)} different"]
+    for row in found[:MOST_SHOWN]:
+        known = f" (explained: {row['explained_by']})" if row["explained_by"] else ""
+        lines.append(f"    {sentence(row)}{known}")
+        lines.append(f"      {out / row['trace']}")
+    if len(found) > MOST_SHOWN:
+        lines.append(f"    and {len(found) - MOST_SHOWN} more in the report")
+    if report["unexamined"]:
+        lines.append(f"    {report['unexamined']:,} diverging traces were not examined")
+    return lines

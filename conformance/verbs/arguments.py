@@ -1,0 +1,122 @@
+"""The arguments of `run`: what each means, and what is refused because it is not built."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from conformance.backends import BACKENDS
+from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
+from conformance.report import JUDGES
+from conformance.verbs import BadUse, one_of
+from conformance.verbs.systems import SYSTEMS, system_of
+from model.setting import Variant
+from model.variants import DEFAULT_VARIANT, RELEASES, parse
+
+LEVELS: Final = (2,)
+"""Cluster levels (`transaction.version`) that the model has."""
+
+DEFAULTS: Final = Plan()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All that `run` takes."""
+    what = parser.add_argument_group("what is judged")
+    what.add_argument(
+        "--system", default=DEFAULTS.system, help=f"{', '.join(SYSTEMS)} (default: impl)"
+    )
+    what.add_argument("--kafka", metavar="RELEASE", help="the release; sets the variant")
+    what.add_argument("--level", type=int, help="the cluster's transaction.version: 2")
+    what.add_argument("--variant", help=f"default: {DEFAULT_VARIANT}")
+    what.add_argument("--client", metavar="CMD", help="not built yet")
+    what.add_argument("--nodes", type=int, metavar="N", help="brokers: 1")
+    what.add_argument("--actors", help=f"of the system: {' or '.join(ACTORS)}")
+    what.add_argument("--on", help=f"{' or '.join(FORMS)} (default: {DEFAULTS.on})")
+    traces = parser.add_argument_group("by which traces")
+    traces.add_argument("--scope", default=DEFAULTS.scope, help=f"default: {DEFAULTS.scope}")
+    traces.add_argument("--faults", help=f"{', '.join(FAULTS)} (default: {DEFAULTS.faults})")
+    traces.add_argument("--traces-from", metavar="SOURCES", help=f"default: {','.join(SOURCES)}")
+    traces.add_argument("--traces", type=int, metavar="N", help="at most so many")
+    traces.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    how = parser.add_argument_group("how it is judged")
+    how.add_argument("--judge", default=JUDGES[0], help=f"{' or '.join(JUDGES)} (default: model)")
+    how.add_argument("--baseline", type=Path, metavar="FILE", help="differences that are known")
+    where = parser.add_argument_group("where it runs")
+    where.add_argument("--backend", default=BACKENDS[0], help=f"{' or '.join(BACKENDS)}")
+    where.add_argument("--master", metavar="M", help="Spark's master (default: local[*])")
+    where.add_argument("--remote", metavar="R", help="a Spark Connect server: sc://HOST:PORT")
+    where.add_argument("--partitions", type=int, metavar="N", help="tasks of a wave, or processes")
+    where.add_argument("--json", type=Path, metavar="FILE", help="report and run in one file")
+    where.add_argument("--out", type=Path, metavar="DIR", help="where the report and its files go")
+
+
+def plan_of(options: argparse.Namespace) -> Plan:
+    """The plan that the arguments make. Raises BadUse, UnknownVariant."""
+    refuse_unbuilt(options)
+    return Plan(
+        scope=options.scope,
+        variant=variant_of(options).name,
+        seed=options.seed,
+        system=system_of(options.system)[0],
+        actors=actors_of(options.actors),
+        on=one_of("--on", options.on or DEFAULTS.on, FORMS),
+        traces_from=sources_of(options.traces_from),
+        traces=at_least("--traces", options.traces, 1),
+        faults=one_of("--faults", options.faults or DEFAULTS.faults, FAULTS),
+    )
+
+
+def refuse_unbuilt(options: argparse.Namespace) -> None:
+    """Raises BadUse for what later versions may have."""
+    if options.client is not None:
+        raise BadUse(f"--client is not built; --system may be {', '.join(SYSTEMS)}")
+    if options.nodes not in (None, 1):
+        raise BadUse(f"--nodes {options.nodes} is not built; there is one broker: --nodes 1")
+    at_least("--partitions", options.partitions, 1)
+    one_of("--judge", options.judge, JUDGES)
+    one_of("--backend", options.backend, BACKENDS)
+
+
+def at_least(name: str, value: int | None, least: int) -> int | None:
+    """`value`, if it is given and not too small. Raises BadUse."""
+    if value is not None and value < least:
+        raise BadUse(f"{name} is {value}; write {least} or more")
+    return value
+
+
+def actors_of(text: str | None) -> str:
+    """The actors in the order that a plan has them. Raises BadUse."""
+    if text is None:
+        return DEFAULTS.actors
+    return one_of("--actors", ",".join(sorted(text.split(","))), ACTORS)
+
+
+def sources_of(text: str | None) -> tuple[str, ...]:
+    """Where traces come from. Raises BadUse."""
+    if text is None:
+        return DEFAULTS.traces_from
+    given = {one_of("--traces-from", name, SOURCES) for name in text.split(",")}
+    return tuple(source for source in SOURCES if source in given)
+
+
+def variant_of(options: argparse.Namespace) -> Variant:
+    """The variant that --variant, --kafka and --level name together.
+
+    Raises BadUse if they contradict each other, UnknownVariant.
+    """
+    release = options.kafka
+    if release is not None:
+        one_of("--kafka", release, tuple(RELEASES))
+    variant = parse(options.variant or release or DEFAULT_VARIANT)
+    for name, here, there in (
+        ("--kafka", release, variant.release),
+        ("--level", options.level, variant.level),
+    ):
+        if here is not None and options.variant is not None and here != there:
+            raise BadUse(f"{name} {here} contradicts --variant {variant.name}; leave one out")
+    level = variant.level if options.level is None else options.level
+    if level not in LEVELS:
+        built = ", ".join(map(str, LEVELS))
+        raise BadUse(f"level {level} is not built; there are: {built}")
+    return variant

@@ -1,0 +1,46 @@
+"""The systems that `run` can judge: a new one is a row of `SYSTEMS`.
+
+A system's function takes the plan and the parsed arguments of `run`; it writes the report and
+gives the exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Final, cast
+
+from conformance.plan import Plan
+from conformance.verbs import BadUse
+
+Runner = Callable[[Plan, argparse.Namespace], int]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What a system is, and who judges it: `module:function`, imported when it is called."""
+
+    summary: str
+    runner: str
+
+    def run(self, plan: Plan, options: argparse.Namespace) -> int:
+        """Judge it. Raises what its runner raises."""
+        module, _, function = self.runner.partition(":")
+        return cast(Runner, getattr(import_module(module), function))(plan, options)
+
+
+SYSTEMS: Final[dict[str, System]] = {
+    "impl": System(
+        "the implementation of this repository, in process", "conformance.verbs.in_process:run"
+    ),
+}
+
+
+def system_of(text: str) -> tuple[str, System]:
+    """The system that `NAME` or `NAME://ADDRESS` names. Raises BadUse."""
+    name = text.partition("://")[0]
+    if name not in SYSTEMS:
+        raise BadUse(f"--system {text!r} is not built; there are: {', '.join(SYSTEMS)}")
+    return name, SYSTEMS[name]
