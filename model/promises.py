@@ -169,8 +169,27 @@ def acknowledged_are_stored_once(
 
 
 def no_false_error(k: Setting, w: World) -> bool:
-    """No producer is told that a batch is out of sequence that rightly comes next."""
-    return all(client.bump_for.is_empty() for client in w.clients.values())
+    """No producer is told that a batch is out of sequence that rightly comes next, and none has
+    to begin a new epoch."""
+    return all(
+        client.bump_for.is_empty()
+        and all(
+            not any(
+                refuses_the_next(entry, answer) for answer in w.links[producer][partition].answers
+            )
+            for partition, entry in client.partitions.items()
+        )
+        for producer, client in w.clients.items()
+    )
+
+
+def refuses_the_next(entry: PartitionEntry, answer: ProduceResponse) -> bool:
+    """The answer says out of sequence to the first in flight: all before it are acknowledged."""
+    return (
+        answer.error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+        and len(entry.in_flight) > 0
+        and entry.in_flight[0].batch.first_record == answer.first_record
+    )
 
 
 # Witnesses: the antecedents happen

@@ -1,0 +1,58 @@
+"""A mutant checked: its defect is found by a shortest trace, and its twin is clean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proofs.explore.scope import Finding, ScopeReport, explore_scope
+from proofs.mutants.table import Mutant
+
+MAX_EVENTS = 25
+"""A trace of more protocol events would convince nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What exploring a mutant and its twin showed; `finding` is None if nothing was found."""
+
+    mutant: Mutant
+    finding: Finding | None
+    twin_clean: bool
+
+    @property
+    def passed(self) -> bool:
+        """Found in few events, and not found in the twin."""
+        return self.finding is not None and self.finding.events <= MAX_EVENTS and self.twin_clean
+
+
+def is_clean(report: ScopeReport, name: str) -> bool:
+    """All was seen, nothing promised is broken, and neither is the property in question."""
+    return report.verdict == "holds" and report.found(name) is None
+
+
+def check(mutant: Mutant, *, engine: str = "ints", workers: int = 1) -> Checked:
+    """Explore a mutant and its twin. Raises as `explore_scope`."""
+
+    def explored(variant: str, patched: bool) -> ScopeReport:
+        return explore_scope(
+            mutant.scope,
+            variant,
+            patches=mutant.patches if patched else (),
+            engine=engine,
+            workers=workers,
+        )
+
+    found = explored(mutant.variant, True).found(mutant.property)
+    return Checked(mutant, found, is_clean(explored(mutant.twin, False), mutant.property))
+
+
+def check_all(
+    mutants: tuple[Mutant, ...], seen: Callable[[Checked], None], *, engine: str, workers: int
+) -> tuple[Checked, ...]:
+    """Check several; `seen` is told each as it is done."""
+    results = []
+    for mutant in mutants:
+        results.append(check(mutant, engine=engine, workers=workers))
+        seen(results[-1])
+    return tuple(results)
