@@ -80,7 +80,7 @@ SCOPES: dict[str, Scope] = {
         ),
         Scope(
             "idempotent-wrap",
-            "the sequence after the last is 0; the first record is stored two before the last",
+            "the sequence after the last is 0, and there a batch begins",
             Layout(
                 records=6,
                 in_flight=2,
@@ -90,6 +90,21 @@ SCOPES: dict[str, Scope] = {
                 broken_connections=2,
                 max_sequence=15,
                 first_sequence=13,
+            ),
+            Budgets(records=6, breaks=2),
+        ),
+        Scope(
+            "idempotent-wrap-across",
+            "the sequence after the last is 0, in the middle of a batch",
+            Layout(
+                records=6,
+                in_flight=2,
+                log=6,
+                max_epoch=1,
+                max_breaks=2,
+                broken_connections=2,
+                max_sequence=15,
+                first_sequence=14,
             ),
             Budgets(records=6, breaks=2),
         ),

@@ -46,7 +46,7 @@ def off_by_one(node: ast.expr) -> Iterator[ast.expr]:
 CHANGES = (flipped, dropped, off_by_one)
 
 
-def annotations(function: ast.FunctionDef) -> set[int]:
+def hints_of(function: ast.FunctionDef) -> set[int]:
     """The expressions that are types, by id: they are not changed."""
     types = [argument.annotation for argument in function.args.args] + [function.returns]
     return {id(part) for hint in types if hint is not None for part in ast.walk(hint)}
@@ -59,7 +59,7 @@ def mutants_of(model: Model, function: str) -> Iterator[Patch]:
     """
     module, _, name = function.rpartition(".")
     tree = model.functions[module, name]
-    types = annotations(tree)
+    types = hints_of(tree)
     expressions = [
         node for node in ast.walk(tree) if isinstance(node, ast.expr) and id(node) not in types
     ]
