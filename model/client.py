@@ -43,7 +43,7 @@ from model.messages import (
     increment_sequence,
     last_sequence,
 )
-from model.setting import Setting
+from model.setting import AckedSequence, Setting
 
 
 @record
@@ -149,12 +149,20 @@ def with_entry(client: Client, partition: Partition, entry: PartitionEntry) -> C
 # Answers
 
 
+def later(k: Setting, acked: int, last: int) -> int:
+    """The later of two sequences. TransactionManager.maybeUpdateLastAckedSequence."""
+    if k.variant.acked_sequence == AckedSequence.RAW or acked == NO_SEQUENCE:
+        return max(acked, last)
+    ahead = last - acked if last >= acked else last - acked + k.layout.max_sequence + 1
+    return last if 2 * ahead <= k.layout.max_sequence else acked
+
+
 def on_success(k: Setting, entry: PartitionEntry, answered: InFlightBatch) -> PartitionEntry:
     """Stored: the application hears of it. TransactionManager.handleCompletedBatch."""
     batch = answered.batch
     return replace(
         entry,
-        last_acked_sequence=max(entry.last_acked_sequence, last_sequence(k, batch)),
+        last_acked_sequence=later(k, entry.last_acked_sequence, last_sequence(k, batch)),
         in_flight=without(entry, batch.first_record),
         acknowledged=entry.acknowledged.union(span(batch.first_record, batch.record_count)),
     )
@@ -170,29 +178,31 @@ def waiting(b: InFlightBatch, first_record: int) -> InFlightBatch:
     return replace(b, outstanding=False) if b.batch.first_record == first_record else b
 
 
-def is_next(entry: PartitionEntry, batch: Batch) -> bool:
+def is_next(k: Setting, entry: PartitionEntry, batch: Batch) -> bool:
     """Whether all before it was acknowledged. TransactionManager.isNextSequence."""
+    if k.variant.acked_sequence == AckedSequence.WRAPS:
+        return batch.base_sequence == increment_sequence(k, entry.last_acked_sequence, 1)
     return batch.base_sequence == entry.last_acked_sequence + 1
 
 
-def failure(entry: PartitionEntry, answered: InFlightBatch, error: Error) -> Failure:
+def failure(k: Setting, entry: PartitionEntry, answered: InFlightBatch, error: Error) -> Failure:
     """Sender.canRetry and TransactionManager.canRetry."""
     if error == Error.NOT_ENOUGH_REPLICAS:
         return Failure.RETRY
     if error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER:
-        if answered.sequence_has_been_reset or not is_next(entry, answered.batch):
+        if answered.sequence_has_been_reset or not is_next(k, entry, answered.batch):
             return Failure.RETRY
         return Failure.RETRY_AND_BUMP
     return Failure.FAIL_AND_BUMP
 
 
 def on_failure(
-    client: Client, partition: Partition, answered: InFlightBatch, error: Error
+    k: Setting, client: Client, partition: Partition, answered: InFlightBatch, error: Error
 ) -> Client:
     """An error: the batch is queued again or given up, and a bump may be due."""
     entry = client.partitions[partition]
     first_record = answered.batch.first_record
-    decided = failure(entry, answered, error)
+    decided = failure(k, entry, answered, error)
     queued = tuple(waiting(b, first_record) for b in entry.in_flight)
     kept = without(entry, first_record) if decided == Failure.FAIL_AND_BUMP else queued
     updated = with_entry(client, partition, replace(entry, in_flight=kept))
@@ -210,7 +220,7 @@ def on_answer(k: Setting, client: Client, partition: Partition, answer: ProduceR
         return client
     if answer.error == Error.NONE:
         return with_entry(client, partition, on_success(k, entry, answered[0]))
-    return on_failure(client, partition, answered[0], answer.error)
+    return on_failure(k, client, partition, answered[0], answer.error)
 
 
 @receives

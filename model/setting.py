@@ -27,6 +27,15 @@ class RestartWindow(IntEnum):
     """As many as before."""
 
 
+class AckedSequence(IntEnum):
+    """How a producer compares the last acknowledged sequence with others."""
+
+    RAW = 0
+    """As plain numbers, also across the wrap. TransactionManager."""
+    WRAPS = 1
+    """In the order of the sequences: 0 comes after the last."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One Kafka: a release, or a release with some of its rules replaced by name."""
@@ -37,6 +46,7 @@ class Variant:
     requests: int
     first_sequence: FirstSequence
     restart_window: RestartWindow
+    acked_sequence: AckedSequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import IntEnum
 
-from model.setting import FirstSequence, RestartWindow, Variant
+from model.setting import AckedSequence, FirstSequence, RestartWindow, Variant
 
 DEFAULT_VARIANT = "4.3.1/level=2/requests=v2"
 
@@ -19,12 +19,14 @@ RELEASES: dict[str, Variant] = {
         requests=2,
         first_sequence=FirstSequence.ANY,
         restart_window=RestartWindow.ONE,
+        acked_sequence=AckedSequence.RAW,
     ),
 }
 
 RULES: dict[str, type[IntEnum]] = {
     "first_sequence": FirstSequence,
     "restart_window": RestartWindow,
+    "acked_sequence": AckedSequence,
 }
 
 LEVELS = ("0", "1", "2")

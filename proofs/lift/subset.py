@@ -200,8 +200,8 @@ class Checker:
 
     def operators(self, node: ast.expr) -> None:
         """Only the subset's operators and comparisons."""
-        has_operator = isinstance(node, (ast.BinOp, ast.UnaryOp, ast.BoolOp))
-        if has_operator and not isinstance(node.op, OPERATORS):
+        operator = getattr(node, "op", None)
+        if operator is not None and not isinstance(operator, OPERATORS):
             text = ast.unparse(node)
             self.refuse(node, f"operator not in the subset: {text}", "there are + - * %")
         if isinstance(node, ast.Compare):

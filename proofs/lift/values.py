@@ -68,7 +68,9 @@ class Shapes:
     def hints(self, cls: type) -> dict[str, Any]:
         """The fields of a record class with their types."""
         if cls not in self._hints:
-            self._hints[cls] = typing.get_type_hints(cls, include_extras=True)
+            # The namespace the class was made in: a patched model's modules are not in sys.modules.
+            namespace = cls.__init__.__globals__  # type: ignore[misc]
+            self._hints[cls] = typing.get_type_hints(cls, namespace, include_extras=True)
         return self._hints[cls]
 
     def size(self, bound: int | str) -> int:
