@@ -36,13 +36,15 @@ from proofs.lift.text import MODULES, Model
 
 RULER = 98
 
-LEVEL_COUNTER = r"""\* Always true. TLC with one worker prints how many worlds it knew at each new level.
+LEVEL_COUNTER = r"""
+\* Always true. TLC with one worker prints how many worlds it knew when it came to a level.
 new_level ==
     LET level == TLCGet("level")
     IN  \/ level = TLCGet(1)
         \/ TLCSet(1, level) /\ PrintT(<<"level", level, TLCGet("distinct")>>)
 
-ASSUME TLCSet(1, -1)"""
+ASSUME TLCSet(1, -1)
+""".strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,7 +331,7 @@ def step_of(block: Block) -> Term:
         assert block.condition is not None
         then, otherwise = (step_of(branch) for branch in block.branches)
         last = conditional(block.condition, then, otherwise)
-    return within(block, bulleted("/\\", [*block.demands, last]))
+    return within(block, bulleted("/\\", [*block.demands, last]) if block.demands else last)
 
 
 def action(block: Block, event: str) -> Term:

@@ -44,11 +44,15 @@ def tuple_of(hint: Any) -> Any:
 
 
 def field_type(hint: Any, name: str) -> Any:
-    """The type of a record's field; KeyError if it has no such field."""
+    """The type of a record's field; KeyError if it has no such field.
+
+    Type variables go by name: those of a patched model's classes are others than the hints name.
+    """
     cls = typing.get_origin(hint) or hint
     declared = typing.get_type_hints(cls, include_extras=True)[name]
-    given = dict(zip(getattr(cls, "__parameters__", ()), typing.get_args(hint), strict=False))
+    names = [p.__name__ for p in getattr(cls, "__parameters__", ())]
+    given = dict(zip(names, typing.get_args(hint), strict=False))
     if isinstance(declared, typing.TypeVar):
-        return given.get(declared)
+        return given.get(declared.__name__)
     free = getattr(declared, "__parameters__", ())
-    return declared[tuple(given[p] for p in free)] if free and given else declared
+    return declared[tuple(given[p.__name__] for p in free)] if free and given else declared

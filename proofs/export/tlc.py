@@ -29,6 +29,11 @@ DEPTH: Final = 2194
 TOTALS: Final = 2199
 PROGRESS: Final = 2200
 SUCCESS: Final = 2193
+MOST_LINES: Final = 12
+"""Of each of TLC's errors; a stack overflow has a thousand."""
+
+PATH: Final = 2121
+POSITIONS: Final = 2103
 
 _MARK = re.compile(r"@!@!@(STARTMSG|ENDMSG) (\d+)(?::(\d+))? @!@!@")
 _COUNTS = re.compile(r"([\d,]+) states generated.*?([\d,]+) distinct states found")
@@ -38,6 +43,7 @@ _EVENT = re.compile(r'event = <<\s*"(\w+)"((?:,\s*[^,>]+)*)>>')
 _VIOLATED = re.compile(r"Invariant (\w+) is violated")
 _COLLISION = re.compile(r"\(optimistic\):\s+val = ([\d.E+-]+)")
 _PLACE = re.compile(r"line (\d+), col", re.IGNORECASE)
+_PARSER_ERRORS = ("***", "Semantic errors", "Could not parse", "Lexical error")
 _TRUTH = {"TRUE": "1", "FALSE": "0"}
 
 
@@ -207,20 +213,19 @@ def read_levels(messages: Sequence[Message], distinct: int) -> tuple[int, ...]:
 
 
 def complaint(module: TlaModule, messages: Sequence[Message], code: int) -> str:
-    """Why TLC gave up, with the line of the module that it names."""
-    errors = [m.text.strip() for m in messages if m.is_error]
-    first = next((i for i, m in enumerate(messages) if m.text.startswith("***")), None)
-    parsing = first is not None or any("Semantic errors" in m.text for m in messages)
-    if parsing:
-        begun = next(
-            i for i, m in enumerate(messages) if m.text.startswith(("***", "Semantic errors"))
-        )
-        plain = [m.text.strip() for m in messages[begun:] if m.number == 0 and m.text.strip()]
-        errors = plain[:6] + errors
-    text = "\n".join(errors) or "".join(m.text for m in messages[-5:])
-    places = _PLACE.findall(text)
-    quoted = ""
-    if places:
-        line = int(places[0] if parsing else places[-1])
-        quoted = f"\n{module.name}.tla:{line}: {module.text.splitlines()[line - 1].strip()}"
-    return f"TLC failed with exit code {code}:\n{text}{quoted}"
+    """Why TLC gave up, with the line of the module that it names.
+
+    The parser names the place of its first error first; the evaluator goes from the outermost
+    expression to the one that failed.
+    """
+    parser = [m.text.strip() for m in messages if m.number == 0]
+    begun = next((i for i, text in enumerate(parser) if text.startswith(_PARSER_ERRORS)), None)
+    said = [] if begun is None else [line for line in parser[begun:] if line][:6]
+    said += [m.text.strip() for m in messages if m.is_error and m.number not in (PATH, POSITIONS)]
+    nested = "".join(m.text for m in messages if m.number == POSITIONS)
+    said = ["\n".join(text.splitlines()[:MOST_LINES]) for text in said]
+    text = "\n".join(said) or "".join(m.text for m in messages[-5:])
+    places = _PLACE.findall(nested)[-1:] or _PLACE.findall(text)[:1]
+    lines = module.text.splitlines()
+    quoted = [f"{module.name}.tla:{line}: {lines[int(line) - 1].strip()}" for line in places]
+    return "\n".join((f"TLC failed with exit code {code}:", text, *quoted))
