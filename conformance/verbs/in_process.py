@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -13,10 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance import pages
-from conformance.backends import REPOSITORY, Backend, Options, Task, open_backend
-from conformance.code import code_digest
+from conformance.backends import Backend, Options, Task, open_backend
 from conformance.explained import EXPLAINED, Explained, explanation, read_baseline, stale
-from conformance.files import alone_in, digest, pretty, write_whole
+from conformance.files import alone_in, digest, pretty
 from conformance.plan import (
     Finding,
     Plan,
@@ -38,15 +35,13 @@ from conformance.report import (
     write_reports,
 )
 from conformance.rows import Found
-from conformance.runner import Ledger, Manifest, refuse_other, run_waves
+from conformance.runner import Ledger, Manifest, run_waves
 from conformance.verbs import note, say
 from conformance.verbs.answer import answer
+from conformance.verbs.folder import begin
 
 MOST_TRANSITIONS_TO_BOUND: Final = 200_000
 """Beyond, the linear program behind `cover.bound` takes minutes; the bound stays null."""
-
-OURS: Final = ("prepared", "waves", "divergences")
-"""The folders that a run makes in --out."""
 
 
 def run(plan: Plan, options: argparse.Namespace) -> int:
@@ -82,24 +77,6 @@ def default_out(arguments: dict[str, Any]) -> Path:
     """A folder of its own for each set of arguments."""
     scope = arguments["scope"].replace("/", "-")
     return Path("out") / f"{arguments['system']}-{scope}-{digest(pretty(arguments))[:8]}"
-
-
-def begin(out: Path, arguments: dict[str, Any]) -> None:
-    """Make the folder this run's own. What other code left there is removed.
-
-    Raises OtherRun if it holds a run with other arguments.
-    """
-    path = out / "arguments.json"
-    wanted = {"arguments": arguments, "code": code_digest((REPOSITORY,))}
-    if path.exists():
-        found = json.loads(path.read_text(encoding="utf-8"))
-        refuse_other(arguments, found["arguments"], out)
-        if found == wanted:
-            return
-        note(f"the code has changed since the run in {out}: beginning again")
-    for folder in OURS:
-        shutil.rmtree(out / folder, ignore_errors=True)
-    write_whole(path, pretty(wanted))
 
 
 # Judging

@@ -1,0 +1,51 @@
+"""One planted bug, hunted in a process of its own: it imports the patched impl before any other."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import impl
+from conformance.plan import MAX_FINDINGS, Finding, Prepared, judge_range, shrink_finding
+
+TRACES_AT_ONCE: Final = 200
+SHRUNK: Final = 3
+"""Diverging traces that are shrunk: the shortest result is kept."""
+
+
+class NotThePatchedOne(Exception):
+    """The process has imported another impl than the one that was patched."""
+
+
+def first_findings(prepared: Prepared) -> tuple[Finding, ...]:
+    """Those of the first traces that diverge; none if none does."""
+    for first in range(0, prepared.count, TRACES_AT_ONCE):
+        last = min(first + TRACES_AT_ONCE, prepared.count)
+        found = judge_range(prepared, first, last).findings
+        if found:
+            return found[: min(SHRUNK, MAX_FINDINGS)]
+    return ()
+
+
+def hunt(prepared: Prepared) -> Finding | None:
+    """The shortest of the first findings, shrunk; None if the bug does not show."""
+    shrunk = [shrink_finding(prepared, finding) for finding in first_findings(prepared)]
+    return min(shrunk, key=lambda finding: finding["steps"], default=None)
+
+
+def main(arguments: list[str]) -> None:
+    """`PREPARED ROOT`: print the finding as JSON, `null` without one.
+
+    Raises NotThePatchedOne unless impl comes from ROOT.
+    """
+    directory, root = map(Path, arguments)
+    if not Path(impl.__file__ or "").is_relative_to(root):
+        raise NotThePatchedOne(f"{impl.__file__} is not below {root}")
+    finding: dict[str, Any] | None = hunt(Prepared.load(directory))
+    print(json.dumps(finding))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,30 @@
+"""`explain`: one trace as a story, and as a page with pictures."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from conformance import pages
+from conformance.verbs import Verb, say
+from proofs.trace import pictures
+from proofs.trace.format import read
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All that `explain` takes."""
+    parser.add_argument("trace", type=Path, help="a trace file, as run and explore write it")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="the page, in one offline file")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Tell the trace. Raises TraceError, ReplayError, UnknownScope, UnknownVariant."""
+    story = pages.story_of(read(options.trace))
+    say(pictures.text(story).rstrip())
+    if options.html is not None:
+        pages.write_page(story, options.html)
+        say(f"page: {options.html}")
+    return 0
+
+
+VERB = Verb("Tell what happens in a trace, and draw it.", add_arguments, execute)

@@ -1,0 +1,55 @@
+"""`list`: what there is to judge, by what, and where."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+from conformance.backends import BACKENDS
+from conformance.mutants import MUTANTS
+from conformance.plan import SOURCES
+from conformance.verbs import Verb, say
+from conformance.verbs.systems import SYSTEMS
+from model.promises import PROMISES
+from model.scopes import SCOPES
+from model.variants import ALIASES, RELEASES, RULES
+
+Row = tuple[str, str]
+
+
+def sections() -> dict[str, Iterable[Row]]:
+    """What is listed: (name, what it is) under each heading."""
+    values = {name: ", ".join(v.name.lower() for v in rule) for name, rule in RULES.items()}
+    return {
+        "systems": [(name, system.summary) for name, system in SYSTEMS.items()],
+        "scopes": [(scope.name, scope.why) for scope in SCOPES.values()],
+        "releases": [(release, variant.name) for release, variant in RELEASES.items()],
+        "short names of variants": list(ALIASES.items()),
+        "rules of variants (/RULE=VALUE)": list(values.items()),
+        "promises": [(p.name, first_line(p.check.__doc__)) for p in PROMISES],
+        "traces from": [(source, "") for source in SOURCES],
+        "backends": [(backend, "") for backend in BACKENDS],
+        "bugs planted in impl": [(m.name, m.what) for m in MUTANTS.values()],
+    }
+
+
+def first_line(doc: str | None) -> str:
+    """The beginning of a docstring."""
+    return (doc or "").strip().partition("\n")[0]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Nothing."""
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print all sections."""
+    for heading, rows in sections().items():
+        say(f"{heading}:")
+        for name, what in rows:
+            say(f"  {name:<28} {what}".rstrip())
+        say()
+    return 0
+
+
+VERB = Verb("What there is: systems, scopes, variants, promises, bugs.", add_arguments, execute)

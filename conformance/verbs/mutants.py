@@ -1,0 +1,142 @@
+"""`mutants`: each bug planted in impl is found by the judge alone, and shrunk."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from conformance import pages
+from conformance.backends.processes import usable_cores
+from conformance.files import alone_in, pretty, write_whole
+from conformance.mutants import MUTANTS, Mutant
+from conformance.mutants.plant import hunt
+from conformance.plan import Finding, Plan, Prepared, judge_of, prepare, steps_of
+from conformance.promised import HOLDS, VIOLATED
+from conformance.report import EXIT_CODES, sentence
+from conformance.verbs import Verb, note, one_of, say, write_json
+from conformance.verbs.folder import begin
+
+SCHEMA_VERSION: Final = 1
+DEFAULT_OUT: Final = Path("out") / "mutants"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a bug. `twin_clean`: impl as it is shows nothing on the same trace."""
+
+    mutant: Mutant
+    finding: Finding | None
+    twin_clean: bool
+    trace: str | None
+
+    @property
+    def found(self) -> bool:
+        """The trace shows the bug, and only the bug."""
+        return self.finding is not None and self.twin_clean
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `report.json`."""
+        finding = self.finding or {}
+        return {
+            "name": self.mutant.name,
+            "what": self.mutant.what,
+            "scope": self.mutant.scope,
+            "found": self.found,
+            "steps": finding.get("steps"),
+            "one_minimal": finding.get("one_minimal"),
+            "rule": finding.get("rule"),
+            "expected": finding.get("expected"),
+            "observed": finding.get("observed"),
+            "twin_clean": self.twin_clean,
+            "trace": self.trace,
+        }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All that `mutants` takes."""
+    parser.add_argument("--only", metavar="NAME", help="one bug; conformance list names all")
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the answer as JSON")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Hunt; 0 if all are found, 1 if one is not. Raises BadUse, PatchError, HuntFailed."""
+    chosen = list(MUTANTS.values())
+    if options.only is not None:
+        chosen = [MUTANTS[one_of("--only", options.only, tuple(MUTANTS))]]
+    with alone_in(options.out):
+        begin(options.out, {})
+        outcomes = hunt_all(chosen, options.out)
+        report = report_json(outcomes)
+        write_whole(options.out / "report.json", pretty(report))
+    write_json(options.json, report)
+    steps = [outcome.finding["steps"] for outcome in outcomes if outcome.finding]
+    found = sum(outcome.found for outcome in outcomes)
+    say(f"{found} of {len(outcomes)} found, median {median(steps or [0]):g} steps")
+    say(f"verdict: {report['verdict']}; report: {options.out / 'report.json'}")
+    return EXIT_CODES[report["verdict"]]
+
+
+def report_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The content of `report.json`."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "mutants": [outcome.to_json() for outcome in outcomes],
+        "verdict": HOLDS if all(outcome.found for outcome in outcomes) else VIOLATED,
+    }
+
+
+def hunt_all(mutants: Sequence[Mutant], out: Path) -> list[Outcome]:
+    """Hunt all, as many at a time as there are cores; each is told when its turn comes."""
+    prepared = {scope: prepared_of(scope, out) for scope in {m.scope: None for m in mutants}}
+    outcomes = []
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        hunts: list[tuple[Mutant, Future[Finding | None]]] = [
+            (mutant, pool.submit(hunt, mutant, prepared[mutant.scope].directory))
+            for mutant in mutants
+        ]
+        try:
+            for mutant, running in hunts:
+                outcome = outcome_of(mutant, prepared[mutant.scope], running.result(), out)
+                say(told(outcome))
+                outcomes.append(outcome)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return outcomes
+
+
+def prepared_of(scope: str, out: Path) -> Prepared:
+    """The scope's traces, cut once for all bugs that are hunted there."""
+    note(f"preparing {scope}")
+    return prepare(Plan(scope=scope), (out / "prepared" / scope.replace("/", "-")).resolve())
+
+
+def outcome_of(mutant: Mutant, prepared: Prepared, finding: Finding | None, out: Path) -> Outcome:
+    """The finding drawn, and held against impl as it is."""
+    if finding is None:
+        return Outcome(mutant, None, False, None)
+    clean = judge_of(prepared.plan).judge(steps_of(finding)).divergence is None
+    pages.write(prepared, finding, out / mutant.name)
+    return Outcome(mutant, finding, clean, f"{mutant.name}.jsonl")
+
+
+def told(outcome: Outcome) -> str:
+    """One line for a bug."""
+    name = f"{outcome.mutant.name:<34}"
+    if outcome.finding is None:
+        return f"{name} not found: {outcome.mutant.what}"
+    if not outcome.twin_clean:
+        return f"{name} the same trace diverges without the bug: {sentence(outcome.finding)}"
+    return f"{name} {outcome.finding['steps']:>3} steps  {sentence(outcome.finding)}"
+
+
+VERB = Verb(
+    "Plant bugs in a copy of impl, one at a time, and let the judge find them.",
+    add_arguments,
+    execute,
+)
