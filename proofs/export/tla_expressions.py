@@ -87,18 +87,21 @@ class Expressions:
             found = scope.meaning(node.id)
             if found is None:
                 raise self.fail(node, scope, "this name is not known; import or define it")
-            return self.object_or_constant(node.id, found)
+            return self.object_or_constant(node, scope, node.id, found)
         if isinstance(node, ast.Attribute):
             return self.attribute(node, scope)
         return self.term(node, scope)
 
-    def object_or_constant(self, name: str, found: Any) -> Any:
+    def object_or_constant(self, node: ast.expr, scope: Scope, name: str, found: Any) -> Any:
         """A constant of the model by its name; what is no value of the language stays itself."""
-        if isinstance(found, (Term, FunctionType, ModuleType, type)) or callable(found):
+        if isinstance(found, (Term, ModuleType)) or callable(found):
             return found
         if self.globals.setting_of(type(found)) is not None:
             return found
-        return self.globals.constant(name, found)
+        try:
+            return self.globals.constant(name, found)
+        except ValueError as error:
+            raise self.fail(node, scope, f"{error}; use an int, an enum or a record") from error
 
     def attribute(self, node: ast.Attribute, scope: Scope) -> Any:
         """`owner.name`: of a record, a module, an enum, a class or the setting."""
@@ -109,11 +112,20 @@ class Expressions:
             raise self.fail(node, scope, f"there is no {node.attr!r} here; check the spelling")
         found = getattr(owner, node.attr)
         if self.globals.setting_of(type(owner)) is not None:
-            part = self.globals.setting_of(type(found)) is not None
-            return found if part else self.globals.setting_value(owner, node.attr)
+            return self.setting(node, owner, scope)
         if isinstance(found, IntEnum):
             return self.globals.member(found)
-        return self.object_or_constant(node.attr, found)
+        return self.object_or_constant(node, scope, node.attr, found)
+
+    def setting(self, node: ast.Attribute, owner: Any, scope: Scope) -> Any:
+        """A part of the setting, or one of its numbers."""
+        found = getattr(owner, node.attr)
+        if self.globals.setting_of(type(found)) is not None:
+            return found
+        try:
+            return self.globals.setting_value(owner, node.attr)
+        except ValueError as error:
+            raise self.fail(node, scope, f"{error}; use an int, a bool or an enum") from error
 
     def field(self, node: ast.Attribute, owner: Term, scope: Scope) -> Term:
         """A field of a record."""

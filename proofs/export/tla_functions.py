@@ -270,6 +270,10 @@ class Functions(Comprehensions):
     def operators(self, function: FunctionType) -> str:
         """The operator or operators of one function, with its docstring."""
         scope, spelled = self.opened_scope(function)
+        if key_of(function) in self.sentences and self.guarded(function):
+            raise self.fail(
+                self.tree(function).args.args[0], scope, "a promise demands nothing; return it"
+            )
         block = self.block(self.tree(function).body, scope)
         name = self.globals.operator(function)
         note = comment(inspect.cleandoc(function.__doc__ or ""))

@@ -49,11 +49,12 @@ class Globals:
         return self._settings.get(key_of(hint)) if isinstance(hint, type) else None
 
     def setting_value(self, owner: Any, attribute: str) -> Term:
-        """A number of the setting: `layout_records`."""
+        """A number of the setting: `layout_records`. Raises ValueError if it is none."""
         value = getattr(owner, attribute)
         wish = f"{type(owner).__name__.lower()}_{attribute}"
         if wish not in self._setting_values:
-            self._setting_values[wish] = (self.names.claim(wish), self.value(value))
+            term = self.value(value)
+            self._setting_values[wish] = (self.names.claim(wish), term)
         return Term(self._setting_values[wish][0], hint=type(value))
 
     def member(self, member: IntEnum) -> Term:
@@ -65,11 +66,15 @@ class Globals:
         return Term(self._enums[key_of(cls)][1][member.name], hint=cls)
 
     def constant(self, name: str, value: Any) -> Term:
-        """A constant of some module of the model."""
-        home = next(m for m in MODULES if vars(self.model.modules[m]).get(name, self) is value)
+        """A constant of some module of the model. Raises ValueError if it is no value there."""
+        homes = (m for m in MODULES if vars(self.model.modules[m]).get(name, self) is value)
+        home = next(homes, "")
+        if not home:
+            raise ValueError(f"{name} is no constant of the model")
         constants = self._constants.setdefault(home, {})
         if name not in constants:
-            constants[name] = (self.names.claim(name, f"{home}_{name}"), self.value(value))
+            term = self.value(value)
+            constants[name] = (self.names.claim(name, f"{home}_{name}"), term)
         printed, term = constants[name]
         return Term(printed, hint=term.hint)
 
@@ -83,7 +88,7 @@ class Globals:
     # Values
 
     def value(self, value: Any) -> Term:
-        """A value of the running model as a term."""
+        """A value of the running model as a term. Raises ValueError if it is none."""
         if isinstance(value, IntEnum):
             return self.member(value)
         if isinstance(value, bool):

@@ -101,6 +101,8 @@ def test_names_that_tla_has_already_are_spelled_otherwise():
         ("    return len(row)", "    return row is row", "write == or in"),
         ("    return len(row)", "    return Card(number=1)", "each of the fields colour, number"),
         ("    return len(row)", "    a, b = 1, 2\n    return a", "one name at a time"),
+        ("% layout.top", "% k.variant.name", "use an int, a bool or an enum"),
+        ("% layout.top", "% __name__", "use an int, an enum or a record"),
         ("    return len(row)", "    pass", "write if, =, require or return"),
         ("    return len(row)", "    n = 1", "not every path returns"),
         ("words.map_values(k, kept,", "words.map_values(k, lambda k, row: row,", "a function"),
@@ -110,6 +112,7 @@ def test_names_that_tla_has_already_are_spelled_otherwise():
             "step = stepped(k, w) if True else w\n    card",
             "asked",
         ),
+        ("return not any", "require(True)\n    return not any", "a promise demands nothing"),
         ("return spread(k, w) and", "return spread(k, w.seen) and", "with its world"),
     ],
 )

@@ -117,6 +117,7 @@ def gather(k: Setting, w: World, times: Annotated[int, Range(-1, 1)]) -> World:
 PROMISES = '''
 """What is true of rows."""
 from dataclasses import dataclass
+from toy.language import require
 from toy.setting import Setting
 from toy.world import Colour, Row, World, extremes
 
