@@ -6,9 +6,12 @@ from pathlib import Path
 
 from conformance.files import write_whole
 from conformance.plan import Finding, Prepared, scope_text, setting, steps_of
+from conformance.report import sentence
 from proofs.lift.text import plain
 from proofs.trace.format import Header, Trace, dumps
-from proofs.trace.replay import Stepper, record
+from proofs.trace.html import page
+from proofs.trace.replay import Stepper, model_of, record, replay
+from proofs.trace.story import Story, tell
 
 
 def trace_of(prepared: Prepared, finding: Finding) -> Trace:
@@ -19,7 +22,14 @@ def trace_of(prepared: Prepared, finding: Finding) -> Trace:
     return record(stepper, header, steps_of(finding))[0]
 
 
+def story_of(trace: Trace) -> Story:
+    """The trace told by the model. Raises ReplayError, UnknownScope, UnknownVariant."""
+    model = model_of(trace.header)
+    return tell(model, trace.header, trace.steps, replay(trace, model))
+
+
 def write(prepared: Prepared, finding: Finding, name: Path) -> None:
-    """`name`.jsonl and `name`.html."""
+    """`name`.jsonl and `name`.html, whose title says what differs."""
     trace = trace_of(prepared, finding)
     write_whole(name.with_suffix(".jsonl"), dumps(trace))
+    write_whole(name.with_suffix(".html"), page(story_of(trace), sentence(finding)))

@@ -51,9 +51,7 @@ def hunks_in(patch: Path, lines: list[str]) -> Iterator[Hunk]:
             sizes = int(head["old"] or 1), int(head["new"] or 1)
             length = hunk_length(lines[at:], sizes)
             if length is None or not path:
-                raise PatchError(
-                    f"{patch}:{at}: the hunk has not the lines that its head announces"
-                )
+                raise PatchError(f"{patch}:{at}: the hunk is not as long as its head says")
             body = lines[at : at + length]
             old = "".join(line[1:] for line in body if line[0] in " -")
             new = "".join(line[1:] for line in body if line[0] in " +")

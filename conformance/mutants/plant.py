@@ -43,7 +43,12 @@ def hunt(mutant: Mutant, prepared: Path) -> Finding | None:
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             ended = subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_SECONDS,
+                check=False,
             )
         except subprocess.TimeoutExpired as error:
             raise HuntFailed(f"{mutant.name}: no end after {PATIENCE_SECONDS:.0f} s") from error

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--kafka", metavar="RELEASE", help="the release; sets the variant")
     what.add_argument("--level", type=int, help="the cluster's transaction.version: 2")
-    what.add_argument("--variant", help=f"default: {DEFAULT_VARIANT}")
+    what.add_argument("--variant", help=f"default: {DEFAULT_VARIANT} and the system's own rules")
     what.add_argument("--client", metavar="CMD", help="not built yet")
     what.add_argument("--nodes", type=int, metavar="N", help="brokers: 1")
     what.add_argument("--actors", help=f"of the system: {' or '.join(ACTORS)}")
@@ -100,6 +100,12 @@ def sources_of(text: str | None) -> tuple[str, ...]:
     return tuple(source for source in SOURCES if source in given)
 
 
+def default_variant(system: str, release: str | None) -> str:
+    """The release, or the newest, with the rules that the system has on purpose. Raises BadUse."""
+    rules = system_of(system)[1].rules
+    return "/".join(part for part in (release or DEFAULT_VARIANT, rules) if part)
+
+
 def variant_of(options: argparse.Namespace) -> Variant:
     """The variant that --variant, --kafka and --level name together.
 
@@ -108,7 +114,7 @@ def variant_of(options: argparse.Namespace) -> Variant:
     release = options.kafka
     if release is not None:
         one_of("--kafka", release, tuple(RELEASES))
-    variant = parse(options.variant or release or DEFAULT_VARIANT)
+    variant = parse(options.variant or default_variant(options.system, release))
     for name, here, there in (
         ("--kafka", release, variant.release),
         ("--level", options.level, variant.level),

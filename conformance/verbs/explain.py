@@ -6,9 +6,11 @@ import argparse
 from pathlib import Path
 
 from conformance import pages
+from conformance.files import write_whole
 from conformance.verbs import Verb, say
 from proofs.trace import pictures
 from proofs.trace.format import read
+from proofs.trace.html import page
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +24,7 @@ def execute(options: argparse.Namespace) -> int:
     story = pages.story_of(read(options.trace))
     say(pictures.text(story).rstrip())
     if options.html is not None:
-        pages.write_page(story, options.html)
+        write_whole(options.html, page(story))
         say(f"page: {options.html}")
     return 0
 

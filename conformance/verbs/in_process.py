@@ -18,6 +18,7 @@ from conformance.plan import (
     Finding,
     Plan,
     Prepared,
+    checked,
     compute_cover_bound,
     prepare,
     setting,
@@ -46,6 +47,7 @@ MOST_TRANSITIONS_TO_BOUND: Final = 200_000
 
 def run(plan: Plan, options: argparse.Namespace) -> int:
     """Judge the plan; the exit code. Raises BackendError, OtherRun, BadPlan, BadBaseline."""
+    checked(plan)
     baseline = read_baseline(options.baseline) if options.baseline else ()
     arguments = arguments_of(plan, options, baseline)
     out: Path = options.out or default_out(arguments)

@@ -26,16 +26,16 @@ def sections() -> dict[str, Iterable[Row]]:
         "releases": [(release, variant.name) for release, variant in RELEASES.items()],
         "short names of variants": list(ALIASES.items()),
         "rules of variants (/RULE=VALUE)": list(values.items()),
-        "promises": [(p.name, first_line(p.check.__doc__)) for p in PROMISES],
+        "promises": [(p.name, first_paragraph(p.check.__doc__)) for p in PROMISES],
         "traces from": [(source, "") for source in SOURCES],
         "backends": [(backend, "") for backend in BACKENDS],
         "bugs planted in impl": [(m.name, m.what) for m in MUTANTS.values()],
     }
 
 
-def first_line(doc: str | None) -> str:
-    """The beginning of a docstring."""
-    return (doc or "").strip().partition("\n")[0]
+def first_paragraph(doc: str | None) -> str:
+    """The beginning of a docstring, on one line."""
+    return " ".join((doc or "").partition("\n\n")[0].split())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +47,7 @@ def execute(options: argparse.Namespace) -> int:
     for heading, rows in sections().items():
         say(f"{heading}:")
         for name, what in rows:
-            say(f"  {name:<28} {what}".rstrip())
+            say(f"  {name:<32} {what}".rstrip())
         say()
     return 0
 

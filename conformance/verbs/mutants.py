@@ -19,7 +19,9 @@ from conformance.plan import Finding, Plan, Prepared, judge_of, prepare, steps_o
 from conformance.promised import HOLDS, VIOLATED
 from conformance.report import EXIT_CODES, sentence
 from conformance.verbs import Verb, note, one_of, say, write_json
+from conformance.verbs.arguments import default_variant
 from conformance.verbs.folder import begin
+from model.variants import parse
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_OUT: Final = Path("out") / "mutants"
@@ -113,7 +115,8 @@ def hunt_all(mutants: Sequence[Mutant], out: Path) -> list[Outcome]:
 def prepared_of(scope: str, out: Path) -> Prepared:
     """The scope's traces, cut once for all bugs that are hunted there."""
     note(f"preparing {scope}")
-    return prepare(Plan(scope=scope), (out / "prepared" / scope.replace("/", "-")).resolve())
+    plan = Plan(scope=scope, variant=parse(default_variant("impl", None)).name)
+    return prepare(plan, (out / "prepared" / scope.replace("/", "-")).resolve())
 
 
 def outcome_of(mutant: Mutant, prepared: Prepared, finding: Finding | None, out: Path) -> Outcome:

@@ -20,10 +20,14 @@ Runner = Callable[[Plan, argparse.Namespace], int]
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What a system is, and who judges it: `module:function`, imported when it is called."""
+    """What a system is, and who judges it: `module:function`, imported when it is called.
+
+    `rules` are those of the variant in which the system departs from Kafka on purpose.
+    """
 
     summary: str
     runner: str
+    rules: str = ""
 
     def run(self, plan: Plan, options: argparse.Namespace) -> int:
         """Judge it. Raises what its runner raises."""
@@ -33,7 +37,9 @@ class System:
 
 SYSTEMS: Final[dict[str, System]] = {
     "impl": System(
-        "the implementation of this repository, in process", "conformance.verbs.in_process:run"
+        "the implementation of this repository, in process",
+        "conformance.verbs.in_process:run",
+        rules="acked_sequence=wraps",
     ),
 }
 
