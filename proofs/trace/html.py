@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,9 @@ def logs(world: Any) -> list[dict[str, Any]]:
 def page(story: Story, title: str = "") -> str:
     """The page."""
     header = story.header
+    named = title or f"{header.scope}, {len(story.events)} steps"
     data = {
-        "title": title or f"{header.scope}, {len(story.events)} steps",
+        "title": named,
         "scope": header.scope,
         "variant": header.variant,
         "seed": header.seed,
@@ -78,15 +80,9 @@ def page(story: Story, title: str = "") -> str:
     }
     # "</" would end the script, whatever stands around it.
     written = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
-    parts = {
-        "@TITLE@": html.escape(data["title"]),
-        "@TEXT@": html.escape(text(story)),
-        "@DATA@": written,
-    }
-    filled = TEMPLATE.read_text(encoding="utf-8")
-    for mark, value in parts.items():
-        filled = filled.replace(mark, value)
-    return filled
+    parts = {"TITLE": html.escape(named), "TEXT": html.escape(text(story)), "DATA": written}
+    template = TEMPLATE.read_text(encoding="utf-8")
+    return re.sub("@([A-Z]+)@", lambda mark: parts[mark[1]], template)
 
 
 def page_of(trace: Trace, title: str = "", model: Model | None = None) -> str:

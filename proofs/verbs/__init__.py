@@ -1,0 +1,26 @@
+"""The verbs of `python -m proofs`, one module each: `add_arguments(parser)` and `run(arguments)`.
+
+Exit codes: 0 holds, 1 violated, 2 bad use or bad input, 3 not decided.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+HOLDS: Final = 0
+VIOLATED: Final = 1
+BAD_USE: Final = 2
+NOT_DECIDED: Final = 3
+
+EXIT_CODES: Final = {"holds": HOLDS, "violated": VIOLATED, "undecided": NOT_DECIDED}
+"""By a report's verdict."""
+
+VERBS: Final = {
+    "explore": ("proofs.verbs.explore", "every reachable state of a scope; shortest traces"),
+    "prove": ("proofs.prove.verb", "the theorems, obligation by obligation"),
+    "mutants": ("proofs.verbs.mutants", "each planted defect of the model is found"),
+    "witness": ("proofs.verbs.witness", "the shortest trace to a rule, a branch or an error code"),
+    "export": ("proofs.verbs.export", "TLA+ and graphs"),
+    "list": ("proofs.verbs.listing", "scopes, variants, engines, promises, mutants, theorems"),
+}
+"""Each verb's module, imported when it is called, and what it answers."""

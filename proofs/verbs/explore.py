@@ -1,0 +1,222 @@
+"""`explore SCOPE...`: every reachable state of a scope, and a shortest trace to what is broken."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from proofs.explore.scope import ScopeReport, explore_scope
+from proofs.lift.text import Patch, patched, plain
+from proofs.trace.replay import setting_of
+from proofs.verbs import EXIT_CODES
+from proofs.verbs.options import add_engine, add_output, add_patch, add_variant, patches_of
+from proofs.verbs.output import Output, Told, finding_json, say, trace_json
+
+COMPARED: Mapping[str, tuple[str, ...]] = {
+    "idempotent-tiny": ("source", "c", "ints", "tlc"),
+    "idempotent-small": ("c", "ints", "tlc"),
+    "idempotent-medium": ("c",),
+}
+"""Which engines explore a scope where all are compared; others have the three of COMPARED_ELSE."""
+
+COMPARED_ELSE = ("source", "c", "ints")
+
+AGREED = ("distinct", "transitions", "depth", "levels")
+"""What engines must agree on; None is what an engine cannot tell."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The verb's options."""
+    parser.add_argument("scopes", nargs="*", metavar="SCOPE", help="NAME[/BUDGET=N...]")
+    parser.add_argument("--all", action="store_true", help="every scope, the engines compared")
+    add_variant(parser)
+    add_engine(parser, default=None)
+    add_patch(parser)
+    parser.add_argument("--stop", action="store_true", help="end at the first broken promise")
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Explore, compare where several engines are asked for, write. Raises ValueError."""
+    patches = patches_of(arguments)
+    plan = plan_of(arguments)
+    output = Output(
+        "explore",
+        {
+            "plan": [list(row) for row in plan],
+            "variant": arguments.variant,
+            "patches": [[p.function, p.before, p.after] for p in patches],
+            "stop": arguments.stop,
+        },
+        arguments.out,
+        arguments.json,
+    )
+    work = Work(arguments, patches, output)
+    done, skipped = work.explore_all(plan)
+    disagreements = compare(done)
+    for line in disagreements:
+        say(f"the engines disagree: {line}")
+    content = report_of(done, skipped, disagreements)
+    output.finish(content, {"workers": arguments.workers, **work.run})
+    return EXIT_CODES[content["verdict"]]
+
+
+def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
+    """(scope, engine) in the order of the work. Raises ValueError for a bad name."""
+    everything = arguments.all or not arguments.scopes
+    scopes = list(plain().scopes.SCOPES) if everything else arguments.scopes
+    for scope in scopes:
+        setting_of(plain(), scope, arguments.variant)
+    if arguments.engine:
+        return [(scope, arguments.engine) for scope in scopes]
+    if not everything:
+        return [(scope, "c") for scope in scopes]
+    return [(scope, engine) for scope in scopes for engine in COMPARED.get(scope, COMPARED_ELSE)]
+
+
+def is_missing_tool(error: Exception) -> bool:
+    """TLC needs Java and its jar; without them it is left out of a comparison, and that is said."""
+    return type(error).__name__ in ("MissingTool", "FetchFailed")
+
+
+class Work:
+    """The explorations of one command. `run` gathers what `run.json` holds."""
+
+    def __init__(
+        self, arguments: argparse.Namespace, patches: Sequence[Patch], output: Output
+    ) -> None:
+        self.arguments = arguments
+        self.patches = tuple(patches)
+        self.output = output
+        self.run: dict[str, Any] = {"peak_bytes": 0, "explorations": []}
+
+    def explore_all(
+        self, plan: Sequence[tuple[str, str]]
+    ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+        """What each exploration found, and which were left out."""
+        before = (self.output.earlier or {}).get("explorations", [])
+        done = [entry for entry in before if entry["verdict"] != "undecided"]
+        skipped: list[dict[str, str]] = []
+        for scope, engine in plan:
+            if any(e["scope"] == scope and e["asked"] == engine for e in done):
+                say(f"{scope} by {engine}: done before")
+                continue
+            try:
+                report = self.one(scope, engine)
+            except Exception as error:
+                if len(plan) == 1 or not is_missing_tool(error):
+                    raise
+                say(f"{scope} by {engine}: left out, {error}")
+                skipped.append({"scope": scope, "engine": engine, "why": str(error)})
+                continue
+            done.append(report)
+            self.output.keep(report_of(done, skipped, []))
+            if report["interrupted"]:
+                break
+        return done, skipped
+
+    def one(self, scope: str, engine: str) -> dict[str, Any]:
+        """Explore one scope by one engine, tell and write it."""
+        with Told(f"{scope} by {engine}") as told:
+            report = explore_scope(
+                scope,
+                self.arguments.variant,
+                patches=self.patches,
+                engine=engine,
+                workers=self.arguments.workers,
+                stop=self.arguments.stop,
+                progress=told,
+            )
+        peak = report.counts.peak_bytes or 0
+        self.run["peak_bytes"] = max(self.run["peak_bytes"], peak)
+        self.run["explorations"].append(
+            {
+                "scope": report.scope,
+                "engine": report.counts.engine,
+                "seconds": round(report.seconds, 3),
+            }
+        )
+        tell_report(report)
+        model = patched(self.patches)
+        for found in report.violations:
+            name = f"{scope.replace('/', '-')}-{found.property}"
+            self.output.pictures(model, name, found.trace)
+        return exploration_json(report, engine)
+
+
+# Reports
+
+
+def exploration_json(report: ScopeReport, asked: str) -> dict[str, Any]:
+    """One exploration in the report; `asked` is the engine that the plan names."""
+    counts = report.counts
+    return {
+        "scope": report.scope,
+        "variant": report.variant,
+        "asked": asked,
+        "engine": counts.engine,
+        "distinct": counts.distinct,
+        "transitions": counts.transitions,
+        "depth": counts.depth,
+        "levels": None if counts.levels is None else list(counts.levels),
+        "firings": counts.firings,
+        "deadlocks": counts.deadlocks,
+        "violations": [finding_json(found) for found in report.violations],
+        "witnesses": {name: trace_json(trace) for name, trace in report.witnesses.items()},
+        "collision_bound": counts.collision_bound,
+        "interrupted": counts.interrupted,
+        "verdict": report.verdict,
+    }
+
+
+def verdict_of(done: Sequence[Mapping[str, Any]], disagreements: Sequence[str]) -> str:
+    """The worst of all."""
+    verdicts = {entry["verdict"] for entry in done}
+    if disagreements or "violated" in verdicts:
+        return "violated"
+    return "undecided" if "undecided" in verdicts or not done else "holds"
+
+
+def report_of(
+    done: Sequence[dict[str, Any]], skipped: Sequence[Any], disagreements: Sequence[str]
+) -> dict[str, Any]:
+    """The report: all explorations; the keys of a single one stand at the top too."""
+    single = done[0] if len(done) == 1 else {}
+    return {
+        **single,
+        "explorations": list(done),
+        "skipped": list(skipped),
+        "disagreements": list(disagreements),
+        "verdict": verdict_of(done, disagreements),
+    }
+
+
+def compare(done: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where two engines differ on one scope that both saw to its end."""
+    differences = []
+    whole = [entry for entry in done if entry["verdict"] != "undecided"]
+    for i, entry in enumerate(whole):
+        first = next(e for e in whole if e["scope"] == entry["scope"])
+        if first is whole[i]:
+            continue
+        for key in AGREED:
+            ours, theirs = first[key], entry[key]
+            if None not in (ours, theirs) and ours != theirs:
+                differences.append(
+                    f"{entry['scope']}, {key}: {first['asked']} {ours}, {entry['asked']} {theirs}"
+                )
+    return differences
+
+
+def tell_report(report: ScopeReport) -> None:
+    """One exploration for the reader."""
+    counts = report.counts
+    transitions = "" if counts.transitions is None else f"{counts.transitions:,} transitions, "
+    say(
+        f"{report.scope} [{report.variant}] by {counts.engine}: {counts.distinct:,} states,"
+        f" {transitions}depth {counts.depth}, {report.seconds:.1f} s: {report.verdict}"
+    )
+    for found in report.violations:
+        fault = "BROKEN" if found.promised else "not promised here, and not kept"
+        say(f"    {found.property}: {fault}; {found.steps} steps, {found.events} events")

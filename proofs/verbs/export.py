@@ -1,0 +1,135 @@
+"""`export SCOPE`: the scope in other languages, with the counts that are expected of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from proofs.explore.explorer import explore
+from proofs.explore.result import Graph
+from proofs.explore.scope import explore_scope
+from proofs.lift.build import lift
+from proofs.lift.machine import Machine
+from proofs.lift.text import plain
+from proofs.trace.replay import setting_of
+from proofs.verbs import HOLDS
+from proofs.verbs.options import add_engine, add_output, add_variant
+from proofs.verbs.output import Output, Told, say
+
+MAX_GRAPH_STATES = 200_000
+"""A file of more states is of no use to a reader of graphs, and would take gigabytes."""
+
+
+class NothingToExport(ValueError):
+    """Neither a folder for TLA+ nor a file for a graph is named."""
+
+
+class TooLarge(ValueError):
+    """The scope has more states than a graph's file may have."""
+
+
+class UnknownForm(ValueError):
+    """A graph's file has an ending that names no form."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The verb's options."""
+    parser.add_argument("scope", metavar="SCOPE")
+    add_variant(parser)
+    add_engine(parser)
+    parser.add_argument("--tla", type=Path, metavar="DIR", help="write a module and its .cfg")
+    parser.add_argument("--graph", type=Path, metavar="FILE", help="write FILE.graphml or .json")
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write what is asked for. Raises ValueError for what cannot be."""
+    if not arguments.tla and not arguments.graph:
+        raise NothingToExport("name what to write: --tla DIR, --graph FILE, or both")
+    if arguments.graph and arguments.graph.suffix not in WRITERS:
+        forms = ", ".join(WRITERS)
+        raise UnknownForm(f"{arguments.graph}: the file's ending says its form, one of {forms}")
+    k = setting_of(plain(), arguments.scope, arguments.variant)
+    with Told(arguments.scope) as told:
+        report = explore_scope(
+            arguments.scope,
+            arguments.variant,
+            engine=arguments.engine,
+            workers=arguments.workers,
+            progress=told,
+        )
+    expected = {
+        "distinct": report.counts.distinct,
+        "transitions": report.counts.transitions,
+        "depth": report.counts.depth,
+    }
+    files = [str(path) for path in written(arguments, k, report.counts.distinct)]
+    content = {
+        "scope": report.scope,
+        "variant": report.variant,
+        "expected": expected,
+        "files": files,
+        "verdict": "holds",
+    }
+    for file in files:
+        say(file)
+    say(f"expected: {', '.join(f'{name} {count}' for name, count in expected.items())}")
+    named = {"scope": arguments.scope, "variant": arguments.variant, "files": files}
+    Output("export", named, arguments.out, arguments.json).finish(content, {})
+    return HOLDS
+
+
+def written(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:
+    """The files, written. Raises TooLarge."""
+    files = []
+    if arguments.tla:
+        from proofs.export.tla import export_tla
+
+        module = export_tla(plain(), k, arguments.scope, levels=True).write(arguments.tla)
+        files += [module, module.with_suffix(".cfg")]
+    if arguments.graph:
+        if distinct > MAX_GRAPH_STATES:
+            raise TooLarge(
+                f"{arguments.scope} has {distinct:,} states; a graph's file has at most"
+                f" {MAX_GRAPH_STATES:,}: choose a smaller scope"
+            )
+        machine = lift(plain(), k, arguments.scope, promises=False).machine
+        graph = explore(machine, "ints", want_edges=True).graph
+        assert graph is not None
+        arguments.graph.parent.mkdir(parents=True, exist_ok=True)
+        WRITERS[arguments.graph.suffix](machine, graph, arguments.graph)
+        files.append(arguments.graph)
+    return files
+
+
+def networkx_graph(machine: Machine, graph: Graph) -> Any:
+    """A MultiDiGraph: a node a state, numbered from the first, an edge a transition by label."""
+    import networkx
+
+    made = networkx.MultiDiGraph(scope=machine.name, initial=0)
+    made.add_nodes_from(range(graph.distinct))
+    for before, rule, after in zip(graph.sources, graph.rules, graph.targets, strict=True):
+        instance = machine.rules[rule]
+        made.add_edge(before, after, rule=instance.rule, label=instance.label)
+    return made
+
+
+def write_graphml(machine: Machine, graph: Graph, path: Path) -> None:
+    """GraphML, as `networkx.read_graphml` reads it."""
+    import networkx
+
+    networkx.write_graphml(networkx_graph(machine, graph), path)
+
+
+def write_json(machine: Machine, graph: Graph, path: Path) -> None:
+    """Node-link data, as `networkx.node_link_graph(data, edges="edges")` reads it."""
+    import networkx
+
+    data = networkx.node_link_data(networkx_graph(machine, graph), edges="edges")
+    path.write_text(json.dumps(data) + "\n", encoding="utf-8")
+
+
+WRITERS = {".graphml": write_graphml, ".json": write_json}
+"""Forms of a graph by the ending of the file's name."""

@@ -1,0 +1,72 @@
+"""`mutants`: each planted defect is found by a short trace, and its twin is clean."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from proofs.lift.text import patched
+from proofs.mutants import find
+from proofs.mutants.check import MAX_EVENTS, Checked, check_all
+from proofs.mutants.table import MUTANTS
+from proofs.verbs import EXIT_CODES
+from proofs.verbs.options import add_engine, add_output
+from proofs.verbs.output import Output, say, trace_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The verb's options."""
+    parser.add_argument("--only", metavar="NAME", help="this mutant only")
+    add_engine(parser)
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check all mutants or one; holds if all are found and all twins are clean."""
+    chosen = (find(arguments.only),) if arguments.only else MUTANTS
+    asked = {"only": arguments.only, "engine": arguments.engine}
+    output = Output("mutants", asked, arguments.out, arguments.json)
+
+    def seen(result: Checked) -> None:
+        tell(result)
+        if result.finding:
+            model = patched(result.mutant.patches)
+            output.pictures(model, result.mutant.name, result.finding.trace)
+
+    results = check_all(chosen, seen, engine=arguments.engine, workers=arguments.workers)
+    verdict = "holds" if all(result.passed for result in results) else "violated"
+    content = {"mutants": [mutant_json(result) for result in results], "verdict": verdict}
+    output.finish(content, {"workers": arguments.workers})
+    return EXIT_CODES[verdict]
+
+
+def mutant_json(result: Checked) -> dict[str, Any]:
+    """One mutant in the report."""
+    mutant, found = result.mutant, result.finding
+    return {
+        "name": mutant.name,
+        "kind": mutant.kind,
+        "reference": mutant.reference,
+        "scope": mutant.scope,
+        "variant": mutant.variant,
+        "property": mutant.property,
+        "found": found is not None,
+        "steps": found.steps if found else None,
+        "events": found.events if found else None,
+        "trace": trace_json(found.trace) if found else None,
+        "twin": mutant.twin,
+        "twin_clean": result.twin_clean,
+    }
+
+
+def tell(result: Checked) -> None:
+    """One mutant for the reader."""
+    mutant, found = result.mutant, result.finding
+    if found is None:
+        shown = f"NOT FOUND: {mutant.property} holds in {mutant.scope}"
+    else:
+        shown = f"breaks {mutant.property} in {found.steps} steps, {found.events} events"
+        if found.events > MAX_EVENTS:
+            shown += f", MORE THAN {MAX_EVENTS}"
+    twin = "twin clean" if result.twin_clean else f"TWIN NOT CLEAN: {mutant.twin}"
+    say(f"{mutant.name} ({mutant.kind}, {mutant.reference}): {shown}; {twin}")

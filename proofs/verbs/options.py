@@ -1,0 +1,66 @@
+"""Options that several verbs have, and what they are read to."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from proofs.explore.engines import ENGINES
+from proofs.explore.scope import DEFAULT_VARIANT
+from proofs.lift.text import Patch, read_patches
+
+
+def positive(text: str) -> int:
+    """A number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+    return int(text)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """--json and --out."""
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report with its times")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="report.json, run.json and traces; the same command goes on there",
+    )
+
+
+def add_variant(parser: argparse.ArgumentParser) -> None:
+    """--variant."""
+    parser.add_argument(
+        "--variant",
+        default=DEFAULT_VARIANT,
+        metavar="V",
+        help=f"RELEASE[/level=N][/requests=v1|v2][/RULE=VALUE...] (default {DEFAULT_VARIANT})",
+    )
+
+
+def add_engine(parser: argparse.ArgumentParser, default: str | None = "c") -> None:
+    """--engine and --workers."""
+    parser.add_argument("--engine", choices=ENGINES, default=default)
+    parser.add_argument(
+        "--workers",
+        type=positive,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="threads of the C engine (default: all cores)",
+    )
+
+
+def add_patch(parser: argparse.ArgumentParser) -> None:
+    """--patch."""
+    parser.add_argument(
+        "--patch",
+        type=Path,
+        metavar="FILE",
+        help="a list of (module.function, expression before, expression after)",
+    )
+
+
+def patches_of(arguments: argparse.Namespace) -> tuple[Patch, ...]:
+    """The patches that were asked for. Raises PatchError."""
+    return read_patches(arguments.patch) if arguments.patch else ()
