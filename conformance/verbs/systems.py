@@ -41,6 +41,8 @@ SYSTEMS: Final[dict[str, System]] = {
         "conformance.verbs.in_process:run",
         rules="acked_sequence=wraps",
     ),
+    "kafka": System("Apache Kafka: --kafka RELEASE", "conformance.verbs.over_wire:run"),
+    "wire": System("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),
 }
 
 

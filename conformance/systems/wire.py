@@ -1,0 +1,223 @@
+"""A broker over its wire, held to the model of its leader; the harness is all its clients.
+
+1. What is judged is the leader. The model's clients and connections decide which requests reach it
+   and when; a real broker gets exactly these (`wire_script`), each with a real batch.
+2. Each trace ends by settling (what the broker says of its producers) and probes (`wire_probes`).
+3. Traces are those of a scope that needs one broker which nobody stops: `scope_over_wire`. Refusals
+   are played by the network, as no broker of one node can be made to refuse.
+4. What the broker's ApiVersions does not offer is not applicable: neither passed nor failed.
+
+Theory of operation. `WireBackend` is one of the runner's backends: it gives rows for ranges of
+trace ids. Work is shared by connections, not by processes: traces of all ranges of a wave are on
+their way together (`wire_harness`), and a range's rows leave once its last trace has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from conformance.backends import Range, Row
+from conformance.judging import promises_of
+from conformance.plan import MAX_FINDINGS, Finding, Plan, Prepared, Summary, setting, steps_of
+from conformance.promised import Seen
+from conformance.rows import Found, rows_of
+from conformance.systems.wire_harness import Broker, Harness
+from conformance.systems.wire_observer import Observer
+from conformance.systems.wire_script import Script, ScriptWriter
+from conformance.systems.wire_shown import shown
+from conformance.systems.wire_trial import Difference, Outcome
+from conformance.tables import Tables
+from proofs.lift.text import plain
+from proofs.trace.replay import Stepper
+from proofs.trace.shrink import NothingToShrink, Steps, shrink
+
+NEVER: Final[Mapping[str, tuple[str, ...]]] = {
+    "connections": ("restarts", "failovers"),
+    "none": ("breaks", "refusals", "restarts", "failovers"),
+}
+"""The budgets that each choice of `faults` sets to 0 over a wire."""
+
+MAX_TRIED: Final = 300
+"""Shorter traces that a finding is tried with; then the shortest so far stays."""
+
+NO_PRODUCERS: Final = "producer states: the broker does not offer DescribeProducers"
+
+
+def scope_over_wire(plan: Plan) -> str:
+    """The scope with the budgets of what happens to one broker that nobody stops."""
+    return "/".join((plan.scope, *(f"{budget}=0" for budget in NEVER[plan.faults])))
+
+
+def traces_plan(plan: Plan) -> Plan:
+    """The plan whose traces are judged: they do not depend on the system."""
+    scope = scope_over_wire(plan)
+    return replace(plan, system="impl", actors="leader", on="bytes", scope=scope, faults="nodes")
+
+
+@dataclass(slots=True)
+class _Range:
+    """What the traces of one range have given so far."""
+
+    part: Range
+    covered: Any
+    left: int
+    rules: set[str] = field(default_factory=set)
+    findings: list[Finding] = field(default_factory=list)
+    traces: int = 0
+    steps: int = 0
+    seen: int = 0
+    shown: Seen = field(default_factory=Seen)
+
+
+class WireBackend:
+    """Judges the traces of `prepared` (a plan from `traces_plan`) on a running broker.
+
+    Raises CannotPlay for a scope that one broker cannot have, BackendFailed.
+    """
+
+    name = "wire"
+    cores: int | None = 1
+
+    def __init__(self, prepared: Prepared, broker: Broker, heard: Any = None) -> None:
+        k = setting(prepared.plan)
+        self._prepared = prepared
+        self._tables = Tables(k)
+        self._observer = Observer(k)
+        self._writer = ScriptWriter(k, self._tables, self._observer)
+        self._broker = broker
+        self._harness = Harness(self._observer, broker, prepared.count, heard)
+
+    def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
+        """The rows of all ranges, each once its traces have ended. Raises BackendFailed."""
+        width = self._prepared.transitions_total or 0
+        at: dict[int, _Range] = {}
+        for part in ranges:
+            one = _Range(part, np.zeros(width, dtype=bool), part.last - part.first)
+            at |= dict.fromkeys(range(*part), one)
+        scripts: dict[int, Script] = {}
+        for ended in self._harness.run(self._scripts(at, scripts)):
+            if ended is None:
+                yield None
+                continue
+            number, outcome = ended
+            one = at[number]
+            self._add(one, number, scripts.pop(number), outcome)
+            if one.left == 0:
+                yield from rows_of(one.part, self._found(one))
+
+    def shrunk(self, finding: Finding) -> Finding:
+        """The finding with the shortest trace that was found to show it.
+
+        A shorter trace shows it if its first difference is in the same rule and the same fields.
+        The broker is asked at most MAX_TRIED times. A finding that the broker does not show again
+        stays as it is. Raises BackendFailed.
+        """
+        tried: dict[Steps, Finding | None] = {}
+
+        def shows(steps: Steps) -> bool:
+            if len(tried) >= MAX_TRIED:
+                return False
+            tried[steps] = self._finding_of(finding["id"], steps)
+            return is_same(finding, tried[steps])
+
+        stepper = Stepper(plain(), setting(self._prepared.plan))
+        try:
+            found = shrink(stepper, steps_of(finding), shows)
+        except NothingToShrink:
+            return finding
+        last = tried[found.steps] or finding
+        return last | {"one_minimal": found.one_minimal and len(tried) < MAX_TRIED}
+
+    @property
+    def not_applicable(self) -> list[str]:
+        """What could not be judged."""
+        return [] if self._broker.describes else [NO_PRODUCERS]
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._harness.close()
+
+    def _scripts(self, at: Mapping[int, _Range], scripts: dict[int, Script]) -> Iterator[Any]:
+        for number in at:
+            scripts[number] = self._writer.script(self._prepared.trace(number))
+            yield number, scripts[number]
+
+    def _add(self, one: _Range, number: int, script: Script, outcome: Outcome) -> None:
+        """One more trace has ended. Undecided ones do not count as traces."""
+        one.left -= 1
+        if outcome.is_undecided:
+            return
+        difference = outcome.difference
+        steps = script.steps
+        if difference is not None:
+            one.findings.append(finding_of(number, script, difference))
+            one.shown = one.shown.merge(shown(self._observer.k, outcome.told, difference))
+            steps = agreed_steps(script, difference)
+            script = self._writer.script(steps)
+        one.traces += 1
+        one.steps += len(steps)
+        one.seen |= script.seen
+        one.rules |= {rule for rule, _ in steps}
+        _, edges = self._prepared.walk(number)
+        if edges is not None:
+            one.covered[edges[: len(steps)]] = True
+
+    def _found(self, one: _Range) -> Found:
+        branches, error_codes = self._tables.points(one.seen)
+        findings = sorted(one.findings, key=lambda finding: finding["id"])
+        summary = Summary(
+            traces=one.traces,
+            steps=one.steps,
+            transitions=np.packbits(one.covered, bitorder="little").tobytes(),
+            rules=frozenset(one.rules),
+            branches=branches,
+            error_codes=error_codes,
+            divergences=len(findings),
+            findings=tuple(findings[:MAX_FINDINGS]),
+        )
+        return Found(summary, promises_of(self._prepared, one.part, summary).merge(one.shown))
+
+    def _finding_of(self, number: int, steps: Steps) -> Finding | None:
+        """What the broker shows with these steps, if it differs."""
+        script = self._writer.script(steps)
+        ended = [e for e in self._harness.run([(number, script)]) if e is not None]
+        difference = ended[0][1].difference
+        return None if difference is None else finding_of(number, script, difference)
+
+
+# Findings
+
+
+def agreed_steps(script: Script, difference: Difference) -> Steps:
+    """The steps before the one that differs; all, if settling or a probe does."""
+    differs = difference.instance == script.instance(difference.step)
+    return script.steps[: difference.step - 1] if differs and difference.step else script.steps
+
+
+def finding_of(number: int, script: Script, difference: Difference) -> Finding:
+    """A difference as data, with the keys of the runner's findings. `rule` is a rule of the
+    world, `initial`, `settle`, or `probe_` and the name of a probe."""
+    rule, choice = difference.instance
+    return {
+        "id": number,
+        "trace": [[name, dict(values)] for name, values in script.steps[: difference.step]],
+        "steps": difference.step,
+        "rule": rule,
+        "choice": dict(choice),
+        "expected": dict(difference.expected),
+        "observed": dict(difference.observed),
+        "one_minimal": False,
+    }
+
+
+def is_same(finding: Finding, other: Finding | None) -> bool:
+    """Both show the same: the rule, and the fields that differ."""
+    return (
+        other is not None
+        and other["rule"] == finding["rule"]
+        and all(other[name].keys() == finding[name].keys() for name in ("expected", "observed"))
+    )

@@ -1,0 +1,84 @@
+"""Which broker is judged: one that listens somewhere, or one that is fetched, started and stopped.
+
+Opening a broker that cannot be judged is bad use (`NoBroker`); one that takes the connection and
+then says nothing leaves the question open (`BackendFailed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from conformance.backends import BackendError, BackendFailed
+from conformance.kafka.admin import Supported, api_versions
+from conformance.kafka.broker import KafkaBroker
+from conformance.kafka.connection import Connection
+from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError
+from conformance.systems.wire_harness import Address, Broker
+from impl import ApiKey, DecodeError
+
+NEEDED = (ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID, ApiKey.CREATE_TOPICS)
+"""Without these there is nothing to judge."""
+
+MAX_PORT = 2**16 - 1
+
+
+class NoBroker(BackendError):
+    """Nothing that can be judged listens there; the message says where, and what to do."""
+
+
+def address_of(text: str) -> Address:
+    """The address in `wire://HOST:PORT`; an IPv6 host stands in brackets. Raises NoBroker."""
+    host, colon, port = text.removeprefix("wire://").rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) <= MAX_PORT:
+        raise NoBroker(
+            f"{text!r} names no broker; write wire://HOST:PORT, as wire://localhost:9092"
+        )
+    return host, int(port)
+
+
+def running(text: str) -> Broker:
+    """The broker at `wire://HOST:PORT`. Raises NoBroker, BackendFailed."""
+    address = address_of(text)
+    where = f"{address[0]}:{address[1]}"
+    try:
+        connection = Connection(*address)
+    except ConnectionLost as error:
+        raise NoBroker(
+            f"nothing listens at {where} ({error}); start the broker, or name the address of its"
+            " listener without TLS or SASL"
+        ) from error
+    with connection:
+        supported = supported_by(connection, where)
+    broker = Broker(address, supported)
+    missing = [api.name for api in NEEDED if api not in supported.versions]
+    if missing or broker.produce_version < 0:
+        raise NoBroker(f"{where} does not offer {', '.join(missing) or 'Produce 3 to 12'}")
+    return broker
+
+
+def supported_by(connection: Connection, where: str) -> Supported:
+    """What a broker says of itself. Raises NoBroker, BackendFailed."""
+    try:
+        return api_versions(connection)
+    except AnswerTimeout as error:
+        raise BackendFailed(f"{where} takes a connection but answers nothing: {error}") from error
+    except (KafkaError, DecodeError) as error:
+        raise NoBroker(
+            f"what listens at {where} does not answer ApiVersions as a broker does: {error};"
+            " name the address of a listener without TLS or SASL"
+        ) from error
+
+
+@contextmanager
+def started(release: str, level: int) -> Iterator[Broker]:
+    """Apache Kafka of that release, stopped at the end. Raises NoBroker."""
+    broker = KafkaBroker(release, level=level)
+    try:
+        broker.start()
+    except KafkaError as error:
+        broker.kill()
+        raise NoBroker(str(error)) from error
+    with broker:
+        yield running("wire://{}:{}".format(*broker.address))

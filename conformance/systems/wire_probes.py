@@ -1,0 +1,120 @@
+"""Probes: requests behind a trace that tell states apart which its answers alone do not.
+
+A leader that remembers four batches answers short traces as one that remembers five. So each trace
+ends with the same questions to each leader, about each producer that it knows:
+
+| probe | what is sent | what it shows |
+|---|---|---|
+| `again` | the last six batches of the log, each as it was | what is remembered, and where it is |
+| `gap` | the sequence after the next | whether a gap is seen |
+| `overlap` | the last sequence and the next in one batch | whether a part is taken for the whole |
+| `next` | the next sequence, until six batches of the epoch are stored | where the log ends |
+| `window` | the last six batches again | how many are remembered |
+| `epoch_begins` | the next epoch, at 1, then at 0 | where an epoch may begin |
+| `old_epoch` | the epoch before: its next sequence, then its last batch again | who is a zombie |
+| `new_epoch` | the new epoch's next sequence | whether a zombie did harm |
+
+What the answers must be is not written here: the observer says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from model.leader import Leader
+from model.messages import NO_PRODUCER_EPOCH, Batch, increment_sequence, last_sequence
+from model.setting import MAX_BATCHES_TO_REMEMBER, Setting
+
+PROBED_BATCHES: Final = MAX_BATCHES_TO_REMEMBER + 1
+"""One more than a leader remembers."""
+
+Probe = Callable[[Setting, Leader, int], Iterator[Batch]]
+"""The batches of one probe, given the leader's state before it."""
+
+
+def stored(leader: Leader, producer: int) -> list[Batch]:
+    """A producer's batches in the log, oldest first."""
+    return [entry.batch for entry in leader.log if entry.batch.producer_id == producer]
+
+
+def follower(k: Setting, batch: Batch, skip: int = 0) -> Batch:
+    """One new record with the sequence after a batch's last, or `skip` later."""
+    return Batch(
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=increment_sequence(k, last_sequence(k, batch), 1 + skip),
+        record_count=1,
+        first_record=batch.first_record + batch.record_count + skip,
+    )
+
+
+def again(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+    """The last six batches as they were."""
+    yield from stored(leader, producer)[-PROBED_BATCHES:]
+
+
+def gap(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+    """One sequence left out."""
+    yield follower(k, stored(leader, producer)[-1], skip=1)
+
+
+def overlap(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+    """One record that is stored, and one that is not."""
+    last = stored(leader, producer)[-1]
+    first = last.first_record + last.record_count - 1
+    yield replace(last, base_sequence=last_sequence(k, last), record_count=2, first_record=first)
+
+
+def following(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+    """One record each, at least one, until there are six batches of the epoch."""
+    batches = stored(leader, producer)
+    epoch = batches[-1].producer_epoch
+    count = sum(batch.producer_epoch == epoch for batch in batches)
+    last = batches[-1]
+    for _ in range(max(PROBED_BATCHES - count, 1)):
+        last = follower(k, last)
+        yield last
+
+
+def epoch_begins(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+    """The next epoch: at 1, which no epoch may begin with, then at 0."""
+    last = follower(k, stored(leader, producer)[-1])
+    for sequence in (1, 0):
+        yield replace(last, producer_epoch=last.producer_epoch + 1, base_sequence=sequence)
+
+
+def old_epoch(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+    """The epoch before the last: what would come next there, and its last batch."""
+    *older, newest = stored(leader, producer)
+    last = next(b for b in reversed(older) if b.producer_epoch < newest.producer_epoch)
+    yield follower(k, last)
+    yield last
+
+
+def new_epoch(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+    """The newest epoch goes on."""
+    yield follower(k, stored(leader, producer)[-1])
+
+
+PROBES: Final[Mapping[str, Probe]] = {
+    "again": again,
+    "gap": gap,
+    "overlap": overlap,
+    "next": following,
+    "window": again,
+    "epoch_begins": epoch_begins,
+    "old_epoch": old_epoch,
+    "new_epoch": new_epoch,
+}
+"""By name, in their order: each begins in the state that those before it leave."""
+
+
+def known_producers(k: Setting, leader: Leader) -> list[int]:
+    """The producers that a leader remembers: those that can be probed."""
+    return [
+        producer
+        for producer in range(k.layout.producers)
+        if leader.producers[producer].producer_epoch != NO_PRODUCER_EPOCH
+    ]

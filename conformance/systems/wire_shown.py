@@ -1,0 +1,66 @@
+"""What a broker shows of the promises by its own answers, where it differs from the model.
+
+Nobody reads its log here. What is known of it is what its answers claim: a success says that the
+batch is stored at the offset that it names. The promises are asked of the world that the answers
+describe. So a batch that is answered with two offsets is, by the broker's own word, stored twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from conformance.promised import Seen, seen_in
+from conformance.systems.wire_trial import Difference, Told
+from model.language import EMPTY_SET, Map
+from model.leader import StoredBatch
+from model.messages import Error
+from model.scopes import initial
+from model.setting import Setting
+from model.world import World
+
+
+def shown(k: Setting, told: Iterable[Told], difference: Difference) -> Seen:
+    """The promises that the answers break. `k` has the wire's numbers."""
+    broken = seen_in(k, world_told(k, list(told), is_false_error(difference))).broken
+    return Seen(broken=broken)
+
+
+def is_false_error(difference: Difference) -> bool:
+    """A batch that was to succeed is called out of sequence."""
+    wrong = int(Error.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    return any(
+        path.endswith(".error") and value == wrong and difference.expected[path] == Error.NONE
+        for path, value in difference.observed.items()
+    )
+
+
+def world_told(k: Setting, told: list[Told], bump_is_due: bool) -> World:
+    """A world with the logs that the answers describe."""
+    world = initial(k)
+    leaders = tuple(
+        replace(leader, log=log_told(told, partition))
+        for partition, leader in world.leaders.items()
+    )
+    bump_for = EMPTY_SET.plus(0) if bump_is_due else EMPTY_SET
+    clients = tuple(
+        replace(
+            client,
+            bump_for=bump_for,
+            partitions=Map(
+                tuple(replace(p, acknowledged=EMPTY_SET) for p in client.partitions.values())
+            ),
+        )
+        for client in world.clients.values()
+    )
+    return replace(world, leaders=Map(leaders), clients=Map(clients))
+
+
+def log_told(told: Iterable[Told], partition: int) -> tuple[StoredBatch, ...]:
+    """The batches of the successes, each offset once, in the order of offsets."""
+    stored = {
+        StoredBatch(one.batch, one.answer.base_offset)
+        for one in told
+        if one.partition == partition and one.answer.error == Error.NONE
+    }
+    return tuple(sorted(stored, key=lambda entry: (entry.base_offset, entry.batch.first_record)))

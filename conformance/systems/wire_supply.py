@@ -1,0 +1,89 @@
+"""What each trace gets for itself at a broker: producer ids, and partitions for a while.
+
+1. Every trace has producer ids of its own. The model's producer 0 is whatever InitProducerId said
+   first, its epoch 0 the epoch that came with it; nothing absolute is asserted.
+2. A partition is one trace's alone as long as this runs, and then the next one's. A leader's
+   state is kept by producer id, so all that one trace leaves to the next is where the log ends;
+   that is known exactly: what the trace stored. So offsets are compared exactly, and a hundred
+   partitions serve a thousand traces. (Traces that share a partition at a time could compare
+   offsets only with those that they have seen before; fresh partitions cost 2 ms each.)
+3. A trace that ended in a difference leaves nobody knows what: its partitions are not used again.
+   Nor are those that USES traces had, so that lists of producers stay short.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from conformance.kafka.admin import ProducerIdentity, create_topic, init_producer_ids
+from conformance.kafka.connection import Connection
+
+USES: Final = 32
+"""Traces that a partition serves."""
+MAX_PARTITIONS: Final = 1_000
+"""Of one topic."""
+IDS_AT_A_TIME: Final = 100
+
+
+class Slot(NamedTuple):
+    """A partition of the broker, its log's end, and how many traces had it."""
+
+    topic: str
+    partition: int
+    log_end_offset: int
+    uses: int
+
+
+class Booking(NamedTuple):
+    """What one trace has: `producers` and `slots` by the model's numbers."""
+
+    producers: tuple[ProducerIdentity, ...]
+    slots: tuple[Slot, ...]
+
+
+class Supply:
+    """Gives bookings over a connection of its own.
+
+    `traces` is how many will come, as far as that is known, `at_once` how many at a time; both
+    for one partition each. Raises RequestRefused and WireError.
+    """
+
+    def __init__(self, connection: Connection, traces: int, at_once: int) -> None:
+        self._connection = connection
+        self._name = f"kafka-eos-{uuid.uuid4().hex[:12]}"
+        self._topics = 0
+        self._width = min(max(at_once, -(-traces // USES)), MAX_PARTITIONS)
+        self._producers: deque[ProducerIdentity] = deque()
+        self._slots: deque[Slot] = deque()
+
+    def take(self, producers: int, partitions: int) -> Booking:
+        """So many of each."""
+        if len(self._producers) < producers:
+            self._producers += init_producer_ids(self._connection, max(producers, IDS_AT_A_TIME))
+        while len(self._slots) < partitions:
+            self._create()
+        return Booking(
+            tuple(self._producers.popleft() for _ in range(producers)),
+            tuple(self._slots.popleft() for _ in range(partitions)),
+        )
+
+    def give_back(self, booking: Booking, records: Sequence[int]) -> None:
+        """A trace has ended as it should, with so many records in each of its partitions."""
+        for slot, count in zip(booking.slots, records, strict=True):
+            if slot.uses + 1 < USES:
+                end = slot.log_end_offset + count
+                self._slots.append(slot._replace(log_end_offset=end, uses=slot.uses + 1))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _create(self) -> None:
+        """One more topic."""
+        topic = f"{self._name}-{self._topics}"
+        self._topics += 1
+        create_topic(self._connection, topic, self._width)
+        self._slots += [Slot(topic, partition, 0, 0) for partition in range(self._width)]

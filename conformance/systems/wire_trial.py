@@ -1,0 +1,201 @@
+"""One trace against a broker: what is asked, and what each answer must be.
+
+Theory of operation. `trial` is a generator: it yields what to ask next and is sent what was
+answered, so that one thread keeps many traces going. It asks what the script delivers, then for
+the producers' state (settling: what the broker tells of itself), then the probes. The first
+difference ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from conformance.judge import Instance
+from conformance.systems.wire_observer import (
+    Answer,
+    Observer,
+    ProducerState,
+    States,
+    Undecided,
+    producer_state,
+)
+from conformance.systems.wire_probes import PROBES, known_producers
+from conformance.systems.wire_script import Script
+from model.leader import Leader, log_end_offset
+from model.messages import NO_PRODUCER_EPOCH, Batch
+
+Json = Any
+
+
+class Produce(NamedTuple):
+    """Ask: a batch for a partition of the model. Its answer is an `Answer` with the offset."""
+
+    partition: int
+    batch: Batch
+
+
+class Describe(NamedTuple):
+    """Ask: what is known of each producer in a partition. Its answer has a state for each that
+    the broker knows."""
+
+    partition: int
+
+
+Ask = Produce | Describe
+Asking = Generator[Ask, Any, "Outcome"]
+
+
+class Silent(NamedTuple):
+    """The answer that did not come, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first difference of a trace, at a step (from 1; the last for settling and probes).
+
+    `instance` is a rule instance, or `settle` or `probe_...` with producer and partition.
+    """
+
+    step: int
+    instance: Instance
+    expected: Mapping[str, Json]
+    observed: Mapping[str, Json]
+
+
+class Told(NamedTuple):
+    """A batch, and what the broker answered."""
+
+    partition: int
+    batch: Batch
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a trace ended. `records` has the records that each partition of the model got, if it
+    ended as it should; else `told` has all that was answered."""
+
+    difference: Difference | None = None
+    is_undecided: bool = False
+    records: tuple[int, ...] = ()
+    told: tuple[Told, ...] = ()
+
+
+class _Differs(Exception):
+    """Ends a trial."""
+
+    def __init__(self, expected: Mapping[str, Json], observed: Mapping[str, Json]) -> None:
+        super().__init__()
+        self.expected = expected
+        self.observed = observed
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a trial stands, for the difference that it may find there."""
+
+    states: list[States]
+    step: int = 0
+    instance: Instance = ("initial", ())
+    told: list[Told] = field(default_factory=list)
+
+
+def trial(observer: Observer, script: Script, *, describes: bool) -> Asking:
+    """Ask and compare until the end or the first difference. `describes`: the broker tells of
+    its producers."""
+    place = _Place([observer.empty] * observer.k.layout.partitions)
+    try:
+        for delivery in script.deliveries:
+            place.step, place.instance = delivery.step, script.instance(delivery.step)
+            yield from _produce(observer, place, delivery.partition, delivery.batch)
+        place.step = len(script.steps)
+        for partition in range(len(place.states) if describes else 0):
+            yield from _settle(observer, place, partition)
+        for partition in range(len(place.states)):
+            yield from _probe(observer, place, partition)
+    except _Differs as found:
+        difference = Difference(place.step, place.instance, found.expected, found.observed)
+        return Outcome(difference, told=tuple(place.told))
+    except Undecided:
+        return Outcome(is_undecided=True)
+    return Outcome(records=tuple(log_end_offset(s.leaders[0].log) for s in place.states))
+
+
+def _produce(
+    observer: Observer, place: _Place, partition: int, batch: Batch
+) -> Generator[Ask, Any, None]:
+    """A batch, and its answer."""
+    allowed = observer.allowed(place.states[partition], batch)
+    answered = yield Produce(partition, batch)
+    if isinstance(answered, Answer):
+        place.told.append(Told(partition, batch, answered))
+    after = allowed.get(answered)
+    if after is None:
+        raise _differing(partition, list(allowed), answered)
+    place.states[partition] = after
+
+
+def _differing(partition: int, allowed: list[Answer], answered: Answer | Silent) -> _Differs:
+    """The fields in which an answer is none of those that are allowed."""
+    path = f"leader[{partition}].sends"
+    if isinstance(answered, Silent):
+        return _Differs({path: 1}, {path: answered.reason})
+    names = [
+        name
+        for name in Answer._fields
+        if getattr(answered, name) not in [getattr(answer, name) for answer in allowed]
+    ]
+    expected = {
+        f"{path}[0].{name}": _one_or_many(sorted({getattr(answer, name) for answer in allowed}))
+        for name in names or Answer._fields
+    }
+    observed = {f"{path}[0].{name}": getattr(answered, name) for name in names or Answer._fields}
+    return _Differs(expected, observed)
+
+
+def _one_or_many(values: list[int]) -> Json:
+    return values[0] if len(values) == 1 else values
+
+
+def _settle(observer: Observer, place: _Place, partition: int) -> Generator[Ask, Any, None]:
+    """What the broker tells of each producer is what some state says."""
+    place.instance = ("settle", (("partition", partition),))
+    told: Mapping[int, ProducerState] | Silent = yield Describe(partition)
+    if isinstance(told, Silent):
+        path = f"leader[{partition}].producers"
+        raise _Differs({path: "told"}, {path: told.reason})
+    for producer in range(observer.k.layout.producers):
+        shown = told.get(producer, ProducerState(NO_PRODUCER_EPOCH, -1))
+        left = observer.that(place.states[partition], partial(_tells, producer, shown))
+        if left is None:
+            wanted = producer_state(place.states[partition].leaders[0], producer)
+            raise _differing_states(f"leader[{partition}].producers[{producer}]", wanted, shown)
+        place.states[partition] = left
+
+
+def _tells(producer: int, shown: ProducerState, leader: Leader) -> bool:
+    return producer_state(leader, producer) == shown
+
+
+def _differing_states(path: str, wanted: ProducerState, shown: ProducerState) -> _Differs:
+    names = [name for name in shown._fields if getattr(wanted, name) != getattr(shown, name)]
+    expected, observed = (
+        {f"{path}.{name}": getattr(state, name) for name in names} for state in (wanted, shown)
+    )
+    return _Differs(expected, observed)
+
+
+def _probe(observer: Observer, place: _Place, partition: int) -> Generator[Ask, Any, None]:
+    """All probes of one leader, for each producer that it knows."""
+    for producer in known_producers(observer.k, place.states[partition].leaders[0]):
+        for name, probe in PROBES.items():
+            choice = (("producer", producer), ("partition", partition))
+            place.instance = (f"probe_{name}", choice)
+            leader = place.states[partition].leaders[0]
+            for batch in probe(observer.k, leader, producer):
+                yield from _produce(observer, place, partition, batch)
