@@ -1,0 +1,87 @@
+"""Machines made from the rules: Hypothesis plays at random, the exhaustive driver everything."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from proofs.explore.source import source_graph
+from proofs.lift.text import plain
+from proofs.machines import Play, execute_all, machine
+from proofs.trace.replay import Stepper, setting_of
+
+SCOPE, VARIANT = "idempotent-tiny", "4.3.1"
+
+
+class Recorder:
+    """A system that agrees with everything, until it is told a forbidden rule."""
+
+    def __init__(self, forbidden: str = "") -> None:
+        self.forbidden = forbidden
+        self.world: Any = None
+        self.rules: set[str] = set()
+        self.resets = 0
+
+    def reset(self) -> None:
+        self.world = None
+        self.resets += 1
+
+    def step(self, rule: str, choice: Mapping[str, int], before: Any, after: Any) -> None:
+        assert self.world is None or self.world == before
+        assert rule != self.forbidden, dict(choice)
+        self.world = after
+        self.rules.add(rule)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return plain()
+
+
+@pytest.fixture(scope="module")
+def k(model):
+    return setting_of(model, SCOPE, VARIANT)
+
+
+def test_exhaustive_executes_exactly_the_explored_transitions(model, k):
+    graph = source_graph(model, k, SCOPE)
+    system = Recorder()
+    executed, steps = execute_all(model, k, graph, system)
+    assert executed == frozenset(graph.edges)
+    assert len(executed) == graph.exploration.transitions == 3331
+    assert steps >= len(executed)
+
+
+def test_exhaustive_stops_where_the_system_differs(model, k):
+    graph = source_graph(model, k, SCOPE)
+    with pytest.raises(AssertionError, match="producer"):
+        execute_all(model, k, graph, Recorder("client_bumps_epoch"))
+
+
+def test_hypothesis_plays_every_rule_that_the_scope_has(model, k):
+    seen = Recorder()
+    made = machine(model, k, lambda: seen)
+    run_state_machine_as_test(
+        made, settings=settings(max_examples=40, stateful_step_count=40, derandomize=True)
+    )
+    needs_replicas = {"high_watermark_advances", "leader_fails_over"}
+    assert seen.rules >= set(model.rules) - needs_replicas - {"client_bumps_epoch"}
+    assert seen.resets >= 40
+
+
+def test_hypothesis_finds_a_difference_and_shrinks_it(model, k):
+    made = machine(model, k, lambda: Recorder("leader_restarts"))
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(
+            made, settings=settings(max_examples=40, derandomize=True, print_blob=False)
+        )
+
+
+def test_a_play_offers_what_is_enabled(model, k):
+    play = Play(Stepper(model, k), Recorder())
+    assert play.enabled("client_sends") == [(("producer", 0), ("partition", 0))]
+    assert play.enabled("answer_arrives") == []
+    play.fire(("client_sends", (("producer", 0), ("partition", 0))))
+    assert [dict(c)["survivors"] for c in play.enabled("connection_breaks")] == [0, 1]
