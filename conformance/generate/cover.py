@@ -44,6 +44,8 @@ class Cover:
 
 def cover(graph: Graph) -> Cover:
     """All labelled transitions of the graph. The same graph gives the same cover."""
+    if graph.edges == 0:
+        return Cover(np.zeros(0, np.uint32), np.zeros(1, np.uint64))
     flow = balanced(graph)
     walks, left = peeled(graph, flow)
     return spliced(graph, walks, left) if left.any() else walks
@@ -104,8 +106,10 @@ def peeled(graph: Graph, flow: Numbers) -> tuple[Cover, Numbers]:
     ends = np.concatenate(([0], np.cumsum(flow)))[graph.first_edge]
     used, last = ends[:-1].copy(), ends[1:]
     surplus = int(np.diff(ends)[0] - flow[graph.targets == 0].sum())
-    walks = np.arange(surplus)
-    states = np.zeros(surplus, dtype=np.int64)
+    # Where all that leaves state 0 comes back there, one walk begins and ends in it.
+    count = max(surplus, 1)
+    walks = np.arange(count)
+    states = np.zeros(count, dtype=np.int64)
     taken: list[tuple[Numbers, Numbers]] = []
     while len(walks) > 0:
         order = np.argsort(states, kind="stable")
@@ -122,7 +126,7 @@ def peeled(graph: Graph, flow: Numbers) -> tuple[Cover, Numbers]:
     left = flow - np.bincount(
         np.concatenate([edges for _, edges in taken]), minlength=graph.edges
     ).astype(np.int64)
-    return joined(taken, surplus), left
+    return joined(taken, count), left
 
 
 def joined(taken: list[tuple[Numbers, Numbers]], walks: int) -> Cover:
@@ -190,6 +194,8 @@ def bound(graph: Graph) -> int:
     sources, targets = pairs // graph.states, pairs % graph.states
     straight = sources != targets
     sources, targets = sources[straight], targets[straight]
+    if len(sources) == 0:
+        return graph.edges
     columns = np.arange(len(sources))
     rows = np.concatenate((sources, targets))
     signs = np.concatenate((np.ones(len(sources)), -np.ones(len(sources))))

@@ -1,0 +1,216 @@
+"""Lockstep: the judge's network is the model's, impl agrees everywhere, a planted bug is found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from conformance.generate.cover import cover
+from conformance.generate.graph import explored, machine_of
+from conformance.judge import Judge, NotAllowed, Steps
+from conformance.systems.base import Many, Reaction, differences, named
+from conformance.systems.impl import ImplSystem
+from conformance.tables import Tables
+from model.network import BrokenConnection, Link
+from model.setting import Budgets, Layout, Setting
+from model.variants import parse
+from model.world import World
+from proofs.lift.text import plain
+from proofs.trace.replay import Stepper, setting_of
+
+ALL = frozenset({"client", "leader"})
+LEADER = frozenset({"leader"})
+TINY: Setting = setting_of(plain(), "idempotent-tiny/breaks=1", "4.3.1")
+
+
+def setting(layout: Layout, budgets: Budgets, variant: str = "4.3.1") -> Setting:
+    return Setting(parse(variant), layout, budgets)
+
+
+FAILOVERS = setting(
+    Layout(records=3, in_flight=2, log=4, max_epoch=1, replicas=2),
+    Budgets(records=3, breaks=1, restarts=1, failovers=1),
+)
+TWO_OF_BOTH = setting(
+    Layout(producers=2, partitions=2, records=1, in_flight=1, log=2, max_breaks=0),
+    Budgets(records=1, breaks=0),
+)
+EPOCHS = setting(
+    Layout(records=4, in_flight=3, log=6, max_epoch=2, broken_connections=2, max_breaks=2),
+    Budgets(records=4, breaks=1, restarts=1),
+)
+AT_THE_WRAP = (
+    Layout(records=5, in_flight=3, log=6, max_epoch=1, first_sequence=30),
+    Budgets(records=5, breaks=1, restarts=1),
+)
+OWN_WRAP = setting(*AT_THE_WRAP, "acked_sequence=wraps")
+KAFKAS_WRAP = setting(*AT_THE_WRAP)
+
+
+@cache
+def traces(k: Setting) -> tuple[Steps, ...]:
+    """A cover of the setting."""
+    machine = machine_of(k, "test")
+    graph = explored(machine, lambda _progress: None)
+    walks = cover(graph)
+    bounds = walks.first.tolist()
+    instances = [(rule.rule, rule.choice) for rule in machine.rules]
+    return tuple(
+        tuple(instances[i] for i in graph.rules[walks.edges[first:end]].tolist())
+        for first, end in pairwise(bounds)
+    )
+
+
+def link_of(judge: Judge, producer: int, partition: int) -> Link:
+    """What travels between two, as the judge has it."""
+    link = judge.links[producer][partition]
+    return Link(
+        requests=tuple(item.message.value for item in link.requests),
+        answers=tuple(item.message.value for item in link.answers),
+        broken=tuple(
+            BrokenConnection(tuple(item.message.value for item in items)) for items in link.broken
+        ),
+    )
+
+
+def assert_same(judge: Judge, world: World) -> None:
+    assert [node.state for node in judge.clients] == list(world.clients.values())
+    assert [node.state for node in judge.leaders] == list(world.leaders.values())
+    for producer, links in world.links.items():
+        for partition, link in links.items():
+            assert link_of(judge, producer, partition) == link
+
+
+@pytest.mark.parametrize("k", [TINY, FAILOVERS, TWO_OF_BOTH], ids=["tiny", "failovers", "two"])
+def test_tables_and_network_are_the_models_world_in_every_transition(k: Setting) -> None:
+    stepper = Stepper(plain(), k)
+    judge = Judge(Tables(k), ImplSystem(k, LEADER, "values"))
+    for trace in traces(k):
+        world = stepper.initial()
+        judge.begin()
+        for rule, choice in trace:
+            world = stepper.apply(rule, choice, world)
+            judge.step((rule, choice))
+            assert_same(judge, world)
+
+
+@pytest.mark.parametrize("on", ["bytes", "values"])
+@pytest.mark.parametrize("actors", [ALL, LEADER], ids=["all", "leader"])
+@pytest.mark.parametrize(
+    "k",
+    [TINY, FAILOVERS, TWO_OF_BOTH, EPOCHS, OWN_WRAP],
+    ids=["tiny", "failovers", "two", "epochs", "wrap"],
+)
+def test_impl_agrees_with_the_model(k: Setting, actors: frozenset[str], on: str) -> None:
+    judge = Judge(Tables(k), ImplSystem(k, actors, on))
+    for trace in traces(k):
+        result = judge.judge(trace)
+        assert result.divergence is None
+        assert result.steps == len(trace)
+
+
+def test_the_client_departs_from_kafka_across_the_wrap_in_one_field_only() -> None:
+    """impl.producer.sequence says so: the last acknowledged sequence follows the wrap there."""
+    judge = Judge(Tables(KAFKAS_WRAP), ImplSystem(KAFKAS_WRAP, ALL, "bytes"))
+    found = [judge.judge(trace).divergence for trace in traces(KAFKAS_WRAP)]
+    fields = {path for divergence in found if divergence for path in divergence.observed}
+    assert fields == {"client[0].partitions[0].last_acked_sequence"}
+    shortest = min((d for d in found if d), key=lambda d: d.step)
+    assert (shortest.expected, shortest.observed) == (
+        {"client[0].partitions[0].last_acked_sequence": 2**31 - 2},
+        {"client[0].partitions[0].last_acked_sequence": 0},
+    )
+
+
+def test_a_variant_that_impl_is_not_differs_where_the_variant_does() -> None:
+    k = setting(TINY.layout, TINY.budgets, "restart_window=full")
+    judge = Judge(Tables(k), ImplSystem(k, LEADER, "values"))
+    found = [judge.judge(trace).divergence for trace in traces(k)]
+    assert {d.instance[0] for d in found if d} == {"leader_restarts"}
+
+
+def test_a_trace_that_the_model_does_not_allow_is_refused() -> None:
+    judge = Judge(Tables(TINY), ImplSystem(TINY, ALL, "values"))
+    arrives = ("request_arrives", (("producer", 0), ("partition", 0)))
+    with pytest.raises(NotAllowed, match=r"step 1, request_arrives\(producer=0, partition=0\)"):
+        judge.judge((arrives,))
+    retries = ("client_retries", (("producer", 0), ("partition", 0)))
+    with pytest.raises(NotAllowed):
+        judge.judge((retries,))
+
+
+def test_a_failing_actor_is_a_difference() -> None:
+    system = ImplSystem(TINY, ALL, "values")
+
+    def fails(*_given: object) -> Reaction:
+        raise RuntimeError("out of order")
+
+    system.leaders[0].on_produce = fails  # type: ignore[method-assign]
+    trace = traces(TINY)[0]
+    divergence = Judge(Tables(TINY), system).judge(trace).divergence
+    assert divergence is not None
+    assert divergence.instance[0] == "request_arrives"
+    assert divergence.observed == {"raised": "RuntimeError: out of order"}
+
+
+def test_an_actor_that_changes_while_another_moves_is_found_at_the_end() -> None:
+    system = ImplSystem(TINY, ALL, "values")
+    sends = ("client_sends", (("producer", 0), ("partition", 0)))
+    quiet = system.clients[0].send_new
+
+    def restarts_the_leader(partition: int, first_record: int, record_count: int) -> Reaction:
+        system.leaders[0].on_produce(system.request(0, (0, 0, 0, 1, 0)))
+        return quiet(partition, first_record, record_count)
+
+    system.clients[0].send_new = restarts_the_leader  # type: ignore[method-assign]
+    divergence = Judge(Tables(TINY), system).judge((sends,)).divergence
+    assert divergence is not None
+    assert divergence.expected["leader[0].high_watermark"] == 0
+    assert divergence.observed["leader[0].high_watermark"] == 1
+
+
+def test_differences_name_fields_and_what_is_missing() -> None:
+    shape = {"log": Many({"offset": None, "epoch": None}), "end": None}
+    assert list(differences("x", shape, (((0, 1),), 1), (((0, 1),), 1))) == []
+    assert list(differences("x", shape, (((0, 1), (1, 1)), 2), (((0, 2),), 1))) == [
+        ("x.log[0].epoch", 1, 2),
+        ("x.log[1]", {"offset": 1, "epoch": 1}, None),
+        ("x.end", 2, 1),
+    ]
+    assert named(shape, (((0, 1),), 1)) == {"log": [{"offset": 0, "epoch": 1}], "end": 1}
+
+
+PLANTED = """
+import json, pathlib, sys
+import impl.partition.leader as leader
+leader.find_duplicate = lambda *_: None
+from conformance.plan import Plan, judge_range, prepare, shrink_finding
+plan = Plan(scope="idempotent-tiny/breaks=1/refusals=0", traces_from=("cover",))
+prepared = prepare(plan, pathlib.Path(sys.argv[1]))
+summary = judge_range(prepared, 0, prepared.count)
+shrunk = [shrink_finding(prepared, finding) for finding in summary.findings]
+print(json.dumps([summary.divergences, shrunk]))
+"""
+
+
+def test_a_planted_bug_is_found_and_shrunk(tmp_path: Path) -> None:
+    """A leader that does not look for duplicates, in a process of its own."""
+    told = subprocess.run(
+        [sys.executable, "-c", PLANTED, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    divergences, findings = json.loads(told.stdout)
+    assert divergences >= len(findings) > 0
+    finding = min(findings, key=lambda f: f["steps"])
+    assert finding["one_minimal"]
+    rules = [rule for rule, _ in finding["trace"]]
+    assert len(rules) == finding["steps"] == 5
+    assert {"connection_breaks", "client_retries"} < set(rules)
+    assert rules[-1] == finding["rule"] in {"request_arrives", "late_request_arrives"}
+    assert finding["expected"]["leader[0].sends[0].error"] == 0
+    assert finding["observed"]["leader[0].sends[0].error"] == 45
