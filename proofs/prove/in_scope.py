@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from proofs.explore import source
+from proofs.explore.source import source_graph
 from proofs.lift.dag import Node, reachable
 from proofs.lift.text import Model
 from proofs.prove.clauses import HELPERS, PROMISED, Clause, Formula
@@ -217,7 +217,7 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
 
 def check_scope(model: Model, k: Any, name: str) -> ScopeCheck:
     """Explore a scope by its source and check each clause in each state."""
-    found = source.search(model, k, source.Asked({}, {}))
+    found = source_graph(model, k, name)
     before = Builder(model).state()
     checks = {c.name: compiled(c.formula(before)) for c in clauses_for(k)}
     failed: dict[str, None] = {}
@@ -227,7 +227,7 @@ def check_scope(model: Model, k: Any, name: str) -> ScopeCheck:
             if clause not in failed and not check(facts):
                 failed[clause] = None
     firings: dict[str, int] = {}
-    for label, count in found.firings.items():
-        rule = label.partition("(")[0]
-        firings[rule] = firings.get(rule, 0) + count
-    return ScopeCheck(name, k.variant.name, found.distinct, firings, tuple(failed))
+    for _, instance, _ in found.edges:
+        rule = found.instances[instance][0]
+        firings[rule] = firings.get(rule, 0) + 1
+    return ScopeCheck(name, k.variant.name, len(found.worlds), firings, tuple(failed))

@@ -190,10 +190,10 @@ THEOREMS: tuple[Theorem, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """An obligation and the theorem that needs it first."""
+    """An obligation, and the theorems that need it."""
 
-    theorem: str
     obligation: Obligation
+    needed_by: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +214,8 @@ def setting(model: Model, variant: str) -> Any:
     )
 
 
-def inductive(model: Model, k: Any, clause: Clause) -> Iterator[tuple[str, str, Obligation | None]]:
-    """(clause, name, obligation) of the helpers and of `clause`; None where nothing changes.
+def inductive(model: Model, k: Any, clause: Clause) -> Iterator[tuple[str, Obligation | None]]:
+    """(name, obligation) of the helpers and of `clause`; None where nothing changes.
 
     The helpers are inductive by themselves; the promise stands on them.
     """
@@ -224,34 +224,38 @@ def inductive(model: Model, k: Any, clause: Clause) -> Iterator[tuple[str, str, 
     before = [c.formula(steps.before) for c in clauses]
     first = initial(model, k)
     for c in clauses:
-        yield c.name, f"initial/{c.name}", obligation(f"initial/{c.name}", [], c.formula(first))
+        yield f"initial/{c.name}", obligation(f"initial/{c.name}", [], c.formula(first))
     for step in steps.all():
         for c, hypothesis in zip(clauses, before, strict=True):
             name = f"{step.rule}/{c.name}"
             goal = c.formula(step.after)
             if goal == hypothesis:
-                yield c.name, name, None
+                yield name, None
             else:
                 known = before if c is clause else before[:-1]
-                yield c.name, name, obligation(name, [*known, *step.assumed], goal)
+                yield name, obligation(name, [*known, *step.assumed], goal)
 
 
-def plan(model: Model, theorems: tuple[Theorem, ...], variant: str | None) -> Plan:
-    """The obligations of the theorems, under their own variants or under `variant`."""
-    asked: dict[str, Duty] = {}
+def needs(model: Model, theorem: Theorem, variant: str) -> Iterator[tuple[str, Obligation | None]]:
+    """(name, obligation or None where nothing changes) of a theorem."""
+    k = setting(model, variant)
+    if theorem.lemmas is not None:
+        for lemma in theorem.lemmas(model, k):
+            yield lemma.name, lemma
+    if theorem.clause is not None:
+        yield from inductive(model, k, theorem.clause)
+
+
+def plan(model: Model, theorems: tuple[Theorem, ...], under: Callable[[Theorem], str]) -> Plan:
+    """The obligations of the theorems, each under the variant that `under` says."""
+    duties: dict[str, Duty] = {}
     unchanged: dict[str, None] = {}
     for theorem in theorems:
-        k = setting(model, variant or theorem.variant)
-        if theorem.lemmas is not None:
-            for lemma in theorem.lemmas(model, k):
-                asked.setdefault(lemma.text, Duty(theorem.name, lemma))
-            continue
-        assert theorem.clause is not None
-        for clause, name, found in inductive(model, k, theorem.clause):
+        for name, found in needs(model, theorem, under(theorem)):
             if found is None:
-                unchanged[f"{theorem.variant}: {name}"] = None
+                unchanged[f"{under(theorem)}: {name}"] = None
             else:
-                helps = clause != theorem.clause.name
-                owner = f"{theorem.name} (helper)" if helps else theorem.name
-                asked.setdefault(found.text, Duty(owner, found))
-    return Plan(tuple(asked.values()), tuple(unchanged))
+                known = duties.get(found.text)
+                before = known.needed_by if known else ()
+                duties[found.text] = Duty(found, (*before, theorem.name))
+    return Plan(tuple(duties.values()), tuple(unchanged))

@@ -1,0 +1,165 @@
+"""Obligations given to solvers by worker processes, and failures answered by traces."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from proofs.explore.scope import Finding, explore_scope
+from proofs.lift.text import Model, Patch
+from proofs.mutants import find
+from proofs.prove.in_scope import ScopeCheck, check_scope
+from proofs.prove.solvers import SOLVERS, Answer, ask
+from proofs.prove.theorems import THEOREMS, Duty, Plan, Theorem
+
+CHECKED_SCOPES = ("idempotent-tiny", "idempotent-failover")
+"""Where the clauses are checked on every state: one scope restarts leaders, one replaces them."""
+
+SEARCHED_SCOPES = (
+    "idempotent-tiny",
+    "idempotent-wrap",
+    "idempotent-restart",
+    "idempotent-failover",
+    "idempotent-default",
+)
+"""Where a trace is looked for that answers a failed obligation, the smallest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One obligation and what one solver said of it."""
+
+    duty: Duty
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """A reachable trace that breaks what a failed theorem promises."""
+
+    theorem: str
+    scope: str
+    finding: Finding
+
+
+Question = tuple[int, str, str, int]
+
+
+def _answer(question: Question) -> tuple[int, Answer]:
+    number, solver, text, seed = question
+    return number, ask(solver, text, seed)
+
+
+def solve(
+    plan: Plan, *, seed: int, processes: int, seen: Callable[[int, int], None]
+) -> tuple[Verdict, ...]:
+    """Every obligation put to every solver; `seen(done, total)` after each answer.
+
+    The slow solver's questions go first, so that the processes end together.
+    """
+    questions: list[Question] = [
+        (number, solver, duty.obligation.text, seed)
+        for solver in reversed(SOLVERS)
+        for number, duty in enumerate(plan.duties)
+    ]
+    verdicts: list[Verdict] = []
+    for number, answer in _answers(questions, processes):
+        verdicts.append(Verdict(plan.duties[number], answer))
+        seen(len(verdicts), len(questions))
+    order = {duty.obligation.text: i for i, duty in enumerate(plan.duties)}
+    verdicts.sort(key=lambda v: (order[v.duty.obligation.text], v.answer.solver))
+    return tuple(verdicts)
+
+
+def _answers(questions: Sequence[Question], processes: int) -> Iterator[tuple[int, Answer]]:
+    if processes == 1:
+        yield from map(_answer, questions)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(processes) as pool:
+        yield from pool.imap_unordered(_answer, questions, chunksize=4)
+
+
+def chosen(only: str | None) -> tuple[Theorem, ...]:
+    """The theorems of that name, or all. Raises ValueError that lists the names."""
+    found = tuple(t for t in THEOREMS if only is None or t.name == only)
+    if not found:
+        names = ", ".join(t.name for t in THEOREMS)
+        raise ValueError(f"no theorem is called {only!r}; choose one of {names}")
+    return found
+
+
+def failed(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """The theorems with an obligation that some solver did not prove."""
+    unproved = (v.duty.needed_by for v in verdicts if v.answer.result != "proved")
+    names = {name for needed_by in unproved for name in needed_by}
+    return tuple(t.name for t in THEOREMS if t.name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is proved, and where traces are looked for that answer a failure.
+
+    `variants` replaces the variants of theorems, by name: all of them ("*") or those that need
+    just the rule that a mutant takes back. `shown_in` and `shown_as` are the variant and the
+    promise of a mutant's entry.
+    """
+
+    patches: tuple[Patch, ...] = ()
+    variants: Mapping[str, str] = field(default_factory=dict)
+    scopes: tuple[str, ...] = SEARCHED_SCOPES
+    shown_in: str | None = None
+    shown_as: str | None = None
+
+    def under(self, theorem: Theorem) -> str:
+        """The variant that a theorem is proved under."""
+        return self.variants.get("*") or self.variants.get(theorem.variant) or theorem.variant
+
+
+def subject(model: Model, mutant: str | None, variant: str | None) -> Subject:
+    """The subject of a mutant's name, of a variant's text, or the plain one.
+
+    Raises UnknownMutant and UnknownVariant, both ValueErrors.
+    """
+    if variant is not None:
+        model.variants.parse(variant)
+    if mutant is None:
+        return Subject(variants={"*": variant} if variant else {})
+    found = find(mutant)
+    variants = {"*": variant} if variant else {}
+    if found.kind == "variant":
+        twin = model.variants.parse(found.twin)
+        own = {t.variant for t in THEOREMS if model.variants.parse(t.variant) == twin}
+        variants = variants or dict.fromkeys(own, found.variant)
+    return Subject(found.patches, variants, (found.scope,), found.variant, found.property)
+
+
+def counterexample(theorem: Theorem, of: Subject) -> Counterexample | None:
+    """A shortest trace in the first of the scopes that has one; None if none has."""
+    names = (of.shown_as,) if of.shown_as else theorem.answered_by
+    variant = of.shown_in or of.under(theorem)
+    for scope in of.scopes:
+        report = explore_scope(scope, variant, patches=of.patches, engine="source")
+        for name in names:
+            finding = report.found(name)
+            if finding is not None:
+                return Counterexample(theorem.name, scope, finding)
+    return None
+
+
+def checks(model: Model, variants: Sequence[str]) -> tuple[ScopeCheck, ...]:
+    """The clauses on every state of the checked scopes, under each variant."""
+    found = []
+    for variant in variants:
+        for name in CHECKED_SCOPES:
+            k: Any = model.scopes.SCOPES[name].setting(model.variants.parse(variant))
+            found.append(check_scope(model, k, name))
+    return tuple(found)
+
+
+def elapsed(since: float) -> float:
+    """Seconds since `since`, a reading of the monotonic clock."""
+    return round(time.perf_counter() - since, 3)

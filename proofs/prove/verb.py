@@ -1,0 +1,269 @@
+"""`python -m proofs prove`: every theorem, every obligation by name, both solvers.
+
+Exit code 0 if all is proved, 1 if something failed (as it should with --mutant), 3 if a solver
+could not decide and no trace was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from proofs.lift.text import patched, plain
+from proofs.prove.in_scope import ScopeCheck
+from proofs.prove.run import (
+    Counterexample,
+    Subject,
+    Verdict,
+    checks,
+    chosen,
+    counterexample,
+    elapsed,
+    failed,
+    solve,
+    subject,
+)
+from proofs.prove.theorems import ASSUMPTIONS, Plan, Theorem, plan
+from proofs.trace.format import dumps, label
+
+SCHEMA_VERSION = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the verb."""
+    parser.add_argument("--only", metavar="NAME", help="prove this theorem only")
+    parser.add_argument("--variant", help="prove under this variant, not under each theorem's own")
+    parser.add_argument("--mutant", metavar="NAME", help="prove the model with this mutant in it")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds to prove with")
+    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="report and times, merged")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="report.json, run.json, texts")
+
+
+def say(text: str) -> None:
+    """A line for the reader."""
+    print(text, flush=True)
+
+
+class Progress:
+    """Tells how far the solvers are, every 10 s or when all is done."""
+
+    def __init__(self) -> None:
+        self.last = time.perf_counter()
+
+    def __call__(self, done: int, total: int) -> None:
+        """After each answer."""
+        now = time.perf_counter()
+        if now - self.last >= 10:
+            self.last = now
+            say(f"  {done} of {total} answers")
+
+
+def theorem_json(theorem: Theorem, of: Subject) -> dict[str, Any]:
+    """A theorem in the report."""
+    return {
+        "name": theorem.name,
+        "statement": theorem.says,
+        "variant": of.under(theorem),
+        "regime": theorem.regime,
+        "assumptions": [{"name": a, "says": ASSUMPTIONS[a]} for a in theorem.assumptions],
+        "uses": list(theorem.uses),
+    }
+
+
+def obligation_json(verdict: Verdict) -> dict[str, Any]:
+    """One solver's answer in the report."""
+    return {
+        "name": verdict.duty.obligation.name,
+        "theorem": verdict.duty.needed_by[0],
+        "needed_by": list(verdict.duty.needed_by),
+        "solver": verdict.answer.solver,
+        "result": verdict.answer.result,
+    }
+
+
+def check_json(check: ScopeCheck) -> dict[str, Any]:
+    """One scope in which the clauses were checked."""
+    return {
+        "scope": check.scope,
+        "variant": check.variant,
+        "states": check.states,
+        "firings": dict(sorted(check.firings.items())),
+        "failed": list(check.failed),
+    }
+
+
+def counterexample_json(found: Counterexample) -> dict[str, Any]:
+    """A trace that answers a failure."""
+    return {
+        "theorem": found.theorem,
+        "scope": found.scope,
+        "property": found.finding.property,
+        "steps": found.finding.steps,
+        "events": found.finding.events,
+        "trace": [json.loads(line) for line in dumps(found.finding.trace).splitlines()],
+    }
+
+
+def tell(theorems: Sequence[Theorem], verdicts: Sequence[Verdict], of: Subject) -> None:
+    """Each theorem with its regime and assumptions, each obligation by name."""
+    for theorem in theorems:
+        say(f"\n{theorem.name}  [{of.under(theorem)}; {theorem.regime}]")
+        say(f"  {theorem.says}")
+        for name in theorem.assumptions:
+            say(f"  assuming {name}: {ASSUMPTIONS[name]}")
+        mine = [v for v in verdicts if theorem.name in v.duty.needed_by]
+        first = [v for v in mine if v.duty.needed_by[0] == theorem.name]
+        if len(first) < len(mine):
+            shared = len({v.duty.obligation.name for v in mine if v not in first})
+            say(f"    {shared} obligations shared with theorems above")
+        tell_obligations(first)
+
+
+def tell_obligations(verdicts: Sequence[Verdict]) -> None:
+    """A line an obligation, with what each solver said and how long it took."""
+    rows: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        answer = verdict.answer
+        said = f"{answer.solver} {answer.result} {answer.seconds:.2f} s"
+        rows.setdefault(verdict.duty.obligation.name, []).append(said)
+    for name, answers in rows.items():
+        say(f"    {name:<48} {', '.join(answers)}")
+
+
+def answer_failures(
+    names: Sequence[str], theorems: Sequence[Theorem], of: Subject
+) -> list[Counterexample]:
+    """A trace for each failed theorem that has one."""
+    found = []
+    for theorem in theorems:
+        if theorem.name in names:
+            answer = counterexample(theorem, of)
+            if answer is None:
+                say(f"\n{theorem.name} is not proved; no trace was found in {', '.join(of.scopes)}")
+            else:
+                found.append(answer)
+                tell_counterexample(answer)
+    return found
+
+
+def tell_counterexample(found: Counterexample) -> None:
+    """The steps that break the promise."""
+    finding = found.finding
+    say(
+        f"\n{found.theorem} is not proved; {finding.property} is broken in {found.scope}"
+        f" after {finding.steps} steps ({finding.events} events):"
+    )
+    for step in finding.trace.steps:
+        say(f"    {label(step.rule, step.choice)}")
+
+
+def verdict_of(names: Sequence[str], answers: Sequence[Counterexample]) -> str:
+    """holds, violated (a trace shows it) or undecided."""
+    if not names:
+        return "holds"
+    return "violated" if answers else "undecided"
+
+
+EXIT_CODES = {"holds": 0, "violated": 1, "undecided": 3}
+
+
+def seeds_run(
+    asked: Plan, arguments: argparse.Namespace
+) -> tuple[tuple[Verdict, ...], list[float]]:
+    """All obligations once for each seed: the first seed's verdicts, or the first that failed."""
+    kept: tuple[Verdict, ...] = ()
+    totals = []
+    for seed in range(arguments.seeds):
+        verdicts = solve(asked, seed=seed, processes=arguments.processes, seen=Progress())
+        totals.append(round(sum(v.answer.seconds for v in verdicts), 3))
+        if not kept or (failed(verdicts) and not failed(kept)):
+            kept = verdicts
+        if arguments.seeds > 1:
+            say(f"  seed {seed}: {totals[-1]:.1f} s of solvers' time")
+    if len(totals) > 1:
+        median = statistics.median(totals)
+        say(f"  worst {max(totals):.1f} s, median {median:.1f} s: {max(totals) / median:.2f}")
+    return kept, totals
+
+
+def write(arguments: argparse.Namespace, asked: Plan, report: Any, times: Any) -> None:
+    """The files that were asked for."""
+    if arguments.json:
+        text = json.dumps({**report, "run": times}, indent=1, sort_keys=True)
+        arguments.json.write_text(text + "\n", encoding="utf-8")
+    if arguments.out:
+        texts = arguments.out / "smtlib"
+        texts.mkdir(parents=True, exist_ok=True)
+        for number, duty in enumerate(asked.duties):
+            name = duty.obligation.name.replace("/", ".")
+            path = texts / f"{number:03d}.{name}.smt2"
+            path.write_text(duty.obligation.text, encoding="utf-8")
+        for name, content in (("report.json", report), ("run.json", times)):
+            text = json.dumps(content, indent=1, sort_keys=True)
+            (arguments.out / name).write_text(text + "\n", encoding="utf-8")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prove, tell, write. Raises ValueError for names that there are not."""
+    began = time.perf_counter()
+    of = subject(plain(), arguments.mutant, arguments.variant)
+    theorems = chosen(arguments.only)
+    model = patched(of.patches)
+    asked = plan(model, theorems, of.under)
+    say(
+        f"{len(asked.duties)} obligations, {len(asked.unchanged)} more leave their clause unchanged"
+    )
+    verdicts, totals = seeds_run(asked, arguments)
+    tell(theorems, verdicts, of)
+    names = failed(verdicts)
+    answers = answer_failures(names, theorems, of)
+    variants = sorted({of.under(t) for t in theorems if t.clause})
+    vacuity = () if names else checks(model, variants)
+    broken = [f"{c.scope}: {name}" for c in vacuity for name in c.failed]
+    verdict = "undecided" if broken else verdict_of(names, answers)
+    for check in vacuity:
+        state = f"fail: {', '.join(check.failed)}" if check.failed else "hold"
+        say(f"\n{check.scope} [{check.variant}]: in {check.states} states the clauses {state}")
+    report = {
+        "schema_version": SCHEMA_VERSION,
+        "mutant": arguments.mutant,
+        "theorems": [theorem_json(t, of) for t in theorems],
+        "obligations": [obligation_json(v) for v in verdicts],
+        "unchanged": list(asked.unchanged),
+        "vacuity": [check_json(c) for c in vacuity],
+        "counterexamples": [counterexample_json(a) for a in answers],
+        "verdict": verdict,
+    }
+    times = {
+        "seconds": elapsed(began),
+        "totals": totals,
+        "obligations": {
+            f"{v.duty.needed_by[0]}: {v.duty.obligation.name} ({v.answer.solver})": round(
+                v.answer.seconds, 3
+            )
+            for v in verdicts
+        },
+    }
+    write(arguments, asked, report, times)
+    slowest = max((v.answer.seconds for v in verdicts), default=0.0)
+    say(f"\n{verdict}: {len(verdicts)} answers in {times['seconds']} s, slowest {slowest:.2f} s")
+    return EXIT_CODES[verdict]
+
+
+def main(argv: Sequence[str]) -> int:
+    """The verb by itself."""
+    parser = argparse.ArgumentParser(prog="proofs prove", description=__doc__)
+    add_arguments(parser)
+    try:
+        return run(parser.parse_args(argv))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2

@@ -1,0 +1,132 @@
+"""The proofs: what is proved, and that a planted bug makes its own obligation fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from proofs.lift.text import Patch, patched, plain
+from proofs.prove import verb
+from proofs.prove.clauses import PROMISED
+from proofs.prove.in_scope import check_scope, compiled
+from proofs.prove.solvers import SOLVERS, ask
+from proofs.prove.theorems import THEOREMS, plan
+
+BY_NAME = {t.name: t for t in THEOREMS}
+
+
+def results(
+    theorem: str, variant: str | None = None, patches: Sequence[Patch] = (), solver: str = "z3"
+) -> dict[str, str]:
+    """What a solver says of each obligation of a theorem."""
+    asked = plan(patched(patches), (BY_NAME[theorem],), lambda t: variant or t.variant)
+    return {d.obligation.name: ask(solver, d.obligation.text).result for d in asked.duties}
+
+
+def test_the_plan_names_each_obligation_and_what_needs_no_solver() -> None:
+    asked = plan(plain(), THEOREMS, lambda t: t.variant)
+    assert len(asked.duties) == 143
+    assert len(asked.unchanged) == 421
+    assert {name for d in asked.duties for name in d.needed_by} == set(BY_NAME)
+
+
+@pytest.mark.parametrize("theorem", sorted(BY_NAME))
+def test_z3_proves_each_theorem(theorem: str) -> None:
+    assert set(results(theorem).values()) == {"proved"}
+
+
+@pytest.mark.parametrize("theorem", ["duplicate_is_answered", "no_gap", "sequences_wrap"])
+def test_cvc5_agrees(theorem: str) -> None:
+    assert set(results(theorem, solver="cvc5").values()) == {"proved"}
+
+
+def failing(found: dict[str, str]) -> set[str]:
+    return {name for name, result in found.items() if result != "proved"}
+
+
+@pytest.mark.parametrize(
+    ("theorem", "variant", "patch", "obligation"),
+    [
+        ("no_gap", "4.3.1", None, "on_produce/no_gap"),
+        ("remembers_five", "4.3.1", None, "restart/remembers_five"),
+        (
+            "at_most_once",
+            None,
+            Patch("leader.check_producer_epoch", "Error.INVALID_PRODUCER_EPOCH", "Error.NONE"),
+            "on_produce/log_rises",
+        ),
+        (
+            "sequences_wrap",
+            None,
+            Patch("leader.in_sequence", "last == k.layout.max_sequence", "last == -2"),
+            "in_sequence/accepts_the_successor",
+        ),
+        (
+            "duplicate_is_answered",
+            None,
+            Patch(
+                "leader.is_duplicate",
+                "last_sequence(k, batch) == remembered.last_sequence",
+                "last_sequence(k, batch) < remembered.last_sequence",
+            ),
+            "on_produce/duplicate_0_is_answered",
+        ),
+        (
+            "acked_is_stored",
+            None,
+            Patch("leader.advance_high_watermark", "log_end_offset(leader.log)", "0"),
+            "advance_high_watermark/acked_is_stored",
+        ),
+    ],
+)
+def test_a_planted_bug_fails_its_own_obligation(
+    theorem: str, variant: str | None, patch: Patch | None, obligation: str
+) -> None:
+    found = results(theorem, variant, [patch] if patch else [])
+    assert obligation in failing(found)
+
+
+def test_the_clauses_hold_in_every_state_of_a_scope_and_each_rule_fires_there() -> None:
+    model = plain()
+    variant = model.variants.parse("first_sequence=strict/restart_window=full")
+    k = model.scopes.SCOPES["idempotent-tiny"].setting(variant)
+    found = check_scope(model, k, "idempotent-tiny")
+    assert found.failed == ()
+    assert {"client_sends", "request_arrives", "answer_arrives", "leader_restarts"} <= set(
+        found.firings
+    )
+
+
+def test_a_wrong_clause_fails_in_scope() -> None:
+    """no_gap is not true under 4.3.1's own rule; the check in scope must see it."""
+    from proofs.explore.source import source_graph
+    from proofs.prove.in_scope import Facts
+    from proofs.prove.state import Builder
+
+    model = plain()
+    k = model.scopes.SCOPES["idempotent-tiny"].setting(model.variants.parse("4.3.1"))
+    check = compiled(PROMISED["no_gap"].formula(Builder(model).state()))
+    worlds = source_graph(model, k, "idempotent-tiny").worlds
+    assert not all(check(Facts(k, world)) for world in worlds)
+
+
+def test_the_verb_answers_a_failure_with_a_trace(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    code = verb.main(["--only", "no_gap", "--variant", "4.3.1", "--json", str(file)])
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert code == 1
+    assert report["verdict"] == "violated"
+    (found,) = report["counterexamples"]
+    assert found["property"] == "no_gap"
+    assert 0 < found["events"] <= 25
+    failed = {o["name"] for o in report["obligations"] if o["result"] != "proved"}
+    assert failed == {"on_produce/no_gap"}
+    assert set(SOLVERS) == {o["solver"] for o in report["obligations"]}
+
+
+def test_an_unknown_theorem_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert verb.main(["--only", "everything"]) == 2
+    assert "choose one of at_most_once" in capsys.readouterr().err
