@@ -30,10 +30,9 @@ from conformance.systems.base import (
 )
 from conformance.tables import Message, Node, Row, Tables
 from model.language import Disabled
-from proofs.trace.format import Choice, label
+from proofs.trace.format import Instance, label
 
 Json = Any
-Instance = tuple[str, Choice]
 Steps = tuple[Instance, ...]
 """A trace: rule instances, in order."""
 
@@ -80,11 +79,11 @@ class TraceResult:
     seen: int
 
 
-class _Differs(Exception):
-    """Ends a trace; the fields that differ."""
+class Differs(AssertionError):
+    """System and model differ in a step: what was `expected` and `observed`, by field path."""
 
     def __init__(self, found: Sequence[tuple[str, Json, Json]]) -> None:
-        super().__init__()
+        super().__init__("; ".join(f"{path}: {a!r} expected, {b!r} seen" for path, a, b in found))
         self.expected = {path: expected for path, expected, _ in found}
         self.observed = {path: observed for path, _, observed in found}
 
@@ -149,7 +148,7 @@ class Judge:
                 if done % CHECK_ALL_EVERY == 0:
                     self.check_all()
             self.check_all()
-        except _Differs as differs:
+        except Differs as differs:
             found = Divergence(steps[:done], differs.expected, differs.observed)
             return TraceResult(done, found, self._seen)
         except (IndexError, Disabled) as error:
@@ -157,7 +156,7 @@ class Judge:
         return TraceResult(done, None, self._seen)
 
     def begin(self) -> None:
-        """Model and system at the beginning of the scope."""
+        """Model and system at the beginning of the scope. Raises Differs."""
         self.clients = list(self.tables.clients)
         self.leaders = list(self.tables.leaders)
         self.links = [[_Link() for _ in self.leaders] for _ in self.clients]
@@ -166,7 +165,7 @@ class Judge:
         self.check_all()
 
     def step(self, instance: Instance) -> None:
-        """One rule instance, on both sides."""
+        """One rule instance, on both sides. Raises Differs."""
         move = self._moves.get(instance)
         if move is None:
             rule, choice = instance
@@ -175,7 +174,7 @@ class Judge:
         event(*values)
 
     def check_all(self) -> None:
-        """Compare all actors."""
+        """Compare all actors. Raises Differs."""
         kinds: tuple[tuple[str, Sequence[Actor], list[Node]], ...] = (
             ("client", self.system.clients, self.clients),
             ("leader", self.system.leaders, self.leaders),
@@ -217,25 +216,25 @@ class Judge:
         try:
             return method(*given)
         except Exception as error:
-            raise _Differs([("raised", None, f"{type(error).__name__}: {error}")]) from error
+            raise Differs([("raised", None, f"{type(error).__name__}: {error}")]) from error
 
     def _compared(self, kind: str, index: int, row: Row, reaction: Reaction) -> tuple[_Item, ...]:
         state, sent = reaction
         if len(sent) != len(row.sent):
-            raise _Differs([(f"{kind}[{index}].sends", len(row.sent), len(sent))])
+            raise Differs([(f"{kind}[{index}].sends", len(row.sent), len(sent))])
         items = []
         for i, message in enumerate(row.sent):
             view, payload = sent[i]
             if view != message.view:
                 found = differences(f"{kind}[{index}].sends[{i}]", SENT[kind], message.view, view)
-                raise _Differs(list(found))
+                raise Differs(list(found))
             items.append(_Item(message, payload))
         if state != row.node.view:
             self._differ(f"{kind}[{index}]", kind, row.node.view, state)
         return tuple(items)
 
     def _differ(self, path: str, kind: str, expected: Any, observed: Any) -> None:
-        raise _Differs(list(differences(path, SHAPES[kind], expected, observed)))
+        raise Differs(list(differences(path, SHAPES[kind], expected, observed)))
 
     # ---- the rules of the world
 

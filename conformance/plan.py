@@ -24,7 +24,7 @@ from conformance.files import pretty, write_whole
 from conformance.generate import hunt
 from conformance.generate.cover import Cover, bound, cover
 from conformance.generate.graph import Graph, Numbers, TooLarge, explored, machine_of
-from conformance.judge import Divergence, Instance, Judge, Steps
+from conformance.judge import Divergence, Judge, Steps
 from conformance.systems import SYSTEMS
 from conformance.tables import Tables
 from model.messages import Error
@@ -33,6 +33,7 @@ from model.variants import DEFAULT_VARIANT
 from proofs.explore.result import Progress as Explored
 from proofs.lift.machine import Machine
 from proofs.lift.text import plain
+from proofs.trace.format import Instance
 from proofs.trace.replay import Stepper, setting_of
 from proofs.trace.shrink import shrink
 
