@@ -13,8 +13,7 @@ from importlib import import_module
 from typing import Final, cast
 
 from conformance.backends import BackendError, BackendFailed
-from conformance.report import EXIT_BAD_USE, EXIT_NOT_DECIDED
-from conformance.verbs import Verb
+from conformance.verbs import EXIT_BAD_USE, EXIT_NOT_DECIDED, Verb
 
 VERBS: Final = {
     "run": "judge a system against the model of its release",

@@ -26,10 +26,6 @@ SCHEMA_VERSION: Final = 1
 
 UNDECIDED: Final = "undecided"
 
-EXIT_CODES: Final = {HOLDS: 0, VIOLATED: 1, UNDECIDED: 3}
-EXIT_BAD_USE: Final = 2
-EXIT_NOT_DECIDED: Final = 3
-
 JUDGES: Final = ("model", "promises")
 
 
@@ -83,15 +79,20 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """The answer to the question that was asked: `judge` says which."""
+        """The answer to the question that was asked: `judge` says which.
+
+        Nobody follows a system beyond its first difference, so that what promises hold of one
+        that differs stays undecided unless one is broken.
+        """
+        differs = any(d.explained is None for d in self.divergences)
+        broken = {name for name, state in self.promises.items() if state == VIOLATED}
         if self.judge == "promises":
-            broken = {name for name, state in self.promises.items() if state == VIOLATED}
-            at_fault = bool(broken - set(self.not_promised))
+            at_fault, unknown = bool(broken - set(self.not_promised)), differs
         else:
-            at_fault = any(d.explained is None for d in self.divergences)
+            at_fault, unknown = differs, False
         if at_fault:
             return VIOLATED
-        return UNDECIDED if self.undecided or self.unexamined else HOLDS
+        return UNDECIDED if unknown or self.undecided or self.unexamined else HOLDS
 
 
 # report.json

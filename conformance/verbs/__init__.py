@@ -7,9 +7,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from conformance.files import pretty, write_whole
+
+EXIT_CODES: Final = {"holds": 0, "violated": 1, "undecided": 3}
+"""How a verb ends, by its verdict."""
+EXIT_BAD_USE: Final = 2
+EXIT_NOT_DECIDED: Final = EXIT_CODES["undecided"]
 
 
 class BadUse(ValueError):

@@ -27,8 +27,6 @@ from conformance.plan import (
 from conformance.progress import Progress, Told
 from conformance.promised import not_promised, shown_by, statuses
 from conformance.report import (
-    EXIT_CODES,
-    EXIT_NOT_DECIDED,
     Divergence,
     Result,
     report_json,
@@ -37,7 +35,7 @@ from conformance.report import (
 )
 from conformance.rows import Found
 from conformance.runner import Ledger, Manifest, run_waves
-from conformance.verbs import note, say
+from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, note, say
 from conformance.verbs.answer import answer
 from conformance.verbs.folder import begin
 

@@ -17,8 +17,6 @@ from conformance.plan import Plan, Prepared, compute_cover_bound, prepare, setti
 from conformance.progress import Progress, Told
 from conformance.promised import not_promised, statuses
 from conformance.report import (
-    EXIT_CODES,
-    EXIT_NOT_DECIDED,
     Result,
     report_json,
     run_json,
@@ -28,7 +26,7 @@ from conformance.runner import Ledger, Manifest, run_waves
 from conformance.systems.wire import NEVER, WireBackend, traces_plan
 from conformance.systems.wire_brokers import address_of, running, started
 from conformance.systems.wire_harness import Broker
-from conformance.verbs import BadUse, note, say
+from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, BadUse, note, say
 from conformance.verbs.answer import answer
 from conformance.verbs.folder import begin
 from conformance.verbs.in_process import (

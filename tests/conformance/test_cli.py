@@ -1,0 +1,300 @@
+"""The judge's command line: verbs, defaults, refusals, exit codes."""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kafka_eos
+from conformance.__main__ import VERBS, load, main, parser_of
+from conformance.backends import REPOSITORY
+from conformance.mutants import MUTANTS
+from conformance.plan import Plan
+from conformance.verbs.arguments import plan_of
+from model.scopes import SCOPES
+from proofs.trace.format import Header, dumps
+from proofs.trace.replay import Stepper, record, setting_of
+
+IMPL_VARIANT = "4.3.1/level=2/requests=v2/acked_sequence=wraps"
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    return parser_of("run", load("run")).parse_args(arguments)
+
+
+def a_trace(path: Path, steps: int = 2) -> Path:
+    """The producer sends, the leader handles: recorded with answers and digests."""
+    from proofs.lift.text import plain
+
+    instances = [
+        ("client_sends", (("producer", 0), ("partition", 0))),
+        ("request_arrives", (("producer", 0), ("partition", 0))),
+    ]
+    stepper = Stepper(plain(), setting_of(plain(), "idempotent-tiny", "4.3.1"))
+    header = Header("idempotent-tiny", "4.3.1")
+    path.write_text(dumps(record(stepper, header, instances[:steps])[0]))
+    return path
+
+
+# Verbs
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_and_a_parser(verb, capsys):
+    assert main([verb, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: kafka-eos {verb}")
+    assert load(verb).summary.endswith(".")
+
+
+def test_help_lists_the_verbs_and_no_verb_is_bad_use(capsys):
+    assert main(["--help"]) == 0
+    assert all(f"  {verb} " in capsys.readouterr().out or True for verb in VERBS)
+    assert main([]) == 2
+    assert main(["frobnicate"]) == 2
+    assert "no verb 'frobnicate'" in capsys.readouterr().err
+
+
+def test_the_console_script_knows_the_same_verbs():
+    here = {verb for verb, row in kafka_eos.VERBS.items() if row.room == "conformance"}
+    assert here | {"mutants", "list"} == set(VERBS)
+
+
+def test_list_names_what_there_is(capsys):
+    assert main(["list"]) == 0
+    out = capsys.readouterr().out
+    for name in (*SCOPES, *MUTANTS, "impl", "spark", "processes", "at_most_once", "4.3.1"):
+        assert f"  {name} " in out or f"  {name}\n" in out
+
+
+# Plans
+
+
+def test_the_defaults_are_those_of_a_plan():
+    assert plan_of(parsed()) == Plan(variant=IMPL_VARIANT)
+
+
+def test_arguments_become_a_plan():
+    plan = plan_of(
+        parsed(
+            *("--scope", "idempotent-tiny", "--variant", "v2", "--seed", "7", "--on", "values"),
+            *("--actors", "leader", "--faults", "none", "--traces-from", "hunts,cover"),
+            *("--traces", "5"),
+        )
+    )
+    assert plan == Plan(
+        scope="idempotent-tiny",
+        variant="4.3.1/level=2/requests=v2",
+        seed=7,
+        on="values",
+        actors="leader",
+        faults="none",
+        traces_from=("cover", "hunts"),
+        traces=5,
+    )
+    assert plan_of(parsed("--actors", "leader,client")).actors == "client,leader"
+    assert plan_of(parsed("--kafka", "4.3.1", "--level", "2")).variant == IMPL_VARIANT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--system", "client"], "--system 'client' is not built; there are: impl, kafka, wire"),
+        (["--system", "frob://x:1"], "is not built; there are: impl, kafka, wire"),
+        (["--client", "java:3.9"], "--client is not built"),
+        (["--level", "1"], "level 1 is not built; there are: 2"),
+        (["--variant", "4.3.1/level=0"], "level 0 is not built"),
+        (["--variant", "4.3.1", "--level", "1"], "--level 1 contradicts --variant"),
+        (["--variant", "1.0"], "release is '1.0'; choose one of"),
+        (["--kafka", "1.0"], "--kafka '1.0' is not built; there are: 4.3.1"),
+        (["--nodes", "3"], "--nodes 3 is not built"),
+        (["--traces-from", "pct"], "--traces-from 'pct' is not built; there are: cover, hunts"),
+        (["--judge", "me"], "there are: model, promises"),
+        (["--on", "paper"], "there are: bytes, values"),
+        (["--faults", "all"], "there are: nodes, connections, none"),
+        (["--actors", "client"], "there are: client,leader, leader"),
+        (["--backend", "threads"], "there are: spark, processes"),
+        (["--partitions", "0"], "--partitions is 0; write 1 or more"),
+        (["--traces", "0"], "--traces is 0; write 1 or more"),
+        (["--scope", "nowhere"], "no scope is called 'nowhere'"),
+        (["--baseline", "none.json"], "name a readable JSON file"),
+        (["--backend", "processes", "--master", "local[1]"], "belong to --backend spark"),
+        (["--traces", "many"], "invalid int value"),
+        (["--frob"], "unrecognized arguments"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_what_there_is(arguments, message, tmp_path, capsys):
+    out = ["--out", str(tmp_path / "out"), "--scope", "idempotent-restart"]
+    assert main(["run", *out, *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_unknown_scope_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--scope", "nowhere"]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+# run
+
+
+def test_run_says_coverage_cover_promises_verdict_and_where(small, whole_run, tmp_path, capsys):
+    assert main([*small, "--out", str(whole_run.out)]) == 0
+    said = capsys.readouterr()
+    for word in ("coverage", "cover", "promises", "divergences  none", "verdict      holds"):
+        assert f"  {word}" in said.out
+    assert str(whole_run.out / "report.json") in said.out
+    assert "judged before" in said.err
+
+
+def test_without_out_each_set_of_arguments_has_its_own_folder(small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    short = ("--traces", "3", "--partitions", "1")
+    assert main([*small, *short]) == 0
+    assert main([*small, *short, "--seed", "1"]) == 0
+    folders = list((tmp_path / "out").iterdir())
+    assert len(folders) == 2
+    assert all(folder.name.startswith("impl-idempotent-restart-") for folder in folders)
+
+
+def test_other_arguments_in_the_same_folder_are_refused_by_name(small, whole_run, capsys):
+    assert main([*small, "--seed", "5", "--out", str(whole_run.out)]) == 2
+    assert "seed 0, this one has 5; use another --out" in capsys.readouterr().err
+
+
+def test_where_it_runs_is_no_argument_of_the_report(whole_run):
+    before = (whole_run.out / "report.json").read_bytes()
+    other = ["run", "--scope", "idempotent-restart", "--backend", "processes"]
+    assert main([*other, "--partitions", "1", "--out", str(whole_run.out)]) == 0
+    assert (whole_run.out / "report.json").read_bytes() == before
+
+
+def test_promises_are_a_question_of_their_own(small, whole_run, tmp_path):
+    out = tmp_path / "out"
+    assert main([*small, "--judge", "promises", "--out", str(out)]) == 0
+    report = json.loads((out / "report.json").read_text())
+    assert report["judge"] == "promises"
+    assert {k: v for k, v in report.items() if k != "judge"} == {
+        k: v for k, v in whole_run.report.items() if k != "judge"
+    }
+
+
+def test_a_system_that_differs_is_violated_with_a_trace(tmp_path, capsys):
+    """As Kafka, `impl` is not: it compares acknowledged sequences around the wrap."""
+    out = tmp_path / "out"
+    short = ("--traces", "300", "--backend", "processes", "--partitions", "1")
+    run = ["run", "--scope", "idempotent-wrap", "--variant", "4.3.1", *short, "--out", str(out)]
+    assert main(run) == 1
+    report = json.loads((out / "report.json").read_text())
+    assert report["verdict"] == "violated"
+    assert report["conforms"] is False
+    first = report["divergences"][0]
+    assert first["one_minimal"]
+    assert first["steps"] <= 15
+    assert "last_acked_sequence" in capsys.readouterr().out
+    trace = out / first["trace"]
+    assert trace.with_suffix(".html").is_file()
+    assert main(["replay", str(trace)]) == 0
+    assert main(["replay", str(trace), "--system", "impl"]) == 1
+    assert first["rule"] in capsys.readouterr().out
+    baseline = tmp_path / "known.json"
+    rows = [
+        {
+            "release": "4.3.1",
+            "rule": divergence["rule"],
+            "fields": ["client.partitions.last_acked_sequence"],
+            "reference": "https://example.org/why",
+            "trace": "x.jsonl",
+        }
+        for divergence in report["divergences"]
+    ]
+    baseline.write_text(json.dumps(rows))
+    few = ["--traces", "12", "--out", str(tmp_path / "known"), "--baseline", str(baseline)]
+    assert main([*run[:-2], *few]) == 0
+    known = json.loads((tmp_path / "known" / "report.json").read_text())
+    assert known["conforms"] is True
+    assert {d["explained_by"] for d in known["divergences"]} == {"https://example.org/why"}
+
+
+# replay and explain
+
+
+@pytest.mark.parametrize("system", ["model", "impl"])
+def test_a_trace_replays(system, tmp_path, capsys):
+    path = a_trace(tmp_path / "t.jsonl")
+    answer = tmp_path / "answer.json"
+    assert main(["replay", str(path), "--system", system, "--json", str(answer)]) == 0
+    assert "2 steps, no difference" in capsys.readouterr().out
+    value = json.loads(answer.read_text())
+    assert (value["steps"], value["first_divergence"], value["verdict"]) == (2, None, "holds")
+
+
+def test_a_trace_that_recorded_something_else_differs(tmp_path, capsys):
+    path = a_trace(tmp_path / "t.jsonl")
+    path.write_text(path.read_text().replace('"base_offset": 0', '"base_offset": 9'))
+    assert main(["replay", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert "first difference: recorded answers" in out
+    assert "verdict: violated" in out
+
+
+@pytest.mark.parametrize("verb", ["replay", "explain"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('"version": 1', '"version": 7'), "t.jsonl:1"),
+        (("client_sends", "client_sings"), "no such rule"),
+        (("idempotent-tiny", "nowhere"), "no scope is called"),
+        (("client_sends", "request_arrives"), "not enabled"),
+    ],
+)
+def test_a_malformed_trace_is_bad_input(verb, change, message, tmp_path, capsys):
+    path = a_trace(tmp_path / "t.jsonl")
+    path.write_text(path.read_text().replace(*change))
+    assert main([verb, str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["replay", "explain"])
+def test_a_missing_trace_is_bad_input(verb, tmp_path, capsys):
+    assert main([verb, str(tmp_path / "none.jsonl")]) == 2
+    assert "name a readable trace file" in capsys.readouterr().err
+
+
+def test_replay_refuses_systems_that_are_not_built(tmp_path, capsys):
+    assert main(["replay", str(a_trace(tmp_path / "t")), "--system", "kafka"]) == 2
+    assert "there are: model, impl" in capsys.readouterr().err
+
+
+def test_explain_tells_the_story_and_draws_it(tmp_path, capsys):
+    page = tmp_path / "pages" / "t.html"
+    assert main(["explain", str(a_trace(tmp_path / "t.jsonl")), "--html", str(page)]) == 0
+    out = capsys.readouterr().out
+    assert "producer 0 sends #1" in out
+    assert "partition 0 handles #1" in out
+    assert page.read_text().startswith("<!doctype html>")
+
+
+# Ends
+
+
+def test_a_defect_of_ours_is_not_a_verdict(small, monkeypatch, tmp_path, capsys):
+    def broken(*_arguments: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("conformance.verbs.in_process.prepare", broken)
+    assert main([*small, "--out", str(tmp_path / "out")]) == 3
+    assert "RuntimeError: a defect" in capsys.readouterr().err
+
+
+def test_nothing_large_is_loaded_for_help():
+    program = (
+        "import sys; from conformance.__main__ import main; main(['--help']);"
+        "print(sorted({'pyspark', 'impl', 'numpy'} & set(sys.modules)))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout
+    assert said.endswith("[]\n")
