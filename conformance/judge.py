@@ -30,7 +30,8 @@ from conformance.systems.base import (
 )
 from conformance.tables import Message, Node, Row, Tables
 from model.language import Disabled
-from proofs.trace.format import Instance, label
+from proofs.trace.format import Instance as Instance
+from proofs.trace.format import label
 
 Json = Any
 Steps = tuple[Instance, ...]
