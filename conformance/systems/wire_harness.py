@@ -44,7 +44,7 @@ Heard = Callable[[int, Any, Any], None]
 """Told of each answered Produce request: a trace's number, the request, the answer's body."""
 
 NO_ANSWER: Final[Mapping[type[Exception], str]] = {
-    AnswerTimeout: f"no answer in {ANSWER_TIMEOUT_MS} ms",
+    AnswerTimeout: "no answer in time",
     ConnectionLost: "the connection was closed",
     Misaddressed: "an answer for another partition",
     DecodeError: "an answer that cannot be read",

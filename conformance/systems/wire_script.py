@@ -18,13 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from conformance.judge import Instance, Judge, Steps
+from conformance.judge import Judge, Steps
 from conformance.systems.base import Payload, Reaction, View, WireNumbers
 from conformance.systems.wire_observer import Answer, Observer, States
 from conformance.tables import Tables, leader_view
 from model.leader import Leader
 from model.messages import INVALID_OFFSET, Batch, Error
 from model.setting import Setting
+from proofs.trace.format import Instance
 
 DELIVERIES: Final = ("request_arrives", "late_request_arrives")
 """The rules that deliver a request to a leader, one each."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from conformance.judge import Instance
 from conformance.systems.wire_observer import (
     Answer,
     Observer,
@@ -26,6 +25,7 @@ from conformance.systems.wire_probes import PROBES, known_producers
 from conformance.systems.wire_script import Script
 from model.leader import Leader, log_end_offset
 from model.messages import NO_PRODUCER_EPOCH, Batch
+from proofs.trace.format import Instance
 
 Json = Any
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from conformance.explained import EXPLAINED, Explained, read_baseline, stale
 from conformance.files import alone_in
-from conformance.plan import Plan, Prepared, compute_cover_bound, prepare, setting
+from conformance.plan import Finding, Plan, Prepared, compute_cover_bound, prepare, setting
 from conformance.progress import Progress, Told
 from conformance.promised import not_promised, statuses
 from conformance.report import (
@@ -96,52 +96,50 @@ def judged(
 ) -> tuple[Result, Ledger]:
     """All that a run finds. Raises KeyboardInterrupt, BackendError."""
     told = Told(sys.stderr)
-    prepared = prepare(traces_plan(plan), out / "prepared", told)
-    if (prepared.transitions_total or 0) <= MOST_TRANSITIONS_TO_BOUND:
-        told("computing the least cover", 0.0)
-        prepared = compute_cover_bound(prepared)
-    ledger = Ledger.open(out / "waves", Manifest(prepared.count))
     with broker_of(plan, options) as broker:
+        prepared = prepare(traces_plan(plan), out / "prepared", told)
+        if (prepared.transitions_total or 0) <= MOST_TRANSITIONS_TO_BOUND:
+            told("computing the least cover", 0.0)
+            prepared = compute_cover_bound(prepared)
+        ledger = Ledger.open(out / "waves", Manifest(prepared.count))
         backend = WireBackend(prepared, broker)
         try:
-            with Progress(
-                sys.stderr, prepared.count, ledger.next_id, prepared.transitions_total
-            ) as show:
-                run_waves(ledger, backend, show, time.monotonic)
-            return examined(plan, prepared, ledger, backend, options, out, baseline, told), ledger
+            judge_rest(ledger, prepared, backend)
+            findings = shrunk(ledger, backend, told)
         finally:
             backend.close()
-
-
-def examined(
-    plan: Plan,
-    prepared: Prepared,
-    ledger: Ledger,
-    backend: WireBackend,
-    options: argparse.Namespace,
-    out: Path,
-    baseline: Sequence[Explained],
-    told: Told,
-) -> Result:
-    """The findings shrunk, explained and drawn; and what became of the promises."""
-    k = setting(prepared.plan)
-    total = ledger.total
-    summary = total.summary
-    shrunk: list[dict[str, Any]] = []
-    for number, finding in enumerate(summary.findings):
-        told("shrinking divergences", number / len(summary.findings))
-        shrunk.append(backend.shrunk(finding))
     rows = (*EXPLAINED, *baseline)
+    k = setting(prepared.plan)
     shown_as = replace(prepared, plan=replace(prepared.plan, system=plan.system))
-    return Result(
+    summary = ledger.total.summary
+    result = Result(
         prepared=replace(prepared, plan=plan),
         total=summary,
         judge=options.judge,
-        divergences=drawn(shown_as, shrunk, rows, k.variant.release, out),
+        divergences=drawn(shown_as, findings, rows, k.variant.release, out),
         unexamined=summary.divergences - len(summary.findings),
-        promises=statuses(total.seen),
+        promises=statuses(ledger.total.seen),
         not_promised=not_promised(k),
         undecided=prepared.count - summary.traces,
         not_applicable=backend.not_applicable,
-        stale=stale(rows, k.variant.release, shrunk),
+        stale=stale(rows, k.variant.release, findings),
     )
+    return result, ledger
+
+
+def judge_rest(ledger: Ledger, prepared: Prepared, backend: WireBackend) -> None:
+    """Run the waves that are left. Raises BackendFailed."""
+    stood = ledger.next_id
+    if stood:
+        note(f"going on: {stood:,} of {prepared.count:,} traces are judged")
+    with Progress(sys.stderr, prepared.count, stood, prepared.transitions_total) as show:
+        run_waves(ledger, backend, show, time.monotonic)
+
+
+def shrunk(ledger: Ledger, backend: WireBackend, told: Told) -> list[Finding]:
+    """The findings with shorter traces. Raises BackendFailed."""
+    found: list[Finding] = []
+    for number, finding in enumerate(ledger.total.summary.findings):
+        told("shrinking divergences", number / len(ledger.total.summary.findings))
+        found.append(backend.shrunk(finding))
+    return found
