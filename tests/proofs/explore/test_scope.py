@@ -1,0 +1,181 @@
+"""Every scope's exact counts, by every engine; what is promised holds; traces replay."""
+
+import dataclasses
+
+import pytest
+
+from proofs.explore import engines
+from proofs.explore.expected import EXPECTED
+from proofs.explore.result import Interrupted
+from proofs.explore.scope import EnginesDisagree, UnknownEngine, explore_scope
+from proofs.explore.source import explore_source, instances, source_graph
+from proofs.lift.build import lift
+from proofs.lift.compiler import NoCompiler
+from proofs.lift.text import Patch, PatchError, plain
+from proofs.trace.replay import UnknownScope, replay, setting_of
+
+SMALL = [name for name in EXPECTED if EXPECTED[name].distinct < 20_000]
+VARIANTS = (
+    "4.3.1",
+    "first_sequence=strict",
+    "restart_window=full",
+    "first_sequence=strict/restart_window=full",
+)
+BEST = VARIANTS[-1]
+
+
+def counted(report):
+    counts = report.counts
+    return counts.distinct, counts.transitions, counts.depth
+
+
+def test_every_scope_has_expected_counts():
+    assert list(EXPECTED) == list(plain().scopes.SCOPES)
+
+
+@pytest.mark.parametrize("scope", [name for name in EXPECTED if name != "idempotent-medium"])
+def test_counts_are_exact(scope):
+    report = explore_scope(scope, engine="c", workers=2)
+    assert counted(report) == dataclasses.astuple(EXPECTED[scope])
+    assert report.verdict == "holds"
+    assert report.counts.complete
+    assert report.counts.collision_bound < 1e-9
+    assert sum(report.counts.levels) == report.counts.distinct
+    assert sum(report.counts.firings.values()) == report.counts.transitions
+
+
+@pytest.mark.parametrize("scope", SMALL)
+def test_source_ints_and_c_agree_on_everything(scope):
+    by_source, by_ints, by_c = (
+        dataclasses.replace(explore_scope(scope, engine=name).counts, engine="", peak_bytes=0)
+        for name in ("source", "ints", "c")
+    )
+    assert by_source == by_ints == by_c
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("scope", ["idempotent-small", *SMALL])
+def test_what_is_promised_holds(scope, variant):
+    report = explore_scope(scope, variant, engine="c", workers=2)
+    assert report.verdict == "holds"
+    assert set(report.witnesses) == {w.name for w in plain().promises.WITNESSES}
+    assert not any(found.promised for found in report.violations)
+    if variant == BEST:
+        assert report.violations == ()
+
+
+def test_what_is_not_promised_is_shown_and_is_no_fault():
+    report = explore_scope("idempotent-tiny", engine="ints")
+    found = {f.property: (f.promised, f.steps, f.events) for f in report.violations}
+    assert found == {
+        "no_gap": (False, 4, 2),
+        "order_kept": (False, 11, 7),
+        "acked_once": (False, 12, 8),
+        "no_false_error": (False, 7, 4),
+    }
+    for finding in report.violations:
+        world = replay(finding.trace)[-1]
+        promise = next(p for p in plain().promises.PROMISES if p.name == finding.property)
+        assert not promise.check(setting_of(plain(), report.scope, report.variant), world)
+    assert report.found("at_most_once") is None
+
+
+WINDOW = Patch("leader.is_duplicate", "batch.producer_epoch == entry.producer_epoch", "False")
+
+
+@pytest.mark.parametrize("engine", ["source", "ints", "c"])
+def test_a_patch_that_breaks_a_promise_is_violated(engine):
+    report = explore_scope("idempotent-tiny", BEST, patches=[WINDOW], engine=engine, stop=True)
+    assert report.verdict == "violated"
+    assert not report.counts.complete
+    assert [f.property for f in report.violations if f.promised] == ["no_false_error"]
+    assert report.violations[0].trace.header.patches == (
+        (WINDOW.function, WINDOW.before, WINDOW.after),
+    )
+    replay(report.violations[0].trace)
+
+
+def test_stop_looks_for_faults_only():
+    assert explore_scope("idempotent-tiny", engine="ints", stop=True).violations == ()
+
+
+def test_a_depth_that_ends_the_search_decides_nothing():
+    report = explore_scope("idempotent-tiny", engine="source", max_depth=3)
+    assert report.verdict == "undecided"
+    assert report.counts.depth == 3
+
+
+def test_budgets_by_hand_are_part_of_the_name():
+    report = explore_scope("idempotent-tiny", engine="source", budgets={"restarts": 0})
+    assert report.scope == "idempotent-tiny/restarts=0"
+    assert report.counts.distinct < EXPECTED["idempotent-tiny"].distinct
+
+
+BAD = {
+    "scope": ({"scope_name": "none"}, UnknownScope, "idempotent-tiny"),
+    "variant": ({"variant_text": "1.0"}, ValueError, "4.3.1"),
+    "rule": ({"variant_text": "speed=high"}, ValueError, "first_sequence"),
+    "engine": ({"engine": "steam"}, UnknownEngine, "source"),
+    "patch": ({"patches": [Patch("a.b", "c", "d")]}, PatchError, "no function"),
+}
+
+
+@pytest.mark.parametrize(("change", "error", "lists"), BAD.values(), ids=BAD)
+def test_a_bad_name_is_refused_with_those_that_there_are(change, error, lists):
+    arguments = {"scope_name": "idempotent-tiny", "engine": "ints", **change}
+    with pytest.raises(error, match=lists):
+        explore_scope(**arguments)
+
+
+def test_without_a_compiler_integers_stand_in_and_one_line_says_so(monkeypatch):
+    def no_compiler(machine, engine, **how):
+        if engine == "c":
+            raise NoCompiler("no C compiler: install one")
+        return real(machine, engine, **how)
+
+    real = engines.explore
+    monkeypatch.setattr(engines, "explore", no_compiler)
+    said: list[str] = []
+    report = explore_scope("idempotent-restart", engine="c", say=said.append)
+    assert report.counts.engine == "ints"
+    assert len(said) == 1
+    assert "no C compiler: install one" in said[0]
+
+
+def test_an_engine_whose_trace_does_not_run_is_a_defect_of_ours(monkeypatch):
+    def wrong(job):
+        counts = engines.by_source(job)
+        holds = counts.witnesses["something_acknowledged"]
+        return dataclasses.replace(counts, violations={"no_gap": holds})
+
+    monkeypatch.setitem(engines.ENGINES, "wrong", wrong)
+    with pytest.raises(EnginesDisagree, match="no_gap holds"):
+        explore_scope("idempotent-tiny", engine="wrong")
+
+
+def test_an_interruption_gives_what_was_found(monkeypatch):
+    def interrupt(now):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("proofs.explore.explorer.PROGRESS_SECONDS", 0.0)
+    report = explore_scope("idempotent-tiny", engine="source", progress=interrupt)
+    assert report.verdict == "undecided"
+    assert report.counts.interrupted
+    with pytest.raises(Interrupted):
+        explore_source(
+            plain(), setting_of(plain(), "idempotent-tiny", "4.3.1"), "x", progress=interrupt
+        )
+
+
+def test_instances_are_in_the_order_of_the_lifted_machine():
+    k = setting_of(plain(), "idempotent-partitions", "4.3.1")
+    lifted = [(rule.rule, rule.choice) for rule in lift(plain(), k, "x").machine.rules]
+    of_source = [instance for instance in instances(plain(), k) if instance in lifted]
+    assert of_source == lifted
+
+
+def test_a_graph_has_every_world_and_transition():
+    k = setting_of(plain(), "idempotent-tiny", "4.3.1")
+    graph = source_graph(plain(), k, "tiny")
+    assert (len(graph.worlds), len(graph.edges)) == (1352, 3331)
+    assert len(set(graph.worlds)) == 1352

@@ -1,0 +1,92 @@
+"""Each defect of the past is found by a short trace, and its twin is clean."""
+
+import itertools
+
+import pytest
+
+from proofs.explore.scope import explore_scope
+from proofs.lift.text import plain
+from proofs.mutants import UnknownMutant, find
+from proofs.mutants.check import MAX_EVENTS, check
+from proofs.mutants.systematic import mutants_of
+from proofs.mutants.table import MUTANTS
+from proofs.trace.replay import replay
+
+FOUND = {
+    "any_first_sequence": (11, 7),
+    "window_of_one_after_restart": (12, 8),
+    "sequence_wraps_negative": (5, 3),
+    "out_of_order_for_duplicate": (10, 7),
+    "reassign_in_heap_order": (18, 12),
+}
+
+
+def test_the_table():
+    assert [mutant.name for mutant in MUTANTS] == list(FOUND)
+    assert all(bool(m.patches) == (m.kind == "mutant") for m in MUTANTS)
+    assert all((m.twin == m.variant) == (m.kind == "mutant") for m in MUTANTS)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("engine", ["source", "ints"])
+def test_it_is_found_and_its_twin_is_clean(mutant, engine):
+    result = check(mutant, engine=engine)
+    assert (result.finding.steps, result.finding.events) == FOUND[mutant.name]
+    assert result.finding.events <= MAX_EVENTS
+    assert result.twin_clean
+    assert result.passed
+    assert len(replay(result.finding.trace)) == result.finding.steps + 1
+
+
+def test_a_name_that_there_is_not():
+    assert find("any_first_sequence").reference == "KAFKA-14359"
+    with pytest.raises(UnknownMutant, match="reassign_in_heap_order"):
+        find("none")
+
+
+# Systematic mutants
+
+BEST = "first_sequence=strict/restart_window=full"
+WHERE = (
+    ("idempotent-tiny", BEST),
+    ("idempotent-wrap", BEST),
+    ("idempotent-wrap-across", BEST),
+    ("idempotent-tiny", "first_sequence=strict"),
+)
+
+CHANGED = (
+    "leader.check_producer_epoch",
+    "leader.in_sequence",
+    "leader.remember",
+    "messages.increment_sequence",
+    "messages.decrement_sequence",
+    "messages.last_sequence",
+)
+
+EQUIVALENT = {
+    (
+        "following == 0 and last == k.layout.max_sequence",
+        "last == k.layout.max_sequence",
+    ): "no producer sends anything but 0 after the last sequence",
+}
+
+SYSTEMATIC = tuple(
+    itertools.chain.from_iterable(mutants_of(plain(), function) for function in CHANGED)
+)
+
+
+def breaks_something(patch):
+    reports = (
+        explore_scope(scope, variant, patches=[patch], engine="source", stop=True)
+        for scope, variant in WHERE
+    )
+    return any(report.verdict == "violated" for report in reports)
+
+
+@pytest.mark.parametrize("patch", SYSTEMATIC, ids=lambda p: f"{p.function}: {p.after}"[:70])
+def test_a_small_change_breaks_something_or_is_known_to_be_equivalent(patch):
+    assert breaks_something(patch) != ((patch.before, patch.after) in EQUIVALENT)
+
+
+def test_there_are_enough_of_them():
+    assert len(SYSTEMATIC) > 20

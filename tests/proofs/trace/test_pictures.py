@@ -1,0 +1,136 @@
+"""Stories: the same trace as text, as Mermaid and as one page."""
+
+import json
+import re
+
+import pytest
+
+from proofs.lift.text import plain
+from proofs.trace.format import Header
+from proofs.trace.html import page, page_of
+from proofs.trace.pictures import mermaid, text
+from proofs.trace.replay import Stepper, record, setting_of
+from proofs.trace.story import Kind, network_verb, tell
+
+LINK = (("producer", 0), ("partition", 0))
+TRACE = (
+    ("client_sends", LINK),
+    ("client_sends", LINK),
+    ("request_arrives", LINK),
+    ("connection_breaks", (*LINK, ("survivors", 1))),
+    ("late_request_arrives", (*LINK, ("connection", 0))),
+    ("client_retries", LINK),
+    ("request_arrives", LINK),
+    ("answer_arrives", LINK),
+    ("leader_restarts", (("partition", 0),)),
+)
+
+GOLDEN = """\
+idempotent-tiny, 4.3.1/level=2/requests=v2
+   1.  producer 0 sends #1 ProduceRequest(producer_id=0 producer_epoch=0 base_sequence=0 \
+record_count=1 first_record=0) to partition 0
+   2.  producer 0 sends #2 ProduceRequest(producer_id=0 producer_epoch=0 base_sequence=1 \
+record_count=2 first_record=1) to partition 0
+   3.  partition 0 handles #1
+       partition 0 answers #3 ProduceResponse(first_record=0 error=NONE base_offset=0 \
+required_offset=1)
+   4.  producer 0, partition 0: An open connection breaks, or its client gives it up; \
+`survivors` requests still arrive.
+       #2 will still arrive
+       #3 is lost
+   5.  partition 0 handles late #2; its answer is lost
+   6.  producer 0 sends #4 ProduceRequest(producer_id=0 producer_epoch=0 base_sequence=0 \
+record_count=1 first_record=0) to partition 0
+   7.  partition 0 handles #4
+       partition 0 answers #5 ProduceResponse(first_record=0 error=NONE base_offset=0 \
+required_offset=1)
+   8.  producer 0 hears #5
+   9.  partition 0: The leader's broker stops and comes back.
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    k = setting_of(plain(), "idempotent-tiny", "4.3.1")
+    return record(Stepper(plain(), k), Header("idempotent-tiny", k.variant.name), TRACE)
+
+
+@pytest.fixture(scope="module")
+def story(recorded):
+    trace, worlds = recorded
+    return tell(plain(), trace.header, trace.steps, worlds)
+
+
+def test_the_story_is_golden(story):
+    assert text(story, with_changes=False) == GOLDEN
+
+
+def test_changes_are_told_below_each_step(story):
+    told = text(story)
+    assert "producer 0  partitions[0].next_sequence: 0 -> 1" in told
+    assert "partition 0  high_watermark: 0 -> 1" in told
+    assert "partition 0  producers[0].batches: - {last_sequence=0" in told
+
+
+def test_messages_keep_their_numbers(story):
+    kinds = [(move.kind, move.number) for event in story.events for move in event.moves]
+    assert kinds[3:7] == [
+        (Kind.ANSWERED, 3),
+        (Kind.CUT, 2),
+        (Kind.LOST, 3),
+        (Kind.DELIVERED_LATE, 2),
+    ]
+
+
+def test_each_rule_that_names_a_link_and_leaves_it_does_so_by_a_known_verb():
+    model = plain()
+    untold = {rule for rule in model.rules if network_verb(model, rule).__name__ == "gone"}
+    assert untold == {
+        "client_bumps_epoch",
+        "high_watermark_advances",
+        "leader_restarts",
+        "leader_fails_over",
+    }
+
+
+def test_mermaid(story):
+    lines = mermaid(story).splitlines()
+    assert lines[0] == "sequenceDiagram"
+    assert lines[1:3] == [
+        "    participant producer0 as producer 0",
+        "    participant partition0 as partition 0",
+    ]
+    assert sum("-)partition0" in line for line in lines) == 3
+    assert lines[-1] == "    Note over partition0: The leader's broker stops and comes back."
+    assert not any(";" in line.replace("#35;", "") for line in lines)
+
+
+def test_the_page_needs_nothing_else(recorded):
+    shown = page_of(recorded[0], "a <title>")
+    outside = r"(?:src|href)=|@import|url\((?!#)|https?://(?!www\.w3\.org/2000/svg)"
+    assert not re.search(outside, shown)
+    assert "<title>a &lt;title&gt;</title>" in shown
+    assert not re.search(r"@[A-Z]+@", shown)
+
+
+def test_the_page_holds_the_story(story):
+    written = re.search(r'<script id="story"[^>]*>(.*?)</script>', page(story), re.DOTALL)
+    data = json.loads(written[1])
+    assert [event["number"] for event in data["events"]] == list(range(1, 10))
+    assert len(data["logs"]) == 10
+    assert data["logs"][-1][0]["high_watermark"] == 3
+    assert [batch["base_offset"] for batch in data["logs"][-1][0]["batches"]] == [0, 1]
+
+
+def test_a_failover_loses_what_travelled():
+    k = setting_of(plain(), "idempotent-failover", "4.3.1")
+    steps = (
+        ("client_sends", LINK),
+        ("request_arrives", LINK),
+        ("leader_fails_over", (("partition", 0), ("kept", 0))),
+    )
+    header = Header("idempotent-failover", k.variant.name)
+    trace, worlds = record(Stepper(plain(), k), header, steps)
+    told = text(tell(plain(), trace.header, trace.steps, worlds))
+    assert "#2 is lost" in told
+    assert "partition 0  log: - {batch=" in told

@@ -1,0 +1,303 @@
+"""The command line: exit codes, reports with the keys that are promised, folders that resume."""
+
+import json
+
+import networkx
+import pytest
+
+from proofs.__main__ import main
+from proofs.explore.expected import EXPECTED
+from proofs.explore.result import LimitReached, Progress
+from proofs.mutants.table import MUTANTS
+from proofs.trace.format import read
+from proofs.trace.replay import replay
+from proofs.verbs import VERBS, explore
+from proofs.verbs.output import Told
+
+BREAKING = '[("leader.is_duplicate", "batch.producer_epoch == entry.producer_epoch", "False")]'
+BEST = "first_sequence=strict/restart_window=full"
+
+
+@pytest.fixture
+def report(tmp_path):
+    """Runs a verb; its exit code and its --json."""
+
+    def run(*argv):
+        file = tmp_path / "report.json"
+        file.unlink(missing_ok=True)
+        code = main([*argv, "--json", str(file)])
+        return code, json.loads(file.read_text()) if file.exists() else None
+
+    return run
+
+
+EXPLORE_KEYS = {
+    "scope",
+    "variant",
+    "engine",
+    "distinct",
+    "transitions",
+    "depth",
+    "levels",
+    "violations",
+    "witnesses",
+    "collision_bound",
+    "verdict",
+    "run",
+    "schema_version",
+}
+
+
+def test_explore_holds(report, capsys):
+    code, written = report("explore", "idempotent-tiny", "--engine", "ints")
+    assert code == 0
+    assert written.keys() >= EXPLORE_KEYS
+    assert written["run"].keys() >= {"workers", "seconds", "peak_bytes"}
+    assert (written["distinct"], written["transitions"], written["depth"]) == (1352, 3331, 21)
+    assert written["verdict"] == "holds"
+    assert {v["property"] for v in written["violations"] if not v["promised"]} == {
+        "no_gap",
+        "order_kept",
+        "acked_once",
+        "no_false_error",
+    }
+    assert "1,352 states" in capsys.readouterr().out
+
+
+def test_explore_finds_what_a_patch_breaks(report, tmp_path):
+    patch = tmp_path / "idea.py"
+    patch.write_text(BREAKING)
+    out = tmp_path / "out"
+    argv = ["idempotent-tiny", "--patch", str(patch), "--variant", BEST, "--engine", "ints"]
+    code, written = report("explore", *argv, "--stop", "--out", str(out))
+    assert code == 1
+    assert written["violations"][0].keys() >= {"property", "trace", "steps", "events"}
+    traces = sorted(path.name for path in (out / "traces").iterdir())
+    assert traces == [
+        f"idempotent-tiny-no_false_error{s}" for s in (".html", ".jsonl", ".mmd", ".txt")
+    ]
+    replay(read(out / "traces" / "idempotent-tiny-no_false_error.jsonl"))
+
+
+def test_a_folder_resumes_and_its_report_is_the_same_bytes(tmp_path, capsys):
+    argv = ["explore", "idempotent-tiny", "idempotent-restart", "--engine", "ints", "--out"]
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert main([*argv, str(first)]) == 0
+    assert main([*argv, str(second)]) == 0
+    written = (first / "report.json").read_bytes()
+    assert written == (second / "report.json").read_bytes()
+    assert (first / "run.json").exists()
+    capsys.readouterr()
+    assert main([*argv, str(first)]) == 0
+    assert capsys.readouterr().out.count("done before") == 2
+    assert written == (first / "report.json").read_bytes()
+
+
+def test_a_folder_of_other_work_is_refused(tmp_path, capsys):
+    out = ["--engine", "ints", "--out", str(tmp_path)]
+    assert main(["explore", "idempotent-tiny", *out]) == 0
+    assert main(["explore", "idempotent-restart", *out]) == 2
+    assert "choose another --out DIR" in capsys.readouterr().err
+    (tmp_path / "report.json").write_text("{}")
+    assert main(["explore", "idempotent-tiny", *out]) == 2
+
+
+def test_changed_patch_is_other_work(tmp_path):
+    patch = tmp_path / "idea.py"
+    patch.write_text(BREAKING)
+    argv = ["explore", "idempotent-tiny", "--engine", "source", "--patch", str(patch), "--out"]
+    assert main([*argv, str(tmp_path / "out")]) in (0, 1)
+    patch.write_text("[]")
+    assert main([*argv, str(tmp_path / "out")]) == 2
+
+
+def test_several_engines_are_compared(report, monkeypatch):
+    monkeypatch.setattr(explore, "COMPARED", dict.fromkeys(EXPECTED, ()))
+    small = {"idempotent-tiny": ("source", "c", "ints"), "idempotent-medium": ()}
+    monkeypatch.setattr(explore, "COMPARED", {**dict.fromkeys(EXPECTED, ()), **small})
+    code, written = report("explore", "--all")
+    assert code == 0
+    assert [entry["asked"] for entry in written["explorations"]] == ["source", "c", "ints"]
+    assert written["disagreements"] == []
+
+
+def entry(engine, **counts):
+    same = {"distinct": 5, "transitions": 7, "depth": 2, "levels": [1, 2, 2]}
+    return {"scope": "s", "asked": engine, "verdict": "holds", **same, **counts}
+
+
+def test_a_disagreement_is_a_violation():
+    assert explore.compare([entry("c"), entry("tlc", transitions=None, levels=None)]) == []
+    done = [entry("source"), entry("c", levels=[1, 3, 1])]
+    assert explore.compare(done) == ["s, levels: source [1, 2, 2], c [1, 3, 1]"]
+    assert explore.report_of(done, [], explore.compare(done))["verdict"] == "violated"
+
+
+def test_the_plan_of_all():
+    everything = {scope for scope, _ in explore.plan_of(parsed("explore", "--all"))}
+    assert everything == set(EXPECTED)
+    assert ("idempotent-tiny", "tlc") in explore.plan_of(parsed("explore"))
+    assert [e for s, e in explore.plan_of(parsed("explore")) if s == "idempotent-medium"] == ["c"]
+
+
+def parsed(verb, *argv):
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    explore.add_arguments(parser)
+    return parser.parse_args(argv)
+
+
+def test_mutants(report, tmp_path):
+    code, written = report("mutants", "--engine", "ints", "--out", str(tmp_path / "out"))
+    assert code == 0
+    assert written["verdict"] == "holds"
+    keys = {"name", "kind", "reference", "property", "found", "steps", "events", "trace"}
+    assert all(row.keys() >= {*keys, "twin", "twin_clean"} for row in written["mutants"])
+    assert [row["name"] for row in written["mutants"]] == [m.name for m in MUTANTS]
+    assert (tmp_path / "out" / "traces" / "reassign_in_heap_order.html").exists()
+
+
+def test_one_mutant(report):
+    code, written = report("mutants", "--only", "any_first_sequence", "--engine", "source")
+    assert code == 0
+    assert len(written["mutants"]) == 1
+
+
+def test_a_mutant_that_is_not_found_is_a_violation(report, monkeypatch):
+    from proofs.mutants.check import Checked
+
+    monkeypatch.setattr(
+        "proofs.verbs.mutants.check_all",
+        lambda chosen, seen, **how: tuple(Checked(m, None, True) for m in chosen),
+    )
+    code, written = report("mutants", "--only", "any_first_sequence")
+    assert code == 1
+    assert written["mutants"][0]["found"] is False
+
+
+def test_witness(report, capsys):
+    code, written = report("witness", "OUT_OF_ORDER_SEQUENCE_NUMBER", "--engine", "ints")
+    assert code == 0
+    assert (written["steps"], written["found_in"]) == (6, "idempotent-default")
+    assert "error=OUT_OF_ORDER_SEQUENCE_NUMBER" in capsys.readouterr().out
+
+
+def test_a_witness_that_no_scope_has(report, capsys):
+    argv = ["leader.snapshot#1:then", "--scope", "idempotent-tiny", "--engine", "ints"]
+    code, written = report("witness", *argv)
+    assert code == 1
+    assert written["trace"] is None
+    assert main(["witness", "leader_fails_over", "--scope", "idempotent-tiny"]) == 2
+    assert "choose one of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["graphml", "json"])
+def test_export_a_graph(tmp_path, report, ending):
+    path = tmp_path / f"graph.{ending}"
+    code, written = report("export", "idempotent-tiny", "--graph", str(path), "--engine", "ints")
+    assert code == 0
+    graph = (
+        networkx.read_graphml(path)
+        if ending == "graphml"
+        else networkx.node_link_graph(json.loads(path.read_text()), edges="edges")
+    )
+    expected = EXPECTED["idempotent-tiny"]
+    assert graph.number_of_nodes() == written["expected"]["distinct"] == expected.distinct
+    assert graph.number_of_edges() == written["expected"]["transitions"] == expected.transitions
+    assert networkx.is_weakly_connected(graph)
+
+
+def test_export_tla(tmp_path, report):
+    code, written = report("export", "idempotent-tiny", "--tla", str(tmp_path / "tla"))
+    assert code == 0
+    assert [path.rpartition("/")[2] for path in written["files"]] == [
+        "idempotent_tiny.tla",
+        "idempotent_tiny.cfg",
+    ]
+
+
+def test_list(report, capsys):
+    code, written = report("list", "--branches")
+    assert code == 0
+    assert {row["name"] for row in written["scopes"]} == set(EXPECTED)
+    assert written["theorems"]
+    kinds = {"variants", "engines", "promises", "mutants", "rules", "error_codes", "branches"}
+    assert written.keys() > kinds
+    assert "window_of_one_after_restart" in capsys.readouterr().out
+
+
+BAD = {
+    "no verb": [],
+    "unknown verb": ["fly"],
+    "unknown scope": ["explore", "none"],
+    "unknown variant": ["explore", "idempotent-tiny", "--variant", "0.1"],
+    "unknown engine": ["explore", "idempotent-tiny", "--engine", "steam"],
+    "no workers": ["explore", "idempotent-tiny", "--workers", "0"],
+    "no patch file": ["explore", "idempotent-tiny", "--patch", "/nowhere/x"],
+    "unknown mutant": ["mutants", "--only", "none"],
+    "unknown goal": ["witness", "NIX", "--scope", "idempotent-tiny"],
+    "nothing to export": ["export", "idempotent-tiny"],
+    "unknown form": ["export", "idempotent-tiny", "--graph", "x.png"],
+}
+
+
+@pytest.mark.parametrize("argv", BAD.values(), ids=BAD)
+def test_bad_use_exits_2_and_says_what_to_do(argv, capsys):
+    assert main(argv) == 2
+    assert capsys.readouterr().err
+
+
+def raising(error):
+    def explore_scope(*_arguments, **_how):
+        raise error
+
+    return explore_scope
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt(), 3), (LimitReached("too many"), 3), (ZeroDivisionError(), 3)],
+)
+def test_what_ends_without_an_answer_exits_3(error, code, monkeypatch):
+    monkeypatch.setattr(explore, "explore_scope", raising(error))
+    assert main(["explore", "idempotent-tiny"]) == code
+
+
+def test_help_of_every_verb(capsys):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(verb in shown for verb in VERBS)
+    for verb in VERBS:
+        assert main([verb, "--help"]) == 0
+
+
+class Stream:
+    def __init__(self, terminal=False):
+        self.text = ""
+        self.terminal = terminal
+
+    def isatty(self):
+        return self.terminal
+
+    def write(self, text):
+        self.text += text
+        return len(text)
+
+    def flush(self):
+        pass
+
+
+def test_progress_without_a_terminal_is_a_line_every_ten_seconds():
+    stream, times = Stream(), iter([0.0, 4.0, 11.0, 11.0, 15.0])
+    with Told("tiny", stream, lambda: next(times)) as told:
+        for done in (1, 2, 3):
+            told(Progress(2, done, 9, 100, 300, 10.0))
+    assert stream.text == "tiny: level 2, 2 of 9 expanded; 100 states, 10/s, 10 s\n"
+
+
+def test_progress_on_a_terminal_is_shown_in_place():
+    stream = Stream(terminal=True)
+    with Told("tiny", stream) as told:
+        told(Progress(2, 1, 9, 100, 300, 10.0))
+    assert stream.text
