@@ -37,20 +37,27 @@ def small(variant, budgets, **layout):
 SETTINGS = {
     "tiny": setting("idempotent-tiny"),
     "strict": setting("idempotent-tiny", "first_sequence=strict"),
-    "full": setting("idempotent-tiny", "first_sequence=strict/restart_window=full"),
     "failover": small("v2", Budgets(records=3, breaks=1, failovers=1), replicas=3),
     "wrap": small(
-        "restart_window=full", Budgets(records=5), records=5, max_sequence=15, first_sequence=12
+        "restart_window=full",
+        Budgets(records=5, breaks=1, restarts=1),
+        records=5,
+        log=5,
+        max_sequence=15,
+        first_sequence=12,
     ),
     "two": small(
-        "v2", Budgets(records=1, refusals=1), producers=2, partitions=2, records=1, in_flight=1
+        "v2", Budgets(records=1, breaks=0), producers=2, partitions=2, records=1, in_flight=1, log=2
     ),
 }
 
 
 def agrees(model, k):
-    found = run_tlc(export_tla(model, k, "scope", levels=True))
+    heard: list[TlcProgress] = []
+    found = run_tlc(export_tla(model, k, "scope", levels=True), progress=heard.append)
     expected = levels(model, k)
+    assert [now.distinct for now in heard[:3]] == [1, 2, 2 + expected[1]]
+    assert heard[-1] == TlcProgress(found.distinct, found.generated, 0, found.depth)
     assert (found.distinct, found.depth) == (sum(expected), len(expected) - 1)
     assert found.levels == expected
     assert found.violation is None
@@ -112,15 +119,6 @@ def test_two_workers_find_the_same_worlds():
     found = run_tlc(export_tla(plain(), k, "tiny", levels=True), workers=2)
     assert found.distinct == sum(levels(plain(), k))
     assert found.levels == ()
-
-
-@pytest.mark.usefixtures("with_tlc")
-def test_progress_comes_with_each_level():
-    heard: list[TlcProgress] = []
-    module = export_tla(plain(), SETTINGS["tiny"], "tiny", levels=True)
-    found = run_tlc(module, progress=heard.append)
-    assert [now.distinct for now in heard[:3]] == [1, 2, 2 + found.levels[1]]
-    assert heard[-1] == TlcProgress(found.distinct, found.generated, 0, found.depth)
 
 
 @pytest.mark.usefixtures("with_tlc")
