@@ -2,15 +2,17 @@
  *
  * Theory of operation. A batch is a run of states of the current level, cut into blocks. Phases:
  *
- *   expand   A worker takes a block and writes all successors of its states, in order, with their
- *            hashes, and sorts their positions by shard.
+ *   expand   A worker takes a block, writes all successors of its states, in order, and sorts
+ *            their positions by shard, each with its tag.
  *   settle   A worker takes a shard and looks up the batch's successors that belong there, in
  *            order. The first of several equal ones is new, whatever the other workers do. Slots
  *            of new states hold `count + position` for now.
- *   count    A worker counts a block's new states; from the sums, each block knows its indexes.
- *   number   A worker moves a block's new states to the store, corrects their slots and evaluates
+ *   number   From the number of new states in each block, each block knows their indexes. A
+ *            worker moves a block's new states to the store, corrects their slots and evaluates
  *            promises and witnesses on them.
  *   link     If edges are wanted: a worker writes a block's edges.
+ *
+ * A batch is as small as its phases are long enough: what they hand on should stay in the cache.
  */
 
 #include "crew.h"
@@ -19,9 +21,9 @@
 #include "store.h"
 
 #define BLOCK_STATES 128
-#define MAX_BLOCKS 256
-#define BATCH_SUCCESSORS ((uint64_t)1 << 21) /* room for that many, or for one block a worker */
-#define AHEAD 12                             /* between prefetch, peek and lookup */
+#define BLOCKS_A_WORKER 32
+#define MAX_POSITIONS ((uint64_t)1 << 28) /* limits the blocks of machines with many rules */
+#define AHEAD 12                          /* successors between prefetch, peek and lookup */
 
 #define EDGE_BITS 20
 #define EDGE_CHUNK ((uint64_t)1 << EDGE_BITS)
@@ -33,26 +35,27 @@ struct block {
     uint32_t states;               /* how many */
     uint32_t end[BLOCK_STATES];    /* by state: where its successors end */
     uint32_t start[SHARDS + 1];    /* by shard: where its part of `order` begins */
-    uint32_t fresh;                /* how many successors are new */
-    uint64_t index, edge;          /* the index of the first of them; the first edge */
+    uint64_t index, edge;          /* the index of the first new state; the first edge */
 };
 
 /* Arrays over positions: block number * capacity + place in the block. */
 struct batch {
     uint32_t blocks, capacity, used;
     struct block *block;
-    uint64_t *words, *hash;
-    uint16_t *rule;
-    uint32_t *order;  /* a block's positions, by shard */
+    uint64_t *words;
+    uint64_t *order;  /* a block's successors by shard: tag << 32 | position */
     uint32_t *found;  /* known state: its index. New state: its slot, later its index */
-    uint8_t *fresh;
+    uint16_t *rule;
+    uint8_t *fresh;   /* new state: its shard + 1; known state: 0 */
 };
 
 struct worker {
     uint64_t deadlocks, deadlock;
     uint64_t *firings; /* by rule of the model */
     uint64_t *first;   /* by test */
-    uint32_t *list;    /* positions of one shard */
+    uint64_t *hash;    /* of the block being expanded */
+    uint64_t *list;    /* a shard's part of `order` */
+    uint32_t *fresh;   /* by block: new states in this worker's shards */
     int failed;
 };
 
@@ -88,10 +91,11 @@ static void phase(struct kx_engine *e, crew_phase *work)
 
 /* ---- expand ---- */
 
-static void sort_by_shard(struct batch *b, struct block *k, size_t base, uint32_t n)
+static void sort_by_shard(struct batch *b, struct block *k, const uint64_t *hash, size_t base,
+                          uint32_t n)
 {
     uint32_t at[SHARDS] = {0};
-    for (uint32_t i = 0; i < n; i++) at[b->hash[base + i] >> (64 - SHARD_BITS)]++;
+    for (uint32_t i = 0; i < n; i++) at[store_shard_of(hash[i])]++;
     uint32_t sum = 0;
     for (uint32_t x = 0; x < SHARDS; x++) {
         k->start[x] = sum;
@@ -100,23 +104,22 @@ static void sort_by_shard(struct batch *b, struct block *k, size_t base, uint32_
     }
     k->start[SHARDS] = sum;
     for (uint32_t i = 0; i < n; i++)
-        b->order[base + at[b->hash[base + i] >> (64 - SHARD_BITS)]++] = (uint32_t)(base + i);
+        b->order[base + at[store_shard_of(hash[i])]++] = hash[i] << 32 | (base + i);
 }
 
 static uint32_t expand_state(struct kx_engine *e, struct worker *me, const uint64_t *state,
-                             size_t position)
+                             size_t position, uint64_t *hash)
 {
-    struct batch *b = &e->batch;
-    size_t p = position;
+    uint32_t n = 0;
     for (uint32_t r = 0; r < kx_model.rules; r++) {
-        uint64_t *next = b->words + p * KX_WORDS;
+        uint64_t *next = e->batch.words + (position + n) * KX_WORDS;
         if (!kx_model.rule[r](state, next, e->inputs)) continue;
-        b->rule[p] = (uint16_t)r;
-        b->hash[p] = store_hash(next);
+        e->batch.rule[position + n] = (uint16_t)r;
+        hash[n] = store_hash(next);
         me->firings[r]++;
-        p++;
+        n++;
     }
-    return (uint32_t)(p - position);
+    return n;
 }
 
 static void expand_block(struct kx_engine *e, struct worker *me, uint32_t number)
@@ -125,14 +128,15 @@ static void expand_block(struct kx_engine *e, struct worker *me, uint32_t number
     size_t base = (size_t)number * e->batch.capacity;
     uint32_t n = 0;
     for (uint32_t i = 0; i < k->states; i++) {
-        uint32_t more = expand_state(e, me, store_state(&e->store, k->first + i), base + n);
+        const uint64_t *state = store_state(&e->store, k->first + i);
+        uint32_t more = expand_state(e, me, state, base + n, me->hash + n);
         n += more;
         k->end[i] = n;
         if (more) continue;
         me->deadlocks++;
         if (k->first + i < me->deadlock) me->deadlock = k->first + i;
     }
-    sort_by_shard(&e->batch, k, base, n);
+    sort_by_shard(&e->batch, k, me->hash, base, n);
 }
 
 static void expand(void *context, uint32_t worker)
@@ -151,84 +155,75 @@ static const uint64_t *any_state(const struct kx_engine *e, uint64_t index)
     return e->batch.words + (index - e->store.count) * KX_WORDS;
 }
 
-/* Brings the state that will be compared on its way. */
-static void peek(const struct kx_engine *e, const struct shard *x, uint64_t hash)
+/* Brings the state that the lookup will compare on its way; its first slot is there already. */
+static void peek(const struct kx_engine *e, const struct shard *x, uint64_t ordered)
 {
-    uint64_t mask = ((uint64_t)1 << x->bits) - 1;
-    for (uint64_t at = shard_home(x, hash); x->slots[at]; at = (at + 1) & mask) {
-        if (!entry_has_tag(x->slots[at], hash)) continue;
+    uint64_t tag = ordered >> 32, mask = ((uint64_t)1 << x->bits) - 1;
+    for (uint64_t at = shard_home(x, tag); x->slots[at]; at = (at + 1) & mask) {
+        if (x->slots[at] >> 32 != tag) continue;
         __builtin_prefetch(any_state(e, entry_index(x->slots[at])));
         return;
     }
 }
 
-static void find_or_add(struct kx_engine *e, struct shard *x, uint32_t position)
+static void find_or_add(struct kx_engine *e, struct worker *me, uint32_t shard, uint64_t ordered)
 {
     struct batch *b = &e->batch;
-    uint64_t hash = b->hash[position], mask = ((uint64_t)1 << x->bits) - 1;
+    struct shard *x = &e->store.shard[shard];
+    uint32_t position = (uint32_t)ordered;
+    uint64_t tag = ordered >> 32, mask = ((uint64_t)1 << x->bits) - 1;
     const uint64_t *state = b->words + (size_t)position * KX_WORDS;
-    uint64_t at = shard_home(x, hash);
+    uint64_t at = shard_home(x, tag);
     for (; x->slots[at]; at = (at + 1) & mask) {
-        if (!entry_has_tag(x->slots[at], hash)) continue;
+        if (x->slots[at] >> 32 != tag) continue;
         uint64_t index = entry_index(x->slots[at]);
         if (!store_same(any_state(e, index), state)) continue;
         b->fresh[position] = 0;
         b->found[position] = (uint32_t)index;
         return;
     }
-    x->slots[at] = shard_entry(hash, e->store.count + position);
+    x->slots[at] = shard_entry(tag, e->store.count + position);
     x->count++;
-    b->fresh[position] = 1;
+    b->fresh[position] = (uint8_t)(shard + 1);
     b->found[position] = (uint32_t)at;
+    me->fresh[position / b->capacity]++;
 }
 
-static uint32_t gather(const struct batch *b, uint32_t shard, uint32_t *list)
+static uint32_t gather(const struct batch *b, uint32_t shard, uint64_t *list)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < b->used; i++) {
         const struct block *k = &b->block[i];
-        const uint32_t *order = b->order + (size_t)i * b->capacity;
+        const uint64_t *order = b->order + (size_t)i * b->capacity;
         for (uint32_t p = k->start[shard]; p < k->start[shard + 1]; p++) list[n++] = order[p];
     }
     return n;
 }
 
-static void settle_shard(struct kx_engine *e, struct worker *me, uint32_t number)
+static void settle_shard(struct kx_engine *e, struct worker *me, uint32_t shard)
 {
-    struct shard *x = &e->store.shard[number];
-    const uint64_t *hash = e->batch.hash;
-    const uint32_t *list = me->list;
-    uint32_t n = gather(&e->batch, number, me->list);
+    struct shard *x = &e->store.shard[shard];
+    const uint64_t *list = me->list;
+    uint32_t n = gather(&e->batch, shard, me->list);
     if (!shard_reserve(x, n)) {
         me->failed = 1;
         return;
     }
     for (uint32_t i = 0; i < n + 2 * AHEAD; i++) {
-        if (i < n) __builtin_prefetch(&x->slots[shard_home(x, hash[list[i]])]);
-        if (i >= AHEAD && i - AHEAD < n) peek(e, x, hash[list[i - AHEAD]]);
-        if (i >= 2 * AHEAD) find_or_add(e, x, list[i - 2 * AHEAD]);
+        if (i < n) __builtin_prefetch(&x->slots[shard_home(x, list[i] >> 32)]);
+        if (i >= AHEAD && i - AHEAD < n) peek(e, x, list[i - AHEAD]);
+        if (i >= 2 * AHEAD) find_or_add(e, me, shard, list[i - 2 * AHEAD]);
     }
 }
 
 static void settle(void *context, uint32_t worker)
 {
     struct kx_engine *e = context;
+    memset(e->worker[worker].fresh, 0, e->batch.blocks * sizeof(uint32_t));
     for (uint32_t n; (n = next_ticket(e)) < SHARDS;) settle_shard(e, &e->worker[worker], n);
 }
 
-/* ---- count, number, link ---- */
-
-static void count(void *context, uint32_t worker)
-{
-    struct kx_engine *e = context;
-    (void)worker;
-    for (uint32_t n; (n = next_ticket(e)) < e->batch.used;) {
-        struct block *k = &e->batch.block[n];
-        const uint8_t *fresh = e->batch.fresh + (size_t)n * e->batch.capacity;
-        k->fresh = 0;
-        for (uint32_t i = 0; i < k->start[SHARDS]; i++) k->fresh += fresh[i];
-    }
-}
+/* ---- number and link ---- */
 
 static void judge(struct kx_engine *e, struct worker *me, const uint64_t *state, uint64_t index)
 {
@@ -251,8 +246,8 @@ static void number_block(struct kx_engine *e, struct worker *me, uint32_t number
             uint64_t *state = b->words + at * KX_WORDS;
             store_put(&e->store, index, state, (uint32_t)(k->first + i),
                       kx_model.rule_number[b->rule[at]]);
-            struct shard *x = store_shard(&e->store, b->hash[at]);
-            x->slots[b->found[at]] = shard_entry(b->hash[at], index);
+            uint64_t *slot = &e->store.shard[b->fresh[at] - 1].slots[b->found[at]];
+            *slot = shard_entry(*slot >> 32, index);
             b->found[at] = (uint32_t)index;
             judge(e, me, state, index);
             index++;
@@ -354,7 +349,7 @@ static int allot(struct kx_engine *e, uint64_t *states, uint64_t *successors)
         struct block *k = &e->batch.block[n];
         k->index = index;
         k->edge = e->edges.count + transitions;
-        index += k->fresh;
+        for (uint32_t w = 0; w < e->workers; w++) index += e->worker[w].fresh[n];
         transitions += k->start[SHARDS];
     }
     *states = index;
@@ -396,7 +391,6 @@ static int run_batch(struct kx_engine *e)
     phase(e, settle);
     for (uint32_t w = 0; w < e->workers; w++)
         if (e->worker[w].failed) return KX_NO_MEMORY;
-    phase(e, count);
     int status = allot(e, &states, &successors);
     if (status) return status;
     phase(e, number);
@@ -434,19 +428,19 @@ void kx_stop(struct kx_engine *e)
 static int open_batch(struct kx_engine *e)
 {
     struct batch *b = &e->batch;
-    b->capacity = BLOCK_STATES * e->rules;
-    uint64_t blocks = BATCH_SUCCESSORS / b->capacity;
-    if (blocks < e->workers) blocks = e->workers;
-    b->blocks = blocks < MAX_BLOCKS ? (uint32_t)blocks : MAX_BLOCKS;
+    /* 8 more than needed: blocks an even number of cache lines apart would share few of them. */
+    b->capacity = BLOCK_STATES * e->rules + 8;
+    b->blocks = BLOCKS_A_WORKER * e->workers;
+    while (b->blocks > e->workers && (uint64_t)b->blocks * b->capacity > MAX_POSITIONS)
+        b->blocks /= 2;
     size_t room = (size_t)b->blocks * b->capacity;
     b->block = calloc(b->blocks, sizeof *b->block);
     b->words = pages_sparse(room * KX_WORDS * sizeof *b->words);
-    b->hash = pages_sparse(room * sizeof *b->hash);
-    b->rule = pages_sparse(room * sizeof *b->rule);
     b->order = pages_sparse(room * sizeof *b->order);
     b->found = pages_sparse(room * sizeof *b->found);
+    b->rule = pages_sparse(room * sizeof *b->rule);
     b->fresh = pages_sparse(room * sizeof *b->fresh);
-    return b->block && b->words && b->hash && b->rule && b->order && b->found && b->fresh;
+    return b->block && b->words && b->order && b->found && b->rule && b->fresh;
 }
 
 static int open_workers(struct kx_engine *e)
@@ -458,9 +452,11 @@ static int open_workers(struct kx_engine *e)
         struct worker *me = &e->worker[w];
         me->firings = calloc(e->rules, sizeof *me->firings);
         me->first = malloc((kx_model.tests + 1) * sizeof *me->first);
+        me->hash = pages_sparse(sizeof *me->hash * e->batch.capacity);
         me->list = pages_sparse(room * sizeof *me->list);
+        me->fresh = calloc(e->batch.blocks, sizeof *me->fresh);
         me->deadlock = KX_NONE;
-        if (!me->firings || !me->first || !me->list) return 0;
+        if (!me->firings || !me->first || !me->hash || !me->list || !me->fresh) return 0;
         for (uint32_t t = 0; t < kx_model.tests; t++) me->first[t] = KX_NONE;
     }
     return 1;
@@ -470,14 +466,14 @@ static int open_workers(struct kx_engine *e)
 static int add_state(struct kx_engine *e, const uint64_t *state, uint32_t parent, uint16_t rule)
 {
     uint64_t hash = store_hash(state);
-    struct shard *x = store_shard(&e->store, hash);
+    struct shard *x = &e->store.shard[store_shard_of(hash)];
     if (!shard_reserve(x, 1) || !store_reserve(&e->store, e->store.count + 1)) return KX_NO_MEMORY;
-    uint64_t mask = ((uint64_t)1 << x->bits) - 1, at = shard_home(x, hash);
+    uint64_t tag = (uint32_t)hash, mask = ((uint64_t)1 << x->bits) - 1, at = shard_home(x, tag);
     for (; x->slots[at]; at = (at + 1) & mask)
-        if (entry_has_tag(x->slots[at], hash) &&
+        if (x->slots[at] >> 32 == tag &&
             store_same(store_state(&e->store, entry_index(x->slots[at])), state))
             return KX_NOT_DISTINCT;
-    x->slots[at] = shard_entry(hash, e->store.count);
+    x->slots[at] = shard_entry(tag, e->store.count);
     x->count++;
     store_put(&e->store, e->store.count, state, parent, rule);
     e->store.count++;
@@ -518,23 +514,26 @@ static void close_batch(struct batch *b)
 {
     size_t room = (size_t)b->blocks * b->capacity;
     pages_give(b->words, room * KX_WORDS * sizeof *b->words);
-    pages_give(b->hash, room * sizeof *b->hash);
-    pages_give(b->rule, room * sizeof *b->rule);
     pages_give(b->order, room * sizeof *b->order);
     pages_give(b->found, room * sizeof *b->found);
+    pages_give(b->rule, room * sizeof *b->rule);
     pages_give(b->fresh, room * sizeof *b->fresh);
     free(b->block);
+}
+
+static void close_worker(struct worker *me, const struct batch *b)
+{
+    free(me->firings);
+    free(me->first);
+    free(me->fresh);
+    pages_give(me->hash, sizeof *me->hash * b->capacity);
+    pages_give(me->list, sizeof *me->list * b->blocks * b->capacity);
 }
 
 void kx_free(struct kx_engine *e)
 {
     if (e->crew.threads) crew_dismiss(&e->crew);
-    for (uint32_t w = 0; e->worker && w < e->workers; w++) {
-        free(e->worker[w].firings);
-        free(e->worker[w].first);
-        size_t room = (size_t)e->batch.blocks * e->batch.capacity;
-        pages_give(e->worker[w].list, room * sizeof *e->worker[w].list);
-    }
+    for (uint32_t w = 0; e->worker && w < e->workers; w++) close_worker(&e->worker[w], &e->batch);
     close_batch(&e->batch);
     store_close(&e->store);
     edges_close(&e->edges);

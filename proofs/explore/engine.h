@@ -6,7 +6,7 @@
  * 2. Two states are the same only if all their bits are: the visited set compares states, not
  *    fingerprints, and no collision can hide a state.
  * 3. The search goes batch by batch through a level, each batch in phases that all workers enter
- *    and leave together: expand, settle, count, number, link. Within a phase no two workers write
+ *    and leave together: expand, settle, number, link. Within a phase no two workers write
  *    to the same place, so there are no locks.
  * 4. A limit that is hit is a status, never a wrong count.
  */

@@ -92,29 +92,24 @@ static inline void store_put(struct store *s, uint64_t index, const uint64_t *st
     s->rules[index >> SEGMENT_BITS][index & (SEGMENT_STATES - 1)] = rule;
 }
 
-static inline struct shard *store_shard(struct store *s, uint64_t hash)
+static inline uint32_t store_shard_of(uint64_t hash)
 {
-    return &s->shard[hash >> (64 - SHARD_BITS)];
+    return (uint32_t)(hash >> (64 - SHARD_BITS));
 }
 
-static inline uint64_t shard_home(const struct shard *x, uint64_t hash)
+static inline uint64_t shard_home(const struct shard *x, uint64_t tag)
 {
-    return (uint32_t)hash >> (32 - x->bits);
+    return tag >> (32 - x->bits);
 }
 
-static inline uint64_t shard_entry(uint64_t hash, uint64_t index)
+static inline uint64_t shard_entry(uint64_t tag, uint64_t index)
 {
-    return hash << 32 | (index + 1);
+    return tag << 32 | (index + 1);
 }
 
 static inline uint64_t entry_index(uint64_t entry)
 {
     return (uint32_t)entry - UINT64_C(1);
-}
-
-static inline int entry_has_tag(uint64_t entry, uint64_t hash)
-{
-    return entry >> 32 == (uint32_t)hash;
 }
 
 /* Copies the old slots to a table twice (or more) as large. */
