@@ -235,12 +235,8 @@ class ImplClient:
     def view(self) -> View:
         """Shaped as CLIENT."""
         core = self._core
-        return (
-            core.producer_id,
-            core.producer_epoch,
-            core.epoch_bump_required,
-            tuple([self._partition_view(p) for p in self._partitions]),
-        )
+        partitions = tuple([self._partition_view(p) for p in self._partitions])
+        return core.producer_id, core.producer_epoch, core.epoch_bump_required, partitions
 
     def send_new(self, partition: int, first_record: int, record_count: int) -> Reaction:
         """`append` and one `poll`."""
@@ -314,11 +310,12 @@ class ImplClient:
     def _partition_view(self, partition: int) -> View:
         """An entry of a partition not used yet has no epoch; in the model it has the first."""
         state = self._core.partition_state(TOPIC, partition)
+        _, producer_epoch, next_sequence, last_acked_sequence, _, in_flight, _ = state
         return (
-            max(state.producer_epoch, 0),
-            state.next_sequence,
-            state.last_acked_sequence,
-            in_flight_view(state.in_flight, list(self._open[partition])),
+            max(producer_epoch, 0),
+            next_sequence,
+            last_acked_sequence,
+            in_flight_view(in_flight, list(self._open[partition])) if in_flight else (),
             self._sent[partition],
             self._acknowledged[partition],
         )
@@ -329,18 +326,11 @@ def in_flight_view(in_flight: tuple[InFlightBatch, ...], numbers: list[int]) -> 
     views = []
     position = 0
     for batch in in_flight:
-        views.append(
-            (
-                batch.producer_id,
-                batch.producer_epoch,
-                batch.base_sequence,
-                batch.record_count,
-                numbers[position] if position < len(numbers) else NONE,
-                batch.outstanding,
-                batch.sequence_has_been_reset,
-            )
-        )
-        position += batch.record_count
+        producer_id, producer_epoch, base_sequence, record_count, outstanding, reset, _ = batch
+        first = numbers[position] if position < len(numbers) else NONE
+        batch_view = (producer_id, producer_epoch, base_sequence, record_count, first)
+        views.append((*batch_view, outstanding, reset))
+        position += record_count
     return tuple(views)
 
 
