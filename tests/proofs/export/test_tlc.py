@@ -40,8 +40,8 @@ SETTINGS = {
     "failover": small("v2", Budgets(records=3, breaks=1, failovers=1), replicas=3),
     "wrap": small(
         "restart_window=full",
-        Budgets(records=5, breaks=1, restarts=1),
-        records=5,
+        Budgets(records=6, breaks=1, restarts=1),
+        records=6,
         log=5,
         max_sequence=15,
         first_sequence=12,
