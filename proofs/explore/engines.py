@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -155,18 +156,21 @@ def by_ints(job: Job) -> Counts:
 def by_tlc(job: Job) -> Counts:
     """The exported TLA+ text in TLC. It ends at the first broken promise and knows no witnesses.
 
-    Raises TlcError where TLC cannot be had or gives up.
+    One worker, whatever was asked for: only then are TLC's depth and levels exact. Raises TlcError where TLC cannot be had or gives up.
     """
     from proofs.export.tla import export_tla
     from proofs.export.tlc import TlcProgress, run_tlc
 
+    begun = time.monotonic()
+
     def progress(now: TlcProgress) -> None:
         if job.progress is not None:
-            job.progress(Progress(now.depth, 0, now.waiting, now.distinct, now.generated, 0.0))
+            seconds = time.monotonic() - begun
+            job.progress(Progress(now.depth, 0, now.waiting, now.distinct, now.generated, seconds))
 
     asked = [p.name for p in job.model.promises.PROMISES if p.name in job.promises]
     module = export_tla(job.model, job.k, job.name, check=asked, levels=True)
-    result = run_tlc(module, job.workers, progress)
+    result = run_tlc(module, 1, progress)
     by_label = {label(*instance): instance for instance in instances(job.model, job.k)}
     path = tuple(by_label[text] for text in result.trace)
     return Counts(

@@ -137,8 +137,9 @@ def finding_json(found: Finding) -> dict[str, Any]:
 def progress_text(name: str, now: Progress) -> str:
     """One line: level, states, rate."""
     rate = now.distinct / now.seconds if now.seconds > 0 else 0.0
+    expanded = f", {now.done:,} of {now.frontier:,} expanded" if now.frontier else ""
     return (
-        f"{name}: level {now.depth}, {now.done:,} of {now.frontier:,} expanded;"
+        f"{name}: level {now.depth}{expanded};"
         f" {now.distinct:,} states, {rate:,.0f}/s, {now.seconds:.0f} s"
     )
 
