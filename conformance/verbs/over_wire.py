@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from conformance.explained import EXPLAINED, Explained, read_baseline, stale
-from conformance.files import alone_in
-from conformance.plan import Finding, Plan, Prepared, compute_cover_bound, prepare, setting
-from conformance.progress import Progress, Told
-from conformance.promised import not_promised, statuses
-from conformance.report import (
-    Result,
-    report_json,
-    run_json,
-    write_reports,
-)
-from conformance.runner import Ledger, Manifest, run_waves
+from conformance.backends import Backend
+from conformance.plan import Finding, Plan, Prepared, setting
+from conformance.promised import Seen
 from conformance.systems.wire import NEVER, WireBackend, traces_plan
 from conformance.systems.wire_brokers import address_of, running, started
 from conformance.systems.wire_harness import Broker
-from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, BadUse, note, say
-from conformance.verbs.answer import answer
-from conformance.verbs.folder import begin
-from conformance.verbs.in_process import (
-    MOST_TRANSITIONS_TO_BOUND,
-    arguments_of,
-    default_out,
-    drawn,
-)
+from conformance.verbs import BadUse
+from conformance.verbs.course import AtWork, Subject
+from conformance.verbs.course import run as run_course
 
 ON: Final = "bytes"
 ACTORS: Final = "leader"
@@ -47,20 +30,42 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
     Raises BackendError, OtherRun, BadPlan, BadBaseline, BadUse, CannotPlay.
     """
     plan = over_wire(plan, options)
-    baseline = read_baseline(options.baseline) if options.baseline else ()
-    arguments = arguments_of(plan, options, baseline) | {"address": options.system}
-    out: Path = options.out or default_out(arguments)
-    with alone_in(out):
-        begin(out, arguments)
-        try:
-            result, ledger = judged(plan, options, out, baseline)
-        except KeyboardInterrupt:
-            note(f"stopped; what is done is in {out}, and the same command goes on from there")
-            return EXIT_NOT_DECIDED
-        report, times = report_json(result), run_json(ledger.manifest.waves)
-        write_reports(out, report, times, options.json)
-    say(answer(report, times, out))
-    return EXIT_CODES[result.verdict]
+
+    @contextmanager
+    def opens(prepared: Prepared, log: Path) -> Iterator[AtWork]:
+        with broker_of(plan, options) as broker:
+            wire = WireBackend(prepared, broker)
+            try:
+                yield OverWire(wire)
+            finally:
+                wire.close()
+
+    more = {"address": options.system}
+    return run_course(Subject(plan, traces_plan(plan), opens, more), options)
+
+
+@dataclass(frozen=True, slots=True)
+class OverWire:
+    """A broker that is talked to."""
+
+    wire: WireBackend
+
+    @property
+    def not_applicable(self) -> Sequence[str]:
+        """What the broker's versions do not have."""
+        return self.wire.not_applicable
+
+    def backend(self) -> Backend:
+        """The connections to the broker."""
+        return self.wire
+
+    def shrunk(self, finding: Finding) -> Finding:
+        """By asking the broker again."""
+        return self.wire.shrunk(finding)
+
+    def shown_by(self, finding: Finding) -> Seen:
+        """Nothing more than was seen on the way: a broker shows no log of its own."""
+        return Seen()
 
 
 def over_wire(plan: Plan, options: argparse.Namespace) -> Plan:
@@ -89,57 +94,3 @@ def broker_of(plan: Plan, options: argparse.Namespace) -> Iterator[Broker]:
     variant = setting(traces_plan(plan)).variant
     with started(variant.release, variant.level) as broker:
         yield broker
-
-
-def judged(
-    plan: Plan, options: argparse.Namespace, out: Path, baseline: Sequence[Explained]
-) -> tuple[Result, Ledger]:
-    """All that a run finds. Raises KeyboardInterrupt, BackendError."""
-    told = Told(sys.stderr)
-    with broker_of(plan, options) as broker:
-        prepared = prepare(traces_plan(plan), out / "prepared", told)
-        if (prepared.transitions_total or 0) <= MOST_TRANSITIONS_TO_BOUND:
-            told("computing the least cover", 0.0)
-            prepared = compute_cover_bound(prepared)
-        ledger = Ledger.open(out / "waves", Manifest(prepared.count))
-        backend = WireBackend(prepared, broker)
-        try:
-            judge_rest(ledger, prepared, backend)
-            findings = shrunk(ledger, backend, told)
-        finally:
-            backend.close()
-    rows = (*EXPLAINED, *baseline)
-    k = setting(prepared.plan)
-    shown_as = replace(prepared, plan=replace(prepared.plan, system=plan.system))
-    summary = ledger.total.summary
-    result = Result(
-        prepared=replace(prepared, plan=plan),
-        total=summary,
-        judge=options.judge,
-        divergences=drawn(shown_as, findings, rows, k.variant.release, out),
-        unexamined=summary.divergences - len(summary.findings),
-        promises=statuses(ledger.total.seen),
-        not_promised=not_promised(k),
-        undecided=prepared.count - summary.traces,
-        not_applicable=backend.not_applicable,
-        stale=stale(rows, k.variant.release, findings),
-    )
-    return result, ledger
-
-
-def judge_rest(ledger: Ledger, prepared: Prepared, backend: WireBackend) -> None:
-    """Run the waves that are left. Raises BackendFailed."""
-    stood = ledger.next_id
-    if stood:
-        note(f"going on: {stood:,} of {prepared.count:,} traces are judged")
-    with Progress(sys.stderr, prepared.count, stood, prepared.transitions_total) as show:
-        run_waves(ledger, backend, show, time.monotonic)
-
-
-def shrunk(ledger: Ledger, backend: WireBackend, told: Told) -> list[Finding]:
-    """The findings with shorter traces. Raises BackendFailed."""
-    found: list[Finding] = []
-    for number, finding in enumerate(ledger.total.summary.findings):
-        told("shrinking divergences", number / len(ledger.total.summary.findings))
-        found.append(backend.shrunk(finding))
-    return found

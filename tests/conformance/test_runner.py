@@ -1,5 +1,6 @@
 """The runner: ranges, waves, backends; the same result from each of them."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.__main__ import main
 from conformance.backends import (
     REPOSITORY,
     BackendError,
@@ -318,3 +320,16 @@ def test_what_travels_to_other_machines_is_complete(task, tmp_path):
     body, files = said.splitlines()
     assert body == judge(task, Range(0, 9))[0].body
     assert files.count(str(tmp_path / "there")) == 3
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_run_on_spark_reports_the_same_bytes_as_one_on_processes(session, whole_run, tmp_path):
+    """Last: a run stops the session that it finds."""
+    out = tmp_path / "out"
+    spark = ["run", "--scope", "idempotent-restart", "--backend", "spark"]
+    assert main([*spark, "--master", "local[2]", "--partitions", "7", "--out", str(out)]) == 0
+    for name in ("report.json", "junit.xml"):
+        assert (out / name).read_bytes() == (whole_run.out / name).read_bytes()
+    run = json.loads((out / "run.json").read_text())
+    assert (run["backend"], run["cores"]) == (["spark"], 2)
+    assert len(run["waves"]) >= 4
