@@ -32,6 +32,7 @@ from conformance.systems.wire_shown import shown
 from conformance.systems.wire_trial import Difference, Outcome
 from conformance.tables import Tables
 from proofs.lift.text import plain
+from proofs.trace.format import TraceStep
 from proofs.trace.replay import Stepper
 from proofs.trace.shrink import NothingToShrink, Steps, shrink
 
@@ -126,7 +127,7 @@ class WireBackend:
 
         stepper = Stepper(plain(), setting(self._prepared.plan))
         try:
-            found = shrink(stepper, steps_of(finding), shows)
+            found = shrink(stepper, steps_in_order(stepper, finding), shows)
         except NothingToShrink:
             return finding
         last = tried[found.steps] or finding
@@ -212,6 +213,12 @@ def finding_of(number: int, script: Script, difference: Difference) -> Finding:
         "observed": dict(difference.observed),
         "one_minimal": False,
     }
+
+
+def steps_in_order(stepper: Stepper, finding: Finding) -> Steps:
+    """The trace of a finding; as JSON its choices may have lost their order."""
+    steps = (TraceStep(rule, choice) for rule, choice in steps_of(finding))
+    return tuple((step.rule, stepper.in_order(step)) for step in steps)
 
 
 def is_same(finding: Finding, other: Finding | None) -> bool:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from conformance.backends import BackendError, BackendFailed
 from conformance.kafka.admin import Supported, api_versions
 from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.connection import Connection
+from conformance.kafka.connection import ANSWER_TIMEOUT_MS, Connection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError
 from conformance.systems.wire_harness import Address, Broker
 from impl import ApiKey, DecodeError
@@ -38,12 +38,15 @@ def address_of(text: str) -> Address:
     return host, int(port)
 
 
-def running(text: str) -> Broker:
-    """The broker at `wire://HOST:PORT`. Raises NoBroker, BackendFailed."""
+def running(text: str, timeout_ms: int = ANSWER_TIMEOUT_MS) -> Broker:
+    """The broker at `wire://HOST:PORT`; `timeout_ms` is for each of its answers.
+
+    Raises NoBroker, BackendFailed.
+    """
     address = address_of(text)
     where = f"{address[0]}:{address[1]}"
     try:
-        connection = Connection(*address)
+        connection = Connection(*address, timeout_ms=timeout_ms)
     except ConnectionLost as error:
         raise NoBroker(
             f"nothing listens at {where} ({error}); start the broker, or name the address of its"
@@ -51,7 +54,7 @@ def running(text: str) -> Broker:
         ) from error
     with connection:
         supported = supported_by(connection, where)
-    broker = Broker(address, supported)
+    broker = Broker(address, supported, timeout_ms)
     missing = [api.name for api in NEEDED if api not in supported.versions]
     if missing or broker.produce_version < 0:
         raise NoBroker(f"{where} does not offer {', '.join(missing) or 'Produce 3 to 12'}")

@@ -79,7 +79,19 @@ class Observer:
         self.k = in_wire_numbers(k)
         self._sets: dict[frozenset[Leader], States] = {}
         nobody = Map.filled(k.layout.producers, UNKNOWN_PRODUCER)
-        self.empty = self._interned([Leader((), 0, nobody)])
+        self.empty = self.of([Leader((), 0, nobody)])
+
+    def of(self, leaders: Iterable[Leader]) -> States:
+        """The set of some leaders, interned. Raises Undecided if they are too many."""
+        members = tuple(leaders)
+        if len(members) > MAX_STATES:
+            raise Undecided(f"{len(members)} states explain what was seen, {MAX_STATES} may")
+        key = frozenset(members)
+        states = self._sets.get(key)
+        if states is None:
+            self._make_room()
+            states = self._sets[key] = States(members)
+        return states
 
     def allowed(self, states: States, batch: Batch) -> Mapping[Answer, States]:
         """The answers that some state gives, and the states that explain each.
@@ -94,7 +106,7 @@ class Observer:
     def that(self, states: States, agrees: Callable[[Leader], bool]) -> States | None:
         """The states that agree with something seen of them; None if none does."""
         left = [leader for leader in states.leaders if agrees(leader)]
-        return self._interned(left) if left else None
+        return self.of(left) if left else None
 
     def _computed(self, states: States, batch: Batch) -> Mapping[Answer, States]:
         found: dict[Answer, dict[Leader, None]] = {}
@@ -103,18 +115,7 @@ class Observer:
             (answer,) = step.sends
             told = Answer(int(answer.error), answer.base_offset)
             found.setdefault(told, {})[step.actor] = None
-        return {answer: self._interned(leaders) for answer, leaders in found.items()}
-
-    def _interned(self, leaders: Iterable[Leader]) -> States:
-        members = tuple(leaders)
-        if len(members) > MAX_STATES:
-            raise Undecided(f"{len(members)} states explain what was seen, {MAX_STATES} may")
-        key = frozenset(members)
-        states = self._sets.get(key)
-        if states is None:
-            self._make_room()
-            states = self._sets[key] = States(members)
-        return states
+        return {answer: self.of(leaders) for answer, leaders in found.items()}
 
     def _make_room(self) -> None:
         """Sets in use stay valid: they only learn again."""

@@ -1,0 +1,170 @@
+"""How a run over a wire ends: nobody there, silence, a broker that dies, one that comes back."""
+
+import itertools
+import json
+import socket
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.backends import BackendFailed, Range
+from conformance.plan import Plan, prepare
+from conformance.rows import found_in
+from conformance.systems.wire import WireBackend, traces_plan
+from conformance.systems.wire_brokers import NoBroker, address_of, running
+from conformance.systems.wire_harness import Broker
+from impl import ApiKey, CloseConnection, Node, decode_request
+
+PLAN = Plan(system="wire", faults="connections", traces=40)
+
+
+def run(url: str, out: Path, *more: str) -> int:
+    return main(["run", "--system", url, "--traces", "40", "--out", str(out), *more])
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+# Bad use
+
+
+def test_nobody_listens(tmp_path, capsys):
+    port = free_port()
+    assert run(f"wire://127.0.0.1:{port}", tmp_path / "out") == 2
+    told = capsys.readouterr().err
+    assert f"nothing listens at 127.0.0.1:{port}" in told
+    assert "start the broker" in told
+
+
+@pytest.mark.parametrize(
+    "url", ["wire://", "wire://host", "wire://host:x", "wire://:1", "wire://h:0"]
+)
+def test_an_address_that_is_none(url):
+    with pytest.raises(NoBroker, match="write wire://HOST:PORT"):
+        address_of(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [("wire://h:9092", ("h", 9092)), ("wire://[::1]:65535", ("::1", 65535))],
+)
+def test_an_address(url, address):
+    assert address_of(url) == address
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        (("--faults", "nodes"), "there is connections or none"),
+        (("--on", "values"), "there is bytes"),
+        (("--actors", "client,leader"), "there is leader"),
+        (("--master", "local"), "leave it out"),
+        (("--scope", "idempotent-failover"), "choose a scope with one"),
+    ],
+)
+def test_what_a_wire_does_not_allow(serve, tmp_path, capsys, more, what):
+    assert run(serve().url, tmp_path / "out", *more) == 2
+    assert what in capsys.readouterr().err
+
+
+def test_no_broker_at_all_listens_there(serve, tmp_path, capsys):
+    server = serve(lambda _node, _payload: b"HTTP/1.1 400 Bad Request")
+    assert run(server.url, tmp_path / "out") == 2
+    assert "does not answer ApiVersions as a broker does" in capsys.readouterr().err
+
+
+def test_a_broker_without_produce_is_no_broker(serve, monkeypatch):
+    rows = [{"api_key": ApiKey.API_VERSIONS, "min_version": 0, "max_version": 3}]
+    monkeypatch.setattr("impl.broker.node._ADVERTISED", rows)
+    with pytest.raises(NoBroker, match="does not offer PRODUCE, INIT_PRODUCER_ID, CREATE_TOPICS"):
+        running(serve().url)
+
+
+# Silence
+
+
+class Forgets:
+    """Answers no batch that it has seen before."""
+
+    def __init__(self) -> None:
+        self.seen: set[bytes] = set()
+
+    def __call__(self, node: Node, payload: bytes) -> bytes | None:
+        header, body = decode_request(payload)
+        if header["api_key"] == ApiKey.PRODUCE and body["acks"] == -1:
+            records = body["topics"][0]["partitions"][0]["records"]
+            if records in self.seen:
+                return None
+            self.seen.add(records)
+        return honest(node, payload)
+
+
+def honest(node: Node, payload: bytes) -> bytes | None:
+    return node.handle(payload, time.time_ns() // 1_000_000)
+
+
+def backend_of(tmp_path: Path, broker: Broker, traces: int = 3) -> WireBackend:
+    return WireBackend(prepare(traces_plan(replace(PLAN, traces=traces)), tmp_path), broker)
+
+
+def test_a_broker_that_never_answers(serve):
+    with pytest.raises(BackendFailed, match="takes a connection but answers nothing"):
+        running(serve(lambda _node, _payload: None).url, timeout_ms=200)
+
+
+def test_a_request_that_is_never_answered_is_a_finding(serve, tmp_path):
+    backend = backend_of(tmp_path, running(serve(Forgets()).url, timeout_ms=200))
+    found = found_in(row for row in backend.judge([Range(0, 2), Range(2, 3)]) if row).summary
+    backend.close()
+    assert found.traces == 3
+    assert found.divergences > 0
+    for finding in found.findings:
+        assert finding["expected"] == {"leader[0].sends": 1}
+        assert finding["observed"] == {"leader[0].sends": "no answer in time"}
+
+
+def test_a_broken_connection_is_no_finding_where_the_trace_alone_is_answered(serve, tmp_path):
+    """One request in a hundred breaks its connection."""
+    count = itertools.count()
+
+    def handle(node: Node, payload: bytes) -> bytes | None:
+        if decode_request(payload)[0]["api_key"] == ApiKey.PRODUCE and next(count) == 100:
+            raise CloseConnection("planted")
+        return honest(node, payload)
+
+    backend = backend_of(tmp_path, running(serve(handle).url), traces=40)
+    found = found_in(row for row in backend.judge([Range(0, 40)]) if row).summary
+    backend.close()
+    assert (found.traces, found.divergences) == (40, 0)
+
+
+def test_a_broker_that_dies_leaves_what_was_done(serve, tmp_path, capsys):
+    """Exit code 3; the same command with a broker again goes on, and gives the same report."""
+    whole = run(serve().url, tmp_path / "whole")
+    mortal = serve()
+    dies = threading.Thread(target=dies_after, args=(mortal, 500))
+    dies.start()
+    assert run(mortal.url, tmp_path / "out") == 3
+    dies.join()
+    capsys.readouterr()
+    waves = json.loads((tmp_path / "out" / "waves" / "manifest.json").read_text())["waves"]
+    assert waves
+    reborn = serve(port=mortal.port)
+    assert run(reborn.url, tmp_path / "out") == whole == 0
+    assert f"going on: {waves[-1]['last']} of 40" in capsys.readouterr().err
+    report = (tmp_path / "out" / "report.json").read_bytes()
+    assert report == (tmp_path / "whole" / "report.json").read_bytes()
+
+
+def dies_after(broker: Any, requests: int) -> None:
+    while broker.requests < requests:
+        time.sleep(0.005)
+    broker.close()

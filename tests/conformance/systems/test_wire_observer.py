@@ -1,0 +1,235 @@
+"""The observer, scripts and probes, without a broker."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.judge import NotAllowed
+from conformance.plan import Plan, Prepared, prepare, setting
+from conformance.systems import wire_harness, wire_observer
+from conformance.systems.wire import scope_over_wire, traces_plan
+from conformance.systems.wire_observer import (
+    Answer,
+    Observer,
+    ProducerState,
+    Undecided,
+    producer_state,
+)
+from conformance.systems.wire_probes import PROBES, known_producers, stored
+from conformance.systems.wire_script import CannotPlay, ScriptWriter
+from conformance.systems.wire_trial import Asking, Outcome, trial
+from conformance.tables import Tables
+from model.leader import restart
+from model.messages import Batch, Error
+from model.scopes import begun_leader
+from model.setting import Setting
+from proofs.lift.text import plain
+from proofs.trace.replay import Stepper, setting_of
+
+LAST = 2**31 - 1
+
+
+def a_setting(scope: str = "idempotent-default") -> Setting:
+    k: Setting = setting_of(plain(), scope, "4.3.1")
+    return k
+
+
+def batch(sequence: int, count: int = 1, epoch: int = 0) -> Batch:
+    return Batch(0, epoch, sequence, count, sequence)
+
+
+def after(observer: Observer, *batches: Batch) -> wire_observer.States:
+    states = observer.empty
+    for one in batches:
+        ((_, states),) = observer.allowed(states, one).items()
+    return states
+
+
+# Sets of states
+
+
+def test_a_deterministic_leader_is_one_state():
+    observer = Observer(a_setting())
+    states = after(observer, batch(0), batch(1))
+    assert observer.allowed(states, batch(0)) == {Answer(Error.NONE, 0): states}
+    assert observer.allowed(states, batch(0)) is observer.allowed(states, batch(0))
+
+
+def test_an_answer_tells_states_apart():
+    """One has restarted and remembers the last batch only. Both know the newest sequence."""
+    observer = Observer(a_setting())
+    (one,) = after(observer, batch(0), batch(1)).leaders
+    other = restart(observer.k, one)
+    both = observer.of([one, other])
+    assert observer.of([other, one]) is both
+    assert observer.that(both, lambda leader: producer_state(leader, 0) == (0, 1)) is both
+    assert observer.that(both, lambda leader: producer_state(leader, 0) == (0, 0)) is None
+    allowed = observer.allowed(both, batch(0))
+    assert {answer: states.leaders for answer, states in allowed.items()} == {
+        Answer(Error.NONE, 0): (one,),
+        Answer(Error.OUT_OF_ORDER_SEQUENCE_NUMBER, -1): (other,),
+    }
+    ((answer, states),) = observer.allowed(both, batch(1)).items()
+    assert (answer, states) == (Answer(Error.NONE, 1), both)
+
+
+def test_too_many_states_are_undecided(monkeypatch):
+    observer = Observer(a_setting())
+    one, other = (after(observer, batch(first)).leaders[0] for first in (0, 7))
+    monkeypatch.setattr(wire_observer, "MAX_STATES", 1)
+    with pytest.raises(Undecided, match="2 states"):
+        observer.of([one, other])
+
+
+def test_a_full_memory_begins_again(monkeypatch):
+    monkeypatch.setattr(wire_observer, "MAX_SETS", 3)
+    observer = Observer(a_setting())
+    batches = [batch(sequence) for sequence in range(20)]
+    states = after(observer, *batches)
+    assert producer_state(states.leaders[0], 0) == ProducerState(0, 19)
+    assert after(observer, *batches).leaders == states.leaders
+
+
+def test_an_unknown_producer_has_no_state():
+    assert producer_state(Observer(a_setting()).empty.leaders[0], 0) == ProducerState(-1, -1)
+
+
+# Scripts
+
+
+def writer_of(k: Setting) -> ScriptWriter:
+    return ScriptWriter(k, Tables(k), Observer(k))
+
+
+def prepared_for(tmp_path: Path, scope: str, traces: int = 200) -> Prepared:
+    plan = Plan(system="wire", faults="connections", scope=scope, traces=traces)
+    return prepare(traces_plan(plan), tmp_path)
+
+
+@pytest.mark.parametrize("scope", ["idempotent-default", "idempotent-partitions"])
+def test_a_script_has_what_the_leaders_of_the_model_receive(tmp_path, scope):
+    """Played into fresh leaders, it gives the logs that the trace gives."""
+    prepared = prepared_for(tmp_path, scope)
+    k = setting(prepared.plan)
+    observer, writer, stepper = Observer(k), writer_of(k), Stepper(plain(), k)
+    for number in range(prepared.count):
+        steps = prepared.trace(number)
+        world = stepper.initial()
+        for instance in steps:
+            world = stepper.apply(*instance, world)
+        states = [observer.empty] * k.layout.partitions
+        for _, partition, one, answer in writer.script(steps).deliveries:
+            states[partition] = observer.allowed(states[partition], one)[answer]
+        # The sequences of these scopes are the wire's own: nothing has to be mapped.
+        assert [s.leaders[0] for s in states] == list(world.leaders.values())
+
+
+def test_a_scope_near_the_wrap_begins_with_a_batch_there(tmp_path):
+    prepared = prepared_for(tmp_path, "idempotent-wrap")
+    k = setting(prepared.plan)
+    observer, writer = Observer(k), writer_of(k)
+    sequences = set()
+    for number in range(prepared.count):
+        begun, *rest = writer.script(prepared.trace(number)).deliveries
+        first = LAST - (k.layout.max_sequence - k.layout.first_sequence)
+        assert begun == (0, 0, Batch(0, 0, first, 1, 0), Answer(Error.NONE, 0))
+        sequences |= {delivery.batch.base_sequence for delivery in rest}
+        states = after(observer, begun.batch)
+        assert states.leaders == (begun_leader(observer.k),)
+    assert {LAST, 0, 1} & sequences
+    assert all(sequence < 16 or sequence > first for sequence in sequences)
+
+
+def test_a_refused_request_does_not_reach_the_leader():
+    k = a_setting()
+    one = (("producer", 0), ("partition", 0))
+    sent = ("client_sends", one)
+    refused = (sent, ("request_is_refused", one), ("answer_arrives", one))
+    again = (("client_retries", one), ("request_arrives", one))
+    writer = writer_of(k)
+    assert writer.script(refused).deliveries == ()
+    (delivery,) = writer.script(refused + again).deliveries
+    assert (delivery.step, delivery.batch) == (5, batch(0))
+    assert writer.script(refused + again).instance(5) == again[1]
+
+
+def test_what_cannot_be_played_is_refused():
+    with pytest.raises(CannotPlay, match="choose a scope with one"):
+        writer_of(a_setting("idempotent-failover"))
+    writer = writer_of(a_setting())
+    with pytest.raises(CannotPlay, match="leader_restarts"):
+        writer.script((("leader_restarts", (("partition", 0),)),))
+    with pytest.raises(NotAllowed):
+        writer.script((("request_arrives", (("producer", 0), ("partition", 0))),))
+
+
+def test_the_scope_over_a_wire_keeps_refusals():
+    plan = Plan(system="wire", faults="connections")
+    assert scope_over_wire(plan) == "idempotent-default/restarts=0/failovers=0"
+    nothing = replace(plan, faults="none")
+    assert scope_over_wire(nothing).endswith("/breaks=0/refusals=0/restarts=0/failovers=0")
+
+
+# Probes
+
+
+@pytest.mark.parametrize("sizes", [(1,), (1, 2, 1), (2,) * 7])
+def test_probes_end_with_each_answer_once_at_least(sizes):
+    """Whatever is stored: six batches of the epoch, then the next epoch and its zombies."""
+    observer = Observer(a_setting())
+    states, sequence = observer.empty, 0
+    for size in sizes:
+        ((_, states),) = observer.allowed(states, batch(sequence, size)).items()
+        sequence += size
+    answers: dict[str, list[int]] = {}
+    for name, probe in PROBES.items():
+        leader = states.leaders[0]
+        for one in probe(observer.k, leader, 0):
+            ((answer, states),) = observer.allowed(states, one).items()
+            answers.setdefault(name, []).append(answer.error)
+    fine, out_of_order, old = 0, 45, 47
+    kept = min(len(sizes), 5)
+    assert answers["again"][-kept:] == [fine] * kept
+    assert answers["gap"] == answers["overlap"] == [out_of_order]
+    assert set(answers["next"]) == {fine}
+    assert answers["window"] == [out_of_order, *[fine] * 5]
+    assert answers["epoch_begins"] == [out_of_order, fine]
+    assert answers["old_epoch"] == [old, old]
+    assert answers["new_epoch"] == [fine]
+    of_old_epoch = [b for b in stored(states.leaders[0], 0) if b.producer_epoch == 0]
+    assert len(of_old_epoch) == max(6, len(sizes) + 1)
+
+
+def test_who_is_unknown_is_not_probed():
+    observer = Observer(a_setting())
+    assert known_producers(observer.k, observer.empty.leaders[0]) == []
+    assert known_producers(observer.k, after(observer, batch(9)).leaders[0]) == [0]
+
+
+# Undecided
+
+
+def test_a_trial_with_too_many_states_is_undecided(monkeypatch):
+    k = a_setting()
+    one = (("producer", 0), ("partition", 0))
+    script = writer_of(k).script((("client_sends", one), ("request_arrives", one)))
+    observer = Observer(k)
+    monkeypatch.setattr(wire_observer, "MAX_STATES", 0)
+    with pytest.raises(StopIteration) as ended:
+        next(trial(observer, script, describes=True))
+    assert ended.value.value == Outcome(is_undecided=True)
+
+
+def test_undecided_traces_are_counted_apart(serve, tmp_path, monkeypatch):
+    def undecided(*_: object, describes: bool) -> Asking:
+        yield from ()
+        return Outcome(is_undecided=True)
+
+    monkeypatch.setattr(wire_harness, "trial", undecided)
+    out = tmp_path / "out"
+    assert main(["run", "--system", serve().url, "--traces", "5", "--out", str(out)]) == 3
+    report = json.loads((out / "report.json").read_text())
+    assert (report["undecided"], report["traces"], report["verdict"]) == (5, 0, "undecided")
