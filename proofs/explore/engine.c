@@ -50,7 +50,7 @@ struct batch {
 };
 
 struct worker {
-    uint64_t deadlocks, deadlock;
+    uint64_t deadlocks, deadlock, broken;
     uint64_t *firings; /* by rule of the model */
     uint64_t *first;   /* by test */
     uint64_t *hash;    /* of the block being expanded */
@@ -74,6 +74,7 @@ struct kx_engine {
     int64_t *inputs;
     uint64_t *first;      /* by test */
     uint64_t level_first, level_end, cursor, transitions, deadlocks, deadlock;
+    uint64_t broken;
     uint32_t workers, rules, ticket;
     int with_edges, stop;
 };
@@ -107,13 +108,20 @@ static void sort_by_shard(struct batch *b, struct block *k, const uint64_t *hash
         b->order[base + at[store_shard_of(hash[i])]++] = hash[i] << 32 | (base + i);
 }
 
-static uint32_t expand_state(struct kx_engine *e, struct worker *me, const uint64_t *state,
+static uint32_t expand_state(struct kx_engine *e, struct worker *me, uint64_t index,
                              size_t position, uint64_t *hash)
 {
+    const uint64_t *state = store_state(&e->store, index);
     uint32_t n = 0;
     for (uint32_t r = 0; r < kx_model.rules; r++) {
         uint64_t *next = e->batch.words + (position + n) * KX_WORDS;
-        if (!kx_model.rule[r](state, next, e->inputs)) continue;
+        int outcome = kx_model.rule[r](state, next, e->inputs);
+        if (!outcome) continue;
+        if (outcome == 2) {
+            uint64_t broken = index << 16 | kx_model.rule_number[r];
+            if (broken < me->broken) me->broken = broken;
+            continue;
+        }
         e->batch.rule[position + n] = (uint16_t)r;
         hash[n] = store_hash(next);
         me->firings[r]++;
@@ -128,8 +136,7 @@ static void expand_block(struct kx_engine *e, struct worker *me, uint32_t number
     size_t base = (size_t)number * e->batch.capacity;
     uint32_t n = 0;
     for (uint32_t i = 0; i < k->states; i++) {
-        const uint64_t *state = store_state(&e->store, k->first + i);
-        uint32_t more = expand_state(e, me, state, base + n, me->hash + n);
+        uint32_t more = expand_state(e, me, k->first + i, base + n, me->hash + n);
         n += more;
         k->end[i] = n;
         if (more) continue;
@@ -388,6 +395,9 @@ static int run_batch(struct kx_engine *e)
     if (e->store.count + (uint64_t)e->batch.used * e->batch.capacity > MAX_STATES)
         return KX_TOO_MANY_STATES;
     phase(e, expand);
+    for (uint32_t w = 0; w < e->workers; w++)
+        if (e->worker[w].broken < e->broken) set(&e->broken, e->worker[w].broken);
+    if (e->broken != KX_NONE) return KX_OUT_OF_RANGE;
     phase(e, settle);
     for (uint32_t w = 0; w < e->workers; w++)
         if (e->worker[w].failed) return KX_NO_MEMORY;
@@ -455,7 +465,7 @@ static int open_workers(struct kx_engine *e)
         me->hash = pages_sparse(sizeof *me->hash * e->batch.capacity);
         me->list = pages_sparse(room * sizeof *me->list);
         me->fresh = calloc(e->batch.blocks, sizeof *me->fresh);
-        me->deadlock = KX_NONE;
+        me->deadlock = me->broken = KX_NONE;
         if (!me->firings || !me->first || !me->hash || !me->list || !me->fresh) return 0;
         for (uint32_t t = 0; t < kx_model.tests; t++) me->first[t] = KX_NONE;
     }
@@ -504,7 +514,7 @@ struct kx_engine *kx_new(const int64_t *inputs, const uint64_t *initial, uint32_
     e->workers = workers;
     e->rules = kx_model.rules ? kx_model.rules : 1;
     e->with_edges = with_edges;
-    e->deadlock = KX_NONE;
+    e->deadlock = e->broken = KX_NONE;
     if (open_search(e, inputs, initial) && crew_start(&e->crew, workers, e)) return e;
     kx_free(e);
     return NULL;

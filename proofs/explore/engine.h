@@ -27,7 +27,8 @@ enum kx_status {
     KX_STOPPED = 1,         /* kx_stop was called; kx_level goes on where it was */
     KX_NO_MEMORY = 2,
     KX_TOO_MANY_STATES = 3, /* an index has 32 bits */
-    KX_NOT_DISTINCT = 4     /* kx_restore was given a state twice */
+    KX_NOT_DISTINCT = 4,    /* kx_restore was given a state twice */
+    KX_OUT_OF_RANGE = 5     /* a rule instance wrote a value that its leaf cannot hold */
 };
 
 /* What kx_counts tells. It may be called from any thread while the search runs. */
@@ -41,6 +42,7 @@ enum kx_count {
     KX_CURSOR,       /* and the first that was not expanded yet */
     KX_EDGES,
     KX_BYTES,        /* memory held */
+    KX_BROKEN,       /* KX_OUT_OF_RANGE: state << 16 | rule instance, the first; else KX_NONE */
     KX_COUNTS
 };
 
@@ -77,7 +79,8 @@ KX_API int kx_restore(struct kx_engine *e, uint64_t count, const uint64_t *words
 KX_API void kx_resume(struct kx_engine *e, const uint64_t *counts, const uint64_t *firings,
                       const uint64_t *first);
 
-/* All successors of one state, and their rule instances; both arrays have room for every rule. */
+/* All successors of one state, and their rule instances; both arrays have room for every rule.
+ * If one writes a value out of range: UINT32_MAX, and its number is rules[0]. */
 KX_API uint32_t kx_successors(const uint64_t *state, const int64_t *inputs, uint64_t *words,
                               uint16_t *rules);
 

@@ -14,12 +14,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from proofs.explore.native import Library, NativeSearch, build_machine
-from proofs.explore.result import Ended, Exploration, Graph, Interrupted, Progress, Steps
-from proofs.explore.search import Check, Engine, Search
+from proofs.explore.result import (
+    Ended,
+    Exploration,
+    Graph,
+    Interrupted,
+    Progress,
+    RangeBroken,
+    Steps,
+)
+from proofs.explore.search import Broken, Check, Engine, Search
 from proofs.lift.ints_form import ints_form
 from proofs.lift.layout import Layout, lay_out
 from proofs.lift.machine import Machine
 from proofs.lift.specialise import specialise
+from proofs.lift.step import out_of_range
 
 ENGINES = ("c", "ints")
 PROGRESS_SECONDS = 0.25
@@ -146,6 +155,13 @@ class Run:
             graph=graph,
         )
 
+    def range_broken(self, broken: Broken) -> RangeBroken:
+        """The error that says which rule instance broke a range, and after which steps."""
+        steps = (*self._engine.path(broken.state), broken.rule)
+        label = self._machine.rules[broken.rule].label
+        written = ", ".join(out_of_range(self._machine, steps))
+        return RangeBroken(f"step {len(steps)}, {label}, writes {written}", steps)
+
     def _paths(self, names: Iterable[str], first: Sequence[int | None]) -> dict[str, Steps]:
         return {
             name: self._engine.path(index)
@@ -157,11 +173,13 @@ class Run:
 def searched(
     run: Run, graph: Callable[[], Graph | None], stop: bool, max_depth: int | None
 ) -> Exploration:
-    """Runs to the end and gathers what was found. Raises Interrupted at Ctrl-C."""
+    """Runs to the end and gathers what was found. Raises Interrupted at Ctrl-C, RangeBroken."""
     try:
         ended = run.run(stop, max_depth)
     except KeyboardInterrupt:
         raise Interrupted(run.result(Ended.INTERRUPTED, graph())) from None
+    except Broken as broken:
+        raise run.range_broken(broken) from None
     return run.result(ended, graph())
 
 
@@ -181,8 +199,8 @@ def explore(
     ends at the first level that breaks a promise, else it goes to the end; `max_depth` is the
     last level to find. `progress` is called about every PROGRESS_SECONDS, in the caller's thread.
 
-    Raises Interrupted at Ctrl-C, LimitReached, and for "c" NoCompiler, CompilerFailed,
-    Unprintable.
+    Raises Interrupted at Ctrl-C, RangeBroken, LimitReached, and for "c" NoCompiler,
+    CompilerFailed, Unprintable.
     """
     prepared = prepare(machine)
     if engine == "ints":

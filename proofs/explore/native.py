@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from proofs.explore.result import Graph, LimitReached, Steps
-from proofs.explore.search import Counts, Tick
+from proofs.explore.search import Broken, Counts, Tick
 from proofs.lift.c_form import MODEL_HEADER, print_c
 from proofs.lift.compiler import Source, build
-from proofs.lift.layout import Layout
+from proofs.lift.layout import Layout, WrittenOutOfRange
 from proofs.lift.machine import Machine
 
 MAX_WORKERS = 256
@@ -28,7 +28,7 @@ _RUNTIME = ("engine.h", "memory.h", "crew.h", "store.h", "engine.c", "report.c")
 _RULE_FLAGS = ("-O1",)
 _RUNTIME_FLAGS = ("-O2",)
 
-_OK, _STOPPED = 0, 1
+_OUT_OF_RANGE = 5
 _FAILURES = {
     2: "out of memory",
     3: "more states than a 32-bit index counts",
@@ -36,7 +36,7 @@ _FAILURES = {
 }
 _NONE = (1 << 64) - 1
 _DISTINCT, _TRANSITIONS, _DEADLOCKS, _DEADLOCK = range(4)
-_LEVEL_FIRST, _LEVEL_END, _CURSOR, _EDGES, _BYTES, _COUNTS = range(4, 10)
+_LEVEL_FIRST, _LEVEL_END, _CURSOR, _EDGES, _BYTES, _BROKEN, _COUNTS = range(4, 11)
 
 
 def runtime_text() -> str:
@@ -84,9 +84,11 @@ class Library:
     def successors(self, packed: int) -> list[tuple[int, int]]:
         """(rule instance index, successor) for each enabled instance, smallest index first.
 
-        Not for several threads at once.
+        Not for several threads at once. Raises WrittenOutOfRange.
         """
         found = self.lib.kx_successors(self.words(packed), self.inputs, self._words, self._rules)
+        if found > len(self._rules):
+            raise WrittenOutOfRange(self._rules[0])
         size = 8 * self.layout.words
         raw = ctypes.string_at(self._words, found * size)
         return [
@@ -112,7 +114,7 @@ class NativeSearch:
         self._engine: ctypes.c_void_p | None = ctypes.c_void_p(made)
 
     def expand_level(self, tick: Tick) -> None:
-        """Expands the current level; see `Engine`. Raises LimitReached."""
+        """Expands the current level; see `Engine`."""
         status: list[int] = []
         thread = threading.Thread(target=lambda: status.append(self._lib.kx_level(self._engine)))
         thread.start()
@@ -127,6 +129,9 @@ class NativeSearch:
         self._check(status[0])
 
     def _check(self, status: int) -> None:
+        if status == _OUT_OF_RANGE:
+            state, rule = divmod(self._counters()[_BROKEN], 1 << 16)
+            raise Broken(state, rule)
         if status in _FAILURES:
             raise LimitReached(f"{_FAILURES[status]}, after {self.counts().distinct} states")
 

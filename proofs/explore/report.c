@@ -16,6 +16,7 @@ void kx_counts(const struct kx_engine *e, uint64_t *counts)
     counts[KX_LEVEL_END] = get(&e->level_end);
     counts[KX_CURSOR] = get(&e->cursor);
     counts[KX_EDGES] = get(&e->edges.count);
+    counts[KX_BROKEN] = get(&e->broken);
     counts[KX_BYTES] = store_bytes(&e->store);
 }
 
@@ -80,8 +81,14 @@ uint32_t kx_successors(const uint64_t *state, const int64_t *inputs, uint64_t *w
                        uint16_t *rules)
 {
     uint32_t n = 0;
-    for (uint32_t r = 0; r < kx_model.rules; r++)
-        if (kx_model.rule[r](state, words + (size_t)n * KX_WORDS, inputs))
-            rules[n++] = kx_model.rule_number[r];
+    for (uint32_t r = 0; r < kx_model.rules; r++) {
+        int outcome = kx_model.rule[r](state, words + (size_t)n * KX_WORDS, inputs);
+        if (!outcome) continue;
+        if (outcome == 2) {
+            rules[0] = kx_model.rule_number[r];
+            return UINT32_MAX;
+        }
+        rules[n++] = kx_model.rule_number[r];
+    }
     return n;
 }

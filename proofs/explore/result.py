@@ -109,5 +109,16 @@ class Interrupted(KeyboardInterrupt):
         self.so_far = so_far
 
 
+class RangeBroken(RuntimeError):
+    """A step writes a value that its leaf cannot hold: the model's declared ranges are wrong.
+
+    `steps` lead from the initial state to that step, which is the last of them.
+    """
+
+    def __init__(self, message: str, steps: Steps) -> None:
+        super().__init__(message)
+        self.steps = steps
+
+
 class LimitReached(RuntimeError):
     """The engine cannot go on: too many states for its indexes, or no memory."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from proofs.explore.result import LimitReached, Steps
+from proofs.lift.layout import WrittenOutOfRange
 
 S = TypeVar("S", bound=Hashable)
 Tick = Callable[[], None]
@@ -30,11 +31,23 @@ class Counts(NamedTuple):
     cursor: int
 
 
+class Broken(Exception):
+    """In this state this rule instance writes a value that is out of its leaf's range."""
+
+    def __init__(self, state: int, rule: int) -> None:
+        super().__init__(state, rule)
+        self.state = state
+        self.rule = rule
+
+
 class Engine(Protocol):
     """A search that someone else drives, a level at a time."""
 
     def expand_level(self, tick: Tick) -> None:
-        """Expands the current level, calling `tick` now and then; what that raises, it raises."""
+        """Expands the current level, calling `tick` now and then; what that raises, it raises.
+
+        Raises LimitReached, and Broken for the first state and rule instance that is.
+        """
 
     def counts(self) -> Counts:
         """The counters, also while a level is being expanded."""
@@ -111,7 +124,11 @@ class Search(Generic[S]):
     def _expand(self, source: int) -> None:
         index = self._index
         count = 0
-        for rule, state in self._successors(self.states[source]):
+        try:
+            successors = self._successors(self.states[source])
+        except WrittenOutOfRange as error:
+            raise Broken(source, error.rule) from None
+        for rule, state in successors:
             target = index.get(state)
             if target is None:
                 target = self._add(state, source, rule)

@@ -1,7 +1,8 @@
 """The machine as flat C: one function a rule instance, one a promise, one a witness.
 
 1. A function reads the packed words `s` and the budgets `in`; a rule instance returns 0 when its
-   guard fails, else writes the successor's words to `t` and returns 1.
+   guard fails, else writes the successor's words to `t` and returns 1; 2 if a value that it
+   writes is out of range, which is tested where the graph's intervals do not exclude it.
 2. Every node is a local; conjuncts of a guard are tested one by one, each as soon as what it
    needs is computed; only changed fields are rewritten, with constant shifts.
 3. One unit holds the instances of one rule (more units when there are many nodes), so that an
@@ -20,8 +21,8 @@ from zlib import crc32
 
 from proofs.lift import dag
 from proofs.lift.dag import Node
-from proofs.lift.layout import Layout
-from proofs.lift.machine import Machine, RuleInstance
+from proofs.lift.layout import Layout, always_fits
+from proofs.lift.machine import Leaf, Machine, RuleInstance
 from proofs.lift.specialise import rule_groups
 
 NODES_A_UNIT = 3000
@@ -90,6 +91,7 @@ class _Printer:
 
     def __init__(self, layout: Layout, inputs: Iterable[str]) -> None:
         self.layout = layout
+        self.leaves = {leaf.name: leaf for leaf in layout.leaves}
         self.inputs = {name: number for number, name in enumerate(inputs)}
         self.digests = _Digests()
 
@@ -201,6 +203,9 @@ def _stores(body: _Body, updates: Mapping[str, Node]) -> list[str]:
     kept = [(1 << 64) - 1] * layout.words
     fields: list[list[str]] = [[] for _ in range(layout.words)]
     for name, value in updates.items():
+        leaf = body.printer.leaves[name]
+        if not always_fits(leaf, value):
+            body.lines.append(f"    {_test_of_range(body.value(value), leaf)}")
         place = layout.places.get(name)
         if place is None:
             continue
@@ -211,6 +216,10 @@ def _stores(body: _Body, updates: Mapping[str, Node]) -> list[str]:
         shift = f" << {place.shift}" if place.shift else ""
         fields[place.word].append(f"(u64){stored}{shift}")
     return [_store(word, kept[word], fields[word]) for word in range(layout.words)]
+
+
+def _test_of_range(text: str, leaf: Leaf) -> str:
+    return f"if ({text} < {_literal(leaf.lo)} || {text} > {_literal(leaf.hi)}) return 2;"
 
 
 def _store(word: int, kept: int, fields: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proofs.lift.dag import Node, reachable
-from proofs.lift.layout import Layout
+from proofs.lift.layout import Layout, WrittenOutOfRange, always_fits
 from proofs.lift.machine import Machine, RuleInstance
 from proofs.lift.specialise import rule_groups
 
@@ -48,7 +48,10 @@ class IntsForm:
     witnesses: Mapping[str, Test]
 
     def successors(self, state: int) -> list[tuple[int, int]]:
-        """(rule instance index, successor) for each enabled instance, smallest index first."""
+        """(rule instance index, successor) for each enabled instance, smallest index first.
+
+        Raises WrittenOutOfRange.
+        """
         found: list[tuple[int, int]] = []
         for rule in self.rules:
             rule(state, found)
@@ -152,6 +155,22 @@ def _successor(text: _Text, rule: RuleInstance) -> str:
     return " | ".join([f"s & {kept:#x}", *fields]) if fields else f"s & {kept:#x}"
 
 
+def _range_tests(text: _Text, index: int, rule: RuleInstance) -> list[str]:
+    """Lines that raise WrittenOutOfRange, for values whose interval does not exclude it."""
+    leaves = {leaf.name: leaf for leaf in text.layout.leaves}
+    tests: list[str] = []
+    for name, value in rule.updates.items():
+        leaf = leaves[name]
+        if not always_fits(leaf, value):
+            fits = f"{leaf.lo} <= {text.of(value)} <= {leaf.hi}"
+            tests.append(f"        if not {fits}: broken({index})")
+    return tests
+
+
+def _raise_broken(rule: int) -> None:
+    raise WrittenOutOfRange(rule)
+
+
 def _rule_lines(name: str, instances: Sequence[tuple[int, RuleInstance]], text: _Text) -> list[str]:
     """One function for all instances of a rule."""
     guards = _uses(rule.guard for _, rule in instances)
@@ -163,6 +182,7 @@ def _rule_lines(name: str, instances: Sequence[tuple[int, RuleInstance]], text: 
         text.lines.append(f"    if {condition}:")
         values = list(rule.updates.values())
         text.define(values, _uses(values), "        ")
+        text.lines += _range_tests(text, index, rule)
         text.lines.append(f"        out.append(({index}, {_successor(text, rule)}))")
     return [f"def {name}(s, out):", *text.lines, ""]
 
@@ -186,7 +206,7 @@ def print_ints(machine: Machine, layout: Layout) -> str:
 
 def ints_form(machine: Machine, layout: Layout) -> IntsForm:
     """Compiles a specialised machine to Python functions."""
-    space: dict[str, Any] = {}
+    space: dict[str, Any] = {"broken": _raise_broken}
     exec(compile(print_ints(machine, layout), f"<{machine.name} as ints>", "exec"), space)
     return IntsForm(
         tuple(space[f"rule_{n}"] for n in range(len(rule_groups(machine)))),

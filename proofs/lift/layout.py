@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from proofs.lift.dag import Node
 from proofs.lift.machine import Leaf, Machine
 
 WORD_BITS = 64
@@ -22,6 +23,14 @@ WORD_BITS = 64
 
 class OutOfRange(ValueError):
     """A value does not fit the declared range of its leaf."""
+
+
+class WrittenOutOfRange(OutOfRange):
+    """A step wrote such a value; `rule` is the rule instance's index in the machine."""
+
+    def __init__(self, rule: int) -> None:
+        super().__init__(f"rule instance {rule} writes a value that is out of its leaf's range")
+        self.rule = rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,15 @@ class Layout:
         if place is None:
             return self.constants[name]
         return (packed >> place.position & place.mask) + place.lo
+
+
+def always_fits(leaf: Leaf, value: Node) -> bool:
+    """Whether the value's interval alone shows that it is in the leaf's range.
+
+    Where it does not, the printed forms test each value they write: a value out of range would
+    run over into other leaves, and no count would tell.
+    """
+    return leaf.is_bool or (leaf.lo <= value.lo and value.hi <= leaf.hi)
 
 
 def _placed(leaf: Leaf, room: list[int]) -> Place:

@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 /* Reads a packed state and the budgets. If the rule instance is enabled: writes the successor
- * and returns 1; else returns 0 and leaves the successor as it was. */
+ * and returns 1, or returns 2 if a value is out of its leaf's range, the successor then being
+ * unusable; else returns 0 and leaves the successor as it was. */
 typedef int kx_rule(const uint64_t *restrict, uint64_t *restrict, const int64_t *restrict);
 
 /* A promise or a witness: 1 if it is true of the state. */

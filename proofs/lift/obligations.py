@@ -1,0 +1,213 @@
+"""What the packed forms take for granted, decided: every written leaf stays in its range.
+
+Counts that agree between engines do not show that the packing is right: a value one too large
+runs over into its neighbour's bits in each of them alike. So for each rule instance and each
+leaf that it writes: if all leaves are in their ranges and the guard holds, the value written is
+in the leaf's range. Together with the initial state this covers every reachable state.
+
+Most claims hold by the intervals that the graph's nodes carry; Z3 decides the others, first all
+of a rule instance at once. The same question with other claims decides definedness: whatever the
+front end noted as needed for the text to mean something (an index within its tuple).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Protocol
+
+from proofs.lift import dag
+from proofs.lift.dag import Node
+from proofs.lift.machine import Machine
+
+TIMEOUT_MS = 5000
+
+_OPERATORS: Mapping[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "mod": operator.mod,
+    "lt": operator.lt,
+    "le": operator.le,
+    "eq": operator.eq,
+}
+
+
+class NoSolver(RuntimeError):
+    """Z3 is not installed; the message says how to install it."""
+
+
+class Noted(Protocol):
+    """What must hold where a text is reached, as the front end noted it."""
+
+    @property
+    def where(self) -> str:
+        """The place in the text."""
+
+    @property
+    def holds(self) -> Node:
+        """The condition, together with what leads there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """If `given` holds of a state in range, so does `node`. Named `rule instance/what`."""
+
+    name: str
+    given: Node
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A claim's fate: `result` is "holds", "fails" or "unknown"; `by` "interval" or "z3".
+
+    A claim that fails comes with a state, by leaf name. The state is in range but need not be
+    reachable.
+    """
+
+    name: str
+    result: str
+    by: str
+    counterexample: Mapping[str, int] | None = None
+
+
+def within(node: Node, lo: int, hi: int) -> Node:
+    """lo <= node <= hi."""
+    return dag.both(dag.le(dag.const(lo), node), dag.le(node, dag.const(hi)))
+
+
+def range_claims(machine: Machine) -> Iterator[Claim]:
+    """For each rule instance and each number that it writes: it is in its leaf's range."""
+    leaves = {leaf.name: leaf for leaf in machine.leaves}
+    for rule in machine.rules:
+        for name, value in rule.updates.items():
+            leaf = leaves[name]
+            if not leaf.is_bool:
+                yield Claim(f"{rule.label}/{name}", rule.guard, within(value, leaf.lo, leaf.hi))
+
+
+def definedness_claims(noted: Mapping[str, Sequence[Noted]]) -> Iterator[Claim]:
+    """For each rule instance, by label, what the front end noted: it always holds."""
+    for label, conditions in noted.items():
+        for condition in conditions:
+            yield Claim(f"{label}/{condition.where}", dag.TRUE, condition.holds)
+
+
+class _Solver:
+    """Z3 with a machine's leaves in range, and the term of each node met so far."""
+
+    def __init__(self, machine: Machine, assume: Iterable[Node]) -> None:
+        self._z3 = _z3()
+        self._machine = machine
+        self._terms: dict[int, Any] = {}
+        self._solver = self._z3.SolverFor("QF_LIA")
+        self._solver.set("timeout", TIMEOUT_MS)
+        self._leaves = {leaf.name: self._leaf(leaf.name, leaf.is_bool) for leaf in machine.leaves}
+        for leaf in machine.leaves:
+            if not leaf.is_bool:
+                symbol = self._leaves[leaf.name]
+                self._solver.add(leaf.lo <= symbol, symbol <= leaf.hi)
+        self._solver.add([self._term(node) for node in assume])
+
+    def _leaf(self, name: str, is_bool: bool) -> Any:
+        return self._z3.Bool(name) if is_bool else self._z3.Int(name)
+
+    def _term(self, root: Node) -> Any:
+        for node in dag.reachable([root]):
+            if node.serial not in self._terms:
+                self._terms[node.serial] = self._made(node)
+        return self._terms[root.serial]
+
+    def _made(self, node: Node) -> Any:
+        z3 = self._z3
+        if node.op == "const":
+            return z3.BoolVal(bool(node.value)) if node.is_bool else z3.IntVal(node.value)
+        if node.op == "leaf":
+            return self._leaves[node.name]
+        if node.op == "input":
+            return z3.IntVal(self._machine.inputs[node.name])
+        args = [self._terms[a.serial] for a in node.args]
+        if node.op == "not":
+            return z3.Not(args[0])
+        if node.op == "and":
+            return z3.And(*args)
+        if node.op == "or":
+            return z3.Or(*args)
+        if node.op == "ite":
+            return z3.If(*args)
+        return _OPERATORS[node.op](*args)
+
+    def _check(self, broken: Any) -> tuple[str, Mapping[str, int] | None]:
+        """Whether some state in range breaks a claim."""
+        self._solver.push()
+        self._solver.add(broken)
+        said = self._solver.check()
+        state = None
+        if said == self._z3.sat:
+            model = self._solver.model()
+            state = {
+                name: _number(model.eval(leaf, model_completion=True), self._z3)
+                for name, leaf in self._leaves.items()
+            }
+        self._solver.pop()
+        if said == self._z3.unknown:
+            return "unknown", None
+        return ("holds", None) if state is None else ("fails", state)
+
+    def decide(self, given: Node, claims: Sequence[Claim]) -> Iterator[Decision]:
+        """Decides claims with one hypothesis: all at once, and if that fails one by one."""
+        broken = [self._z3.Not(self._term(claim.node)) for claim in claims]
+        self._solver.push()
+        self._solver.add(self._term(given))
+        together, _ = self._check(self._z3.Or(*broken))
+        for claim, negation in zip(claims, broken, strict=True):
+            result, state = ("holds", None) if together == "holds" else self._check(negation)
+            yield Decision(claim.name, result, "z3", state)
+        self._solver.pop()
+
+
+def _z3() -> Any:
+    try:
+        import z3
+    except ImportError:
+        message = 'Z3 is missing: pip install "kafka-eos[proofs]"'
+        raise NoSolver(message) from None
+    return z3
+
+
+def _number(value: Any, z3: Any) -> int:
+    return int(z3.is_true(value)) if z3.is_bool(value) else int(value.as_long())
+
+
+def decide(
+    machine: Machine, claims: Iterable[Claim], assume: Iterable[Node] = ()
+) -> tuple[Decision, ...]:
+    """Decides claims about a machine's states, in their order. Raises NoSolver.
+
+    `assume` are facts of every reachable state (promises that an exploration found kept), beside
+    the ranges of the leaves.
+    """
+    wanted = list(claims)
+    open_claims = [claim for claim in wanted if claim.node is not dag.TRUE]
+    decided: dict[str, Decision] = {}
+    if open_claims:
+        solver = _Solver(machine, assume)
+        for given, group in groupby(open_claims, key=lambda claim: claim.given):
+            decided.update((d.name, d) for d in solver.decide(given, list(group)))
+    return tuple(decided.get(c.name, Decision(c.name, "holds", "interval")) for c in wanted)
+
+
+def initial_in_range(machine: Machine) -> bool:
+    """Whether the initial state has every leaf in its range."""
+    pairs = zip(machine.leaves, machine.initial, strict=True)
+    return all(leaf.lo <= value <= leaf.hi for leaf, value in pairs)
+
+
+def decide_ranges(machine: Machine, assume: Iterable[Node] = ()) -> tuple[Decision, ...]:
+    """Decides every range claim, and first of all `initial/ranges`. Raises NoSolver."""
+    start = "holds" if initial_in_range(machine) else "fails"
+    first = Decision("initial/ranges", start, "interval")
+    return (first, *decide(machine, range_claims(machine), assume))
