@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
@@ -274,7 +273,10 @@ def default_partitions(cores: int | None) -> int:
 
 def open_backend(task: Task, options: Options) -> Spark:
     """A Spark session that knows the task. Raises BackendError."""
-    scratch = Path(tempfile.mkdtemp(prefix="kafka-eos-spark-"))
+    # Beside the log and not in the system's own place: what a killed run leaves, the next removes.
+    scratch = options.log.resolve().parent / "spark"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
     where = replace(task, directory=task.directory.resolve())
     try:
         return Spark(open_session(options, scratch), where, options, scratch)
