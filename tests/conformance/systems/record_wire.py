@@ -1,0 +1,71 @@
+"""Writes `fixtures/kafka-RELEASE.jsonl`: what a real broker answers to some traces of a cover.
+
+    python tests/conformance/systems/record_wire.py 4.3.1
+
+A header line, then a line for each Produce request, in the order in which its trace sent it:
+{"trace": 0, "request": "<hex>", "answer": "<hex>"}, both payloads without their size. The answer is
+what was read of it, written again.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from conformance.kafka.connection import Request
+from conformance.plan import Plan, prepare, setting
+from conformance.systems.wire import traces_plan
+from conformance.systems.wire_brokers import started
+from conformance.systems.wire_harness import Harness
+from conformance.systems.wire_observer import Observer
+from conformance.systems.wire_script import ScriptWriter
+from conformance.tables import Tables
+from impl import encode_request, encode_response
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+SCOPES = {"idempotent-default": 14, "idempotent-wrap": 4}
+"""How many traces of each."""
+
+
+def record(release: str, level: int) -> None:
+    lines: list[dict[str, Any]] = [{"release": release, "level": level, "scopes": list(SCOPES)}]
+    with started(release, level) as broker, tempfile.TemporaryDirectory() as folder:
+        for scope, traces in SCOPES.items():
+            plan = traces_plan(
+                Plan(system="kafka", faults="connections", variant=release, scope=scope)
+            )
+            prepared = prepare(plan, Path(folder) / scope)
+            k = setting(plan)
+            observer = Observer(k)
+            writer = ScriptWriter(k, Tables(k), observer)
+            first = len({line.get("trace") for line in lines}) - 1
+            heard: dict[int, list[tuple[Request, Any]]] = {}
+
+            def listen(number: int, request: Request, body: Any, heard: Any = heard) -> None:
+                heard.setdefault(number, []).append((request, body))
+
+            harness = Harness(observer, broker, traces, listen)
+            numbers = range(0, prepared.cover_traces, prepared.cover_traces // traces)
+            scripts = ((n, writer.script(prepared.trace(n))) for n in numbers[:traces])
+            for _ in harness.run(scripts):
+                pass
+            harness.close()
+            for at, number in enumerate(sorted(heard), start=first):
+                lines += [line(at, request, body) for request, body in heard[number]]
+    text = "".join(json.dumps(row) + "\n" for row in lines)
+    (FIXTURES / f"kafka-{release}.jsonl").write_text(text)
+
+
+def line(trace: int, request: Request, body: Any) -> dict[str, Any]:
+    """One request and its answer. Correlation ids are 0: they say nothing of a broker."""
+    key, version = request.api_key, request.api_version
+    return {
+        "trace": trace,
+        "request": encode_request(key, version, 0, "kafka-eos", request.body).hex(),
+        "answer": encode_response(key, version, 0, body).hex(),
+    }
+
+
+if __name__ == "__main__":
+    record(sys.argv[1], 2)

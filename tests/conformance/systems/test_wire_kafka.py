@@ -1,0 +1,32 @@
+"""Apache Kafka itself over its wire: some traces of each scope that one broker can have."""
+
+import json
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.kafka.errors import MissingTool
+from conformance.kafka.fetch import find_java, find_maven
+
+pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
+
+
+@pytest.fixture(autouse=True)
+def tools() -> None:
+    try:
+        find_java()
+        find_maven()
+    except MissingTool as error:
+        pytest.skip(str(error))
+
+
+def test_kafka_behaves_as_its_model(tmp_path):
+    arguments = ["--system", "kafka", "--kafka", "4.3.1", "--traces", "60"]
+    assert main(["run", *arguments, "--traces-from", "hunts", "--out", str(tmp_path / "out")]) == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (report["conforms"], report["verdict"]) == (True, "holds")
+    assert (report["traces"], report["undecided"], report["divergences"]) == (60, 0, [])
+    assert report["not_applicable"] == []
+    # Few traces meet a zombie by themselves; the probes behind each do.
+    assert set(report["coverage"]["error_codes"]["missing"]) <= {"INVALID_PRODUCER_EPOCH"}
+    assert report["coverage"]["rules"]["missing"] == []
