@@ -41,7 +41,6 @@ enum kx_count {
     KX_LEVEL_END,    /* the first state behind it, */
     KX_CURSOR,       /* and the first that was not expanded yet */
     KX_EDGES,
-    KX_BYTES,        /* memory held */
     KX_BROKEN,       /* KX_OUT_OF_RANGE: state << 16 | rule instance, the first; else KX_NONE */
     KX_COUNTS
 };

@@ -9,11 +9,13 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from proofs.explore.checkpoint import Checkpoint, Snapshot, key_of
 from proofs.explore.native import Library, NativeSearch, build_machine
+from proofs.explore.packed import IntsSearch
 from proofs.explore.result import (
     Ended,
     Exploration,
@@ -23,8 +25,7 @@ from proofs.explore.result import (
     RangeBroken,
     Steps,
 )
-from proofs.explore.search import Broken, Check, Engine, Search
-from proofs.lift.ints_form import ints_form
+from proofs.explore.search import Broken, Engine
 from proofs.lift.layout import Layout, lay_out
 from proofs.lift.machine import Machine
 from proofs.lift.specialise import specialise
@@ -62,37 +63,25 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def ints_search(prepared: Prepared, with_edges: bool) -> Search[int]:
-    """The Python engine over packed ints."""
-    form = ints_form(prepared.machine, prepared.layout)
-    checks = [Check(holds, False) for holds in form.promises.values()]
-    checks += [Check(holds, True) for holds in form.witnesses.values()]
-    initial = prepared.layout.pack(prepared.machine.initial)
-    rules = len(prepared.machine.rules)
-    return Search(initial, form.successors, checks, rules, with_edges)
-
-
-def ints_graph(layout: Layout, search: Search[int]) -> Graph:
-    """The graph of a search over packed ints with edges."""
-    packed = array("Q")
-    for state in search.states:
-        packed.frombytes(state.to_bytes(8 * layout.words, "little"))
-    assert search.edges is not None
-    return Graph(layout, packed, *search.edges)
-
-
 class Run:
     """One exploration: drives an engine level by level and reports."""
 
     def __init__(
-        self, machine: Machine, name: str, engine: Engine, progress: Report | None
+        self,
+        machine: Machine,
+        name: str,
+        engine: Engine,
+        progress: Report | None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self._machine = machine
         self._name = name
         self._engine = engine
         self._progress = progress
+        self._checkpoint = checkpoint
         self._begun = self._reported = time.monotonic()
-        self.levels = [1]
+        earlier = checkpoint.load() if checkpoint is not None else None
+        self.levels = list(earlier.levels) if earlier is not None else [1]
 
     def tick(self) -> None:
         """Reports progress if the last report is old enough."""
@@ -127,6 +116,19 @@ class Run:
             found = self._engine.counts().distinct - counts.distinct
             if found:
                 self.levels.append(found)
+            self._level_done()
+
+    def _level_done(self) -> None:
+        if self._checkpoint is not None:
+            engine = self._engine
+            firings, first = tuple(engine.firings()), tuple(engine.first())
+            snapshot = Snapshot(tuple(self.levels), engine.counts(), firings, first)
+            self._checkpoint.level_done(snapshot)
+
+    def save(self) -> None:
+        """Writes the last complete level, if the search is kept in a folder."""
+        if self._checkpoint is not None:
+            self._checkpoint.write()
 
     def result(self, ended: Ended, graph: Graph | None) -> Exploration:
         """What was found so far."""
@@ -177,9 +179,11 @@ def searched(
     try:
         ended = run.run(stop, max_depth)
     except KeyboardInterrupt:
+        run.save()
         raise Interrupted(run.result(Ended.INTERRUPTED, graph())) from None
     except Broken as broken:
         raise run.range_broken(broken) from None
+    run.save()
     return run.result(ended, graph())
 
 
@@ -191,6 +195,7 @@ def explore(
     stop: bool = False,
     want_edges: bool = False,
     max_depth: int | None = None,
+    checkpoint: Path | None = None,
     progress: Report | None = None,
 ) -> Exploration:
     """Searches the machine's states breadth first.
@@ -198,21 +203,32 @@ def explore(
     `engine` is "c" (`workers` threads) or "ints" (plain Python, one). With `stop` the search
     ends at the first level that breaks a promise, else it goes to the end; `max_depth` is the
     last level to find. `progress` is called about every PROGRESS_SECONDS, in the caller's thread.
+    `checkpoint` is a folder in which the search is kept as it goes; if it holds the same search
+    already, that goes on, whatever ended it and whichever engine began it.
 
-    Raises Interrupted at Ctrl-C, RangeBroken, LimitReached, and for "c" NoCompiler,
-    CompilerFailed, Unprintable.
+    Raises Interrupted at Ctrl-C, RangeBroken, LimitReached, CheckpointError if the folder holds
+    something else, and for "c" NoCompiler, CompilerFailed, Unprintable.
     """
-    prepared = prepare(machine)
-    if engine == "ints":
-        python = ints_search(prepared, want_edges)
-        run = Run(machine, engine, python, progress)
-        graph = (lambda: ints_graph(prepared.layout, python)) if want_edges else (lambda: None)
-        return searched(run, graph, stop, max_depth)
-    if engine != "c":
+    if engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}; choose one of {', '.join(ENGINES)}")
-    native = NativeSearch(load(prepared), workers, want_edges)
+    if want_edges and checkpoint is not None:
+        raise ValueError("edges are not kept in a checkpoint: ask for one or the other")
+    prepared = prepare(machine)
+    search = _opened(prepared, engine, workers, want_edges)
     try:
-        run = Run(machine, engine, native, progress)
-        return searched(run, native.graph if want_edges else lambda: None, stop, max_depth)
+        kept = None
+        if checkpoint is not None:
+            key = key_of(prepared.machine, prepared.layout, stop, max_depth)
+            kept = Checkpoint(checkpoint, key, search, prepared.layout.words)
+        run = Run(machine, engine, search, progress, kept)
+        return searched(run, search.graph if want_edges else lambda: None, stop, max_depth)
     finally:
-        native.close()
+        search.close()
+
+
+def _opened(
+    prepared: Prepared, engine: str, workers: int, want_edges: bool
+) -> NativeSearch | IntsSearch:
+    if engine == "ints":
+        return IntsSearch(prepared.machine, prepared.layout, want_edges)
+    return NativeSearch(load(prepared), workers, want_edges)

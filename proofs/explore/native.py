@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from proofs.explore.packed import Columns
 from proofs.explore.result import Graph, LimitReached, Steps
 from proofs.explore.search import Broken, Counts, Tick
 from proofs.lift.c_form import MODEL_HEADER, print_c
@@ -36,7 +37,7 @@ _FAILURES = {
 }
 _NONE = (1 << 64) - 1
 _DISTINCT, _TRANSITIONS, _DEADLOCKS, _DEADLOCK = range(4)
-_LEVEL_FIRST, _LEVEL_END, _CURSOR, _EDGES, _BYTES, _BROKEN, _COUNTS = range(4, 11)
+_LEVEL_FIRST, _LEVEL_END, _CURSOR, _EDGES, _BROKEN, _COUNTS = range(4, 10)
 
 
 def runtime_text() -> str:
@@ -174,8 +175,31 @@ class NativeSearch:
             index = parents[0]
         return tuple(reversed(steps))
 
-    def stored(self, first: int, count: int) -> tuple[array[int], array[int], array[int]]:
-        """States first .. first + count - 1: their words, parents, rule instances."""
+    def restore(self, columns: Columns) -> None:
+        """Takes states found by an earlier search. Raises LimitReached."""
+        status = self._lib.kx_restore(
+            self._engine,
+            ctypes.c_uint64(len(columns[1])),
+            *(ctypes.c_void_p(column.buffer_info()[0]) for column in columns),
+        )
+        self._check(status)
+
+    def resume(self, counts: Counts, firings: Sequence[int], first: Sequence[int | None]) -> None:
+        """Goes on at the end of a level, with what was counted before it."""
+        counters = (ctypes.c_uint64 * _COUNTS)()
+        counters[_TRANSITIONS], counters[_DEADLOCKS] = counts.transitions, counts.deadlocks
+        counters[_DEADLOCK] = _NONE if counts.deadlock is None else counts.deadlock
+        counters[_LEVEL_FIRST], counters[_LEVEL_END] = counts.level_first, counts.level_end
+        found = [_NONE if index is None else index for index in first]
+        self._lib.kx_resume(
+            self._engine,
+            counters,
+            (ctypes.c_uint64 * max(1, self._rules))(*firings),
+            (ctypes.c_uint64 * max(1, self._tests))(*found),
+        )
+
+    def stored(self, first: int, count: int) -> Columns:
+        """States first .. first + count - 1."""
         words = array("Q", bytes(8 * count * self._library.layout.words))
         parents, rules = array("I", bytes(4 * count)), array("H", bytes(2 * count))
         self._lib.kx_states(

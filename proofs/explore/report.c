@@ -17,7 +17,6 @@ void kx_counts(const struct kx_engine *e, uint64_t *counts)
     counts[KX_CURSOR] = get(&e->cursor);
     counts[KX_EDGES] = get(&e->edges.count);
     counts[KX_BROKEN] = get(&e->broken);
-    counts[KX_BYTES] = store_bytes(&e->store);
 }
 
 void kx_firings(const struct kx_engine *e, uint64_t *firings)
@@ -57,6 +56,11 @@ int kx_restore(struct kx_engine *e, uint64_t count, const uint64_t *words,
                const uint32_t *parents, const uint16_t *rules)
 {
     for (uint64_t i = 0; i < count; i++) {
+        if (i + AHEAD < count) {
+            uint64_t hash = store_hash(words + (i + AHEAD) * KX_WORDS);
+            const struct shard *x = &e->store.shard[store_shard_of(hash)];
+            __builtin_prefetch(&x->slots[shard_home(x, (uint32_t)hash)]);
+        }
         int status = add_state(e, words + i * KX_WORDS, parents[i], rules[i]);
         if (status) return status;
     }

@@ -99,7 +99,7 @@ class Search(Generic[S]):
         self._add(initial, 0, 0)
         self._level_end = 1
 
-    def _add(self, state: S, parent: int, rule: int) -> int:
+    def _keep(self, state: S, parent: int, rule: int) -> int:
         index = len(self.states)
         if index >= MAX_STATES:
             raise LimitReached(f"more than {MAX_STATES} states")
@@ -107,6 +107,10 @@ class Search(Generic[S]):
         self.states.append(state)
         self._parents.append(parent)
         self._rules.append(rule)
+        return index
+
+    def _add(self, state: S, parent: int, rule: int) -> int:
+        index = self._keep(state, parent, rule)
         for number, check in enumerate(self._checks):
             if self._first[number] is None and bool(check.holds(state)) == check.wanted:
                 self._first[number] = index

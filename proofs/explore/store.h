@@ -40,7 +40,6 @@ struct store {
     uint32_t *parents[SEGMENTS];
     uint16_t *rules[SEGMENTS];
     struct shard shard[SHARDS];
-    uint64_t bytes; /* of segments; the shards' are in store_bytes */
 };
 
 static inline uint64_t store_mix(uint64_t a, uint64_t b)
@@ -148,7 +147,6 @@ static inline int store_reserve(struct store *s, uint64_t count)
         s->parents[g] = pages_take(SEGMENT_STATES * sizeof(uint32_t));
         s->rules[g] = pages_take(SEGMENT_STATES * sizeof(uint16_t));
         if (!s->words[g] || !s->parents[g] || !s->rules[g]) return 0;
-        s->bytes += SEGMENT_STATES * (KX_WORDS * 8 + 4 + 2);
     }
     return 1;
 }
@@ -172,13 +170,6 @@ static inline void store_close(struct store *s)
     }
     for (uint32_t n = 0; n < SHARDS; n++)
         pages_give(s->shard[n].slots, sizeof(uint64_t) << s->shard[n].bits);
-}
-
-static inline uint64_t store_bytes(const struct store *s)
-{
-    uint64_t bytes = s->bytes;
-    for (uint32_t n = 0; n < SHARDS; n++) bytes += sizeof(uint64_t) << s->shard[n].bits;
-    return bytes;
 }
 
 #endif

@@ -1,0 +1,193 @@
+"""A search kept in a folder, so that it goes on after whatever ended it.
+
+Theory of operation. States, parents and rule instances are numbered in the order in which they
+are found, and never change: three files grow by what each level adds. A fourth, written last and
+moved into place, says how far they count, with everything that was counted at the end of that
+level. A killed process leaves at worst a tail behind that point, which is cut off. Neither
+engine nor number of workers is written down: another may go on, and finds the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from proofs.explore.packed import Columns
+from proofs.explore.search import Counts, Engine
+from proofs.lift.c_form import print_c
+from proofs.lift.layout import Layout
+from proofs.lift.machine import Machine
+
+FORMAT = 1
+INTERVAL_SECONDS = 10.0
+CHUNK_STATES = 1 << 16
+
+_COLUMNS = (("states.bin", "Q"), ("parents.bin", "I"), ("rules.bin", "H"))
+
+
+class CheckpointError(ValueError):
+    """A folder holds the search of something else, of another version, or damaged files."""
+
+
+class Storable(Engine, Protocol):
+    """An engine whose states can be taken out and put back."""
+
+    def stored(self, first: int, count: int) -> Columns:
+        """States first .. first + count - 1."""
+
+    def restore(self, columns: Columns) -> None:
+        """Takes states found by an earlier search, in order, behind those already there."""
+
+    def resume(self, counts: Counts, firings: Sequence[int], first: Sequence[int | None]) -> None:
+        """Goes on at the end of a level, with what was counted before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that a search has counted at the end of a level."""
+
+    levels: tuple[int, ...]
+    counts: Counts
+    firings: tuple[int, ...]
+    first: tuple[int | None, ...]
+
+
+def key_of(machine: Machine, layout: Layout, *arguments: object) -> str:
+    """What must be the same for a search to go on: the specialised machine and the arguments."""
+    says = (
+        machine.leaves,
+        machine.initial,
+        sorted(machine.inputs.items()),
+        [rule.label for rule in machine.rules],
+        list(machine.promises),
+        list(machine.witnesses),
+        [unit.text for unit in print_c(machine, layout)],
+        arguments,
+    )
+    return hashlib.sha256(repr(says).encode()).hexdigest()
+
+
+class Checkpoint:
+    """The folder of one search."""
+
+    def __init__(self, folder: Path, key: str, engine: Storable, words: int) -> None:
+        self._folder = folder
+        self._key = key
+        self._engine = engine
+        self._widths = (words, 1, 1)
+        self._written = 0
+        self._saved_at = time.monotonic()
+        self._latest: Snapshot | None = None
+        self._saved: Snapshot | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def _head(self) -> Path:
+        return self._folder / "checkpoint.json"
+
+    def load(self) -> Snapshot | None:
+        """Puts a kept search into the engine; None if there is none. Raises CheckpointError."""
+        if not self._head.exists():
+            return None
+        snapshot = self._read_head()
+        self._cut(snapshot.counts.distinct)
+        self._restore(snapshot.counts.distinct)
+        self._engine.resume(snapshot.counts, snapshot.firings, snapshot.first)
+        self._written = snapshot.counts.distinct
+        self._latest = self._saved = snapshot
+        return snapshot
+
+    def _read_head(self) -> Snapshot:
+        try:
+            head: dict[str, Any] = json.loads(self._head.read_text())
+            if head["format"] != FORMAT:
+                raise CheckpointError(f"{self._head} has format {head['format']}, not {FORMAT}")
+            if head["key"] != self._key:
+                raise CheckpointError(f"{self._folder} holds a search with other arguments")
+            return Snapshot(
+                tuple(head["levels"]),
+                Counts(**head["counts"]),
+                tuple(head["firings"]),
+                tuple(head["first"]),
+            )
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{self._head} is damaged: {error!r}") from error
+
+    def _cut(self, count: int) -> None:
+        """Drops what was written behind the last complete level."""
+        for (name, code), width in zip(_COLUMNS, self._widths, strict=True):
+            path = self._folder / name
+            size = count * width * array(code).itemsize
+            if not path.exists() or path.stat().st_size < size:
+                raise CheckpointError(f"{path} is damaged: it has less than {size} bytes")
+            os.truncate(path, size)
+
+    def _restore(self, count: int) -> None:
+        """Hands all states but the initial one, which the engine has, to the engine."""
+        with (
+            (self._folder / "states.bin").open("rb") as states,
+            (self._folder / "parents.bin").open("rb") as parents,
+            (self._folder / "rules.bin").open("rb") as rules,
+        ):
+            self._chunk((states, parents, rules), 1)
+            for at in range(1, count, CHUNK_STATES):
+                columns = self._chunk((states, parents, rules), min(CHUNK_STATES, count - at))
+                self._engine.restore(columns)
+
+    def _chunk(self, files: tuple[IO[bytes], IO[bytes], IO[bytes]], count: int) -> Columns:
+        columns = array("Q"), array("I"), array("H")
+        for column, file, width in zip(columns, files, self._widths, strict=True):
+            column.fromfile(file, count * width)
+        return columns
+
+    def level_done(self, snapshot: Snapshot) -> None:
+        """Notes a complete level; writes it if the last writing is INTERVAL_SECONDS ago."""
+        self._latest = snapshot
+        if time.monotonic() - self._saved_at >= INTERVAL_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Writes the last complete level, unless that was done."""
+        if self._latest is None or self._latest is self._saved:
+            return
+        self._append(self._latest.counts.distinct)
+        head = {
+            "format": FORMAT,
+            "key": self._key,
+            "levels": self._latest.levels,
+            "counts": self._latest.counts._asdict(),
+            "firings": self._latest.firings,
+            "first": self._latest.first,
+        }
+        new = self._head.with_suffix(".new")
+        with new.open("w") as file:
+            json.dump(head, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._head)
+        self._saved = self._latest
+        self._saved_at = time.monotonic()
+
+    def _append(self, count: int) -> None:
+        """Adds the states that are not in the files yet, and waits until the disk has them."""
+        mode = "ab" if self._written else "wb"
+        files = [(self._folder / name).open(mode) for name, _ in _COLUMNS]
+        try:
+            for at in range(self._written, count, CHUNK_STATES):
+                columns = self._engine.stored(at, min(CHUNK_STATES, count - at))
+                for file, column in zip(files, columns, strict=True):
+                    column.tofile(file)
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+        finally:
+            for file in files:
+                file.close()
+        self._written = count

@@ -1,0 +1,63 @@
+"""The Python engine over packed ints, with what only packed states can do: graphs and files."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+from proofs.explore.result import Graph
+from proofs.explore.search import Check, Counts, Search
+from proofs.lift.ints_form import ints_form
+from proofs.lift.layout import WORD_BITS, Layout
+from proofs.lift.machine import Machine
+
+Columns = tuple["array[int]", "array[int]", "array[int]"]
+"""Of some states in order: their words ("Q"), parents ("I") and rule instances ("H")."""
+
+
+def joined(words: Sequence[int]) -> int:
+    """A packed state's words as one int."""
+    return sum(word << WORD_BITS * n for n, word in enumerate(words))
+
+
+class IntsSearch(Search[int]):
+    """The search of a specialised machine in its ints form."""
+
+    def __init__(self, machine: Machine, layout: Layout, with_edges: bool) -> None:
+        form = ints_form(machine, layout)
+        checks = [Check(holds, False) for holds in form.promises.values()]
+        checks += [Check(holds, True) for holds in form.witnesses.values()]
+        initial = layout.pack(machine.initial)
+        super().__init__(initial, form.successors, checks, len(machine.rules), with_edges)
+        self._layout = layout
+
+    def _packed(self, first: int, count: int) -> array[int]:
+        packed = array("Q")
+        for state in self.states[first : first + count]:
+            packed.frombytes(state.to_bytes(8 * self._layout.words, "little"))
+        return packed
+
+    def graph(self) -> Graph:
+        """All states and edges found."""
+        assert self.edges is not None
+        return Graph(self._layout, self._packed(0, len(self.states)), *self.edges)
+
+    def stored(self, first: int, count: int) -> Columns:
+        """States first .. first + count - 1."""
+        part = slice(first, first + count)
+        return self._packed(first, count), self._parents[part], array("H", self._rules[part])
+
+    def restore(self, columns: Columns) -> None:
+        """Takes states found by an earlier search, in order, behind those already there."""
+        words = self._layout.words
+        for number, (parent, rule) in enumerate(zip(*columns[1:], strict=True)):
+            state = joined(columns[0][number * words : (number + 1) * words])
+            self._keep(state, parent, rule)
+
+    def resume(self, counts: Counts, firings: Sequence[int], first: Sequence[int | None]) -> None:
+        """Goes on at the end of a level, with what was counted before it."""
+        self._transitions, self._deadlocks = counts.transitions, counts.deadlocks
+        self._deadlock = counts.deadlock
+        self._level_first = self._cursor = counts.level_first
+        self._level_end = counts.level_end
+        self._firings, self._first = list(firings), list(first)
