@@ -83,14 +83,14 @@ class WireBackend:
     name = "wire"
     cores: int | None = 1
 
-    def __init__(self, prepared: Prepared, broker: Broker, heard: Any = None) -> None:
+    def __init__(self, prepared: Prepared, broker: Broker) -> None:
         k = setting(prepared.plan)
         self._prepared = prepared
         self._tables = Tables(k)
         self._observer = Observer(k)
         self._writer = ScriptWriter(k, self._tables, self._observer)
         self._broker = broker
-        self._harness = Harness(self._observer, broker, prepared.count, heard)
+        self._harness = Harness(self._observer, broker, prepared.count)
 
     def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
         """The rows of all ranges, each once its traces have ended. Raises BackendFailed."""
