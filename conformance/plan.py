@@ -15,6 +15,7 @@ import functools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,10 @@ HUNTS = 1_000
 SAMPLED_HUNTS = 32
 """Hunts whose length stands for that of all in the estimate of steps."""
 
-NODE_FAULTS = ("refusals", "restarts", "failovers")
 SPENT_BY: Mapping[str, tuple[str, ...]] = {
     "nodes": (),
-    "connections": NODE_FAULTS,
-    "none": ("breaks", *NODE_FAULTS),
+    "connections": ("restarts", "failovers"),
+    "none": ("breaks", "refusals", "restarts", "failovers"),
 }
 """The budgets that each choice of `faults` sets to 0."""
 FAULTS = tuple(SPENT_BY)
@@ -439,8 +439,17 @@ def finding_of(number: int, divergence: Divergence) -> Finding:
 
 
 def steps_of(finding: Finding) -> Steps:
-    """The trace of a finding."""
-    return tuple((rule, tuple(choice.items())) for rule, choice in finding["trace"])
+    """The trace of a finding, choices in the order of their rules: JSON keeps none."""
+    rules = plain().rules
+    return tuple(
+        (
+            rule,
+            tuple(
+                (name, choice[name]) for name in signature(rules[rule]).parameters if name in choice
+            ),
+        )
+        for rule, choice in finding["trace"]
+    )
 
 
 def shrink_finding(prepared: Prepared, finding: Finding) -> Finding:

@@ -3,7 +3,7 @@
 1. What is judged is the leader. The model's clients and connections decide which requests reach it
    and when; a real broker gets exactly these (`wire_script`), each with a real batch.
 2. Each trace ends by settling (what the broker says of its producers) and probes (`wire_probes`).
-3. Traces are those of a scope that needs one broker which nobody stops: `scope_over_wire`. Refusals
+3. Traces are those of a scope that needs one broker which nobody stops. Refusals
    are played by the network, as no broker of one node can be made to refuse.
 4. What the broker's ApiVersions does not offer is not applicable: neither passed nor failed.
 
@@ -32,15 +32,11 @@ from conformance.systems.wire_shown import shown
 from conformance.systems.wire_trial import Difference, Outcome
 from conformance.tables import Tables
 from proofs.lift.text import plain
-from proofs.trace.format import TraceStep
 from proofs.trace.replay import Stepper
 from proofs.trace.shrink import NothingToShrink, Steps, shrink
 
-NEVER: Final[Mapping[str, tuple[str, ...]]] = {
-    "connections": ("restarts", "failovers"),
-    "none": ("breaks", "refusals", "restarts", "failovers"),
-}
-"""The budgets that each choice of `faults` sets to 0 over a wire."""
+WIRE_FAULTS: Final = ("connections", "none")
+"""What can go wrong over a wire to one broker that nobody stops."""
 
 MAX_TRIED: Final = 300
 """Shorter traces that a finding is tried with; then the shortest so far stays."""
@@ -48,15 +44,9 @@ MAX_TRIED: Final = 300
 NO_PRODUCERS: Final = "producer states: the broker does not offer DescribeProducers"
 
 
-def scope_over_wire(plan: Plan) -> str:
-    """The scope with the budgets of what happens to one broker that nobody stops."""
-    return "/".join((plan.scope, *(f"{budget}=0" for budget in NEVER[plan.faults])))
-
-
 def traces_plan(plan: Plan) -> Plan:
     """The plan whose traces are judged: they do not depend on the system."""
-    scope = scope_over_wire(plan)
-    return replace(plan, system="impl", actors="leader", on="bytes", scope=scope, faults="nodes")
+    return replace(plan, system="impl", actors="leader", on="bytes")
 
 
 @dataclass(slots=True)
@@ -127,7 +117,7 @@ class WireBackend:
 
         stepper = Stepper(plain(), setting(self._prepared.plan))
         try:
-            found = shrink(stepper, steps_in_order(stepper, finding), shows)
+            found = shrink(stepper, steps_of(finding), shows)
         except NothingToShrink:
             return finding
         last = tried[found.steps] or finding
@@ -213,12 +203,6 @@ def finding_of(number: int, script: Script, difference: Difference) -> Finding:
         "observed": dict(difference.observed),
         "one_minimal": False,
     }
-
-
-def steps_in_order(stepper: Stepper, finding: Finding) -> Steps:
-    """The trace of a finding; as JSON its choices may have lost their order."""
-    steps = (TraceStep(rule, choice) for rule, choice in steps_of(finding))
-    return tuple((step.rule, stepper.in_order(step)) for step in steps)
 
 
 def is_same(finding: Finding, other: Finding | None) -> bool:

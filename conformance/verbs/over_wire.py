@@ -12,7 +12,7 @@ from typing import Final
 from conformance.backends import Backend
 from conformance.plan import Finding, Plan, Prepared, setting
 from conformance.promised import Seen
-from conformance.systems.wire import NEVER, WireBackend, traces_plan
+from conformance.systems.wire import WIRE_FAULTS, WireBackend, traces_plan
 from conformance.systems.wire_brokers import address_of, running, started
 from conformance.systems.wire_harness import Broker
 from conformance.verbs import BadUse
@@ -73,7 +73,7 @@ def over_wire(plan: Plan, options: argparse.Namespace) -> Plan:
     for name, given, only in (
         ("--on", options.on, (ON,)),
         ("--actors", options.actors, (ACTORS,)),
-        ("--faults", options.faults, tuple(NEVER)),
+        ("--faults", options.faults, WIRE_FAULTS),
         ("--master", options.master, ()),
         ("--remote", options.remote, ()),
     ):

@@ -197,3 +197,10 @@ def test_plans_as_json() -> None:
 def test_bad_plans_are_refused(wrong: dict[str, object], said: str, tmp_path: Path) -> None:
     with pytest.raises(BadPlan, match=said):
         prepare(replace(TINY, **wrong), tmp_path)  # type: ignore[arg-type]
+
+
+def test_the_steps_of_a_finding_survive_json_which_sorts_choices() -> None:
+    choice = (("producer", 0), ("partition", 0), ("connection", 1))
+    finding = {"trace": [["late_request_arrives", dict(choice)]]}
+    read = json.loads(json.dumps(finding, sort_keys=True))
+    assert steps_of(read) == (("late_request_arrives", choice),)

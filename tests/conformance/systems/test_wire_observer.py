@@ -8,9 +8,9 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.judge import NotAllowed
-from conformance.plan import Plan, Prepared, prepare, setting
+from conformance.plan import Plan, Prepared, prepare, scope_text, setting
 from conformance.systems import wire_harness, wire_observer
-from conformance.systems.wire import scope_over_wire, traces_plan
+from conformance.systems.wire import traces_plan
 from conformance.systems.wire_observer import (
     Answer,
     Observer,
@@ -168,9 +168,9 @@ def test_what_cannot_be_played_is_refused():
 
 def test_the_scope_over_a_wire_keeps_refusals():
     plan = Plan(system="wire", faults="connections")
-    assert scope_over_wire(plan) == "idempotent-default/restarts=0/failovers=0"
+    assert scope_text(plan) == "idempotent-default/restarts=0/failovers=0"
     nothing = replace(plan, faults="none")
-    assert scope_over_wire(nothing).endswith("/breaks=0/refusals=0/restarts=0/failovers=0")
+    assert scope_text(nothing).endswith("/breaks=0/refusals=0/restarts=0/failovers=0")
 
 
 # Probes
