@@ -4,7 +4,8 @@
    guard fails, else writes the successor's words to `t` and returns 1; 2 if a value that it
    writes is out of range, which is tested where the graph's intervals do not exclude it.
 2. Every node is a local; conjuncts of a guard are tested one by one, each as soon as what it
-   needs is computed; only changed fields are rewritten, with constant shifts.
+   needs is computed; decisions that most of the successor depends on come before it; only
+   changed fields are rewritten, with constant shifts.
 3. One unit holds the instances of one rule (more units when there are many nodes), so that an
    edited rule recompiles alone. A unit's text depends on the rule and on where its leaves lie,
    not on the scope's name, on budgets, or on what was lifted before it: units are cached by text.
@@ -15,12 +16,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
 from proofs.lift import dag
 from proofs.lift.dag import Node
+from proofs.lift.facts import Branch, Written, branched, conjuncts
 from proofs.lift.layout import Layout, always_fits
 from proofs.lift.machine import Leaf, Machine, RuleInstance
 from proofs.lift.specialise import rule_groups
@@ -112,6 +115,14 @@ class _Body:
             self._known[node.serial] = self._atom(node)
         return self._known[root.serial]
 
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """A block: its locals are forgotten behind it."""
+        outside = self._known
+        self._known = dict(outside)
+        yield
+        self._known = outside
+
     def _missing(self, root: Node) -> Iterator[Node]:
         """Nodes below the root that have no name yet, operands first."""
         stack = [(root, False)]
@@ -184,19 +195,6 @@ def _modulo(node: Node, text: str, divisor: int) -> str:
     return f"({text} % {d} + {d}) % {d}"
 
 
-def _conjuncts(guard: Node) -> list[Node]:
-    """The operands of the guard's outermost conjunction, from left to right."""
-    found: list[Node] = []
-    stack = [guard]
-    while stack:
-        node = stack.pop()
-        if node.op == "and":
-            stack.extend(reversed(node.args))
-        elif node is not dag.TRUE:
-            found.append(node)
-    return found
-
-
 def _stores(body: _Body, updates: Mapping[str, Node]) -> list[str]:
     """Statements that write the successor's words."""
     layout = body.printer.layout
@@ -229,14 +227,28 @@ def _store(word: int, kept: int, fields: Sequence[str]) -> str:
     return f"    t[{word}] = {' | '.join([*parts, *fields])};"
 
 
+def _write(body: _Body, written: Written) -> None:
+    """Statements that write the successor and return, each branch with what only it needs."""
+    if not isinstance(written, Branch):
+        body.lines += [*_stores(body, written), "    return 1;"]
+        return
+    body.lines.append(f"    if ({body.value(written.condition)}) {{")
+    with body.scope():
+        _write(body, written.then)
+    body.lines.append("    } else {")
+    with body.scope():
+        _write(body, written.otherwise)
+    body.lines.append("    }")
+
+
 def _rule_function(name: str, rule: RuleInstance, printer: _Printer) -> tuple[str, int]:
     """The text of a rule instance's function and its number of nodes."""
     body = _Body(printer)
-    for conjunct in _conjuncts(rule.guard):
+    for conjunct in conjuncts(rule.guard):
         condition = body.value(conjunct)
         body.lines.append(f"    if (!{condition}) return 0;")
-    stores = _stores(body, rule.updates)
-    lines = [f"int {name}({_RULE_ARGUMENTS})", "{", *body.lines, *stores, "    return 1;", "}"]
+    _write(body, branched(rule.updates))
+    lines = [f"int {name}({_RULE_ARGUMENTS})", "{", *body.lines, "}"]
     return "\n".join([f"int {name}({_RULE_ARGUMENTS});", *lines, ""]), body.nodes
 
 

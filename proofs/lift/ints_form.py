@@ -5,8 +5,9 @@ for each of the rule's enabled instances, and one function a promise or witness.
 packed int of `proofs.lift.layout`.
 
 What several guards of a rule share is computed once, at the top; what only a successor needs is
-computed after its guard holds. A node used once is written in place, a node used more often gets
-a name, and so does a node that would nest deeper than Python's tokenizer takes.
+computed after its guard holds, and behind the decisions that decide most of it. A node used once
+is written in place, a node used more often gets a name, and so does a node that would nest deeper
+than Python's tokenizer takes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proofs.lift.dag import Node, reachable
+from proofs.lift.facts import Branch, Written, branched
 from proofs.lift.layout import Layout, WrittenOutOfRange, always_fits
 from proofs.lift.machine import Machine, RuleInstance
 from proofs.lift.specialise import rule_groups
@@ -80,6 +82,10 @@ class _Text:
                 text, nesting = self._named(text, indent), 0
             self.known[node.serial] = (text, nesting)
 
+    def named(self) -> dict[int, tuple[str, int]]:
+        """What is known and costs nothing to use again: names, and constants."""
+        return {serial: entry for serial, entry in self.known.items() if entry[1] == 0}
+
     def of(self, node: Node) -> str:
         """The expression of a node that was defined."""
         return self.known[node.serial][0]
@@ -137,12 +143,12 @@ def _uses(roots: Iterable[Node]) -> Counter[int]:
     return uses
 
 
-def _successor(text: _Text, rule: RuleInstance) -> str:
+def _successor(text: _Text, updates: Mapping[str, Node]) -> str:
     """The expression of the successor: the written fields cleared, then set."""
     layout = text.layout
     kept = (1 << 64 * layout.words) - 1
     fields: list[str] = []
-    for name, value in rule.updates.items():
+    for name, value in updates.items():
         place = layout.places.get(name)
         if place is None:
             continue
@@ -155,15 +161,32 @@ def _successor(text: _Text, rule: RuleInstance) -> str:
     return " | ".join([f"s & {kept:#x}", *fields]) if fields else f"s & {kept:#x}"
 
 
-def _range_tests(text: _Text, index: int, rule: RuleInstance) -> list[str]:
+def _write(text: _Text, index: int, written: Written, indent: str) -> None:
+    """Lines that append a rule instance's successor, each branch with what only it needs."""
+    if isinstance(written, Branch):
+        text.define([written.condition], _uses([written.condition]), indent)
+        text.lines.append(f"{indent}if {text.of(written.condition)}:")
+        for branch, otherwise in ((written.then, f"{indent}else:"), (written.otherwise, None)):
+            known = text.known
+            text.known = text.named()
+            _write(text, index, branch, indent + "    ")
+            text.known = known
+            text.lines += [otherwise] if otherwise else []
+        return
+    text.define(written.values(), _uses(written.values()), indent)
+    text.lines += [indent + line for line in _range_tests(text, index, written)]
+    text.lines.append(f"{indent}out.append(({index}, {_successor(text, written)}))")
+
+
+def _range_tests(text: _Text, index: int, updates: Mapping[str, Node]) -> list[str]:
     """Lines that raise WrittenOutOfRange, for values whose interval does not exclude it."""
     leaves = {leaf.name: leaf for leaf in text.layout.leaves}
     tests: list[str] = []
-    for name, value in rule.updates.items():
+    for name, value in updates.items():
         leaf = leaves[name]
         if not always_fits(leaf, value):
             fits = f"{leaf.lo} <= {text.of(value)} <= {leaf.hi}"
-            tests.append(f"        if not {fits}: broken({index})")
+            tests.append(f"if not {fits}: broken({index})")
     return tests
 
 
@@ -176,14 +199,11 @@ def _rule_lines(name: str, instances: Sequence[tuple[int, RuleInstance]], text: 
     guards = _uses(rule.guard for _, rule in instances)
     text.define([rule.guard for _, rule in instances], guards, "    ")
     conditions = [text.of(rule.guard) for _, rule in instances]
-    shared = {serial: entry for serial, entry in text.known.items() if entry[1] == 0}
+    shared = text.named()
     for condition, (index, rule) in zip(conditions, instances, strict=True):
         text.known = dict(shared)
         text.lines.append(f"    if {condition}:")
-        values = list(rule.updates.values())
-        text.define(values, _uses(values), "        ")
-        text.lines += _range_tests(text, index, rule)
-        text.lines.append(f"        out.append(({index}, {_successor(text, rule)}))")
+        _write(text, index, branched(rule.updates), "        ")
     return [f"def {name}(s, out):", *text.lines, ""]
 
 

@@ -9,47 +9,18 @@ induction over the steps that reach it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from proofs.lift import dag
 from proofs.lift.dag import Node
+from proofs.lift.facts import Facts, under_guard
 from proofs.lift.machine import Leaf, Machine, RuleInstance
-
-_BINARY: Mapping[str, Callable[[Node, Node], Node]] = {
-    "add": dag.add,
-    "sub": dag.sub,
-    "mul": dag.mul,
-    "lt": dag.lt,
-    "le": dag.le,
-    "eq": dag.eq,
-    "and": dag.both,
-    "or": dag.either,
-}
-
-
-def _rebuilt(node: Node, args: tuple[Node, ...]) -> Node:
-    if node.op == "mod":
-        return dag.mod(args[0], args[1].value)
-    if node.op == "not":
-        return dag.negate(args[0])
-    if node.op == "ite":
-        return dag.ite(*args)
-    return _BINARY[node.op](*args)
 
 
 def substitute(roots: Iterable[Node], leaves: Mapping[str, Node]) -> list[Node]:
     """The roots with the named leaves replaced, folded again; one result for each root."""
-    wanted = list(roots)
-    done: dict[int, Node] = {}
-    for node in dag.reachable(wanted):
-        if node.op == "leaf":
-            done[node.serial] = leaves.get(node.name, node)
-        elif all(done[a.serial] is a for a in node.args):
-            done[node.serial] = node
-        else:
-            done[node.serial] = _rebuilt(node, tuple(done[a.serial] for a in node.args))
-    return [done[root.serial] for root in wanted]
+    return Facts(leaves).applied(roots)
 
 
 def initial_node(leaf: Leaf, value: int) -> Node:
@@ -85,21 +56,23 @@ def constant_leaves(machine: Machine) -> dict[str, Node]:
 def _specialised_rule(rule: RuleInstance, constants: Mapping[str, Node]) -> RuleInstance:
     names = [name for name in rule.updates if name not in constants]
     guard, *values = substitute([rule.guard, *(rule.updates[n] for n in names)], constants)
+    guard, updates = under_guard(guard, dict(zip(names, values, strict=True)))
     if guard is dag.FALSE:
         return replace(rule, guard=guard, updates={})
     written = {
         name: value
-        for name, value in zip(names, values, strict=True)
+        for name, value in updates.items()
         if not (value.op == "leaf" and value.name == name)
     }
     return replace(rule, guard=guard, updates=written)
 
 
 def specialise(machine: Machine) -> Machine:
-    """The same machine with its constant leaves folded in.
+    """The same machine with its constant leaves folded in, and each guard into what it guards.
 
-    Leaves, their order and the order of the rule instances stay; a rule instance that can never
-    fire keeps its place with the guard False and no updates; an update that changes nothing goes.
+    Updates mean something where the guard holds, and only there. Leaves, their order and the
+    order of the rule instances stay; a rule instance that can never fire keeps its place with
+    the guard False and no updates; an update that changes nothing goes.
     """
     constants = constant_leaves(machine)
     promises = substitute(machine.promises.values(), constants)
