@@ -13,9 +13,9 @@ from model import client as producer_rules
 from model import leader as leader_rules
 from model import network
 from model.client import Client
-from model.language import Map, Range, record, require, rule, within_scope
+from model.language import Map, Range, Step, record, require, rule, within_scope
 from model.leader import Leader, log_end_offset
-from model.messages import Partition, Producer
+from model.messages import Partition, Producer, ProduceRequest
 from model.network import SILENT_LINK, Link
 from model.setting import Setting
 
@@ -62,22 +62,27 @@ def nothing_awaits_replication(leader: Leader, link: Link) -> bool:
 # Producers
 
 
+def sent(
+    w: World, producer: Producer, partition: Partition, step: Step[Client, ProduceRequest]
+) -> World:
+    """The producer has moved, and its request is on its way."""
+    link = network.send(w.links[producer][partition], step.sends[0])
+    moved = replace(w, clients=w.clients.put(producer, step.actor))
+    return with_link(moved, producer, partition, link)
+
+
 @rule
 def client_sends(k: Setting, w: World, producer: Producer, partition: Partition) -> World:
     """The application's next batch goes out."""
     step = producer_rules.send_new(k, w.clients[producer], partition)
-    link = network.send(w.links[producer][partition], step.sends[0])
-    moved = replace(w, clients=w.clients.put(producer, step.actor))
-    return with_link(moved, producer, partition, link)
+    return sent(w, producer, partition, step)
 
 
 @rule
 def client_retries(k: Setting, w: World, producer: Producer, partition: Partition) -> World:
     """The first batch that waits goes out again."""
     step = producer_rules.send_again(k, w.clients[producer], partition)
-    link = network.send(w.links[producer][partition], step.sends[0])
-    moved = replace(w, clients=w.clients.put(producer, step.actor))
-    return with_link(moved, producer, partition, link)
+    return sent(w, producer, partition, step)
 
 
 @rule

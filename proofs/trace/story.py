@@ -173,17 +173,20 @@ NETWORK_VERBS = {
 """What each function of the model's network does to the messages of a link."""
 
 
+def network_calls(model: Model, function: str) -> Iterator[str]:
+    """The network's functions that a function of the world calls, itself or through others."""
+    for node in ast.walk(model.functions["world", function]):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if ("world", node.func.id) in model.functions:
+                yield from network_calls(model, node.func.id)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "network":
+            yield node.attr
+
+
 @functools.lru_cache(maxsize=1024)
 def network_verb(model: Model, rule: str) -> Any:
     """What a rule does to a link, by the function of the network that its text calls."""
-    called = {
-        node.func.attr
-        for node in ast.walk(model.functions["world", rule])
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and isinstance(node.func.value, ast.Name)
-        and node.func.value.id == "network"
-    }
+    called = set(network_calls(model, rule))
     return next((verb for name, verb in NETWORK_VERBS.items() if name in called), _Followed.gone)
 
 
