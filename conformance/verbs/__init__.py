@@ -31,11 +31,6 @@ class Verb:
     execute: Callable[[argparse.Namespace], int]
 
 
-def say(text: str = "") -> None:
-    """A line of the answer."""
-    print(text, flush=True)
-
-
 def note(text: str) -> None:
     """A line about how it goes, beside the answer."""
     print(text, file=sys.stderr, flush=True)

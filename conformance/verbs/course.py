@@ -24,9 +24,10 @@ from conformance.progress import Progress, Told
 from conformance.promised import Seen, not_promised, statuses
 from conformance.report import Divergence, Result, report_json, run_json, write_reports
 from conformance.runner import Ledger, Manifest, run_waves
-from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, note, say
+from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, note
 from conformance.verbs.answer import answer
 from conformance.verbs.folder import begin
+from proofs.say import say
 
 MOST_TRANSITIONS_TO_BOUND: Final = 200_000
 """Beyond, the linear program behind `cover.bound` takes minutes; the bound stays null."""

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from conformance import pages
 from conformance.files import write_whole
-from conformance.verbs import Verb, say
+from conformance.verbs import Verb
+from proofs.say import say
 from proofs.trace import pictures
 from proofs.trace.format import read
 from proofs.trace.html import page

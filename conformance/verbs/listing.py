@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from conformance.backends import BACKENDS
 from conformance.mutants import MUTANTS
 from conformance.plan import SOURCES
-from conformance.verbs import Verb, say
+from conformance.verbs import Verb
 from conformance.verbs.systems import SYSTEMS
 from model.promises import PROMISES
 from model.scopes import SCOPES
 from model.variants import ALIASES, RELEASES, RULES
+from proofs.say import say
 
 Row = tuple[str, str]
 

@@ -18,10 +18,11 @@ from conformance.mutants.plant import hunt
 from conformance.plan import Finding, Plan, Prepared, judge_of, prepare, steps_of
 from conformance.promised import HOLDS, VIOLATED
 from conformance.report import sentence
-from conformance.verbs import EXIT_CODES, Verb, note, one_of, say, write_json
+from conformance.verbs import EXIT_CODES, Verb, note, one_of, write_json
 from conformance.verbs.arguments import default_variant
 from conformance.verbs.folder import begin
 from model.variants import parse
+from proofs.say import say
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_OUT: Final = Path("out") / "mutants"

@@ -9,8 +9,9 @@ from typing import Any, Final
 from conformance.plan import ACTORS, FORMS, Plan, checked, finding_of, judge_of
 from conformance.promised import HOLDS, VIOLATED
 from conformance.report import sentence
-from conformance.verbs import EXIT_CODES, Verb, one_of, say, write_json
+from conformance.verbs import EXIT_CODES, Verb, one_of, write_json
 from conformance.verbs.arguments import DEFAULTS, actors_of
+from proofs.say import say
 from proofs.trace.format import Trace, read
 from proofs.trace.replay import RecordedDifferently, replay
 

@@ -31,6 +31,7 @@ from proofs.prove.run import (
     subject,
 )
 from proofs.prove.theorems import ASSUMPTIONS, Plan, Theorem, plan
+from proofs.say import say
 from proofs.trace.format import dumps, label
 
 SCHEMA_VERSION = 1
@@ -45,11 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--json", type=Path, metavar="FILE", help="report and times, merged")
     parser.add_argument("--out", type=Path, metavar="DIR", help="report.json, run.json, texts")
-
-
-def say(text: str) -> None:
-    """A line for the reader."""
-    print(text, flush=True)
 
 
 class Progress:

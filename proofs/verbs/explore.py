@@ -8,10 +8,11 @@ from typing import Any
 
 from proofs.explore.scope import ScopeReport, explore_scope
 from proofs.lift.text import Patch, patched, plain
+from proofs.say import say
 from proofs.trace.replay import setting_of
 from proofs.verbs import EXIT_CODES
 from proofs.verbs.options import add_engine, add_output, add_patch, add_variant, patches_of
-from proofs.verbs.output import Output, Told, finding_json, say, trace_json
+from proofs.verbs.output import Output, Told, finding_json, trace_json
 
 COMPARED: Mapping[str, tuple[str, ...]] = {
     "idempotent-tiny": ("source", "c", "ints", "tlc"),

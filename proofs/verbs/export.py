@@ -13,10 +13,11 @@ from proofs.explore.scope import explore_scope
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
 from proofs.lift.text import plain
+from proofs.say import say
 from proofs.trace.replay import setting_of
 from proofs.verbs import HOLDS
 from proofs.verbs.options import add_engine, add_output, add_variant
-from proofs.verbs.output import Output, Told, say
+from proofs.verbs.output import Output, Told
 
 MAX_GRAPH_STATES = 200_000
 """A file of more states is of no use to a reader of graphs, and would take gigabytes."""

@@ -13,9 +13,10 @@ from proofs.explore.goals import goals
 from proofs.lift.build import lift
 from proofs.lift.text import plain
 from proofs.mutants.table import MUTANTS
+from proofs.say import say
 from proofs.trace.replay import setting_of
 from proofs.verbs import HOLDS
-from proofs.verbs.output import pretty, say, write_whole
+from proofs.verbs.output import pretty, write_whole
 
 GOAL_SCOPES = ("idempotent-default", "idempotent-failover")
 """Scopes whose rules, between them, are all rules."""

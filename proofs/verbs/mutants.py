@@ -9,9 +9,10 @@ from proofs.lift.text import patched
 from proofs.mutants import find
 from proofs.mutants.check import MAX_EVENTS, Checked, check_all
 from proofs.mutants.table import MUTANTS
+from proofs.say import say
 from proofs.verbs import EXIT_CODES
 from proofs.verbs.options import add_engine, add_output
-from proofs.verbs.output import Output, say, trace_json
+from proofs.verbs.output import Output, trace_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -32,11 +32,6 @@ class OtherArguments(ValueError):
     """The folder holds the work of another command."""
 
 
-def say(line: str = "") -> None:
-    """A line for the reader."""
-    print(line, flush=True)
-
-
 def pretty(value: Any) -> str:
     """JSON with sorted keys, equal for equal values."""
     return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"

@@ -9,13 +9,14 @@ from typing import Any
 from proofs.explore.expected import EXPECTED
 from proofs.explore.goals import UnknownGoal, shortest
 from proofs.lift.text import Model, plain
+from proofs.say import say
 from proofs.trace.format import Header, Instance, Trace
 from proofs.trace.pictures import text
 from proofs.trace.replay import Stepper, events, record, setting_of
 from proofs.trace.story import tell
 from proofs.verbs import HOLDS, VIOLATED
 from proofs.verbs.options import add_output, add_variant
-from proofs.verbs.output import Output, Told, say, trace_json
+from proofs.verbs.output import Output, Told, trace_json
 
 LARGEST = 200_000
 """States of the largest scope that is searched when none is named."""
