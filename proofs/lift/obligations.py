@@ -190,14 +190,29 @@ def decide(
     `assume` are facts of every reachable state (promises that an exploration found kept), beside
     the ranges of the leaves.
     """
-    wanted = list(claims)
-    open_claims = [claim for claim in wanted if claim.node is not dag.TRUE]
-    decided: dict[str, Decision] = {}
-    if open_claims:
-        solver = _Solver(machine, assume)
-        for given, group in groupby(open_claims, key=lambda claim: claim.given):
-            decided.update((d.name, d) for d in solver.decide(given, list(group)))
-    return tuple(decided.get(c.name, Decision(c.name, "holds", "interval")) for c in wanted)
+    decided: list[Decision] = []
+    solver: _Solver | None = None
+    for (given, shown), group in groupby(claims, key=lambda c: (c.given, c.node is dag.TRUE)):
+        if shown:
+            decided += [Decision(claim.name, "holds", "interval") for claim in group]
+            continue
+        if solver is None:
+            solver = _Solver(machine, assume)
+        decided += solver.decide(given, list(group))
+    return tuple(decided)
+
+
+def as_promises(claims: Iterable[Claim]) -> dict[str, Node]:
+    """The claims as promises, by name: an exploration decides what ranges alone leave open.
+
+    Claims of the same name become one. (Range claims need this not: every engine tests, as it
+    goes, what intervals do not show, and ends with RangeBroken.)
+    """
+    promises: dict[str, Node] = {}
+    for claim in claims:
+        kept = dag.either(dag.negate(claim.given), claim.node)
+        promises[claim.name] = dag.both(promises.get(claim.name, dag.TRUE), kept)
+    return promises
 
 
 def initial_in_range(machine: Machine) -> bool:

@@ -1,7 +1,7 @@
 import builtins
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,7 @@ from proofs.lift.obligations import (
     Claim,
     Decision,
     NoSolver,
+    as_promises,
     decide,
     decide_ranges,
     definedness_claims,
@@ -112,6 +113,26 @@ def test_definedness_is_decided_under_the_path_that_leads_there() -> None:
         ("rule()/file.py:2", "fails"),
     ]
     assert decisions[1].counterexample == {"x": 9}
+
+
+def test_claims_of_one_name_are_decided_each() -> None:
+    machine = Machine("m", (Leaf("x", 0, 9, False),), (0,), {}, (), {}, {})
+    x = leaf("x", 0, 9)
+    claims = [Claim("here", TRUE, lt(x, const(bound))) for bound in (9, 20, 5)]
+    assert [d.result for d in decide(machine, claims)] == ["fails", "holds", "fails"]
+    (promise,) = as_promises(claims).values()
+    assert [evaluate([promise], {"x": value}, {}) for value in (4, 5)] == [[1], [0]]
+
+
+def test_an_exploration_decides_what_ranges_leave_open() -> None:
+    machine = counters(9)
+    down = leaf("down", -4, 4)
+    claims = [
+        Claim("sink/far", lt(const(2), down), lt(down, const(4))),
+        Claim("sink/near", TRUE, lt(down, const(5))),
+    ]
+    found = explore(replace(machine, promises=as_promises(claims)), "ints")
+    assert {name: len(path) for name, path in found.violations.items()} == {"sink/far": 4}
 
 
 def test_five_hundred_claims_take_less_than_two_seconds() -> None:
