@@ -1,6 +1,7 @@
 # Two commands to begin with: `make conformance` and `make test`. `make help` lists the others.
 
 SCOPE   ?= idempotent-default
+OUT     ?= $(if $(filter idempotent-default,$(SCOPE)),out/conformance,out/conformance-$(SCOPE))
 WORKERS ?= 2
 
 VENV   := .venv
@@ -19,8 +20,8 @@ $(READY): pyproject.toml
 	scripts/setup.sh $(VENV)
 	@touch $@
 
-conformance: $(READY)  ## judge impl against the model (SCOPE=idempotent-default)
-	$(PYTHON) -m conformance run --system impl --scope $(SCOPE) --out out/conformance
+conformance: $(READY)  ## judge impl against the model (SCOPE=idempotent-default OUT=out/conformance)
+	$(PYTHON) -m conformance run --system impl --scope $(SCOPE) --out $(OUT)
 
 test: $(READY)  ## all tests (WORKERS=2)
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup
