@@ -12,6 +12,7 @@ from proofs.explore.scope import Finding, explore_scope
 from proofs.lift.text import Model, Patch
 from proofs.mutants import find
 from proofs.prove.in_scope import ScopeCheck, check_scope
+from proofs.prove.ranges import RangeCheck, check_ranges
 from proofs.prove.solvers import SOLVERS, Answer, ask
 from proofs.prove.theorems import THEOREMS, Duty, Plan, Theorem
 
@@ -150,14 +151,21 @@ def counterexample(theorem: Theorem, of: Subject) -> Counterexample | None:
     return None
 
 
-def checks(model: Model, variants: Sequence[str]) -> tuple[ScopeCheck, ...]:
-    """The clauses on every state of the checked scopes, under each variant."""
-    found = []
+def checked_settings(model: Model, variants: Sequence[str]) -> Iterator[tuple[Any, str]]:
+    """The settings of the checked scopes under each variant, with the scopes' names."""
     for variant in variants:
         for name in CHECKED_SCOPES:
-            k: Any = model.scopes.SCOPES[name].setting(model.variants.parse(variant))
-            found.append(check_scope(model, k, name))
-    return tuple(found)
+            yield model.scopes.SCOPES[name].setting(model.variants.parse(variant)), name
+
+
+def clause_checks(model: Model, variants: Sequence[str]) -> tuple[ScopeCheck, ...]:
+    """The clauses on every state of the checked scopes, under each variant."""
+    return tuple(check_scope(model, k, name) for k, name in checked_settings(model, variants))
+
+
+def range_checks(model: Model, variants: Sequence[str]) -> tuple[RangeCheck, ...]:
+    """The ranges of the checked scopes, under each variant."""
+    return tuple(check_ranges(model, k, name) for k, name in checked_settings(model, variants))
 
 
 def elapsed(since: float) -> float:

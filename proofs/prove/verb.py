@@ -13,20 +13,23 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from proofs.lift.text import patched, plain
 from proofs.prove.in_scope import ScopeCheck
+from proofs.prove.ranges import RangeCheck
 from proofs.prove.run import (
     Counterexample,
     Subject,
     Verdict,
-    checks,
     chosen,
+    clause_checks,
     counterexample,
     elapsed,
     failed,
+    range_checks,
     solve,
     subject,
 )
@@ -161,6 +164,17 @@ def tell_counterexample(found: Counterexample) -> None:
         say(f"    {label(step.rule, step.choice)}")
 
 
+def tell_checks(clauses: Sequence[ScopeCheck], ranges: Sequence[RangeCheck]) -> None:
+    """What was checked in scope: the clauses, and the ranges."""
+    for check in clauses:
+        state = f"fail: {', '.join(check.failed)}" if check.failed else "hold"
+        say(f"\n{check.scope} [{check.variant}]: in {check.states} states the clauses {state}")
+    for found in ranges:
+        state = f"fail: {', '.join(found.failed)}" if found.failed else "hold"
+        ways = f"{found.by_interval} by intervals, {found.by_z3} by z3, {found.by_search} in scope"
+        say(f"\n{found.scope} [{found.variant}]: {found.claims} claims of range {state}: {ways}")
+
+
 def verdict_of(names: Sequence[str], answers: Sequence[Counterexample]) -> str:
     """holds, violated (a trace shows it) or undecided."""
     if not names:
@@ -222,12 +236,12 @@ def run(arguments: argparse.Namespace) -> int:
     names = failed(verdicts)
     answers = answer_failures(names, theorems, of)
     variants = sorted({of.under(t) for t in theorems if t.clause})
-    vacuity = () if names else checks(model, variants)
-    broken = [f"{c.scope}: {name}" for c in vacuity for name in c.failed]
+    vacuity = () if names else clause_checks(model, variants)
+    ranges = () if names else range_checks(model, variants)
+    broken = [name for c in vacuity for name in c.failed]
+    broken += [name for c in ranges for name in c.failed]
     verdict = "undecided" if broken else verdict_of(names, answers)
-    for check in vacuity:
-        state = f"fail: {', '.join(check.failed)}" if check.failed else "hold"
-        say(f"\n{check.scope} [{check.variant}]: in {check.states} states the clauses {state}")
+    tell_checks(vacuity, ranges)
     report = {
         "schema_version": SCHEMA_VERSION,
         "mutant": arguments.mutant,
@@ -235,6 +249,7 @@ def run(arguments: argparse.Namespace) -> int:
         "obligations": [obligation_json(v) for v in verdicts],
         "unchanged": list(asked.unchanged),
         "vacuity": [check_json(c) for c in vacuity],
+        "ranges": [asdict(c) for c in ranges],
         "counterexamples": [counterexample_json(a) for a in answers],
         "verdict": verdict,
     }

@@ -12,6 +12,7 @@ from proofs.lift.text import Patch, patched, plain
 from proofs.prove import verb
 from proofs.prove.clauses import PROMISED
 from proofs.prove.in_scope import check_scope, compiled
+from proofs.prove.ranges import check_ranges
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.theorems import THEOREMS, plan
 
@@ -116,6 +117,18 @@ def test_a_wrong_clause_fails_in_scope() -> None:
     check = compiled(PROMISED["no_gap"].formula(Builder(model).state()))
     worlds = source_graph(model, k, "idempotent-tiny").worlds
     assert not all(check(Facts(k, world)) for world in worlds)
+
+
+def test_ranges_are_decided_and_a_wrong_one_is_found() -> None:
+    model = plain()
+    k = model.scopes.SCOPES["idempotent-tiny"].setting(model.variants.parse("4.3.1"))
+    found = check_ranges(model, k, "idempotent-tiny")
+    assert found.failed == ()
+    assert found.claims == found.by_interval + found.by_z3 + found.by_search
+    assert min(found.by_interval, found.by_z3, found.by_search) > 0
+    wrong = patched([Patch("leader.append", "stored.base_offset + batch.record_count", "99")])
+    (broken,) = check_ranges(wrong, k, "idempotent-tiny").failed
+    assert "high_watermark" in broken
 
 
 def test_the_verb_answers_a_failure_with_a_trace(tmp_path: Path) -> None:
