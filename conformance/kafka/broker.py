@@ -15,15 +15,16 @@ from types import TracebackType
 from typing import Final, Self
 
 from conformance.kafka.admin import api_versions
-from conformance.kafka.cache import make_once
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS, Connection
 from conformance.kafka.errors import BrokerFailed, WireError
-from conformance.kafka.fetch import fetch, find_java, java_version, release_folder, say
+from conformance.kafka.fetch import fetch, release_folder, say
 from conformance.kafka.ports import free_ports
 from conformance.kafka.process import JavaProcess
 from conformance.kafka.recipe import HOST, Node, java_command, properties_text, server_properties
 from conformance.kafka.releases import NEWEST, Release, find_release
 from conformance.kafka.storage import copy_formatted
+from proofs.cache import make_once
+from proofs.java import find_java, java_version
 
 START_TIMEOUT_S: Final = 60.0
 RECORD_TIMEOUT_S: Final = 60.0

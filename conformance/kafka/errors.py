@@ -11,14 +11,6 @@ class UnknownRelease(KafkaError):
     """No such release, or no such level of it, in the table."""
 
 
-class MissingTool(KafkaError):
-    """Java or Maven is not installed, or Java is too old; the message says how to install it."""
-
-
-class FetchFailed(KafkaError):
-    """Maven did not bring the jars; the message quotes what it printed."""
-
-
 class FormatFailed(KafkaError):
     """Kafka's storage tool refused; the message quotes what it printed."""
 

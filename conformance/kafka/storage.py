@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from conformance.kafka.cache import make_once
 from conformance.kafka.errors import FormatFailed
-from conformance.kafka.fetch import fetch, find_java, release_folder, say
+from conformance.kafka.fetch import fetch, release_folder, say
 from conformance.kafka.recipe import Node, java_command, properties_text, server_properties
 from conformance.kafka.releases import Release
+from proofs.cache import make_once
+from proofs.java import find_java
 
 CLUSTER_ID: Final = base64.urlsafe_b64encode(b"kafka-eos-judge!").rstrip(b"=").decode()
 FORMAT_TIMEOUT_S: Final = 60

@@ -16,6 +16,7 @@ from conformance.kafka.connection import ANSWER_TIMEOUT_MS, Connection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError
 from conformance.systems.wire_harness import Address, Broker
 from impl import ApiKey, DecodeError
+from proofs.java import JavaError
 
 NEEDED = (ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID, ApiKey.CREATE_TOPICS)
 """Without these there is nothing to judge."""
@@ -80,7 +81,7 @@ def started(release: str, level: int) -> Iterator[Broker]:
     broker = KafkaBroker(release, level=level)
     try:
         broker.start()
-    except KafkaError as error:
+    except (KafkaError, JavaError) as error:
         broker.kill()
         raise NoBroker(str(error)) from error
     with broker:

@@ -156,7 +156,7 @@ def by_ints(job: Job) -> Counts:
 def by_tlc(job: Job) -> Counts:
     """The exported TLA+ text in TLC. It ends at the first broken promise and knows no witnesses.
 
-    One worker, whatever was asked for: only then are TLC's depth and levels exact. Raises TlcError
+    One worker, whatever was asked for: only then are TLC's depth and levels exact. Raises JavaError
     where TLC cannot be had or gives up.
     """
     from proofs.export.tla import export_tla

@@ -49,7 +49,9 @@ def field_type(hint: Any, name: str) -> Any:
     Type variables go by name: those of a patched model's classes are others than the hints name.
     """
     cls = typing.get_origin(hint) or hint
-    declared = typing.get_type_hints(cls, include_extras=True)[name]
+    # The namespace the class was made in: a loaded model's modules are not in sys.modules.
+    namespace = cls.__init__.__globals__
+    declared = typing.get_type_hints(cls, namespace, include_extras=True)[name]
     names = [p.__name__ for p in getattr(cls, "__parameters__", ())]
     given = dict(zip(names, typing.get_args(hint), strict=False))
     if isinstance(declared, typing.TypeVar):

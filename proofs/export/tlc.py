@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from proofs.export.tla import TlaModule
-from proofs.export.tlc_jar import TlcError, find_java, tlc_jar
+from proofs.export.tlc_jar import tlc_jar
+from proofs.java import JavaError, find_java
 
 VIOLATION_EXIT_CODE: Final = 12
 
@@ -47,7 +48,7 @@ _PARSER_ERRORS = ("***", "Semantic errors", "Could not parse", "Lexical error")
 _TRUTH = {"TRUE": "1", "FALSE": "0"}
 
 
-class TlcFailed(TlcError):
+class TlcFailed(JavaError):
     """TLC could not check the module; the message quotes its error and the line it names."""
 
 

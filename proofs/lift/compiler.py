@@ -21,6 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from proofs.cache import cache_folder
+
 CACHE_BYTES = 512 << 20
 _FLAGS = ("-std=gnu11", "-Wall", "-fPIC", "-fvisibility=hidden", "-pthread")
 _LINK_FLAGS = ("-shared", "-pthread")
@@ -63,15 +65,6 @@ def _compiler_version(command: tuple[str, ...]) -> str:
     """What the compiler says of itself: another one makes other objects."""
     shown = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
     return f"{' '.join(command)}\n{shown.stdout}"
-
-
-def cache_folder() -> Path:
-    """Where compiled units are kept."""
-    chosen = os.environ.get("KAFKA_EOS_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kafka-eos"
 
 
 def _hashed(*parts: str) -> str:
@@ -127,7 +120,7 @@ def build(sources: Sequence[Source], workers: int | None = None) -> Path:
     Only units that the cache lacks are compiled, `workers` at a time (all cores by default).
     """
     command = compiler_command()
-    folder = cache_folder()
+    folder = cache_folder() / "compiled"
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         objects = list(pool.map(lambda source: _object(source, folder, command), sources))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proofs.explore.scope import ScopeReport, explore_scope
+from proofs.java import FetchFailed, MissingTool
 from proofs.lift.text import Patch, patched, plain
 from proofs.say import say
 from proofs.trace.replay import setting_of
@@ -78,7 +79,7 @@ def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
 
 def is_missing_tool(error: Exception) -> bool:
     """TLC needs Java and its jar; without them it is left out of a comparison, and that is said."""
-    return type(error).__name__ in ("MissingTool", "FetchFailed")
+    return isinstance(error, MissingTool | FetchFailed)
 
 
 class Work:

@@ -6,7 +6,7 @@ import pytest
 
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.connection import Connection
-from conformance.kafka.errors import MissingTool
+from proofs.java import MissingTool
 
 
 @pytest.fixture(scope="session")

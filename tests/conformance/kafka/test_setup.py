@@ -7,13 +7,14 @@ from xml.etree import ElementTree
 import pytest
 
 from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.cache import cache_folder, make_once
-from conformance.kafka.errors import BrokerFailed, FetchFailed, MissingTool, UnknownRelease
-from conformance.kafka.fetch import download_jars, fetch, find_java, java_major, pom_of
+from conformance.kafka.errors import BrokerFailed, UnknownRelease
+from conformance.kafka.fetch import fetch
 from conformance.kafka.ports import PORTS, free_ports
 from conformance.kafka.recipe import Node, properties_text, server_properties
 from conformance.kafka.releases import NEWEST, RELEASES, Release, find_release
 from conformance.kafka.storage import CLUSTER_ID
+from proofs.cache import cache_folder, make_once
+from proofs.java import FetchFailed, MissingTool, download_jars, find_java, java_major, pom_of
 
 
 def properties_of(release: Release, level: int, **overrides: str) -> dict[str, str]:
@@ -93,8 +94,8 @@ def test_what_maven_printed_is_quoted(monkeypatch, tmp_path):
     mvn = tmp_path / "mvn"
     mvn.write_text("#!/bin/sh\necho no such artifact\nexit 1\n")
     mvn.chmod(0o755)
-    monkeypatch.setattr("conformance.kafka.fetch.find_java", lambda: Path("/usr/bin/java"))
-    monkeypatch.setattr("conformance.kafka.fetch.find_maven", lambda: mvn)
+    monkeypatch.setattr("proofs.java.find_java", lambda: Path("/usr/bin/java"))
+    monkeypatch.setattr("proofs.java.find_maven", lambda: mvn)
     with pytest.raises(FetchFailed, match="no such artifact"):
         download_jars(["a:b:1"], tmp_path)
 

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from conformance.__main__ import main
-from conformance.kafka.errors import MissingTool
-from conformance.kafka.fetch import find_java, find_maven
+from proofs.java import MissingTool, find_java, find_maven
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
 

