@@ -92,7 +92,8 @@ def test_a_projects_own_model_does_not_break_impl(project):
 
 def test_the_first_example_runs_with_the_core_alone(project):
     shutil.copy(EXAMPLE, project)
-    run(project / ".venv/bin/python", EXAMPLE.name, cwd=project)
+    printed = run(project / ".venv/bin/python", EXAMPLE.name, cwd=project)
+    assert printed in (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_console_script_is_installed(project):

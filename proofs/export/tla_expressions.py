@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import typing
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from enum import IntEnum
@@ -52,7 +53,7 @@ class ExportError(LiftError):
     """The text cannot be printed as TLA+; the message has its place, what is wrong, and a cure."""
 
 
-class Expressions:
+class Expressions(ABC):
     """Prints expressions. `guarded` tells which functions ask for something before they work."""
 
     def __init__(self, declared: Globals) -> None:
@@ -68,9 +69,9 @@ class Expressions:
             "language.map_values": self._map_values,
         }
 
+    @abstractmethod
     def guarded(self, function: FunctionType) -> bool:
         """Whether the function, or one that it calls, has a `require` or `within_scope`."""
-        raise NotImplementedError
 
     # Places and meanings
 
@@ -327,9 +328,9 @@ class Expressions:
             self.guards.append(applied(self.enabled_name(function), texts, bool))
         return applied(name, texts, hint)
 
+    @abstractmethod
     def enabled_name(self, function: FunctionType) -> str:
         """The operator that says what a function requires."""
-        raise NotImplementedError
 
     def operator_of(self, node: ast.expr, scope: Scope) -> tuple[str, Any]:
         """A function given as an argument: its operator and the type of its results."""
