@@ -3,7 +3,7 @@
 Three rules:
 
 1. The order of the checks is Kafka's: a batch with two faults gets the answer that Kafka gives.
-2. One produce request carries one batch of magic 2 for a partition, and it is not compressed.
+2. One produce request carries one batch of magic 2 for a partition, compressed or not.
 3. A wrong maximum timestamp or timestamp type is corrected, with a new CRC, not refused.
 
 Theory of operation: `first_batch` finds the one batch, `validate_batch` judges it. Both return an

@@ -234,9 +234,27 @@ class InvalidRecord(DecodeError):
 
 
 class UnsupportedCompression(DecodeError):
-    """A compression codec that is not served."""
+    """A compression codec that is not served, to write or to read."""
 
-    advice = "send compression.type=none"
+    advice = "compress with gzip, snappy, lz4 or zstd, or send compression.type=none"
+
+
+class CompressionNotInstalled(UnsupportedCompression):
+    """A compression codec whose library is absent."""
+
+    advice = "pip install 'kafka-eos[compression]', or send compression.type=none"
+
+
+class InvalidCompression(InvalidRecord):
+    """A block of records that its codec cannot read."""
+
+    advice = "drop the batch; it was never written by a correct client"
+
+
+class DecompressedTooLarge(InvalidRecord):
+    """A block of records beyond `MAX_DECOMPRESSED_BYTES`."""
+
+    advice = "send smaller batches; nobody needs to unpack a bomb"
 
 
 class CorruptSnapshot(DecodeError):

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
+from impl.protocol.compression import compress, decompress
 from impl.protocol.crc32c import crc32c
 from impl.protocol.errors import (
     CrcMismatch,
@@ -34,7 +34,6 @@ from impl.protocol.errors import (
     InvalidVarint,
     TruncatedBatch,
     TruncatedFrame,
-    UnsupportedCompression,
     UnsupportedMagic,
     UnwritableBatch,
 )
@@ -63,16 +62,6 @@ _PREFIX: Final = Struct(">qiibI")
 _BODY: Final = Struct(">hiqqqhii")
 _PREFIX_BYTES: Final = _PREFIX.size
 _BEFORE_LENGTH: Final = 12
-
-
-class Compression(IntEnum):
-    """Bits 0-2 of the attributes. Only `NONE` is served."""
-
-    NONE = 0
-    GZIP = 1
-    SNAPPY = 2
-    LZ4 = 3
-    ZSTD = 4
 
 
 def increment_sequence(sequence: int, count: int) -> int:
@@ -219,6 +208,12 @@ def encode_record(
     return VARINT[len(body)] + body
 
 
+def _block(attributes: int, records: Sequence[bytes]) -> bytes:
+    """What follows the header. `MemoryRecordsBuilder.appendStream`."""
+    codec, joined = attributes & COMPRESSION_MASK, b"".join(records)
+    return compress(codec, joined) if codec else joined
+
+
 def assemble_batch(
     records: Sequence[bytes],
     *,
@@ -234,7 +229,8 @@ def assemble_batch(
 ) -> bytes:
     """The bytes of a batch around records from `encode_record`; unchecked but for field widths.
 
-    `last_offset_delta` is that of the last of `records` when not given. Raises `InvalidField`.
+    They are compressed as one if `attributes` says so. `last_offset_delta` is that of the last of
+    `records` when not given. Raises `InvalidField`, `UnsupportedCompression`.
     """
     count = len(records)
     last = count - 1 if last_offset_delta is None else last_offset_delta
@@ -248,7 +244,7 @@ def assemble_batch(
             producer_epoch,
             base_sequence,
             count,
-        ) + b"".join(records)
+        ) + _block(attributes, records)
         length = len(body) + _PREFIX_BYTES - _BEFORE_LENGTH
         return _PREFIX.pack(base_offset, length, partition_leader_epoch, MAGIC, crc32c(body)) + body
     except (StructError, TypeError) as error:
@@ -258,9 +254,8 @@ def assemble_batch(
 def encode_batch(batch: RecordBatch) -> bytes:
     """The bytes of `batch`, as it is: nothing but field widths is checked.
 
-    Raises `InvalidField`, and `UnsupportedCompression` for a batch that says it is compressed.
+    Raises `InvalidField`, and `UnsupportedCompression` for a codec that is not served.
     """
-    _require_uncompressed(batch.attributes, 0)
     base = batch.base_timestamp
     records = [
         encode_record(r.offset_delta, r.timestamp - base, r.key, r.value, r.headers)
@@ -348,12 +343,6 @@ def read_headers(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
         offset += header.batch_length + _BEFORE_LENGTH
 
 
-def _require_uncompressed(attributes: int, offset: int) -> None:
-    codec = attributes & COMPRESSION_MASK
-    if codec:
-        raise UnsupportedCompression(f"a batch is compressed with codec {codec}", offset + 21)
-
-
 RawRecord = tuple[int, int, bytes | None, bytes | None, Sequence[tuple[bytes, bytes | None]]]
 """(timestamp delta, offset delta, key, value, headers)."""
 
@@ -383,15 +372,29 @@ def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> Iterator[
 
     A key or value of any negative length is null, as `DefaultRecord.readFrom` has it. One that is
     too long shows at the end of its record, where the sizes do not add up.
-    Raises `InvalidRecord`, `UnsupportedCompression`. `DefaultRecordBatch.iterator`.
+    An error inside a compressed block has the offset of the block: its bytes have no place in
+    `data`. Raises `InvalidRecord`, `UnsupportedCompression`. `DefaultRecordBatch.iterator`.
     """
-    _require_uncompressed(header.attributes, offset)
-    begin = position = offset + HEADER_BYTES
-    end = offset + header.batch_length + _BEFORE_LENGTH
+    begin, end = offset + HEADER_BYTES, offset + header.batch_length + _BEFORE_LENGTH
     if header.records_count < 0:
         raise InvalidRecord(f"a batch announces {header.records_count} records", offset + 57)
+    codec = header.attributes & COMPRESSION_MASK
+    if not codec:
+        yield from _scan(data, begin, end, header.records_count)
+        return
+    block = decompress(codec, data[begin:end], begin)
     try:
-        for _ in range(header.records_count):
+        yield from _scan(block, 0, len(block), header.records_count)
+    except InvalidRecord as error:
+        where = f"{error.problem}, at byte {error.offset} of the decompressed records"
+        raise InvalidRecord(where, begin) from None
+
+
+def _scan(data: bytes, position: int, end: int, count: int) -> Iterator[RawRecord]:
+    """`count` records that fill `data` from `position` to `end`."""
+    begin = position
+    try:
+        for _ in range(count):
             begin = position
             size, position = decode_varint(data, position)
             stop = position + size
@@ -408,10 +411,10 @@ def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> Iterator[
             if size >= 0:
                 value = data[position : position + size]
                 position += size
-            count, position = decode_varint(data, position)
+            size, position = decode_varint(data, position)
             headers: Sequence[tuple[bytes, bytes | None]] = ()
-            if count:
-                headers, position = _scan_headers(data, position, stop, count)
+            if size:
+                headers, position = _scan_headers(data, position, stop, size)
             if position != stop:
                 raise InvalidRecord(f"the fields of a record end at byte {position}", begin)
             yield timestamp_delta, offset_delta, key, value, headers

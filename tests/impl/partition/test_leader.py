@@ -361,7 +361,26 @@ def test_an_hour_ahead_is_still_good() -> None:
 
 
 @pytest.mark.parametrize("codec", range(1, 5))
-def test_compression_is_not_served(codec: int) -> None:
+def test_compressed_batches_are_stored_as_they_came(codec: int) -> None:
+    leader = PartitionLeader()
+    for base_offset in (0, 3):
+        assert send(leader, p1(base_offset, 3, attributes=codec)).base_offset == base_offset
+    first, second = (decode_batch(batch.data) for batch in leader.batches)
+    assert (first.compression, second.compression) == (codec, codec)
+    assert second.records == decode_batch(p1(3, 3)).records
+    assert leader.log_end_offset == 6
+
+
+@pytest.mark.parametrize("codec", range(1, 5))
+def test_records_in_a_compressed_batch_are_validated(codec: int) -> None:
+    late = p1(0, 1, timestamp=NOW_MS + 3_600_001, attributes=codec)
+    refuses(PartitionLeader(), late, ErrorCode.INVALID_TIMESTAMP)
+    uncompressed = restamp_batch(GOOD, codec, NOW_MS)
+    refuses(PartitionLeader(), uncompressed, ErrorCode.INVALID_RECORD)
+
+
+@pytest.mark.parametrize("codec", range(5, 8))
+def test_an_unassigned_codec_is_refused(codec: int) -> None:
     compressed = restamp_batch(GOOD, codec, NOW_MS)
     refuses(PartitionLeader(), compressed, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 

@@ -324,8 +324,8 @@ def test_damaged_headers_are_named() -> None:
     assert caught.value.offset == 17
 
 
-@pytest.mark.parametrize("codec", range(1, 8))
-def test_compression_is_named(codec: int) -> None:
+@pytest.mark.parametrize("codec", range(5, 8))
+def test_an_unassigned_codec_is_named(codec: int) -> None:
     compressed = restamp_batch(DATA, codec, 1001)
     with pytest.raises(UnsupportedCompression, match=f"codec {codec}"):
         decode_batch(compressed)

@@ -1,0 +1,135 @@
+"""The block of records of a compressed batch: gzip, snappy, lz4 and zstd.
+
+Three rules:
+
+1. A block is written as Kafka's Java client writes it, and read in every form that it reads.
+2. Decompression stops at `MAX_DECOMPRESSED_BYTES`, whatever size the block announces.
+3. What cannot be read raises a `DecodeError` with the block's byte offset; nothing else is raised.
+
+Theory of operation: cramjam (the extra `compression`) has the four codecs. Each block is
+decompressed into an anonymous map as large as the limit: the system backs only the pages that are
+written, so a small block costs little and a bomb ends at the limit. Two codecs need care. Snappy
+comes in xerial's framing (a 16-byte header, then blocks of at most 32 KiB behind their sizes) and,
+from other clients, raw. An lz4 frame must have independent blocks: Kafka reads no others.
+Sources: `CompressionType`, `SnappyOutputStream` (xerial), `Lz4BlockInputStream`; KIP-110.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from importlib import import_module
+from mmap import mmap
+from struct import Struct
+from types import ModuleType
+from typing import Final
+
+from impl.protocol.errors import (
+    CompressionNotInstalled,
+    DecompressedTooLarge,
+    InvalidCompression,
+    UnsupportedCompression,
+)
+from impl.protocol.primitives import MAX_FRAME_BYTES
+
+MAX_DECOMPRESSED_BYTES: Final = MAX_FRAME_BYTES
+"""No block yields more: what no frame may carry, no compressed batch may hide."""
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_SIZE: Final = Struct(">i")
+
+
+class Compression(IntEnum):
+    """Bits 0-2 of a batch's attributes. Source: `CompressionType`."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def _cramjam(codec: int, offset: int) -> ModuleType:
+    if not Compression.NONE < codec <= Compression.ZSTD:
+        raise UnsupportedCompression(f"a batch is compressed with codec {codec}", offset)
+    try:
+        return import_module("cramjam")
+    except ImportError:
+        name = Compression(codec).name.lower()
+        raise CompressionNotInstalled(f"a batch is compressed with {name}", offset) from None
+
+
+def compress(codec: int, records: bytes) -> bytes:
+    """`records` as one block. Raises `UnsupportedCompression`, `CompressionNotInstalled`."""
+    cramjam = _cramjam(codec, 0)
+    if codec == Compression.SNAPPY:
+        return _write_xerial(cramjam, records)
+    if codec == Compression.LZ4:
+        frame = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+        frame.compress(records)
+        return bytes(frame.finish())
+    module = cramjam.gzip if codec == Compression.GZIP else cramjam.zstd
+    return bytes(module.compress(records))
+
+
+def decompress(
+    codec: int, block: bytes, offset: int = 0, limit_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> bytes:
+    """The records of `block`, which begins at byte `offset` of what the caller reads.
+
+    Raises `InvalidCompression`, `DecompressedTooLarge`, `UnsupportedCompression`,
+    `CompressionNotInstalled`.
+    """
+    cramjam = _cramjam(codec, offset)
+    try:
+        if codec == Compression.SNAPPY:
+            return _read_snappy(cramjam, block, offset, limit_bytes)
+        names = {Compression.GZIP: "gzip", Compression.LZ4: "lz4", Compression.ZSTD: "zstd"}
+        module = getattr(cramjam, names[Compression(codec)])
+        with mmap(-1, limit_bytes) as room:
+            return room[: module.decompress_into(block, room)]
+    except cramjam.DecompressionError as error:
+        if "whole buffer" in str(error):
+            raise DecompressedTooLarge(f"a block holds over {limit_bytes} bytes", offset) from None
+        name = Compression(codec).name.lower()
+        raise InvalidCompression(f"a block is no {name} ({error})", offset) from None
+
+
+def _write_xerial(cramjam: ModuleType, records: bytes) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for begin in range(0, len(records), _XERIAL_BLOCK_BYTES):
+        piece = bytes(cramjam.snappy.compress_raw(records[begin : begin + _XERIAL_BLOCK_BYTES]))
+        parts += (_SIZE.pack(len(piece)), piece)
+    return b"".join(parts)
+
+
+def _read_snappy(cramjam: ModuleType, block: bytes, offset: int, limit_bytes: int) -> bytes:
+    """Both forms; the sizes that raw pieces announce are added up before any is decompressed."""
+    framed = block.startswith(_XERIAL_MAGIC)
+    pieces = _xerial_pieces(block, offset) if framed else [block]
+    size = sum(cramjam.snappy.decompress_raw_len(piece) for piece in pieces)
+    if size > limit_bytes:
+        raise DecompressedTooLarge(f"a block announces {size} bytes", offset)
+    return b"".join(bytes(cramjam.snappy.decompress_raw(piece)) for piece in pieces)
+
+
+def _xerial_pieces(block: bytes, offset: int) -> list[bytes]:
+    """What lies behind the header, without the sizes.
+
+    The header's version is not looked at: some clients write it with its bytes turned around.
+    """
+    pieces: list[bytes] = []
+    position = len(_XERIAL_HEADER)
+    if len(block) < position:
+        raise InvalidCompression("a snappy header is cut off", offset)
+    while position < len(block):
+        begin = position + _SIZE.size
+        if begin > len(block):
+            raise InvalidCompression("a snappy block's size is cut off", offset + position)
+        (size,) = _SIZE.unpack_from(block, position)
+        if not 0 < size <= len(block) - begin:
+            raise InvalidCompression(f"a snappy block announces {size} bytes", offset + position)
+        position = begin + size
+        pieces.append(block[begin:position])
+    return pieces
