@@ -166,12 +166,13 @@ def _model_modules_set_aside() -> Iterator[None]:
             setattr(package, name, module)
 
 
-def execute(name: str, tree: ast.Module) -> ModuleType:
+def execute(name: str, tree: ast.Module, package: str = "model") -> ModuleType:
     """A module made of a tree."""
-    module = ModuleType(f"model.{name}")
-    module.__file__ = f"model/{name}.py"
+    module = ModuleType(f"{package}.{name}")
+    module.__file__ = f"{package.replace('.', '/')}/{name}.py"
     sys.modules[module.__name__] = module
-    setattr(sys.modules["model"], name, module)
+    if package == "model":
+        setattr(sys.modules["model"], name, module)
     exec(compile(tree, module.__file__, "exec"), module.__dict__)
     return module
 
@@ -187,6 +188,33 @@ def patched(patches: Sequence[Patch]) -> Model:
     with _model_modules_set_aside():
         modules = {name: execute(name, changed[name]) for name in MODULES}
     return Model(modules, functions_of(changed), files(), tuple(patches))
+
+
+def loaded(directory: Path, package: str, patches: Sequence[Patch] = ()) -> Model:
+    """Another model in the same language: the modules of MODULES that `directory` has.
+
+    They import each other as `package.name` and the words from `model.language`, of which the
+    model gets a copy of its own: its rules are its rules only. A module that it lacks is empty.
+    Raises PatchError.
+    """
+    plain()
+    present = {name: directory / f"{name}.py" for name in MODULES}
+    names = {name: "model" if name == "language" else package for name in MODULES}
+    texts = {n: p.read_text(encoding="utf-8") if p.exists() else "" for n, p in present.items()}
+    texts["language"] = read("language")
+    files = {name: f"{names[name].replace('.', '/')}/{name}.py" for name in MODULES}
+    trees = {name: ast.parse(texts[name], filename=files[name]) for name in MODULES}
+    for patch in patches:
+        apply(patch, trees)
+    kept = {name: m for name, m in sys.modules.items() if name.startswith(f"{package}.")}
+    with _model_modules_set_aside():
+        try:
+            modules = {name: execute(name, trees[name], names[name]) for name in MODULES}
+        finally:
+            for name in [n for n in sys.modules if n.startswith(f"{package}.")]:
+                del sys.modules[name]
+            sys.modules.update(kept)
+    return Model(modules, functions_of(trees), files, tuple(patches))
 
 
 def read_patches(path: Path) -> tuple[Patch, ...]:
