@@ -283,10 +283,10 @@ def shown(managers: int, rows: Sequence[Row]) -> Iterator[str]:
     yield f"two-phase commit, {managers} resource managers: {DISTINCT[managers]:,} states each"
     for r in rows:
         yield (
-            f"{r.peer}: we take 1/{r.ratio:.1f} of its time in {r.rounds} alternated pairs, medians:"
+            f"{r.peer}: ratio {r.ratio:.1f}, medians of {r.rounds} alternated pairs:"
             f" {r.ours_seconds:.3f} s ({r.ours_states_per_second:,} states/s)"
             f" against {r.peer_seconds:.3f} s ({r.peer_states_per_second:,} states/s);"
-            f" before that {r.ours_prepared_seconds:.1f} s against {r.peer_prepared_seconds:.1f} s"
+            f" set-up {r.ours_prepared_seconds:.1f} s against {r.peer_prepared_seconds:.1f} s"
         )
 
 

@@ -71,7 +71,7 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     assert exploration.main(words) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "two-phase commit, 3 resource managers: 288 states each"
-    assert printed[1].startswith("SPIN: ")
+    assert printed[1].startswith("SPIN: ratio ")
     written = json.loads(file.read_text(encoding="utf-8"))
     assert written["distinct"] == 288
     assert [(peer["peer"], peer["rounds"]) for peer in written["peers"]] == [("SPIN", 2)]
