@@ -6,6 +6,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from proofs.explore.scope import Finding, explore_scope
@@ -149,6 +150,17 @@ def counterexample(theorem: Theorem, of: Subject) -> Counterexample | None:
             if finding is not None:
                 return Counterexample(theorem.name, scope, finding)
     return None
+
+
+def write_texts(asked: Plan, folder: Path) -> list[Path]:
+    """Each obligation as a file of SMT-LIB 2; `unsat` proves it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for number, duty in enumerate(asked.duties):
+        name = duty.obligation.name.replace("/", ".")
+        files.append(folder / f"{number:03d}.{name}.smt2")
+        files[-1].write_text(duty.obligation.text, encoding="utf-8")
+    return files
 
 
 def checked_settings(model: Model, variants: Sequence[str]) -> Iterator[tuple[Any, str]]:

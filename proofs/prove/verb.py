@@ -32,6 +32,7 @@ from proofs.prove.run import (
     range_checks,
     solve,
     subject,
+    write_texts,
 )
 from proofs.prove.theorems import ASSUMPTIONS, Plan, Theorem, plan
 from proofs.say import say
@@ -210,12 +211,7 @@ def write(arguments: argparse.Namespace, asked: Plan, report: Any, times: Any) -
         text = json.dumps({**report, "run": times}, indent=1, sort_keys=True)
         arguments.json.write_text(text + "\n", encoding="utf-8")
     if arguments.out:
-        texts = arguments.out / "smtlib"
-        texts.mkdir(parents=True, exist_ok=True)
-        for number, duty in enumerate(asked.duties):
-            name = duty.obligation.name.replace("/", ".")
-            path = texts / f"{number:03d}.{name}.smt2"
-            path.write_text(duty.obligation.text, encoding="utf-8")
+        write_texts(asked, arguments.out / "smtlib")
         for name, content in (("report.json", report), ("run.json", times)):
             text = json.dumps(content, indent=1, sort_keys=True)
             (arguments.out / name).write_text(text + "\n", encoding="utf-8")

@@ -13,6 +13,8 @@ from proofs.explore.scope import explore_scope
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
 from proofs.lift.text import plain
+from proofs.prove.run import write_texts
+from proofs.prove.theorems import THEOREMS, plan
 from proofs.say import say
 from proofs.trace.replay import setting_of
 from proofs.verbs import HOLDS
@@ -24,7 +26,7 @@ MAX_GRAPH_STATES = 200_000
 
 
 class NothingToExport(ValueError):
-    """Neither a folder for TLA+ nor a file for a graph is named."""
+    """No form is named."""
 
 
 class TooLarge(ValueError):
@@ -41,14 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_variant(parser)
     add_engine(parser)
     parser.add_argument("--tla", type=Path, metavar="DIR", help="write a module and its .cfg")
+    parser.add_argument(
+        "--smtlib", type=Path, metavar="DIR", help="write the obligations of the theorems"
+    )
     parser.add_argument("--graph", type=Path, metavar="FILE", help="write FILE.graphml or .json")
     add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write what is asked for. Raises ValueError for what cannot be."""
-    if not arguments.tla and not arguments.graph:
-        raise NothingToExport("name what to write: --tla DIR, --graph FILE, or both")
+    if not (arguments.tla or arguments.smtlib or arguments.graph):
+        raise NothingToExport("name what to write: --tla DIR, --smtlib DIR, --graph FILE")
     if arguments.graph and arguments.graph.suffix not in WRITERS:
         forms = ", ".join(WRITERS)
         raise UnknownForm(f"{arguments.graph}: the file's ending says its form, one of {forms}")
@@ -90,6 +95,9 @@ def written(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:
 
         module = export_tla(plain(), k, arguments.scope, levels=True).write(arguments.tla)
         files += [module, module.with_suffix(".cfg")]
+    if arguments.smtlib:
+        asked = plan(plain(), THEOREMS, lambda theorem: theorem.variant)
+        files += write_texts(asked, arguments.smtlib)
     if arguments.graph:
         if distinct > MAX_GRAPH_STATES:
             raise TooLarge(

@@ -1,0 +1,16 @@
+"""The obligations as files that anyone's solver reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from proofs.__main__ import main
+from proofs.prove.solvers import ask
+
+
+def test_obligations_are_files_that_a_solver_proves(tmp_path: Path) -> None:
+    assert main(["export", "idempotent-tiny", "--engine", "ints", "--smtlib", str(tmp_path)]) == 0
+    files = sorted(tmp_path.glob("*.smt2"))
+    assert len(files) == 143
+    lemma = next(file for file in files if "undoes_increment" in file.name)
+    assert ask("cvc5", lemma.read_text(encoding="utf-8")).result == "proved"
