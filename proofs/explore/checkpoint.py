@@ -110,7 +110,10 @@ class Checkpoint:
             if head["format"] != FORMAT:
                 raise CheckpointError(f"{self._head} has format {head['format']}, not {FORMAT}")
             if head["key"] != self._key:
-                raise CheckpointError(f"{self._folder} holds a search with other arguments")
+                raise CheckpointError(
+                    f"{self._folder} holds a search with other arguments or of another model;"
+                    " remove it to begin again"
+                )
             return Snapshot(
                 tuple(head["levels"]),
                 Counts(**head["counts"]),

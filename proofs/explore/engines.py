@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from proofs.explore.explorer import Report, explore
@@ -20,7 +21,11 @@ from proofs.trace.format import Instance, label
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """All that an engine is told. `promises` names those to check; `say` prints a line."""
+    """All that an engine is told. `promises` names those to check; `say` prints a line.
+
+    `checkpoint` is a folder in which the engines c and ints keep the search, to go on there; the
+    others begin again.
+    """
 
     model: Model
     k: Any
@@ -31,6 +36,7 @@ class Job:
     promises: Collection[str]
     progress: Report | None
     say: Callable[[str], None]
+    checkpoint: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +129,10 @@ def lifted(job: Job) -> Machine:
 
 
 def by_machine(job: Job, engine: str) -> Counts:
-    """A compiled form. Raises LimitReached, and for "c" NoCompiler and CompilerFailed."""
+    """A compiled form.
+
+    Raises LimitReached, RangeBroken, CheckpointError, and for "c" NoCompiler and CompilerFailed.
+    """
     machine = lifted(job)
 
     def run() -> Exploration:
@@ -133,6 +142,7 @@ def by_machine(job: Job, engine: str) -> Counts:
             workers=job.workers,
             stop=job.stop,
             max_depth=job.max_depth,
+            checkpoint=job.checkpoint,
             progress=job.progress,
         )
 

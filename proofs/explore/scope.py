@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from proofs.explore.engines import ENGINES, Counts, Job, say_on_stderr
 from proofs.explore.explorer import Report
@@ -142,6 +143,7 @@ def explore_scope(
     stop: bool = False,
     budgets: Mapping[str, int] | None = None,
     max_depth: int | None = None,
+    checkpoint: Path | None = None,
     progress: Report | None = None,
     say: Callable[[str], None] = say_on_stderr,
     clock: Callable[[], float] = time.perf_counter,
@@ -150,10 +152,12 @@ def explore_scope(
 
     `scope_name` is `NAME[/BUDGET=N...]`; `budgets` says the same by hand. `stop` ends at the
     first level that breaks something promised; TLC always ends there. `max_depth` ends after so
-    many steps. Ctrl-C gives what was found until then, undecided.
+    many steps. `checkpoint` is a folder where c and ints keep the search, to go on there. Ctrl-C
+    gives what was found until then, undecided.
 
     Raises UnknownScope, UnknownVariant, UnknownEngine and PatchError, all ValueErrors; LiftError
-    for a patch that cannot be lifted; EnginesDisagree; what an engine needs and does not find.
+    for a patch that cannot be lifted; EnginesDisagree; RangeBroken; CheckpointError; what an engine
+    needs and does not find.
     """
     if engine not in ENGINES:
         raise UnknownEngine(f"no engine is called {engine!r}; choose one of {', '.join(ENGINES)}")
@@ -162,7 +166,7 @@ def explore_scope(
     name = with_budgets(scope_name, budgets)
     stepper = Stepper(model, setting_of(model, name, variant_text))
     promises = asked(model, stepper, promised_only=stop or engine == "tlc")
-    job = Job(model, stepper.k, name, workers, stop, max_depth, promises, progress, say)
+    job = Job(model, stepper.k, name, workers, stop, max_depth, promises, progress, say, checkpoint)
     counts = ENGINES[engine](job)
     report = reported(stepper, header_of(stepper, name, patches), patches, counts, workers)
     return replace(report, seconds=clock() - begun)

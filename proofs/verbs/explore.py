@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from proofs.explore.engines import say_on_stderr
+from proofs.explore.result import RangeBroken
 from proofs.explore.scope import ScopeReport, explore_scope
 from proofs.java import FetchFailed, MissingTool
 from proofs.lift.text import Patch, patched, plain
 from proofs.say import say
 from proofs.trace.replay import setting_of
-from proofs.verbs import EXIT_CODES
+from proofs.verbs import EXIT_CODES, NOT_DECIDED
 from proofs.verbs.options import add_engine, add_output, add_patch, add_variant, patches_of
 from proofs.verbs.output import Output, Told, finding_json, trace_json
 
@@ -55,7 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.json,
     )
     work = Work(arguments, patches, output)
-    done, skipped = work.explore_all(plan)
+    try:
+        done, skipped = work.explore_all(plan)
+    except RangeBroken as broken:
+        say_on_stderr(f"proofs: the model declares a range that is too narrow: {broken}")
+        return NOT_DECIDED
     disagreements = compare(done)
     for line in disagreements:
         say(f"the engines disagree: {line}")
@@ -100,9 +108,12 @@ class Work:
         before = (self.output.earlier or {}).get("explorations", [])
         done = [entry for entry in before if entry["verdict"] != "undecided"]
         skipped: list[dict[str, str]] = []
+        # Before the first exploration, so that other arguments never meet its checkpoint.
+        self.output.keep(report_of(done, skipped, []))
         for scope, engine in plan:
             if any(e["scope"] == scope and e["asked"] == engine for e in done):
                 say(f"{scope} by {engine}: done before")
+                self.forget(scope, engine)
                 continue
             try:
                 report = self.one(scope, engine)
@@ -116,7 +127,22 @@ class Work:
             self.output.keep(report_of(done, skipped, []))
             if report["interrupted"]:
                 break
+            self.forget(scope, engine)
         return done, skipped
+
+    def checkpoint(self, scope: str, engine: str) -> Path | None:
+        """Where one exploration is kept while it runs; nowhere without --out."""
+        if self.output.out is None:
+            return None
+        return self.output.out / "checkpoints" / f"{scope.replace('/', '-')}-{engine}"
+
+    def forget(self, scope: str, engine: str) -> None:
+        """Remove the checkpoint of an exploration that the report holds."""
+        folder = self.checkpoint(scope, engine)
+        if folder is not None and folder.exists():
+            shutil.rmtree(folder)
+            if not any(folder.parent.iterdir()):
+                folder.parent.rmdir()
 
     def one(self, scope: str, engine: str) -> dict[str, Any]:
         """Explore one scope by one engine, tell and write it."""
@@ -128,6 +154,7 @@ class Work:
                 engine=engine,
                 workers=self.arguments.workers,
                 stop=self.arguments.stop,
+                checkpoint=self.checkpoint(scope, engine),
                 progress=told,
             )
         peak = report.counts.peak_bytes or 0

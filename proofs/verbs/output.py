@@ -60,9 +60,22 @@ def read_back(folder: Path, arguments: Mapping[str, Any]) -> dict[str, Any] | No
         raise OtherArguments(f"{path} is no report of ours; choose an empty --out DIR") from error
     if earlier != json.loads(json.dumps(arguments)):
         raise OtherArguments(
-            f"{path} was made with other arguments: {json.dumps(earlier)}; choose another --out DIR"
+            f"{path} was made with other arguments: {difference(earlier, arguments)};"
+            " choose another --out DIR"
         )
     return report
+
+
+def difference(earlier: Any, now: Mapping[str, Any]) -> str:
+    """The arguments that differ, as they were and as they are."""
+    if not isinstance(earlier, Mapping):
+        return json.dumps(earlier)
+    here = json.loads(json.dumps(now))
+    return ", ".join(
+        f"{key} {json.dumps(earlier.get(key))}, now {json.dumps(here.get(key))}"
+        for key in sorted({*earlier, *here})
+        if earlier.get(key) != here.get(key)
+    )
 
 
 class Output:

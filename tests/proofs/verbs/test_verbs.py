@@ -1,16 +1,22 @@
 """The command line: exit codes, reports with the keys that are promised, folders that resume."""
 
 import json
+import subprocess
+import sys
+import time
 
 import networkx
 import pytest
 
 from proofs.__main__ import main
 from proofs.explore.expected import EXPECTED
-from proofs.explore.result import LimitReached, Progress
+from proofs.explore.explorer import explore as explore_machine
+from proofs.explore.result import LimitReached, Progress, RangeBroken
+from proofs.lift.build import lift
+from proofs.lift.text import plain
 from proofs.mutants.table import MUTANTS
 from proofs.trace.format import read
-from proofs.trace.replay import replay
+from proofs.trace.replay import replay, setting_of
 from proofs.verbs import VERBS, explore
 from proofs.verbs.output import Told
 
@@ -91,6 +97,57 @@ def test_a_folder_resumes_and_its_report_is_the_same_bytes(tmp_path, capsys):
     assert main([*argv, str(first)]) == 0
     assert capsys.readouterr().out.count("done before") == 2
     assert written == (first / "report.json").read_bytes()
+
+
+def killed(out):
+    """A search of idempotent-small, ended by SIGKILL once some of it is kept."""
+    head = out / "checkpoints" / "idempotent-small-ints" / "checkpoint.json"
+    process = subprocess.Popen([sys.executable, "-c", KEPT_EVERY_LEVEL, str(out)])
+    try:
+        while not head.exists() or json.loads(head.read_text())["counts"]["distinct"] < 10_000:
+            assert process.poll() is None
+            time.sleep(0.005)
+    finally:
+        process.kill()
+        process.wait()
+    return head
+
+
+KEPT_EVERY_LEVEL = """
+import sys
+from proofs.__main__ import main
+from proofs.explore import checkpoint
+checkpoint.INTERVAL_SECONDS = 0.0
+main(["explore", "idempotent-small", "--engine", "ints", "--out", sys.argv[1]])
+"""
+
+
+def test_a_killed_exploration_goes_on_where_it_was(tmp_path, capsys):
+    argv = ["explore", "idempotent-small", "--engine", "ints", "--out"]
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    head = killed(out)
+    kept = json.loads(head.read_text())["counts"]["distinct"]
+    assert kept < EXPECTED["idempotent-small"].distinct
+    assert main([*argv, str(out), "--variant", "v1"]) == 2
+    assert 'variant "4.3.1", now "v1"; choose another' in capsys.readouterr().err
+    assert json.loads(head.read_text())["counts"]["distinct"] == kept
+    assert main([*argv, str(out)]) == 0
+    assert main([*argv, str(whole)]) == 0
+    assert (out / "report.json").read_bytes() == (whole / "report.json").read_bytes()
+    assert not (out / "checkpoints").exists()
+    assert not (whole / "checkpoints").exists()
+
+
+def test_a_checkpoint_of_other_work_or_damaged_is_bad_input(tmp_path, capsys):
+    folder = tmp_path / "checkpoints" / "idempotent-tiny-ints"
+    k = setting_of(plain(), "idempotent-restart", "4.3.1")
+    explore_machine(lift(plain(), k, "other").machine, "ints", checkpoint=folder)
+    argv = ["explore", "idempotent-tiny", "--engine", "ints", "--out", str(tmp_path)]
+    assert main(argv) == 2
+    assert "holds a search with other arguments or of another model" in capsys.readouterr().err
+    (folder / "checkpoint.json").write_text("{")
+    assert main(argv) == 2
+    assert "is damaged" in capsys.readouterr().err
 
 
 def test_a_folder_of_other_work_is_refused(tmp_path, capsys):
@@ -262,6 +319,13 @@ def raising(error):
 def test_what_ends_without_an_answer_exits_3(error, code, monkeypatch):
     monkeypatch.setattr(explore, "explore_scope", raising(error))
     assert main(["explore", "idempotent-tiny"]) == code
+
+
+def test_a_range_that_breaks_decides_nothing(monkeypatch, capsys):
+    broken = RangeBroken("step 1, sink, writes down = 5 (of 0 .. 4)", (0,))
+    monkeypatch.setattr(explore, "explore_scope", raising(broken))
+    assert main(["explore", "idempotent-tiny"]) == 3
+    assert "range that is too narrow: step 1, sink" in capsys.readouterr().err
 
 
 def test_help_of_every_verb(capsys):
