@@ -1,0 +1,1 @@
+"""Claims of speed, each measured against its peer in one run: `python -m benchmarks.<claim>`."""
