@@ -158,9 +158,9 @@ def validate_batch(data: bytes, config: LogConfig, now_ms: int) -> ValidBatch | 
         return header
     if not _is_well_formed(header):
         return ErrorCode.INVALID_RECORD
-    base, attributes = header.base_timestamp, header.attributes
+    attributes = header.attributes
     try:
-        timestamps = [base + record[0] for record in scan_records(data, header)]
+        timestamps = [record[1] for record in scan_records(data, header)]
     except UnsupportedCompression:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     except InvalidRecord:

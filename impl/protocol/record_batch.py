@@ -19,7 +19,7 @@ Sources: `DefaultRecordBatch`, `DefaultRecord`, `ByteUtils`; KIP-98.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
@@ -37,7 +37,7 @@ from impl.protocol.errors import (
     UnsupportedMagic,
     UnwritableBatch,
 )
-from impl.protocol.primitives import VARINT, decode_varint, decode_varlong
+from impl.protocol.primitives import VARINT, decode_uvarint, decode_varint, decode_varlong
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -86,16 +86,14 @@ def is_next_sequence(last: int, following: int) -> bool:
     return following == last + 1 or (following == 0 and last == MAX_SEQUENCE)
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """A record header: key never null, value may be."""
 
     key: str
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One record. `timestamp` is absolute, `offset_delta` counts from the batch's base offset."""
 
     offset_delta: int
@@ -133,8 +131,7 @@ class BatchHeader(NamedTuple):
         return self.base_offset + self.last_offset_delta
 
 
-@dataclass(frozen=True, slots=True)
-class RecordBatch:
+class RecordBatch(NamedTuple):
     """A whole batch. `attributes` holds the wire's bits; the properties name them."""
 
     records: tuple[Record, ...]
@@ -344,12 +341,13 @@ def read_headers(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
 
 
 RawRecord = tuple[int, int, bytes | None, bytes | None, Sequence[tuple[bytes, bytes | None]]]
-"""(timestamp delta, offset delta, key, value, headers)."""
+"""A `Record` whose headers are still `(key, value)`, both bytes."""
 
 
 def _scan_headers(
-    data: bytes, position: int, stop: int, count: int
+    data: bytes, position: int, stop: int
 ) -> tuple[list[tuple[bytes, bytes | None]], int]:
+    count, position = decode_varint(data, position)
     if not 0 <= count <= stop - position:
         raise InvalidRecord(f"a record announces {count} headers", min(position, stop))
     headers: list[tuple[bytes, bytes | None]] = []
@@ -367,8 +365,8 @@ def _scan_headers(
     return headers, position
 
 
-def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> Iterator[RawRecord]:
-    """The records of the batch at byte `offset`, one by one, each size checked.
+def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> list[RawRecord]:
+    """The records of the batch at byte `offset`, each size checked, header keys not decoded.
 
     A key or value of any negative length is null, as `DefaultRecord.readFrom` has it. One that is
     too long shows at the end of its record, where the sizes do not add up.
@@ -376,63 +374,99 @@ def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> Iterator[
     `data`. Raises `InvalidRecord`, `UnsupportedCompression`. `DefaultRecordBatch.iterator`.
     """
     begin, end = offset + HEADER_BYTES, offset + header.batch_length + _BEFORE_LENGTH
-    if header.records_count < 0:
-        raise InvalidRecord(f"a batch announces {header.records_count} records", offset + 57)
+    count, base = header.records_count, header.base_timestamp
+    if count < 0:
+        raise InvalidRecord(f"a batch announces {count} records", offset + 57)
     codec = header.attributes & COMPRESSION_MASK
     if not codec:
-        yield from _scan(data, begin, end, header.records_count)
-        return
+        return _scan(data, begin, end, count, base)
     block = decompress(codec, data[begin:end], begin)
     try:
-        yield from _scan(block, 0, len(block), header.records_count)
+        return _scan(block, 0, len(block), count, base)
     except InvalidRecord as error:
         where = f"{error.problem}, at byte {error.offset} of the decompressed records"
         raise InvalidRecord(where, begin) from None
 
 
-def _scan(data: bytes, position: int, end: int, count: int) -> Iterator[RawRecord]:
-    """`count` records that fill `data` from `position` to `end`."""
-    begin = position
+def _scan(  # noqa: C901, PLR0915 - the hot loop of reading: varints of one or two bytes are read in place
+    data: bytes, position: int, end: int, count: int, base: int
+) -> list[RawRecord]:
+    """`count` records that fill `data` from `position` to `end`; `base` is added to timestamps."""
+    records: list[RawRecord] = []
+    append = records.append
+    first = position
+    headers: Sequence[tuple[bytes, bytes | None]]
     try:
         for _ in range(count):
-            begin = position
-            size, position = decode_varint(data, position)
-            stop = position + size
-            if size < 0 or stop > end:
-                raise InvalidRecord(f"a record announces {size} bytes", begin)
-            timestamp_delta, position = decode_varlong(data, position + 1)
-            offset_delta, position = decode_varint(data, position)
-            key = value = None
-            size, position = decode_varint(data, position)
-            if size >= 0:
-                key = data[position : position + size]
-                position += size
-            size, position = decode_varint(data, position)
-            if size >= 0:
-                value = data[position : position + size]
-                position += size
-            size, position = decode_varint(data, position)
-            headers: Sequence[tuple[bytes, bytes | None]] = ()
-            if size:
-                headers, position = _scan_headers(data, position, stop, size)
+            first = position
+            size = data[position]
+            position += 1
+            if size > 127:
+                if (more := data[position]) < 128:
+                    size += (more << 7) - 128
+                    position += 1
+                else:
+                    size, position = decode_uvarint(data, first)
+            stop = position + (size >> 1)
+            if size & 1 or stop > end:
+                raise InvalidRecord(f"a record announces {size >> 1 ^ -(size & 1)} bytes", first)
+            delta = data[position + 1]
+            position += 2
+            if delta < 128:
+                timestamp = base + (delta >> 1 ^ -(delta & 1))
+            else:
+                delta, position = decode_varlong(data, position - 1)
+                timestamp = base + delta
+            place = data[position]
+            position += 1
+            if place > 127:
+                if (more := data[position]) < 128:
+                    place += (more << 7) - 128
+                    position += 1
+                else:
+                    place, position = decode_uvarint(data, position - 1)
+            size = data[position]
+            position += 1
+            if size > 127:
+                size, position = decode_uvarint(data, position - 1)
+            key = None if size & 1 else data[position : (position := position + (size >> 1))]
+            size = data[position]
+            position += 1
+            if size > 127:
+                if (more := data[position]) < 128:
+                    size += (more << 7) - 128
+                    position += 1
+                else:
+                    size, position = decode_uvarint(data, position - 1)
+            value = None if size & 1 else data[position : (position := position + (size >> 1))]
+            headers = ()
+            if data[position]:
+                headers, position = _scan_headers(data, position, stop)
+            else:
+                position += 1
             if position != stop:
-                raise InvalidRecord(f"the fields of a record end at byte {position}", begin)
-            yield timestamp_delta, offset_delta, key, value, headers
+                raise InvalidRecord(f"the fields of a record end at byte {position}", first)
+            append((place >> 1 ^ -(place & 1), timestamp, key, value, headers))
     except (InvalidVarint, TruncatedFrame) as error:
-        raise InvalidRecord(f"a record is cut off ({error.problem})", begin) from None
+        raise InvalidRecord(f"a record is cut off ({error.problem})", first) from None
+    except IndexError:
+        raise InvalidRecord("a record is cut off", first) from None
     if position != end:
         raise InvalidRecord(f"{end - position} bytes follow the last record", position)
+    return records
 
 
-def _record(raw: RawRecord, base_timestamp: int, offset: int) -> Record:
-    timestamp_delta, offset_delta, key, value, headers = raw
-    if not headers:
-        return Record(offset_delta, base_timestamp + timestamp_delta, key, value)
+_plain: Final = partial(tuple.__new__, Record)
+"""A `RawRecord` without headers is a `Record`: the same fields, made without a call in Python."""
+
+
+def _with_names(raw: RawRecord, offset: int) -> Record:
+    offset_delta, timestamp, key, value, headers = raw
     try:
-        named = tuple(Header(name.decode(), content) for name, content in headers)
+        named = tuple([Header(name.decode(), content) for name, content in headers])
     except UnicodeDecodeError as error:
         raise InvalidRecord(f"a header key is no UTF-8 ({error.reason})", offset) from None
-    return Record(offset_delta, base_timestamp + timestamp_delta, key, value, named)
+    return Record(offset_delta, timestamp, key, value, named)
 
 
 def decode_batch(data: bytes, offset: int = 0) -> RecordBatch:
@@ -443,14 +477,18 @@ def decode_batch(data: bytes, offset: int = 0) -> RecordBatch:
     """
     header = read_header(data, offset)
     check_crc(data, header, offset)
-    base = header.base_timestamp
     return RecordBatch(
-        records=tuple(_record(raw, base, offset) for raw in scan_records(data, header, offset)),
+        records=tuple(
+            [
+                _with_names(raw, offset) if raw[4] else _plain(raw)
+                for raw in scan_records(data, header, offset)
+            ]
+        ),
         base_offset=header.base_offset,
         partition_leader_epoch=header.partition_leader_epoch,
         attributes=header.attributes,
         last_offset_delta=header.last_offset_delta,
-        base_timestamp=base,
+        base_timestamp=header.base_timestamp,
         max_timestamp=header.max_timestamp,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,

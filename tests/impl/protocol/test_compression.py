@@ -2,7 +2,6 @@
 
 import gzip
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,7 +52,7 @@ def batches(draw: st.DrawFn) -> RecordBatch:
 
 
 def compressed(batch: RecordBatch, codec: int) -> RecordBatch:
-    return replace(batch, attributes=batch.attributes | codec)
+    return batch._replace(attributes=batch.attributes | codec)
 
 
 def peer(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
