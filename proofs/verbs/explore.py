@@ -242,9 +242,10 @@ def tell_report(report: ScopeReport) -> None:
     """One exploration for the reader."""
     counts = report.counts
     transitions = "" if counts.transitions is None else f"{counts.transitions:,} transitions, "
+    peak = "" if counts.peak_bytes is None else f", peak {counts.peak_bytes / 2**20:,.0f} MiB"
     say(
         f"{report.scope} [{report.variant}] by {counts.engine}: {counts.distinct:,} states,"
-        f" {transitions}depth {counts.depth}, {report.seconds:.1f} s: {report.verdict}"
+        f" {transitions}depth {counts.depth}, {report.seconds:.1f} s{peak}: {report.verdict}"
     )
     for found in report.violations:
         fault = "BROKEN" if found.promised else "not promised here, and not kept"

@@ -1,6 +1,7 @@
 """The command line: exit codes, reports with the keys that are promised, folders that resume."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -67,7 +68,7 @@ def test_explore_holds(report, capsys):
         "acked_once",
         "no_false_error",
     }
-    assert "1,352 states" in capsys.readouterr().out
+    assert re.search(r"1,352 states, .* s, peak [\d,]+ MiB: holds", capsys.readouterr().out)
 
 
 def test_explore_finds_what_a_patch_breaks(report, tmp_path):
