@@ -9,8 +9,10 @@ test the same promise, and must report the same states and transitions, or nothi
 What is timed is the search: ours from an empty engine to a freed one, SPIN's the whole process
 `pan`. What comes before is listed apart: lifting and compiling without a cache for us, `spin -a`
 and the C compiler for SPIN. TLC reads its module at each start; its time on the smallest graph is
-listed as that, and taken off the others. TLC is slow, so that it takes part in fewer rounds where
-the graph is large: `--tlc-rounds` says in how many.
+listed as that, and taken off the others; Java may collect its garbage on a second core. TLC is
+slow, so that it takes part in fewer rounds where the graph is large: `--tlc-rounds` says in how
+many. Each peer is compared with our own searches of the same rounds; `benchmarks.peers` times
+calls, and here each search tells its own time and what it found.
 """
 
 from __future__ import annotations
@@ -312,6 +314,7 @@ def main(words: Sequence[str] | None = None) -> int:
             "distinct": DISTINCT[asked.managers],
             "peers": [asdict(r) for r in rows],
         }
+        asked.json.parent.mkdir(parents=True, exist_ok=True)
         asked.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return 0
 
