@@ -477,23 +477,14 @@ def decode_batch(data: bytes, offset: int = 0) -> RecordBatch:
     """
     header = read_header(data, offset)
     check_crc(data, header, offset)
-    return RecordBatch(
-        records=tuple(
-            [
-                _with_names(raw, offset) if raw[4] else _plain(raw)
-                for raw in scan_records(data, header, offset)
-            ]
-        ),
-        base_offset=header.base_offset,
-        partition_leader_epoch=header.partition_leader_epoch,
-        attributes=header.attributes,
-        last_offset_delta=header.last_offset_delta,
-        base_timestamp=header.base_timestamp,
-        max_timestamp=header.max_timestamp,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
+    records = tuple(
+        [
+            _with_names(raw, offset) if raw[4] else _plain(raw)
+            for raw in scan_records(data, header, offset)
+        ]
     )
+    # From the attributes to the base sequence both have the same fields in the same order.
+    return RecordBatch(records, header.base_offset, header.partition_leader_epoch, *header[5:12])
 
 
 def decode_batches(data: bytes) -> list[RecordBatch]:
