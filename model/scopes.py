@@ -73,6 +73,21 @@ SCOPES: dict[str, Scope] = {
             Budgets(records=7, breaks=4, refusals=3, restarts=2),
         ),
         Scope(
+            "idempotent-large",
+            "one batch more than a leader remembers, and more trouble on its way",
+            Layout(
+                records=9,
+                in_flight=5,
+                log=11,
+                max_epoch=2,
+                max_breaks=5,
+                broken_connections=3,
+                max_refusals=4,
+                max_restarts=3,
+            ),
+            Budgets(records=9, breaks=5, refusals=4, restarts=3),
+        ),
+        Scope(
             "idempotent-restart",
             "what leaders forget when they restart: nothing else can make them forget",
             Layout(records=3, in_flight=2, log=5, max_epoch=1),

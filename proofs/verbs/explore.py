@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from proofs.explore.engines import say_on_stderr
+from proofs.explore.expected import BY_NAME_ONLY
 from proofs.explore.result import RangeBroken
 from proofs.explore.scope import ScopeReport, explore_scope
 from proofs.java import FetchFailed, MissingTool
@@ -35,7 +36,7 @@ AGREED = ("distinct", "transitions", "depth", "levels")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's options."""
     parser.add_argument("scopes", nargs="*", metavar="SCOPE", help="NAME[/BUDGET=N...]")
-    parser.add_argument("--all", action="store_true", help="every scope, the engines compared")
+    parser.add_argument("--all", action="store_true", help="all scopes but large, engines compared")
     add_variant(parser)
     add_engine(parser, default=None)
     add_patch(parser)
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """(scope, engine) in the order of the work. Raises ValueError for a bad name."""
     everything = arguments.all or not arguments.scopes
-    scopes = list(plain().scopes.SCOPES) if everything else arguments.scopes
+    scopes = every_scope() if everything else arguments.scopes
     for scope in scopes:
         setting_of(plain(), scope, arguments.variant)
     if arguments.engine:
@@ -83,6 +84,11 @@ def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     if not everything:
         return [(scope, "c") for scope in scopes]
     return [(scope, engine) for scope in scopes for engine in COMPARED.get(scope, COMPARED_ELSE)]
+
+
+def every_scope() -> list[str]:
+    """The scopes of --all: those that do not have to be asked for by name."""
+    return [scope for scope in plain().scopes.SCOPES if scope not in BY_NAME_ONLY]
 
 
 def is_missing_tool(error: Exception) -> bool:
