@@ -37,7 +37,7 @@ from impl.protocol.errors import (
     UnsupportedMagic,
     UnwritableBatch,
 )
-from impl.protocol.primitives import VARINT, decode_uvarint, decode_varint, decode_varlong
+from impl.protocol.primitives import VARINT, decode_raw, decode_uvarint, decode_varint
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -412,11 +412,11 @@ def _scan(  # noqa: C901, PLR0915 - the hot loop of reading: varints of one or t
                 raise InvalidRecord(f"a record announces {size >> 1 ^ -(size & 1)} bytes", first)
             delta = data[position + 1]
             position += 2
-            if delta < 128:
-                timestamp = base + (delta >> 1 ^ -(delta & 1))
-            else:
-                delta, position = decode_varlong(data, position - 1)
-                timestamp = base + delta
+            if delta > 127 and (more := data[position]) < 128:
+                delta += (more << 7) - 128
+                position += 1
+            elif delta > 127:
+                delta, position = decode_raw(data, position - 1, 64)
             place = data[position]
             position += 1
             if place > 127:
@@ -446,6 +446,7 @@ def _scan(  # noqa: C901, PLR0915 - the hot loop of reading: varints of one or t
                 position += 1
             if position != stop:
                 raise InvalidRecord(f"the fields of a record end at byte {position}", first)
+            timestamp = base + (delta >> 1 ^ -(delta & 1))
             append((place >> 1 ^ -(place & 1), timestamp, key, value, headers))
     except (InvalidVarint, TruncatedFrame) as error:
         raise InvalidRecord(f"a record is cut off ({error.problem})", first) from None
