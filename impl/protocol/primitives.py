@@ -76,11 +76,7 @@ VARINT: Final[dict[int, bytes]] = _ZigZagMemo()
 """`VARINT[n]` is the zig-zag encoding of the signed `n`."""
 
 
-def decode_raw(data: bytes, position: int, bits: int) -> tuple[int, int]:
-    """A varint of at most `bits` bits, not yet zig-zag decoded, and the next position.
-
-    Raises `TruncatedFrame`, `InvalidVarint`.
-    """
+def _decode_raw(data: bytes, position: int, bits: int) -> tuple[int, int]:
     value = shift = 0
     start = position
     while True:
@@ -104,14 +100,14 @@ def decode_uvarint(data: bytes, position: int) -> tuple[int, int]:
 
     Raises `TruncatedFrame`, `InvalidVarint`. `ByteUtils.readUnsignedVarint`.
     """
-    return decode_raw(data, position, 32)
+    return _decode_raw(data, position, 32)
 
 
 def decode_varint(data: bytes, position: int) -> tuple[int, int]:
     """A zig-zag int32 and the next position. `ByteUtils.readVarint`."""
     if position < len(data) and (byte := data[position]) < 128:
         return (byte >> 1) ^ -(byte & 1), position + 1
-    raw, position = decode_raw(data, position, 32)
+    raw, position = _decode_raw(data, position, 32)
     return (raw >> 1) ^ -(raw & 1), position
 
 
@@ -119,7 +115,7 @@ def decode_varlong(data: bytes, position: int) -> tuple[int, int]:
     """A zig-zag int64 and the next position. `ByteUtils.readVarlong`."""
     if position < len(data) and (byte := data[position]) < 128:
         return (byte >> 1) ^ -(byte & 1), position + 1
-    raw, position = decode_raw(data, position, 64)
+    raw, position = _decode_raw(data, position, 64)
     return (raw >> 1) ^ -(raw & 1), position
 
 

@@ -37,7 +37,7 @@ from impl.protocol.errors import (
     UnsupportedMagic,
     UnwritableBatch,
 )
-from impl.protocol.primitives import VARINT, decode_raw, decode_uvarint, decode_varint
+from impl.protocol.primitives import VARINT, decode_uvarint, decode_varint, decode_varlong
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -416,7 +416,8 @@ def _scan(  # noqa: C901, PLR0915 - the hot loop of reading: varints of one or t
                 delta += (more << 7) - 128
                 position += 1
             elif delta > 127:
-                delta, position = decode_raw(data, position - 1, 64)
+                wide, position = decode_varlong(data, position - 1)
+                delta = wide << 1 ^ wide >> 63
             place = data[position]
             position += 1
             if place > 127:
