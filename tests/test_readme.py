@@ -21,8 +21,9 @@ COMMANDS = [
     line.partition("#")[0].split()[2:]
     for _, block in BLOCKS
     for line in block.splitlines()
-    if line.startswith("python -m ")
+    if line.startswith(("python -m proofs ", "python -m conformance "))
 ]
+BENCHMARKS = re.findall(r"^python -m benchmarks\.(\w+)", README, flags=re.MULTILINE)
 
 
 def test_the_script_is_the_example_and_prints_what_is_shown() -> None:
@@ -50,6 +51,11 @@ def test_each_command_is_understood(command: list[str], capsys: pytest.CaptureFi
         raise SystemExit(ROOMS[room]([*rest, "--help"]))
     assert ended.value.code == 0
     assert capsys.readouterr().out
+
+
+def test_each_benchmark_is_there() -> None:
+    assert BENCHMARKS
+    assert all((REPOSITORY / "benchmarks" / f"{name}.py").exists() for name in BENCHMARKS)
 
 
 def test_each_make_target_is_there() -> None:
