@@ -73,14 +73,15 @@ class Processes:
                 "a worker process ended unexpectedly (out of memory?);"
                 " the same command goes on where it stood, --partitions 1 uses one process"
             ) from error
-        finally:
-            for future in pending:
-                future.cancel()
 
     def close(self) -> None:
-        """End the processes, without waiting for what they still do."""
+        """End the processes, without waiting for what they still do.
+
+        Work that waits is not cancelled: the pool sets an exception on all that its workers leave
+        behind, and fails, loudly, at what somebody else has cancelled.
+        """
         workers = tuple((self._pool._processes or {}).values())
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=False)
         for worker in workers:
             worker.terminate()
 

@@ -65,6 +65,8 @@ class JavaProcess:
     def pause(self) -> None:
         """Freeze it (SIGSTOP): its connections stay open and nothing is answered."""
         self._signal(signal.SIGSTOP)
+        # A busy machine stops the last thread a moment later; until then answers still come.
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let it go on after `pause`."""

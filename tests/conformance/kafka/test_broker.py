@@ -123,10 +123,12 @@ def test_a_topic_that_exists_is_refused(connection, topic):
 def test_a_paused_broker_answers_only_when_it_is_resumed(broker):
     with broker.connect() as connection:
         broker.pause()
-        connection.send(ApiKey.INIT_PRODUCER_ID, 1, {"transaction_timeout_ms": 1_000})
-        with pytest.raises(AnswerTimeout, match="api 22 version 1, correlation id 0"):
-            connection.receive(timeout_ms=100)
-        broker.resume()
+        try:
+            connection.send(ApiKey.INIT_PRODUCER_ID, 1, {"transaction_timeout_ms": 1_000})
+            with pytest.raises(AnswerTimeout, match="api 22 version 1, correlation id 0"):
+                connection.receive(timeout_ms=100)
+        finally:
+            broker.resume()
         assert connection.receive().body["error_code"] == ErrorCode.NONE
 
 
