@@ -44,8 +44,10 @@ from impl.protocol.record_batch import (
 )
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 
-OLDEST_SERVED: Final[Mapping[int, int]] = MappingProxyType({ApiKey.PRODUCE: 3})
-"""Versions below are advertised but refused."""
+OLDEST_SERVED: Final[Mapping[int, int]] = MappingProxyType(
+    {ApiKey.PRODUCE: 3, ApiKey.CREATE_TOPICS: 2}
+)
+"""Versions below are refused. Those of Produce are advertised all the same (KAFKA-18659)."""
 
 TOPIC_IDS_FROM: Final = 13
 """The first Produce version that names topics by id."""
@@ -105,6 +107,8 @@ class Node:
         except DecodeError as error:
             raise CloseConnection(str(error)) from error
         api_key, version = header["api_key"], header["api_version"]
+        if api_key not in _HANDLERS:
+            raise CloseConnection(f"api key {api_key} is not served")
         if version < OLDEST_SERVED.get(api_key, 0):
             raise CloseConnection(f"api key {api_key} is served from {OLDEST_SERVED[api_key]}")
         self._serve_controller(now_ms)
@@ -366,11 +370,9 @@ def _describe_partition(topic: Topic | None, index: int) -> Value:
 
 
 def _version_row(api_key: ApiKey) -> Value:
-    versions = SUPPORTED_VERSIONS[api_key]
-    return {"api_key": api_key, "min_version": versions.first, "max_version": versions.last}
-
-
-_ADVERTISED: Final = [_version_row(api_key) for api_key in ApiKey]
+    oldest = 0 if api_key == ApiKey.PRODUCE else OLDEST_SERVED.get(api_key, 0)
+    newest = SUPPORTED_VERSIONS[api_key].last
+    return {"api_key": api_key, "min_version": oldest, "max_version": newest}
 
 
 def _unsupported_api_versions(correlation_id: int) -> bytes:
@@ -380,13 +382,16 @@ def _unsupported_api_versions(correlation_id: int) -> bytes:
     return encode_response(ApiKey.API_VERSIONS, 0, correlation_id, answer)
 
 
-_HANDLERS: Final[Mapping[int, Callable[[Node, int, Value, int], Value | None]]] = MappingProxyType(
-    {
-        ApiKey.PRODUCE: Node._produce,
-        ApiKey.METADATA: Node._metadata,
-        ApiKey.API_VERSIONS: Node._api_versions,
-        ApiKey.CREATE_TOPICS: Node._create_topics,
-        ApiKey.INIT_PRODUCER_ID: Node._init_producer_id,
-        ApiKey.DESCRIBE_PRODUCERS: Node._describe_producers,
-    }
+_HANDLERS: Final[Mapping[ApiKey, Callable[[Node, int, Value, int], Value | None]]] = (
+    MappingProxyType(
+        {
+            ApiKey.PRODUCE: Node._produce,
+            ApiKey.METADATA: Node._metadata,
+            ApiKey.API_VERSIONS: Node._api_versions,
+            ApiKey.CREATE_TOPICS: Node._create_topics,
+            ApiKey.INIT_PRODUCER_ID: Node._init_producer_id,
+            ApiKey.DESCRIBE_PRODUCERS: Node._describe_producers,
+        }
+    )
 )
+_ADVERTISED: Final = [_version_row(api_key) for api_key in _HANDLERS]

@@ -192,7 +192,10 @@ class _Encoder(_Source):
             return
         self.emit(f"for {item} in {items}:")
         self.depth += 1
-        self.struct(field.fields, item)
+        if field.kind == "struct":
+            self.struct(field.fields, item)
+        else:
+            self.field(field.element, item)
         self.flush()
         self.depth -= 1
 
@@ -304,7 +307,7 @@ class _Decoder(_Source):
         value = self.fresh("x")
         self.null_guard(field, path, length, value)
         self.emit(f"if {length} > end - p: raise short({path!r}, p + {length}, p)")
-        if field.kind in _FIXED:
+        if field.kind in _FIXED and field.kind != "uuid":
             code = _FIXED[field.kind]
             self.emit(f"{value} = list(unpack_from(f'>{{{length}}}{code}', b, p))")
             self.emit(f"p += {length} * {Struct('>' + code).size}")
@@ -312,7 +315,7 @@ class _Decoder(_Source):
             self.emit(f"{value} = []")
             self.emit(f"for _ in range({length}):")
             self.depth += 1
-            self.emit(f"{value}.append({self.struct(field.fields, path + '[].')})")
+            self.emit(f"{value}.append({self.field(field.element, path + '[]')})")
             self.depth -= 1
         self.depth -= 1
         return value

@@ -24,7 +24,7 @@ Sources: the message definitions of Kafka 4.x (`ProduceRequest.json` and its sib
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
@@ -76,6 +76,93 @@ response
     port int32
     rack string? = null
 
+api 1 FETCH versions 0-18 flexible 12
+request
+  cluster_id string? 12+ = null tag 0
+  replica_id int32 0-14 = -1
+  replica_state {} 15+ tag 1
+    replica_id int32 = -1
+    replica_epoch int64 = -1
+  max_wait_ms int32
+  min_bytes int32
+  max_bytes int32 3+ = 2147483647
+  isolation_level int8 4+ = 0
+  session_id int32 7+ = 0
+  session_epoch int32 7+ = -1
+  topics []
+    topic string 0-12
+    topic_id uuid 13+
+    partitions []
+      partition int32
+      current_leader_epoch int32 9+ = -1
+      fetch_offset int64
+      last_fetched_epoch int32 12+ = -1
+      log_start_offset int64 5+ = -1
+      partition_max_bytes int32
+      replica_directory_id uuid 17+ = zero tag 0
+      high_watermark int64 18+ = 9223372036854775807 tag 1
+  forgotten_topics_data [] 7+ = []
+    topic string 7-12
+    topic_id uuid 13+
+    partitions []int32
+  rack_id string 11+ = ""
+response
+  throttle_time_ms int32 1+ = 0
+  error_code int16 7+ = 0
+  session_id int32 7+ = 0
+  responses []
+    topic string 0-12
+    topic_id uuid 13+
+    partitions []
+      partition_index int32
+      error_code int16
+      high_watermark int64
+      last_stable_offset int64 4+ = -1
+      log_start_offset int64 5+ = -1
+      diverging_epoch {} 12+ tag 0
+        epoch int32 = -1
+        end_offset int64 = -1
+      current_leader {} 12+ tag 1
+        leader_id int32 = -1
+        leader_epoch int32 = -1
+      snapshot_id {} 12+ tag 2
+        end_offset int64 = -1
+        epoch int32 = -1
+      aborted_transactions []? 4+ = null
+        producer_id int64
+        first_offset int64
+      preferred_read_replica int32 11+ = -1
+      records bytes?
+  node_endpoints [] 16+ = [] tag 0
+    node_id int32
+    host string
+    port int32
+    rack string? = null
+
+api 2 LIST_OFFSETS versions 0-11 flexible 6
+request
+  replica_id int32
+  isolation_level int8 2+ = 0
+  topics []
+    name string
+    partitions []
+      partition_index int32
+      current_leader_epoch int32 4+ = -1
+      timestamp int64
+      max_num_offsets int32 0 = 1
+  timeout_ms int32 10+
+response
+  throttle_time_ms int32 2+ = 0
+  topics []
+    name string
+    partitions []
+      partition_index int32
+      error_code int16
+      old_style_offsets []int64 0 = []
+      timestamp int64 1+ = -1
+      offset int64 1+ = -1
+      leader_epoch int32 4+ = -1
+
 api 3 METADATA versions 0-13 flexible 9
 request
   topics []?1+
@@ -110,6 +197,26 @@ response
   cluster_authorized_operations int32 8-10 = -2147483648
   error_code int16 13+ = 0
 
+api 10 FIND_COORDINATOR versions 0-6 flexible 3
+request
+  key string 0-3
+  key_type int8 1+ = 0
+  coordinator_keys []string 4+
+response
+  throttle_time_ms int32 1+ = 0
+  error_code int16 0-3
+  error_message string? 1-3 = null
+  node_id int32 0-3
+  host string 0-3
+  port int32 0-3
+  coordinators [] 4+
+    key string
+    node_id int32
+    host string
+    port int32
+    error_code int16
+    error_message string? = null
+
 api 18 API_VERSIONS versions 0-4 flexible 3
 request
   client_software_name string 3+ = ""
@@ -132,7 +239,7 @@ response
     min_version_level int16
   zk_migration_ready bool 3+ = false tag 3
 
-api 19 CREATE_TOPICS versions 2-7 flexible 5
+api 19 CREATE_TOPICS versions 0-7 flexible 5
 request
   topics []
     name string
@@ -145,14 +252,14 @@ request
       name string
       value string?
   timeout_ms int32 = 60000
-  validate_only bool = false
+  validate_only bool 1+ = false
 response
-  throttle_time_ms int32 = 0
+  throttle_time_ms int32 2+ = 0
   topics []
     name string
     topic_id uuid 7+ = zero
     error_code int16
-    error_message string? = null
+    error_message string? 1+ = null
     topic_config_error_code int16 5+ = 0 tag 0
     num_partitions int32 5+ = -1
     replication_factor int16 5+ = -1
@@ -162,6 +269,38 @@ response
       read_only bool
       config_source int8 = -1
       is_sensitive bool
+
+api 20 DELETE_TOPICS versions 0-6 flexible 4
+request
+  topics [] 6+
+    name string? = null
+    topic_id uuid = zero
+  topic_names []string 0-5
+  timeout_ms int32
+response
+  throttle_time_ms int32 1+ = 0
+  responses []
+    name string?6+
+    topic_id uuid 6+ = zero
+    error_code int16
+    error_message string? 5+ = null
+
+api 21 DELETE_RECORDS versions 0-2 flexible 2
+request
+  topics []
+    name string
+    partitions []
+      partition_index int32
+      offset int64
+  timeout_ms int32
+response
+  throttle_time_ms int32 = 0
+  topics []
+    name string
+    partitions []
+      partition_index int32
+      low_watermark int64
+      error_code int16
 
 api 22 INIT_PRODUCER_ID versions 0-5 flexible 2
 request
@@ -174,6 +313,25 @@ response
   error_code int16
   producer_id int64 = -1
   producer_epoch int16 = -1
+
+api 23 OFFSET_FOR_LEADER_EPOCH versions 0-4 flexible 4
+request
+  replica_id int32 3+ = -2
+  topics []
+    topic string
+    partitions []
+      partition int32
+      current_leader_epoch int32 2+ = -1
+      leader_epoch int32
+response
+  throttle_time_ms int32 2+ = 0
+  topics []
+    topic string
+    partitions []
+      error_code int16
+      partition int32
+      leader_epoch int32 1+ = -1
+      end_offset int64 = -1
 
 api 61 DESCRIBE_PRODUCERS versions 0-0 flexible 0
 request
@@ -195,6 +353,16 @@ response
         last_timestamp int64 = -1
         coordinator_epoch int32
         current_txn_start_offset int64 = -1
+
+api 67 ALLOCATE_PRODUCER_IDS versions 0-0 flexible 0
+request
+  broker_id int32
+  broker_epoch int64 = -1
+response
+  throttle_time_ms int32 = 0
+  error_code int16
+  producer_id_start int64
+  producer_id_len int32
 """
 
 
@@ -202,11 +370,18 @@ class ApiKey(IntEnum):
     """The APIs of the table. Source: `ApiKeys`."""
 
     PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
     METADATA = 3
+    FIND_COORDINATOR = 10
     API_VERSIONS = 18
     CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
     DESCRIBE_PRODUCERS = 61
+    ALLOCATE_PRODUCER_IDS = 67
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +439,11 @@ class Field:
         if self.default is not REQUIRED:
             return self.default
         return [] if self.is_array else _ABSENT.get(self.kind, 0)
+
+    @property
+    def element(self) -> Field:
+        """One item of an array: never null, without a tag of its own."""
+        return replace(self, is_array=False, nullable=_NEVER, tag=None)
 
 
 @dataclass(frozen=True, slots=True)
