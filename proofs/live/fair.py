@@ -1,0 +1,258 @@
+"""Fair loops in a finite graph: where a run can stay for ever and every assumption be kept.
+
+Theory of operation.
+
+1. A run may also do nothing for ever: each state has, beside its edges, a step to itself that is
+   no edge. A run ends in a loop, and what it does for ever lies in one strongly connected part.
+2. `Weak`: an action that is enabled in every state of the loop is taken in it. A component that
+   breaks this has no part that keeps it, and is dropped whole.
+3. `Strong`: if the loop has an edge of `often`, it has one of `then`. A component that breaks
+   this may have parts that keep it: those without `often`. They are looked for in turn.
+4. `must` edges are what the loop is looked for: it has at least one.
+
+Streett's emptiness check, as Emerson and Lei prune it; `tests/proofs/live` compares it with all
+subgraphs of small graphs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
+
+Bools = Any
+"""A numpy array of truth values, one for each state or one for each edge."""
+Numbers = Any
+"""A numpy array of ints."""
+
+CANDIDATES = 64
+"""How many states are tried as the place where the loop begins, nearest first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edges:
+    """A graph: edge i goes from `sources[i]` to `targets[i]`; states count from 0."""
+
+    states: int
+    sources: Numbers
+    targets: Numbers
+
+    def begins(self, edges: Bools) -> Bools:
+        """For each state whether one of these edges leaves it."""
+        found = np.zeros(self.states, dtype=bool)
+        found[self.sources[edges]] = True
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weak:
+    """An action that is enabled without end is taken. By state: enabled; by edge: taken."""
+
+    enabled: Bools
+    taken: Bools
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strong:
+    """If `often` is taken for ever, so is `then`. Both by edge."""
+
+    often: Bools
+    then: Bools
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """A loop is looked for in these states, over these edges, with one of the edges `must`."""
+
+    graph: Edges
+    states: Bools
+    edges: Bools
+    weak: tuple[Weak, ...]
+    strong: tuple[Strong, ...]
+    must: Bools | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A fair loop from `state` back to it over `edges`; without any, nothing happens any more."""
+
+    state: int
+    edges: tuple[int, ...]
+
+
+# Components
+
+
+def any_of(labels: Numbers, components: int, chosen: Bools) -> Bools:
+    """For each component whether something of it is chosen."""
+    return np.bincount(labels[chosen], minlength=components) > 0
+
+
+class _Pruned:
+    """The states and edges that are still looked at, by strongly connected component."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        graph = question.graph
+        self.states: Bools = question.states.copy()
+        inside = self.states[graph.sources] & self.states[graph.targets]
+        self.edges: Bools = question.edges & inside
+        self.labels: Numbers = np.zeros(graph.states, dtype=np.int64)
+        self.components = 0
+
+    def split(self) -> None:
+        """Finds the components; an edge between two of them is in no loop."""
+        graph = self.question.graph
+        sources, targets = graph.sources[self.edges], graph.targets[self.edges]
+        ones = np.ones(len(sources), dtype=np.int8)
+        matrix = csr_matrix((ones, (sources, targets)), shape=(graph.states, graph.states))
+        self.components, labels = connected_components(matrix, connection="strong")
+        self.labels = labels.astype(np.int64)
+        self.edges &= self.labels[graph.sources] == self.labels[graph.targets]
+
+    def has_state(self, chosen: Bools) -> Bools:
+        """For each component whether it has one of these states."""
+        return any_of(self.labels, self.components, self.states & chosen)
+
+    def has_edge(self, chosen: Bools) -> Bools:
+        """For each component whether it has one of these edges."""
+        labels = self.labels[self.question.graph.sources]
+        return any_of(labels, self.components, self.edges & chosen)
+
+    def drop_hopeless(self) -> None:
+        """Drops the components that no part of can answer the question."""
+        hopeful = np.ones(self.components, dtype=bool)
+        for weak in self.question.weak:
+            hopeful &= self.has_state(~weak.enabled) | self.has_edge(weak.taken)
+        if self.question.must is not None:
+            hopeful &= self.has_edge(self.question.must)
+        self.states &= hopeful[self.labels]
+        self.edges &= hopeful[self.labels[self.question.graph.sources]]
+
+    def drop_often(self) -> bool:
+        """Drops `often` where there is no `then`; whether there was any."""
+        sources = self.labels[self.question.graph.sources]
+        dropped = False
+        for strong in self.question.strong:
+            broken = self.has_edge(strong.often) & ~self.has_edge(strong.then)
+            gone = self.edges & strong.often & broken[sources]
+            dropped = dropped or bool(gone.any())
+            self.edges &= ~gone
+        return dropped
+
+
+def fair_part(question: Question) -> tuple[Bools, Bools, Numbers]:
+    """(states, edges, component of each state) of all fair components, one loop in each."""
+    pruned = _Pruned(question)
+    while True:
+        pruned.split()
+        pruned.drop_hopeless()
+        if not pruned.drop_often():
+            return pruned.states, pruned.edges, pruned.labels
+
+
+# Loops
+
+
+Found = Callable[[int, int], bool]
+"""Whether a walk has come where it wants by an edge to a state; the edge is -1 at its start."""
+
+
+class _Walker:
+    """Walks inside fair components."""
+
+    def __init__(self, question: Question, edges: Bools) -> None:
+        self.question = question
+        kept = np.flatnonzero(edges)
+        order = kept[np.argsort(question.graph.sources[kept], kind="stable")]
+        self.order: list[int] = order.tolist()
+        counts = np.bincount(question.graph.sources[order], minlength=question.graph.states)
+        self.first: list[int] = [0, *np.cumsum(counts).tolist()]
+        self.targets = question.graph.targets
+
+    def leaving(self, state: int) -> Iterator[tuple[int, int]]:
+        """(edge, target) for each edge that leaves a state inside its component."""
+        for edge in self.order[self.first[state] : self.first[state + 1]]:
+            yield edge, int(self.targets[edge])
+
+    def nearest(self, start: int, found: Found) -> list[int]:
+        """The edges of a shortest way, of at least one edge, to where `found` holds.
+
+        There is one: `found` is asked for only what the component has.
+        """
+        came: dict[int, tuple[int, int]] = {}
+        queue = deque([start])
+        while queue:
+            state = queue.popleft()
+            for edge, target in self.leaving(state):
+                if found(edge, target):
+                    return [*self._back(came, start, state), edge]
+                if target not in came and target != start:
+                    came[target] = (state, edge)
+                    queue.append(target)
+        raise AssertionError("a component lacks what it was kept for")
+
+    @staticmethod
+    def _back(came: dict[int, tuple[int, int]], start: int, state: int) -> list[int]:
+        edges: list[int] = []
+        while state != start:
+            state, edge = came[state]
+            edges.append(edge)
+        return edges[::-1]
+
+    def unmet(self, start: int, path: Sequence[int]) -> list[Found]:
+        """What a loop over `path` from `start` still lacks."""
+        question = self.question
+        states = [start, *(int(self.targets[edge]) for edge in path)]
+        wants: list[Found] = []
+        for weak in question.weak:
+            if all(weak.enabled[s] for s in states) and not any(weak.taken[e] for e in path):
+                wants.append(lambda e, s, weak=weak: bool(weak.taken[e] or not weak.enabled[s]))
+        for strong in question.strong:
+            if any(strong.often[e] for e in path) and not any(strong.then[e] for e in path):
+                wants.append(lambda e, s, strong=strong: bool(strong.then[e]))
+        must = question.must
+        if must is not None and not any(must[e] for e in path):
+            wants.append(lambda e, s: bool(must[e]))
+        return wants
+
+    def loop(self, start: int, longest: int) -> Loop | None:
+        """A fair loop from a state back to it; None if it gets longer than `longest`."""
+        path: list[int] = []
+        while wants := self.unmet(start, path):
+            here = int(self.targets[path[-1]]) if path else start
+            path += self.nearest(here, lambda e, s, w=wants: any(f(e, s) for f in w))  # type: ignore[misc]
+            if not self.unmet(start, path) and int(self.targets[path[-1]]) != start:
+                here = int(self.targets[path[-1]])
+                path += self.nearest(here, lambda e, s: s == start)
+            if len(path) > longest:
+                return None
+        return Loop(start, tuple(path))
+
+
+def shortest_loop(question: Question, depth: Numbers) -> Loop | None:
+    """A fair loop with a short way to it, `depth` being each state's distance from the first.
+
+    None if there is none. Which loop it is depends on the graph alone; that there is a shorter
+    one is possible, as only the nearest states are tried as beginnings.
+    """
+    states, edges, _ = fair_part(question)
+    alive = np.flatnonzero(states)
+    if len(alive) == 0:
+        return None
+    walker = _Walker(question, edges)
+    best: Loop | None = None
+    length = len(question.graph.sources) + question.graph.states
+    for state in alive[np.argsort(depth[alive], kind="stable")][:CANDIDATES].tolist():
+        stem = int(depth[state])
+        if stem >= length:
+            break
+        loop = walker.loop(state, length - stem - 1)
+        if loop is not None:
+            best, length = loop, stem + len(loop.edges)
+    return best
