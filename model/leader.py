@@ -4,7 +4,9 @@ Theory of operation. Everything that makes a producer idempotent is in the log i
 remembers, for each producer id, the epoch it last saw and the last five batches of that epoch,
 and it can rebuild this from any prefix of the log. A batch is looked for among those five first
 (then it is a duplicate: success, nothing happens), then its epoch is compared, then its sequence
-must follow the last one. `ProducerStateManager`, `ProducerAppendInfo`, `UnifiedLog`.
+must follow the last one. What is below `log_start_offset` is deleted; it stays in the model's log
+for the promises to speak of, and no leader reads it. `ProducerStateManager`,
+`ProducerAppendInfo`, `UnifiedLog`.
 """
 
 from __future__ import annotations
@@ -12,23 +14,44 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from model.language import AtMost, Map, Range, Step, acts, fold, map_values, receives, record
+from model.language import (
+    AtMost,
+    Map,
+    Range,
+    Step,
+    acts,
+    fold,
+    map_values,
+    receives,
+    record,
+    require,
+)
 from model.messages import (
     INVALID_OFFSET,
     NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
     NO_SEQUENCE,
     Batch,
     EpochOrNone,
     Error,
+    Flag,
     Offset,
-    Producer,
     ProduceRequest,
     ProduceResponse,
+    ProducerId,
     Sequence,
+    StoredCount,
     decrement_sequence,
     last_sequence,
 )
-from model.setting import FirstSequence, RestartWindow, Setting
+from model.setting import (
+    Acks,
+    FirstSequence,
+    HeadTruncation,
+    RestartWindow,
+    Setting,
+    Validation,
+)
 
 
 @record
@@ -61,8 +84,9 @@ class Leader:
     """One partition at its leader. Offsets below `high_watermark` are on every replica."""
 
     log: Annotated[tuple[StoredBatch, ...], AtMost("log")]
+    log_start_offset: Offset
     high_watermark: Offset
-    producers: Map[Producer, ProducerStateEntry]
+    producers: Map[ProducerId, ProducerStateEntry]
 
 
 UNKNOWN_PRODUCER = ProducerStateEntry(producer_epoch=NO_PRODUCER_EPOCH, batches=())
@@ -108,8 +132,12 @@ def check_first_sequence(k: Setting, entry: ProducerStateEntry, batch: Batch) ->
     """The first batch of an epoch begins at 0; of an unknown producer id, see FirstSequence."""
     if batch.base_sequence == 0:
         return Error.NONE
-    if entry.producer_epoch == NO_PRODUCER_EPOCH and k.variant.first_sequence == FirstSequence.ANY:
+    if entry.producer_epoch != NO_PRODUCER_EPOCH:
+        return Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    if k.variant.first_sequence == FirstSequence.ANY:
         return Error.NONE
+    if k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID:
+        return Error.UNKNOWN_PRODUCER_ID
     return Error.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -125,8 +153,10 @@ def check_sequence(k: Setting, entry: ProducerStateEntry, batch: Batch) -> Error
 
 def check_append(k: Setting, entry: ProducerStateEntry, batch: Batch) -> Error:
     """Epoch before sequence. ProducerAppendInfo.maybeValidateDataBatch."""
+    if k.variant.validation == Validation.NONE:
+        return Error.NONE
     epoch_error = check_producer_epoch(entry, batch)
-    if epoch_error != Error.NONE:
+    if epoch_error != Error.NONE or k.variant.validation == Validation.EPOCH_ONLY:
         return epoch_error
     return check_sequence(k, entry, batch)
 
@@ -147,10 +177,12 @@ def remember(k: Setting, entry: ProducerStateEntry, stored: StoredBatch) -> Prod
 
 
 def replayed(
-    k: Setting, producers: Map[Producer, ProducerStateEntry], stored: StoredBatch
-) -> Map[Producer, ProducerStateEntry]:
+    k: Setting, producers: Map[ProducerId, ProducerStateEntry], stored: StoredBatch
+) -> Map[ProducerId, ProducerStateEntry]:
     """A stored batch taken into the producers' state. ProducerStateManager.update."""
     producer_id = stored.batch.producer_id
+    if producer_id == NO_PRODUCER_ID:
+        return producers
     return producers.put(producer_id, remember(k, producers[producer_id], stored))
 
 
@@ -158,20 +190,53 @@ def append(k: Setting, leader: Leader, batch: Batch) -> Leader:
     """The batch at the end of the log. A single replica has it at once. UnifiedLog.append."""
     stored = StoredBatch(batch=batch, base_offset=log_end_offset(leader.log))
     end_offset = stored.base_offset + batch.record_count
-    return Leader(
+    return replace(
+        leader,
         log=(*leader.log, stored),
         high_watermark=end_offset if k.layout.replicas == 1 else leader.high_watermark,
         producers=replayed(k, leader.producers, stored),
     )
 
 
-def answer(batch: Batch, error: Error, base_offset: int, required_offset: int) -> ProduceResponse:
-    """The answer to a batch."""
-    return ProduceResponse(
+def awaited(k: Setting, offset: int) -> int:
+    """Where the high watermark must be before an answer goes: of acks=all alone it waits."""
+    return offset if k.variant.acks == Acks.ALL else 0
+
+
+def refusal(leader: Leader, batch: Batch, error: Error) -> Step[Leader, ProduceResponse]:
+    """Nothing is written. LogAppendInfo.unknownLogAppendInfoWithLogStartOffset."""
+    answer = ProduceResponse(
         first_record=batch.first_record,
         error=error,
+        base_offset=INVALID_OFFSET,
+        required_offset=0,
+        log_start_offset=0 if error == Error.MESSAGE_TOO_LARGE else leader.log_start_offset,
+    )
+    return Step(leader, (answer,))
+
+
+def success(
+    k: Setting, leader: Leader, batch: Batch, base_offset: int
+) -> Step[Leader, ProduceResponse]:
+    """The batch stands at `base_offset`, now or since long."""
+    answer = ProduceResponse(
+        first_record=batch.first_record,
+        error=Error.NONE,
         base_offset=base_offset,
-        required_offset=required_offset,
+        required_offset=awaited(k, base_offset + batch.record_count),
+        log_start_offset=leader.log_start_offset,
+    )
+    return Step(leader, (answer,))
+
+
+def find_duplicates(
+    k: Setting, entry: ProducerStateEntry, batch: Batch
+) -> tuple[BatchMetadata, ...]:
+    """Where the batch is remembered. ProducerStateManager.hasDuplicates."""
+    return tuple(
+        m
+        for m in entry.batches
+        if k.variant.validation == Validation.FULL and is_duplicate(k, entry, m, batch)
     )
 
 
@@ -181,20 +246,19 @@ def on_produce(
 ) -> Step[Leader, ProduceResponse]:
     """A batch arrives: a duplicate, an error, or an append. ReplicaManager.appendRecords."""
     batch = request.batch
+    if k.layout.splits and batch.record_count > k.layout.max_message:
+        return refusal(leader, batch, Error.MESSAGE_TOO_LARGE)
+    if batch.producer_id == NO_PRODUCER_ID:
+        return success(k, append(k, leader, batch), batch, log_end_offset(leader.log))
     entry = leader.producers[batch.producer_id]
-    duplicates = tuple(m for m in entry.batches if is_duplicate(k, entry, m, batch))
+    duplicates = find_duplicates(k, entry, batch)
     if len(duplicates) > 0:
         known = duplicates[0]
-        first_offset = known.last_offset - known.offset_delta
-        required_offset = known.last_offset + 1
-        return Step(leader, (answer(batch, Error.NONE, first_offset, required_offset),))
+        return success(k, leader, batch, known.last_offset - known.offset_delta)
     error = check_append(k, entry, batch)
     if error != Error.NONE:
-        return Step(leader, (answer(batch, error, INVALID_OFFSET, 0),))
-    base_offset = log_end_offset(leader.log)
-    required_offset = base_offset + batch.record_count
-    appended = append(k, leader, batch)
-    return Step(appended, (answer(batch, Error.NONE, base_offset, required_offset),))
+        return refusal(leader, batch, error)
+    return success(k, append(k, leader, batch), batch, log_end_offset(leader.log))
 
 
 @receives
@@ -202,8 +266,27 @@ def on_produce_without_replicas(
     k: Setting, leader: Leader, request: ProduceRequest
 ) -> Step[Leader, ProduceResponse]:
     """Too few replicas are in sync: nothing is written. Partition.appendRecordsToLeader."""
-    refusal = answer(request.batch, Error.NOT_ENOUGH_REPLICAS, INVALID_OFFSET, 0)
-    return Step(leader, (refusal,))
+    return refusal(leader, request.batch, Error.NOT_ENOUGH_REPLICAS)
+
+
+def late_error(timed_out: Flag) -> Error:
+    """What is answered although the batch is stored. DelayedProduce.onExpiration, tryComplete."""
+    return Error.REQUEST_TIMED_OUT if timed_out == 1 else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+@receives
+def on_produce_then_unreplicated(
+    k: Setting, leader: Leader, request: ProduceRequest, timed_out: Flag
+) -> Step[Leader, ProduceResponse]:
+    """The batch is stored; the error says that too few replicas have it. DelayedProduce."""
+    step = on_produce(k, leader, request)
+    answer = step.sends[0]
+    late_error = (
+        Error.REQUEST_TIMED_OUT if timed_out == 1 else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    )
+    if answer.error != Error.NONE:
+        return step
+    return Step(step.actor, (replace(answer, error=late_error, required_offset=0),))
 
 
 # Replication, restart, failover
@@ -222,15 +305,81 @@ def snapshot(k: Setting, entry: ProducerStateEntry) -> ProducerStateEntry:
     return replace(entry, batches=entry.batches[-1:])
 
 
+def nobody(k: Setting) -> Map[ProducerId, ProducerStateEntry]:
+    """No producer id is known."""
+    return Map.filled(k.layout.producer_ids, UNKNOWN_PRODUCER)
+
+
+def is_usable(snapshot_offset: int, log_start_offset: int) -> bool:
+    """A snapshot at or below the log's start is deleted. ProducerStateManager.truncateAndReload."""
+    return snapshot_offset == 0 or snapshot_offset > log_start_offset
+
+
 @acts
 def restart(k: Setting, leader: Leader) -> Leader:
     """The broker comes back with its log and a snapshot taken at the log's end."""
+    if not is_usable(log_end_offset(leader.log), leader.log_start_offset):
+        return replace(leader, producers=nobody(k))
     return replace(leader, producers=map_values(k, snapshot, leader.producers))
 
 
 @acts
-def fail_over(k: Setting, leader: Leader, kept: int) -> Leader:
+def recover(k: Setting, leader: Leader, covered: StoredCount) -> Leader:
+    """The broker comes back after a crash: its newest snapshot holds the first `covered` batches,
+    the others are replayed. UnifiedLog.rebuildProducerState."""
+    before = leader.log[:covered]
+    if is_usable(log_end_offset(before), leader.log_start_offset):
+        state = map_values(k, snapshot, fold(k, replayed, before, nobody(k)))
+        return replace(leader, producers=fold(k, replayed, leader.log[covered:], state))
+    kept = tuple(s for s in leader.log if s.base_offset >= leader.log_start_offset)
+    return replace(leader, producers=fold(k, replayed, kept, nobody(k)))
+
+
+@acts
+def fail_over(k: Setting, leader: Leader, kept: StoredCount) -> Leader:
     """A replica with the first `kept` batches leads; it replayed them as it fetched them."""
     log = leader.log[:kept]
-    nothing = Map.filled(k.layout.producers, UNKNOWN_PRODUCER)
-    return replace(leader, log=log, producers=fold(k, replayed, log, nothing))
+    elected = replace(
+        leader,
+        log=log,
+        high_watermark=min(leader.high_watermark, log_end_offset(log)),
+        producers=fold(k, replayed, log, nobody(k)),
+    )
+    return without_evicted(k, elected)
+
+
+# What a leader forgets of itself
+
+
+@acts
+def expire_producer(k: Setting, leader: Leader, producer_id: ProducerId) -> Leader:
+    """Too long nothing was heard of a producer id. ProducerStateManager.removeExpiredProducers."""
+    require(leader.producers[producer_id].producer_epoch != NO_PRODUCER_EPOCH)
+    return replace(leader, producers=leader.producers.put(producer_id, UNKNOWN_PRODUCER))
+
+
+def without_evicted(k: Setting, leader: Leader) -> Leader:
+    """Producer ids whose last batch is deleted, forgotten. ProducerStateManager.truncateHead."""
+    if k.variant.head_truncation == HeadTruncation.KEEPS:
+        return leader
+    return replace(
+        leader,
+        producers=Map(
+            tuple(
+                UNKNOWN_PRODUCER
+                if len(entry.batches) > 0
+                and entry.batches[-1].last_offset < leader.log_start_offset
+                else entry
+                for entry in leader.producers.values()
+            )
+        ),
+    )
+
+
+@acts
+def delete_records(k: Setting, leader: Leader, deleted: StoredCount) -> Leader:
+    """The first `deleted` batches go, by retention or by request. UnifiedLog.deleteRecords."""
+    log_start_offset = log_end_offset(leader.log[:deleted])
+    require(log_start_offset > leader.log_start_offset)
+    require(log_start_offset <= leader.high_watermark)
+    return without_evicted(k, replace(leader, log_start_offset=log_start_offset))

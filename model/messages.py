@@ -9,19 +9,31 @@ from model.language import Index, Range, record
 from model.setting import Setting
 
 Producer = Annotated[int, Index("producers")]
+"""A producer: one instance of an application's client."""
+ProducerId = Annotated[int, Index("producer_ids")]
 """A producer id, counted from 0 in the order of first use."""
+ProducerIdOrNone = Annotated[int, Range("least_producer_id", "last_producer_id")]
 Partition = Annotated[int, Index("partitions")]
 RecordNumber = Annotated[int, Index("records")]
 """What a record says: the n-th that its producer's application sent to its partition."""
+StoredCount = Annotated[int, Range(0, "log")]
+"""How many batches a log has, or a first part of it."""
+Flag = Annotated[int, Range(0, 1)]
+"""A choice between two."""
 
 Epoch = Annotated[int, Range(0, "max_epoch")]
 EpochOrNone = Annotated[int, Range(-1, "max_epoch")]
+BatchEpoch = Annotated[int, Range("least_epoch", "max_epoch")]
+"""-1 in a batch without a producer id."""
 Sequence = Annotated[int, Range(0, "max_sequence")]
+BatchSequence = Annotated[int, Range("least_sequence", "max_sequence")]
+"""-1 in a batch without a producer id."""
 SequenceOrNone = Annotated[int, Range(-1, "max_sequence")]
 RecordCount = Annotated[int, Range(1, "max_batch")]
 Offset = Annotated[int, Range(0, "max_offset")]
 OffsetOrNone = Annotated[int, Range(-1, "max_offset")]
 
+NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 INVALID_OFFSET = -1
@@ -31,25 +43,34 @@ class Error(IntEnum):
     """Kafka's error codes, as many as this part of the protocol answers."""
 
     NONE = 0
+    REQUEST_TIMED_OUT = 7
+    MESSAGE_TOO_LARGE = 10
     NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     INVALID_PRODUCER_EPOCH = 47
+    UNKNOWN_PRODUCER_ID = 59
 
 
 @record
 class Batch:
-    """A record batch. Its records are `first_record` and the following ones. KIP-98."""
+    """A record batch. KIP-98.
 
-    producer_id: Producer
-    producer_epoch: Epoch
-    base_sequence: Sequence
+    `producer` and `first_record` are what the records say: whose application sent them, and the
+    number of the first; the others follow. No broker reads them.
+    """
+
+    producer_id: ProducerIdOrNone
+    producer_epoch: BatchEpoch
+    base_sequence: BatchSequence
     record_count: RecordCount
+    producer: Producer
     first_record: RecordNumber
 
 
 @record
 class ProduceRequest:
-    """Produce with acks=all: one batch for one partition."""
+    """Produce: one batch for one partition."""
 
     batch: Batch
 
@@ -66,6 +87,7 @@ class ProduceResponse:
     error: Error
     base_offset: OffsetOrNone
     required_offset: Offset
+    log_start_offset: Offset
 
 
 def increment_sequence(k: Setting, sequence: int, count: int) -> int:

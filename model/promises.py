@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from model.client import Client, PartitionEntry
 from model.leader import Leader, StoredBatch
-from model.messages import Batch, Error, ProduceResponse, increment_sequence
+from model.messages import Batch, Error, Producer, ProduceResponse, increment_sequence
 from model.setting import FirstSequence, RestartWindow, Setting
 from model.world import World
 
@@ -24,8 +24,12 @@ Log = tuple[StoredBatch, ...]
 
 
 def same_epoch(a: Batch, b: Batch) -> bool:
-    """Both of one producer id and epoch."""
-    return a.producer_id == b.producer_id and a.producer_epoch == b.producer_epoch
+    """Both of one producer, under one of its ids and epochs."""
+    return (
+        a.producer == b.producer
+        and a.producer_id == b.producer_id
+        and a.producer_epoch == b.producer_epoch
+    )
 
 
 def overlap(a: Batch, b: Batch) -> bool:
@@ -83,7 +87,7 @@ def in_order(log: Log) -> bool:
     """No batch stands behind one with later records, unless an earlier copy of it stands before."""
     return all(
         not any(
-            a.batch.producer_id == b.batch.producer_id
+            a.batch.producer == b.batch.producer
             and a.batch.first_record > b.batch.first_record
             and (same_epoch(a.batch, b.batch) or not has_record(log[:i], b.batch))
             for a in log[:i]
@@ -94,13 +98,13 @@ def in_order(log: Log) -> bool:
 
 def has_record(log: Log, batch: Batch) -> bool:
     """The batch's first record is in the log."""
-    return any(holds(a, batch.producer_id, batch.first_record) for a in log)
+    return any(holds(a, batch.producer, batch.first_record) for a in log)
 
 
-def holds(stored: StoredBatch, producer_id: int, number: int) -> bool:
+def holds(stored: StoredBatch, producer: Producer, number: int) -> bool:
     """The stored batch contains this producer's record."""
     return (
-        stored.batch.producer_id == producer_id
+        stored.batch.producer == producer
         and stored.batch.first_record <= number
         and number < stored.batch.first_record + stored.batch.record_count
     )
@@ -113,9 +117,9 @@ def acked_is_stored(k: Setting, w: World) -> bool:
     """What was acknowledged is in the log, at the offset that the answer says. P2."""
     return all(
         all(
-            acknowledged_are_stored(k, client.producer_id, entry, w.leaders[partition])
+            acknowledged_are_stored(k, producer, entry, w.leaders[partition])
             and all(
-                is_true(client.producer_id, answer, w.leaders[partition])
+                is_true(producer, answer, w.leaders[partition])
                 for answer in w.links[producer][partition].answers
             )
             for partition, entry in client.partitions.items()
@@ -125,21 +129,21 @@ def acked_is_stored(k: Setting, w: World) -> bool:
 
 
 def acknowledged_are_stored(
-    k: Setting, producer_id: int, entry: PartitionEntry, leader: Leader
+    k: Setting, producer: Producer, entry: PartitionEntry, leader: Leader
 ) -> bool:
     """Each acknowledged record is in the log."""
     return all(
         number not in entry.acknowledged
-        or any(holds(stored, producer_id, number) for stored in leader.log)
+        or any(holds(stored, producer, number) for stored in leader.log)
         for number in range(k.layout.records)
     )
 
 
-def is_true(producer_id: int, answer: ProduceResponse, leader: Leader) -> bool:
+def is_true(producer: Producer, answer: ProduceResponse, leader: Leader) -> bool:
     """A success names the offset where its records are."""
     return answer.error != Error.NONE or any(
         stored.base_offset == answer.base_offset
-        and stored.batch.producer_id == producer_id
+        and stored.batch.producer == producer
         and stored.batch.first_record == answer.first_record
         for stored in leader.log
     )
@@ -150,20 +154,20 @@ def acked_once(k: Setting, w: World) -> bool:
     their memory of the producer."""
     return all(
         all(
-            acknowledged_are_stored_once(k, client.producer_id, entry, w.leaders[partition])
+            acknowledged_are_stored_once(k, producer, entry, w.leaders[partition])
             for partition, entry in client.partitions.items()
         )
-        for client in w.clients.values()
+        for producer, client in w.clients.items()
     )
 
 
 def acknowledged_are_stored_once(
-    k: Setting, producer_id: int, entry: PartitionEntry, leader: Leader
+    k: Setting, producer: Producer, entry: PartitionEntry, leader: Leader
 ) -> bool:
     """Each acknowledged record is in one batch of the log."""
     return all(
         number not in entry.acknowledged
-        or sum(1 if holds(stored, producer_id, number) else 0 for stored in leader.log) == 1
+        or sum(1 if holds(stored, producer, number) else 0 for stored in leader.log) == 1
         for number in range(k.layout.records)
     )
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model.client import Client, PartitionEntry
 from model.language import EMPTY_SET, Map, span
-from model.leader import UNKNOWN_PRODUCER, BatchMetadata, Leader, ProducerStateEntry, StoredBatch
-from model.messages import NO_SEQUENCE, Batch
+from model.leader import BatchMetadata, Leader, ProducerStateEntry, StoredBatch, nobody
+from model.messages import (
+    INVALID_OFFSET,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    Batch,
+)
 from model.network import SILENT_LINK
-from model.setting import Budgets, Layout, Setting, Variant
+from model.setting import Budgets, Idempotence, Layout, Recovery, Setting, Variant
 from model.world import Spent, World
 
 
@@ -23,8 +29,18 @@ class Scope:
     budgets: Budgets
 
     def setting(self, variant: Variant) -> Setting:
-        """This scope of that Kafka."""
-        return Setting(variant=variant, layout=self.layout, budgets=self.budgets)
+        """This scope of that Kafka. A producer that recovers by another id needs more of them."""
+        layout = self.layout
+        resets = variant.recovery != Recovery.LOCAL_BUMP
+        ids = layout.producer_ids + (layout.max_epoch if resets else 0)
+        may_lack_id = (
+            resets
+            or layout.epochs_end
+            or not layout.begun
+            or variant.idempotence == Idempotence.DISABLED
+        )
+        fitted = replace(layout, producer_ids=ids, without_producer_id=may_lack_id)
+        return Setting(variant=variant, layout=fitted, budgets=self.budgets)
 
 
 SCOPES: dict[str, Scope] = {
@@ -142,41 +158,63 @@ SCOPES: dict[str, Scope] = {
 def initial(k: Setting) -> World:
     """Where the scope begins: nothing stored, or one record before `first_sequence`'s successor."""
     layout = k.layout
-    begun = layout.first_sequence > 0
-    leader = begun_leader(k) if begun else Leader((), 0, empty_producers(k))
-    client_of = begun_entry(k) if begun else fresh_entry()
+    stored = layout.first_sequence > 0
+    leader = begun_leader(k) if stored else Leader((), 0, 0, nobody(k))
+    given = min(layout.producers, layout.producer_ids) if layout.begun else 0
     return World(
-        clients=Map(
-            tuple(
-                Client(producer, 0, EMPTY_SET, Map.filled(layout.partitions, client_of))
-                for producer in range(layout.producers)
-            )
-        ),
+        clients=Map(tuple(begun_client(k, producer) for producer in range(layout.producers))),
         leaders=Map.filled(layout.partitions, leader),
         links=Map.filled(layout.producers, Map.filled(layout.partitions, SILENT_LINK)),
-        spent=Spent(0, 0, 0, 0),
+        given_producer_ids=given,
+        spent=Spent(0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
     )
 
 
-def empty_producers(k: Setting) -> Map[int, ProducerStateEntry]:
-    """No producer id is known."""
-    return Map.filled(k.layout.producers, UNKNOWN_PRODUCER)
+def begun_client(k: Setting, producer: int) -> Client:
+    """A producer with its id, or one that must still ask for it. Where there are fewer ids than
+    producers, the last ones share an id: no Kafka does this, and the promises show why."""
+    layout = k.layout
+    has_id = layout.begun and k.variant.idempotence == Idempotence.ENABLED
+    producer_id = min(producer, layout.producer_ids - 1) if has_id else NO_PRODUCER_ID
+    epoch = 0 if has_id else NO_PRODUCER_EPOCH
+    stored = layout.first_sequence > 0
+    entry = begun_entry(k) if stored else fresh_entry(max(producer_id, 0), max(epoch, 0))
+    entries = Map.filled(layout.partitions, entry)
+    return Client(producer, producer_id, epoch, EMPTY_SET, False, entries)
 
 
-def fresh_entry() -> PartitionEntry:
+def fresh_entry(producer_id: int, producer_epoch: int) -> PartitionEntry:
     """Nothing was sent."""
-    return PartitionEntry(0, 0, NO_SEQUENCE, (), 0, EMPTY_SET)
+    return PartitionEntry(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        next_sequence=0,
+        last_acked_sequence=NO_SEQUENCE,
+        last_acked_offset=INVALID_OFFSET,
+        unresolved_sequence=NO_SEQUENCE,
+        in_flight=(),
+        given_up=(),
+        records_sent=0,
+        acknowledged=EMPTY_SET,
+        failed=EMPTY_SET,
+    )
 
 
 def begun_entry(k: Setting) -> PartitionEntry:
     """Record 0 was sent at `first_sequence` and acknowledged."""
     first = k.layout.first_sequence
-    return PartitionEntry(0, first + 1, first, (), 1, span(0, 1))
+    return replace(
+        fresh_entry(0, 0),
+        next_sequence=first + 1,
+        last_acked_sequence=first,
+        records_sent=1,
+        acknowledged=span(0, 1),
+    )
 
 
 def begun_leader(k: Setting) -> Leader:
     """Record 0 is stored at `first_sequence`, for the one producer of such a scope."""
     first = k.layout.first_sequence
     entry = ProducerStateEntry(0, (BatchMetadata(first, 0, 0),))
-    stored = StoredBatch(Batch(0, 0, first, 1, 0), 0)
-    return Leader((stored,), 1, empty_producers(k).put(0, entry))
+    stored = StoredBatch(Batch(0, 0, first, 1, 0, 0), 0)
+    return Leader((stored,), 0, 1, nobody(k).put(0, entry))

@@ -5,27 +5,71 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import IntEnum
 
-from model.setting import AckedSequence, FirstSequence, RestartWindow, Variant
+from model.setting import (
+    AckedSequence,
+    Acks,
+    Expiry,
+    FirstSequence,
+    HeadTruncation,
+    Idempotence,
+    Recovery,
+    RestartWindow,
+    Retries,
+    Validation,
+    Variant,
+)
 
 DEFAULT_VARIANT = "4.3.1/level=2/requests=v2"
 
-ALIASES = {"v2": DEFAULT_VARIANT, "v1": "4.3.1/level=2/requests=v1"}
+DELIVERY: dict[str, str] = {
+    "at-most-once": f"{DEFAULT_VARIANT}/retries=none/acks=none/idempotence=disabled",
+    "at-least-once": f"{DEFAULT_VARIANT}/idempotence=disabled",
+    "exactly-once": DEFAULT_VARIANT,
+}
+"""Three configurations of one producer, named after what each promises."""
+
+ALIASES = {"v2": DEFAULT_VARIANT, "v1": "4.3.1/level=2/requests=v1", **DELIVERY}
+
+NEWEST = Variant(name=DEFAULT_VARIANT, release="4.3.1", level=2, requests=2)
+
+
+def older(base: Variant, release: str, **rules: object) -> Variant:
+    """An older release: what was different there, before what `base` says."""
+    changed: Variant = replace(base, release=release, level=0, requests=1, **rules)  # type: ignore[arg-type]
+    return replace(changed, name=f"{release}/level=0/requests=v1")
+
+
+V4_0_2 = replace(NEWEST, release="4.0.2", name="4.0.2/level=2/requests=v2")
+V3_9_2 = older(V4_0_2, "3.9.2")
+V2_8_2 = older(V3_9_2, "2.8.2")
+V2_4_1 = older(
+    V2_8_2,
+    "2.4.1",
+    first_sequence=FirstSequence.UNKNOWN_PRODUCER_ID,
+    recovery=Recovery.RESET_2_3,
+)
+V2_0_0 = older(
+    V2_4_1,
+    "2.0.0",
+    head_truncation=HeadTruncation.EVICTS,
+    recovery=Recovery.RESET_2_0,
+    expiry=Expiry.QUEUED_ONLY,
+)
 
 RELEASES: dict[str, Variant] = {
-    "4.3.1": Variant(
-        name=DEFAULT_VARIANT,
-        release="4.3.1",
-        level=2,
-        requests=2,
-        first_sequence=FirstSequence.ANY,
-        restart_window=RestartWindow.ONE,
-        acked_sequence=AckedSequence.RAW,
-    ),
+    variant.release: variant for variant in (NEWEST, V4_0_2, V3_9_2, V2_8_2, V2_4_1, V2_0_0)
 }
 
 RULES: dict[str, type[IntEnum]] = {
     "first_sequence": FirstSequence,
     "restart_window": RestartWindow,
+    "head_truncation": HeadTruncation,
+    "validation": Validation,
+    "recovery": Recovery,
+    "expiry": Expiry,
+    "retries": Retries,
+    "acks": Acks,
+    "idempotence": Idempotence,
     "acked_sequence": AckedSequence,
 }
 

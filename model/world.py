@@ -9,18 +9,27 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
+from model import answers as answer_rules
 from model import client as producer_rules
 from model import leader as leader_rules
 from model import network
+from model import recovery as recovery_rules
 from model.client import Client
 from model.language import Map, Range, Step, record, require, rule, within_scope
 from model.leader import Leader, log_end_offset
-from model.messages import Partition, Producer, ProduceRequest
+from model.messages import (
+    Flag,
+    Partition,
+    Producer,
+    ProduceRequest,
+    ProduceResponse,
+    ProducerId,
+    StoredCount,
+)
 from model.network import SILENT_LINK, Link
-from model.setting import Setting
+from model.setting import Acks, Setting
 
 Survivors = Annotated[int, Range(0, "in_flight")]
-Kept = Annotated[int, Range(0, "log")]
 BrokenIndex = Annotated[int, Range(0, "last_broken")]
 
 
@@ -32,16 +41,39 @@ class Spent:
     refusals: Annotated[int, Range(0, "max_refusals")]
     restarts: Annotated[int, Range(0, "max_restarts")]
     failovers: Annotated[int, Range(0, "max_failovers")]
+    losses: Annotated[int, Range(0, "max_losses")]
+    crashes: Annotated[int, Range(0, "max_crashes")]
+    expiries: Annotated[int, Range(0, "max_expiries")]
+    deletions: Annotated[int, Range(0, "max_deletions")]
+    late_errors: Annotated[int, Range(0, "max_late_errors")]
+    timeouts: Annotated[int, Range(0, "max_timeouts")]
 
 
 @record
 class World:
-    """All actors and all that travels between them."""
+    """All actors and all that travels between them. Producer ids are given out in their order:
+    that none is given twice is what `model.producer_ids` promises."""
 
     clients: Map[Producer, Client]
     leaders: Map[Partition, Leader]
     links: Map[Producer, Map[Partition, Link]]
+    given_producer_ids: Annotated[int, Range(0, "producer_ids")]
     spent: Spent
+
+
+def allows(most: int, budget: int, spent: int) -> bool:
+    """Whether the scope lets an event happen once more. `most` is the layout's."""
+    return most > 0 and spent < budget
+
+
+def spend(k: Setting, spent: int) -> int:
+    """The event has happened once more; an endless scope does not count."""
+    return spent if k.layout.endless else spent + 1
+
+
+def records_in(k: Setting, first_record: int) -> int:
+    """How many records the application's next batch has: 1, 2, 1, 2, ..."""
+    return 2 if first_record % 3 == 1 else 1
 
 
 def with_link(w: World, producer: Producer, partition: Partition, link: Link) -> World:
@@ -74,7 +106,11 @@ def sent(
 @rule
 def client_sends(k: Setting, w: World, producer: Producer, partition: Partition) -> World:
     """The application's next batch goes out."""
-    step = producer_rules.send_new(k, w.clients[producer], partition)
+    client = w.clients[producer]
+    records_sent = client.partitions[partition].records_sent
+    record_count = records_in(k, records_sent)
+    within_scope(records_sent + record_count <= k.budgets.records)
+    step = producer_rules.send_new(k, client, partition, record_count)
     return sent(w, producer, partition, step)
 
 
@@ -88,8 +124,36 @@ def client_retries(k: Setting, w: World, producer: Producer, partition: Partitio
 @rule
 def client_bumps_epoch(k: Setting, w: World, producer: Producer) -> World:
     """The producer takes the next epoch by itself."""
-    bumped = producer_rules.bump_epoch(k, w.clients[producer])
+    bumped = recovery_rules.bump_epoch(k, w.clients[producer])
     return replace(w, clients=w.clients.put(producer, bumped))
+
+
+@rule
+def client_receives_producer_id(k: Setting, w: World, producer: Producer) -> World:
+    """The answer to InitProducerId: a producer id that nobody had before."""
+    require(k.layout.without_producer_id)
+    within_scope(w.given_producer_ids < k.layout.producer_ids)
+    client = w.clients[producer]
+    begun = recovery_rules.receive_producer_id(k, client, w.given_producer_ids)
+    clients = w.clients.put(producer, begun)
+    return replace(w, clients=clients, given_producer_ids=w.given_producer_ids + 1)
+
+
+@rule
+def client_gives_up(k: Setting, w: World, producer: Producer, partition: Partition) -> World:
+    """The time of the oldest batch is up."""
+    within_scope(allows(k.layout.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
+    told = recovery_rules.expire_batch(k, w.clients[producer], partition)
+    spent = replace(w.spent, timeouts=spend(k, w.spent.timeouts))
+    return replace(w, clients=w.clients.put(producer, told), spent=spent)
+
+
+@rule
+def client_resolves(k: Setting, w: World, producer: Producer, partition: Partition) -> World:
+    """All in flight has ended after a batch of unknown outcome was given up."""
+    require(k.layout.max_timeouts > 0)
+    resolved = recovery_rules.resolve_sequence(k, w.clients[producer], partition)
+    return replace(w, clients=w.clients.put(producer, resolved))
 
 
 @rule
@@ -99,7 +163,7 @@ def answer_arrives(k: Setting, w: World, producer: Producer, partition: Partitio
     require(len(link.answers) > 0)
     arriving = link.answers[0]
     require(arriving.required_offset <= w.leaders[partition].high_watermark)
-    moved = producer_rules.on_answer(k, w.clients[producer], partition, arriving)
+    moved = answer_rules.on_answer(k, w.clients[producer], partition, arriving)
     return with_link(
         replace(w, clients=w.clients.put(producer, moved)),
         producer,
@@ -111,6 +175,20 @@ def answer_arrives(k: Setting, w: World, producer: Producer, partition: Partitio
 # Leaders
 
 
+def handled(
+    k: Setting,
+    w: World,
+    producer: Producer,
+    partition: Partition,
+    step: Step[Leader, ProduceResponse],
+) -> World:
+    """The leader has handled the next request of the open connection; acks=0 asks no answer."""
+    answers = step.sends if k.variant.acks != Acks.NONE else ()
+    link = network.answered(w.links[producer][partition], answers)
+    moved = replace(w, leaders=w.leaders.put(partition, step.actor))
+    return with_link(moved, producer, partition, link)
+
+
 @rule
 def request_arrives(k: Setting, w: World, producer: Producer, partition: Partition) -> World:
     """The leader handles the next request of the open connection."""
@@ -120,8 +198,7 @@ def request_arrives(k: Setting, w: World, producer: Producer, partition: Partiti
     require(nothing_awaits_replication(leader, link))
     within_scope(can_append(k, leader))
     step = leader_rules.on_produce(k, leader, link.requests[0])
-    moved = replace(w, leaders=w.leaders.put(partition, step.actor))
-    return with_link(moved, producer, partition, network.answered(link, step.sends))
+    return handled(k, w, producer, partition, step)
 
 
 @rule
@@ -131,11 +208,29 @@ def request_is_refused(k: Setting, w: World, producer: Producer, partition: Part
     link = w.links[producer][partition]
     require(len(link.requests) > 0)
     require(nothing_awaits_replication(leader, link))
-    within_scope(w.spent.refusals < k.budgets.refusals)
+    require(k.variant.acks == Acks.ALL)
+    within_scope(allows(k.layout.max_refusals, k.budgets.refusals, w.spent.refusals))
     step = leader_rules.on_produce_without_replicas(k, leader, link.requests[0])
-    spent = replace(w.spent, refusals=w.spent.refusals + 1)
-    moved = replace(w, leaders=w.leaders.put(partition, step.actor), spent=spent)
-    return with_link(moved, producer, partition, network.answered(link, step.sends))
+    spent = replace(w.spent, refusals=spend(k, w.spent.refusals))
+    return handled(k, replace(w, spent=spent), producer, partition, step)
+
+
+@rule
+def request_outlives_replicas(
+    k: Setting, w: World, producer: Producer, partition: Partition, timed_out: Flag
+) -> World:
+    """The next request's batch is stored, and then its replicas are lost, or slow."""
+    leader = w.leaders[partition]
+    link = w.links[producer][partition]
+    require(len(link.requests) > 0)
+    require(nothing_awaits_replication(leader, link))
+    require(k.variant.acks == Acks.ALL)
+    within_scope(can_append(k, leader))
+    within_scope(allows(k.layout.max_late_errors, k.budgets.late_errors, w.spent.late_errors))
+    step = leader_rules.on_produce_then_unreplicated(k, leader, link.requests[0], timed_out)
+    require(step.sends[0].error == leader_rules.late_error(timed_out))
+    spent = replace(w.spent, late_errors=spend(k, w.spent.late_errors))
+    return handled(k, replace(w, spent=spent), producer, partition, step)
 
 
 @rule
@@ -163,6 +258,27 @@ def high_watermark_advances(k: Setting, w: World, partition: Partition) -> World
     return replace(w, leaders=w.leaders.put(partition, caught_up))
 
 
+@rule
+def producer_id_expires(
+    k: Setting, w: World, partition: Partition, producer_id: ProducerId
+) -> World:
+    """The leader forgets a producer id that it has not heard of for long."""
+    within_scope(allows(k.layout.max_expiries, k.budgets.expiries, w.spent.expiries))
+    forgetful = leader_rules.expire_producer(k, w.leaders[partition], producer_id)
+    spent = replace(w.spent, expiries=spend(k, w.spent.expiries))
+    return replace(w, leaders=w.leaders.put(partition, forgetful), spent=spent)
+
+
+@rule
+def records_are_deleted(k: Setting, w: World, partition: Partition, deleted: StoredCount) -> World:
+    """The head of the log goes, by retention or by request."""
+    require(deleted <= len(w.leaders[partition].log))
+    within_scope(allows(k.layout.max_deletions, k.budgets.deletions, w.spent.deletions))
+    shorter = leader_rules.delete_records(k, w.leaders[partition], deleted)
+    spent = replace(w.spent, deletions=spend(k, w.spent.deletions))
+    return replace(w, leaders=w.leaders.put(partition, shorter), spent=spent)
+
+
 # What goes wrong
 
 
@@ -170,7 +286,7 @@ def disconnected(
     k: Setting, w: World, producer: Producer, partition: Partition, link: Link
 ) -> World:
     """The producer sees its connection break; `link` is what is left of it."""
-    moved = producer_rules.on_disconnect(k, w.clients[producer], partition)
+    moved = answer_rules.on_disconnect(k, w.clients[producer], partition)
     clients = w.clients.put(producer, moved)
     return with_link(replace(w, clients=clients), producer, partition, link)
 
@@ -184,15 +300,15 @@ def connection_breaks(
     require(not network.is_idle(link))
     require(survivors <= len(link.requests))
     within_scope(survivors == 0 or len(link.broken) < k.layout.broken_connections)
-    within_scope(w.spent.breaks < k.budgets.breaks)
-    spent = replace(w.spent, breaks=w.spent.breaks + 1)
+    within_scope(allows(k.layout.max_breaks, k.budgets.breaks, w.spent.breaks))
+    spent = replace(w.spent, breaks=spend(k, w.spent.breaks))
     left = network.broken(link, survivors)
     return disconnected(k, replace(w, spent=spent), producer, partition, left)
 
 
 def hung_up(k: Setting, client: Client, partition: Partition) -> Client:
     """The producer's side when the broker that leads `partition` is gone."""
-    return producer_rules.on_disconnect(k, client, partition)
+    return answer_rules.on_disconnect(k, client, partition)
 
 
 def without_connections(k: Setting, w: World, partition: Partition, leader: Leader) -> World:
@@ -208,20 +324,46 @@ def without_connections(k: Setting, w: World, partition: Partition, leader: Lead
 @rule
 def leader_restarts(k: Setting, w: World, partition: Partition) -> World:
     """The leader's broker stops and comes back."""
-    within_scope(w.spent.restarts < k.budgets.restarts)
-    spent = replace(w.spent, restarts=w.spent.restarts + 1)
+    within_scope(allows(k.layout.max_restarts, k.budgets.restarts, w.spent.restarts))
+    spent = replace(w.spent, restarts=spend(k, w.spent.restarts))
     restarted = leader_rules.restart(k, w.leaders[partition])
     return without_connections(k, replace(w, spent=spent), partition, restarted)
 
 
 @rule
-def leader_fails_over(k: Setting, w: World, partition: Partition, kept: Kept) -> World:
+def leader_crashes(k: Setting, w: World, partition: Partition, covered: StoredCount) -> World:
+    """The leader's broker is killed and comes back; its last snapshot has `covered` batches."""
+    require(covered <= len(w.leaders[partition].log))
+    within_scope(allows(k.layout.max_crashes, k.budgets.crashes, w.spent.crashes))
+    spent = replace(w.spent, crashes=spend(k, w.spent.crashes))
+    recovered = leader_rules.recover(k, w.leaders[partition], covered)
+    return without_connections(k, replace(w, spent=spent), partition, recovered)
+
+
+@rule
+def leader_fails_over(k: Setting, w: World, partition: Partition, kept: StoredCount) -> World:
     """A replica leads that has the first `kept` batches, all below the high watermark in them."""
     leader = w.leaders[partition]
     require(k.layout.replicas > 1)
     require(kept <= len(leader.log))
     require(log_end_offset(leader.log[:kept]) >= leader.high_watermark)
-    within_scope(w.spent.failovers < k.budgets.failovers)
-    spent = replace(w.spent, failovers=w.spent.failovers + 1)
+    within_scope(allows(k.layout.max_failovers, k.budgets.failovers, w.spent.failovers))
+    spent = replace(w.spent, failovers=spend(k, w.spent.failovers))
+    elected = leader_rules.fail_over(k, leader, kept)
+    return without_connections(k, replace(w, spent=spent), partition, elected)
+
+
+@rule
+def leader_fails_over_uncleanly(
+    k: Setting, w: World, partition: Partition, kept: StoredCount
+) -> World:
+    """A replica leads that was not in sync: it lacks what was below the high watermark."""
+    leader = w.leaders[partition]
+    require(k.layout.replicas > 1)
+    require(kept <= len(leader.log))
+    require(log_end_offset(leader.log[:kept]) < leader.high_watermark)
+    require(log_end_offset(leader.log[:kept]) >= leader.log_start_offset)
+    within_scope(allows(k.layout.max_losses, k.budgets.losses, w.spent.losses))
+    spent = replace(w.spent, losses=spend(k, w.spent.losses))
     elected = leader_rules.fail_over(k, leader, kept)
     return without_connections(k, replace(w, spent=spent), partition, elected)

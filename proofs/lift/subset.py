@@ -14,7 +14,16 @@ from dataclasses import dataclass
 
 from proofs.lift.text import Model
 
-LIFTED_MODULES = ("messages", "leader", "client", "network", "world", "promises")
+LIFTED_MODULES = (
+    "messages",
+    "leader",
+    "client",
+    "recovery",
+    "answers",
+    "network",
+    "world",
+    "promises",
+)
 """The modules whose functions are lifted; the others make settings and initial worlds."""
 
 BUILTINS = frozenset({"len", "all", "any", "sum", "max", "min", "tuple", "range", "enumerate"})

@@ -24,6 +24,8 @@ MODULES = (
     "messages",
     "leader",
     "client",
+    "recovery",
+    "answers",
     "network",
     "world",
     "promises",

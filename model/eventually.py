@@ -1,0 +1,260 @@
+"""What the idempotent producer promises in the end, and what each promise rests on.
+
+Theory of operation. Nothing happens in the end if nobody does anything: each promise names the
+assumptions under which it holds, and each of them is needed. An assumption is of one of two kinds.
+*Happens*: what stays possible happens at last (weak fairness). *Repeats*: if one thing happens
+again and again, so does another (strong fairness); *Ends* is the same with nothing for the other.
+Trouble itself is never assumed to come; it may come for ever, and an assumption says what it must
+leave alone.
+
+All of it is said of one producer at one partition, for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from model.leader import log_end_offset
+from model.messages import NO_SEQUENCE, Error
+from model.scopes import Scope
+from model.setting import Budgets, Layout, Setting
+from model.world import World
+
+Pending = Callable[[Setting, World, int, int], int]
+"""Of a producer and a partition: 0 if nothing is pending, else a number that names it."""
+
+
+# What is pending
+
+
+def first_unfinished(k: Setting, w: World, producer: int, partition: int) -> int:
+    """A batch that was sent is acknowledged, or fails."""
+    in_flight = w.clients[producer].partitions[partition].in_flight
+    return in_flight[0].batch.first_record + 1 if len(in_flight) > 0 else 0
+
+
+def first_unacknowledged(k: Setting, w: World, producer: int, partition: int) -> int:
+    """A record that was sent is acknowledged, unless its time is up."""
+    entry = w.clients[producer].partitions[partition]
+    missing = tuple(
+        number
+        for number in range(k.layout.records)
+        if number < entry.records_sent and number not in entry.acknowledged
+    )
+    return missing[0] + 1 if len(missing) > 0 else 0
+
+
+def travelling(k: Setting, w: World, producer: int, partition: int) -> int:
+    """A request is answered, or its connection breaks."""
+    link = w.links[producer][partition]
+    return len(link.requests) + len(link.answers)
+
+
+def to_send_again(k: Setting, w: World, producer: int, partition: int) -> int:
+    """A batch that waits at the head of its queue is sent again."""
+    in_flight = w.clients[producer].partitions[partition].in_flight
+    return 1 if len(in_flight) > 0 and not in_flight[0].outstanding else 0
+
+
+def to_bump(k: Setting, w: World, producer: int, partition: int) -> int:
+    """A producer that has to begin a new epoch begins it."""
+    return 1 if partition in w.clients[producer].bump_for else 0
+
+
+def to_resolve(k: Setting, w: World, producer: int, partition: int) -> int:
+    """A producer that lost sight of its sequences finds out what became of them."""
+    entry = w.clients[producer].partitions[partition]
+    return 1 if entry.unresolved_sequence != NO_SEQUENCE else 0
+
+
+def to_replicate(k: Setting, w: World, producer: int, partition: int) -> int:
+    """The high watermark reaches each offset that stays in the log."""
+    leader = w.leaders[partition]
+    return 1 if leader.high_watermark < log_end_offset(leader.log) else 0
+
+
+# What happens
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Steps of some rules, in worlds in which `when` is true of the producer and partition."""
+
+    rules: tuple[str, ...]
+    when: Callable[[Setting, World, int, int], bool] | None = None
+
+
+def first_answer_decides(k: Setting, w: World, producer: int, partition: int) -> bool:
+    """The next answer is what the leader made of a batch, and not that it took none."""
+    answers = w.links[producer][partition].answers
+    return len(answers) > 0 and answers[0].error != Error.NOT_ENOUGH_REPLICAS
+
+
+NOTHING = Event(())
+CUTS = Event(("connection_breaks", "leader_restarts", "leader_fails_over"))
+
+
+@dataclass(frozen=True, slots=True)
+class Happens:
+    """If the event stays possible, it happens."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """If `often` happens for ever, so does `then`."""
+
+    often: Event
+    then: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """What must be so for a promise to hold."""
+
+    name: str
+    says: str
+    fairness: Happens | Repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Eventually:
+    """What is pending does not stay pending for ever."""
+
+    name: str
+    pending: Pending
+    under: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ceases:
+    """The event does not happen for ever."""
+
+    name: str
+    event: Event
+    under: tuple[str, ...]
+
+
+ASSUMPTIONS: dict[str, Assumption] = {
+    a.name: a
+    for a in (
+        Assumption(
+            "delivery",
+            "a request on an open connection is handled at last, or the connection breaks",
+            Happens(Event(("request_arrives", "request_is_refused"))),
+        ),
+        Assumption(
+            "answers",
+            "an answer that may go arrives at last, or its connection breaks",
+            Happens(Event(("answer_arrives",))),
+        ),
+        Assumption(
+            "replication",
+            "followers catch up at last",
+            Happens(Event(("high_watermark_advances",))),
+        ),
+        Assumption(
+            "retries",
+            "a producer that can send a batch again does so at last",
+            Happens(Event(("client_retries",))),
+        ),
+        Assumption(
+            "bumps",
+            "a producer that can begin a new epoch does so at last",
+            Happens(Event(("client_bumps_epoch",))),
+        ),
+        Assumption(
+            "resolution",
+            "a producer that can find out about its sequences does so at last",
+            Happens(Event(("client_resolves",))),
+        ),
+        Assumption(
+            "connections_hold",
+            "while connections are cut again and again, answers that decide get through again"
+            " and again",
+            Repeats(CUTS, Event(("answer_arrives",), first_answer_decides)),
+        ),
+        Assumption(
+            "replicas_return",
+            "while requests are refused for lack of replicas, others are not, again and again",
+            Repeats(Event(("request_is_refused",)), Event(("request_arrives",))),
+        ),
+        Assumption(
+            "restarts_end",
+            "at some time leaders restart no more",
+            Repeats(Event(("leader_restarts",)), NOTHING),
+        ),
+        Assumption(
+            "failovers_end",
+            "at some time leaders fail over no more",
+            Repeats(Event(("leader_fails_over",)), NOTHING),
+        ),
+    )
+}
+
+ATTEMPTS = ("delivery", "answers", "replication", "retries", "bumps")
+PATIENCE = ("connections_hold", "replicas_return")
+
+EVENTUALLY: tuple[Eventually | Ceases, ...] = (
+    Eventually("requests_end", travelling, ("delivery", "answers", "replication")),
+    Eventually("retries_go_out", to_send_again, ("retries", "bumps")),
+    Eventually("bumps_happen", to_bump, ("bumps",)),
+    Eventually("high_watermark_catches_up", to_replicate, ("replication",)),
+    Eventually("makes_progress", first_unfinished, (*ATTEMPTS, *PATIENCE)),
+    Ceases("bumps_end", Event(("client_bumps_epoch",)), ("restarts_end", "failovers_end")),
+)
+
+
+# Where it is asked
+
+
+SCOPES: dict[str, Scope] = {
+    scope.name: scope
+    for scope in (
+        Scope(
+            "live-retries",
+            "connections break for ever, requests are refused for ever",
+            Layout(
+                records=3,
+                in_flight=2,
+                log=6,
+                max_epoch=3,
+                max_restarts=0,
+                max_failovers=0,
+                endless=True,
+            ),
+            Budgets(records=3, breaks=1, refusals=1),
+        ),
+        Scope(
+            "live-restarts",
+            "leaders restart for ever, and forget what makes a producer begin a new epoch",
+            Layout(
+                records=3,
+                in_flight=2,
+                log=6,
+                max_epoch=3,
+                max_refusals=0,
+                max_failovers=0,
+                endless=True,
+            ),
+            Budgets(records=3, breaks=1, restarts=1),
+        ),
+        Scope(
+            "live-failover",
+            "two replicas: leaders fail over for ever, and lose what only they had",
+            Layout(
+                records=3,
+                in_flight=2,
+                log=6,
+                max_epoch=3,
+                replicas=2,
+                max_refusals=0,
+                max_restarts=0,
+                endless=True,
+            ),
+            Budgets(records=3, breaks=1, failovers=1),
+        ),
+    )
+}

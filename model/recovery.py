@@ -1,0 +1,211 @@
+"""How a producer recovers where its sequences went astray, and how it gives batches up.
+
+Theory of operation. Kafka has had three recoveries. Since 2.5 the producer takes the next epoch by
+itself and numbers what is in flight again from 0 (KIP-360). Before, it forgot its producer id and
+asked for another one: in 2.0 to use it at once, beside old batches that are still on their way; in
+2.3 a partition uses it once its old batches have ended. Whatever was in flight across a recovery
+may be stored twice: no release promises otherwise.
+
+A batch whose time is up fails, although it may be stored. If it was sent more than once, nobody
+knows what became of its sequences: nothing new is sent until all in flight has ended and the gap,
+if there is one, has been seen. `TransactionManager`, `Sender`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model.client import (
+    Client,
+    InFlight,
+    InFlightBatch,
+    PartitionEntry,
+    failed,
+    with_entry,
+)
+from model.language import EMPTY_SET, Map, acts, map_values, require, within_scope
+from model.messages import (
+    INVALID_OFFSET,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    Batch,
+    Partition,
+    ProducerId,
+    increment_sequence,
+    last_sequence,
+)
+from model.setting import AckedSequence, Expiry, Recovery, Setting
+
+# The producer id
+
+
+@acts
+def receive_producer_id(k: Setting, client: Client, producer_id: ProducerId) -> Client:
+    """The answer to InitProducerId. TransactionManager.InitProducerIdHandler."""
+    require(client.producer_id == NO_PRODUCER_ID)
+    require(not client.fatal)
+    return replace(client, producer_id=producer_id, producer_epoch=0)
+
+
+# The next epoch
+
+
+def renumbered(
+    k: Setting, in_flight: InFlight, producer_id: int, epoch: int
+) -> tuple[InFlightBatch, ...]:
+    """In the same order, from 0, without a gap. TxnPartitionEntry.startSequencesAtBeginning."""
+    return tuple(
+        replace(
+            b,
+            batch=replace(
+                b.batch,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=sum(earlier.batch.record_count for earlier in in_flight[:i]),
+            ),
+            sequence_has_been_reset=True,
+        )
+        for i, b in enumerate(in_flight)
+    )
+
+
+def rewritten(k: Setting, entry: PartitionEntry, producer_id: int, epoch: int) -> PartitionEntry:
+    """A partition at the beginning of an epoch."""
+    return replace(
+        entry,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        next_sequence=sum(b.batch.record_count for b in entry.in_flight),
+        last_acked_sequence=NO_SEQUENCE,
+        last_acked_offset=INVALID_OFFSET,
+        unresolved_sequence=NO_SEQUENCE,
+        in_flight=renumbered(k, entry.in_flight, producer_id, epoch),
+    )
+
+
+def renumbered_from_zero(k: Setting, entry: PartitionEntry) -> PartitionEntry:
+    """The same epoch from its beginning: all that the leader had of it is deleted, rightly."""
+    return rewritten(k, entry, entry.producer_id, entry.producer_epoch)
+
+
+@acts
+def bump_epoch(k: Setting, client: Client) -> Client:
+    """KIP-360; after the last epoch, a new producer id is asked for, and what was in flight goes
+    without one. TransactionManager.bumpIdempotentProducerEpoch."""
+    require(not client.bump_for.is_empty())
+    ends = k.layout.epochs_end and client.producer_epoch == k.layout.max_epoch
+    within_scope(ends or client.producer_epoch < k.layout.max_epoch)
+    epoch = NO_PRODUCER_EPOCH if ends else client.producer_epoch + 1
+    producer_id = NO_PRODUCER_ID if ends else client.producer_id
+    return replace(
+        client,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        bump_for=EMPTY_SET,
+        partitions=Map(
+            tuple(
+                rewritten(k, entry, producer_id, epoch) if partition in client.bump_for else entry
+                for partition, entry in client.partitions.items()
+            )
+        ),
+    )
+
+
+# A new producer id
+
+
+def forgotten(k: Setting, entry: PartitionEntry) -> PartitionEntry:
+    """The partition as if nothing had been sent; what is in flight keeps its old numbers."""
+    return replace(
+        entry,
+        next_sequence=0,
+        last_acked_sequence=NO_SEQUENCE,
+        last_acked_offset=INVALID_OFFSET,
+        unresolved_sequence=NO_SEQUENCE,
+    )
+
+
+def reset_producer_id(k: Setting, client: Client) -> Client:
+    """The producer id is given back. TransactionManager.resetProducerId."""
+    without_id = replace(client, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
+    if k.variant.recovery == Recovery.RESET_2_3:
+        return without_id
+    return replace(without_id, partitions=map_values(k, forgotten, client.partitions))
+
+
+def recovered(k: Setting, client: Client, partition: Partition) -> Client:
+    """The client on its way to a new epoch, or to a new producer id."""
+    if k.variant.recovery == Recovery.LOCAL_BUMP:
+        return replace(client, bump_for=client.bump_for.plus(partition))
+    return reset_producer_id(k, client)
+
+
+def earlier_by(k: Setting, b: InFlightBatch, gap: Batch) -> InFlightBatch:
+    """The batch, moved up if it stands behind a gap."""
+    base_sequence = b.batch.base_sequence
+    same = b.batch.producer_id == gap.producer_id
+    if not same or base_sequence < gap.base_sequence:
+        return b
+    moved = replace(b.batch, base_sequence=base_sequence - gap.record_count)
+    return replace(b, batch=moved, sequence_has_been_reset=True)
+
+
+def with_closed_gap(k: Setting, entry: PartitionEntry, gap: Batch) -> PartitionEntry:
+    """What followed a batch that was refused for good takes its sequences. Up to 2.4,
+    TransactionManager.adjustSequencesDueToFailedBatch."""
+    return replace(
+        entry,
+        next_sequence=entry.next_sequence - gap.record_count,
+        in_flight=tuple(earlier_by(k, b, gap) for b in entry.in_flight),
+    )
+
+
+# Unknown outcomes
+
+
+def is_next(k: Setting, entry: PartitionEntry, sequence: int) -> bool:
+    """Whether all before it was acknowledged. TransactionManager.isNextSequence."""
+    if k.variant.acked_sequence == AckedSequence.WRAPS:
+        return sequence == increment_sequence(k, entry.last_acked_sequence, 1)
+    return sequence == entry.last_acked_sequence + 1
+
+
+def overdue(k: Setting, entry: PartitionEntry) -> InFlight:
+    """The batch whose time is up first, if any: see Expiry."""
+    if k.variant.expiry == Expiry.QUEUED_ONLY:
+        return tuple(b for b in entry.in_flight if not b.outstanding)[:1]
+    return entry.in_flight[:1]
+
+
+@acts
+def expire_batch(k: Setting, client: Client, partition: Partition) -> Client:
+    """The oldest batch is given up, stored or not. Sender.failBatch of an expired batch."""
+    entry = client.partitions[partition]
+    old = overdue(k, entry)
+    require(len(old) > 0)
+    require(not client.fatal)
+    batch = old[0].batch
+    end = increment_sequence(k, last_sequence(k, batch), 1)
+    told = replace(
+        failed(k, entry, old[0]),
+        given_up=(*entry.given_up, batch) if old[0].outstanding else entry.given_up,
+        unresolved_sequence=max(entry.unresolved_sequence, end)
+        if old[0].attempts > 0
+        else entry.unresolved_sequence,
+    )
+    return with_entry(client, partition, told)
+
+
+@acts
+def resolve_sequence(k: Setting, client: Client, partition: Partition) -> Client:
+    """All in flight has ended: either nothing is missing, or the client recovers.
+    TransactionManager.maybeResolveSequences."""
+    entry = client.partitions[partition]
+    require(entry.unresolved_sequence != NO_SEQUENCE)
+    require(len(entry.in_flight) == 0)
+    require(not client.fatal)
+    resolved = with_entry(client, partition, replace(entry, unresolved_sequence=NO_SEQUENCE))
+    if is_next(k, entry, entry.next_sequence):
+        return resolved
+    return recovered(k, resolved, partition)
