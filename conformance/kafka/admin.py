@@ -109,8 +109,15 @@ def create_topic(
         "replication_factor": replication_factor,
         "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
     }
-    body = connection.ask(ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, {"topics": [topic]})
-    [created] = body["topics"]
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while True:
+        body = connection.ask(ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, {"topics": [topic]})
+        [created] = body["topics"]
+        # A broker answers some time before its cluster counts it.
+        is_early = created["error_code"] == ErrorCode.INVALID_REPLICATION_FACTOR
+        if not is_early or time.monotonic() > deadline:
+            break
+        time.sleep(_PAUSE_S)
     _accept(created["error_code"], f"CreateTopics {name}: {created['error_message']}")
     await_leader(connection, [(name, partition) for partition in range(partitions)])
 

@@ -1,7 +1,7 @@
 """One real broker: start it, stop it, kill it, freeze it; it never outlives this process.
 
-The first start of a release gets its jars, formats a folder and writes an archive of the classes
-that a broker loads (AppCDS); these stay in the cache. Later starts take about a second.
+The first start of a release gets its jars, formats a folder and writes archives of the classes
+that its servers load (AppCDS); these stay in the cache. Later starts take about a second.
 """
 
 from __future__ import annotations
@@ -20,9 +20,17 @@ from conformance.kafka.errors import BrokerFailed, WireError
 from conformance.kafka.fetch import fetch, release_folder, say
 from conformance.kafka.ports import free_ports
 from conformance.kafka.process import JavaProcess
-from conformance.kafka.recipe import HOST, Node, java_command, properties_text, server_properties
+from conformance.kafka.recipe import (
+    HOST,
+    Ensemble,
+    Node,
+    java_command,
+    properties_text,
+    server_properties,
+)
 from conformance.kafka.releases import NEWEST, Release, find_release
 from conformance.kafka.storage import copy_formatted
+from conformance.kafka.zookeeper import ZooKeeper
 from proofs.cache import make_once
 from proofs.java import find_java, java_version
 
@@ -32,16 +40,19 @@ PORT_ATTEMPTS: Final = 3
 
 _PROBE_TIMEOUT_MS: Final = 1_000
 _PROBE_PAUSE_S: Final = 0.02
-_ARCHIVE: Final = "broker.jsa"
 _PORT_TAKEN: Final = "Address already in use"
+_USE: Final = "-XX:SharedArchiveFile={}"
+_RECORD: Final = "-XX:ArchiveClassesAtExit={}"
 
 
 class KafkaBroker:
-    """A combined broker and controller on loopback ports; a context manager that starts it.
+    """A broker on loopback ports; a context manager that starts it.
 
-    `level` is the cluster's `transaction.version`, by default the newest stable one. `properties`
-    go over the recipe's. `folder` receives data, properties and log, and is kept; without it they
-    are in a temporary folder, removed when the `with` block ends without an exception.
+    In KRaft mode it is a controller, too; in ZooKeeper mode it has a ZooKeeper, which stays up
+    when the broker is stopped. `level` is the cluster's `transaction.version`, by default the
+    newest stable one. `properties` go over the recipe's. `folder` receives data, properties and
+    logs, and is kept; without it they are in a temporary folder, removed when the `with` block
+    ends without an exception. `ensemble` and `zookeeper` are those of its cluster (`KafkaCluster`).
     Raises UnknownRelease.
     """
 
@@ -54,13 +65,20 @@ class KafkaBroker:
         properties: Mapping[str, str] | None = None,
         folder: Path | None = None,
         report: Callable[[str], None] = say,
+        ensemble: Ensemble | None = None,
+        zookeeper: ZooKeeper | None = None,
     ) -> None:
         self.release = find_release(release)
         self.level = self.release.default_level if level is None else level
         self.release.check_level(self.level)
-        self.node = Node(node_id, *free_ports(2))
         self.folder = folder or Path(tempfile.mkdtemp(prefix="kafka-eos-"))
         self._is_temporary = folder is None
+        self._is_alone = ensemble is None
+        self._zookeeper = zookeeper
+        if self.release.has_zookeeper and zookeeper is None:
+            self._zookeeper = ZooKeeper(self.folder)
+        self._ensemble = ensemble or self._ensemble_of(Node(node_id, *free_ports(2)))
+        [self.node] = [node for node in self._ensemble.nodes if node.node_id == node_id]
         self._properties = dict(properties or {})
         self._report = report
         self._process: JavaProcess | None = None
@@ -69,6 +87,11 @@ class KafkaBroker:
     def address(self) -> tuple[str, int]:
         """Host and port of the client listener."""
         return HOST, self.node.port
+
+    @property
+    def zookeeper_address(self) -> tuple[str, int] | None:
+        """Host and port of its ZooKeeper, if it has one."""
+        return None if self._zookeeper is None else (HOST, self._zookeeper.port)
 
     @property
     def is_running(self) -> bool:
@@ -86,13 +109,42 @@ class KafkaBroker:
         """
         if self.is_running:
             return
-        flags = [f"-XX:SharedArchiveFile={class_archive(self.release, self._report)}"]
-        data = self.folder / "data"
-        if data.exists():
-            self._launch(flags)
-            return
-        copy_formatted(self.release, self.level, self.node.node_id, data, self._report)
-        self._launch_anywhere(flags)
+        self.launch()
+        self.await_answer()
+
+    def launch(self) -> None:
+        """Begin to start it; nothing is awaited but its ZooKeeper. Raises as `start`."""
+        self._launch(class_archives(self.release, self._report), _USE)
+
+    def await_answer(self) -> None:
+        """Wait until it answers, after `launch`. Raises as `start`; it is dead then.
+
+        One that is alone, and that nobody knows yet, moves to other ports when its are taken.
+        """
+        assert self._process is not None
+        for _ in range(PORT_ATTEMPTS - 1):
+            try:
+                await_answer(self._process, self.node.port)
+                return
+            except BrokerFailed as error:
+                if _PORT_TAKEN not in str(error) or not self._is_alone:
+                    raise
+                self.node = Node(self.node.node_id, *free_ports(2))
+                self._ensemble = self._ensemble_of(self.node)
+                self.launch()
+        await_answer(self._process, self.node.port)
+
+    def record(self, archives: Path) -> None:
+        """Start it once and stop it, leaving the archives of its servers' classes in a folder."""
+        try:
+            self._launch(archives, _RECORD)
+            assert self._process is not None
+            await_answer(self._process, self.node.port)
+            self._process.stop(RECORD_TIMEOUT_S)
+            if self._zookeeper is not None:
+                self._zookeeper.stop(RECORD_TIMEOUT_S)
+        finally:
+            self.close()
 
     def stop(self) -> None:
         """End it in order (SIGTERM, then SIGKILL); its data stays. Harmless when it is down."""
@@ -103,6 +155,12 @@ class KafkaBroker:
         """End it at once (SIGKILL); its data stays. Harmless when it is down."""
         if self._process is not None:
             self._process.kill()
+
+    def close(self) -> None:
+        """End at once what still runs of it, its own ZooKeeper included."""
+        self.kill()
+        if self._zookeeper is not None and self._is_alone:
+            self._zookeeper.kill()
 
     def restart(self) -> None:
         """`stop` and `start`: every partition's leader epoch goes up. Raises as `start`."""
@@ -123,7 +181,7 @@ class KafkaBroker:
         try:
             self.start()
         except BaseException:
-            self.kill()
+            self.close()
             raise
         return self
 
@@ -135,45 +193,30 @@ class KafkaBroker:
     ) -> None:
         if error is None:
             self.stop()
-        else:
-            self.kill()
+        self.close()
         if self._is_temporary and error is None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _launch_anywhere(self, flags: list[str]) -> None:
-        """Launch a broker that nobody knows yet; another program may have taken its ports."""
-        for _ in range(PORT_ATTEMPTS - 1):
-            try:
-                self._launch(flags)
-                return
-            except BrokerFailed as error:
-                if _PORT_TAKEN not in str(error):
-                    raise
-                self.node = Node(self.node.node_id, *free_ports(2))
-        self._launch(flags)
+    def _ensemble_of(self, node: Node) -> Ensemble:
+        return Ensemble((node,), self._zookeeper.port if self._zookeeper else None)
 
-    def _launch(self, flags: list[str]) -> None:
-        properties = server_properties(
-            self.release,
-            self.level,
-            self.node,
-            [self.node],
-            self.folder / "data",
-            self._properties,
-        )
+    def _launch(self, archives: Path, flag: str) -> None:
+        """Start its process, and its ZooKeeper before it; `flag` says what to do with archives."""
         jars = fetch(self.release, self._report)
-        self._process = launch(jars, flags, self.folder, properties)
-        await_answer(self._process, self.node.port)
-
-
-def launch(
-    jars: tuple[Path, ...], flags: list[str], folder: Path, properties: Mapping[str, str]
-) -> JavaProcess:
-    """Start a broker's process with its properties and its log in `folder`; nothing is awaited."""
-    file = folder / "server.properties"
-    file.write_text(properties_text(properties))
-    command = java_command(find_java(), jars, flags, "kafka.Kafka", file)
-    return JavaProcess(command, folder / "server.log")
+        if self._zookeeper is not None:
+            self._zookeeper.start(jars, (flag.format(archives / "zookeeper.jsa"),))
+            self._zookeeper.await_absence(self.node.node_id)
+        data = self.folder / "data"
+        if not data.exists():
+            copy_formatted(self.release, self.level, self.node.node_id, data, self._report)
+        properties = server_properties(
+            self.release, self.level, self.node, self._ensemble, data, self._properties
+        )
+        file = self.folder / "server.properties"
+        file.write_text(properties_text(properties))
+        flags = [flag.format(archives / "broker.jsa")]
+        command = java_command(find_java(), jars, flags, "kafka.Kafka", file)
+        self._process = JavaProcess(command, self.folder / "server.log")
 
 
 def await_answer(process: JavaProcess, port: int) -> None:
@@ -196,25 +239,17 @@ def await_answer(process: JavaProcess, port: int) -> None:
     raise BrokerFailed(f"the broker did not start: {problem}. {process.quote_log()}")
 
 
-def class_archive(release: Release, report: Callable[[str], None] = say) -> Path:
-    """Return the archive of the classes that a broker of `release` loads; made once per Java.
+def class_archives(release: Release, report: Callable[[str], None] = say) -> Path:
+    """Return the folder with the archives of the classes that servers of `release` load.
 
-    Raises BrokerFailed, MissingTool, FetchFailed, FormatFailed.
+    They are made once per Java. Raises BrokerFailed, MissingTool, FetchFailed, FormatFailed.
     """
 
     def record(draft: Path) -> None:
         report(f"recording the classes of Kafka {release.name} (once)")
-        level = release.default_level
-        node = Node(1, *free_ports(2))
         with tempfile.TemporaryDirectory(prefix="kafka-eos-") as name:
-            folder = Path(name)
-            copy_formatted(release, level, node.node_id, folder / "data", report)
-            properties = server_properties(release, level, node, [node], folder / "data", {})
-            flags = [f"-XX:ArchiveClassesAtExit={draft / _ARCHIVE}"]
-            with launch(jars, flags, folder, properties) as process:
-                await_answer(process, node.port)
-                process.stop(RECORD_TIMEOUT_S)
+            KafkaBroker(release.name, folder=Path(name), report=report).record(draft)
 
-    jars = fetch(release, report)
+    fetch(release, report)
     java = java_version(find_java())
-    return make_once(release_folder(release) / f"classes-java-{java}", record) / _ARCHIVE
+    return make_once(release_folder(release) / f"classes-java-{java}", record)

@@ -23,13 +23,18 @@ def fetch(release: Release, report: Callable[[str], None] = say) -> tuple[Path, 
     """
 
     def download(draft: Path) -> None:
-        report(f"getting the jars of Kafka {release.name} (about 45 MB, once)")
+        report(f"getting the jars of Kafka {release.version} (about 45 MB, once)")
         download_jars(release.artifacts, draft)
-        report(f"Kafka {release.name}: {len(list(draft.glob('*.jar')))} jars")
+        report(f"Kafka {release.version}: {len(list(draft.glob('*.jar')))} jars")
 
-    return tuple(sorted(make_once(release_folder(release) / "lib", download).glob("*.jar")))
+    lib = _folder(release.version) / "lib"  # both modes of a release have the same jars
+    return tuple(sorted(make_once(lib, download).glob("*.jar")))
 
 
 def release_folder(release: Release) -> Path:
-    """Return the folder in the cache that holds what belongs to `release`."""
-    return cache_folder() / "kafka" / release.name
+    """Return the folder in the cache that holds what belongs to `release` in its mode."""
+    return _folder(release.name)
+
+
+def _folder(name: str) -> Path:
+    return cache_folder() / "kafka" / name

@@ -1,7 +1,8 @@
-"""How a broker is set up: server properties and JVM flags for tests, as pure functions.
+"""How servers are set up: properties and JVM flags for tests, as pure functions.
 
-Single process, combined broker and controller, loopback only, small and quick to start: about
-1.2 s and 160 MB where the defaults take 4 s and 330 MB.
+Loopback only, small and quick to start: a broker takes about 1.2 s and 160 MB where the defaults
+take 4 s and 330 MB. In KRaft mode each broker is a controller, too; in ZooKeeper mode one
+ZooKeeper stands beside all brokers.
 """
 
 from __future__ import annotations
@@ -23,16 +24,32 @@ _TUNED: Final = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",  # who leads is decided by what is done to brokers
     "log.cleaner.dedupe.buffer.size": "2097152",  # default 128 MiB, half of the memory
     "log.index.size.max.bytes": "65536",  # default preallocates 2 x 10 MiB a partition
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+}
+
+_TUNED_KRAFT: Final = {
     "controller.quorum.election.backoff.max.ms": "50",
     "broker.heartbeat.interval.ms": "200",
     "broker.session.timeout.ms": "2000",  # a restart after kill -9 waits for the old session
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
     "add.partitions.to.txn.retry.backoff.ms": "1",
+}
+
+_TUNED_ZOOKEEPER: Final = {
+    "zookeeper.session.timeout.ms": "2000",  # as above
+}
+
+_ZOOKEEPER: Final = {
+    "clientPortAddress": HOST,
+    "tickTime": "500",  # the unit of time; a session lasts 2 to 20 of it
+    "maxClientCnxns": "0",  # no limit
+    "admin.enableServer": "false",
+    "4lw.commands.whitelist": "ruok,dump",
 }
 
 _JVM: Final = (
@@ -57,31 +74,60 @@ class Node:
     controller_port: int
 
 
+@dataclass(frozen=True)
+class Ensemble:
+    """Who belongs together: all brokers, and the port of their ZooKeeper if they have one."""
+
+    nodes: tuple[Node, ...]
+    zookeeper_port: int | None = None
+
+
 def server_properties(
     release: Release,
     level: int,
     node: Node,
-    voters: Sequence[Node],
+    ensemble: Ensemble,
     data: Path,
     overrides: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return the properties of `node` among `voters`; `overrides` have the last word."""
-    quorum = ",".join(f"{voter.node_id}@{HOST}:{voter.controller_port}" for voter in voters)
+    """Return the properties of `node` of `ensemble`; `overrides` have the last word."""
     properties = {
         **_TUNED,
-        "process.roles": "broker,controller",
-        "node.id": str(node.node_id),
-        "controller.quorum.voters": quorum,
-        "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
+        **(_with_zookeeper(node, ensemble) if release.has_zookeeper else _kraft(node, ensemble)),
         "advertised.listeners": f"PLAINTEXT://{HOST}:{node.port}",
-        "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(data),
     }
     if level in release.unstable_levels:
         properties["unstable.feature.versions.enable"] = "true"
     return {**properties, **overrides}
+
+
+def _kraft(node: Node, ensemble: Ensemble) -> dict[str, str]:
+    quorum = ",".join(f"{n.node_id}@{HOST}:{n.controller_port}" for n in ensemble.nodes)
+    return {
+        **_TUNED_KRAFT,
+        "process.roles": "broker,controller",
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": quorum,
+        "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
+
+
+def _with_zookeeper(node: Node, ensemble: Ensemble) -> dict[str, str]:
+    return {
+        **_TUNED_ZOOKEEPER,
+        "broker.id": str(node.node_id),
+        "zookeeper.connect": f"{HOST}:{ensemble.zookeeper_port}",
+        "listeners": f"PLAINTEXT://{HOST}:{node.port}",
+    }
+
+
+def zookeeper_properties(port: int, data: Path) -> dict[str, str]:
+    """Return the properties of a ZooKeeper on `port` that keeps its data in `data`."""
+    return {**_ZOOKEEPER, "clientPort": str(port), "dataDir": str(data)}
 
 
 def properties_text(properties: Mapping[str, str]) -> str:

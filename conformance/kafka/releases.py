@@ -1,7 +1,9 @@
 """The releases that can be run, and in what they differ from outside.
 
-A row says where the jars come from and which levels of `transaction.version` a cluster can have.
-Facts: the release notes and, for levels, `TransactionVersion` and `Feature` in Kafka's sources.
+A row says where the jars come from, which levels of `transaction.version` a cluster can have, and
+whether its brokers stand beside a ZooKeeper. What a broker can be asked is not here: it says so
+itself (ApiVersions). Facts: the release notes and, for levels, `TransactionVersion` and `Feature`
+in Kafka's sources.
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from conformance.kafka.errors import UnknownRelease
+
+ZOOKEEPER_MODE: Final = "-zookeeper"
+"""Ends the name of a release that has both modes, in its older one."""
 
 _LOGGING: Final = "org.slf4j:slf4j-simple:1.7.36"  # without a binding a broker says nothing
 _LOG4J_1: Final = "ch.qos.reload4j:reload4j:1.2.25"  # classes that releases before 4 refer to
@@ -21,12 +26,19 @@ class Release:
 
     `levels` are the levels of `transaction.version` that a cluster can be formatted with, empty
     where the feature does not exist; `unstable_levels` want `unstable.feature.versions.enable`.
+    `has_zookeeper`: its metadata is kept in ZooKeeper, not by a quorum of controllers.
     """
 
     name: str
     artifacts: tuple[str, ...]
     levels: tuple[int, ...] = ()
     unstable_levels: tuple[int, ...] = ()
+    has_zookeeper: bool = False
+
+    @property
+    def version(self) -> str:
+        """The release alone, as Apache and the model name it."""
+        return self.name.removesuffix(ZOOKEEPER_MODE)
 
     @property
     def default_level(self) -> int:
@@ -47,18 +59,26 @@ def _since_4(version: str) -> Release:
     return Release(version, artifacts, levels=(0, 1, 2))
 
 
+def _before_4(version: str, *more: str, scala: str = "2.13") -> tuple[str, ...]:
+    return (f"org.apache.kafka:kafka_{scala}:{version}", *more, _LOGGING, _LOG4J_1)
+
+
 _ROWS: Final = (
     _since_4("4.3.1"),
     _since_4("4.2.1"),
     _since_4("4.1.2"),
     _since_4("4.0.2"),
+    Release("3.9.2", _before_4("3.9.2"), levels=(0,), unstable_levels=(1, 2)),
+    Release(f"3.9.2{ZOOKEEPER_MODE}", _before_4("3.9.2"), has_zookeeper=True),
+    Release("3.3.2", _before_4("3.3.2")),
+    Release("2.8.2", _before_4("2.8.2"), has_zookeeper=True),
+    Release("2.4.1", _before_4("2.4.1", scala="2.12"), has_zookeeper=True),
+    # Its own ZooKeeper, 3.4.13, does not run on Java 17; 3.5.10 serves it as well.
     Release(
-        "3.9.2",
-        ("org.apache.kafka:kafka_2.13:3.9.2", _LOGGING, _LOG4J_1),
-        levels=(0,),
-        unstable_levels=(1, 2),
+        "2.0.0",
+        _before_4("2.0.0", "org.apache.zookeeper:zookeeper:3.5.10", scala="2.12"),
+        has_zookeeper=True,
     ),
-    Release("3.3.2", ("org.apache.kafka:kafka_2.13:3.3.2", _LOGGING, _LOG4J_1)),
 )
 
 RELEASES: Final[dict[str, Release]] = {release.name: release for release in _ROWS}

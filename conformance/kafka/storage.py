@@ -11,7 +11,13 @@ from typing import Final
 
 from conformance.kafka.errors import FormatFailed
 from conformance.kafka.fetch import fetch, release_folder, say
-from conformance.kafka.recipe import Node, java_command, properties_text, server_properties
+from conformance.kafka.recipe import (
+    Ensemble,
+    Node,
+    java_command,
+    properties_text,
+    server_properties,
+)
 from conformance.kafka.releases import Release
 from proofs.cache import make_once
 from proofs.java import find_java
@@ -23,10 +29,13 @@ FORMAT_TIMEOUT_S: Final = 60
 def copy_formatted(
     release: Release, level: int, node_id: int, data: Path, report: Callable[[str], None] = say
 ) -> None:
-    """Make `data`, which must not exist, a freshly formatted folder.
+    """Make `data`, which must not exist, a freshly formatted folder: an empty one for ZooKeeper.
 
     Raises FormatFailed, and what `fetch` raises.
     """
+    if release.has_zookeeper:
+        data.mkdir()
+        return
     fetch(release, report)
     name = f"level-{level}-node-{node_id}"
     made = make_once(
@@ -40,7 +49,7 @@ def _format(release: Release, level: int, node_id: int, draft: Path) -> None:
     """Run the storage tool; the ports that it is told are stored nowhere."""
     node = Node(node_id, port=1, controller_port=2)
     data = draft / "data"
-    properties = server_properties(release, level, node, [node], data, {})
+    properties = server_properties(release, level, node, Ensemble((node,)), data, {})
     file = draft / "server.properties"
     file.write_text(properties_text(properties))
     arguments = ["format", "-t", CLUSTER_ID, "-c", str(file)]

@@ -82,7 +82,7 @@ def started(release: str, level: int) -> Iterator[Broker]:
     try:
         broker.start()
     except (KafkaError, JavaError) as error:
-        broker.kill()
+        broker.close()
         raise NoBroker(str(error)) from error
     with broker:
         yield running("wire://{}:{}".format(*broker.address))

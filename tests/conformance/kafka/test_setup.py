@@ -10,7 +10,13 @@ from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.errors import BrokerFailed, UnknownRelease
 from conformance.kafka.fetch import fetch
 from conformance.kafka.ports import PORTS, free_ports
-from conformance.kafka.recipe import Node, properties_text, server_properties
+from conformance.kafka.recipe import (
+    Ensemble,
+    Node,
+    properties_text,
+    server_properties,
+    zookeeper_properties,
+)
 from conformance.kafka.releases import NEWEST, RELEASES, Release, find_release
 from conformance.kafka.storage import CLUSTER_ID
 from proofs.cache import cache_folder, make_once
@@ -19,8 +25,8 @@ from proofs.java import FetchFailed, MissingTool, download_jars, find_java, java
 
 def properties_of(release: Release, level: int, **overrides: str) -> dict[str, str]:
     node = Node(1, 1001, 1002)
-    voters = [node, Node(2, 2001, 2002)]
-    return server_properties(release, level, node, voters, Path("/data"), overrides)
+    ensemble = Ensemble((node, Node(2, 2001, 2002)), zookeeper_port=3001)
+    return server_properties(release, level, node, ensemble, Path("/data"), overrides)
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
@@ -49,6 +55,27 @@ def test_properties_name_all_voters_and_overrides_win():
     properties = properties_of(find_release(NEWEST), 2, **{"num.io.threads": "9"})
     assert properties["controller.quorum.voters"] == "1@127.0.0.1:1002,2@127.0.0.1:2002"
     assert "num.io.threads=9\n" in properties_text(properties)
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
+def test_a_broker_has_either_a_quorum_or_a_zookeeper(release):
+    properties = properties_of(release, release.default_level)
+    assert ("zookeeper.connect" in properties) is release.has_zookeeper
+    assert ("process.roles" in properties) is not release.has_zookeeper
+    assert properties.get("zookeeper.connect", "127.0.0.1:3001") == "127.0.0.1:3001"
+
+
+def test_zookeeper_listens_to_this_machine_alone():
+    properties = zookeeper_properties(3001, Path("/data"))
+    assert properties["clientPortAddress"] == "127.0.0.1"
+    assert (properties["clientPort"], properties["dataDir"]) == ("3001", "/data")
+
+
+def test_both_modes_of_a_release_are_one_version():
+    modes = [find_release(name) for name in ("3.9.2", "3.9.2-zookeeper")]
+    assert [mode.version for mode in modes] == ["3.9.2", "3.9.2"]
+    assert [mode.artifacts for mode in modes] == [modes[0].artifacts] * 2
+    assert [mode.has_zookeeper for mode in modes] == [False, True]
 
 
 def test_the_cluster_id_has_the_form_of_a_uuid():

@@ -1,0 +1,99 @@
+"""The ZooKeeper beside the brokers of a release that keeps its metadata there.
+
+It comes with those releases' jars. What is asked of it here are its own four-letter words: whether
+it serves (`ruok`), and which brokers it believes alive (`dump`).
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from conformance.kafka.errors import BrokerFailed
+from conformance.kafka.ports import free_ports
+from conformance.kafka.process import JavaProcess
+from conformance.kafka.recipe import HOST, java_command, properties_text, zookeeper_properties
+from proofs.java import find_java
+
+START_TIMEOUT_S: Final = 60.0
+SESSION_TIMEOUT_S: Final = 30.0
+"""How long a broker that is gone may stay registered."""
+
+_MAIN: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
+_FLAGS: Final = ("-Dzookeeper.forceSync=no",)  # a machine that fails takes the judge with it
+_WORD_TIMEOUT_S: Final = 1.0
+_PAUSE_S: Final = 0.02
+_CHUNK_BYTES: Final = 1 << 16
+
+
+class ZooKeeper:
+    """A server on a loopback port, with its data and its log in `folder`, which must exist."""
+
+    def __init__(self, folder: Path) -> None:
+        [self.port] = free_ports(1)
+        self.folder = folder
+        self._process: JavaProcess | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process runs."""
+        return self._process is not None and self._process.exit_code is None
+
+    def start(self, jars: tuple[Path, ...], flags: tuple[str, ...] = ()) -> None:
+        """Start it, on the data that it left if any, and wait until it serves.
+
+        Harmless when it runs. Raises BrokerFailed, MissingTool.
+        """
+        if self.is_running:
+            return
+        file = self.folder / "zookeeper.properties"
+        properties = zookeeper_properties(self.port, self.folder / "zookeeper")
+        file.write_text(properties_text(properties))
+        command = java_command(find_java(), jars, (*_FLAGS, *flags), _MAIN, file)
+        self._process = JavaProcess(command, self.folder / "zookeeper.log")
+        self._await_service(self._process)
+
+    def stop(self, timeout_s: float) -> None:
+        """End it in order; harmless when it is down."""
+        if self._process is not None:
+            self._process.stop(timeout_s)
+
+    def kill(self) -> None:
+        """End it at once; harmless when it is down."""
+        if self._process is not None:
+            self._process.kill()
+
+    def await_absence(self, node_id: int) -> None:
+        """Wait until it has noticed that a broker is gone: a dead one's session lasts a while.
+
+        Raises BrokerFailed when that takes longer than SESSION_TIMEOUT_S.
+        """
+        deadline = time.monotonic() + SESSION_TIMEOUT_S
+        while f"/brokers/ids/{node_id}\n" in self._answer("dump"):
+            if time.monotonic() > deadline:
+                raise BrokerFailed(f"broker {node_id} is down and ZooKeeper does not notice it")
+            time.sleep(_PAUSE_S)
+
+    def _await_service(self, process: JavaProcess) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while process.exit_code is None and time.monotonic() < deadline:
+            if self._answer("ruok") == "imok":
+                return
+            time.sleep(_PAUSE_S)
+        process.kill()
+        raise BrokerFailed(f"ZooKeeper did not start. {process.quote_log()}")
+
+    def _answer(self, word: str) -> str:
+        """What it answers to a four-letter word; nothing if it does not."""
+        answer = b""
+        with (
+            suppress(OSError),
+            socket.create_connection((HOST, self.port), _WORD_TIMEOUT_S) as peer,
+        ):
+            peer.sendall(word.encode())
+            while chunk := peer.recv(_CHUNK_BYTES):
+                answer += chunk
+        return answer.decode(errors="replace")
