@@ -10,7 +10,8 @@ Bytes come in, bytes go out, the time is an argument. Four doors:
 """
 
 from impl.broker.node import CloseConnection, Node, NodeConfig
-from impl.partition.leader import PartitionError, PartitionLeader, ProduceOutcome
+from impl.partition.errors import PartitionError
+from impl.partition.leader import PartitionLeader, ProduceOutcome
 from impl.partition.validation import LogConfig
 from impl.producer import (
     DeliveryHandle,

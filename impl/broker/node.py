@@ -28,7 +28,8 @@ from typing import Final
 
 from impl.broker.producer_ids import ProducerIdBlocks, ProducerIdManager
 from impl.broker.topics import Topic, TopicRefused, Topics
-from impl.partition.leader import DEFAULT_CONFIG, PartitionLeader, ProduceOutcome
+from impl.partition.leader import PartitionLeader, ProduceOutcome
+from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.partition.validation import LogConfig
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode, UnsupportedVersion

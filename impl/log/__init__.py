@@ -1,1 +1,1 @@
-"""Files of the log: producer snapshots."""
+"""Files of the log: producer snapshots, their bytes and their folder."""

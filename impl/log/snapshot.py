@@ -13,6 +13,7 @@ where there is none. Source: `ProducerStateManager.writeSnapshot` and `readSnaps
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from struct import Struct
 from typing import Final, NamedTuple
@@ -22,6 +23,7 @@ from impl.protocol.errors import CorruptSnapshot
 
 SNAPSHOT_VERSION: Final = 1
 
+_NAME: Final = re.compile(r"([0-9]{20})\.snapshot")
 _HEAD: Final = Struct(">hI")
 _COUNT: Final = Struct(">i")
 _ENTRY: Final = Struct(">qhiqiqiq")
@@ -43,6 +45,12 @@ class SnapshotEntry(NamedTuple):
 def snapshot_name(offset: int) -> str:
     """The file name of the snapshot that holds everything below `offset`."""
     return f"{offset:020d}.snapshot"
+
+
+def snapshot_offset(name: str) -> int | None:
+    """The offset in a snapshot's file name, None if the file is no snapshot."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else int(match[1])
 
 
 def encode_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:

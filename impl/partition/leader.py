@@ -1,42 +1,44 @@
 """The leader of one partition: client batches in, offsets out.
 
-Five rules:
+Six rules:
 
 1. `produce` appends a batch or leaves everything as it was; there is no third outcome.
-2. The checks come in Kafka's order: shape, acks, batch, duplicate, epoch, transaction, sequence.
+2. The checks come in Kafka's order: shape, acks, leadership, replicas, batch, duplicate, epoch,
+   transaction, sequence.
 3. What is stored is the client's batch with offset and leader epoch stamped on.
 4. The high watermark moves only when told, never back, never past the end of the log.
-5. A new leader is made by replaying batches unchecked: of a prefix that was replicated (it
+5. A batch that is in the log stays there whatever its client is told: too few replicas, too late.
+6. A new leader is made by replaying batches unchecked: of a prefix that was replicated (it
    remembers five batches a producer), or from disk behind a snapshot (one, and what follows).
 
 Theory of operation: `produce` returns a `ProduceOutcome`. Its `required_offset` is the high
-watermark at which an acks=-1 request may be answered; the caller holds the answer until then.
-Producer state is one immutable `ProducerStateEntry` per producer id, replaced on append. Nothing
-here reads a clock or a file: times are arguments, logs and snapshots are bytes.
+watermark at which an acks=-1 request may be answered; the caller holds the answer and asks `settle`
+until there is one. Producer state is one immutable `ProducerStateEntry` per producer id, replaced
+on append. The log and all that follows from it is a `ReplicaLog`, which a follower has, too:
+`promoted` makes its leader, `resign` gives it back. Nothing here reads a clock or a file.
 Sources: `ReplicaManager.appendRecords`, `Partition.appendRecordsToLeader`, `UnifiedLog.append`,
-`ProducerStateManager`; release 4.3.1.
+`DelayedProduce`; release 4.3.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Final, NamedTuple
 
-from impl.log.snapshot import decode_snapshot, encode_snapshot
+from impl.partition.errors import InvalidOffset, TransactionsNotServed
+from impl.partition.origins import CHECKS, AppendOrigin, Checks
 from impl.partition.producer_state import (
     UNKNOWN_PRODUCER,
-    BatchMetadata,
     ProducerStateEntry,
     check_producer_epoch,
     check_sequence,
     find_duplicate,
-    from_snapshot,
-    is_expired,
-    to_snapshot,
-    with_batch,
 )
+from impl.partition.producer_states import entry_after
+from impl.partition.replica_log import DEFAULT_CONFIG, Recovery, ReplicaLog
+from impl.partition.stored_batch import StoredBatch
 from impl.partition.validation import LogConfig, ValidBatch, first_batch, validate_batch
-from impl.protocol.errors import CorruptSnapshot, ErrorCode
+from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import (
     CONTROL,
     INVALID_OFFSET,
@@ -44,19 +46,19 @@ from impl.protocol.record_batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
-    check_crc,
     last_sequence,
     place_batch,
-    read_headers,
 )
 
 ACKS_ALL: Final = -1
 VALID_ACKS: Final = frozenset((ACKS_ALL, 0, 1))
 
-DEFAULT_CONFIG: Final = LogConfig()
+HIGH_WATERMARK: Final = -1
+"""Delete all records that every replica has. `DeleteRecordsRequest.HIGH_WATERMARK`."""
 
 _WITHOUT_LOG_START: Final = frozenset(
     (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.RECORD_LIST_TOO_LARGE,
         ErrorCode.CORRUPT_MESSAGE,
@@ -64,22 +66,6 @@ _WITHOUT_LOG_START: Final = frozenset(
     )
 )
 """Errors that Kafka answers with log start offset -1. `ReplicaManager.appendRecordsToLeader`."""
-
-
-class PartitionError(ValueError):
-    """A call that a leader refuses; nothing has changed."""
-
-
-class HighWatermarkOutOfRange(PartitionError):
-    """The offset is behind the high watermark or past the end of the log: look who sent it."""
-
-
-class OffsetsNotContiguous(PartitionError):
-    """A batch does not begin where the one before it ended: replay in order, without gaps."""
-
-
-class TransactionsNotServed(PartitionError):
-    """A replayed log has transactions or markers: this leader serves idempotent producers only."""
 
 
 class ProduceOutcome(NamedTuple):
@@ -96,36 +82,22 @@ class ProduceOutcome(NamedTuple):
     required_offset: int
 
 
-class StoredBatch(NamedTuple):
-    """A batch in the log: its bytes, and what replaying it needs."""
+class DeleteOutcome(NamedTuple):
+    """The answer to DeleteRecords; `low_watermark` is the start of the log, -1 with an error."""
 
-    base_offset: int
-    last_offset_delta: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    max_timestamp: int
-    attributes: int
-    data: bytes
+    error: ErrorCode
+    low_watermark: int
 
 
 class PartitionLeader:
     """The leader of one partition, of release 4.3.1, for idempotent and plain producers.
 
-    To be read, not written: `log_start_offset`, `log_end_offset`, `high_watermark` (offsets),
-    `leader_epoch`, `config`, `producers` (producer id to its entry), `batches` (the log).
+    To be read, not written: `log`, and of it `log_start_offset`, `log_end_offset`,
+    `high_watermark` (offsets), `config`, `producers` (producer id to its entry), `batches`; further
+    `leader_epoch`, `replication_factor`, `in_sync_replicas`, `is_leader`.
     """
 
-    __slots__ = (
-        "_log_bytes",
-        "batches",
-        "config",
-        "high_watermark",
-        "leader_epoch",
-        "log_end_offset",
-        "log_start_offset",
-        "producers",
-    )
+    __slots__ = ("in_sync_replicas", "is_leader", "leader_epoch", "log", "replication_factor")
 
     def __init__(
         self,
@@ -133,15 +105,15 @@ class PartitionLeader:
         leader_epoch: int = 0,
         log_start_offset: int = 0,
         config: LogConfig = DEFAULT_CONFIG,
+        replication_factor: int = 1,
+        log: ReplicaLog | None = None,
     ) -> None:
-        self.config = config
+        """The leader of an empty log, or of `log`, which then has start and settings of its own."""
+        self.log = log or ReplicaLog(log_start_offset=log_start_offset, config=config)
         self.leader_epoch = leader_epoch
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_start_offset
-        self.high_watermark = log_start_offset
-        self.producers: dict[int, ProducerStateEntry] = {}
-        self.batches: list[StoredBatch] = []
-        self._log_bytes = 0
+        self.replication_factor = replication_factor
+        self.in_sync_replicas = replication_factor
+        self.is_leader = True
 
     @classmethod
     def elected(
@@ -152,18 +124,17 @@ class PartitionLeader:
         high_watermark: int,
         log_start_offset: int = 0,
         config: LogConfig = DEFAULT_CONFIG,
+        replication_factor: int = 1,
     ) -> PartitionLeader:
         """A follower that becomes leader with the batches it had fetched, in order.
 
-        It applied them with origin REPLICATION, so it remembers up to five batches a producer.
-        Raises `PartitionError`.
+        It applied them with origin REPLICATION, so it remembers up to five batches a producer, also
+        of records that were deleted since. Raises `PartitionError`.
         """
-        leader = cls(leader_epoch=leader_epoch, log_start_offset=log_start_offset, config=config)
-        for stored in replicated:
-            leader._store(stored)
-            leader._remember(stored)
-        leader.advance_high_watermark(high_watermark)
-        return leader
+        log = ReplicaLog(log_start_offset=log_start_offset, config=config)
+        log.replicate(replicated)
+        log.advance_high_watermark(high_watermark)
+        return cls(leader_epoch=leader_epoch, replication_factor=replication_factor, log=log)
 
     @classmethod
     def restarted(
@@ -176,24 +147,75 @@ class PartitionLeader:
         now_ms: int,
         log_start_offset: int = 0,
         config: LogConfig = DEFAULT_CONFIG,
+        replication_factor: int = 1,
+        store: MutableMapping[int, bytes] | None = None,
+        segments: Sequence[int] = (),
+        had_clean_shutdown: bool = False,
+        recovery_point: int | None = None,
     ) -> PartitionLeader:
         """A leader rebuilt from disk: the log's bytes and `{offset: snapshot bytes}`.
 
         The newest whole snapshot inside the log is loaded, without producers that have expired at
         `now_ms`; the batches after it are replayed. A corrupt one is passed over; with none left
-        the whole log is. Raises `DecodeError`, `PartitionError`.
+        the whole log is. Its own snapshots go to `store`, a copy of `snapshots` unless given; the
+        rest is `ReplicaLog.reload`'s, and what had to be given up is in `recovery`. A high
+        watermark outside the log is moved to its nearer end (`UnifiedLog.updateHighWatermark`).
+        Raises `DecodeError`, `PartitionError`.
         `ProducerStateManager.truncateAndReload`, `UnifiedLog.rebuildProducerState`.
         """
-        leader = cls(leader_epoch=leader_epoch, log_start_offset=log_start_offset, config=config)
-        for offset, header in read_headers(log):
-            check_crc(log, header, offset)
-            leader._store(_stored(header, log[offset : offset + header.size_bytes]))
-        loaded = leader._load_newest(snapshots, now_ms)
-        for stored in leader.batches:
-            if stored.base_offset >= loaded:
-                leader._remember(stored)
-        leader.advance_high_watermark(high_watermark)
-        return leader
+        kept = dict(snapshots) if store is None else store
+        if store is not None and store is not snapshots:
+            store.update(snapshots)
+        replica = ReplicaLog(log_start_offset=log_start_offset, config=config, snapshots=kept)
+        replica.reload(
+            log,
+            now_ms=now_ms,
+            segments=segments,
+            had_clean_shutdown=had_clean_shutdown,
+            recovery_point=recovery_point,
+        )
+        inside = min(max(high_watermark, replica.log_start_offset), replica.log_end_offset)
+        replica.advance_high_watermark(inside)
+        return cls(leader_epoch=leader_epoch, replication_factor=replication_factor, log=replica)
+
+    # ---- what the log has
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's settings."""
+        return self.log.config
+
+    @property
+    def log_start_offset(self) -> int:
+        """Offset of the first record that can be read."""
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset of the next record."""
+        return self.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """All replicas have everything below."""
+        return self.log.high_watermark
+
+    @property
+    def producers(self) -> dict[int, ProducerStateEntry]:
+        """What is remembered of producers, by producer id."""
+        return self.log.producer_states.entries
+
+    @property
+    def batches(self) -> list[StoredBatch]:
+        """The log."""
+        return self.log.batches
+
+    @property
+    def recovery(self) -> Recovery:
+        """What the last restart had to give up."""
+        return self.log.recovery
+
+    # ---- appending
 
     def produce(
         self, batch_bytes: bytes | None, *, required_acks: int, now_ms: int
@@ -203,60 +225,80 @@ class PartitionLeader:
         `required_acks` is -1, 0 or 1, `now_ms` the broker's clock. Every refusal is an outcome;
         nothing is raised. `ReplicaManager.appendRecords`.
         """
+        return self._append_as_leader(batch_bytes, AppendOrigin.CLIENT, required_acks, now_ms)
+
+    def append_as_coordinator(
+        self, batch_bytes: bytes, *, required_acks: int = ACKS_ALL, now_ms: int
+    ) -> ProduceOutcome:
+        """Append a batch that a coordinator of this broker writes: no header check, no sequence.
+
+        A transactional batch belongs to no transaction here, and is refused like a client's.
+        Raises `TransactionsNotServed` for a control batch.
+        """
+        origin = AppendOrigin.COORDINATOR
+        return self._append_as_leader(batch_bytes, origin, required_acks, now_ms)
+
+    def _append_as_leader(
+        self, batch_bytes: bytes | None, origin: AppendOrigin, required_acks: int, now_ms: int
+    ) -> ProduceOutcome:
         data = first_batch(batch_bytes)
         if isinstance(data, ErrorCode):
             return _refused(data, INVALID_OFFSET)
         if required_acks not in VALID_ACKS:
             return _refused(ErrorCode.INVALID_REQUIRED_ACKS, INVALID_OFFSET)
-        batch = validate_batch(data, self.config, now_ms)
+        error = self._check_replicas(required_acks)
+        if error:
+            return self._refuse(error)
+        checks = CHECKS[origin]
+        batch = validate_batch(data, self.log.config, now_ms, checks)
         if isinstance(batch, ErrorCode):
             return self._refuse(batch)
         header = batch.header
+        if header.attributes & CONTROL:
+            raise TransactionsNotServed("a coordinator's control batch")
+        last_offset = self.log.log_end_offset + header.last_offset_delta
+        self.log.roll_if_full(len(batch.data), last_offset, batch.max_timestamp)
         if header.producer_id <= NO_PRODUCER_ID:
-            return self._append(batch, UNKNOWN_PRODUCER, required_acks, now_ms)
+            return self._append(batch, None, required_acks, now_ms)
         entry = self.producers.get(header.producer_id, UNKNOWN_PRODUCER)
-        last = last_sequence(header.base_sequence, header.last_offset_delta)
-        known = find_duplicate(entry, header.producer_epoch, last, header.last_offset_delta)
-        if known is not None:
-            wait = known.last_offset + 1 if required_acks == ACKS_ALL else INVALID_OFFSET
-            return ProduceOutcome(
-                ErrorCode.NONE, known.first_offset, known.timestamp, self.log_start_offset, wait
-            )
-        error = _check_producer(entry, header)
+        if checks.duplicate:
+            last = last_sequence(header.base_sequence, header.last_offset_delta)
+            known = find_duplicate(entry, header.producer_epoch, last, header.last_offset_delta)
+            if known is not None:
+                wait = known.last_offset + 1 if required_acks == ACKS_ALL else INVALID_OFFSET
+                return ProduceOutcome(
+                    ErrorCode.NONE, known.first_offset, known.timestamp, self.log_start_offset, wait
+                )
+        error = _check_producer(entry, header, checks)
         if error:
             return self._refuse(error)
         return self._append(batch, entry, required_acks, now_ms)
 
-    def advance_high_watermark(self, offset: int) -> None:
-        """All replicas have everything below `offset`. Raises `HighWatermarkOutOfRange`."""
-        if not self.high_watermark <= offset <= self.log_end_offset:
-            raise HighWatermarkOutOfRange(
-                f"{offset} is not in {self.high_watermark} ... {self.log_end_offset}"
-            )
-        self.high_watermark = offset
+    def _check_replicas(self, required_acks: int) -> ErrorCode:
+        """Whether this broker leads, with enough replicas. `Partition.appendRecordsToLeader`."""
+        if not self.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if required_acks == ACKS_ALL and not self._has_enough_replicas():
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return ErrorCode.NONE
 
-    def remove_expired_producers(self, now_ms: int) -> None:
-        """Forget idle producers. `ProducerStateManager.removeExpiredProducers`."""
-        timeout_ms = self.config.producer_id_expiration_ms
-        expired = [p for p, e in self.producers.items() if is_expired(e, now_ms, timeout_ms)]
-        for producer_id in expired:
-            del self.producers[producer_id]
-
-    def snapshot(self) -> bytes:
-        """The producer snapshot at `log_end_offset`, as Kafka writes it into a file."""
-        return encode_snapshot(to_snapshot(*item) for item in self.producers.items())
+    def _has_enough_replicas(self) -> bool:
+        """More in-sync replicas than there are replicas are never asked for. `effectiveMinIsr`."""
+        least = min(self.log.config.min_insync_replicas, self.replication_factor)
+        return self.in_sync_replicas >= least
 
     def _refuse(self, error: ErrorCode) -> ProduceOutcome:
         bare = error in _WITHOUT_LOG_START
         return _refused(error, INVALID_OFFSET if bare else self.log_start_offset)
 
     def _append(
-        self, batch: ValidBatch, entry: ProducerStateEntry, required_acks: int, now_ms: int
+        self, batch: ValidBatch, entry: ProducerStateEntry | None, required_acks: int, now_ms: int
     ) -> ProduceOutcome:
         """Assign offsets, store, remember. `UnifiedLog.append` from where nothing can fail."""
         header, attributes, max_timestamp, data = batch
-        base_offset = self.log_end_offset
-        if self._log_bytes + len(data) > self.config.max_log_bytes:
+        log = self.log
+        base_offset = log.log_end_offset
+        if log.size_bytes + len(data) > log.config.max_log_bytes:
             return self._refuse(ErrorCode.KAFKA_STORAGE_ERROR)
         stored = StoredBatch(
             base_offset,
@@ -268,91 +310,88 @@ class PartitionLeader:
             attributes,
             place_batch(data, header, base_offset, self.leader_epoch),
         )
-        self._store(stored)
-        if header.producer_id > NO_PRODUCER_ID:
-            self.producers[header.producer_id] = _entry_after(entry, stored)
+        log.append(stored, None if entry is None else entry_after(entry, stored))
         return ProduceOutcome(
             ErrorCode.NONE,
             base_offset,
-            now_ms if self.config.is_log_append_time else NO_TIMESTAMP,
-            self.log_start_offset,
-            self.log_end_offset if required_acks == ACKS_ALL else INVALID_OFFSET,
+            now_ms if log.config.is_log_append_time else NO_TIMESTAMP,
+            log.log_start_offset,
+            log.log_end_offset if required_acks == ACKS_ALL else INVALID_OFFSET,
         )
 
-    def _store(self, stored: StoredBatch) -> None:
-        if stored.base_offset != self.log_end_offset:
-            raise OffsetsNotContiguous(f"{stored.base_offset} follows {self.log_end_offset}")
-        self.batches.append(stored)
-        self.log_end_offset = stored.base_offset + stored.last_offset_delta + 1
-        self._log_bytes += len(stored.data)
+    # ---- after the append
 
-    def _remember(self, stored: StoredBatch) -> None:
-        """Take a replicated batch into the producer state, unchecked (origin REPLICATION)."""
-        if stored.attributes & CONTROL:
-            raise TransactionsNotServed(f"a control batch at offset {stored.base_offset}")
-        if stored.producer_id <= NO_PRODUCER_ID:
-            return
-        if stored.attributes & TRANSACTIONAL:
-            raise TransactionsNotServed(f"a transaction at offset {stored.base_offset}")
-        entry = self.producers.get(stored.producer_id, UNKNOWN_PRODUCER)
-        self.producers[stored.producer_id] = _entry_after(entry, stored)
+    def settle(self, outcome: ProduceOutcome, *, is_overdue: bool = False) -> ProduceOutcome | None:
+        """What a request may be answered now; None while its acks are awaited.
 
-    def _load_newest(self, snapshots: Mapping[int, bytes], now_ms: int) -> int:
-        """Load the newest whole snapshot in reach; the offset from which to replay."""
-        timeout_ms = self.config.producer_id_expiration_ms
-        for offset in sorted(snapshots, reverse=True):
-            if not self.log_start_offset < offset <= self.log_end_offset:
-                continue
-            try:
-                rows = decode_snapshot(snapshots[offset])
-            except CorruptSnapshot:
-                continue
-            for row in rows:
-                entry = from_snapshot(row)
-                if entry.current_txn_first_offset != INVALID_OFFSET:
-                    raise TransactionsNotServed(f"snapshot {offset} has an open transaction")
-                if not is_expired(entry, now_ms, timeout_ms):
-                    self.producers[row.producer_id] = entry
-            return offset
-        return self.log_start_offset
+        `is_overdue`: its timeout has passed. Whatever the answer, the batch stays in the log, and a
+        retry of it is a duplicate. `DelayedProduce.tryComplete`, `onExpiration`,
+        `Partition.checkEnoughReplicasReachOffset`.
+        """
+        if outcome.error or outcome.required_offset == INVALID_OFFSET:
+            return outcome
+        if not self.is_leader:
+            return outcome._replace(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.high_watermark >= outcome.required_offset:
+            if self._has_enough_replicas():
+                return outcome
+            return outcome._replace(error=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        return outcome._replace(error=ErrorCode.REQUEST_TIMED_OUT) if is_overdue else None
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """All replicas have everything below `offset`. Raises `HighWatermarkOutOfRange`."""
+        self.log.advance_high_watermark(offset)
+
+    def update_in_sync_replicas(self, count: int) -> None:
+        """So many replicas, this one among them, are in sync now. Raises `InvalidOffset`."""
+        if not 1 <= count <= self.replication_factor:
+            raise InvalidOffset(f"{count} of {self.replication_factor} replicas in sync")
+        self.in_sync_replicas = count
+
+    def resign(self) -> ReplicaLog:
+        """Lead no more: appends and waiting answers are refused from now on; the log goes on."""
+        self.is_leader = False
+        return self.log
+
+    # ---- deleting, forgetting, closing
+
+    def delete_records(self, before: int) -> DeleteOutcome:
+        """Delete the records before an offset, or before the high watermark (HIGH_WATERMARK).
+
+        What is remembered of their producers stays, until a restart (KAFKA-7190).
+        `Partition.deleteRecordsOnLeader`.
+        """
+        if not self.is_leader:
+            return DeleteOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER, INVALID_OFFSET)
+        offset = self.high_watermark if before == HIGH_WATERMARK else before
+        if not 0 <= offset <= self.high_watermark:
+            return DeleteOutcome(ErrorCode.OFFSET_OUT_OF_RANGE, INVALID_OFFSET)
+        self.log.advance_log_start(offset)
+        return DeleteOutcome(ErrorCode.NONE, self.log_start_offset)
+
+    def remove_expired_producers(self, now_ms: int) -> None:
+        """Forget idle producers. `ProducerStateManager.removeExpiredProducers`."""
+        self.log.producer_states.remove_expired(now_ms)
+
+    def snapshot(self) -> bytes:
+        """The producer snapshot at `log_end_offset`, as Kafka writes it into a file."""
+        return self.log.producer_states.encode()
 
 
 def _refused(error: ErrorCode, log_start_offset: int) -> ProduceOutcome:
     return ProduceOutcome(error, INVALID_OFFSET, NO_TIMESTAMP, log_start_offset, INVALID_OFFSET)
 
 
-def _check_producer(entry: ProducerStateEntry, header: BatchHeader) -> ErrorCode:
+def _check_producer(entry: ProducerStateEntry, header: BatchHeader, checks: Checks) -> ErrorCode:
     """Epoch, transaction, sequence, in the order of 4.2 and later. `ProducerAppendInfo.append`.
 
     No transaction is ever verified here, so a transactional batch is one outside a transaction.
     """
     error = check_producer_epoch(entry, header.producer_epoch)
-    if error:
+    if checks.producer_epoch and error:
         return error
-    if header.attributes & TRANSACTIONAL:
+    if checks.verification and header.attributes & TRANSACTIONAL:
         return ErrorCode.INVALID_TXN_STATE
+    if not checks.sequence:
+        return ErrorCode.NONE
     return check_sequence(entry, header.producer_epoch, header.base_sequence)
-
-
-def _entry_after(entry: ProducerStateEntry, stored: StoredBatch) -> ProducerStateEntry:
-    delta = stored.last_offset_delta
-    metadata = BatchMetadata(
-        last_sequence(stored.base_sequence, delta),
-        stored.base_offset + delta,
-        delta,
-        stored.max_timestamp,
-    )
-    return with_batch(entry, stored.producer_epoch, metadata)
-
-
-def _stored(header: BatchHeader, data: bytes) -> StoredBatch:
-    return StoredBatch(
-        header.base_offset,
-        header.last_offset_delta,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.max_timestamp,
-        header.attributes,
-        data,
-    )

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
+from impl.partition.origins import Checks
 from impl.protocol.errors import CrcMismatch, ErrorCode, InvalidRecord, UnsupportedCompression
 from impl.protocol.record_batch import (
     CONTROL,
@@ -50,6 +51,8 @@ class LogConfig:
 
     max_message_bytes: int = 1_048_588
     segment_bytes: int = 1_073_741_824
+    segment_ms: int = 604_800_000
+    min_insync_replicas: int = 1
     is_log_append_time: bool = False
     message_timestamp_before_max_ms: int = MAX_INT64
     message_timestamp_after_max_ms: int = 3_600_000
@@ -106,9 +109,9 @@ def first_batch(records: bytes | None) -> bytes | ErrorCode:
     return records[:size]
 
 
-def _check_size_and_crc(data: bytes, config: LogConfig) -> BatchHeader | ErrorCode:
+def _check_size_and_crc(data: bytes, config: LogConfig, checks: Checks) -> BatchHeader | ErrorCode:
     """Step 8 of a partition's checks. `UnifiedLog.analyzeAndValidateRecords`."""
-    if data[:8] != b"\0\0\0\0\0\0\0\0":
+    if checks.client_header and data[:8] != b"\0\0\0\0\0\0\0\0":
         return ErrorCode.INVALID_RECORD
     if len(data) > config.max_message_bytes:
         return ErrorCode.MESSAGE_TOO_LARGE
@@ -151,12 +154,14 @@ def _has_invalid_timestamp(
     return False
 
 
-def validate_batch(data: bytes, config: LogConfig, now_ms: int) -> ValidBatch | ErrorCode:
+def validate_batch(
+    data: bytes, config: LogConfig, now_ms: int, checks: Checks
+) -> ValidBatch | ErrorCode:
     """Steps 8 to 10 for the batch `data`; `now_ms` is the broker's clock."""
-    header = _check_size_and_crc(data, config)
+    header = _check_size_and_crc(data, config, checks)
     if isinstance(header, ErrorCode):
         return header
-    if not _is_well_formed(header):
+    if checks.client_header and not _is_well_formed(header):
         return ErrorCode.INVALID_RECORD
     attributes = header.attributes
     try:

@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 
 from impl.log.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
-from impl.partition.leader import (
+from impl.partition.errors import (
     HighWatermarkOutOfRange,
     OffsetsNotContiguous,
-    PartitionLeader,
-    ProduceOutcome,
     TransactionsNotServed,
 )
+from impl.partition.leader import PartitionLeader, ProduceOutcome
 from impl.partition.validation import MAX_INT64, LogConfig
 from impl.protocol.errors import CrcMismatch, ErrorCode
 from impl.protocol.record_batch import (

@@ -99,7 +99,10 @@ class Histories(RuleBasedStateMachine):
         kept += lost[: data.draw(st.integers(0, len(lost)))]
         self.epoch += 1
         self.leader = PartitionLeader.elected(
-            kept, leader_epoch=self.epoch, high_watermark=old.high_watermark
+            kept,
+            leader_epoch=self.epoch,
+            high_watermark=old.high_watermark,
+            log_start_offset=old.log_start_offset,
         )
         self.forget_what_was_lost()
         self.is_memory_whole = True
@@ -114,20 +117,49 @@ class Histories(RuleBasedStateMachine):
             leader_epoch=self.epoch,
             high_watermark=old.high_watermark,
             now_ms=NOW_MS,
+            log_start_offset=old.log_start_offset,
         )
         assert self.leader.batches == old.batches
         self.is_memory_whole = False
-        for producer_id, entry in old.producers.items():
-            assert self.leader.producers[producer_id].batches[-1:] == entry.batches[-1:]
+        for producer_id in self.producers_of_the_log():
+            assert (
+                self.leader.producers[producer_id].batches[-1:]
+                == old.producers[producer_id].batches[-1:]
+            )
+        self.forget_what_was_lost()
+
+    @rule(data=st.data())
+    def delete_records(self, data: st.DataObject) -> None:
+        leader = self.leader
+        before = dict(leader.producers)
+        offset = data.draw(st.integers(leader.log_start_offset, leader.high_watermark))
+        assert leader.delete_records(offset).low_watermark == offset
+        assert leader.producers == before
+        assert all(stored.last_offset >= offset for stored in leader.batches)
+
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        """What a follower does that fetched from another leader; batches go as a whole."""
+        leader, old = self.leader, list(self.leader.batches)
+        cuts = [stored.base_offset for stored in old] + [leader.log_end_offset]
+        cut = data.draw(st.sampled_from([c for c in cuts if c >= leader.log_start_offset]))
+        leader.log.truncate_to(cut, NOW_MS)
+        assert leader.batches == [stored for stored in old if stored.base_offset < cut]
+        assert leader.log_end_offset == cut
+        self.is_memory_whole = False
+        assert self.producers_of_the_log() <= set(leader.producers)
+        self.forget_what_was_lost()
+
+    def producers_of_the_log(self) -> set[int]:
+        return {stored.producer_id for stored in self.leader.batches}
 
     def forget_what_was_lost(self) -> None:
         end = self.leader.log_end_offset
         self.snapshots = {o: data for o, data in self.snapshots.items() if o <= end}
-        self.next = {}
-        for stored in self.leader.batches:
-            key = stored.producer_id, stored.producer_epoch
-            count = stored.last_offset_delta + 1
-            self.next[key] = increment_sequence(stored.base_sequence, count)
+        self.next = {
+            (producer_id, entry.producer_epoch): increment_sequence(entry.last_sequence, 1)
+            for producer_id, entry in self.leader.producers.items()
+        }
 
     def observed(self) -> tuple[Any, ...]:
         leader = self.leader
@@ -157,8 +189,9 @@ class Histories(RuleBasedStateMachine):
                 if (b.producer_id, b.producer_epoch) == (producer_id, entry.producer_epoch)
             ]
             assert 1 <= len(entry.batches) <= BATCHES_REMEMBERED
-            remembered = [batch.first_offset for batch in entry.batches]
-            assert offsets[-len(remembered) :] == remembered
+            start = self.leader.log_start_offset
+            remembered = [b.first_offset for b in entry.batches if b.last_offset >= start]
+            assert offsets[len(offsets) - len(remembered) :] == remembered
             if self.is_memory_whole:
                 assert remembered == offsets[-BATCHES_REMEMBERED:]
 

@@ -1,0 +1,71 @@
+"""The producer snapshots of one partition as files in its folder.
+
+Three rules:
+
+1. A file is whole or absent: it is written under another name, forced to disk, and then renamed
+   (KAFKA-9892 is what happens otherwise).
+2. The name is Kafka's, so that a broker finds our files and we find a broker's.
+3. Files of other names are nobody's business here.
+
+Theory of operation: a mapping from offset to bytes, like the dict that a log in memory keeps. Each
+look goes to the disk; nothing is remembered. Source: `ProducerStateManager.loadSnapshots`,
+`LogFileUtils.producerSnapshotFile`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+
+from impl.log.snapshot import snapshot_name, snapshot_offset
+
+
+class SnapshotDirectory(MutableMapping[int, bytes]):
+    """`{offset: bytes of the snapshot}`, kept in the files of a folder that exists.
+
+    Raises `OSError` where the disk does.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __getitem__(self, offset: int) -> bytes:
+        try:
+            return self._path(offset).read_bytes()
+        except FileNotFoundError:
+            raise KeyError(offset) from None
+
+    def __setitem__(self, offset: int, data: bytes) -> None:
+        path = self._path(offset)
+        unfinished = path.with_suffix(".tmp")
+        with unfinished.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+        self._force_names()
+
+    def __delitem__(self, offset: int) -> None:
+        try:
+            self._path(offset).unlink()
+        except FileNotFoundError:
+            raise KeyError(offset) from None
+
+    def __iter__(self) -> Iterator[int]:
+        found = (snapshot_offset(path.name) for path in self._folder.iterdir())
+        return iter(sorted(offset for offset in found if offset is not None))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _path(self, offset: int) -> Path:
+        return self._folder / snapshot_name(offset)
+
+    def _force_names(self) -> None:
+        """A rename is on disk only when its folder is."""
+        descriptor = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,374 @@
+"""The log of one replica of a partition: batches, segments, and the producers they came from.
+
+Six rules:
+
+1. What a replica remembers of producers follows from its log: whatever changes the log changes it.
+2. A new segment begins when a batch would not fit; a snapshot is taken where it begins.
+3. Records leave at the head (`advance_log_start`) or at the end (`truncate_to`). At the head memory
+   stays; at the end it is rebuilt from the newest snapshot and the batches behind it.
+4. A batch that is partly before the start of the log stays whole; one that is before it is gone.
+5. A log that was closed is believed. One that was not is checked from its recovery point on and cut
+   off at the first damage; snapshots behind the segment of that point are dropped.
+6. The high watermark never passes the end of the log and moves back only with it.
+
+Theory of operation: `append` is for a leader that has checked the batch, `append_as_follower` for
+what another leader has accepted. `batches` is the log, `segments` are offsets at which files begin.
+Nothing here reads a clock or a file: times are arguments, logs and snapshots are bytes.
+Sources: `UnifiedLog`, `LocalLog`, `LogSegment`, `LogLoader` of 4.3.1.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, MutableMapping, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from impl.partition.errors import (
+    BatchTooLarge,
+    HighWatermarkOutOfRange,
+    InvalidOffset,
+    OffsetsNotContiguous,
+    PartitionError,
+)
+from impl.partition.producer_state import ProducerStateEntry
+from impl.partition.producer_states import ProducerStates, SkippedSnapshot
+from impl.partition.stored_batch import StoredBatch, stored_batch
+from impl.partition.validation import LogConfig
+from impl.protocol.errors import DecodeError
+from impl.protocol.record_batch import check_crc, read_header, read_headers
+
+DEFAULT_CONFIG: Final = LogConfig()
+
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+"""The index of a segment holds offsets relative to its first one, in 4 bytes."""
+
+
+class Recovery(NamedTuple):
+    """What a restart had to give up.
+
+    `corrupt_snapshots` were deleted; `cut_bytes` at the end of the log were, for the reason in
+    `damage`.
+    """
+
+    corrupt_snapshots: tuple[SkippedSnapshot, ...] = ()
+    cut_bytes: int = 0
+    damage: DecodeError | OffsetsNotContiguous | None = None
+
+
+class ReplicaLog:
+    """One replica's log: see the rules above.
+
+    To be read: `log_start_offset`, `log_end_offset`, `high_watermark` (offsets), `batches`,
+    `segments` (base offsets), `producer_states`, `recovery`, `config`.
+    """
+
+    __slots__ = (
+        "_active_bytes",
+        "_active_timestamp",
+        "batches",
+        "config",
+        "high_watermark",
+        "log_end_offset",
+        "log_start_offset",
+        "producer_states",
+        "recovery",
+        "segments",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        log_start_offset: int = 0,
+        config: LogConfig = DEFAULT_CONFIG,
+        snapshots: MutableMapping[int, bytes] | None = None,
+    ) -> None:
+        """An empty log. `snapshots` is where its own are kept: a dict unless given."""
+        kept = {} if snapshots is None else snapshots
+        self.config = config
+        self.producer_states = ProducerStates(
+            kept, log_start_offset, config.producer_id_expiration_ms
+        )
+        self.recovery = Recovery()
+        self._start_at(log_start_offset)
+
+    def _start_at(self, offset: int) -> None:
+        self.log_start_offset = self.log_end_offset = self.high_watermark = offset
+        self.batches: list[StoredBatch] = []
+        self.segments = [offset]
+        self.size_bytes = 0
+        self._active_bytes = 0
+        self._active_timestamp = -1
+
+    # ---- appending
+
+    def append(self, stored: StoredBatch, entry: ProducerStateEntry | None) -> None:
+        """Store a batch that a leader has accepted; `entry` is its producer's from now on."""
+        self._store(stored)
+        if entry is not None:
+            self.producer_states.entries[stored.producer_id] = entry
+        self.producer_states.map_end_offset = self.log_end_offset
+
+    def append_as_follower(self, records: bytes, leader_epoch: int) -> None:
+        """Append the batches of a fetch answer as they are (origin REPLICATION).
+
+        Those from the first one on that is of a later epoch than the leader's are left out
+        (KAFKA-18723). Raises `DecodeError`, `PartitionError`; nothing is appended then.
+        `UnifiedLog.appendAsFollower`.
+        """
+        fetched = []
+        following = self.log_end_offset
+        for offset, header in read_headers(records):
+            if header.partition_leader_epoch > leader_epoch:
+                break
+            check_crc(records, header, offset)
+            if header.base_offset != following:
+                raise OffsetsNotContiguous(f"{header.base_offset} follows {following}")
+            if header.size_bytes > self.config.segment_bytes:
+                raise BatchTooLarge(f"{header.size_bytes} bytes at offset {following}")
+            following = header.last_offset + 1
+            fetched.append(stored_batch(header, records[offset : offset + header.size_bytes]))
+        for stored in fetched:
+            self.roll_if_full(len(stored.data), stored.last_offset, stored.max_timestamp)
+            self.producer_states.replay(stored)
+            self.append(stored, None)
+
+    def replicate(self, batches: Iterable[StoredBatch]) -> None:
+        """Fill this empty log as a follower does; batches before its start are only remembered.
+
+        Raises `PartitionError`.
+        """
+        log_start = self.log_start_offset
+        for stored in batches:
+            self._begin_at(stored.base_offset)
+            self.producer_states.replay(stored)
+            self.append(stored, None)
+        if self.log_end_offset < log_start:
+            raise OffsetsNotContiguous(f"the log ends at {self.log_end_offset}, before {log_start}")
+        self._keep(self._index_at(log_start), len(self.batches))
+
+    def _begin_at(self, offset: int) -> None:
+        """The first batch may lie before the start of the log, in part or as a whole."""
+        if not self.batches:
+            self.log_end_offset = self.segments[0] = min(self.log_end_offset, offset)
+
+    def _store(self, stored: StoredBatch) -> None:
+        if stored.base_offset != self.log_end_offset:
+            raise OffsetsNotContiguous(f"{stored.base_offset} follows {self.log_end_offset}")
+        self.batches.append(stored)
+        self.log_end_offset = stored.base_offset + stored.last_offset_delta + 1
+        size_bytes = len(stored.data)
+        self.size_bytes += size_bytes
+        if not self._active_bytes:
+            self._active_timestamp = stored.max_timestamp
+        self._active_bytes += size_bytes
+
+    def roll_if_full(self, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
+        """Begin a segment if the last one has no room for such a batch, or is too old for it.
+
+        This comes before the producer is judged, so that a refused batch, too, can begin one.
+        `LogSegment.shouldRoll`, `UnifiedLog.roll`.
+        """
+        active = self._active_bytes
+        waited_ms = max_timestamp - self._active_timestamp if self._active_timestamp >= 0 else 0
+        if (
+            active > self.config.segment_bytes - size_bytes
+            or (active and waited_ms > self.config.segment_ms)
+            or last_offset - self.segments[-1] > MAX_RELATIVE_OFFSET
+        ):
+            self._roll()
+
+    def _roll(self) -> None:
+        self.segments.append(self.log_end_offset)
+        self._active_bytes = 0
+        self._active_timestamp = -1
+        self.producer_states.map_end_offset = self.log_end_offset
+        self.producer_states.take_snapshot()
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """All replicas have everything below `offset`. Raises `HighWatermarkOutOfRange`."""
+        if not self.high_watermark <= offset <= self.log_end_offset:
+            raise HighWatermarkOutOfRange(
+                f"{offset} is not in {self.high_watermark} ... {self.log_end_offset}"
+            )
+        self.high_watermark = offset
+
+    # ---- deleting at the head
+
+    def advance_log_start(self, offset: int) -> None:
+        """Delete the records before `offset`, which is not behind the high watermark.
+
+        Segments that end there go at once, and their snapshots with them.
+        Raises `HighWatermarkOutOfRange`. `UnifiedLog.maybeIncrementLogStartOffset`.
+        """
+        if offset > self.high_watermark:
+            raise HighWatermarkOutOfRange(f"{offset} is behind {self.high_watermark}")
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        states = self.producer_states
+        while len(self.segments) > 1 and self.segments[1] <= offset:
+            states.snapshots.pop(self.segments.pop(0), None)
+        self._keep(self._index_at(offset), len(self.batches))
+        states.log_start_advanced(offset)
+
+    def _index_at(self, offset: int) -> int:
+        """The index of the batch that holds `offset`, or of the first one behind it."""
+        return bisect_left(self.batches, offset, key=_last_offset)
+
+    def _keep(self, first: int, end: int) -> None:
+        gone = self.batches[:first] + self.batches[end:]
+        self.size_bytes -= sum(len(stored.data) for stored in gone)
+        self.batches = self.batches[first:end]
+
+    # ---- truncating at the end
+
+    def truncate_to(self, offset: int, now_ms: int) -> bool:
+        """Remove all from `offset` on and rebuild producer state; False if nothing lies there.
+
+        A batch that holds `offset` goes as a whole. Raises `InvalidOffset`.
+        `UnifiedLog.truncateTo`.
+        """
+        if offset < 0:
+            raise InvalidOffset(f"a log has no offset {offset}")
+        if offset >= self.log_end_offset:
+            return False
+        if self.segments[0] > offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        while self.segments[-1] > offset:
+            self.producer_states.snapshots.pop(self.segments.pop(), None)
+        self._keep(0, self._index_at(offset))
+        self._measure_active_segment()
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self._rebuild(now_ms)
+        self.high_watermark = min(self.high_watermark, offset)
+        return True
+
+    def _measure_active_segment(self) -> None:
+        active = self.batches[self._index_at(self.segments[-1]) :]
+        self._active_bytes = sum(len(stored.data) for stored in active)
+        self._active_timestamp = active[0].max_timestamp if active else -1
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Empty the log: the next batch has this offset. Producers and snapshots are forgotten.
+
+        `UnifiedLog.truncateFullyAndStartAt`.
+        """
+        self._start_at(offset)
+        self.producer_states.truncate_fully_and_start_at(offset)
+
+    # ---- closing and coming back
+
+    def close(self) -> None:
+        """Leave a snapshot at the end of the log. `UnifiedLog.close`."""
+        self.producer_states.take_snapshot()
+
+    def reload(
+        self,
+        log: bytes,
+        *,
+        now_ms: int,
+        segments: Sequence[int] = (),
+        had_clean_shutdown: bool = False,
+        recovery_point: int | None = None,
+    ) -> None:
+        """Fill this empty log with the bytes of its files, its producers from the snapshots it has.
+
+        `segments` are the offsets at which the files begin; of none given, there is one, and a
+        snapshot anywhere is believed. `had_clean_shutdown`: a log without any snapshot had no
+        producers. `recovery_point`: the process was killed, and what follows may not be on disk.
+        What had to be given up is in `recovery`. Raises `DecodeError` (damage before the recovery
+        point), `PartitionError`. `LogLoader.load`.
+        """
+        if had_clean_shutdown and recovery_point is not None:
+            raise PartitionError("a log that was closed has nothing to recover")
+        log_start = self.log_start_offset
+        damage = self._read(log, recovery_point)
+        cut_bytes = len(log) - sum(len(stored.data) for stored in self.batches)
+        self._split(segments, log_start)
+        states = self.producer_states
+        if segments:
+            states.remove_stray_snapshots(self.segments)
+        if recovery_point is not None:
+            self._drop_snapshots_behind(recovery_point)
+        if self.log_end_offset < log_start:
+            self.truncate_fully_and_start_at(log_start)
+        else:
+            self.log_start_offset = self.high_watermark = log_start
+            self._keep(self._index_at(log_start), len(self.batches))
+            self._measure_active_segment()
+            self._rebuild(now_ms, had_clean_shutdown=had_clean_shutdown)
+        self.recovery = Recovery(states.corrupt_snapshots, cut_bytes, damage)
+
+    def _read(
+        self, log: bytes, recovery_point: int | None
+    ) -> DecodeError | OffsetsNotContiguous | None:
+        """Store all batches up to the first that is damaged, which may only be unflushed."""
+        position = 0
+        try:
+            while position < len(log):
+                header = read_header(log, position)
+                check_crc(log, header, position)
+                self._begin_at(header.base_offset)
+                end = position + header.size_bytes
+                self._store(stored_batch(header, log[position:end]))
+                position = end
+        except (DecodeError, OffsetsNotContiguous) as damage:
+            if recovery_point is None or self.log_end_offset < recovery_point:
+                raise
+            return damage
+        return None
+
+    def _split(self, segments: Sequence[int], log_start: int) -> None:
+        """Take over the files' offsets that are still inside the log."""
+        first = self.batches[0].base_offset if self.batches else log_start
+        if any(a >= b for a, b in pairwise(segments)) or (segments and segments[0] > first):
+            raise InvalidOffset(f"segments {list(segments)} of a log that begins at {first}")
+        inside = [base for base in segments if base <= self.log_end_offset] or [first]
+        while len(inside) > 1 and inside[1] <= log_start:
+            inside.pop(0)
+        self.segments = inside
+
+    def _drop_snapshots_behind(self, recovery_point: int) -> None:
+        begun = [base for base in self.segments if base <= recovery_point]
+        trusted = max(begun, default=self.segments[0])
+        snapshots = self.producer_states.snapshots
+        for offset in [offset for offset in snapshots if offset > trusted]:
+            del snapshots[offset]
+
+    def _rebuild(self, now_ms: int, *, had_clean_shutdown: bool = False) -> None:
+        """Make producer state follow from the log. `UnifiedLog.rebuildProducerState`."""
+        states, log_end = self.producer_states, self.log_end_offset
+        marks = [*self.segments[-2:], log_end]
+        if had_clean_shutdown and not states.snapshots:
+            for offset in marks:
+                states.map_end_offset = offset
+                states.take_snapshot()
+            return
+        # QUIRK: of a log without producers that gets shorter nothing is replayed: there were none.
+        was_empty = not states.entries and states.map_end_offset >= log_end
+        states.truncate_and_reload(self.log_start_offset, log_end, now_ms)
+        if states.map_end_offset < log_end and not was_empty:
+            self._replay(marks)
+        states.map_end_offset = log_end
+        states.take_snapshot()
+
+    def _replay(self, marks: Sequence[int]) -> None:
+        """Take in the batches behind the snapshot, with snapshots where the last segments begin."""
+        states = self.producer_states
+        for base, following in pairwise([*self.segments, self.log_end_offset]):
+            if following <= states.map_end_offset:
+                continue
+            start = max(base, states.map_end_offset, self.log_start_offset)
+            states.map_end_offset = start
+            if base in marks:
+                states.take_snapshot()
+            for stored in self.batches[self._index_at(start) : self._index_at(following)]:
+                states.replay(stored)
+
+
+def _last_offset(stored: StoredBatch) -> int:
+    return stored.base_offset + stored.last_offset_delta
