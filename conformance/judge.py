@@ -30,6 +30,7 @@ from conformance.systems.base import (
 )
 from conformance.tables import Message, Node, Row, Tables
 from model.language import Disabled
+from model.world import records_in
 from proofs.trace.format import Instance as Instance
 from proofs.trace.format import label
 
@@ -121,19 +122,28 @@ class Judge:
             "client_sends": self._client_sends,
             "client_retries": self._client_retries,
             "client_bumps_epoch": self._client_bumps_epoch,
+            "client_receives_producer_id": self._client_receives_producer_id,
+            "client_gives_up": self._client_gives_up,
+            "client_resolves": self._client_resolves,
             "answer_arrives": self._answer_arrives,
             "request_arrives": self._request_arrives,
             "request_is_refused": self._request_is_refused,
+            "request_outlives_replicas": self._request_outlives_replicas,
             "late_request_arrives": self._late_request_arrives,
             "high_watermark_advances": self._high_watermark_advances,
             "connection_breaks": self._connection_breaks,
+            "producer_id_expires": self._producer_id_expires,
+            "records_are_deleted": self._records_are_deleted,
             "leader_restarts": self._leader_restarts,
+            "leader_crashes": self._leader_crashes,
             "leader_fails_over": self._leader_fails_over,
+            "leader_fails_over_uncleanly": self._leader_fails_over,
         }
         self._moves: dict[Instance, tuple[Callable[..., None], tuple[int, ...]]] = {}
         self.clients: list[Node] = []
         self.leaders: list[Node] = []
         self.links: list[list[_Link]] = []
+        self._given_producer_ids = 0
         self._seen = 0
 
     # ---- traces
@@ -161,6 +171,7 @@ class Judge:
         self.clients = list(self.tables.clients)
         self.leaders = list(self.tables.leaders)
         self.links = [[_Link() for _ in self.leaders] for _ in self.clients]
+        self._given_producer_ids = self.tables.given_producer_ids
         self._seen = 0
         self._react(self.system.reset, ())
         self.check_all()
@@ -240,11 +251,10 @@ class Judge:
     # ---- the rules of the world
 
     def _client_sends(self, producer: int, partition: int) -> None:
-        node = self.clients[producer]
-        row = self.tables.after(node, "send_new", partition)
-        _, _, _, record_count, first_record = row.sent[0].view
-        given = (partition, first_record, record_count)
-        items = self._client(producer, "send_new", (partition,), given)
+        records_sent = self.clients[producer].state.partitions[partition].records_sent
+        record_count = records_in(self.tables.k, records_sent)
+        given = (partition, records_sent, record_count)
+        items = self._client(producer, "send_new", (partition, record_count), given)
         self.links[producer][partition].requests.extend(items)
 
     def _client_retries(self, producer: int, partition: int) -> None:
@@ -253,6 +263,17 @@ class Judge:
 
     def _client_bumps_epoch(self, producer: int) -> None:
         self._client(producer, "bump_epoch", (), ())
+
+    def _client_receives_producer_id(self, producer: int) -> None:
+        given = (self._given_producer_ids,)
+        self._given_producer_ids += 1
+        self._client(producer, "receive_producer_id", given, given)
+
+    def _client_gives_up(self, producer: int, partition: int) -> None:
+        self._client(producer, "expire_batch", (partition,), (partition,))
+
+    def _client_resolves(self, producer: int, partition: int) -> None:
+        self._client(producer, "resolve_sequence", (partition,), (partition,))
 
     def _answer_arrives(self, producer: int, partition: int) -> None:
         message, payload = self.links[producer][partition].answers.popleft()
@@ -269,6 +290,13 @@ class Judge:
         rule = "on_produce_without_replicas"
         link.answers.extend(self._leader(partition, rule, (message,), (payload,)))
 
+    def _request_outlives_replicas(self, producer: int, partition: int, timed_out: int) -> None:
+        link = self.links[producer][partition]
+        message, payload = link.requests.popleft()
+        rule = "on_produce_then_unreplicated"
+        items = self._leader(partition, rule, (message, timed_out), (payload, timed_out))
+        link.answers.extend(items)
+
     def _late_request_arrives(self, producer: int, partition: int, connection: int) -> None:
         """The answer is lost."""
         broken = self.links[producer][partition].broken
@@ -280,6 +308,12 @@ class Judge:
     def _high_watermark_advances(self, partition: int) -> None:
         self._leader(partition, "advance_high_watermark", (), ())
 
+    def _producer_id_expires(self, partition: int, producer_id: int) -> None:
+        self._leader(partition, "expire_producer", (producer_id,), (producer_id,))
+
+    def _records_are_deleted(self, partition: int, deleted: int) -> None:
+        self._leader(partition, "delete_records", (deleted,), (deleted,))
+
     def _connection_breaks(self, producer: int, partition: int, survivors: int) -> None:
         link = self.links[producer][partition]
         if survivors > 0:
@@ -290,6 +324,10 @@ class Judge:
 
     def _leader_restarts(self, partition: int) -> None:
         self._leader(partition, "restart", (), ())
+        self._hang_up(partition)
+
+    def _leader_crashes(self, partition: int, covered: int) -> None:
+        self._leader(partition, "recover", (covered,), (covered,))
         self._hang_up(partition)
 
     def _leader_fails_over(self, partition: int, kept: int) -> None:

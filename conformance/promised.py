@@ -173,7 +173,7 @@ def client_shown(client: Any, view: View) -> Any:
     """A client that has the acknowledgements and the wish to bump that a view (CLIENT) shows."""
     _, _, bump_is_due, partitions = view
     entries = tuple(
-        replace(entry, acknowledged=Set(shown[-1]))
+        replace(entry, acknowledged=Set(shown[-2]), failed=Set(shown[-1]))
         for entry, shown in zip(client.partitions.values(), partitions, strict=True)
     )
     bump_for = EMPTY_SET.plus(0) if bump_is_due else EMPTY_SET
@@ -184,5 +184,6 @@ def stored(models: Mapping[int, int], view: View) -> StoredBatch:
     """A batch of the log, from a view (STORED_BATCH); a sequence the model has not is -1."""
     producer_id, producer_epoch, base_sequence, record_count, first_record, base_offset = view
     sequence = models.get(base_sequence, NO_SEQUENCE)
-    batch = Batch(producer_id, producer_epoch, sequence, record_count, first_record)
+    producer = max(producer_id, 0)  # A scope under judgement gives each producer an id of its own.
+    batch = Batch(producer_id, producer_epoch, sequence, record_count, producer, first_record)
     return StoredBatch(batch, base_offset)

@@ -29,7 +29,7 @@ from model.setting import Setting
 from proofs.lift.text import plain
 
 MAX_ROWS = 1_000_000
-WATCHED_MODULES = ("messages", "leader", "client")
+WATCHED_MODULES = ("messages", "leader", "client", "recovery", "answers")
 """The modules whose branches count: those that say what actors do."""
 
 
@@ -158,6 +158,7 @@ def answer_view(answer: ProduceResponse) -> View:
         int(answer.error),
         answer.base_offset,
         answer.required_offset,
+        -1 if answer.error == Error.MESSAGE_TOO_LARGE else answer.log_start_offset,
     )
 
 
@@ -167,12 +168,14 @@ def partition_view(wire: WireNumbers, entry: PartitionEntry) -> View:
         entry.producer_epoch,
         wire[entry.next_sequence],
         wire[entry.last_acked_sequence],
+        wire[entry.unresolved_sequence],
         tuple(
             (*request_view(wire, b.batch), b.outstanding, b.sequence_has_been_reset)
             for b in entry.in_flight
         ),
         entry.records_sent,
         sum(1 << n for n in range(entry.records_sent) if n in entry.acknowledged),
+        sum(1 << n for n in range(entry.records_sent) if n in entry.failed),
     )
 
 
@@ -197,7 +200,12 @@ def entry_view(wire: WireNumbers, entry: ProducerStateEntry) -> View:
 def leader_view(wire: WireNumbers, leader: Leader) -> View:
     """A leader of the model, shaped as LEADER."""
     return (
-        tuple((*request_view(wire, b.batch), b.base_offset) for b in leader.log),
+        tuple(
+            (*request_view(wire, b.batch), b.base_offset)
+            for b in leader.log
+            if b.base_offset >= leader.log_start_offset
+        ),
+        leader.log_start_offset,
         leader.high_watermark,
         tuple(entry_view(wire, entry) for entry in leader.producers.values()),
     )
@@ -213,7 +221,8 @@ STATE_VIEWS: Mapping[type, Callable[[WireNumbers, Any], View]] = {
 
 
 class Tables:
-    """All actors of one setting. `clients` and `leaders` are where the scope begins.
+    """All actors of one setting. `clients`, `leaders` and `given_producer_ids` are where the
+    scope begins.
 
     `points` names what rows cover, in the order of the bits of `Row.seen`: branches, then error
     codes.
@@ -231,6 +240,7 @@ class Tables:
         world = initial(k)
         self.clients = tuple(self._node(client) for client in world.clients.values())
         self.leaders = tuple(self._node(leader) for leader in world.leaders.values())
+        self.given_producer_ids = world.given_producer_ids
 
     def after(self, node: Node, rule: str, *inputs: Any) -> Row:
         """What the actor does; an input is a number or a `Message`.

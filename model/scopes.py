@@ -32,14 +32,14 @@ class Scope:
         """This scope of that Kafka. A producer that recovers by another id needs more of them."""
         layout = self.layout
         resets = variant.recovery != Recovery.LOCAL_BUMP
-        ids = layout.producer_ids + (layout.max_epoch if resets else 0)
+        more = layout.more_producer_ids + (layout.max_epoch if resets else 0)
         may_lack_id = (
             resets
             or layout.epochs_end
             or not layout.begun
             or variant.idempotence == Idempotence.DISABLED
         )
-        fitted = replace(layout, producer_ids=ids, without_producer_id=may_lack_id)
+        fitted = replace(layout, more_producer_ids=more, without_producer_id=may_lack_id)
         return Setting(variant=variant, layout=fitted, budgets=self.budgets)
 
 
@@ -160,7 +160,7 @@ def initial(k: Setting) -> World:
     layout = k.layout
     stored = layout.first_sequence > 0
     leader = begun_leader(k) if stored else Leader((), 0, 0, nobody(k))
-    given = min(layout.producers, layout.producer_ids) if layout.begun else 0
+    given = layout.producer_ids - layout.more_producer_ids if layout.begun else 0
     return World(
         clients=Map(tuple(begun_client(k, producer) for producer in range(layout.producers))),
         leaders=Map.filled(layout.partitions, leader),
@@ -171,11 +171,12 @@ def initial(k: Setting) -> World:
 
 
 def begun_client(k: Setting, producer: int) -> Client:
-    """A producer with its id, or one that must still ask for it. Where there are fewer ids than
-    producers, the last ones share an id: no Kafka does this, and the promises show why."""
+    """A producer with its id, or one that must still ask for it. No Kafka lets producers share
+    one; the promises show why."""
     layout = k.layout
     has_id = layout.begun and k.variant.idempotence == Idempotence.ENABLED
-    producer_id = min(producer, layout.producer_ids - 1) if has_id else NO_PRODUCER_ID
+    own = 0 if layout.shared_producer_id else producer
+    producer_id = own if has_id else NO_PRODUCER_ID
     epoch = 0 if has_id else NO_PRODUCER_EPOCH
     stored = layout.first_sequence > 0
     entry = begun_entry(k) if stored else fresh_entry(max(producer_id, 0), max(epoch, 0))

@@ -135,11 +135,13 @@ class Layout:
     else the scope begins with one record, stored at that sequence and acknowledged.
     `max_message` is how many records a leader takes in one batch. With `epochs_end` the last epoch
     is the protocol's own last, else it is only where the scope ends. Producers that are `begun`
-    have a producer id. Where it is `endless`, an event that a budget allows may happen for ever.
+    have a producer id, each its own unless it is a `shared_producer_id`; `more_producer_ids` are to
+    be had. Where it is `endless`, an event that a budget allows may happen for ever.
     """
 
     producers: int = 1
-    producer_ids: int = 1
+    more_producer_ids: int = 0
+    shared_producer_id: bool = False
     partitions: int = 1
     records: int = 4
     in_flight: int = 2
@@ -196,6 +198,11 @@ class Layout:
     def given_up(self) -> int:
         """How many batches can be on their way that their producer has given up."""
         return self.in_flight if self.max_timeouts > 0 else 0
+
+    @property
+    def producer_ids(self) -> int:
+        """How many producer ids there are."""
+        return (1 if self.shared_producer_id else self.producers) + self.more_producer_ids
 
     @property
     def last_producer_id(self) -> int:

@@ -70,14 +70,26 @@ class LeaderUnderTest(Actor, Protocol):
     def on_produce_without_replicas(self, request: Payload) -> Reaction:
         """A request arrives while too few replicas are in sync."""
 
+    def on_produce_then_unreplicated(self, request: Payload, timed_out: int) -> Reaction:
+        """A request arrives, and its batch is stored but not replicated."""
+
     def advance_high_watermark(self) -> Reaction:
         """The followers have fetched all."""
 
     def restart(self) -> Reaction:
         """Its broker stops and comes back."""
 
+    def recover(self, covered: int) -> Reaction:
+        """Its broker is killed and comes back; the newest snapshot covers so many batches."""
+
     def fail_over(self, kept: int) -> Reaction:
         """A replica that has the first `kept` batches leads."""
+
+    def expire_producer(self, producer_id: int) -> Reaction:
+        """It forgets a producer id that it has not heard of for long."""
+
+    def delete_records(self, deleted: int) -> Reaction:
+        """The first `deleted` batches go."""
 
 
 class System(Protocol):
@@ -115,7 +127,7 @@ REQUEST: Mapping[str, Shape] = dict.fromkeys(
     ("producer_id", "producer_epoch", "base_sequence", "record_count", "first_record")
 )
 ANSWER: Mapping[str, Shape] = dict.fromkeys(
-    ("first_record", "error", "base_offset", "required_offset")
+    ("first_record", "error", "base_offset", "required_offset", "log_start_offset")
 )
 IN_FLIGHT: Mapping[str, Shape] = {
     **REQUEST,
@@ -126,11 +138,13 @@ PARTITION_ENTRY: Mapping[str, Shape] = {
     "producer_epoch": None,
     "next_sequence": None,
     "last_acked_sequence": None,
+    "unresolved_sequence": None,
     "in_flight": Many(IN_FLIGHT),
     "records_sent": None,
     "acknowledged": None,
+    "failed": None,
 }
-"""`acknowledged` has bit n set if record n is."""
+"""`acknowledged` and `failed` have bit n set if record n is."""
 CLIENT: Mapping[str, Shape] = {
     "producer_id": None,
     "producer_epoch": None,
@@ -147,6 +161,7 @@ PRODUCER_STATE_ENTRY: Mapping[str, Shape] = {
 }
 LEADER: Mapping[str, Shape] = {
     "log": Many(STORED_BATCH),
+    "log_start_offset": None,
     "high_watermark": None,
     "producers": Many(PRODUCER_STATE_ENTRY),
 }

@@ -46,6 +46,8 @@ from impl import (
     encode_response,
 )
 from impl.partition.producer_state import UNKNOWN_PRODUCER, ProducerStateEntry
+from impl.partition.stored_batch import StoredBatch
+from impl.partition.validation import LogConfig
 from impl.producer import InFlightBatch
 from model.setting import Setting
 
@@ -59,6 +61,10 @@ TIMEOUT_MS: Final = 2**30
 TIMESTAMP_MS: Final = 0
 """Of every record: the model's records have no time, so equal ones are equal bytes."""
 BROKER_NOW_MS: Final = 0
+NEVER_MS: Final = 2**60
+"""Longer than any producer id is remembered."""
+REPLICAS: Final = 2
+"""Of each partition, and so many must be in sync; the model's layout says how long that takes."""
 NONE: Final = -1
 
 Body = dict[str, Any]
@@ -222,6 +228,7 @@ class ImplClient:
         self._open: list[dict[int, DeliveryHandle]] = [{} for _ in self._partitions]
         self._sent = [0 for _ in self._partitions]
         self._acknowledged = [0 for _ in self._partitions]
+        self._failed = [0 for _ in self._partitions]
         self._known: int | None = None
         self._let_send(0)
         self._initialize()
@@ -270,8 +277,8 @@ class ImplClient:
         self._core.receive(answer.correlation_id, answer.body, self._now_ms)
         handles = self._open[partition]
         for number in [number for number, handle in handles.items() if handle.done]:
-            if handles.pop(number).error is None:
-                self._acknowledged[partition] |= 1 << number
+            told = self._acknowledged if handles.pop(number).error is None else self._failed
+            told[partition] |= 1 << number
         return Reaction(self.view())
 
     def on_disconnect(self, partition: int) -> Reaction:
@@ -310,14 +317,16 @@ class ImplClient:
     def _partition_view(self, partition: int) -> View:
         """An entry of a partition not used yet has no epoch; in the model it has the first."""
         state = self._core.partition_state(TOPIC, partition)
-        _, producer_epoch, next_sequence, last_acked_sequence, _, in_flight, _ = state
+        _, producer_epoch, next_sequence, last_acked_sequence, _, in_flight, unresolved = state
         return (
             max(producer_epoch, 0),
             next_sequence,
             last_acked_sequence,
+            unresolved,
             in_flight_view(in_flight, list(self._open[partition])) if in_flight else (),
             self._sent[partition],
             self._acknowledged[partition],
+            self._failed[partition],
         )
 
 
@@ -338,43 +347,71 @@ def in_flight_view(in_flight: tuple[InFlightBatch, ...], numbers: list[int]) -> 
 
 
 class ImplLeader:
-    """One `PartitionLeader` and what a broker does around it."""
+    """One `PartitionLeader` of a topic with two replicas, and what a broker does around it.
+
+    `_stored` has every batch that was ever kept, also those that were deleted since: a follower
+    that fetched them all remembers their producers.
+    """
 
     def __init__(self, shared: Shared, partition: int) -> None:
         self._k, self._codec, self._views = shared
         self._partition = partition
-        self._producers = range(self._k.layout.producers)
+        self._producers = range(self._k.layout.producer_ids)
         self._entries: dict[int, tuple[ProducerStateEntry, View]] = {}
         self.reset()
 
     def reset(self) -> None:
         """An empty log."""
-        self._leader = PartitionLeader()
+        self._leader = PartitionLeader(config=self._config, replication_factor=REPLICAS)
+        self._stored: list[StoredBatch] = []
+
+    @property
+    def _config(self) -> LogConfig:
+        """A batch of more records than `max_message` is too large for the topic."""
+        layout = self._k.layout
+        if not layout.splits:
+            return LogConfig(min_insync_replicas=REPLICAS)
+        largest = size_of_batch(layout.max_message)
+        return LogConfig(min_insync_replicas=REPLICAS, max_message_bytes=largest)
 
     def view(self) -> View:
         """Shaped as LEADER."""
         leader = self._leader
         stored = self._views.stored
+        start = leader.log_start_offset
         return (
-            tuple([stored(batch.data) for batch in leader.batches]),
+            tuple([stored(b.data) for b in leader.batches if b.base_offset >= start]),
+            start,
             leader.high_watermark,
             tuple([self._entry_view(producer) for producer in self._producers]),
         )
 
     def on_produce(self, request: Request) -> Reaction:
         """The request's batch goes to `produce`."""
-        leader = self._leader
-        body = request.body
-        records = body["topics"][0]["partitions"][0]["records"]
-        outcome = leader.produce(records, required_acks=body["acks"], now_ms=BROKER_NOW_MS)
-        if self._k.layout.replicas == 1:
-            leader.advance_high_watermark(leader.log_end_offset)
+        outcome = self._produced(request)
+        self._replicate()
         return self._answers(request, outcome)
 
+    def on_produce_then_unreplicated(self, request: Request, timed_out: int) -> Reaction:
+        """The batch goes to `produce`; then a replica is slow, or no longer in sync."""
+        leader = self._leader
+        outcome = self._produced(request)
+        if timed_out:
+            settled = leader.settle(outcome, is_overdue=True)
+        else:
+            leader.update_in_sync_replicas(1)
+            leader.advance_high_watermark(leader.log_end_offset)
+            settled = leader.settle(outcome)
+            leader.update_in_sync_replicas(REPLICAS)
+        self._replicate()
+        return self._answers(request, settled or outcome)
+
     def on_produce_without_replicas(self, request: Request) -> Reaction:
-        """The broker refuses, and nothing is written. `Partition.appendRecordsToLeader`."""
-        refused = ProduceOutcome(ErrorCode.NOT_ENOUGH_REPLICAS, NONE, NONE, NONE, NONE)
-        return self._answers(request, refused)
+        """One of two replicas is in sync: the broker refuses, and nothing is written."""
+        self._leader.update_in_sync_replicas(1)
+        outcome = self._produced(request)
+        self._leader.update_in_sync_replicas(REPLICAS)
+        return self._answers(request, outcome)
 
     def advance_high_watermark(self) -> Reaction:
         """To the end of the log."""
@@ -383,25 +420,72 @@ class ImplLeader:
 
     def restart(self) -> Reaction:
         """Log and snapshot as bytes, read back."""
-        leader = self._leader
-        self._leader = PartitionLeader.restarted(
-            b"".join(batch.data for batch in leader.batches),
-            {leader.log_end_offset: leader.snapshot()},
-            leader_epoch=leader.leader_epoch + 1,
-            high_watermark=leader.high_watermark,
-            now_ms=BROKER_NOW_MS,
-        )
-        return Reaction(self.view())
+        return self._restarted({self._leader.log_end_offset: self._leader.snapshot()})
+
+    def recover(self, covered: int) -> Reaction:
+        """Log and an older snapshot as bytes, read back."""
+        earlier = self._elected(covered)
+        return self._restarted({earlier.log_end_offset: earlier.snapshot()} if covered else {})
 
     def fail_over(self, kept: int) -> Reaction:
         """A prefix of the log, replayed."""
+        self._leader = self._elected(kept)
+        del self._stored[kept:]
+        return Reaction(self.view())
+
+    def expire_producer(self, producer_id: int) -> Reaction:
+        """The time comes at which all that the leader knows is too old."""
+        self._leader.remove_expired_producers(BROKER_NOW_MS + NEVER_MS)
+        return Reaction(self.view())
+
+    def delete_records(self, deleted: int) -> Reaction:
+        """`delete_records` up to the end of a batch."""
+        last = self._stored[deleted - 1]
+        self._leader.delete_records(last.base_offset + last.last_offset_delta + 1)
+        return Reaction(self.view())
+
+    def _produced(self, request: Request) -> ProduceOutcome:
+        """The request's batch goes to `produce`; what is new in the log is noted."""
+        leader, body = self._leader, request.body
+        before = leader.log_end_offset
+        records = body["topics"][0]["partitions"][0]["records"]
+        outcome = leader.produce(records, required_acks=body["acks"], now_ms=BROKER_NOW_MS)
+        if leader.log_end_offset > before:
+            self._stored.append(leader.batches[-1])
+        return outcome
+
+    def _replicate(self) -> None:
+        """With one replica in the model, the high watermark follows at once."""
+        if self._k.layout.replicas == 1:
+            self._leader.advance_high_watermark(self._leader.log_end_offset)
+
+    def _restarted(self, snapshots: dict[int, bytes]) -> Reaction:
         leader = self._leader
-        self._leader = PartitionLeader.elected(
-            leader.batches[:kept],
+        self._leader = PartitionLeader.restarted(
+            b"".join(batch.data for batch in leader.batches),
+            snapshots,
             leader_epoch=leader.leader_epoch + 1,
             high_watermark=leader.high_watermark,
+            log_start_offset=leader.log_start_offset,
+            now_ms=BROKER_NOW_MS,
+            config=self._config,
+            replication_factor=REPLICAS,
         )
         return Reaction(self.view())
+
+    def _elected(self, kept: int) -> PartitionLeader:
+        leader, stored = self._leader, self._stored[:kept]
+        end = stored[-1].base_offset + stored[-1].last_offset_delta + 1 if stored else 0
+        elected = PartitionLeader.elected(
+            stored,
+            leader_epoch=leader.leader_epoch + 1,
+            high_watermark=min(leader.high_watermark, end),
+            config=self._config,
+            replication_factor=REPLICAS,
+        )
+        if leader.log_start_offset <= end:
+            elected.delete_records(leader.log_start_offset)
+        return elected
 
     def _answers(self, request: Request, outcome: ProduceOutcome) -> Reaction:
         row = {
@@ -416,8 +500,14 @@ class ImplLeader:
         answer = self._codec.response(PRODUCE_VERSION, ApiKey.PRODUCE, correlation_id, body)
         read = answer.body["topics"][0]["partitions"][0]
         # An answer that waits for nothing needs high watermark 0 in the model, -1 here.
-        required_offset = max(outcome.required_offset, 0)
-        view = (request.view[4], int(read["error_code"]), read["base_offset"], required_offset)
+        required_offset = 0 if outcome.error else max(outcome.required_offset, 0)
+        view = (
+            request.view[4],
+            int(read["error_code"]),
+            read["base_offset"],
+            required_offset,
+            read["log_start_offset"],
+        )
         return Reaction(self.view(), ((view, answer),))
 
     def _entry_view(self, producer: int) -> View:
@@ -479,6 +569,12 @@ class ImplSystem:
             leader.advance_high_watermark()
             if self.clients:
                 self.clients[0].on_answer(partition, answer)
+
+
+def size_of_batch(record_count: int) -> int:
+    """Bytes of the batch that holds so many of the records that are sent here."""
+    _, _, _, _, body = played_request(0, (0, 0, 0, record_count, 0))
+    return len(body["topics"][0]["partitions"][0]["records"])
 
 
 def played_request(partition: int, request: View) -> SendRequest:

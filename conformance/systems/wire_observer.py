@@ -18,8 +18,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from conformance.systems.base import WIRE_MAX_SEQUENCE, WireNumbers
-from model.language import Map
-from model.leader import UNKNOWN_PRODUCER, Leader, ProducerStateEntry, on_produce
+from model.leader import Leader, ProducerStateEntry, nobody, on_produce
 from model.messages import Batch, ProduceRequest
 from model.setting import Setting
 
@@ -78,8 +77,7 @@ class Observer:
     def __init__(self, k: Setting) -> None:
         self.k = in_wire_numbers(k)
         self._sets: dict[frozenset[Leader], States] = {}
-        nobody = Map.filled(k.layout.producers, UNKNOWN_PRODUCER)
-        self.empty = self.of([Leader((), 0, nobody)])
+        self.empty = self.of([Leader((), 0, 0, nobody(k))])
 
     def of(self, leaders: Iterable[Leader]) -> States:
         """The set of some leaders, interned. Raises Undecided if they are too many."""

@@ -46,6 +46,7 @@ def follower(k: Setting, batch: Batch, skip: int = 0) -> Batch:
         producer_epoch=batch.producer_epoch,
         base_sequence=increment_sequence(k, last_sequence(k, batch), 1 + skip),
         record_count=1,
+        producer=batch.producer,
         first_record=batch.first_record + batch.record_count + skip,
     )
 

@@ -87,12 +87,14 @@ class _Listener:
         answer, self._states = next(iter(row.items()))
         self._heard.append((self._partition, batch, answer))
         required_offset = 0 if answer.error else answer.base_offset + batch.record_count
-        sent = (batch.first_record, answer.error, answer.base_offset, required_offset)
+        start = self._leader.log_start_offset
+        sent = (batch.first_record, answer.error, answer.base_offset, required_offset, start)
         return Reaction(self.view(), ((sent, None),))
 
     def on_produce_without_replicas(self, request: Payload) -> Reaction:
         first_record = request[-1]
-        refusal = (first_record, int(Error.NOT_ENOUGH_REPLICAS), INVALID_OFFSET, 0)
+        start = self._leader.log_start_offset
+        refusal = (first_record, int(Error.NOT_ENOUGH_REPLICAS), INVALID_OFFSET, 0, start)
         return Reaction(self.view(), ((refusal, None),))
 
     def advance_high_watermark(self) -> Reaction:
@@ -100,6 +102,18 @@ class _Listener:
 
     def restart(self) -> Reaction:
         raise CannotPlay("nobody restarts the broker")
+
+    def recover(self, covered: int) -> Reaction:
+        raise CannotPlay("nobody kills the broker")
+
+    def expire_producer(self, producer_id: int) -> Reaction:
+        raise CannotPlay("nobody waits until a producer id expires")
+
+    def delete_records(self, deleted: int) -> Reaction:
+        raise CannotPlay("nobody deletes records")
+
+    def on_produce_then_unreplicated(self, request: Payload, timed_out: int) -> Reaction:
+        raise CannotPlay("a broker of one node has its batches replicated at once")
 
     def fail_over(self, kept: int) -> Reaction:
         raise CannotPlay("there is no other broker")
