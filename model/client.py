@@ -158,7 +158,7 @@ def send_new(
     entry = client.partitions[partition]
     require(may_send(k, client))
     require(all(b.outstanding for b in entry.in_flight))
-    require(len(entry.in_flight) < k.layout.in_flight)
+    require(len(entry.in_flight) < k.layout.in_flight - len(entry.given_up))
     require(entry.unresolved_sequence == NO_SEQUENCE)
     require(not has_old_batches(k, client, entry))
     begun = numbered(client, entry)
@@ -197,6 +197,12 @@ def next_to_retry(k: Setting, client: Client, entry: PartitionEntry) -> InFlight
     return tuple(b for b in entry.in_flight[:1] if not b.outstanding)
 
 
+def has_room(k: Setting, entry: PartitionEntry) -> bool:
+    """One more request may be on its way: those of batches given up count, too."""
+    on_their_way = sum(1 if b.outstanding else 0 for b in entry.in_flight)
+    return k.layout.given_up == 0 or on_their_way + len(entry.given_up) < k.layout.in_flight
+
+
 @acts
 def send_again(k: Setting, client: Client, partition: Partition) -> Step[Client, ProduceRequest]:
     """The first batch in flight is retried; none may overtake it. shouldStopDrainBatches."""
@@ -204,6 +210,7 @@ def send_again(k: Setting, client: Client, partition: Partition) -> Step[Client,
     require(may_send(k, client))
     ready = next_to_retry(k, client, entry)
     require(len(ready) > 0)
+    require(has_room(k, entry))
     batch = ready[0].batch
     sent = replace(ready[0], outstanding=True, sequence_has_been_reset=False)
     updated = replace(entry, in_flight=put_back(k, entry, sent))

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from model.client import Client, PartitionEntry
 from model.leader import Leader, StoredBatch
 from model.messages import Batch, Error, Producer, ProduceResponse, increment_sequence
-from model.setting import FirstSequence, RestartWindow, Setting
+from model.setting import (
+    Acks,
+    FirstSequence,
+    HeadTruncation,
+    Idempotence,
+    RestartWindow,
+    Setting,
+    Validation,
+)
 from model.world import World
 
 Log = tuple[StoredBatch, ...]
@@ -242,20 +250,50 @@ def batch_behind_another(k: Setting, w: World) -> bool:
 # The list
 
 
-def always(k: Setting) -> bool:
-    """In every setting."""
-    return True
+def keeps_producers(k: Setting) -> bool:
+    """No leader forgets a producer whose batches may still come."""
+    b = k.budgets
+    loses_disk = b.restarts > 0 or b.crashes > 0
+    evicts = k.variant.head_truncation == HeadTruncation.EVICTS
+    return b.expiries == 0 and (b.deletions == 0 or not (loses_disk or evicts))
+
+
+def is_idempotent(k: Setting) -> bool:
+    """Each producer has a producer id, its own, and leaders look at all of its sequences."""
+    return (
+        k.variant.idempotence == Idempotence.ENABLED
+        and k.variant.validation == Validation.FULL
+        and not k.layout.shared_producer_id
+        and not k.layout.epochs_end
+    )
+
+
+def recognises_duplicates(k: Setting) -> bool:
+    """P1: idempotence, and leaders that keep a producer's last batches."""
+    return is_idempotent(k) and keeps_producers(k)
+
+
+def keeps_what_it_acknowledges(k: Setting) -> bool:
+    """P2: no acknowledgement before the replicas have it that will lead."""
+    failovers = k.budgets.failovers > 0 and k.layout.replicas > 1
+    is_safe = k.variant.acks == Acks.ALL or (k.variant.acks == Acks.LEADER and not failovers)
+    return is_safe and k.budgets.losses == 0 and not k.layout.shared_producer_id
 
 
 def first_sequence_is_strict(k: Setting) -> bool:
     """Leaders refuse a first batch that does not begin at 0, or never lack a producer's state."""
-    return k.variant.first_sequence == FirstSequence.STRICT
+    return recognises_duplicates(k) and k.variant.first_sequence != FirstSequence.ANY
 
 
 def memory_is_kept(k: Setting) -> bool:
-    """No restart shortens what leaders remember, and none accepts a first sequence unseen."""
-    whole = k.variant.restart_window == RestartWindow.FULL or k.budgets.restarts == 0
-    return whole and (first_sequence_is_strict(k) or k.budgets.refusals == 0)
+    """Leaders remember as many batches as may be in flight, whatever happens, and accept no first
+    sequence unseen."""
+    b = k.budgets
+    whole = k.variant.restart_window == RestartWindow.FULL or (b.restarts == 0 and b.crashes == 0)
+    wide = k.layout.in_flight <= k.layout.window
+    strict = k.variant.first_sequence != FirstSequence.ANY or b.refusals == 0
+    lossless = b.losses == 0 and b.expiries == 0 and b.timeouts == 0
+    return recognises_duplicates(k) and whole and wide and strict and lossless
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +314,8 @@ class Witness:
 
 
 PROMISES: tuple[Promise, ...] = (
-    Promise("at_most_once", at_most_once, always),
-    Promise("acked_is_stored", acked_is_stored, always),
+    Promise("at_most_once", at_most_once, recognises_duplicates),
+    Promise("acked_is_stored", acked_is_stored, keeps_what_it_acknowledges),
     Promise("no_gap", no_gap, first_sequence_is_strict),
     Promise("order_kept", order_kept, first_sequence_is_strict),
     Promise("acked_once", acked_once, memory_is_kept),
