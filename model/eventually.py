@@ -13,12 +13,12 @@ All of it is said of one producer at one partition, for each of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model.leader import log_end_offset
 from model.messages import NO_SEQUENCE, Error
 from model.scopes import Scope
-from model.setting import Budgets, Layout, Setting
+from model.setting import Budgets, FirstSequence, Layout, Setting
 from model.world import World
 
 Pending = Callable[[Setting, World, int, int], int]
@@ -74,6 +74,30 @@ def to_replicate(k: Setting, w: World, producer: int, partition: int) -> int:
     return 1 if leader.high_watermark < log_end_offset(leader.log) else 0
 
 
+# Conditions
+
+
+def always(k: Setting) -> bool:
+    """In every setting."""
+    return True
+
+
+def gives_up(k: Setting) -> bool:
+    """Producers have a delivery.timeout.ms."""
+    return k.layout.max_timeouts > 0
+
+
+def never_gives_up(k: Setting) -> bool:
+    """Producers try for ever."""
+    return not gives_up(k)
+
+
+def takes_batches_in_turn(k: Setting) -> bool:
+    """No leader stores a producer's second batch while its first is still refused, after which
+    the first is out of sequence for ever and the producer sends it for ever. KAFKA-14359."""
+    return k.variant.first_sequence == FirstSequence.STRICT or k.budgets.refusals == 0
+
+
 # What happens
 
 
@@ -121,11 +145,16 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class Eventually:
-    """What is pending does not stay pending for ever."""
+    """What is pending does not stay pending for ever.
+
+    It is asked where the question has a sense, and promised where Kafka keeps it.
+    """
 
     name: str
     pending: Pending
     under: tuple[str, ...]
+    asked: Callable[[Setting], bool] = always
+    promised: Callable[[Setting], bool] = always
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +164,8 @@ class Ceases:
     name: str
     event: Event
     under: tuple[str, ...]
+    asked: Callable[[Setting], bool] = always
+    promised: Callable[[Setting], bool] = always
 
 
 ASSUMPTIONS: dict[str, Assumption] = {
@@ -171,6 +202,11 @@ ASSUMPTIONS: dict[str, Assumption] = {
             Happens(Event(("client_resolves",))),
         ),
         Assumption(
+            "deadlines",
+            "the time of a batch is up at last",
+            Happens(Event(("client_gives_up",))),
+        ),
+        Assumption(
             "connections_hold",
             "while connections are cut again and again, answers that decide get through again"
             " and again",
@@ -195,14 +231,24 @@ ASSUMPTIONS: dict[str, Assumption] = {
 }
 
 ATTEMPTS = ("delivery", "answers", "replication", "retries", "bumps")
-PATIENCE = ("connections_hold", "replicas_return")
+"""Everybody does what he has to do."""
+TROUBLE = ("connections_hold", "replicas_return")
+"""What goes wrong does not go wrong each time."""
 
 EVENTUALLY: tuple[Eventually | Ceases, ...] = (
     Eventually("requests_end", travelling, ("delivery", "answers", "replication")),
-    Eventually("retries_go_out", to_send_again, ("retries", "bumps")),
+    Eventually("retries_go_out", to_send_again, ("retries", "bumps"), never_gives_up),
     Eventually("bumps_happen", to_bump, ("bumps",)),
     Eventually("high_watermark_catches_up", to_replicate, ("replication",)),
-    Eventually("makes_progress", first_unfinished, (*ATTEMPTS, *PATIENCE)),
+    Eventually(
+        "makes_progress",
+        first_unacknowledged,
+        (*ATTEMPTS, *TROUBLE),
+        asked=never_gives_up,
+        promised=takes_batches_in_turn,
+    ),
+    Eventually("completes", first_unfinished, ("deadlines",), asked=gives_up),
+    Eventually("sequences_resolve", to_resolve, ("deadlines", "resolution"), asked=gives_up),
     Ceases("bumps_end", Event(("client_bumps_epoch",)), ("restarts_end", "failovers_end")),
 )
 
@@ -210,51 +256,45 @@ EVENTUALLY: tuple[Eventually | Ceases, ...] = (
 # Where it is asked
 
 
+ENDLESS = Layout(
+    records=4,
+    in_flight=2,
+    log=9,
+    max_epoch=5,
+    max_breaks=0,
+    max_refusals=0,
+    max_restarts=0,
+    max_failovers=0,
+    endless=True,
+)
+"""Three batches, of which two are in flight, and no trouble yet."""
+
 SCOPES: dict[str, Scope] = {
     scope.name: scope
     for scope in (
         Scope(
             "live-retries",
             "connections break for ever, requests are refused for ever",
-            Layout(
-                records=3,
-                in_flight=2,
-                log=6,
-                max_epoch=3,
-                max_restarts=0,
-                max_failovers=0,
-                endless=True,
-            ),
-            Budgets(records=3, breaks=1, refusals=1),
+            replace(ENDLESS, max_breaks=1, max_refusals=1),
+            Budgets(records=4, breaks=1, refusals=1),
         ),
         Scope(
             "live-restarts",
             "leaders restart for ever, and forget what makes a producer begin a new epoch",
-            Layout(
-                records=3,
-                in_flight=2,
-                log=6,
-                max_epoch=3,
-                max_refusals=0,
-                max_failovers=0,
-                endless=True,
-            ),
-            Budgets(records=3, breaks=1, restarts=1),
+            replace(ENDLESS, max_breaks=1, max_restarts=1),
+            Budgets(records=4, breaks=1, restarts=1),
         ),
         Scope(
             "live-failover",
             "two replicas: leaders fail over for ever, and lose what only they had",
-            Layout(
-                records=3,
-                in_flight=2,
-                log=6,
-                max_epoch=3,
-                replicas=2,
-                max_refusals=0,
-                max_restarts=0,
-                endless=True,
-            ),
-            Budgets(records=3, breaks=1, failovers=1),
+            replace(ENDLESS, max_breaks=1, max_restarts=1, max_failovers=1, replicas=2),
+            Budgets(records=4, breaks=1, restarts=1, failovers=1),
+        ),
+        Scope(
+            "live-timeouts",
+            "producers give batches up for ever, and must find out what became of them",
+            replace(ENDLESS, max_breaks=1, max_refusals=1, max_timeouts=1),
+            Budgets(records=4, breaks=1, refusals=1, timeouts=1),
         ),
     )
 }

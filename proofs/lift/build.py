@@ -39,6 +39,11 @@ def choices(shapes: Shapes, function: Callable[..., Any]) -> Iterator[tuple[tupl
         yield tuple(zip(names, values, strict=True))
 
 
+def is_endless(k: Any) -> bool:
+    """Whether worlds are kept in their normal form; other models than ours know none."""
+    return bool(getattr(k.layout, "endless", False))
+
+
 def symbolic_world(model: Model, shapes: Shapes) -> Rec:
     """A world whose scalars are leaves named after their places."""
     cls = model.world.World
@@ -114,7 +119,8 @@ def lift_rule(
     """One rule with its choices made; None if it can never happen in this layout."""
     evaluator = Evaluator(model, k)
     constants = [dag.const(value) for _, value in choice]
-    after = evaluator.call(function, [k, world, *constants])
+    moved = evaluator.call(function, [k, world, *constants])
+    after = evaluator.call(model.endless.normal, [k, moved]) if is_endless(k) else moved
     guard = dag.conjunction(limit.condition for limit in evaluator.limits)
     if guard is FALSE:
         return None

@@ -23,6 +23,8 @@ LIFTED_MODULES = (
     "network",
     "world",
     "promises",
+    "endless",
+    "eventually",
 )
 """The modules whose functions are lifted; the others make settings and initial worlds."""
 

@@ -31,6 +31,8 @@ MODULES = (
     "promises",
     "scopes",
     "variants",
+    "endless",
+    "eventually",
 )
 """The model's modules, each after those it imports."""
 

@@ -6,6 +6,8 @@
     {"rule": "client_sends", "choice": {"producer": 0, "partition": 0}, "answers": [],
      "digests": {"clients[0]": "9f2c...", ...}}
 
+A header may end in `"loop": 3`: what comes after the first three steps goes on for ever.
+
 `answers` are the messages that the model sends back in this step, `digests` one short hash for
 each actor after it; both may be left out of a hand-written trace, and are then not compared. The
 reader is strict: what it does not know it refuses, with file, line and cure.
@@ -41,7 +43,10 @@ class TraceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a trace runs on. `patches` has (function, before, after); `prefix` is a name or ""."""
+    """What a trace runs on. `patches` has (function, before, after); `prefix` is a name or "".
+
+    A run that goes on for ever repeats what comes after its first `loop` steps; None if it ends.
+    """
 
     scope: str
     variant: str
@@ -49,6 +54,7 @@ class Header:
     system: str = "model"
     prefix: str = ""
     patches: tuple[tuple[str, str, str], ...] = ()
+    loop: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,7 @@ def line(value: Json) -> str:
 
 def header_json(header: Header) -> dict[str, Json]:
     """The first line."""
-    return {
+    written: dict[str, Json] = {
         "format": FORMAT,
         "version": VERSION,
         "scope": header.scope,
@@ -99,6 +105,7 @@ def header_json(header: Header) -> dict[str, Json]:
         "prefix": header.prefix,
         "patches": [list(patch) for patch in header.patches],
     }
+    return written if header.loop is None else {**written, "loop": header.loop}
 
 
 def step_json(step: TraceStep) -> dict[str, Json]:
@@ -153,6 +160,7 @@ HEADER_KEYS: Mapping[str, tuple[str, Any]] = {
     "system": ("a system's name", lambda v: isinstance(v, str)),
     "prefix": ("a prefix's name, or an empty text", lambda v: isinstance(v, str)),
     "patches": ("a list of [function, before, after]", is_patches),
+    "loop": ("a number of steps", lambda v: is_int(v) and v >= 0),
 }
 
 STEP_KEYS: Mapping[str, tuple[str, Any]] = {
@@ -162,7 +170,7 @@ STEP_KEYS: Mapping[str, tuple[str, Any]] = {
     "digests": ("an object of texts", lambda v: is_map_of(v, str)),
 }
 
-OPTIONAL = frozenset({"answers", "digests"})
+OPTIONAL = frozenset({"loop", "answers", "digests"})
 
 
 def checked(
@@ -200,6 +208,7 @@ def parse_header(text: str, source: str) -> Header:
         system=value["system"],
         prefix=value["prefix"],
         patches=tuple((row[0], row[1], row[2]) for row in value["patches"]),
+        loop=value.get("loop"),
     )
 
 

@@ -47,11 +47,15 @@ def text(story: Story, *, with_changes: bool = True) -> str:
         for function, before, after in header.patches
     ]
     for event in story.events:
+        if event.number - 1 == header.loop:
+            lines.append("for ever:")
         first, *others = told(event)
         lines.append(f"{event.number:4}.  {first}")
         lines += [f"{INDENT}{other}" for other in others]
         if with_changes:
             lines += [f"{INDENT}  {c.actor}  {c.place}: {c.what}" for c in event.changes]
+    if header.loop == len(story.events):
+        lines.append("and nothing happens any more")
     return "\n".join(lines) + "\n"
 
 

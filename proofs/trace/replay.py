@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from proofs.lift.build import is_endless
 from proofs.lift.text import Model, Patch, patched
 from proofs.lift.values import Shapes
 from proofs.trace.format import Choice, Header, Instance, Trace, TraceStep
@@ -52,7 +53,7 @@ def scope_of(model: Model, text: str) -> Any:
     Raises UnknownScope.
     """
     name, *parts = text.split("/")
-    scopes: dict[str, Any] = model.scopes.SCOPES
+    scopes: dict[str, Any] = {**model.scopes.SCOPES, **getattr(model.eventually, "SCOPES", {})}
     if name not in scopes:
         raise UnknownScope(f"no scope is called {name!r}; choose one of {', '.join(scopes)}")
     scope = scopes[name]
@@ -108,7 +109,8 @@ class Stepper:
 
     def apply(self, rule: str, choice: Choice, world: World) -> World:
         """The world after one rule instance. Raises the model's Disabled."""
-        return self.model.rules[rule](self.k, world, *(value for _, value in choice))
+        after = self.model.rules[rule](self.k, world, *(value for _, value in choice))
+        return self.model.endless.normal(self.k, after) if is_endless(self.k) else after
 
     def after(self, rule: str, choice: Choice, world: World) -> World | None:
         """The world after one rule instance; None if it is not enabled."""

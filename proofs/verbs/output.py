@@ -22,7 +22,7 @@ from proofs.trace.format import Trace, dumps, write
 from proofs.trace.html import page
 from proofs.trace.pictures import mermaid, text
 from proofs.trace.replay import replay
-from proofs.trace.story import tell
+from proofs.trace.story import Story, tell
 
 LINE_SECONDS = 10.0
 SCHEMA_VERSION = 1
@@ -110,9 +110,13 @@ class Output:
 
     def pictures(self, model: Model, name: str, trace: Trace) -> None:
         """A trace as `traces/NAME.jsonl`, .txt, .mmd and .html."""
+        if self.out is not None:
+            self.story(name, trace, tell(model, trace.header, trace.steps, replay(trace, model)))
+
+    def story(self, name: str, trace: Trace, story: Story) -> None:
+        """The same of a trace that is told already."""
         if self.out is None:
             return
-        story = tell(model, trace.header, trace.steps, replay(trace, model))
         base = self.out / "traces" / name
         write(trace, base.with_name(f"{name}.jsonl"))
         for suffix, content in (

@@ -1,0 +1,264 @@
+"""What happens in the end in an endless scope: each property, under its assumptions or without one.
+
+The model's own table says what is promised (`model.eventually`); here a loop is looked for that
+breaks it and keeps every assumption, in the complete graph of the scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from proofs.explore.engines import say_on_stderr
+from proofs.explore.explorer import Report
+from proofs.explore.scope import DEFAULT_VARIANT, header_of
+from proofs.lift.compiler import NoCompiler
+from proofs.lift.text import Model, Patch, patched
+from proofs.live.fair import Bools, Question, Strong, Weak, shortest_loop
+from proofs.live.graph import Explored, Place, Sentence, explored, places
+from proofs.live.lasso import Lasso, lasso
+from proofs.trace.replay import Stepper, UnknownScope, setting_of
+
+
+class UnknownAssumption(ValueError):
+    """No property of the scope rests on an assumption of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One property. `fairness` names what was assumed; `exercised` if its "if" happens at all."""
+
+    name: str
+    promised: bool
+    fairness: tuple[str, ...]
+    exercised: bool
+    lasso: Lasso | None
+
+    @property
+    def holds(self) -> bool:
+        """No run goes on for ever without it."""
+        return self.lasso is None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveReport:
+    """A scope's properties. `cut` names assumptions that the scope's sizes make empty, as they
+    forbid somewhere what is to happen: with one of them nothing is decided."""
+
+    scope: str
+    variant: str
+    dropped: str | None
+    distinct: int
+    transitions: int
+    cut: tuple[str, ...]
+    outcomes: tuple[Outcome, ...] = field(default=())
+
+    @property
+    def verdict(self) -> str:
+        """A lasso is one whatever the scope cuts off; nothing holds where it cuts. What is not
+        promised may fail."""
+        if any(outcome.promised and not outcome.holds for outcome in self.outcomes):
+            return "violated"
+        return "undecided" if self.cut else "holds"
+
+    def outcome(self, name: str) -> Outcome:
+        """The outcome of one property."""
+        return next(o for o in self.outcomes if o.name == name)
+
+
+# The table, in terms of the graph
+
+
+def events_of(fairness: Any) -> tuple[Any, ...]:
+    """The events that an assumption speaks of; the last one must be able to happen."""
+    return (fairness.event,) if is_weak(fairness) else (fairness.often, fairness.then)
+
+
+def is_weak(fairness: Any) -> bool:
+    """Whether an assumption is of the kind `Happens`."""
+    return hasattr(fairness, "event")
+
+
+def is_ceasing(promise: Any) -> bool:
+    """Whether a property is of the kind `Ceases`."""
+    return hasattr(promise, "event")
+
+
+def sentences(model: Model) -> list[Sentence]:
+    """All functions of the table that are asked of states."""
+    table = model.eventually
+    events = [e for a in table.ASSUMPTIONS.values() for e in events_of(a.fairness)]
+    events += [p.event for p in table.EVENTUALLY if is_ceasing(p)]
+    asked = [e.when for e in events if e.when is not None]
+    asked += [p.pending for p in table.EVENTUALLY if not is_ceasing(p)]
+    return list(dict.fromkeys(asked))
+
+
+def fair_rules(model: Model) -> list[str]:
+    """The rules that some assumption wants to happen."""
+    every = model.eventually.ASSUMPTIONS.values()
+    return sorted({rule for a in every for rule in events_of(a.fairness)[-1].rules})
+
+
+def constraints(
+    graph: Explored, assumptions: Iterable[Any]
+) -> tuple[tuple[Weak, ...], tuple[Strong, ...]]:
+    """The assumptions at all places."""
+    weak: list[Weak] = []
+    strong: list[Strong] = []
+    for assumption in assumptions:
+        for place in places(graph.k):
+            first, *others = (graph.taken(e, place) for e in events_of(assumption.fairness))
+            if others:
+                strong.append(Strong(first, others[0]))
+            else:
+                weak.append(Weak(graph.edges.begins(first), first))
+    return tuple(weak), tuple(strong)
+
+
+def asked_of(
+    graph: Explored, promise: Any, place: Place
+) -> tuple[Bools, Bools, Bools | None, bool]:
+    """(states, edges, must, exercised): where a loop would break a property."""
+    everywhere = graph.depth >= 0
+    if is_ceasing(promise):
+        happens = graph.taken(promise.event, place)
+        return everywhere, graph.rules >= 0, happens, bool(happens.any())
+    pending = graph.value(promise.pending, place)
+    same = pending[graph.edges.sources] == pending[graph.edges.targets]
+    return pending != 0, same, None, bool((pending != 0).any())
+
+
+def cut(graph: Explored, model: Model, promises: Iterable[Any]) -> tuple[str, ...]:
+    """The assumptions that the scope's sizes make empty."""
+    names = dict.fromkeys(name for promise in promises for name in promise.under)
+    wanted = {n: events_of(model.eventually.ASSUMPTIONS[n].fairness)[-1] for n in names}
+    return tuple(
+        name
+        for name, event in wanted.items()
+        if any(graph.is_cut(event, place) for place in places(graph.k))
+    )
+
+
+# Checking
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A scope explored, and what is assumed of it."""
+
+    stepper: Stepper
+    scope: str
+    patches: tuple[Patch, ...]
+    graph: Explored
+    dropped: str | None
+
+    def outcome(self, promise: Any) -> Outcome:
+        """A property at all places, with the shortest of its lassos."""
+        under = tuple(name for name in promise.under if name != self.dropped)
+        assumed = [self.stepper.model.eventually.ASSUMPTIONS[name] for name in under]
+        weak, strong = constraints(self.graph, assumed)
+        exercised = False
+        found: list[Lasso] = []
+        for place in places(self.graph.k):
+            states, edges, must, happens = asked_of(self.graph, promise, place)
+            exercised = exercised or happens
+            question = Question(self.graph.edges, states, edges, weak, strong, must)
+            loop = shortest_loop(question, self.graph.depth)
+            if loop is not None:
+                found.append(self.lasso(promise, assumed, place, loop))
+        shortest = min(found, key=lambda one: len(one.trace.steps), default=None)
+        promised = bool(promise.promised(self.graph.k))
+        return Outcome(promise.name, promised, under, exercised, shortest)
+
+    def lasso(self, promise: Any, assumed: Sequence[Any], place: Place, loop: Any) -> Lasso:
+        """A loop with the way to it, played on the source."""
+        return lasso(
+            self.stepper,
+            header_of(self.stepper, self.scope, self.patches),
+            places(self.graph.k),
+            place,
+            [self.graph.instance(edge) for edge in self.graph.stem(loop.state)],
+            [self.graph.instance(edge) for edge in loop.edges],
+            promise,
+            assumed,
+        )
+
+
+def asked_for(stepper: Stepper, only: Collection[str], dropped: str | None) -> list[Any]:
+    """The properties that are checked: those named, or all; of a drop, those that rest on it.
+
+    Raises UnknownAssumption.
+    """
+    table = stepper.model.eventually
+    here = [p for p in table.EVENTUALLY if p.asked(stepper.k)]
+    chosen = [p for p in here if not only or p.name in only]
+    if dropped is None:
+        return chosen
+    if dropped not in table.ASSUMPTIONS:
+        known = ", ".join(table.ASSUMPTIONS)
+        raise UnknownAssumption(f"no assumption is called {dropped!r}; choose one of {known}")
+    return [p for p in chosen if dropped in p.under]
+
+
+def check_live(
+    scope: str,
+    variant: str = DEFAULT_VARIANT,
+    *,
+    drop: str | None = None,
+    only: Collection[str] = (),
+    patches: Sequence[Patch] = (),
+    engine: str = "c",
+    progress: Report | None = None,
+    say: Callable[[str], None] = say_on_stderr,
+) -> LiveReport:
+    """Check what a scope promises in the end, all assumptions made but `drop`.
+
+    Raises UnknownScope, UnknownAssumption and the model's UnknownVariant, all ValueErrors;
+    PatchError, LiftError, LimitReached, RangeBroken; EnginesDisagree where a lasso is none.
+    """
+    model = patched(tuple(patches))
+    stepper = Stepper(model, setting_of(model, scope, variant))
+    if not stepper.k.layout.endless:
+        known = ", ".join(model.eventually.SCOPES)
+        raise UnknownScope(f"{scope} ends, so that nothing goes on for ever; choose one of {known}")
+    promises = asked_for(stepper, only, drop)
+    graph = whole_graph(stepper, scope, engine, progress, say)
+    job = _Job(stepper, scope, tuple(patches), graph, drop)
+    return LiveReport(
+        scope=scope,
+        variant=stepper.k.variant.name,
+        dropped=drop,
+        distinct=graph.edges.states,
+        transitions=len(graph.rules),
+        cut=cut(graph, stepper.model, promises),
+        outcomes=tuple(job.outcome(promise) for promise in promises),
+    )
+
+
+def whole_graph(
+    stepper: Stepper,
+    scope: str,
+    engine: str,
+    progress: Report | None,
+    say: Callable[[str], None],
+) -> Explored:
+    """The scope explored in C; in integers where there is no compiler, which is said."""
+    model, asked, rules = stepper.model, sentences(stepper.model), fair_rules(stepper.model)
+
+    def by(chosen: str) -> Explored:
+        return explored(model, stepper.k, scope, asked, rules, engine=chosen, progress=progress)
+
+    try:
+        return by(engine)
+    except NoCompiler as missing:
+        say(f"no C compiler, so engine ints, which is slower: {missing}")
+        return by("ints")
+
+
+def loops_of(report: LiveReport) -> Iterator[tuple[str, Lasso]]:
+    """The lassos of a report, by property."""
+    for outcome in report.outcomes:
+        if outcome.lasso is not None:
+            yield outcome.name, outcome.lasso

@@ -1,0 +1,172 @@
+"""The complete graph of an endless scope, with what the properties ask of its states and edges.
+
+Nothing of the model is evaluated twice: states and edges come from the explorer, and what a state
+says (a pending number, a condition of an event) from the model's own functions, lifted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from proofs.explore.explorer import Report, explore, prepare
+from proofs.explore.packed import joined
+from proofs.explore.result import Graph
+from proofs.lift import dag
+from proofs.lift.build import Lifted, lift
+from proofs.lift.dag import Node
+from proofs.lift.evaluate import Evaluator
+from proofs.lift.ints_form import ints_form
+from proofs.lift.text import Model
+from proofs.live.fair import Bools, Edges, Numbers
+from proofs.trace.format import Instance, label
+
+Sentence = Callable[..., Any]
+"""A function of the model: (setting, world, producer, partition) -> bool or int."""
+Place = tuple[int, int]
+"""A producer and a partition."""
+
+
+def places(k: Any) -> list[Place]:
+    """All producers at all partitions."""
+    return [(r, p) for r in range(k.layout.producers) for p in range(k.layout.partitions)]
+
+
+def is_at(choice: Mapping[str, int], place: Place) -> bool:
+    """Whether a rule instance is one of this producer and partition, as far as it names them."""
+    named = {"producer": place[0], "partition": place[1]}
+    return all(choice.get(name, value) == value for name, value in named.items())
+
+
+def packed_states(graph: Graph) -> Iterator[int]:
+    """The states as the ints form takes them, in their order."""
+    words = graph.layout.words
+    for at in range(0, len(graph.packed), words):
+        yield joined(graph.packed[at : at + words])
+
+
+def lifted_sentences(
+    model: Model, k: Any, lifted: Lifted, sentences: Iterable[Sentence]
+) -> dict[str, Node]:
+    """Each sentence at each place, by `key`."""
+    return {
+        key(sentence, place): Evaluator(model, k).call(
+            sentence, [k, lifted.world, *map(dag.const, place)]
+        )
+        for sentence in sentences
+        for place in places(k)
+    }
+
+
+def key(sentence: Sentence, place: Place) -> str:
+    """The name of a sentence at a place."""
+    return f"{sentence.__name__}{place}"
+
+
+def cut_by_scope(lifted: Lifted, rules: Sequence[str]) -> dict[str, Node]:
+    """For each instance of the rules: that it can happen, and only the scope forbids it."""
+    found: dict[str, Node] = {}
+    for instance in lifted.machine.rules:
+        if instance.rule in rules:
+            limits = lifted.limits[instance.label]
+            possible = dag.conjunction(n.condition for n in limits if not n.by_scope)
+            allowed = dag.conjunction(n.condition for n in limits if n.by_scope)
+            found[instance.label] = dag.both(possible, dag.negate(allowed))
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explored:
+    """A graph with the values of sentences by state; `depth` is a state's distance from the first.
+
+    `edges` are the transitions; edge i is rule instance `rules[i]`, one of `instances`. `forbidden`
+    tells of each instance in which states only the scope's limits forbid it.
+    """
+
+    k: Any
+    edges: Edges
+    rules: Numbers
+    instances: tuple[Instance, ...]
+    values: Mapping[str, Numbers]
+    depth: Numbers
+    forbidden: Mapping[str, Bools]
+
+    def value(self, sentence: Sentence, place: Place) -> Numbers:
+        """What a sentence says of each state."""
+        return self.values[key(sentence, place)]
+
+    def of(self, event: Any, place: Place) -> list[bool]:
+        """For each rule instance whether it can be the event at a place."""
+        return [rule in event.rules and is_at(dict(c), place) for rule, c in self.instances]
+
+    def is_cut(self, event: Any, place: Place) -> bool:
+        """Whether in some state only the scope's limits forbid the event."""
+        pairs = zip(self.instances, self.of(event, place), strict=True)
+        forbidden = [self.forbidden[label(*instance)] for instance, is_it in pairs if is_it]
+        possible = self.edges.begins(self.taken(event, place))
+        return any(bool((states & ~possible).any()) for states in forbidden)
+
+    def taken(self, event: Any, place: Place) -> Bools:
+        """For each edge whether it is the event at a place."""
+        edges: Bools = np.array(self.of(event, place), dtype=bool)[self.rules]
+        if event.when is None:
+            return edges
+        return edges & (self.value(event.when, place)[self.edges.sources] != 0)
+
+    def stem(self, state: int) -> list[int]:
+        """The edges of a shortest way to a state."""
+        first_edge = np.full(self.edges.states, -1, dtype=np.int64)
+        first_edge[self.edges.targets[::-1]] = np.arange(len(self.rules))[::-1]
+        path: list[int] = []
+        while state != 0:
+            path.append(int(first_edge[state]))
+            state = int(self.edges.sources[path[-1]])
+        return path[::-1]
+
+    def instance(self, edge: int) -> Instance:
+        """The rule instance of an edge."""
+        return self.instances[int(self.rules[edge])]
+
+
+def explored(
+    model: Model,
+    k: Any,
+    name: str,
+    sentences: Iterable[Sentence],
+    fair_rules: Sequence[str],
+    *,
+    engine: str = "c",
+    progress: Report | None = None,
+) -> Explored:
+    """Explore a setting to its end. Raises as `lift` and `explore`."""
+    lifted = lift(model, k, name, promises=False)
+    machine = lifted.machine
+    exploration = explore(machine, engine, want_edges=True, progress=progress)
+    graph = exploration.graph
+    assert graph is not None
+    asked = lifted_sentences(model, k, lifted, sentences)
+    limits = cut_by_scope(lifted, fair_rules)
+    prepared = prepare(replace(machine, promises={**asked, **limits}))
+    tests = ints_form(prepared.machine, graph.layout).promises
+    states = list(packed_states(graph))
+    values = {
+        name: np.fromiter((int(test(s)) for s in states), dtype=np.int64, count=len(states))
+        for name, test in tests.items()
+    }
+    return Explored(
+        k=k,
+        edges=Edges(len(states), *(np.array(c, dtype=np.int64) for c in ends(graph))),
+        rules=np.array(graph.rules, dtype=np.int64),
+        instances=tuple((rule.rule, rule.choice) for rule in machine.rules),
+        values={name: values[name] for name in asked},
+        depth=np.repeat(np.arange(len(exploration.levels)), exploration.levels),
+        forbidden={name: values[name] != 0 for name in limits},
+    )
+
+
+def ends(graph: Graph) -> tuple[Any, Any]:
+    """Where the edges come from and where they go."""
+    return graph.sources, graph.targets

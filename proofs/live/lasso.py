@@ -1,0 +1,174 @@
+"""A fair lasso: a way that a run can go for ever without what a property promises.
+
+It is believed only after it was played on the model's own functions here: each step is enabled,
+the loop comes back to the world it began in, what is pending stays pending, and each assumption
+is kept, enabled events being asked of the source again. To be told it is played a second time
+with the epochs and offsets that it would really have: a loop is then a spiral.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from proofs.explore.scope import EnginesDisagree
+from proofs.explore.source import instances
+from proofs.live.graph import Place, is_at
+from proofs.trace.format import Header, Instance, Trace, TraceStep, label
+from proofs.trace.replay import ReplayError, Stepper, World, record
+from proofs.trace.story import Story, tell
+
+ROOM = 24
+"""How many batches and epochs a run may have when it is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lasso:
+    """`trace` has the way and then one round; the round begins after `trace.header.loop` steps.
+
+    Without a round nothing happens any more. `story` tells both.
+    """
+
+    trace: Trace
+    story: Story
+    place: Place
+
+    @property
+    def stem(self) -> int:
+        """How many steps there are before the loop."""
+        loop = self.trace.header.loop
+        assert loop is not None
+        return loop
+
+
+# Played on the source
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The worlds of a loop, the first not repeated at the end, and its steps."""
+
+    stepper: Stepper
+    place: Place
+    worlds: tuple[World, ...]
+    steps: tuple[Instance, ...]
+
+    def is_event(self, event: Any, world: World, instance: Instance) -> bool:
+        """Whether a step from a world is the event."""
+        rule, choice = instance
+        if rule not in event.rules or not is_at(dict(choice), self.place):
+            return False
+        return event.when is None or bool(event.when(self.stepper.k, world, *self.place))
+
+    def happens(self, event: Any) -> bool:
+        """Whether the event is a step of the loop."""
+        pairs = zip(self.worlds, self.steps, strict=False)
+        return any(self.is_event(event, world, step) for world, step in pairs)
+
+    def stays_possible(self, event: Any) -> bool:
+        """Whether the event can happen in each world of the loop."""
+        every = instances(self.stepper.model, self.stepper.k)
+        return all(
+            any(
+                self.is_event(event, world, (rule, choice))
+                and self.stepper.after(rule, choice, world) is not None
+                for rule, choice in every
+            )
+            for world in self.worlds
+        )
+
+    def keeps(self, fairness: Any) -> bool:
+        """Whether the loop keeps an assumption."""
+        if hasattr(fairness, "event"):
+            return self.happens(fairness.event) or not self.stays_possible(fairness.event)
+        return self.happens(fairness.then) or not self.happens(fairness.often)
+
+    def breaks(self, promise: Any) -> bool:
+        """Whether the loop is what the property says there is not."""
+        if hasattr(promise, "event"):
+            return self.happens(promise.event)
+        k = self.stepper.k
+        pending = {promise.pending(k, world, *self.place) for world in self.worlds}
+        return len(pending) == 1 and 0 not in pending
+
+
+def checked(
+    stepper: Stepper,
+    places: Sequence[Place],
+    place: Place,
+    worlds: Sequence[World],
+    steps: Sequence[Instance],
+    promise: Any,
+    assumptions: Sequence[Any],
+) -> None:
+    """A loop, from a world back to it, is what it is said to be. Raises EnginesDisagree."""
+    if worlds[0] != worlds[-1]:
+        raise EnginesDisagree(f"{promise.name}: the loop does not close on the source")
+    played = Round(stepper, place, tuple(worlds[: max(1, len(steps))]), tuple(steps))
+    if not played.breaks(promise):
+        raise EnginesDisagree(f"{promise.name}: the loop does not break it on the source")
+    for assumption in assumptions:
+        for other in places:
+            if not replace(played, place=other).keeps(assumption.fairness):
+                raise EnginesDisagree(f"{promise.name}: the loop breaks {assumption.name}")
+
+
+# Told
+
+
+def raw(stepper: Stepper, instance: Instance, world: World) -> World | None:
+    """The world after a step, not in its normal form; None if the step is not enabled."""
+    rule, choice = instance
+    try:
+        return stepper.model.rules[rule](stepper.k, world, *(value for _, value in choice))
+    except stepper.model.language.Disabled:
+        return None
+
+
+def unfolded(
+    stepper: Stepper, steps: Sequence[Instance], worlds: Sequence[World]
+) -> tuple[tuple[TraceStep, ...], tuple[World, ...]]:
+    """The steps with the numbers that a run really has, and their worlds.
+
+    Each is the one of its rule that leads to a world of the same normal form. Raises
+    EnginesDisagree if there is none: then the normal form forgets too much.
+    """
+    normal = stepper.model.endless.normal
+    layout = replace(stepper.k.layout, log=ROOM, max_epoch=ROOM)
+    roomy = Stepper(stepper.model, replace(stepper.k, layout=layout))
+    every = instances(roomy.model, roomy.k)
+    true_worlds, true_steps = [roomy.initial()], []
+    for step, after in zip(steps, worlds[1:], strict=True):
+        candidates = (step, *(other for other in every if other[0] == step[0]))
+        moved = ((c, raw(roomy, c, true_worlds[-1])) for c in candidates)
+        like = next(
+            ((c, w) for c, w in moved if w is not None and normal(roomy.k, w) == after), None
+        )
+        if like is None:
+            raise EnginesDisagree(f"{label(*step)}: no step like it in the run that is told")
+        true_steps.append(TraceStep(*like[0]))
+        true_worlds.append(like[1])
+    return tuple(true_steps), tuple(true_worlds)
+
+
+def lasso(
+    stepper: Stepper,
+    header: Header,
+    places: Sequence[Place],
+    place: Place,
+    stem: Sequence[Instance],
+    loop: Sequence[Instance],
+    promise: Any,
+    assumptions: Sequence[Any],
+) -> Lasso:
+    """A lasso that some engine found, as trace and story. Raises EnginesDisagree."""
+    marked = replace(header, loop=len(stem))
+    steps = (*stem, *loop)
+    try:
+        trace, worlds = record(stepper, marked, steps)
+    except ReplayError as error:
+        raise EnginesDisagree(f"{promise.name}: {error}") from error
+    checked(stepper, places, place, worlds[len(stem) :], loop, promise, assumptions)
+    true_steps, true_worlds = unfolded(stepper, steps, worlds)
+    return Lasso(trace, tell(stepper.model, marked, true_steps, true_worlds), place)
