@@ -13,12 +13,20 @@ from dataclasses import dataclass
 
 from model.client import Client, PartitionEntry
 from model.leader import Leader, StoredBatch
-from model.messages import Batch, Error, Producer, ProduceResponse, increment_sequence
+from model.messages import (
+    NO_PRODUCER_ID,
+    Batch,
+    Error,
+    Producer,
+    ProduceResponse,
+    increment_sequence,
+)
 from model.setting import (
     Acks,
     FirstSequence,
     HeadTruncation,
     Idempotence,
+    Recovery,
     RestartWindow,
     Setting,
     Validation,
@@ -38,6 +46,11 @@ def same_epoch(a: Batch, b: Batch) -> bool:
         and a.producer_id == b.producer_id
         and a.producer_epoch == b.producer_epoch
     )
+
+
+def numbered_together(a: Batch, b: Batch) -> bool:
+    """Both of one epoch, with sequences that order them."""
+    return same_epoch(a, b) and a.producer_id != NO_PRODUCER_ID
 
 
 def overlap(a: Batch, b: Batch) -> bool:
@@ -97,7 +110,7 @@ def in_order(log: Log) -> bool:
         not any(
             a.batch.producer == b.batch.producer
             and a.batch.first_record > b.batch.first_record
-            and (same_epoch(a.batch, b.batch) or not has_record(log[:i], b.batch))
+            and (numbered_together(a.batch, b.batch) or not has_record(log[:i], b.batch))
             for a in log[:i]
         )
         for i, b in enumerate(log)
@@ -268,16 +281,23 @@ def is_idempotent(k: Setting) -> bool:
     )
 
 
+def keeps_its_numbers(k: Setting) -> bool:
+    """No producer gives the sequences of a batch of unknown outcome to others: only the local
+    bump never does, KIP-360."""
+    return k.variant.recovery == Recovery.LOCAL_BUMP or k.budgets.timeouts == 0
+
+
 def recognises_duplicates(k: Setting) -> bool:
     """P1: idempotence, and leaders that keep a producer's last batches."""
-    return is_idempotent(k) and keeps_producers(k)
+    return is_idempotent(k) and keeps_producers(k) and keeps_its_numbers(k)
 
 
 def keeps_what_it_acknowledges(k: Setting) -> bool:
     """P2: no acknowledgement before the replicas have it that will lead."""
     failovers = k.budgets.failovers > 0 and k.layout.replicas > 1
     is_safe = k.variant.acks == Acks.ALL or (k.variant.acks == Acks.LEADER and not failovers)
-    return is_safe and k.budgets.losses == 0 and not k.layout.shared_producer_id
+    alone = not k.layout.shared_producer_id
+    return is_safe and k.budgets.losses == 0 and alone and keeps_its_numbers(k)
 
 
 def first_sequence_is_strict(k: Setting) -> bool:
@@ -294,6 +314,16 @@ def memory_is_kept(k: Setting) -> bool:
     strict = k.variant.first_sequence != FirstSequence.ANY or b.refusals == 0
     lossless = b.losses == 0 and b.expiries == 0 and b.timeouts == 0
     return recognises_duplicates(k) and whole and wide and strict and lossless
+
+
+def keeps_order(k: Setting) -> bool:
+    """Strict leaders, and no new producer id that overtakes what the old one still has on its
+    way. Without sequences, no second request that could overtake the first."""
+    answered = k.variant.acks != Acks.NONE
+    if k.variant.idempotence == Idempotence.DISABLED:
+        return k.layout.in_flight == 1 and answered
+    never_resets = k.variant.recovery == Recovery.LOCAL_BUMP or memory_is_kept(k)
+    return first_sequence_is_strict(k) and never_resets
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +347,7 @@ PROMISES: tuple[Promise, ...] = (
     Promise("at_most_once", at_most_once, recognises_duplicates),
     Promise("acked_is_stored", acked_is_stored, keeps_what_it_acknowledges),
     Promise("no_gap", no_gap, first_sequence_is_strict),
-    Promise("order_kept", order_kept, first_sequence_is_strict),
+    Promise("order_kept", order_kept, keeps_order),
     Promise("acked_once", acked_once, memory_is_kept),
     Promise("no_false_error", no_false_error, memory_is_kept),
 )

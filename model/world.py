@@ -103,6 +103,11 @@ def sent(
     return with_link(moved, producer, partition, link)
 
 
+def may_write(k: Setting, link: Link) -> bool:
+    """Without answers nothing but the scope limits what is on its way."""
+    return k.variant.acks != Acks.NONE or len(link.requests) < k.layout.in_flight
+
+
 @rule
 def client_sends(k: Setting, w: World, producer: Producer, partition: Partition) -> World:
     """The application's next batch goes out."""
@@ -110,6 +115,7 @@ def client_sends(k: Setting, w: World, producer: Producer, partition: Partition)
     records_sent = client.partitions[partition].records_sent
     record_count = records_in(k, records_sent)
     within_scope(records_sent + record_count <= k.budgets.records)
+    within_scope(may_write(k, w.links[producer][partition]))
     step = producer_rules.send_new(k, client, partition, record_count)
     return sent(w, producer, partition, step)
 
