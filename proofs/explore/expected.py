@@ -25,6 +25,19 @@ EXPECTED: dict[str, Expected] = {
     "idempotent-wrap-across": Expected(450, 1_151, 15),
     "idempotent-failover": Expected(8_151, 24_022, 29),
     "idempotent-partitions": Expected(32_634, 109_200, 29),
+    "idempotent-expiry": Expected(173, 304, 16),
+    "idempotent-deletion": Expected(4_570, 14_630, 22),
+    "idempotent-crash": Expected(1_767, 5_979, 25),
+    "idempotent-loss": Expected(554, 1_586, 17),
+    "idempotent-late-error": Expected(401, 903, 15),
+    "idempotent-timeout": Expected(25_293, 66_904, 26),
+    "idempotent-split": Expected(5_269, 14_830, 30),
+    "idempotent-exhaustion": Expected(365, 811, 21),
+    "idempotent-shared-id": Expected(103, 220, 8),
+    "idempotent-trouble": Expected(16_611, 62_878, 22),
+    "idempotent-replicas": Expected(139_069, 717_391, 28),
+    "delivery": Expected(475, 1_043, 18),
+    "delivery-one-in-flight": Expected(141, 267, 12),
 }
 
 BY_NAME_ONLY = frozenset({"idempotent-large"})
