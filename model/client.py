@@ -200,7 +200,8 @@ def next_to_retry(k: Setting, client: Client, entry: PartitionEntry) -> InFlight
 def has_room(k: Setting, entry: PartitionEntry) -> bool:
     """One more request may be on its way: those of batches given up count, too."""
     on_their_way = sum(1 if b.outstanding else 0 for b in entry.in_flight)
-    return k.layout.given_up == 0 or on_their_way + len(entry.given_up) < k.layout.in_flight
+    always = k.layout.given_up == 0 and not k.layout.splits
+    return always or on_their_way + len(entry.given_up) < k.layout.in_flight
 
 
 @acts

@@ -1,8 +1,9 @@
 """Runs that never end, in finitely many worlds: the normal form of a world.
 
 Theory of operation. In an `endless` scope trouble never stops, so that epochs, offsets and the log
-grow for ever. Three rules number again what no rule of the protocol can tell apart. A world and
-its normal form allow the same events and lead to worlds of one normal form again.
+grow for ever; where it `streams`, records too. Four rules number again what no rule of the
+protocol can tell apart. A world and its normal form allow the same events and lead to worlds of
+one normal form again.
 
 1. Epochs of a producer id are compared with each other, and the next is later than all: they
    become 0, 1, 2, ... in their order.
@@ -10,6 +11,8 @@ its normal form allow the same events and lead to worlds of one normal form agai
    remembers: of each producer id the newest batches of its last epoch.
 3. Offsets count what the log keeps. Those that the high watermark has passed are 0: it has passed
    them whatever comes.
+4. Record numbers begin with the oldest that something on its way or in flight still names, less
+   what keeps the sizes of the batches to come. No broker reads them: in a log they are 0.
 
 This is so while the high watermark never falls and nothing is deleted: a scope with losses or
 deletions has no normal form.
@@ -20,7 +23,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from model.client import Client, PartitionEntry, is_of
-from model.language import Map
+from model.language import EMPTY_SET, Map, Set, fold
 from model.leader import BatchMetadata, Leader, ProducerStateEntry, StoredBatch, log_end_offset
 from model.messages import (
     INVALID_OFFSET,
@@ -28,9 +31,11 @@ from model.messages import (
     NO_PRODUCER_ID,
     Batch,
     Epoch,
+    Partition,
     ProduceRequest,
     ProduceResponse,
     ProducerId,
+    RecordNumber,
 )
 from model.network import BrokenConnection, Link
 from model.setting import Setting
@@ -38,6 +43,9 @@ from model.world import World
 
 Ranks = Map[ProducerId, Map[Epoch, Epoch]]
 """What each epoch of each producer id becomes."""
+
+SIZES = 3
+"""After so many records, batches have the same sizes again: see `records_in`."""
 
 
 # Epochs
@@ -145,26 +153,78 @@ def moved(leader: Leader, forgotten: int, offset: int) -> int:
     return 0 if offset <= leader.high_watermark else offset - forgotten
 
 
+# Records
+
+
+def is_named(entry: PartitionEntry, link: Link, number: int) -> bool:
+    """A batch in flight or on its way begins with this record, or with an earlier one."""
+    return (
+        any(b.batch.first_record <= number for b in entry.in_flight)
+        or any(batch.first_record <= number for batch in entry.given_up)
+        or any(r.batch.first_record <= number for r in link.requests)
+        or any(a.first_record <= number for a in link.answers)
+        or any(any(r.batch.first_record <= number for r in b.requests) for b in link.broken)
+    )
+
+
+def finished(k: Setting, entry: PartitionEntry, link: Link) -> int:
+    """How many of the first records nothing names any more, in whole rounds of sizes."""
+    unnamed = sum(
+        1
+        for number in range(k.layout.records)
+        if number < entry.records_sent and not is_named(entry, link, number)
+    )
+    return unnamed - unnamed % SIZES if k.layout.streams else 0
+
+
+def later_batch(ranks: Ranks, gone: int, batch: Batch) -> Batch:
+    """A batch at its epoch's rank, `gone` records earlier."""
+    ranked_now = ranked_batch(ranks, batch)
+    return replace(ranked_now, first_record=batch.first_record - gone)
+
+
+def with_record(k: Setting, records: Set[RecordNumber], number: int) -> Set[RecordNumber]:
+    """The set with one more."""
+    return records.plus(number)
+
+
+def renumbered(k: Setting, gone: int, records: Set[RecordNumber]) -> Set[RecordNumber]:
+    """A set of records without the first `gone`."""
+    left = tuple(number for number in range(k.layout.records) if number + gone in records)
+    return fold(k, with_record, left, EMPTY_SET)
+
+
 # The whole
 
 
-def normal_entry(ranks: Ranks, entry: PartitionEntry) -> PartitionEntry:
+def normal_entry(k: Setting, ranks: Ranks, entry: PartitionEntry, link: Link) -> PartitionEntry:
     """What a client knows of a partition."""
+    gone = finished(k, entry, link)
     return replace(
         entry,
         producer_epoch=ranked(ranks, entry.producer_id, entry.producer_epoch),
         last_acked_offset=min(entry.last_acked_offset, 0),
-        in_flight=tuple(replace(b, batch=ranked_batch(ranks, b.batch)) for b in entry.in_flight),
-        given_up=tuple(ranked_batch(ranks, batch) for batch in entry.given_up),
+        in_flight=tuple(
+            replace(b, batch=later_batch(ranks, gone, b.batch)) for b in entry.in_flight
+        ),
+        given_up=tuple(later_batch(ranks, gone, batch) for batch in entry.given_up),
+        records_sent=entry.records_sent - gone,
+        acknowledged=renumbered(k, gone, entry.acknowledged),
+        failed=renumbered(k, gone, entry.failed),
     )
 
 
-def normal_client(ranks: Ranks, client: Client) -> Client:
+def normal_client(k: Setting, ranks: Ranks, client: Client, links: Map[Partition, Link]) -> Client:
     """A client at its epoch's rank."""
     return replace(
         client,
         producer_epoch=ranked(ranks, client.producer_id, client.producer_epoch),
-        partitions=Map(tuple(normal_entry(ranks, e) for e in client.partitions.values())),
+        partitions=Map(
+            tuple(
+                normal_entry(k, ranks, entry, links[partition])
+                for partition, entry in client.partitions.items()
+            )
+        ),
     )
 
 
@@ -191,7 +251,7 @@ def normal_leader(k: Setting, ranks: Ranks, leader: Leader) -> Leader:
     forgotten = log_end_offset(leader.log) - log_end_offset(log)
     return replace(
         leader,
-        log=tuple(replace(s, batch=ranked_batch(ranks, s.batch)) for s in log),
+        log=tuple(replace(s, batch=later_batch(ranks, s.batch.first_record, s.batch)) for s in log),
         high_watermark=leader.high_watermark - forgotten,
         producers=Map(
             tuple(
@@ -202,30 +262,48 @@ def normal_leader(k: Setting, ranks: Ranks, leader: Leader) -> Leader:
     )
 
 
-def normal_request(ranks: Ranks, request: ProduceRequest) -> ProduceRequest:
+def normal_request(ranks: Ranks, gone: int, request: ProduceRequest) -> ProduceRequest:
     """A request on its way."""
-    return ProduceRequest(batch=ranked_batch(ranks, request.batch))
+    return ProduceRequest(batch=later_batch(ranks, gone, request.batch))
 
 
-def normal_answer(leader: Leader, forgotten: int, answer: ProduceResponse) -> ProduceResponse:
+def normal_answer(
+    leader: Leader, forgotten: int, gone: int, answer: ProduceResponse
+) -> ProduceResponse:
     """An answer on its way; no rule reads where the batch is."""
     return replace(
         answer,
+        first_record=answer.first_record - gone,
         base_offset=INVALID_OFFSET if answer.base_offset == INVALID_OFFSET else 0,
         required_offset=moved(leader, forgotten, answer.required_offset),
     )
 
 
-def normal_link(k: Setting, ranks: Ranks, leader: Leader, link: Link) -> Link:
+def normal_link(
+    k: Setting, ranks: Ranks, entry: PartitionEntry, leader: Leader, link: Link
+) -> Link:
     """What travels between a producer and a leader."""
     forgotten = log_end_offset(leader.log) - log_end_offset(shortened(k, leader))
+    gone = finished(k, entry, link)
     return Link(
-        requests=tuple(normal_request(ranks, r) for r in link.requests),
-        answers=tuple(normal_answer(leader, forgotten, a) for a in link.answers),
+        requests=tuple(normal_request(ranks, gone, r) for r in link.requests),
+        answers=tuple(normal_answer(leader, forgotten, gone, a) for a in link.answers),
         broken=tuple(
-            BrokenConnection(requests=tuple(normal_request(ranks, r) for r in b.requests))
+            BrokenConnection(requests=tuple(normal_request(ranks, gone, r) for r in b.requests))
             for b in link.broken
         ),
+    )
+
+
+def normal_links(
+    k: Setting, ranks: Ranks, w: World, client: Client, links: Map[Partition, Link]
+) -> Map[Partition, Link]:
+    """All that travels to and from a producer."""
+    return Map(
+        tuple(
+            normal_link(k, ranks, client.partitions[partition], w.leaders[partition], link)
+            for partition, link in links.items()
+        )
     )
 
 
@@ -234,17 +312,17 @@ def normal(k: Setting, w: World) -> World:
     ranks = Map(tuple(ranks_of(k, w, producer_id) for producer_id in range(k.layout.producer_ids)))
     return replace(
         w,
-        clients=Map(tuple(normal_client(ranks, client) for client in w.clients.values())),
+        clients=Map(
+            tuple(
+                normal_client(k, ranks, client, w.links[producer])
+                for producer, client in w.clients.items()
+            )
+        ),
         leaders=Map(tuple(normal_leader(k, ranks, leader) for leader in w.leaders.values())),
         links=Map(
             tuple(
-                Map(
-                    tuple(
-                        normal_link(k, ranks, w.leaders[partition], link)
-                        for partition, link in links.items()
-                    )
-                )
-                for links in w.links.values()
+                normal_links(k, ranks, w, w.clients[producer], links)
+                for producer, links in w.links.items()
             )
         ),
     )

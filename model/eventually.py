@@ -222,11 +222,6 @@ ASSUMPTIONS: dict[str, Assumption] = {
             "at some time leaders restart no more",
             Repeats(Event(("leader_restarts",)), NOTHING),
         ),
-        Assumption(
-            "failovers_end",
-            "at some time leaders fail over no more",
-            Repeats(Event(("leader_fails_over",)), NOTHING),
-        ),
     )
 }
 
@@ -249,7 +244,7 @@ EVENTUALLY: tuple[Eventually | Ceases, ...] = (
     ),
     Eventually("completes", first_unfinished, ("deadlines",), asked=gives_up),
     Eventually("sequences_resolve", to_resolve, ("deadlines", "resolution"), asked=gives_up),
-    Ceases("bumps_end", Event(("client_bumps_epoch",)), ("restarts_end", "failovers_end")),
+    Ceases("bumps_end", Event(("client_bumps_epoch",)), ("restarts_end",)),
 )
 
 
@@ -282,6 +277,12 @@ SCOPES: dict[str, Scope] = {
             "live-restarts",
             "leaders restart for ever, and forget what makes a producer begin a new epoch",
             replace(ENDLESS, max_breaks=1, max_restarts=1),
+            Budgets(records=4, breaks=1, restarts=1),
+        ),
+        Scope(
+            "live-stream",
+            "an application that never stops sending: each restart can cost an epoch",
+            replace(ENDLESS, max_sequence=7, max_breaks=1, max_restarts=1, streams=True),
             Budgets(records=4, breaks=1, restarts=1),
         ),
         Scope(

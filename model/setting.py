@@ -136,7 +136,8 @@ class Layout:
     `max_message` is how many records a leader takes in one batch. With `epochs_end` the last epoch
     is the protocol's own last, else it is only where the scope ends. Producers that are `begun`
     have a producer id, each its own unless it is a `shared_producer_id`; `more_producer_ids` are to
-    be had. Where it is `endless`, an event that a budget allows may happen for ever.
+    be had. Where it is `endless`, an event that a budget allows may happen for ever; where it
+    `streams`, producers send for ever too, and `records` is how many may be under way.
     """
 
     producers: int = 1
@@ -157,6 +158,7 @@ class Layout:
     epochs_end: bool = False
     begun: bool = True
     endless: bool = False
+    streams: bool = False
     without_producer_id: bool = False
     max_breaks: int = 1
     max_refusals: int = 1

@@ -36,6 +36,8 @@ EXPECTED: dict[str, Expected] = {
     "idempotent-shared-id": Expected(103, 220, 8),
     "idempotent-trouble": Expected(16_611, 62_878, 22),
     "idempotent-replicas": Expected(139_069, 717_391, 28),
+    "idempotent-exhausted": Expected(9_281, 41_880, 30),
+    "idempotent-unlucky": Expected(104_107, 283_531, 31),
     "delivery": Expected(475, 1_043, 18),
     "delivery-one-in-flight": Expected(141, 267, 12),
 }
