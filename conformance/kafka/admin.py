@@ -25,6 +25,7 @@ PARTITIONS_PER_REQUEST: Final = 500
 _PAUSE_S: Final = 0.02
 _API_VERSIONS_VERSIONS: Final = (3, 0)  # 3 brings the features; a broker before 2.4 knows 0
 _CREATE_TOPICS_VERSION: Final = 2
+_BY_ASSIGNMENTS: Final = -1
 _DESCRIBE_PRODUCERS_VERSION: Final = 0
 _PRODUCE_VERSION: Final = 3
 
@@ -96,17 +97,23 @@ def create_topic(
     name: str,
     partitions: int,
     *,
-    replication_factor: int = 1,
+    replicas: Sequence[int] = (),
     configs: Mapping[str, str] | None = None,
 ) -> None:
     """Create a topic and wait until the broker leads each of its partitions.
 
-    Raises RequestRefused, also when that takes longer than READY_TIMEOUT_S.
+    `replicas` are the brokers that each partition is on, the first one leads; without them there
+    is one, wherever the cluster puts it. Raises RequestRefused, also when that takes longer than
+    READY_TIMEOUT_S.
     """
     topic = {
         "name": name,
-        "num_partitions": partitions,
-        "replication_factor": replication_factor,
+        "num_partitions": _BY_ASSIGNMENTS if replicas else partitions,
+        "replication_factor": _BY_ASSIGNMENTS if replicas else 1,
+        "assignments": [
+            {"partition_index": index, "broker_ids": list(replicas)}
+            for index in range(partitions if replicas else 0)
+        ],
         "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
     }
     deadline = time.monotonic() + READY_TIMEOUT_S
@@ -174,7 +181,7 @@ def describe_producers(
 ) -> dict[TopicPartition, PartitionProducers]:
     """Ask for the producer states of `partitions`, many in one request and many in flight.
 
-    Needs a broker of 3.0 or later (KIP-664), which need not be the leader: see `await_leader`.
+    Needs a broker of 2.8 or later (KIP-664), which need not be the leader: see `await_leader`.
     Raises what `Connection.pipeline` raises.
     """
     requests = [_describe_request(chunk) for chunk in _chunks(partitions)]

@@ -3,8 +3,8 @@
 1. What is judged is the leader. The model's clients and connections decide which requests reach it
    and when; a real broker gets exactly these (`wire_script`), each with a real batch.
 2. Each trace ends by settling (what the broker says of its producers) and probes (`wire_probes`).
-3. Traces are those of a scope that needs one broker which nobody stops. Refusals
-   are played by the network, as no broker of one node can be made to refuse.
+3. Traces need only what can be done to the brokers at hand (`wire_nodes`): to one that merely
+   listens somewhere nothing, one that was started here is stopped and killed, too.
 4. What the broker's ApiVersions does not offer is not applicable: neither passed nor failed.
 
 Theory of operation. `WireBackend` is one of the runner's backends: it gives rows for ranges of
@@ -34,9 +34,6 @@ from conformance.tables import Tables
 from proofs.lift.text import plain
 from proofs.trace.replay import Stepper
 from proofs.trace.shrink import NothingToShrink, Steps, shrink
-
-WIRE_FAULTS: Final = ("connections", "none")
-"""What can go wrong over a wire to one broker that nobody stops."""
 
 MAX_TRIED: Final = 300
 """Shorter traces that a finding is tried with; then the shortest so far stays."""
@@ -77,8 +74,8 @@ class WireBackend:
         k = setting(prepared.plan)
         self._prepared = prepared
         self._tables = Tables(k)
-        self._observer = Observer(k)
-        self._writer = ScriptWriter(k, self._tables, self._observer)
+        self._observer = Observer(k, tells_log_start=broker.tells_log_start)
+        self._writer = ScriptWriter(k, self._tables, self._observer, broker.nodes.plays)
         self._broker = broker
         self._harness = Harness(self._observer, broker, prepared.count)
 
@@ -143,11 +140,12 @@ class WireBackend:
         if outcome.is_undecided:
             return
         difference = outcome.difference
-        steps = script.steps
+        steps = script.steps[: outcome.steps]
         if difference is not None:
             one.findings.append(finding_of(number, script, difference))
             one.shown = one.shown.merge(shown(self._observer.k, outcome.told, difference))
             steps = agreed_steps(script, difference)
+        if len(steps) < len(script.steps):
             script = self._writer.script(steps)
         one.traces += 1
         one.steps += len(steps)

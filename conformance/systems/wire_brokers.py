@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from conformance.backends import BackendError, BackendFailed
 from conformance.kafka.admin import Supported, api_versions
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS, Connection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError
-from conformance.systems.wire_harness import Address, Broker
+from conformance.systems.wire_harness import Broker
+from conformance.systems.wire_nodes import Address, Listening, OneBroker
 from impl import ApiKey, DecodeError
 from proofs.java import JavaError
 
@@ -55,7 +57,7 @@ def running(text: str, timeout_ms: int = ANSWER_TIMEOUT_MS) -> Broker:
         ) from error
     with connection:
         supported = supported_by(connection, where)
-    broker = Broker(address, supported, timeout_ms)
+    broker = Broker(Listening(address), supported, timeout_ms)
     missing = [api.name for api in NEEDED if api not in supported.versions]
     if missing or broker.produce_version < 0:
         raise NoBroker(f"{where} does not offer {', '.join(missing) or 'Produce 3 to 12'}")
@@ -85,4 +87,4 @@ def started(release: str, level: int) -> Iterator[Broker]:
         broker.close()
         raise NoBroker(str(error)) from error
     with broker:
-        yield running("wire://{}:{}".format(*broker.address))
+        yield replace(running("wire://{}:{}".format(*broker.address)), nodes=OneBroker(broker))

@@ -8,13 +8,18 @@
    wait behind each other there. Those that had no answer are run again, alone, with new producer
    ids and partitions; what is silent then is a finding.
 4. A broker that then does not answer ApiVersions either has stopped: `BackendFailed`.
+5. What is done to brokers (`wire_nodes`) happens to all traces that are on their way. So traces
+   that want the same deeds in the same order are on their way together, and each deed waits until
+   every one of them waits for it: a hundred traces share one restart.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from conformance.backends import BackendFailed
@@ -24,20 +29,34 @@ from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError, 
 from conformance.systems.wire_messages import (
     NEWEST_PRODUCE,
     OLDEST_PRODUCE,
+    TELLS_LOG_START,
     Binding,
     Misaddressed,
+    topic_configs,
 )
+from conformance.systems.wire_nodes import Nodes
 from conformance.systems.wire_observer import Observer
 from conformance.systems.wire_script import Script
-from conformance.systems.wire_supply import Supply
-from conformance.systems.wire_trial import Ask, Asking, Describe, Outcome, Produce, Silent, trial
+from conformance.systems.wire_supply import Supply, TopicForm
+from conformance.systems.wire_trial import (
+    Ask,
+    Asking,
+    Delete,
+    Describe,
+    Do,
+    Outcome,
+    Produce,
+    Silent,
+    trial,
+)
 from impl import ApiKey, DecodeError
 
 CONNECTIONS: Final = 4
 IN_FLIGHT: Final = 25
 """Traces at a time on each connection."""
+SHARE_A_DEED: Final = 400
+"""Traces that are on their way together when something is done to brokers."""
 
-Address = tuple[str, int]
 Ended = tuple[int, Outcome]
 """A trace's number, and how it ended."""
 Heard = Callable[[int, Any, Any], None]
@@ -63,9 +82,9 @@ def reason_of(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Where a broker listens, and what it supports of what is asked here."""
+    """Where a broker listens, and what it supports of what is asked here; who does what to it."""
 
-    address: Address
+    nodes: Nodes
     supported: Supported
     timeout_ms: int = ANSWER_TIMEOUT_MS
 
@@ -81,9 +100,14 @@ class Broker:
         version = min(newest, NEWEST_PRODUCE)
         return version if version >= max(oldest, OLDEST_PRODUCE) else -1
 
+    @property
+    def tells_log_start(self) -> bool:
+        """Its answers to Produce have it."""
+        return self.produce_version >= TELLS_LOG_START
+
     def connect(self) -> Connection:
-        """One more connection. Raises ConnectionLost."""
-        return Connection(*self.address, timeout_ms=self.timeout_ms)
+        """One more connection, to whoever leads. Raises ConnectionLost."""
+        return Connection(*self.nodes.address, timeout_ms=self.timeout_ms)
 
 
 class Lane:
@@ -99,6 +123,11 @@ class Lane:
         self.ask: Ask | None = None
         self.outcome: Outcome | None = None
         self.answered(None)
+
+    @property
+    def rests(self) -> bool:
+        """It asks nothing over a connection."""
+        return self.ask is None or isinstance(self.ask, Do)
 
     def answered(self, answer: Any) -> None:
         """Go on with an answer, until the next question or the end."""
@@ -118,11 +147,15 @@ class Line:
         self.lanes: list[Lane] = []
 
     def send(self) -> None:
-        """Each trace's next batch goes out."""
+        """Each trace's next request goes out."""
         for lane in self.lanes:
             if isinstance(lane.ask, Produce):
                 request = lane.binding.request(lane.ask)
-                self._connection.send(request.api_key, request.api_version, request.body)
+            elif isinstance(lane.ask, Delete):
+                request = lane.binding.deletion(lane.ask)
+            else:
+                continue
+            self._connection.send(request.api_key, request.api_version, request.body)
 
     def receive(self) -> None:
         """All answers, each to its trace; then what the broker tells of producers."""
@@ -134,29 +167,27 @@ class Line:
                 if self._heard is not None:
                     self._heard(lane.number, answer.request, answer.body)
                 lane.answered(read)
+            elif isinstance(lane.ask, Delete):
+                lane.answered(lane.binding.deleted(lane.ask, self._connection.receive().body))
         if describing:
             self._describe(describing)
 
-    def ended(self) -> list[Lane]:
-        """The traces that have ended; they leave the line."""
-        done = [lane for lane in self.lanes if lane.ask is None]
-        self.lanes = [lane for lane in self.lanes if lane.ask is not None]
-        return done
+    def left(self) -> list[Lane]:
+        """The traces that have ended, or wait for a deed; they leave the line."""
+        gone = [lane for lane in self.lanes if lane.rests]
+        self.lanes = [lane for lane in self.lanes if not lane.rests]
+        return gone
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.abort()
 
     def _describe(self, lanes: list[Lane]) -> None:
-        places = []
-        for lane in lanes:
-            assert lane.ask is not None
-            slot = lane.binding.booking.slots[lane.ask.partition]
-            places.append((slot.topic, slot.partition))
-        told = describe_producers(self._connection, places)
-        for lane in lanes:
-            assert lane.ask is not None
-            lane.answered(lane.binding.described(lane.ask.partition, told))
+        asked = [(lane, lane.ask.partition) for lane in lanes if isinstance(lane.ask, Describe)]
+        slots = [lane.binding.booking.slots[partition] for lane, partition in asked]
+        told = describe_producers(self._connection, [(s.topic, s.partition) for s in slots])
+        for lane, partition in asked:
+            lane.answered(lane.binding.described(partition, told))
 
 
 class Harness:
@@ -172,20 +203,24 @@ class Harness:
         self._broker = broker
         self._heard = heard
         self._lines: list[Line] = []
+        self._ready: deque[Lane] = deque()
+        self._waiting: list[Lane] = []
         self._alone: list[Lane] = []
+        form = TopicForm(broker.nodes.replicas, topic_configs(observer.k))
         try:
-            self._supply = Supply(broker.connect(), traces, CONNECTIONS * IN_FLIGHT)
+            self._supply = Supply(broker.connect(), traces, CONNECTIONS * IN_FLIGHT, form)
         except WireError as error:
             raise BackendFailed(str(error)) from error
 
     def run(self, scripts: Iterable[tuple[int, Script]]) -> Iterator[Ended | None]:
         """How each ended, in any order; None after each round. Raises BackendFailed."""
-        waiting = iter(scripts)
+        later: dict[tuple[str, ...], list[tuple[int, Script]]] = {}
         try:
-            while self._fill(waiting) or self._alone:
-                for ended in self._round():
-                    yield ended.number, self._closed(ended)
-                yield None
+            yield from self._play(undisturbed(scripts, later))
+            for deeds in sorted(later):
+                rest = iter(later[deeds])
+                while some := list(islice(rest, SHARE_A_DEED)):
+                    yield from self._play(some)
         except (KafkaError, DecodeError) as error:
             raise BackendFailed(f"the broker failed: {error}") from error
 
@@ -195,21 +230,51 @@ class Harness:
             line.close()
         self._supply.close()
 
+    def _play(self, scripts: Iterable[tuple[int, Script]]) -> Iterator[Ended | None]:
+        """Scripts with the same deeds, all together."""
+        waiting = iter(scripts)
+        while True:
+            while self._fill(waiting):
+                for ended in self._round():
+                    yield ended.number, self._closed(ended)
+                yield None
+            if not self._waiting:
+                break
+            self._do_together()
+        while self._alone:
+            ended = self._run_alone(self._alone.pop(0))
+            yield ended.number, self._closed(ended)
+            yield None
+
     def _fill(self, waiting: Iterator[tuple[int, Script]]) -> bool:
-        """New traces where there is room; whether any is on its way."""
+        """Traces that may go on, and new ones, where there is room; whether any is on its way."""
         while len(self._lines) < CONNECTIONS:
             self._lines.append(Line(self._broker, self._heard))
         for line in self._lines:
             while len(line.lanes) < IN_FLIGHT:
+                lane = self._next(waiting)
+                if lane is None:
+                    break
+                line.lanes.append(lane)
+        return any(line.lanes for line in self._lines)
+
+    def _next(self, waiting: Iterator[tuple[int, Script]]) -> Lane | None:
+        """The next trace that waits for no deed."""
+        while True:
+            if self._ready:
+                lane = self._ready.popleft()
+            else:
                 following = next(waiting, None)
                 if following is None:
-                    break
-                line.lanes.append(self._lane(*following))
-        return any(line.lanes for line in self._lines)
+                    return None
+                lane = self._lane(*following)
+            if not isinstance(lane.ask, Do):
+                return lane
+            self._waiting.append(lane)
 
     def _lane(self, number: int, script: Script) -> Lane:
         layout = self._observer.k.layout
-        booking = self._supply.take(layout.producers, layout.partitions)
+        booking = self._supply.take(layout.producer_ids, layout.partitions)
         now_ms = time.time_ns() // 1_000_000
         binding = Binding(booking, self._broker.produce_version, now_ms)
         asking = trial(self._observer, script, describes=self._broker.describes)
@@ -221,13 +286,15 @@ class Harness:
         for line in self._lines:
             if line not in broken and not self._survives(line, Line.receive):
                 broken.append(line)
-            yield from line.ended()
+            for lane in line.left():
+                if lane.ask is None:
+                    yield lane
+                else:
+                    self._waiting.append(lane)
         for line in broken:
             line.close()
             self._lines.remove(line)
             self._alone += line.lanes
-        while self._alone:
-            yield self._run_alone(self._alone.pop(0))
 
     @staticmethod
     def _survives(line: Line, act: Callable[[Line], None]) -> bool:
@@ -237,13 +304,36 @@ class Harness:
             return False
         return True
 
+    def _do_together(self) -> None:
+        """The deed that all wait for; then all may go on."""
+        [deed] = {lane.ask.rule for lane in self._waiting if isinstance(lane.ask, Do)}
+        self._do(deed)
+        for lane in self._waiting:
+            lane.answered(None)
+        self._ready += self._waiting
+        self._waiting = []
+
+    def _do(self, deed: str) -> None:
+        """Something is done to brokers, and they lead all partitions again."""
+        for line in self._lines:
+            line.close()
+        self._lines.clear()
+        self._broker.nodes.do(deed)
+        self._supply.reconnect(self._broker.connect())
+
     def _run_alone(self, before: Lane) -> Lane:
-        """The same trace again, on a connection of its own."""
+        """The same trace again, with brokers of its own as it were."""
         lane = self._lane(before.number, before.script)
         line = Line(self._broker, self._heard)
         line.lanes.append(lane)
         try:
             while lane.ask is not None:
+                if isinstance(lane.ask, Do):
+                    line.close()
+                    self._do(lane.ask.rule)
+                    line = Line(self._broker, self._heard)
+                    line.lanes.append(lane)
+                    lane.answered(None)
                 line.send()
                 line.receive()
         except FAILURES as error:
@@ -266,6 +356,18 @@ class Harness:
     def _closed(self, lane: Lane) -> Outcome:
         """A trace's outcome; its partitions go back."""
         assert lane.outcome is not None
-        if lane.outcome.records:
-            self._supply.give_back(lane.binding.booking, lane.outcome.records)
+        if lane.outcome.left:
+            self._supply.give_back(lane.binding.booking, lane.outcome.left)
         return lane.outcome
+
+
+def undisturbed(
+    scripts: Iterable[tuple[int, Script]],
+    later: dict[tuple[str, ...], list[tuple[int, Script]]],
+) -> Iterator[tuple[int, Script]]:
+    """The scripts without deeds; the others are put into `later`, by their deeds."""
+    for number, script in scripts:
+        if script.deeds:
+            later.setdefault(script.deeds, []).append((number, script))
+        else:
+            yield number, script

@@ -10,17 +10,26 @@ from conformance.kafka.admin import PartitionProducers
 from conformance.kafka.connection import Request
 from conformance.systems.wire_observer import Answer, ProducerState
 from conformance.systems.wire_supply import Booking
-from conformance.systems.wire_trial import Produce, Silent
+from conformance.systems.wire_trial import Delete, Deleted, Produce, Silent
 from impl import ApiKey, ErrorCode, Record, RecordBatch, encode_batch
 from impl.protocol.codegen import Value
-from model.messages import Batch
+from model.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Batch
+from model.setting import Setting
 
 NEWEST_PRODUCE: Final = 12
 """The last version that names topics by name."""
 OLDEST_PRODUCE: Final = 3
 """The first with batches that a producer id can be in."""
+DELETE_RECORDS_VERSION: Final = 1
+NOBODY: Final = -1
+"""The producer id of a batch without one."""
 ALL_REPLICAS: Final = -1
+LEADER_ALONE: Final = 1
 TIMEOUT_MS: Final = 5_000
+TELLS_LOG_START: Final = 5
+"""The first version of Produce whose answer has the log's start."""
+RECORD_BYTES: Final = 100
+"""Of a record's value, so that a batch of two records is much larger than one of one."""
 
 
 class Misaddressed(Exception):
@@ -39,12 +48,12 @@ class Binding:
     timestamp_ms: int
 
     def request(self, asked: Produce) -> Request:
-        """A Produce request with one batch, acks=all."""
+        """A Produce request with one batch: acks=all, or 1 where no follower fetches."""
         slot = self.booking.slots[asked.partition]
         data = {"index": slot.partition, "records": self._records(asked.batch)}
         body = {
             "transactional_id": None,
-            "acks": ALL_REPLICAS,
+            "acks": LEADER_ALONE if asked.is_isolated else ALL_REPLICAS,
             "timeout_ms": TIMEOUT_MS,
             "topics": [{"name": slot.topic, "partitions": [data]}],
         }
@@ -61,8 +70,26 @@ class Binding:
         if rows.keys() != {(slot.topic, slot.partition)}:
             raise Misaddressed(f"asked {slot.topic}-{slot.partition}, answered {sorted(rows)}")
         row = rows[slot.topic, slot.partition]
-        offset = row["base_offset"]
-        return Answer(row["error_code"], offset if offset < 0 else offset - slot.log_end_offset)
+        offset, start = row["base_offset"], row["log_start_offset"]
+        return Answer(
+            row["error_code"],
+            offset if offset < 0 else offset - slot.log_end_offset,
+            start if start < 0 else slot.told_start(start),
+        )
+
+    def deletion(self, asked: Delete) -> Request:
+        """A DeleteRecords request up to an offset of the model."""
+        slot = self.booking.slots[asked.partition]
+        data = {"partition_index": slot.partition, "offset": slot.log_end_offset + asked.offset}
+        topics = [{"name": slot.topic, "partitions": [data]}]
+        body = {"topics": topics, "timeout_ms": TIMEOUT_MS}
+        return Request(ApiKey.DELETE_RECORDS, DELETE_RECORDS_VERSION, body)
+
+    def deleted(self, asked: Delete, body: Value) -> Deleted:
+        """What was answered to a DeleteRecords request."""
+        slot = self.booking.slots[asked.partition]
+        [row] = [row for topic in body["topics"] for row in topic["partitions"]]
+        return Deleted(row["error_code"], slot.told_start(row["low_watermark"]))
 
     def described(
         self, partition: int, told: Mapping[tuple[str, int], PartitionProducers]
@@ -82,21 +109,37 @@ class Binding:
         }
 
     def _records(self, batch: Batch) -> bytes:
-        """The batch as bytes; each record says its number."""
+        """The batch as bytes."""
+        if batch.producer_id == NO_PRODUCER_ID:
+            return batch_bytes(batch, self.timestamp_ms, NOBODY, NO_PRODUCER_EPOCH)
         producer = self.booking.producers[batch.producer_id]
-        time_ms = self.timestamp_ms
-        numbers = range(batch.first_record, batch.first_record + batch.record_count)
-        return encode_batch(
-            RecordBatch(
-                records=tuple(
-                    Record(delta, time_ms, None, b"%d" % number)
-                    for delta, number in enumerate(numbers)
-                ),
-                last_offset_delta=batch.record_count - 1,
-                base_timestamp=time_ms,
-                max_timestamp=time_ms,
-                producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch + batch.producer_epoch,
-                base_sequence=batch.base_sequence,
-            )
+        epoch = producer.producer_epoch + batch.producer_epoch
+        return batch_bytes(batch, self.timestamp_ms, producer.producer_id, epoch)
+
+
+def batch_bytes(batch: Batch, time_ms: int, producer_id: int, producer_epoch: int) -> bytes:
+    """A batch of the model for a producer of the broker; each record says its number."""
+    numbers = range(batch.first_record, batch.first_record + batch.record_count)
+    return encode_batch(
+        RecordBatch(
+            records=tuple(
+                Record(delta, time_ms, None, b"%0*d" % (RECORD_BYTES, number))
+                for delta, number in enumerate(numbers)
+            ),
+            last_offset_delta=batch.record_count - 1,
+            base_timestamp=time_ms,
+            max_timestamp=time_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=batch.base_sequence,
         )
+    )
+
+
+def topic_configs(k: Setting) -> dict[str, str]:
+    """The configs of a topic in which a batch is as large as the scope says."""
+    if not k.layout.splits:
+        return {}
+    largest = Batch(0, 0, 0, k.layout.max_message, 0, 0)
+    size = len(batch_bytes(largest, time_ms=0, producer_id=0, producer_epoch=0))
+    return {"max.message.bytes": str(size)}

@@ -7,19 +7,22 @@
 3. Sets are interned, and what a set does with a request is computed once: (set, request) to
    {answer: set}. A set that grows beyond MAX_STATES is not followed: `Undecided`.
 
-Theory of operation. A leader of one node that nobody stops does nothing of itself and is
-deterministic, so a set has one state. Where a leader has choices, each is a member of its own.
+Theory of operation. A leader answers requests by rule, so a set has one state as long as nobody
+stops its broker. What a broker chooses for itself, as how much of its log it replays after a crash,
+makes a member of each choice; what it answers then leaves those that chose so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from conformance.systems.base import WIRE_MAX_SEQUENCE, WireNumbers
-from model.leader import Leader, ProducerStateEntry, nobody, on_produce
-from model.messages import Batch, ProduceRequest
+from model.language import ACTOR_RULES, Disabled
+from model.leader import Leader, ProducerStateEntry, awaited, nobody, on_produce
+from model.messages import Batch, Error, ProduceRequest, ProduceResponse
 from model.setting import Setting
 
 MAX_STATES: Final = 1_000
@@ -34,10 +37,17 @@ class Undecided(Exception):
 
 
 class Answer(NamedTuple):
-    """What an answer to a batch says. `base_offset` counts from the trace's first offset."""
+    """What an answer to a batch says. Offsets count from the trace's first; UNTOLD is none."""
 
     error: int
     base_offset: int
+    log_start_offset: int
+
+
+UNTOLD: Final = -1
+
+Choices = tuple[tuple[int, ...], ...]
+"""The inputs that a rule of a leader may have."""
 
 
 class ProducerState(NamedTuple):
@@ -50,11 +60,12 @@ class ProducerState(NamedTuple):
 class States:
     """An interned set of leaders, never empty, in the order in which they were found."""
 
-    __slots__ = ("leaders", "rows")
+    __slots__ = ("leaders", "moves", "rows")
 
     def __init__(self, leaders: tuple[Leader, ...]) -> None:
         self.leaders = leaders
         self.rows: dict[Batch, Mapping[Answer, States]] = {}
+        self.moves: dict[tuple[str, Choices], States] = {}
 
 
 def in_wire_numbers(k: Setting) -> Setting:
@@ -72,10 +83,14 @@ def producer_state(leader: Leader, producer: int) -> ProducerState:
 
 
 class Observer:
-    """Follows the leaders of one setting. `k` has the wire's numbers, `empty` an empty log."""
+    """Follows the leaders of one setting. `k` has the wire's numbers, `empty` an empty log.
 
-    def __init__(self, k: Setting) -> None:
+    `tells_log_start` is False for a broker that speaks no Produce that has it (below 5).
+    """
+
+    def __init__(self, k: Setting, *, tells_log_start: bool = True) -> None:
         self.k = in_wire_numbers(k)
+        self._tells_log_start = tells_log_start
         self._sets: dict[frozenset[Leader], States] = {}
         self.empty = self.of([Leader((), 0, 0, nobody(k))])
 
@@ -101,6 +116,19 @@ class Observer:
             row = states.rows[batch] = self._computed(states, batch)
         return row
 
+    def moved(self, states: States, rule: str, choices: Choices) -> States | None:
+        """The states after a rule of the leader, beside requests; None if no state has it.
+
+        `choices` are the inputs that it may have had. Raises Undecided.
+        """
+        after = states.moves.get((rule, choices))
+        if after is None:
+            found = dict.fromkeys(self._moved(states, rule, choices))
+            if not found:
+                return None
+            after = states.moves[rule, choices] = self.of(found)
+        return after
+
     def that(self, states: States, agrees: Callable[[Leader], bool]) -> States | None:
         """The states that agree with something seen of them; None if none does."""
         left = [leader for leader in states.leaders if agrees(leader)]
@@ -111,13 +139,28 @@ class Observer:
         for leader in states.leaders:
             step = on_produce(self.k, leader, ProduceRequest(batch))
             (answer,) = step.sends
-            told = Answer(int(answer.error), answer.base_offset)
-            found.setdefault(told, {})[step.actor] = None
+            found.setdefault(self.told(answer), {})[step.actor] = None
         return {answer: self.of(leaders) for answer, leaders in found.items()}
+
+    def told(self, answer: ProduceResponse) -> Answer:
+        """What a broker tells of an answer. A batch that is too large is refused unread."""
+        is_untold = answer.error == Error.MESSAGE_TOO_LARGE or not self._tells_log_start
+        start = UNTOLD if is_untold else answer.log_start_offset
+        return Answer(int(answer.error), answer.base_offset, start)
+
+    def awaited(self, offset: int) -> int:
+        """Where the high watermark must be before a success is answered. `leader.awaited`."""
+        return awaited(self.k, offset)
+
+    def _moved(self, states: States, rule: str, choices: Choices) -> Iterator[Leader]:
+        for leader in states.leaders:
+            for inputs in choices:
+                with suppress(Disabled):
+                    yield ACTOR_RULES[rule](self.k, leader, *inputs)
 
     def _make_room(self) -> None:
         """Sets in use stay valid: they only learn again."""
         if len(self._sets) >= MAX_SETS:
             for states in self._sets.values():
-                states.rows = {}
+                states.rows, states.moves = {}, {}
             self._sets.clear()

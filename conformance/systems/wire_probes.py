@@ -1,7 +1,7 @@
 """Probes: requests behind a trace that tell states apart which its answers alone do not.
 
 A leader that remembers four batches answers short traces as one that remembers five. So each trace
-ends with the same questions to each leader, about each producer that it knows:
+ends with the same questions to each leader, about each producer that it stored a batch of:
 
 | probe | what is sent | what it shows |
 |---|---|---|
@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import Final
 
 from model.leader import Leader
-from model.messages import NO_PRODUCER_EPOCH, Batch, increment_sequence, last_sequence
+from model.messages import Batch, increment_sequence, last_sequence
 from model.setting import MAX_BATCHES_TO_REMEMBER, Setting
 
 PROBED_BATCHES: Final = MAX_BATCHES_TO_REMEMBER + 1
@@ -112,10 +112,6 @@ PROBES: Final[Mapping[str, Probe]] = {
 """By name, in their order: each begins in the state that those before it leave."""
 
 
-def known_producers(k: Setting, leader: Leader) -> list[int]:
-    """The producers that a leader remembers: those that can be probed."""
-    return [
-        producer
-        for producer in range(k.layout.producers)
-        if leader.producers[producer].producer_epoch != NO_PRODUCER_EPOCH
-    ]
+def heard_producers(k: Setting, leader: Leader) -> list[int]:
+    """The producer ids with a batch in the log, whether the leader still knows them or not."""
+    return [producer for producer in range(k.layout.producer_ids) if stored(leader, producer)]

@@ -1,58 +1,99 @@
-"""What a leader hears in a trace: the requests that reach it, in their order.
+"""What a leader hears in a trace: the requests that reach it and what else happens to it, in order.
 
 1. The model's clients and its network are played by the judge that also judges `impl`; the leaders
    that it talks to here only write down what they hear. So a real broker gets exactly the requests
    that the leader of the model gets, and no rule of a client or a connection is written twice.
 2. These leaders answer as the observer says, in the wire's numbers. The judge compares that with
    the model in the scope's numbers: a script is made only if both are the same leader.
-3. A refusal (NOT_ENOUGH_REPLICAS) is not delivered. A broker of one node always has its replicas,
-   so the network plays it: nothing reaches the leader, and the client is told.
+3. What no broker can be made to answer is played by the network. A refusal (NOT_ENOUGH_REPLICAS)
+   is not delivered, and an error that comes too late (NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+   REQUEST_TIMED_OUT) is told to the client in place of the broker's own answer.
 
 Theory of operation. What a client sends next depends on the answers before. A script is made with
-the answers of the model, so it holds as long as the broker gives just these; the first other one
-ends the trace.
+the answers of the model, so it holds as long as the broker gives just these. Another one, or one
+that follows from another choice of the broker's, ends the trace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from conformance.judge import Judge, Steps
 from conformance.systems.base import Payload, Reaction, View, WireNumbers
 from conformance.systems.wire_observer import Answer, Observer, States
 from conformance.tables import Tables, leader_view
-from model.leader import Leader
+from model.leader import Leader, late_error
 from model.messages import INVALID_OFFSET, Batch, Error
 from model.setting import Setting
 from proofs.trace.format import Instance
 
-DELIVERIES: Final = ("request_arrives", "late_request_arrives")
-"""The rules that deliver a request to a leader, one each."""
+HEARD: Final = frozenset(
+    (
+        "request_arrives",
+        "late_request_arrives",
+        "request_outlives_replicas",
+        "high_watermark_advances",
+        "records_are_deleted",
+        "producer_id_expires",
+        "leader_restarts",
+        "leader_crashes",
+        "leader_fails_over",
+        "leader_fails_over_uncleanly",
+    )
+)
+"""The rules of the world that a leader hears of, once each."""
 
-FORBIDDEN: Final = ("leader_restarts", "leader_fails_over", "high_watermark_advances")
-"""What nobody does to a broker of one node over its wire."""
+ASKED: Final = frozenset(("delete_records",))
+"""The rules of a leader that a request brings about."""
+BY_ITSELF: Final = frozenset(("advance_high_watermark",))
+"""Those that replicas bring about: nobody does anything for them."""
+FAIL_OVER: Final = "fail_over"
+ISOLATE: Final = "isolate"
+"""Not a rule: from here on no follower fetches. Behind it stands what the next leader lacks."""
 
 
 class CannotPlay(ValueError):
-    """A trace or a scope that needs more than one broker that is left alone."""
+    """A trace or a scope that needs what nobody can do to these brokers."""
 
 
 class Delivery(NamedTuple):
-    """A request that reaches the leader. `step` counts from 1; 0 is the scope's own beginning."""
+    """A request that reaches the leader. `step` counts from 1; 0 is the scope's own beginning.
+
+    `answer` is what the broker answers, `stored` how many batches its log has then.
+    """
 
     step: int
     partition: int
     batch: Batch
     answer: Answer
+    stored: int
+
+
+class Event(NamedTuple):
+    """A rule of the leader beside requests, with its inputs; or ISOLATE."""
+
+    step: int
+    partition: int
+    rule: str
+    inputs: tuple[int, ...] = ()
 
 
 class Script(NamedTuple):
-    """A trace, the requests of it that reach leaders, and the points that it covers."""
+    """A trace, what of it leaders hear, and the points that it covers."""
 
     steps: Steps
-    deliveries: tuple[Delivery, ...]
+    heard: tuple[Delivery | Event, ...]
     seen: int
+
+    @property
+    def deeds(self) -> tuple[str, ...]:
+        """What must be done to brokers, in order; all that is on its way must wait for it."""
+        return tuple(
+            one.rule
+            for one in self.heard
+            if isinstance(one, Event) and one.rule not in ASKED | BY_ITSELF
+        )
 
     def instance(self, step: int) -> Instance:
         """The rule instance of a step that counts from 1; that of step 0 is the beginning."""
@@ -66,10 +107,21 @@ class _Exact:
         return sequence
 
 
+class _Heard(NamedTuple):
+    """What a leader heard, before it is known which step it was."""
+
+    partition: int
+    batch: Batch | None
+    answer: Answer | None
+    stored: int
+    rule: str = ""
+    inputs: tuple[int, ...] = ()
+
+
 class _Listener:
     """A leader that writes down what it hears, and answers as the model does."""
 
-    def __init__(self, observer: Observer, partition: int, heard: list[tuple[int, Batch, Answer]]):
+    def __init__(self, observer: Observer, partition: int, heard: list[_Heard]):
         self._observer = observer
         self._partition = partition
         self._heard = heard
@@ -82,45 +134,70 @@ class _Listener:
         return leader_view(_Exact(), self._leader)  # type: ignore[arg-type]
 
     def on_produce(self, request: Payload) -> Reaction:
-        batch = Batch(*request)
-        row = self._observer.allowed(self._states, batch)
-        answer, self._states = next(iter(row.items()))
-        self._heard.append((self._partition, batch, answer))
-        required_offset = 0 if answer.error else answer.base_offset + batch.record_count
-        start = self._leader.log_start_offset
-        sent = (batch.first_record, answer.error, answer.base_offset, required_offset, start)
-        return Reaction(self.view(), ((sent, None),))
-
-    def on_produce_without_replicas(self, request: Payload) -> Reaction:
-        first_record = request[-1]
-        start = self._leader.log_start_offset
-        refusal = (first_record, int(Error.NOT_ENOUGH_REPLICAS), INVALID_OFFSET, 0, start)
-        return Reaction(self.view(), ((refusal, None),))
-
-    def advance_high_watermark(self) -> Reaction:
-        raise CannotPlay("a broker of one node has no followers")
-
-    def restart(self) -> Reaction:
-        raise CannotPlay("nobody restarts the broker")
-
-    def recover(self, covered: int) -> Reaction:
-        raise CannotPlay("nobody kills the broker")
-
-    def expire_producer(self, producer_id: int) -> Reaction:
-        raise CannotPlay("nobody waits until a producer id expires")
-
-    def delete_records(self, deleted: int) -> Reaction:
-        raise CannotPlay("nobody deletes records")
+        return self._answered(request, self._produced(request))
 
     def on_produce_then_unreplicated(self, request: Payload, timed_out: int) -> Reaction:
-        raise CannotPlay("a broker of one node has its batches replicated at once")
+        answer = self._produced(request)
+        if answer.error == Error.NONE:
+            answer = answer._replace(error=int(late_error(timed_out)))
+        return self._answered(request, answer)
+
+    def on_produce_without_replicas(self, request: Payload) -> Reaction:
+        start = self._leader.log_start_offset
+        return self._answered(request, Answer(Error.NOT_ENOUGH_REPLICAS, INVALID_OFFSET, start))
+
+    def advance_high_watermark(self) -> Reaction:
+        return self._moved("advance_high_watermark")
+
+    def restart(self) -> Reaction:
+        return self._moved("restart")
+
+    def recover(self, covered: int) -> Reaction:
+        return self._moved("recover", covered)
+
+    def expire_producer(self, producer_id: int) -> Reaction:
+        return self._moved("expire_producer", producer_id)
+
+    def delete_records(self, deleted: int) -> Reaction:
+        return self._moved("delete_records", deleted)
 
     def fail_over(self, kept: int) -> Reaction:
-        raise CannotPlay("there is no other broker")
+        return self._moved(FAIL_OVER, kept)
 
     @property
     def _leader(self) -> Leader:
         return self._states.leaders[0]
+
+    def _produced(self, request: Payload) -> Answer:
+        producer_id, producer_epoch, base_sequence, record_count, first_record = request
+        batch = Batch(
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            record_count,
+            max(producer_id, 0),
+            first_record,
+        )
+        row = self._observer.allowed(self._states, batch)
+        answer, self._states = next(iter(row.items()))
+        self._heard.append(_Heard(self._partition, batch, answer, len(self._leader.log)))
+        return answer
+
+    def _answered(self, request: Payload, answer: Answer) -> Reaction:
+        """A success waits for the replicas; an error, also one that comes late, does not."""
+        end_offset = answer.base_offset + request[3]
+        required_offset = 0 if answer.error else self._observer.awaited(end_offset)
+        error, base_offset, start = answer
+        sent = (request[-1], error, base_offset, required_offset, start)
+        return Reaction(self.view(), ((sent, None),))
+
+    def _moved(self, rule: str, *inputs: int) -> Reaction:
+        after = self._observer.moved(self._states, rule, (inputs,))
+        assert after is not None, f"the model's leader has no {rule}{inputs} here"
+        self._states = after
+        stored = len(self._leader.log)
+        self._heard.append(_Heard(self._partition, None, None, stored, rule, inputs))
+        return Reaction(self.view())
 
 
 class _Listeners:
@@ -129,7 +206,7 @@ class _Listeners:
     clients = ()
 
     def __init__(self, k: Setting, observer: Observer) -> None:
-        self.heard: list[tuple[int, Batch, Answer]] = []
+        self.heard: list[_Heard] = []
         self.leaders = tuple(
             _Listener(observer, partition, self.heard) for partition in range(k.layout.partitions)
         )
@@ -149,30 +226,76 @@ class _Listeners:
 
 
 class ScriptWriter:
-    """Makes scripts of the traces of one setting. Raises CannotPlay for one with followers."""
+    """Makes scripts of the traces of one setting.
 
-    def __init__(self, k: Setting, tables: Tables, observer: Observer) -> None:
-        if k.layout.replicas > 1:
+    `plays` are the rules of a leader that can be brought about at the brokers that are judged.
+    Raises CannotPlay for a scope that they cannot have.
+    """
+
+    def __init__(
+        self, k: Setting, tables: Tables, observer: Observer, plays: Iterable[str] = ()
+    ) -> None:
+        self._plays = frozenset(plays)
+        if k.layout.replicas > 1 and FAIL_OVER not in self._plays:
             raise CannotPlay(
-                f"the scope has {k.layout.replicas} replicas, a broker over its wire has one;"
-                " choose a scope with one"
+                f"the scope has {k.layout.replicas} replicas, and there is one broker; choose a"
+                " scope with one, or more brokers of a release that can be started (--nodes 3)"
             )
+        if k.layout.replicas == 1 and FAIL_OVER in self._plays:
+            raise CannotPlay("the scope has one replica; leave --nodes out, or choose another")
         self._listeners = _Listeners(k, observer)
         self._judge = Judge(tables, self._listeners)
         self._begins = k.layout.partitions if k.layout.first_sequence > 0 else 0
+        self._partitions = k.layout.partitions
 
     def script(self, steps: Steps) -> Script:
         """The trace's script. Raises the judge's NotAllowed; CannotPlay."""
-        refused = next((rule for rule, _ in steps if rule in FORBIDDEN), None)
-        if refused is not None:
-            raise CannotPlay(f"{refused}: nobody does that to a broker over its wire")
         result = self._judge.judge(steps)
         if result.divergence is not None:
             raise AssertionError(f"the model differs from itself: {result.divergence}")
-        return Script(steps, tuple(self._deliveries(steps)), result.seen)
+        script = Script(steps, tuple(isolated(list(self._events(steps)))), result.seen)
+        self._check(script)
+        return script
 
-    def _deliveries(self, steps: Steps) -> Iterator[Delivery]:
+    def _events(self, steps: Steps) -> Iterator[Delivery | Event]:
         numbers = [0] * self._begins
-        numbers += [i for i, (rule, _) in enumerate(steps, start=1) if rule in DELIVERIES]
-        for step, (partition, batch, answer) in zip(numbers, self._listeners.heard, strict=True):
-            yield Delivery(step, partition, batch, answer)
+        numbers += [i for i, (rule, _) in enumerate(steps, start=1) if rule in HEARD]
+        for step, one in zip(numbers, self._listeners.heard, strict=True):
+            if one.batch is not None and one.answer is not None:
+                yield Delivery(step, one.partition, one.batch, one.answer, one.stored)
+            else:
+                yield Event(step, one.partition, one.rule, one.inputs)
+
+    def _check(self, script: Script) -> None:
+        """Raises CannotPlay for what nobody can do."""
+        missing = sorted({*script.deeds} - self._plays - {ISOLATE})
+        if missing:
+            raise CannotPlay(f"{', '.join(missing)}: nobody can do that to these brokers")
+        if script.deeds and self._partitions > 1:
+            raise CannotPlay(
+                "a broker that stops takes all its partitions with it, and the scope stops one;"
+                " choose a scope with one partition, or --faults connections"
+            )
+
+
+def isolated(heard: list[Delivery | Event]) -> list[Delivery | Event]:
+    """With ISOLATE before what the next leader lacks, or before the failover if it lacks nothing.
+
+    Raises CannotPlay if it lacks what the leader before had already: all replicas have that.
+    """
+    placed: list[Delivery | Event] = []
+    begins, had = 0, 0
+    for one in heard:
+        if isinstance(one, Event) and one.rule == FAIL_OVER:
+            (kept,) = one.inputs
+            if kept < had:
+                raise CannotPlay(f"step {one.step}: the next leader is to lack what all have")
+            lacks = (i for i in range(begins, len(placed)) if _stored(placed[i]) > kept)
+            placed.insert(next(lacks, len(placed)), Event(one.step, one.partition, ISOLATE))
+            begins, had = len(placed), kept
+        placed.append(one)
+    return placed
+
+
+def _stored(one: Delivery | Event) -> int:
+    return one.stored if isinstance(one, Delivery) else 0

@@ -15,10 +15,15 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from conformance.kafka.admin import ProducerIdentity, create_topic, init_producer_ids
+from conformance.kafka.admin import (
+    ProducerIdentity,
+    await_leader,
+    create_topic,
+    init_producer_ids,
+)
 from conformance.kafka.connection import Connection
 
 USES: Final = 32
@@ -29,12 +34,24 @@ IDS_AT_A_TIME: Final = 100
 
 
 class Slot(NamedTuple):
-    """A partition of the broker, its log's end, and how many traces had it."""
+    """A partition of the broker, where its log began and ended, and how many traces had it."""
 
     topic: str
     partition: int
+    log_start_offset: int
     log_end_offset: int
     uses: int
+
+    def told_start(self, offset: int) -> int:
+        """The log's start in the numbers of a trace: 0 if it is where it was."""
+        return 0 if offset == self.log_start_offset else offset - self.log_end_offset
+
+
+class Left(NamedTuple):
+    """What a trace leaves of a partition, in its own numbers: where the log starts and ends."""
+
+    log_start_offset: int
+    log_end_offset: int
 
 
 class Booking(NamedTuple):
@@ -44,17 +61,32 @@ class Booking(NamedTuple):
     slots: tuple[Slot, ...]
 
 
+class TopicForm(NamedTuple):
+    """How topics are made: on which brokers each partition is, the leader first; its configs."""
+
+    replicas: tuple[int, ...]
+    configs: Mapping[str, str]
+
+
+PLAIN: Final = TopicForm((), {})
+"""One replica, wherever the cluster puts it."""
+
+
 class Supply:
     """Gives bookings over a connection of its own.
 
     `traces` is how many will come, as far as that is known, `at_once` how many at a time; both
-    for one partition each. Raises RequestRefused and WireError.
+    for one partition each. `topic` are what its topics are created with, beside their names.
+    Raises RequestRefused and WireError.
     """
 
-    def __init__(self, connection: Connection, traces: int, at_once: int) -> None:
+    def __init__(
+        self, connection: Connection, traces: int, at_once: int, topic: TopicForm = PLAIN
+    ) -> None:
         self._connection = connection
+        self._form = topic
         self._name = f"kafka-eos-{uuid.uuid4().hex[:12]}"
-        self._topics = 0
+        self._topics: list[str] = []
         self._width = min(max(at_once, -(-traces // USES)), MAX_PARTITIONS)
         self._producers: deque[ProducerIdentity] = deque()
         self._slots: deque[Slot] = deque()
@@ -70,12 +102,28 @@ class Supply:
             tuple(self._slots.popleft() for _ in range(partitions)),
         )
 
-    def give_back(self, booking: Booking, records: Sequence[int]) -> None:
-        """A trace has ended as it should, with so many records in each of its partitions."""
-        for slot, count in zip(booking.slots, records, strict=True):
+    def give_back(self, booking: Booking, left: Sequence[Left]) -> None:
+        """A trace has ended as it should, and left this of each of its partitions."""
+        for slot, (start, end) in zip(booking.slots, left, strict=True):
             if slot.uses + 1 < USES:
-                end = slot.log_end_offset + count
-                self._slots.append(slot._replace(log_end_offset=end, uses=slot.uses + 1))
+                base = slot.log_end_offset
+                here = Slot(
+                    slot.topic,
+                    slot.partition,
+                    base + start if start else slot.log_start_offset,
+                    base + end,
+                    slot.uses + 1,
+                )
+                self._slots.append(here)
+
+    def reconnect(self, connection: Connection) -> None:
+        """The broker was away: go on over this connection once it leads all partitions again."""
+        self._connection.close()
+        self._connection = connection
+        await_leader(
+            connection,
+            [(name, index) for name in self._topics for index in range(self._width)],
+        )
 
     def close(self) -> None:
         """Close the connection."""
@@ -83,7 +131,13 @@ class Supply:
 
     def _create(self) -> None:
         """One more topic."""
-        topic = f"{self._name}-{self._topics}"
-        self._topics += 1
-        create_topic(self._connection, topic, self._width)
-        self._slots += [Slot(topic, partition, 0, 0) for partition in range(self._width)]
+        topic = f"{self._name}-{len(self._topics)}"
+        create_topic(
+            self._connection,
+            topic,
+            self._width,
+            replicas=self._form.replicas,
+            configs=self._form.configs,
+        )
+        self._topics.append(topic)
+        self._slots += [Slot(topic, partition, 0, 0, 0) for partition in range(self._width)]

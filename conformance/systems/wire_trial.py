@@ -1,9 +1,10 @@
 """One trace against a broker: what is asked, and what each answer must be.
 
 Theory of operation. `trial` is a generator: it yields what to ask next and is sent what was
-answered, so that one thread keeps many traces going. It asks what the script delivers, then for
-the producers' state (settling: what the broker tells of itself), then the probes. The first
-difference ends it.
+answered, so that one thread keeps many traces going. It asks what the script has, then for the
+producers' state (settling: what the broker tells of itself), then the probes. The first difference
+ends it. An answer that is allowed, but not the script's, ends the script: what a client would do
+next is not in it; settling and probes follow all the same.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from typing import Any, NamedTuple
 
 from conformance.systems.wire_observer import (
     Answer,
+    Choices,
     Observer,
     ProducerState,
     States,
     Undecided,
     producer_state,
 )
-from conformance.systems.wire_probes import PROBES, known_producers
-from conformance.systems.wire_script import Script
+from conformance.systems.wire_probes import PROBES, heard_producers
+from conformance.systems.wire_script import BY_ITSELF, ISOLATE, Event, Script
+from conformance.systems.wire_supply import Left
 from model.leader import Leader, log_end_offset
 from model.messages import NO_PRODUCER_EPOCH, Batch
 from proofs.trace.format import Instance
@@ -35,6 +38,7 @@ class Produce(NamedTuple):
 
     partition: int
     batch: Batch
+    is_isolated: bool
 
 
 class Describe(NamedTuple):
@@ -44,7 +48,27 @@ class Describe(NamedTuple):
     partition: int
 
 
-Ask = Produce | Describe
+class Delete(NamedTuple):
+    """Ask: the log's head up to an offset is deleted. Its answer is `Deleted`."""
+
+    partition: int
+    offset: int
+
+
+class Deleted(NamedTuple):
+    """Whether it was, and where the log starts now."""
+
+    error: int
+    low_watermark: int
+
+
+class Do(NamedTuple):
+    """Ask: something is done to brokers, a rule of the leader or ISOLATE. Its answer is None."""
+
+    rule: str
+
+
+Ask = Produce | Describe | Delete | Do
 Asking = Generator[Ask, Any, "Outcome"]
 
 
@@ -77,13 +101,14 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a trace ended. `records` has the records that each partition of the model got, if it
-    ended as it should; else `told` has all that was answered."""
+    """How a trace ended. `left` has what is left of each partition of the model, if it ended as
+    it should; else `told` has all that was answered. `steps` were followed."""
 
     difference: Difference | None = None
     is_undecided: bool = False
-    records: tuple[int, ...] = ()
+    left: tuple[Left, ...] = ()
     told: tuple[Told, ...] = ()
+    steps: int = 0
 
 
 class _Differs(Exception):
@@ -102,6 +127,7 @@ class _Place:
     states: list[States]
     step: int = 0
     instance: Instance = ("initial", ())
+    is_isolated: bool = False
     told: list[Told] = field(default_factory=list)
 
 
@@ -110,10 +136,7 @@ def trial(observer: Observer, script: Script, *, describes: bool) -> Asking:
     its producers."""
     place = _Place([observer.empty] * observer.k.layout.partitions)
     try:
-        for delivery in script.deliveries:
-            place.step, place.instance = delivery.step, script.instance(delivery.step)
-            yield from _produce(observer, place, delivery.partition, delivery.batch)
-        place.step = len(script.steps)
+        followed = yield from _follow(observer, place, script)
         for partition in range(len(place.states) if describes else 0):
             yield from _settle(observer, place, partition)
         for partition in range(len(place.states)):
@@ -123,21 +146,80 @@ def trial(observer: Observer, script: Script, *, describes: bool) -> Asking:
         return Outcome(difference, told=tuple(place.told))
     except Undecided:
         return Outcome(is_undecided=True)
-    return Outcome(records=tuple(log_end_offset(s.leaders[0].log) for s in place.states))
+    return Outcome(left=tuple(_left(states) for states in place.states), steps=followed)
+
+
+def _follow(observer: Observer, place: _Place, script: Script) -> Generator[Ask, Any, int]:
+    """All that leaders hear, as long as they do as the script says; how many steps that was."""
+    for one in script.heard:
+        place.step, place.instance = one.step, script.instance(one.step)
+        if isinstance(one, Event):
+            yield from _do(observer, place, one)
+            continue
+        answered = yield from _produce(observer, place, one.partition, one.batch)
+        if answered != one.answer:
+            return one.step
+    place.step = len(script.steps)
+    return place.step
+
+
+def _left(states: States) -> Left:
+    leader = states.leaders[0]
+    return Left(leader.log_start_offset, log_end_offset(leader.log))
+
+
+def _do(observer: Observer, place: _Place, event: Event) -> Generator[Ask, Any, None]:
+    """Something beside requests happens to a leader."""
+    if event.rule == ISOLATE:
+        place.is_isolated = True
+        yield Do(event.rule)
+        return
+    states = place.states[event.partition]
+    after = observer.moved(states, event.rule, choices(states, event))
+    assert after is not None, f"no state has {event}"
+    place.states[event.partition] = after
+    if event.rule == "delete_records":
+        yield from _delete(place, event.partition, after.leaders[0].log_start_offset)
+    elif event.rule not in BY_ITSELF:
+        yield Do(event.rule)
+        place.is_isolated = False
+
+
+def choices(states: States, event: Event) -> Choices:
+    """The inputs that a rule may have had: after a crash the broker chooses where it replays."""
+    if event.rule != "recover":
+        return (event.inputs,)
+    most = max(len(leader.log) for leader in states.leaders)
+    return tuple((covered,) for covered in range(most + 1))
+
+
+def _delete(place: _Place, partition: int, offset: int) -> Generator[Ask, Any, None]:
+    """The log's head is deleted up to an offset."""
+    answered = yield Delete(partition, offset)
+    wanted = Deleted(0, offset)
+    if answered != wanted:
+        path = f"leader[{partition}].delete_records"
+        if isinstance(answered, Silent):
+            raise _Differs({path: 1}, {path: answered.reason})
+        raise _Differs(
+            {f"{path}.{name}": value for name, value in wanted._asdict().items()},
+            {f"{path}.{name}": value for name, value in answered._asdict().items()},
+        )
 
 
 def _produce(
     observer: Observer, place: _Place, partition: int, batch: Batch
-) -> Generator[Ask, Any, None]:
+) -> Generator[Ask, Any, Answer]:
     """A batch, and its answer."""
     allowed = observer.allowed(place.states[partition], batch)
-    answered = yield Produce(partition, batch)
+    answered = yield Produce(partition, batch, place.is_isolated)
     if isinstance(answered, Answer):
         place.told.append(Told(partition, batch, answered))
     after = allowed.get(answered)
     if after is None:
         raise _differing(partition, list(allowed), answered)
     place.states[partition] = after
+    return answered  # type: ignore[no-any-return]
 
 
 def _differing(partition: int, allowed: list[Answer], answered: Answer | Silent) -> _Differs:
@@ -169,7 +251,7 @@ def _settle(observer: Observer, place: _Place, partition: int) -> Generator[Ask,
     if isinstance(told, Silent):
         path = f"leader[{partition}].producers"
         raise _Differs({path: "told"}, {path: told.reason})
-    for producer in range(observer.k.layout.producers):
+    for producer in range(observer.k.layout.producer_ids):
         shown = told.get(producer, ProducerState(NO_PRODUCER_EPOCH, -1))
         left = observer.that(place.states[partition], partial(_tells, producer, shown))
         if left is None:
@@ -191,8 +273,8 @@ def _differing_states(path: str, wanted: ProducerState, shown: ProducerState) ->
 
 
 def _probe(observer: Observer, place: _Place, partition: int) -> Generator[Ask, Any, None]:
-    """All probes of one leader, for each producer that it knows."""
-    for producer in known_producers(observer.k, place.states[partition].leaders[0]):
+    """All probes of one leader, for each producer that it heard of."""
+    for producer in heard_producers(observer.k, place.states[partition].leaders[0]):
         for name, probe in PROBES.items():
             choice = (("producer", producer), ("partition", partition))
             place.instance = (f"probe_{name}", choice)

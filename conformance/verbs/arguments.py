@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from conformance.backends import BACKENDS
+from conformance.kafka.errors import UnknownRelease
+from conformance.kafka.releases import RELEASES as KAFKA_RELEASES
+from conformance.kafka.releases import find_release
 from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
 from conformance.report import JUDGES
 from conformance.verbs import BadUse, one_of
@@ -14,8 +17,10 @@ from conformance.verbs.systems import SYSTEMS, system_of
 from model.setting import Variant
 from model.variants import DEFAULT_VARIANT, RELEASES, parse
 
-LEVELS: Final = (2,)
-"""Cluster levels (`transaction.version`) that the model has."""
+KAFKAS: Final = tuple(r.name for r in KAFKA_RELEASES.values() if r.version in RELEASES)
+"""What `--kafka` may be: the releases that the model has, in each mode that can be started."""
+
+NODES: Final = (None, 1, 3)
 
 DEFAULTS: Final = Plan()
 
@@ -26,11 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--system", default=DEFAULTS.system, help=f"{', '.join(SYSTEMS)} (default: impl)"
     )
-    what.add_argument("--kafka", metavar="RELEASE", help="the release; sets the variant")
-    what.add_argument("--level", type=int, help="the cluster's transaction.version: 2")
+    what.add_argument("--kafka", metavar="RELEASE", help="sets the variant: " + ", ".join(KAFKAS))
+    what.add_argument("--level", type=int, help="the cluster's transaction.version")
     what.add_argument("--variant", help=f"default: {DEFAULT_VARIANT} and the system's own rules")
     what.add_argument("--client", metavar="CMD", help="not built yet")
-    what.add_argument("--nodes", type=int, metavar="N", help="brokers: 1")
+    what.add_argument("--nodes", type=int, metavar="N", help="brokers: 1, or of kafka 3")
     what.add_argument("--actors", help=f"of the system: {' or '.join(ACTORS)}")
     what.add_argument("--on", help=f"{' or '.join(FORMS)} (default: {DEFAULTS.on})")
     traces = parser.add_argument_group("by which traces")
@@ -71,8 +76,10 @@ def refuse_unbuilt(options: argparse.Namespace) -> None:
     """Raises BadUse for what later versions may have."""
     if options.client is not None:
         raise BadUse(f"--client is not built; --system may be {', '.join(SYSTEMS)}")
-    if options.nodes not in (None, 1):
-        raise BadUse(f"--nodes {options.nodes} is not built; there is one broker: --nodes 1")
+    if options.nodes not in NODES:
+        raise BadUse(f"--nodes is {options.nodes}; write --nodes 1 or --nodes 3")
+    if options.nodes == 3 and options.system != "kafka":
+        raise BadUse("--nodes 3 needs brokers that are started: --system kafka")
     at_least("--partitions", options.partitions, 1)
     one_of("--judge", options.judge, JUDGES)
     one_of("--backend", options.backend, BACKENDS)
@@ -111,9 +118,9 @@ def variant_of(options: argparse.Namespace) -> Variant:
 
     Raises BadUse if they contradict each other, UnknownVariant.
     """
-    release = options.kafka
-    if release is not None:
-        one_of("--kafka", release, tuple(RELEASES))
+    if options.kafka is not None:
+        one_of("--kafka", options.kafka, KAFKAS)
+    release = None if options.kafka is None else find_release(options.kafka).version
     variant = parse(options.variant or default_variant(options.system, release))
     for name, here, there in (
         ("--kafka", release, variant.release),
@@ -121,8 +128,10 @@ def variant_of(options: argparse.Namespace) -> Variant:
     ):
         if here is not None and options.variant is not None and here != there:
             raise BadUse(f"{name} {here} contradicts --variant {variant.name}; leave one out")
-    level = variant.level if options.level is None else options.level
-    if level not in LEVELS:
-        built = ", ".join(map(str, LEVELS))
-        raise BadUse(f"level {level} is not built; there are: {built}")
+    if options.level is not None:
+        variant = parse(f"{variant.name}/level={options.level}")
+    try:
+        find_release(options.kafka or variant.release).check_level(variant.level)
+    except UnknownRelease as error:
+        raise BadUse(str(error)) from error
     return variant

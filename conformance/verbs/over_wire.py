@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from conformance.backends import Backend
+from conformance.plan import FAULTS as ALL_FAULTS
 from conformance.plan import Finding, Plan, Prepared, setting
 from conformance.promised import Seen
-from conformance.systems.wire import WIRE_FAULTS, WireBackend, traces_plan
+from conformance.systems.wire import WireBackend, traces_plan
 from conformance.systems.wire_brokers import address_of, running, started
 from conformance.systems.wire_harness import Broker
+from conformance.systems.wire_nodes import OneBroker, played
 from conformance.verbs import BadUse
 from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.course import run as run_course
@@ -22,6 +24,8 @@ from conformance.verbs.course import run as run_course
 ON: Final = "bytes"
 ACTORS: Final = "leader"
 FAULTS: Final = "connections"
+LEFT_ALONE: Final = ("connections", "none")
+"""What can go wrong at a broker that nobody stops."""
 
 
 def run(plan: Plan, options: argparse.Namespace) -> int:
@@ -40,8 +44,15 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
             finally:
                 wire.close()
 
-    more = {"address": options.system}
-    return run_course(Subject(plan, traces_plan(plan), opens, more), options)
+    more = {"address": options.system, "kafka": options.kafka, "nodes": options.nodes}
+    return run_course(Subject(plan, traces_of(plan, options), opens, more), options)
+
+
+def traces_of(plan: Plan, options: argparse.Namespace) -> Plan:
+    """The traces that these brokers are judged by: with what can be done to them alone."""
+    traces = traces_plan(plan)
+    rules = OneBroker.plays if plan.faults == "nodes" else frozenset()
+    return replace(traces, scope=played(traces.scope, rules))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,7 @@ def over_wire(plan: Plan, options: argparse.Namespace) -> Plan:
     for name, given, only in (
         ("--on", options.on, (ON,)),
         ("--actors", options.actors, (ACTORS,)),
-        ("--faults", options.faults, WIRE_FAULTS),
+        ("--faults", options.faults, LEFT_ALONE if plan.system == "wire" else ALL_FAULTS),
         ("--master", options.master, ()),
         ("--remote", options.remote, ()),
     ):
@@ -92,5 +103,5 @@ def broker_of(plan: Plan, options: argparse.Namespace) -> Iterator[Broker]:
         yield running(options.system)
         return
     variant = setting(traces_plan(plan)).variant
-    with started(variant.release, variant.level) as broker:
+    with started(options.kafka or variant.release, variant.level) as broker:
         yield broker

@@ -68,6 +68,7 @@ def test_an_address(url, address):
         (("--actors", "client,leader"), "there is leader"),
         (("--master", "local"), "leave it out"),
         (("--scope", "idempotent-failover"), "choose a scope with one"),
+        (("--nodes", "3"), "needs brokers that are started"),
     ],
 )
 def test_what_a_wire_does_not_allow(serve, tmp_path, capsys, more, what):

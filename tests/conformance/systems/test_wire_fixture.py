@@ -49,14 +49,14 @@ def answered(request: bytes, payload: bytes) -> Answer:
     _, body = decode_response(ApiKey.PRODUCE, header["api_version"], payload)
     [topic] = body["topics"]
     [row] = topic["partitions"]
-    return Answer(row["error_code"], row["base_offset"])
+    return Answer(row["error_code"], row["base_offset"], row["log_start_offset"])
 
 
 def batch_of(data: RecordBatch) -> Batch:
     """The model's batch; each trace has one producer, the model's producer 0."""
     first = int(data.records[0].value or b"")
     count = len(data.records)
-    return Batch(0, data.producer_epoch, data.base_sequence, count, first)
+    return Batch(0, data.producer_epoch, data.base_sequence, count, 0, first)
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)

@@ -18,11 +18,11 @@ from conformance.systems.wire_observer import (
     Undecided,
     producer_state,
 )
-from conformance.systems.wire_probes import PROBES, known_producers, stored
-from conformance.systems.wire_script import CannotPlay, ScriptWriter
-from conformance.systems.wire_trial import Asking, Outcome, trial
+from conformance.systems.wire_probes import PROBES, heard_producers, stored
+from conformance.systems.wire_script import ISOLATE, CannotPlay, Delivery, Event, ScriptWriter
+from conformance.systems.wire_trial import Asking, Do, Outcome, Produce, trial
 from conformance.tables import Tables
-from model.leader import restart
+from model.leader import expire_producer, restart
 from model.messages import Batch, Error
 from model.scopes import begun_leader
 from model.setting import Setting
@@ -38,7 +38,7 @@ def a_setting(scope: str = "idempotent-default") -> Setting:
 
 
 def batch(sequence: int, count: int = 1, epoch: int = 0) -> Batch:
-    return Batch(0, epoch, sequence, count, sequence)
+    return Batch(0, epoch, sequence, count, 0, sequence)
 
 
 def after(observer: Observer, *batches: Batch) -> wire_observer.States:
@@ -54,7 +54,7 @@ def after(observer: Observer, *batches: Batch) -> wire_observer.States:
 def test_a_deterministic_leader_is_one_state():
     observer = Observer(a_setting())
     states = after(observer, batch(0), batch(1))
-    assert observer.allowed(states, batch(0)) == {Answer(Error.NONE, 0): states}
+    assert observer.allowed(states, batch(0)) == {Answer(Error.NONE, 0, 0): states}
     assert observer.allowed(states, batch(0)) is observer.allowed(states, batch(0))
 
 
@@ -69,11 +69,11 @@ def test_an_answer_tells_states_apart():
     assert observer.that(both, lambda leader: producer_state(leader, 0) == (0, 0)) is None
     allowed = observer.allowed(both, batch(0))
     assert {answer: states.leaders for answer, states in allowed.items()} == {
-        Answer(Error.NONE, 0): (one,),
-        Answer(Error.OUT_OF_ORDER_SEQUENCE_NUMBER, -1): (other,),
+        Answer(Error.NONE, 0, 0): (one,),
+        Answer(Error.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, 0): (other,),
     }
     ((answer, states),) = observer.allowed(both, batch(1)).items()
-    assert (answer, states) == (Answer(Error.NONE, 1), both)
+    assert (answer, states) == (Answer(Error.NONE, 1, 0), both)
 
 
 def test_too_many_states_are_undecided(monkeypatch):
@@ -121,8 +121,10 @@ def test_a_script_has_what_the_leaders_of_the_model_receive(tmp_path, scope):
         for instance in steps:
             world = stepper.apply(*instance, world)
         states = [observer.empty] * k.layout.partitions
-        for _, partition, one, answer in writer.script(steps).deliveries:
-            states[partition] = observer.allowed(states[partition], one)[answer]
+        for one in writer.script(steps).heard:
+            assert isinstance(one, Delivery)
+            at = one.partition
+            states[at] = observer.allowed(states[at], one.batch)[one.answer]
         # The sequences of these scopes are the wire's own: nothing has to be mapped.
         assert [s.leaders[0] for s in states] == list(world.leaders.values())
 
@@ -133,9 +135,9 @@ def test_a_scope_near_the_wrap_begins_with_a_batch_there(tmp_path):
     observer, writer = Observer(k), writer_of(k)
     sequences = set()
     for number in range(prepared.count):
-        begun, *rest = writer.script(prepared.trace(number)).deliveries
+        begun, *rest = writer.script(prepared.trace(number)).heard
         first = LAST - (k.layout.max_sequence - k.layout.first_sequence)
-        assert begun == (0, 0, Batch(0, 0, first, 1, 0), Answer(Error.NONE, 0))
+        assert begun == (0, 0, Batch(0, 0, first, 1, 0, 0), Answer(Error.NONE, 0, 0), 1)
         sequences |= {delivery.batch.base_sequence for delivery in rest}
         states = after(observer, begun.batch)
         assert states.leaders == (begun_leader(observer.k),)
@@ -150,8 +152,8 @@ def test_a_refused_request_does_not_reach_the_leader():
     refused = (sent, ("request_is_refused", one), ("answer_arrives", one))
     again = (("client_retries", one), ("request_arrives", one))
     writer = writer_of(k)
-    assert writer.script(refused).deliveries == ()
-    (delivery,) = writer.script(refused + again).deliveries
+    assert writer.script(refused).heard == ()
+    (delivery,) = writer.script(refused + again).heard
     assert (delivery.step, delivery.batch) == (5, batch(0))
     assert writer.script(refused + again).instance(5) == again[1]
 
@@ -160,7 +162,7 @@ def test_what_cannot_be_played_is_refused():
     with pytest.raises(CannotPlay, match="choose a scope with one"):
         writer_of(a_setting("idempotent-failover"))
     writer = writer_of(a_setting())
-    with pytest.raises(CannotPlay, match="leader_restarts"):
+    with pytest.raises(CannotPlay, match="restart: nobody can do that"):
         writer.script((("leader_restarts", (("partition", 0),)),))
     with pytest.raises(NotAllowed):
         writer.script((("request_arrives", (("producer", 0), ("partition", 0))),))
@@ -203,10 +205,12 @@ def test_probes_end_with_each_answer_once_at_least(sizes):
     assert len(of_old_epoch) == max(6, len(sizes) + 1)
 
 
-def test_who_is_unknown_is_not_probed():
+def test_who_was_never_heard_is_not_probed_and_who_is_forgotten_is():
     observer = Observer(a_setting())
-    assert known_producers(observer.k, observer.empty.leaders[0]) == []
-    assert known_producers(observer.k, after(observer, batch(9)).leaders[0]) == [0]
+    assert heard_producers(observer.k, observer.empty.leaders[0]) == []
+    (known,) = after(observer, batch(9)).leaders
+    forgotten = expire_producer(observer.k, known, 0)
+    assert heard_producers(observer.k, known) == heard_producers(observer.k, forgotten) == [0]
 
 
 # Undecided
