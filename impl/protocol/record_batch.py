@@ -19,10 +19,9 @@ Sources: `DefaultRecordBatch`, `DefaultRecord`, `ByteUtils`; KIP-98.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from impl.protocol.compression import compress, decompress
 from impl.protocol.crc32c import crc32c
@@ -31,13 +30,14 @@ from impl.protocol.errors import (
     InvalidBatch,
     InvalidField,
     InvalidRecord,
-    InvalidVarint,
     TruncatedBatch,
-    TruncatedFrame,
     UnsupportedMagic,
     UnwritableBatch,
 )
-from impl.protocol.primitives import VARINT, decode_uvarint, decode_varint, decode_varlong
+from impl.protocol.records import Header as Header
+from impl.protocol.records import RawRecord, read_records
+from impl.protocol.records import Record as Record
+from impl.protocol.records import encode_record as encode_record
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -61,6 +61,11 @@ _PLACE: Final = Struct(">qii")
 _PREFIX: Final = Struct(">qiibI")
 _BODY: Final = Struct(">hiqqqhii")
 _PREFIX_BYTES: Final = _PREFIX.size
+_unpack_header: Final = _HEADER.unpack_from
+_pack_prefix: Final = _PREFIX.pack
+_pack_body: Final = _BODY.pack
+_join: Final = b"".join
+_new: Final = tuple.__new__
 _BEFORE_LENGTH: Final = 12
 
 
@@ -84,23 +89,6 @@ def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
 def is_next_sequence(last: int, following: int) -> bool:
     """Whether `following` comes right after `last`. `ProducerAppendInfo.inSequence`."""
     return following == last + 1 or (following == 0 and last == MAX_SEQUENCE)
-
-
-class Header(NamedTuple):
-    """A record header: key never null, value may be."""
-
-    key: str
-    value: bytes | None
-
-
-class Record(NamedTuple):
-    """One record. `timestamp` is absolute, `offset_delta` counts from the batch's base offset."""
-
-    offset_delta: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...] = ()
 
 
 class BatchHeader(NamedTuple):
@@ -171,46 +159,6 @@ class RecordBatch(NamedTuple):
         return self.attributes & COMPRESSION_MASK
 
 
-def _encode_headers(headers: Sequence[Header]) -> bytes:
-    parts = [VARINT[len(headers)]]
-    for header in headers:
-        key, value = header.key.encode(), header.value
-        parts += (VARINT[len(key)], key, VARINT[-1 if value is None else len(value)], value or b"")
-    return b"".join(parts)
-
-
-def encode_record(
-    offset_delta: int,
-    timestamp_delta: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Sequence[Header] = (),
-) -> bytes:
-    """One record with its length in front. Raises `InvalidField`. `DefaultRecord.writeTo`."""
-    try:
-        body = b"".join(
-            (
-                b"\0",
-                VARINT[timestamp_delta],
-                VARINT[offset_delta],
-                b"\1" if key is None else VARINT[len(key)],
-                key or b"",
-                b"\1" if value is None else VARINT[len(value)],
-                value or b"",
-                _encode_headers(headers) if headers else b"\0",
-            )
-        )
-    except (TypeError, AttributeError, UnicodeEncodeError) as error:
-        raise InvalidField(str(error), f"record {offset_delta}") from error
-    return VARINT[len(body)] + body
-
-
-def _block(attributes: int, records: Sequence[bytes]) -> bytes:
-    """What follows the header. `MemoryRecordsBuilder.appendStream`."""
-    codec, joined = attributes & COMPRESSION_MASK, b"".join(records)
-    return compress(codec, joined) if codec else joined
-
-
 def assemble_batch(
     records: Sequence[bytes],
     *,
@@ -232,7 +180,8 @@ def assemble_batch(
     count = len(records)
     last = count - 1 if last_offset_delta is None else last_offset_delta
     try:
-        body = _BODY.pack(
+        joined, codec = _join(records), attributes & COMPRESSION_MASK
+        body = _pack_body(
             attributes,
             last,
             base_timestamp,
@@ -241,9 +190,9 @@ def assemble_batch(
             producer_epoch,
             base_sequence,
             count,
-        ) + _block(attributes, records)
+        ) + (compress(codec, joined) if codec else joined)
         length = len(body) + _PREFIX_BYTES - _BEFORE_LENGTH
-        return _PREFIX.pack(base_offset, length, partition_leader_epoch, MAGIC, crc32c(body)) + body
+        return _pack_prefix(base_offset, length, partition_leader_epoch, MAGIC, crc32c(body)) + body
     except (StructError, TypeError) as error:
         raise InvalidField(str(error), "batch header") from error
 
@@ -316,7 +265,7 @@ def read_header(data: bytes, offset: int = 0) -> BatchHeader:
     header = BatchHeader._make(_HEADER.unpack_from(data, offset))
     if header.magic != MAGIC:
         raise UnsupportedMagic(f"a batch has magic {header.magic}", offset + 16)
-    size = header.batch_length + _BEFORE_LENGTH
+    size = header.size_bytes
     if size < HEADER_BYTES:
         raise InvalidBatch(f"a batch announces {header.batch_length} bytes", offset + 8)
     if size > available:
@@ -326,9 +275,12 @@ def read_header(data: bytes, offset: int = 0) -> BatchHeader:
 
 def check_crc(data: bytes, header: BatchHeader, offset: int = 0) -> None:
     """Raise `CrcMismatch` unless the batch at byte `offset` has the checksum it carries."""
-    body = data[offset + _PREFIX_BYTES : offset + header.batch_length + _BEFORE_LENGTH]
-    if crc32c(body) != header.crc:
-        raise CrcMismatch(f"a batch carries crc {header.crc:08x}", offset + 17)
+    if crc32c(data[offset + _PREFIX_BYTES : offset + header.size_bytes]) != header.crc:
+        raise _mismatch(header.crc, offset)
+
+
+def _mismatch(crc: int, offset: int) -> CrcMismatch:
+    return CrcMismatch(f"a batch carries crc {crc:08x}", offset + 17)
 
 
 def read_headers(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
@@ -340,135 +292,28 @@ def read_headers(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
         offset += header.batch_length + _BEFORE_LENGTH
 
 
-RawRecord = tuple[int, int, bytes | None, bytes | None, Sequence[tuple[bytes, bytes | None]]]
-"""A `Record` whose headers are still `(key, value)`, both bytes."""
-
-
-def _scan_headers(
-    data: bytes, position: int, stop: int
-) -> tuple[list[tuple[bytes, bytes | None]], int]:
-    count, position = decode_varint(data, position)
-    if not 0 <= count <= stop - position:
-        raise InvalidRecord(f"a record announces {count} headers", min(position, stop))
-    headers: list[tuple[bytes, bytes | None]] = []
-    for _ in range(count):
-        size, begin = decode_varint(data, position)
-        position = begin + size
-        if size < 0 or position > stop:
-            raise InvalidRecord(f"a header key announces {size} bytes", begin)
-        key = data[begin:position]
-        size, begin = decode_varint(data, position)
-        position = begin + max(size, 0)
-        if position > stop:
-            raise InvalidRecord(f"a header value announces {size} bytes", begin)
-        headers.append((key, data[begin:position] if size >= 0 else None))
-    return headers, position
-
-
-def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> list[RawRecord]:
-    """The records of the batch at byte `offset`, each size checked, header keys not decoded.
-
-    A key or value of any negative length is null, as `DefaultRecord.readFrom` has it. One that is
-    too long shows at the end of its record, where the sizes do not add up.
-    An error inside a compressed block has the offset of the block: its bytes have no place in
-    `data`. Raises `InvalidRecord`, `UnsupportedCompression`. `DefaultRecordBatch.iterator`.
-    """
-    begin, end = offset + HEADER_BYTES, offset + header.batch_length + _BEFORE_LENGTH
-    count, base = header.records_count, header.base_timestamp
-    if count < 0:
-        raise InvalidRecord(f"a batch announces {count} records", offset + 57)
-    codec = header.attributes & COMPRESSION_MASK
-    if not codec:
-        return _scan(data, begin, end, count, base)
+def _read_compressed(
+    data: bytes, begin: int, end: int, codec: int, count: int, base_timestamp: int, named: bool
+) -> list[Any]:
+    """As `read_records`; errors have the offset of the block: its bytes have no place in `data`."""
     block = decompress(codec, data[begin:end], begin)
     try:
-        return _scan(block, 0, len(block), count, base)
+        return read_records(block, 0, len(block), count, base_timestamp, named)
     except InvalidRecord as error:
         where = f"{error.problem}, at byte {error.offset} of the decompressed records"
         raise InvalidRecord(where, begin) from None
 
 
-def _scan(  # noqa: C901, PLR0915 - the hot loop of reading: varints of one or two bytes are read in place
-    data: bytes, position: int, end: int, count: int, base: int
-) -> list[RawRecord]:
-    """`count` records that fill `data` from `position` to `end`; `base` is added to timestamps."""
-    records: list[RawRecord] = []
-    append = records.append
-    first = position
-    headers: Sequence[tuple[bytes, bytes | None]]
-    try:
-        for _ in range(count):
-            first = position
-            size = data[position]
-            position += 1
-            if size > 127:
-                if (more := data[position]) < 128:
-                    size += (more << 7) - 128
-                    position += 1
-                else:
-                    size, position = decode_uvarint(data, first)
-            stop = position + (size >> 1)
-            if size & 1 or stop > end:
-                raise InvalidRecord(f"a record announces {size >> 1 ^ -(size & 1)} bytes", first)
-            delta = data[position + 1]
-            position += 2
-            if delta > 127 and (more := data[position]) < 128:
-                delta += (more << 7) - 128
-                position += 1
-            elif delta > 127:
-                wide, position = decode_varlong(data, position - 1)
-                delta = wide << 1 ^ wide >> 63
-            place = data[position]
-            position += 1
-            if place > 127:
-                if (more := data[position]) < 128:
-                    place += (more << 7) - 128
-                    position += 1
-                else:
-                    place, position = decode_uvarint(data, position - 1)
-            size = data[position]
-            position += 1
-            if size > 127:
-                size, position = decode_uvarint(data, position - 1)
-            key = None if size & 1 else data[position : (position := position + (size >> 1))]
-            size = data[position]
-            position += 1
-            if size > 127:
-                if (more := data[position]) < 128:
-                    size += (more << 7) - 128
-                    position += 1
-                else:
-                    size, position = decode_uvarint(data, position - 1)
-            value = None if size & 1 else data[position : (position := position + (size >> 1))]
-            headers = ()
-            if data[position]:
-                headers, position = _scan_headers(data, position, stop)
-            else:
-                position += 1
-            if position != stop:
-                raise InvalidRecord(f"the fields of a record end at byte {position}", first)
-            timestamp = base + (delta >> 1 ^ -(delta & 1))
-            append((place >> 1 ^ -(place & 1), timestamp, key, value, headers))
-    except (InvalidVarint, TruncatedFrame) as error:
-        raise InvalidRecord(f"a record is cut off ({error.problem})", first) from None
-    except IndexError:
-        raise InvalidRecord("a record is cut off", first) from None
-    if position != end:
-        raise InvalidRecord(f"{end - position} bytes follow the last record", position)
-    return records
+def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> list[RawRecord]:
+    """The records of the batch at byte `offset`, each size checked, header keys not decoded.
 
-
-_plain: Final = partial(tuple.__new__, Record)
-"""A `RawRecord` without headers is a `Record`: the same fields, made without a call in Python."""
-
-
-def _with_names(raw: RawRecord, offset: int) -> Record:
-    offset_delta, timestamp, key, value, headers = raw
-    try:
-        named = tuple([Header(name.decode(), content) for name, content in headers])
-    except UnicodeDecodeError as error:
-        raise InvalidRecord(f"a header key is no UTF-8 ({error.reason})", offset) from None
-    return Record(offset_delta, timestamp, key, value, named)
+    Raises `InvalidRecord`, `UnsupportedCompression`. `DefaultRecordBatch.iterator`.
+    """
+    begin, end = offset + HEADER_BYTES, offset + header.size_bytes
+    count, base_timestamp = header.records_count, header.base_timestamp
+    if codec := header.attributes & COMPRESSION_MASK:
+        return _read_compressed(data, begin, end, codec, count, base_timestamp, False)
+    return read_records(data, begin, end, count, base_timestamp, False)
 
 
 def decode_batch(data: bytes, offset: int = 0) -> RecordBatch:
@@ -477,16 +322,48 @@ def decode_batch(data: bytes, offset: int = 0) -> RecordBatch:
     Raises `TruncatedBatch`, `UnsupportedMagic`, `InvalidBatch`, `CrcMismatch`, `InvalidRecord`,
     `UnsupportedCompression`, each a `DecodeError` with its byte offset.
     """
-    header = read_header(data, offset)
-    check_crc(data, header, offset)
-    records = tuple(
-        [
-            _with_names(raw, offset) if raw[4] else _plain(raw)
-            for raw in scan_records(data, header, offset)
-        ]
+    begin = offset + HEADER_BYTES
+    if begin > len(data):
+        read_header(data, offset)  # it says what is wrong
+    (
+        base_offset,
+        length,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    ) = _unpack_header(data, offset)
+    end = offset + _BEFORE_LENGTH + length
+    if magic != MAGIC or end < begin or end > len(data):
+        read_header(data, offset)
+    if crc32c(data[offset + _PREFIX_BYTES : end]) != crc:
+        raise _mismatch(crc, offset)
+    if codec := attributes & COMPRESSION_MASK:
+        records = _read_compressed(data, begin, end, codec, count, base_timestamp, True)
+    else:
+        records = read_records(data, begin, end, count, base_timestamp, True)
+    return _new(
+        RecordBatch,
+        (
+            tuple(records),
+            base_offset,
+            leader_epoch,
+            attributes,
+            last_offset_delta,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+        ),
     )
-    # From the attributes to the base sequence both have the same fields in the same order.
-    return RecordBatch(records, header.base_offset, header.partition_leader_epoch, *header[5:12])
 
 
 def decode_batches(data: bytes) -> list[RecordBatch]:

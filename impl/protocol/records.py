@@ -1,0 +1,352 @@
+"""Records of format v2: written one at a time, read a block at a time.
+
+Four rules:
+
+1. `_write_record` and `_read_record` are the format, and they alone raise errors. What is fast
+   beside them gives the same, or hands the record over to them.
+2. Reading trusts no size: fields must fill their record, records must fill their block.
+3. A number of one or two bytes is looked up, not computed. Tables hold None for what is none, and
+   None in a sum is how the fast path finds out.
+4. A key or value of any negative length is null, as `DefaultRecord.readFrom` has it.
+
+Theory of operation: the numbers in front of a value (size, timestamp, offset, length of the key)
+have the same widths in most records of a batch. A layout is such a choice of widths: it has one
+compiled `struct` for each length of a key, so that one call reads all that stands in front of the
+value. The sizes must then add up. Where they do not (a null value, a number of other width), the
+record is read byte by byte, and the layout for its neighbours is measured.
+Sources: `DefaultRecord`, `ByteUtils`; KIP-82, KIP-98.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Final, NamedTuple
+
+from impl.protocol.errors import (
+    DecodeError,
+    InvalidField,
+    InvalidRecord,
+    InvalidVarint,
+    TruncatedFrame,
+)
+from impl.protocol.primitives import (
+    VARINT,
+    decode_varint,
+    decode_varlong,
+    encode_uvarint,
+    encode_varint,
+)
+
+
+class Header(NamedTuple):
+    """A record header: key never null, value may be."""
+
+    key: str
+    value: bytes | None
+
+
+class Record(NamedTuple):
+    """One record. `timestamp` is absolute, `offset_delta` counts from the batch's base offset."""
+
+    offset_delta: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+RawRecord = tuple[int, int, bytes | None, bytes | None, Sequence[tuple[bytes, bytes | None]]]
+"""A `Record` whose headers are still `(key, value)`, both bytes."""
+
+_TWO_BYTES_END: Final = 1 << 14
+_INT64: Final = 1 << 63
+_FAR: Final = 1 << 61
+_FAR_BACK: Final = -_FAR
+_new: Final = tuple.__new__
+_join: Final = b"".join
+
+
+# Writing: tables from a number to its bytes.
+
+_NUMBERS: Final = {
+    number: encode_varint(number) for number in range(-_TWO_BYTES_END >> 1, _TWO_BYTES_END >> 1)
+}
+_LENGTHS: Final = [encode_uvarint(length << 1) for length in range(_TWO_BYTES_END)]
+
+
+def _sized(field: bytes | None) -> bytes:
+    return b"\1" if field is None else VARINT[len(field)] + field
+
+
+_NAMES: Final[dict[str, bytes]] = {}
+"""Keys of headers, length in front; an application has few of them."""
+
+
+def _remember(name: str) -> bytes:
+    encoded = _sized(name.encode())
+    if len(_NAMES) < 1024 and len(name) < 256:
+        _NAMES[name] = encoded
+    return encoded
+
+
+def _write_record(
+    offset_delta: int,
+    timestamp_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]],
+) -> bytes:
+    try:
+        parts = [b"\0", VARINT[timestamp_delta], VARINT[offset_delta], _sized(key), _sized(value)]
+        parts.append(VARINT[len(headers)])
+        for name, content in headers:
+            parts += (_remember(name), _sized(content))
+        body = b"".join(parts)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InvalidField(str(error), f"record {offset_delta}") from error
+    return VARINT[len(body)] + body
+
+
+def encode_record(
+    offset_delta: int,
+    timestamp_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]] = (),
+) -> bytes:
+    """One record with its length in front. Raises `InvalidField`. `DefaultRecord.writeTo`."""
+    try:
+        parts = [
+            b"\0",
+            _NUMBERS[timestamp_delta],
+            _NUMBERS[offset_delta],
+            b"\1" if key is None else _LENGTHS[len(key)],
+            key or b"",
+            b"\1" if value is None else _LENGTHS[len(value)],
+            value or b"",
+            b"\0",
+        ]
+        if headers:
+            parts[-1] = _LENGTHS[len(headers)]
+            append = parts.append
+            for name, content in headers:
+                append(_NAMES[name])
+                append(_LENGTHS[len(content)])  # type: ignore[arg-type]  # null is not for here
+                append(content)  # type: ignore[arg-type]
+        body = _join(parts)
+        return _LENGTHS[len(body)] + body
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return _write_record(offset_delta, timestamp_delta, key, value, headers)
+
+
+# Reading: tables from bytes to the number that they are.
+
+_ONE: Final[list[Any]] = [None if byte > 127 else byte >> 1 ^ -(byte & 1) for byte in range(256)]
+"""By a byte: the number that it is alone, None if more bytes belong to it."""
+
+
+def _two() -> list[Any]:
+    """By two bytes, low one first: the number that takes both, else None."""
+    numbers: list[int | None] = []
+    for first in range(0, _TWO_BYTES_END, 128):
+        numbers += [None] * 128
+        numbers += [raw >> 1 ^ -(raw & 1) for raw in range(first, first + 128)]
+    return numbers
+
+
+def _reach() -> list[Any]:
+    """By two bytes where a length begins: how far it is to the end of what the length counts.
+
+    None for what is null, and for a length of more than two bytes.
+    """
+    one = [None if raw & 1 else 1 + (raw >> 1) for raw in range(128)]
+    reach: list[int | None] = []
+    for first in range(0, _TWO_BYTES_END, 128):
+        reach += one
+        reach += [None if raw & 1 else 2 + (raw >> 1) for raw in range(first, first + 128)]
+    return reach + (one + [None] * 128) * 128
+
+
+_TWO: Final = _two()
+_REACH: Final = _reach()
+
+
+class _Wide:
+    """Three bytes and more: computed; None unless they are one number, and not a huge one."""
+
+    def __getitem__(self, raw: bytes) -> int | None:
+        number, size = decode_varlong(raw, 0)
+        return number if size == len(raw) and _FAR_BACK < number < _FAR else None
+
+
+_TIMES: Final[list[Any]] = [
+    None if byte > 127 or byte & 1 else range(byte >> 1) for byte in range(256)
+]
+"""By the byte that counts headers: as many turns."""
+
+_CODES: Final = {1: "B", 2: "H"}
+_TABLES: Final[dict[int, Any]] = {1: _ONE, 2: _TWO}
+
+_Layout = tuple[Sequence[Any], Sequence[Any], int, int, Any, Any]
+"""Heads of records whose size takes one byte, and two; where these have the byte that is the length
+of the key; the tables of timestamps and of offsets."""
+
+
+def _heads(numbers: str) -> list[Any]:
+    """By the key's length byte: how to unpack a record's beginning, and where its value's is.
+
+    A length of -1 is null. Those below are null, too, but nobody writes them.
+    """
+    heads: list[Any] = []
+    for byte in range(128):
+        head = Struct(f"<{numbers}x{0 if byte == 1 else byte >> 1}sH")
+        heads.append(None if byte & 1 and byte > 1 else (head.unpack_from, head.size - 2))
+    return heads
+
+
+@cache
+def _layout(timestamp_bytes: int, offset_bytes: int) -> _Layout:
+    widths = (timestamp_bytes, offset_bytes)
+    numbers = "x" + "".join(_CODES.get(width, f"{width}s") for width in widths)
+    timestamps, offsets = (_TABLES.get(width) or _Wide() for width in widths)
+    key = 2 + sum(widths)
+    return _heads("B" + numbers), _heads("H" + numbers), key, key + 1, timestamps, offsets
+
+
+_NAMED: Final = _heads("")
+"""By the byte that is the length of a header's key: as in a layout, without numbers before it."""
+
+_NARROW: Final = _layout(1, 1)
+_NO_LAYOUT: Final[_Layout] = ((), (), 0, 0, (), ())
+
+
+def _end_of_number(data: bytes, position: int) -> int:
+    while data[position] > 127:
+        position += 1
+    return position + 1
+
+
+def _measure(data: bytes, position: int) -> _Layout:
+    """The layout of the record at `position`, by which its neighbours are read, too."""
+    try:
+        timestamp = _end_of_number(data, position) + 1
+        offset = _end_of_number(data, timestamp)
+        end = _end_of_number(data, offset)
+    except IndexError:
+        return _NARROW
+    if offset - timestamp > 5 or end - offset > 3:
+        return _NARROW
+    return _layout(offset - timestamp, end - offset)
+
+
+def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """A key or value. One that is too long shows at the end of its record."""
+    size, begin = decode_varint(data, position)
+    return (None, begin) if size < 0 else (data[begin : begin + size], begin + size)
+
+
+def _read_headers(data: bytes, position: int, stop: int, named: bool) -> tuple[Any, int]:
+    """The headers of a record that ends at `stop`, keys decoded if `named`; and their end."""
+    count, position = decode_varint(data, position)
+    if not 0 <= count <= stop - position:
+        raise InvalidRecord(f"a record announces {count} headers", min(position, stop))
+    headers: list[Any] = []
+    for _ in range(count):
+        begin = position
+        key, position = _read_bytes(data, position)
+        if key is None:
+            raise InvalidRecord("a header has no key", begin)
+        value, position = _read_bytes(data, position)
+        headers.append(Header(key.decode(), value) if named else (key, value))
+    return tuple(headers), position
+
+
+def _read_record(
+    data: bytes, first: int, end: int, base_timestamp: int, named: bool
+) -> tuple[tuple[Any, ...], int]:
+    try:
+        size, position = decode_varint(data, first)
+        stop = position + size
+        if size < 0 or stop > end:
+            raise InvalidRecord(f"a record announces {size} bytes", first)
+        delta, position = decode_varlong(data, position + 1)
+        offset_delta, position = decode_varint(data, position)
+        key, position = _read_bytes(data, position)
+        value, position = _read_bytes(data, position)
+        headers, position = _read_headers(data, position, stop, named)
+    except (InvalidVarint, TruncatedFrame) as error:
+        raise InvalidRecord(f"a record is cut off ({error.problem})", first) from None
+    except IndexError:
+        raise InvalidRecord("a record is cut off", first) from None
+    except UnicodeDecodeError as error:
+        raise InvalidRecord(f"a header key is no UTF-8 ({error.reason})", first) from None
+    if position != stop:
+        raise InvalidRecord(f"the fields of a record end at byte {position}", first)
+    timestamp = (base_timestamp + delta + _INT64) % (2 * _INT64) - _INT64  # Java's long wraps
+    return (offset_delta, timestamp, key, value, headers), stop
+
+
+_UNUSUAL: Final = (TypeError, LookupError, StructError, UnicodeDecodeError, DecodeError)
+
+
+def read_records(
+    data: bytes, position: int, end: int, count: int, base_timestamp: int, named: bool
+) -> list[Any]:
+    """`count` records that fill `data` from `position` to `end`: `Record` if `named`, else raw.
+
+    Raises `InvalidRecord`.
+    """
+    records: list[Any] = []
+    append, kind = records.append, Record if named else tuple
+    is_near = _FAR_BACK < base_timestamp < _FAR
+    short, long, short_key, long_key, timestamps, offsets = _NARROW if is_near else _NO_LAYOUT
+    for _ in range(count):
+        try:
+            if data[position] < 128:
+                key_byte = data[position + short_key]
+                unpack, begin = short[key_byte]
+                size, delta, place, key, length = unpack(data, position)
+                following = position + 1 + _ONE[size]
+            else:
+                key_byte = data[position + long_key]
+                unpack, begin = long[key_byte]
+                size, delta, place, key, length = unpack(data, position)
+                following = position + 2 + _TWO[size]
+            begin += position
+            stop = begin + _REACH[length]
+            value = data[begin + 1 if length & 128 == 0 else begin + 2 : stop]
+            headers: tuple[Any, ...] = ()
+            header_byte = data[stop]
+            stop += 1
+            if header_byte:
+                for _ in _TIMES[header_byte]:
+                    unpack, begin = _NAMED[data[stop]]
+                    name, length = unpack(data, stop)
+                    begin += stop
+                    stop = begin + _REACH[length]
+                    content = data[begin + 1 if length & 128 == 0 else begin + 2 : stop]
+                    headers += (
+                        _new(Header, (name.decode(), content)) if named else (name, content),
+                    )
+            offset_delta = offsets[place]
+            if stop == following <= end and offset_delta is not None:
+                timestamp = base_timestamp + timestamps[delta]
+                if key_byte == 1:
+                    key = None
+                append(_new(kind, (offset_delta, timestamp, key, value, headers)))
+                position = stop
+                continue
+        except _UNUSUAL:
+            pass
+        record, position = _read_record(data, position, end, base_timestamp, named)
+        append(_new(kind, record))
+        if is_near:
+            short, long, short_key, long_key, timestamps, offsets = _measure(data, position)
+    if count < 0:
+        raise InvalidRecord(f"a batch announces {count} records", position)
+    if position != end:
+        raise InvalidRecord(f"{end - position} bytes follow the last record", position)
+    return records
