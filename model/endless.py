@@ -1,17 +1,16 @@
 """Runs that never end, in finitely many worlds: the normal form of a world.
 
 Theory of operation. In an `endless` scope trouble never stops, so that epochs, offsets and the log
-grow for ever; where it `streams`, records too. Four rules number again what no rule of the
-protocol can tell apart. A world and its normal form allow the same events and lead to worlds of
-one normal form again.
+grow for ever; where it `streams`, records too. Three passes forget, or number again, what no rule
+of the protocol can tell apart. A world and its normal form allow the same events and lead to
+worlds of one normal form again.
 
-1. Epochs of a producer id are compared with each other, and the next is later than all: they
+1. A log keeps its last batch, what is not on every replica, and what a replica that replays it
+   remembers: of each producer id the newest batches of its last epoch. Offsets count what is kept;
+   those that the high watermark has passed are 0, as it has passed them whatever comes.
+2. Epochs of a producer id are compared with each other, and the next is later than all: they
    become 0, 1, 2, ... in their order.
-2. A log keeps its last batch, what is not on every replica, and what a replica that replays it
-   remembers: of each producer id the newest batches of its last epoch.
-3. Offsets count what the log keeps. Those that the high watermark has passed are 0: it has passed
-   them whatever comes.
-4. Record numbers begin with the oldest that something on its way or in flight still names, less
+3. Record numbers begin with the oldest that something in flight or on its way still names, less
    what keeps the sizes of the batches to come. No broker reads them: in a log they are 0.
 
 This is so while the high watermark never falls and nothing is deleted: a scope with losses or
@@ -48,19 +47,121 @@ SIZES = 3
 """After so many records, batches have the same sizes again: see `records_in`."""
 
 
-# Epochs
+# Logs and offsets
 
 
-def is_used(w: World, producer_id: int, epoch: int) -> bool:
-    """Something in the world is of this epoch."""
+def is_replicated(leader: Leader, stored: StoredBatch) -> bool:
+    """All replicas have the batch."""
+    return stored.base_offset + stored.batch.record_count <= leader.high_watermark
+
+
+def is_remembered(k: Setting, stored: StoredBatch, later: tuple[StoredBatch, ...]) -> bool:
+    """Who replays the log knows the batch; `later` is on every replica, too."""
+    same = tuple(s for s in later if s.batch.producer_id == stored.batch.producer_id)
     return (
-        any(is_used_by(client, producer_id, epoch) for client in w.clients.values())
-        or any(is_known_to(leader, producer_id, epoch) for leader in w.leaders.values())
-        or any(
-            any(travels_on(link, producer_id, epoch) for link in links.values())
-            for links in w.links.values()
+        stored.batch.producer_id != NO_PRODUCER_ID
+        and len(same) < k.layout.window
+        and all(s.batch.producer_epoch == stored.batch.producer_epoch for s in same)
+    )
+
+
+def is_kept(k: Setting, leader: Leader, i: int) -> bool:
+    """Some rule can still read batch `i` of the log."""
+    stored = leader.log[i]
+    later = tuple(s for s in leader.log[i + 1 :] if is_replicated(leader, s))
+    return (
+        i + 1 == len(leader.log)
+        or not is_replicated(leader, stored)
+        or (k.layout.replicas > 1 and is_remembered(k, stored, later))
+    )
+
+
+def shortened(k: Setting, leader: Leader) -> tuple[StoredBatch, ...]:
+    """What is kept of the log, at the offsets that this leaves."""
+    kept = tuple(stored for i, stored in enumerate(leader.log) if is_kept(k, leader, i))
+    return tuple(
+        StoredBatch(
+            batch=replace(stored.batch, first_record=0),
+            base_offset=sum(s.batch.record_count for s in kept[:i]),
+        )
+        for i, stored in enumerate(kept)
+    )
+
+
+def forgotten(k: Setting, leader: Leader) -> int:
+    """How many records of the log are not kept."""
+    return log_end_offset(leader.log) - log_end_offset(shortened(k, leader))
+
+
+def moved(k: Setting, leader: Leader, offset: int) -> int:
+    """What an offset becomes."""
+    return 0 if offset <= leader.high_watermark else offset - forgotten(k, leader)
+
+
+def moved_memory(k: Setting, leader: Leader, remembered: BatchMetadata) -> BatchMetadata:
+    """A remembered batch at its new offset."""
+    end_offset = moved(k, leader, remembered.last_offset + 1)
+    return replace(remembered, last_offset=max(end_offset - 1, 0))
+
+
+def short_leader(k: Setting, leader: Leader) -> Leader:
+    """A leader with a short log."""
+    return replace(
+        leader,
+        log=shortened(k, leader),
+        high_watermark=leader.high_watermark - forgotten(k, leader),
+        producers=Map(
+            tuple(
+                replace(entry, batches=tuple(moved_memory(k, leader, m) for m in entry.batches))
+                for entry in leader.producers.values()
+            )
+        ),
+    )
+
+
+def moved_answer(k: Setting, leader: Leader, answer: ProduceResponse) -> ProduceResponse:
+    """An answer on its way; no rule reads where the batch is."""
+    return replace(
+        answer,
+        base_offset=INVALID_OFFSET if answer.base_offset == INVALID_OFFSET else 0,
+        required_offset=moved(k, leader, answer.required_offset),
+    )
+
+
+def moved_links(k: Setting, w: World, links: Map[Partition, Link]) -> Map[Partition, Link]:
+    """What travels to and from a producer."""
+    return Map(
+        tuple(
+            replace(
+                link, answers=tuple(moved_answer(k, w.leaders[partition], a) for a in link.answers)
+            )
+            for partition, link in links.items()
         )
     )
+
+
+def without_offset(entry: PartitionEntry) -> PartitionEntry:
+    """Where nothing is deleted it matters only whether there is a last acknowledged offset."""
+    return replace(entry, last_acked_offset=min(entry.last_acked_offset, 0))
+
+
+def without_offsets(client: Client) -> Client:
+    """A client with no other offsets than 0."""
+    entries = Map(tuple(without_offset(entry) for entry in client.partitions.values()))
+    return replace(client, partitions=entries)
+
+
+def with_short_logs(k: Setting, w: World) -> World:
+    """The first pass."""
+    return replace(
+        w,
+        clients=Map(tuple(without_offsets(client) for client in w.clients.values())),
+        leaders=Map(tuple(short_leader(k, leader) for leader in w.leaders.values())),
+        links=Map(tuple(moved_links(k, w, links) for links in w.links.values())),
+    )
+
+
+# Epochs
 
 
 def is_used_by(client: Client, producer_id: int, epoch: int) -> bool:
@@ -88,6 +189,18 @@ def travels_on(link: Link, producer_id: int, epoch: int) -> bool:
     )
 
 
+def is_used(w: World, producer_id: int, epoch: int) -> bool:
+    """Something in the world is of this epoch."""
+    return (
+        any(is_used_by(client, producer_id, epoch) for client in w.clients.values())
+        or any(is_known_to(leader, producer_id, epoch) for leader in w.leaders.values())
+        or any(
+            any(travels_on(link, producer_id, epoch) for link in links.values())
+            for links in w.links.values()
+        )
+    )
+
+
 def ranks_of(k: Setting, w: World, producer_id: int) -> Map[Epoch, Epoch]:
     """For each epoch how many earlier ones are used."""
     used = tuple(is_used(w, producer_id, epoch) for epoch in range(k.layout.max_epoch + 1))
@@ -99,58 +212,88 @@ def ranks_of(k: Setting, w: World, producer_id: int) -> Map[Epoch, Epoch]:
     )
 
 
-def ranked(ranks: Ranks, producer_id: int, epoch: int) -> int:
+def rank(ranks: Ranks, producer_id: int, epoch: int) -> int:
     """What an epoch becomes; none stays none."""
     return epoch if epoch == NO_PRODUCER_EPOCH else ranks[producer_id][epoch]
 
 
 def ranked_batch(ranks: Ranks, batch: Batch) -> Batch:
-    """The batch at its epoch's rank."""
-    epoch = ranked(ranks, batch.producer_id, batch.producer_epoch)
+    """A batch at its epoch's rank."""
+    epoch = rank(ranks, batch.producer_id, batch.producer_epoch)
     return replace(batch, producer_epoch=epoch)
 
 
-# Logs
+def ranked_requests(
+    ranks: Ranks, requests: tuple[ProduceRequest, ...]
+) -> tuple[ProduceRequest, ...]:
+    """Requests on their way."""
+    return tuple(ProduceRequest(batch=ranked_batch(ranks, r.batch)) for r in requests)
 
 
-def is_remembered(k: Setting, stored: StoredBatch, later: tuple[StoredBatch, ...]) -> bool:
-    """Who replays the log to its end knows the batch; `later` is replicated too."""
-    same = tuple(s for s in later if s.batch.producer_id == stored.batch.producer_id)
-    return (
-        stored.batch.producer_id != NO_PRODUCER_ID
-        and len(same) < k.layout.window
-        and all(s.batch.producer_epoch == stored.batch.producer_epoch for s in same)
+def ranked_link(ranks: Ranks, link: Link) -> Link:
+    """The open connection and the broken ones."""
+    return Link(
+        requests=ranked_requests(ranks, link.requests),
+        answers=link.answers,
+        broken=tuple(
+            BrokenConnection(requests=ranked_requests(ranks, b.requests)) for b in link.broken
+        ),
     )
 
 
-def is_replicated(leader: Leader, stored: StoredBatch) -> bool:
-    """All replicas have the batch."""
-    return stored.base_offset + stored.batch.record_count <= leader.high_watermark
+def ranked_links(ranks: Ranks, links: Map[Partition, Link]) -> Map[Partition, Link]:
+    """What travels to and from a producer."""
+    return Map(tuple(ranked_link(ranks, link) for link in links.values()))
 
 
-def is_kept(k: Setting, leader: Leader, i: int) -> bool:
-    """Some rule can still read batch `i` of the log."""
-    stored = leader.log[i]
-    later = tuple(s for s in leader.log[i + 1 :] if is_replicated(leader, s))
-    return (
-        i + 1 == len(leader.log)
-        or not is_replicated(leader, stored)
-        or (k.layout.replicas > 1 and is_remembered(k, stored, later))
+def ranked_entry(ranks: Ranks, entry: PartitionEntry) -> PartitionEntry:
+    """What a client knows of a partition."""
+    return replace(
+        entry,
+        producer_epoch=rank(ranks, entry.producer_id, entry.producer_epoch),
+        in_flight=tuple(replace(b, batch=ranked_batch(ranks, b.batch)) for b in entry.in_flight),
+        given_up=tuple(ranked_batch(ranks, batch) for batch in entry.given_up),
     )
 
 
-def shortened(k: Setting, leader: Leader) -> tuple[StoredBatch, ...]:
-    """The log with what is kept of it, at the offsets that this leaves."""
-    kept = tuple(stored for i, stored in enumerate(leader.log) if is_kept(k, leader, i))
-    return tuple(
-        replace(stored, base_offset=sum(s.batch.record_count for s in kept[:i]))
-        for i, stored in enumerate(kept)
+def ranked_client(ranks: Ranks, client: Client) -> Client:
+    """A client at its epoch's rank."""
+    return replace(
+        client,
+        producer_epoch=rank(ranks, client.producer_id, client.producer_epoch),
+        partitions=Map(tuple(ranked_entry(ranks, e) for e in client.partitions.values())),
     )
 
 
-def moved(leader: Leader, forgotten: int, offset: int) -> int:
-    """An offset after `forgotten` records have gone from the log."""
-    return 0 if offset <= leader.high_watermark else offset - forgotten
+def ranked_state(ranks: Ranks, leader: Leader, producer_id: int) -> ProducerStateEntry:
+    """What a leader knows of a producer id."""
+    entry = leader.producers[producer_id]
+    return replace(entry, producer_epoch=rank(ranks, producer_id, entry.producer_epoch))
+
+
+def ranked_leader(k: Setting, ranks: Ranks, leader: Leader) -> Leader:
+    """A leader with the epochs of its log and of its memory."""
+    return replace(
+        leader,
+        log=tuple(replace(s, batch=ranked_batch(ranks, s.batch)) for s in leader.log),
+        producers=Map(
+            tuple(
+                ranked_state(ranks, leader, producer_id)
+                for producer_id in range(k.layout.producer_ids)
+            )
+        ),
+    )
+
+
+def with_first_epochs(k: Setting, w: World) -> World:
+    """The second pass."""
+    ranks = Map(tuple(ranks_of(k, w, producer_id) for producer_id in range(k.layout.producer_ids)))
+    return replace(
+        w,
+        clients=Map(tuple(ranked_client(ranks, client) for client in w.clients.values())),
+        leaders=Map(tuple(ranked_leader(k, ranks, leader) for leader in w.leaders.values())),
+        links=Map(tuple(ranked_links(ranks, links) for links in w.links.values())),
+    )
 
 
 # Records
@@ -174,13 +317,38 @@ def finished(k: Setting, entry: PartitionEntry, link: Link) -> int:
         for number in range(k.layout.records)
         if number < entry.records_sent and not is_named(entry, link, number)
     )
-    return unnamed - unnamed % SIZES if k.layout.streams else 0
+    return unnamed - unnamed % SIZES
 
 
-def later_batch(ranks: Ranks, gone: int, batch: Batch) -> Batch:
-    """A batch at its epoch's rank, `gone` records earlier."""
-    ranked_now = ranked_batch(ranks, batch)
-    return replace(ranked_now, first_record=batch.first_record - gone)
+def earlier_batch(gone: int, batch: Batch) -> Batch:
+    """A batch where the first `gone` records do not count."""
+    return replace(batch, first_record=batch.first_record - gone)
+
+
+def earlier_requests(gone: int, requests: tuple[ProduceRequest, ...]) -> tuple[ProduceRequest, ...]:
+    """Requests on their way."""
+    return tuple(ProduceRequest(batch=earlier_batch(gone, r.batch)) for r in requests)
+
+
+def earlier_link(gone: int, link: Link) -> Link:
+    """The open connection and the broken ones."""
+    return Link(
+        requests=earlier_requests(gone, link.requests),
+        answers=tuple(replace(a, first_record=a.first_record - gone) for a in link.answers),
+        broken=tuple(
+            BrokenConnection(requests=earlier_requests(gone, b.requests)) for b in link.broken
+        ),
+    )
+
+
+def earlier_links(k: Setting, client: Client, links: Map[Partition, Link]) -> Map[Partition, Link]:
+    """What travels to and from a producer."""
+    return Map(
+        tuple(
+            earlier_link(finished(k, client.partitions[partition], link), link)
+            for partition, link in links.items()
+        )
+    )
 
 
 def with_record(k: Setting, records: Set[RecordNumber], number: int) -> Set[RecordNumber]:
@@ -188,141 +356,52 @@ def with_record(k: Setting, records: Set[RecordNumber], number: int) -> Set[Reco
     return records.plus(number)
 
 
-def renumbered(k: Setting, gone: int, records: Set[RecordNumber]) -> Set[RecordNumber]:
+def earlier_records(k: Setting, gone: int, records: Set[RecordNumber]) -> Set[RecordNumber]:
     """A set of records without the first `gone`."""
     left = tuple(number for number in range(k.layout.records) if number + gone in records)
     return fold(k, with_record, left, EMPTY_SET)
 
 
-# The whole
-
-
-def normal_entry(k: Setting, ranks: Ranks, entry: PartitionEntry, link: Link) -> PartitionEntry:
+def earlier_entry(k: Setting, gone: int, entry: PartitionEntry) -> PartitionEntry:
     """What a client knows of a partition."""
-    gone = finished(k, entry, link)
     return replace(
         entry,
-        producer_epoch=ranked(ranks, entry.producer_id, entry.producer_epoch),
-        last_acked_offset=min(entry.last_acked_offset, 0),
-        in_flight=tuple(
-            replace(b, batch=later_batch(ranks, gone, b.batch)) for b in entry.in_flight
-        ),
-        given_up=tuple(later_batch(ranks, gone, batch) for batch in entry.given_up),
+        in_flight=tuple(replace(b, batch=earlier_batch(gone, b.batch)) for b in entry.in_flight),
+        given_up=tuple(earlier_batch(gone, batch) for batch in entry.given_up),
         records_sent=entry.records_sent - gone,
-        acknowledged=renumbered(k, gone, entry.acknowledged),
-        failed=renumbered(k, gone, entry.failed),
+        acknowledged=earlier_records(k, gone, entry.acknowledged),
+        failed=earlier_records(k, gone, entry.failed),
     )
 
 
-def normal_client(k: Setting, ranks: Ranks, client: Client, links: Map[Partition, Link]) -> Client:
-    """A client at its epoch's rank."""
+def earlier_client(k: Setting, client: Client, links: Map[Partition, Link]) -> Client:
+    """A client whose partitions begin with the oldest records that matter."""
     return replace(
         client,
-        producer_epoch=ranked(ranks, client.producer_id, client.producer_epoch),
         partitions=Map(
             tuple(
-                normal_entry(k, ranks, entry, links[partition])
+                earlier_entry(k, finished(k, entry, links[partition]), entry)
                 for partition, entry in client.partitions.items()
             )
         ),
     )
 
 
-def normal_memory(leader: Leader, forgotten: int, remembered: BatchMetadata) -> BatchMetadata:
-    """A remembered batch at its new offset."""
-    end_offset = moved(leader, forgotten, remembered.last_offset + 1)
-    return replace(remembered, last_offset=max(end_offset - 1, 0))
-
-
-def normal_state(
-    ranks: Ranks, leader: Leader, forgotten: int, producer_id: int
-) -> ProducerStateEntry:
-    """What a leader knows of a producer id."""
-    entry = leader.producers[producer_id]
-    return ProducerStateEntry(
-        producer_epoch=ranked(ranks, producer_id, entry.producer_epoch),
-        batches=tuple(normal_memory(leader, forgotten, m) for m in entry.batches),
-    )
-
-
-def normal_leader(k: Setting, ranks: Ranks, leader: Leader) -> Leader:
-    """A leader with a short log."""
-    log = shortened(k, leader)
-    forgotten = log_end_offset(leader.log) - log_end_offset(log)
+def with_first_records(k: Setting, w: World) -> World:
+    """The third pass."""
     return replace(
-        leader,
-        log=tuple(replace(s, batch=later_batch(ranks, s.batch.first_record, s.batch)) for s in log),
-        high_watermark=leader.high_watermark - forgotten,
-        producers=Map(
-            tuple(
-                normal_state(ranks, leader, forgotten, producer_id)
-                for producer_id in range(k.layout.producer_ids)
-            )
+        w,
+        clients=Map(
+            tuple(earlier_client(k, client, w.links[p]) for p, client in w.clients.items())
         ),
+        links=Map(tuple(earlier_links(k, w.clients[p], links) for p, links in w.links.items())),
     )
 
 
-def normal_request(ranks: Ranks, gone: int, request: ProduceRequest) -> ProduceRequest:
-    """A request on its way."""
-    return ProduceRequest(batch=later_batch(ranks, gone, request.batch))
-
-
-def normal_answer(
-    leader: Leader, forgotten: int, gone: int, answer: ProduceResponse
-) -> ProduceResponse:
-    """An answer on its way; no rule reads where the batch is."""
-    return replace(
-        answer,
-        first_record=answer.first_record - gone,
-        base_offset=INVALID_OFFSET if answer.base_offset == INVALID_OFFSET else 0,
-        required_offset=moved(leader, forgotten, answer.required_offset),
-    )
-
-
-def normal_link(
-    k: Setting, ranks: Ranks, entry: PartitionEntry, leader: Leader, link: Link
-) -> Link:
-    """What travels between a producer and a leader."""
-    forgotten = log_end_offset(leader.log) - log_end_offset(shortened(k, leader))
-    gone = finished(k, entry, link)
-    return Link(
-        requests=tuple(normal_request(ranks, gone, r) for r in link.requests),
-        answers=tuple(normal_answer(leader, forgotten, gone, a) for a in link.answers),
-        broken=tuple(
-            BrokenConnection(requests=tuple(normal_request(ranks, gone, r) for r in b.requests))
-            for b in link.broken
-        ),
-    )
-
-
-def normal_links(
-    k: Setting, ranks: Ranks, w: World, client: Client, links: Map[Partition, Link]
-) -> Map[Partition, Link]:
-    """All that travels to and from a producer."""
-    return Map(
-        tuple(
-            normal_link(k, ranks, client.partitions[partition], w.leaders[partition], link)
-            for partition, link in links.items()
-        )
-    )
+# The whole
 
 
 def normal(k: Setting, w: World) -> World:
     """The world that stands for all those that are like this one."""
-    ranks = Map(tuple(ranks_of(k, w, producer_id) for producer_id in range(k.layout.producer_ids)))
-    return replace(
-        w,
-        clients=Map(
-            tuple(
-                normal_client(k, ranks, client, w.links[producer])
-                for producer, client in w.clients.items()
-            )
-        ),
-        leaders=Map(tuple(normal_leader(k, ranks, leader) for leader in w.leaders.values())),
-        links=Map(
-            tuple(
-                normal_links(k, ranks, w, w.clients[producer], links)
-                for producer, links in w.links.items()
-            )
-        ),
-    )
+    numbered = with_first_epochs(k, with_short_logs(k, w))
+    return with_first_records(k, numbered) if k.layout.streams else numbered

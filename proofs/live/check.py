@@ -6,7 +6,7 @@ breaks it and keeps every assumption, in the complete graph of the scope.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,8 @@ from proofs.explore.explorer import Report
 from proofs.explore.scope import DEFAULT_VARIANT, header_of
 from proofs.lift.compiler import NoCompiler
 from proofs.lift.text import Model, Patch, patched
-from proofs.live.fair import Bools, Question, Strong, Weak, shortest_loop
-from proofs.live.graph import Explored, Place, Sentence, explored, places
+from proofs.live.fair import Bools, Loop, Question, Strong, Weak, shortest_loop
+from proofs.live.graph import Asked, Explored, Place, Sentence, explored, places
 from proofs.live.lasso import Lasso, lasso
 from proofs.trace.replay import Stepper, UnknownScope, setting_of
 
@@ -145,18 +145,33 @@ def cut(graph: Explored, model: Model, promises: Iterable[Any]) -> tuple[str, ..
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
-    """A scope explored, and what is assumed of it."""
+class Live:
+    """A scope explored: its properties can be asked, under all assumptions or without one."""
 
     stepper: Stepper
     scope: str
     patches: tuple[Patch, ...]
     graph: Explored
-    dropped: str | None
 
-    def outcome(self, promise: Any) -> Outcome:
+    def report(self, drop: str | None = None, only: Collection[str] = ()) -> LiveReport:
+        """The scope's properties, or those of `only`; without an assumption those that rest on it.
+
+        Raises UnknownAssumption, and EnginesDisagree where a lasso is none.
+        """
+        promises = asked_for(self.stepper, only, drop)
+        return LiveReport(
+            scope=self.scope,
+            variant=self.stepper.k.variant.name,
+            dropped=drop,
+            distinct=self.graph.edges.states,
+            transitions=len(self.graph.rules),
+            cut=cut(self.graph, self.stepper.model, promises),
+            outcomes=tuple(self.outcome(promise, drop) for promise in promises),
+        )
+
+    def outcome(self, promise: Any, drop: str | None) -> Outcome:
         """A property at all places, with the shortest of its lassos."""
-        under = tuple(name for name in promise.under if name != self.dropped)
+        under = tuple(name for name in promise.under if name != drop)
         assumed = [self.stepper.model.eventually.ASSUMPTIONS[name] for name in under]
         weak, strong = constraints(self.graph, assumed)
         exercised = False
@@ -172,7 +187,7 @@ class _Job:
         promised = bool(promise.promised(self.graph.k))
         return Outcome(promise.name, promised, under, exercised, shortest)
 
-    def lasso(self, promise: Any, assumed: Sequence[Any], place: Place, loop: Any) -> Lasso:
+    def lasso(self, promise: Any, assumed: Sequence[Any], place: Place, loop: Loop) -> Lasso:
         """A loop with the way to it, played on the source."""
         return lasso(
             self.stepper,
@@ -187,78 +202,42 @@ class _Job:
 
 
 def asked_for(stepper: Stepper, only: Collection[str], dropped: str | None) -> list[Any]:
-    """The properties that are checked: those named, or all; of a drop, those that rest on it.
-
-    Raises UnknownAssumption.
-    """
+    """The properties that are checked. Raises UnknownAssumption."""
     table = stepper.model.eventually
     here = [p for p in table.EVENTUALLY if p.asked(stepper.k)]
     chosen = [p for p in here if not only or p.name in only]
     if dropped is None:
         return chosen
-    if dropped not in table.ASSUMPTIONS:
-        known = ", ".join(table.ASSUMPTIONS)
-        raise UnknownAssumption(f"no assumption is called {dropped!r}; choose one of {known}")
-    return [p for p in chosen if dropped in p.under]
+    resting = [p for p in chosen if dropped in p.under]
+    if not resting:
+        known = ", ".join(dict.fromkeys(name for p in chosen for name in p.under))
+        raise UnknownAssumption(f"nothing here rests on {dropped!r}; choose one of {known}")
+    return resting
 
 
-def check_live(
+def explore_live(
     scope: str,
     variant: str = DEFAULT_VARIANT,
     *,
-    drop: str | None = None,
-    only: Collection[str] = (),
     patches: Sequence[Patch] = (),
     engine: str = "c",
     progress: Report | None = None,
     say: Callable[[str], None] = say_on_stderr,
-) -> LiveReport:
-    """Check what a scope promises in the end, all assumptions made but `drop`.
+) -> Live:
+    """Explore an endless scope to its end: in C, or in integers where there is no compiler.
 
-    Raises UnknownScope, UnknownAssumption and the model's UnknownVariant, all ValueErrors;
-    PatchError, LiftError, LimitReached, RangeBroken; EnginesDisagree where a lasso is none.
+    Raises UnknownScope and the model's UnknownVariant, both ValueErrors; PatchError, LiftError,
+    LimitReached, RangeBroken.
     """
     model = patched(tuple(patches))
     stepper = Stepper(model, setting_of(model, scope, variant))
     if not stepper.k.layout.endless:
         known = ", ".join(model.eventually.SCOPES)
         raise UnknownScope(f"{scope} ends, so that nothing goes on for ever; choose one of {known}")
-    promises = asked_for(stepper, only, drop)
-    graph = whole_graph(stepper, scope, engine, progress, say)
-    job = _Job(stepper, scope, tuple(patches), graph, drop)
-    return LiveReport(
-        scope=scope,
-        variant=stepper.k.variant.name,
-        dropped=drop,
-        distinct=graph.edges.states,
-        transitions=len(graph.rules),
-        cut=cut(graph, stepper.model, promises),
-        outcomes=tuple(job.outcome(promise) for promise in promises),
-    )
-
-
-def whole_graph(
-    stepper: Stepper,
-    scope: str,
-    engine: str,
-    progress: Report | None,
-    say: Callable[[str], None],
-) -> Explored:
-    """The scope explored in C; in integers where there is no compiler, which is said."""
-    model, asked, rules = stepper.model, sentences(stepper.model), fair_rules(stepper.model)
-
-    def by(chosen: str) -> Explored:
-        return explored(model, stepper.k, scope, asked, rules, engine=chosen, progress=progress)
-
+    asked = Asked(stepper, scope, sentences(model), fair_rules(model))
     try:
-        return by(engine)
+        graph = explored(asked, engine, progress)
     except NoCompiler as missing:
         say(f"no C compiler, so engine ints, which is slower: {missing}")
-        return by("ints")
-
-
-def loops_of(report: LiveReport) -> Iterator[tuple[str, Lasso]]:
-    """The lassos of a report, by property."""
-    for outcome in report.outcomes:
-        if outcome.lasso is not None:
-            yield outcome.name, outcome.lasso
+        graph = explored(asked, "ints", progress)
+    return Live(stepper, scope, tuple(patches), graph)

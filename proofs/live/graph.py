@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from proofs.explore.explorer import Report, explore, prepare
+from proofs.explore.explorer import Report, Run, explore, prepare, searched
 from proofs.explore.packed import joined
-from proofs.explore.result import Graph
+from proofs.explore.result import Exploration, Graph
+from proofs.explore.source import instances, outline, source_search
 from proofs.lift import dag
 from proofs.lift.build import Lifted, lift
 from proofs.lift.dag import Node
@@ -23,11 +24,26 @@ from proofs.lift.ints_form import ints_form
 from proofs.lift.text import Model
 from proofs.live.fair import Bools, Edges, Numbers
 from proofs.trace.format import Instance, label
+from proofs.trace.replay import Stepper, World
 
 Sentence = Callable[..., Any]
 """A function of the model: (setting, world, producer, partition) -> bool or int."""
 Place = tuple[int, int]
 """A producer and a partition."""
+
+
+ENGINES = ("c", "ints", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A setting to explore, the sentences to ask of each state, and the rules that some
+    assumption wants to happen."""
+
+    stepper: Stepper
+    name: str
+    sentences: Sequence[Sentence]
+    fair_rules: Sequence[str]
 
 
 def places(k: Any) -> list[Place]:
@@ -131,42 +147,82 @@ class Explored:
         return self.instances[int(self.rules[edge])]
 
 
-def explored(
-    model: Model,
-    k: Any,
-    name: str,
-    sentences: Iterable[Sentence],
-    fair_rules: Sequence[str],
-    *,
-    engine: str = "c",
-    progress: Report | None = None,
-) -> Explored:
-    """Explore a setting to its end. Raises as `lift` and `explore`."""
-    lifted = lift(model, k, name, promises=False)
-    machine = lifted.machine
-    exploration = explore(machine, engine, want_edges=True, progress=progress)
+def numbers(values: Iterable[int]) -> Numbers:
+    """A column of ints."""
+    return np.fromiter(values, dtype=np.int64)
+
+
+def depths(exploration: Exploration) -> Numbers:
+    """How far each state is from the first."""
+    return np.repeat(np.arange(len(exploration.levels)), exploration.levels)
+
+
+# The two ways to it
+
+
+def explored(asked: Asked, engine: str, progress: Report | None = None) -> Explored:
+    """A setting explored to its end, by one of ENGINES. Raises as `lift` and `explore`."""
+    if engine not in ENGINES:
+        raise ValueError(f"engine is {engine!r}; choose one of {', '.join(ENGINES)}")
+    return by_source(asked, progress) if engine == "source" else by_machine(asked, engine, progress)
+
+
+def by_machine(asked: Asked, engine: str, progress: Report | None) -> Explored:
+    """The lifted form: states are packed, sentences and limits are tests of packed states."""
+    model, k = asked.stepper.model, asked.stepper.k
+    lifted = lift(model, k, asked.name, promises=False)
+    exploration = explore(lifted.machine, engine, want_edges=True, progress=progress)
     graph = exploration.graph
     assert graph is not None
-    asked = lifted_sentences(model, k, lifted, sentences)
-    limits = cut_by_scope(lifted, fair_rules)
-    prepared = prepare(replace(machine, promises={**asked, **limits}))
+    sentences = lifted_sentences(model, k, lifted, asked.sentences)
+    limits = cut_by_scope(lifted, asked.fair_rules)
+    prepared = prepare(replace(lifted.machine, promises={**sentences, **limits}))
     tests = ints_form(prepared.machine, graph.layout).promises
     states = list(packed_states(graph))
-    values = {
-        name: np.fromiter((int(test(s)) for s in states), dtype=np.int64, count=len(states))
-        for name, test in tests.items()
-    }
+    values = {name: numbers(int(test(s)) for s in states) for name, test in tests.items()}
     return Explored(
         k=k,
-        edges=Edges(len(states), *(np.array(c, dtype=np.int64) for c in ends(graph))),
-        rules=np.array(graph.rules, dtype=np.int64),
-        instances=tuple((rule.rule, rule.choice) for rule in machine.rules),
-        values={name: values[name] for name in asked},
-        depth=np.repeat(np.arange(len(exploration.levels)), exploration.levels),
+        edges=Edges(len(states), numbers(graph.sources), numbers(graph.targets)),
+        rules=numbers(graph.rules),
+        instances=tuple((rule.rule, rule.choice) for rule in lifted.machine.rules),
+        values={name: values[name] for name in sentences},
+        depth=depths(exploration),
         forbidden={name: values[name] != 0 for name in limits},
     )
 
 
-def ends(graph: Graph) -> tuple[Any, Any]:
-    """Where the edges come from and where they go."""
-    return graph.sources, graph.targets
+def by_source(asked: Asked, progress: Report | None) -> Explored:
+    """The model's own functions. Nothing is lifted or compiled: the quick way to a small graph."""
+    model, k = asked.stepper.model, asked.stepper.k
+    every = instances(model, k)
+    search = source_search(asked.stepper, every, (), edges=True)
+    run = Run(outline(model, asked.name, every, ()), "source", search, progress)
+    exploration = searched(run, lambda: None, False, None)
+    assert search.edges is not None
+    sources, rules, targets = search.edges
+    fair = [instance for instance in every if instance[0] in asked.fair_rules]
+    return Explored(
+        k=k,
+        edges=Edges(len(search.states), numbers(sources), numbers(targets)),
+        rules=numbers(rules),
+        instances=every,
+        values={
+            key(sentence, place): numbers(int(sentence(k, w, *place)) for w in search.states)
+            for sentence in asked.sentences
+            for place in places(k)
+        },
+        depth=depths(exploration),
+        forbidden={
+            label(*one): numbers(is_forbidden(asked.stepper, one, w) for w in search.states) != 0
+            for one in fair
+        },
+    )
+
+
+def is_forbidden(stepper: Stepper, instance: Instance, world: World) -> bool:
+    """Whether a limit of the scope is what forbids a step."""
+    try:
+        stepper.apply(*instance, world)
+    except stepper.model.language.Disabled as disabled:
+        return bool(disabled.by_scope)
+    return False

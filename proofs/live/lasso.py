@@ -20,7 +20,7 @@ from proofs.trace.replay import ReplayError, Stepper, World, record
 from proofs.trace.story import Story, tell
 
 ROOM = 24
-"""How many batches and epochs a run may have when it is told."""
+"""How many batches, epochs and records a run may have when it is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,14 @@ def raw(stepper: Stepper, instance: Instance, world: World) -> World | None:
         return None
 
 
+def with_room(k: Any) -> Any:
+    """The setting, where logs, epochs and a stream's records grow without being numbered again."""
+    layout, budgets = replace(k.layout, log=ROOM, max_epoch=ROOM), k.budgets
+    if layout.streams:
+        layout, budgets = replace(layout, records=ROOM), replace(budgets, records=ROOM)
+    return replace(k, layout=layout, budgets=budgets)
+
+
 def unfolded(
     stepper: Stepper, steps: Sequence[Instance], worlds: Sequence[World]
 ) -> tuple[tuple[TraceStep, ...], tuple[World, ...]]:
@@ -135,8 +143,7 @@ def unfolded(
     EnginesDisagree if there is none: then the normal form forgets too much.
     """
     normal = stepper.model.endless.normal
-    layout = replace(stepper.k.layout, log=ROOM, max_epoch=ROOM)
-    roomy = Stepper(stepper.model, replace(stepper.k, layout=layout))
+    roomy = Stepper(stepper.model, with_room(stepper.k))
     every = instances(roomy.model, roomy.k)
     true_worlds, true_steps = [roomy.initial()], []
     for step, after in zip(steps, worlds[1:], strict=True):
