@@ -40,6 +40,8 @@ EXPECTED: dict[str, Expected] = {
     "idempotent-unlucky": Expected(104_107, 283_531, 31),
     "delivery": Expected(475, 1_043, 18),
     "delivery-one-in-flight": Expected(141, 267, 12),
+    "producer-ids": Expected(2_584, 6_604, 15),
+    "producer-ids-alone": Expected(472, 744, 20),
 }
 
 BY_NAME_ONLY = frozenset({"idempotent-large"})

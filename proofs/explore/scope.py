@@ -13,7 +13,7 @@ from pathlib import Path
 
 from proofs.explore.engines import ENGINES, Counts, Job, say_on_stderr
 from proofs.explore.explorer import Report
-from proofs.lift.text import Model, Patch, patched
+from proofs.lift.text import Model, Patch, model_for
 from proofs.trace.format import Header, Instance, Trace, dumps
 from proofs.trace.replay import ReplayError, Stepper, World, events, record, setting_of
 
@@ -162,7 +162,7 @@ def explore_scope(
     if engine not in ENGINES:
         raise UnknownEngine(f"no engine is called {engine!r}; choose one of {', '.join(ENGINES)}")
     begun = clock()
-    model = patched(tuple(patches))
+    model = model_for(scope_name, tuple(patches))
     name = with_budgets(scope_name, budgets)
     stepper = Stepper(model, setting_of(model, name, variant_text))
     promises = asked(model, stepper, promised_only=stop or engine == "tlc")

@@ -32,7 +32,7 @@ from proofs.export.tla_text import (
     prefixed,
     with_needs,
 )
-from proofs.lift.text import MODULES, Model
+from proofs.lift.text import Model
 
 RULER = 98
 
@@ -165,7 +165,7 @@ class _Printer:
     def by_module(self) -> Iterator[str]:
         """The constants and operators, each module of the model under a heading of its own."""
         operators = [(module_of(f), self.functions.operators(f)) for f in self.functions.order]
-        for module in MODULES:
+        for module in self.model.modules:
             texts = [text for home, text in operators if home == module]
             constants = self.globals.constants(module)
             if texts or constants:

@@ -34,7 +34,6 @@ from proofs.export.tla_text import (
     let,
     prefixed,
 )
-from proofs.lift.text import MODULES
 
 GUARDS = ("require", "within_scope")
 WORLD = "world"
@@ -102,7 +101,7 @@ class Functions(Comprehensions):
                 found[key_of(function)] = function
                 waiting += self._callees(function)
         begun: set[str] = set()
-        place = {name: number for number, name in enumerate(MODULES)}
+        place = {name: number for number, name in enumerate(self.globals.model.modules)}
         for function in sorted(
             found.values(), key=lambda f: (place[module_of(f)], self.tree(f).lineno)
         ):

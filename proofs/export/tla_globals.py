@@ -13,7 +13,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from proofs.export.tla_text import Level, Names, Term, applied, comment, delimited, hang
-from proofs.lift.text import MODULES, Model
+from proofs.lift.text import Model
 
 
 class Globals:
@@ -67,7 +67,9 @@ class Globals:
 
     def constant(self, name: str, value: Any) -> Term:
         """A constant of some module of the model. Raises ValueError if it is no value there."""
-        homes = (m for m in MODULES if vars(self.model.modules[m]).get(name, self) is value)
+        homes = (
+            m for m in self.model.modules if vars(self.model.modules[m]).get(name, self) is value
+        )
         home = next(homes, "")
         if not home:
             raise ValueError(f"{name} is no constant of the model")

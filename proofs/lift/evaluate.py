@@ -14,7 +14,7 @@ import ast
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import partial
+from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
 
@@ -97,7 +97,7 @@ class Evaluator:
                 f"{function.__name__} takes {len(parameters)} arguments, not {len(arguments)}"
             )
         frame: Frame = {"": function.__globals__, **dict(zip(parameters, arguments, strict=True))}
-        self._files.append(f"model/{function.__module__.rpartition('.')[2]}.py")
+        self._files.append(self.model.files[function.__module__.rpartition(".")[2]])
         self._names.append(function.__name__)
         try:
             return self.block(tree.body, frame)
@@ -534,12 +534,14 @@ _REDUCE: dict[str, Callable[[list[tuple[Node, Any]]], Node]] = {
 }
 
 
+@lru_cache(maxsize=64)
 def _record_names(model: Model) -> frozenset[str]:
     """Names of the record classes whose instances are values, not settings."""
-    kept = ("messages", "leader", "client", "network", "world", "language")
+    kept = ("messages", "leader", "client", "network", "store", "manager", "world", "language")
     return frozenset(
         name
         for module in kept
+        if module in model.modules
         for name, thing in vars(model.modules[module]).items()
         if isinstance(thing, type) and is_dataclass(thing)
     ) - {"Setting", "Layout", "Budgets", "Variant", "Range", "Index", "AtMost"}

@@ -25,6 +25,8 @@ LIFTED_MODULES = (
     "promises",
     "endless",
     "eventually",
+    "store",
+    "manager",
 )
 """The modules whose functions are lifted; the others make settings and initial worlds."""
 

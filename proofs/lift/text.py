@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import graphlib
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -194,31 +195,70 @@ def patched(patches: Sequence[Patch]) -> Model:
     return Model(modules, functions_of(changed), files(), tuple(patches))
 
 
+def imports_of(tree: ast.Module, package: str) -> set[str]:
+    """The modules of the package that a module imports."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == package:
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
+            names.add(str(node.module)[len(package) + 1 :])
+    return names
+
+
+def in_order(trees: Mapping[str, ast.Module], package: str) -> tuple[str, ...]:
+    """The modules, each after those it imports."""
+    before = {name: imports_of(tree, package) & set(trees) for name, tree in trees.items()}
+    return tuple(graphlib.TopologicalSorter(before).static_order())
+
+
 def loaded(directory: Path, package: str, patches: Sequence[Patch] = ()) -> Model:
-    """Another model in the same language: the modules of MODULES that `directory` has.
+    """Another model in the same language: the modules that `directory` has.
 
     They import each other as `package.name` and the words from `model.language`, of which the
-    model gets a copy of its own: its rules are its rules only. A module that it lacks is empty.
-    Raises PatchError.
+    model gets a copy of its own: its rules are its rules only. Raises PatchError.
     """
     plain()
-    present = {name: directory / f"{name}.py" for name in MODULES}
-    names = {name: "model" if name == "language" else package for name in MODULES}
-    texts = {n: p.read_text(encoding="utf-8") if p.exists() else "" for n, p in present.items()}
-    texts["language"] = read("language")
-    files = {name: f"{names[name].replace('.', '/')}/{name}.py" for name in MODULES}
-    trees = {name: ast.parse(texts[name], filename=files[name]) for name in MODULES}
+    own = {path.stem: path for path in sorted(directory.glob("*.py")) if path.stem != "__init__"}
+    texts = {"language": read("language")}
+    texts |= {name: path.read_text(encoding="utf-8") for name, path in own.items()}
+    names = {name: package if name in own else "model" for name in texts}
+    files = {name: f"{names[name].replace('.', '/')}/{name}.py" for name in texts}
+    trees = {name: ast.parse(texts[name], filename=files[name]) for name in texts}
     for patch in patches:
         apply(patch, trees)
+    order = ("language", *in_order({name: trees[name] for name in own}, package))
     kept = {name: m for name, m in sys.modules.items() if name.startswith(f"{package}.")}
     with _model_modules_set_aside():
         try:
-            modules = {name: execute(name, trees[name], names[name]) for name in MODULES}
+            modules = {name: execute(name, trees[name], names[name]) for name in order}
         finally:
             for name in [n for n in sys.modules if n.startswith(f"{package}.")]:
                 del sys.modules[name]
             sys.modules.update(kept)
     return Model(modules, functions_of(trees), files, tuple(patches))
+
+
+COMPOSITIONS = ("producer_ids",)
+"""Folders of the model that are models of their own: other actors, in worlds of their own."""
+
+
+def composition(name: str, patches: Sequence[Patch] = ()) -> Model:
+    """One of COMPOSITIONS. Raises PatchError."""
+    return loaded(folder() / name, f"model.{name}", patches)
+
+
+@functools.cache
+def home_of(scope: str) -> str:
+    """The composition that has a scope; "" for the model itself, also where nobody knows it."""
+    name = scope.partition("/")[0]
+    return next((c for c in COMPOSITIONS if name in composition(c).scopes.SCOPES), "")
+
+
+def model_for(scope: str, patches: Sequence[Patch] = ()) -> Model:
+    """The model whose scope it is. Raises PatchError."""
+    home = home_of(scope)
+    return composition(home, patches) if home else patched(patches)
 
 
 def read_patches(path: Path) -> tuple[Patch, ...]:

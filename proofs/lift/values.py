@@ -174,13 +174,13 @@ def _length_hint(capacity: int) -> Any:
 
 
 def bits_of(value: SetValue | Span, size: int) -> tuple[Node, ...]:
-    """For each of `size` elements whether it is in the set."""
+    """For each of `size` elements whether it is in the set; there are no others."""
     if isinstance(value, Span):
         end = dag.add(value.first, value.count)
         return tuple(
             dag.both(dag.le(value.first, const(i)), dag.lt(const(i), end)) for i in range(size)
         )
-    return value.bits + (FALSE,) * (size - len(value.bits))
+    return value.bits[:size] + (FALSE,) * (size - len(value.bits))
 
 
 def scalars(value: Any) -> Iterator[Node]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from proofs.lift.build import is_endless
-from proofs.lift.text import Model, Patch, patched
+from proofs.lift.text import Model, Patch, model_for
 from proofs.lift.values import Shapes
 from proofs.trace.format import Choice, Header, Instance, Trace, TraceStep
 from proofs.trace.project import actors, digests, project
@@ -47,13 +47,18 @@ class RecordedDifferently(ReplayError):
     """The step runs, but the trace recorded other answers or other states."""
 
 
+def endless_scopes(model: Model) -> dict[str, Any]:
+    """The scopes of liveness, where a model has any."""
+    return getattr(model.modules.get("eventually"), "SCOPES", {})
+
+
 def scope_of(model: Model, text: str) -> Any:
     """The scope that `NAME[/BUDGET=N...]` names, some of its budgets replaced by hand.
 
     Raises UnknownScope.
     """
     name, *parts = text.split("/")
-    scopes: dict[str, Any] = {**model.scopes.SCOPES, **getattr(model.eventually, "SCOPES", {})}
+    scopes: dict[str, Any] = {**model.scopes.SCOPES, **endless_scopes(model)}
     if name not in scopes:
         raise UnknownScope(f"no scope is called {name!r}; choose one of {', '.join(scopes)}")
     scope = scopes[name]
@@ -84,7 +89,7 @@ def setting_of(model: Model, scope: str, variant: str) -> Any:
 
 def model_of(header: Header) -> Model:
     """The model that a trace runs on. Raises PatchError."""
-    return patched([Patch(*patch) for patch in header.patches])
+    return model_for(header.scope, [Patch(*patch) for patch in header.patches])
 
 
 @functools.lru_cache(maxsize=4096)

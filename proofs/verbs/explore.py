@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from proofs.explore.engines import say_on_stderr
-from proofs.explore.expected import BY_NAME_ONLY
+from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.result import RangeBroken
 from proofs.explore.scope import ScopeReport, explore_scope
 from proofs.java import FetchFailed, MissingTool
-from proofs.lift.text import Patch, patched, plain
+from proofs.lift.text import Patch, model_for
 from proofs.say import say
 from proofs.trace.replay import setting_of
 from proofs.verbs import EXIT_CODES, NOT_DECIDED
@@ -78,7 +78,7 @@ def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     everything = arguments.all or not arguments.scopes
     scopes = every_scope() if everything else arguments.scopes
     for scope in scopes:
-        setting_of(plain(), scope, arguments.variant)
+        setting_of(model_for(scope), scope, arguments.variant)
     if arguments.engine:
         return [(scope, arguments.engine) for scope in scopes]
     if not everything:
@@ -88,7 +88,7 @@ def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
 
 def every_scope() -> list[str]:
     """The scopes of --all: those that do not have to be asked for by name."""
-    return [scope for scope in plain().scopes.SCOPES if scope not in BY_NAME_ONLY]
+    return [scope for scope in EXPECTED if scope not in BY_NAME_ONLY]
 
 
 def is_missing_tool(error: Exception) -> bool:
@@ -173,7 +173,7 @@ class Work:
             }
         )
         tell_report(report)
-        model = patched(self.patches)
+        model = model_for(scope, self.patches)
         for found in report.violations:
             name = f"{scope.replace('/', '-')}-{found.property}"
             self.output.pictures(model, name, found.trace)

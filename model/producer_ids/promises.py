@@ -1,0 +1,98 @@
+"""What is promised of producer ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from model.producer_ids.messages import NO_BLOCK
+from model.producer_ids.setting import Form, Setting
+from model.producer_ids.world import World
+
+
+def producer_ids_unique(k: Setting, w: World) -> bool:
+    """No producer id is given twice, by whichever broker, across restarts. 8.3 of KIP-98."""
+    return not w.repeated
+
+
+def blocks_have_one_owner(k: Setting, w: World) -> bool:
+    """No two brokers have the same block, and no block is ahead of the latest."""
+    return all(
+        (m.block == NO_BLOCK or (m.block != m.next_block and m.block <= w.store.block))
+        and m.next_block <= w.store.block
+        and not any(
+            (m.block != NO_BLOCK and (m.block == other.block or m.block == other.next_block))
+            or (m.next_block != NO_BLOCK and m.next_block == other.next_block)
+            for other in w.managers.values()[:i]
+        )
+        for i, m in enumerate(w.managers.values())
+    )
+
+
+def no_block_wasted(k: Setting, w: World) -> bool:
+    """Each block that was taken is in use, ahead, used up, or will be found again by its owner."""
+    return w.store.block + 1 <= sum(owned(k, w, b) for b in range(k.layout.blocks))
+
+
+def owned(k: Setting, w: World, block: int) -> int:
+    """1 if the block is some broker's, or some of its ids were given."""
+    some_given = any(
+        i in w.given
+        for i in range(k.layout.ids)
+        if i >= block * k.layout.block_size and i < (block + 1) * k.layout.block_size
+    )
+    held = any(
+        m.block == block or m.next_block == block or m.tried == block for m in w.managers.values()
+    )
+    return 1 if some_given or held else 0
+
+
+def always(k: Setting) -> bool:
+    """In every setting."""
+    return True
+
+
+def nothing_is_lost(k: Setting) -> bool:
+    """No broker restarts, and a write whose answer is lost is recognised: by a broker that checks,
+    if no other has written since."""
+    recognised = k.variant.form == Form.ZOOKEEPER_CHECKED and k.layout.brokers == 1
+    return k.budgets.restarts == 0 and (recognised or k.budgets.lost == 0)
+
+
+def a_block_is_used_up(k: Setting, w: World) -> bool:
+    """Sometimes: an id of a second block is given."""
+    return any(i in w.given for i in range(k.layout.ids) if i >= k.layout.block_size)
+
+
+def all_is_given(k: Setting, w: World) -> bool:
+    """Sometimes: there are no more blocks."""
+    return w.store.block == k.layout.last_block
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A sentence that is true in each world of a setting in which it is `promised`."""
+
+    name: str
+    check: Callable[[Setting, World], bool]
+    promised: Callable[[Setting], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A sentence that is true in some world: what shows that promises are not empty."""
+
+    name: str
+    check: Callable[[Setting, World], bool]
+
+
+PROMISES: tuple[Promise, ...] = (
+    Promise("producer_ids_unique", producer_ids_unique, always),
+    Promise("blocks_have_one_owner", blocks_have_one_owner, always),
+    Promise("no_block_wasted", no_block_wasted, nothing_is_lost),
+)
+
+WITNESSES: tuple[Witness, ...] = (
+    Witness("a_block_is_used_up", a_block_is_used_up),
+    Witness("all_is_given", all_is_given),
+)
