@@ -1,1 +1,1 @@
-"""Real clients as systems under test: a proxy is their network, the model of a client their judge."""
+"""Real clients under test: a proxy is their network, the model of a client is their judge."""

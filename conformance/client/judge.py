@@ -4,21 +4,24 @@ Theory of operation. The judge keeps the set of client states that explain all t
 far. Before each request it lets every state do what a client may do unseen (`moves`), then keeps
 those that send what was sent. If none is left, the model allows no such client: a divergence. At
 the end some state must agree with what the application was told.
+
+That a request is written and never arrives is rare, and makes many states: only a run that nothing
+else explains is asked again with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from conformance.client import moves
-from conformance.client.moves import ENDED, Explanation, Moved, Unmodelled
-from conformance.client.plan import PARTITIONS
-from conformance.client.sight import Sight
-from conformance.client.trace import ClientTrace, InitProducerId, Opened, Produce
-from model import client as sending
+from conformance.client.moves import ENDED, Explanation, Moves, Unmodelled
+from conformance.client.plan import PARTITIONS, Send
+from conformance.client.sight import FAILED, SILENT, STORED, Sight
+from conformance.client.trace import ClientTrace, InitProducerId, Opened, Produce, SentBatch
 from model.client import Client
+from model.messages import Batch
 from model.scopes import begun_client
 from model.setting import Layout, Retries, Setting, Variant
 
@@ -29,11 +32,17 @@ EXPLAINED: Final = "explained"
 DIVERGES: Final = "diverges"
 UNDECIDED: Final = "undecided"
 
+Fields = Mapping[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of a run. `position` is the event that nothing explains, `rule` what it is,
-    `observed` and `expected` what was seen there and what the model would have allowed."""
+    """What became of a run.
+
+    `requests` are those that are explained, `rules` those by which they are. `position` is the
+    event that nothing explains and `rule` what it is; `observed` and `expected` are the fields in
+    which it differs from the nearest that the model allows, `allowed` is all of that, in words.
+    """
 
     verdict: str
     requests: int
@@ -41,12 +50,10 @@ class Judgement:
     most_states: int = 1
     position: int = -1
     rule: str = ""
-    observed: str = ""
-    expected: tuple[str, ...] = ()
+    observed: Fields = field(default_factory=dict)
+    expected: Fields = field(default_factory=dict)
+    allowed: tuple[str, ...] = ()
     why: str = ""
-
-
-Moves = Callable[[Setting, Sight, Explanation], Iterator[Moved]]
 
 
 class TooManyStates(Exception):
@@ -54,11 +61,10 @@ class TooManyStates(Exception):
 
 
 def setting_for(variant: Variant, trace: ClientTrace) -> Setting:
-    """The model as large as a real client. Raises Unmodelled for retries that it does not have."""
+    """The model as large as a real client."""
     settings = trace.plan.settings
     retries = Retries.ENDLESS if settings.retries is None else Retries(settings.retries)
     layout = Layout(
-        producer_ids=1 << 31,
         partitions=PARTITIONS,
         records=1 << 16,
         in_flight=settings.max_in_flight,
@@ -76,14 +82,13 @@ def setting_for(variant: Variant, trace: ClientTrace) -> Setting:
 
 def judged(variant: Variant, trace: ClientTrace) -> Judgement:
     """What became of a run under the model of a variant."""
-    if trace.problem:
-        return Judgement(UNDECIDED, 0, why=trace.problem)
+    k = setting_for(variant, trace)
     try:
-        k = setting_for(variant, trace)
-        simple = Observer(k, trace, (moves.hears, moves.hangs_up, moves.acts)).judged()
+        simple = Observer(k, trace, moves.UNSEEN).judged()
         if simple.verdict != DIVERGES:
             return simple
-        return Observer(k, trace, (moves.hears, moves.hangs_up, moves.acts, moves.loses)).judged()
+        with_losses = Observer(k, trace, (*moves.UNSEEN, moves.loses)).judged()
+        return simple if with_losses.verdict == DIVERGES else with_losses
     except Unmodelled as error:
         return Judgement(UNDECIDED, 0, why=str(error))
 
@@ -93,13 +98,14 @@ class Observer:
 
     def __init__(self, k: Setting, trace: ClientTrace, unseen: tuple[Moves, ...]) -> None:
         self.k = k
-        self.unseen = unseen
         self.trace = trace
+        self.unseen = unseen
         self.sight = Sight(trace)
         self.states = {Explanation(begun_client(k, 0), ())}
         self.requests = 0
         self.most_states = 1
         self.rules: set[str] = set()
+        self._came_by: dict[Explanation, tuple[str, Explanation] | None] = {}
 
     def judged(self) -> Judgement:
         """The whole trace. Raises Unmodelled."""
@@ -109,46 +115,50 @@ class Observer:
                 if isinstance(event, Opened):
                     self.states = {replace(s, heard=(*s.heard, 0)) for s in self.states}
                 elif isinstance(event, Produce | InitProducerId):
-                    self.requests += 1
-                    possible = self.closed(self.states)
-                    self.states = set(self.after(possible, event))
+                    before = list(self.reachable(self.states))
+                    self.states = set(self.after(before, event))
                     if not self.states:
-                        return self.diverges(position, event, possible)
+                        return self.diverges(position, event, before)
+                    self.requests += 1
                     if isinstance(event, Produce):
                         self.sight.was_sent(event)
             return self.ended()
         except TooManyStates:
             return self.judgement(UNDECIDED, why=f"more than {MAX_STATES:,} explanations")
 
-    def judgement(self, verdict: str, **more: object) -> Judgement:
+    def judgement(self, verdict: str, **more: Any) -> Judgement:
         """So far."""
         judgement = Judgement(verdict, self.requests, frozenset(self.rules), self.most_states)
-        return replace(judgement, **more)  # type: ignore[arg-type]
+        return replace(judgement, **more)
 
     # Between what is seen
 
-    def closed(self, states: Iterable[Explanation]) -> set[Explanation]:
-        """All states that these may have become unseen. Raises TooManyStates."""
-        found = set(states)
-        waiting = list(found)
+    def reachable(self, states: Iterable[Explanation]) -> Iterator[Explanation]:
+        """All states that these may have become unseen, themselves first. Raises TooManyStates."""
+        self._came_by = dict.fromkeys(states)
+        waiting = list(self._came_by)
+        yield from waiting
         while waiting:
-            for following in self.moved(waiting.pop()):
-                if following not in found:
-                    found.add(following)
-                    waiting.append(following)
-                    if len(found) > MAX_STATES:
-                        raise TooManyStates
-        self.most_states = max(self.most_states, len(found))
-        return found
+            state = waiting.pop()
+            for moves_of in self.unseen:
+                for name, following in moves_of(self.k, self.sight, state):
+                    if following not in self._came_by and moves.is_timely(
+                        self.sight, state.client, following.client
+                    ):
+                        self._came_by[following] = (name, state)
+                        self.most_states = max(self.most_states, len(self._came_by))
+                        if len(self._came_by) > MAX_STATES:
+                            raise TooManyStates
+                        waiting.append(following)
+                        yield following
 
-    def moved(self, state: Explanation) -> Iterator[Explanation]:
-        for moves_of in self.unseen:
-            yield from self.named(moves_of(self.k, self.sight, state))
-
-    def named(self, moved: Iterable[Moved]) -> Iterator[Explanation]:
-        for name, state in moved:
+    def explains(self, state: Explanation) -> None:
+        """The moves that led to a state which explains what was seen are among those of use."""
+        step = self._came_by[state]
+        while step is not None:
+            name, state = step
             self.rules.add(name)
-            yield state
+            step = self._came_by[state]
 
     # What is seen
 
@@ -160,10 +170,12 @@ class Observer:
             if state.heard[event.connection] == ENDED:
                 continue
             if isinstance(event, InitProducerId):
-                if (event.producer_id, event.producer_epoch) == (-1, -1):
-                    yield from self.named(moves.asks(state, event.connection))
+                yield from moves.asks(state, event)
             elif self.is_alone(state, event.connection):
-                yield from self.all_sent(state, event)
+                for names, following in self.sent(state, event.batches):
+                    self.explains(state)
+                    self.rules |= names
+                    yield following
 
     def is_alone(self, state: Explanation, connection: int) -> bool:
         """A client has one connection to a node: an older one has ended before."""
@@ -173,113 +185,151 @@ class Observer:
             if other < connection and self.sight.is_to_node(other)
         )
 
-    def all_sent(self, state: Explanation, event: Produce) -> Iterator[Explanation]:
+    def sent(
+        self, state: Explanation, batches: tuple[SentBatch, ...]
+    ) -> Iterator[tuple[set[str], Explanation]]:
         """The states after each batch of a request, one after the other."""
-        states = [state]
-        for batch in event.batches:
-            states = [
-                following
-                for before in states
-                for following in self.named(moves.sends(self.k, self.sight, before, batch))
-            ]
-        yield from states
+        if not batches:
+            yield set(), state
+            return
+        for name, following in moves.sends(self.k, self.sight, state, batches[0]):
+            for names, last in self.sent(following, batches[1:]):
+                yield {name} | names, last
 
     # Ends
 
     def diverges(
-        self, position: int, event: Produce | InitProducerId, possible: Iterable[Explanation]
+        self, position: int, event: Produce | InitProducerId, before: list[Explanation]
     ) -> Judgement:
         """Nothing sends this."""
-        allowed = {text for state in possible for text in self.allowed(state)}
+        rule, allowed = "init_producer_id", self.allowed(before, ())
+        observed: Fields = {"request": "InitProducerId"}
+        expected: Fields = {"request": "none"}
+        if isinstance(event, Produce):
+            rule, allowed = "produce", self.allowed(before, event.batches)
+            observed, expected = nearest(event.batches, allowed)
+        words = tuple(sorted({in_words(batch) for batch in allowed}))
         return self.judgement(
             DIVERGES,
             position=position,
-            rule="produce" if isinstance(event, Produce) else "init_producer_id",
-            observed=shown(event),
-            expected=tuple(sorted(allowed)),
+            rule=rule,
+            observed=observed,
+            expected=expected,
+            allowed=words,
         )
 
-    def allowed(self, state: Explanation) -> Iterator[str]:
-        """What a state may send, in words; the number of records of a new batch is free."""
-        if any(moves.asks(state, 0)):
-            yield "InitProducerId"
-        for partition in range(self.k.layout.partitions):
-            again = moves.attempted(sending.send_again, self.k, state.client, partition)
-            new = moves.attempted(sending.send_new, self.k, state.client, partition, 1)
-            for step, what in ((again, "again"), (new, "new")):
-                if step is not None:
-                    b = step.sends[0].batch
-                    count = f"{b.record_count} records" if what == "again" else "any records"
-                    yield (
-                        f"{what}: partition {partition}, producer id {b.producer_id}, epoch"
-                        f" {b.producer_epoch}, sequence {b.base_sequence}, {count} from"
-                        f" {b.first_record}"
-                    )
+    def allowed(
+        self, states: Iterable[Explanation], batches: tuple[SentBatch, ...]
+    ) -> set[tuple[int, Batch]]:
+        """What these states may send; new batches as large as those that were sent."""
+        counts = {batch.partition: len(batch.records) for batch in batches}
+        return {
+            (partition, batch)
+            for state in states
+            for partition in range(self.k.layout.partitions)
+            for batch in moves.sendable(self.k, state.client, partition, counts.get(partition, 1))
+        }
 
     def ended(self) -> Judgement:
-        """Some state must agree with what the application was told."""
-        position = len(self.trace.events)
-        silent = [s for s in self.trace.plan.sends if (s.partition, s.number) not in self.told]
-        if silent:
-            what = f"no word of record {silent[0].number} of partition {silent[0].partition}"
-            return self.judgement(DIVERGES, position=position, rule="outcome", observed=what)
-        possible = self.closed(self.states)
-        if any(self.agrees(state.client) for state in possible):
-            return self.judgement(EXPLAINED)
+        """Some state must agree with what the application was told, if the run came to its end."""
+        if self.trace.problem:
+            return self.judgement(EXPLAINED, why=self.trace.problem)
+        self.sight.ends()
+        told = {name(send): self.sight.has(*key(send)) for send in self.trace.plan.sends}
+        least: Fields = {}
+        for state in self.reachable(self.states):
+            ends = {name(send): end_of(state.client, send) for send in self.trace.plan.sends}
+            wrong = {record: end for record, end in ends.items() if end != told[record]}
+            if not wrong:
+                self.explains(state)
+                return self.judgement(EXPLAINED)
+            if not least or len(wrong) < len(least):
+                least = wrong
         return self.judgement(
             DIVERGES,
-            position=position,
+            position=len(self.trace.events),
             rule="outcome",
-            observed=self.outcomes(lambda p, n: not self.sight.has_failed(p, n)),
-            expected=tuple(
-                sorted(
-                    {
-                        self.outcomes(lambda p, n, c=s.client: n in c.partitions[p].acknowledged)
-                        for s in possible
-                    }
-                )
-            ),
-        )
-
-    @property
-    def told(self) -> Iterable[tuple[int, int]]:
-        """The records of which the application was told."""
-        return self.trace.outcomes
-
-    def agrees(self, client: Client) -> bool:
-        """Each record that is said to be stored is acknowledged; each other is not on its way."""
-        for partition, number in self.told:
-            entry = client.partitions[partition]
-            if self.sight.has_failed(partition, number):
-                if number in entry.acknowledged or is_on_its_way(entry, number):
-                    return False
-            elif number not in entry.acknowledged:
-                return False
-        return True
-
-    def outcomes(self, is_stored: Callable[[int, int], bool]) -> str:
-        """The records that are acknowledged, in words."""
-        return "acknowledged " + "; ".join(
-            f"partition {partition}: "
-            + ", ".join(str(n) for p, n in sorted(self.told) if p == partition and is_stored(p, n))
-            for partition in range(self.k.layout.partitions)
+            observed={record: told[record] for record in least},
+            expected=least,
         )
 
 
-def is_on_its_way(entry: sending.PartitionEntry, number: int) -> bool:
-    """Whether a record's batch is not finished."""
-    return any(
-        b.batch.first_record <= number < b.batch.first_record + b.batch.record_count
-        for b in entry.in_flight
-    )
+# Ends of records
 
 
-def shown(event: Produce | InitProducerId) -> str:
-    """A request in words."""
-    if isinstance(event, InitProducerId):
-        return f"InitProducerId for {event.producer_id}, {event.producer_epoch}"
-    return "; ".join(
-        f"partition {b.partition}, producer id {b.producer_id}, epoch {b.producer_epoch}, sequence"
-        f" {b.base_sequence}, records {', '.join(map(str, b.records))}"
-        for b in event.batches
-    )
+def key(send: Send) -> tuple[int, int]:
+    """The record that is sent."""
+    return send.partition, send.number
+
+
+def name(send: Send) -> str:
+    """The record that is sent, in words."""
+    return f"partition[{send.partition}].record[{send.number}]"
+
+
+def end_of(client: Client, send: Send) -> str:
+    """What became of a record. One that was never sent has failed: nobody waits for it."""
+    entry = client.partitions[send.partition]
+    if send.number in entry.acknowledged:
+        return STORED
+    if send.number in entry.failed or send.number >= entry.records_sent:
+        return FAILED
+    return SILENT
+
+
+# What differs
+
+
+def fields_of(producer_id: int, epoch: int, sequence: int, records: Iterable[int]) -> Fields:
+    """A batch by its fields."""
+    return {
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+        "base_sequence": sequence,
+        "records": ", ".join(map(str, records)),
+    }
+
+
+def seen_fields(sent: SentBatch) -> Fields:
+    """A batch that was sent, by its fields."""
+    return fields_of(sent.producer_id, sent.producer_epoch, sent.base_sequence, sent.records)
+
+
+def model_fields(batch: Batch) -> Fields:
+    """A batch of the model, by its fields."""
+    records = range(batch.first_record, batch.first_record + batch.record_count)
+    return fields_of(batch.producer_id, batch.producer_epoch, batch.base_sequence, records)
+
+
+def nearest(
+    batches: tuple[SentBatch, ...], allowed: Iterable[tuple[int, Batch]]
+) -> tuple[Fields, Fields]:
+    """The fields in which what was sent differs from the nearest that may be sent instead: for
+    the batch with which most differs."""
+    found: list[tuple[int, Fields, Fields]] = []
+    for sent in batches:
+        seen = seen_fields(sent)
+        others = [model_fields(batch) for p, batch in allowed if p == sent.partition]
+        differing = [[at for at in seen if seen[at] != other[at]] for other in others]
+        if not others:
+            return {"request": "Produce"}, {"request": "none"}
+        paths, other = min(zip(differing, others, strict=True), key=lambda pair: len(pair[0]))
+        where = {at: f"partition[{sent.partition}].batch.{at}" for at in paths}
+        found.append(
+            (
+                len(paths),
+                {where[at]: seen[at] for at in paths},
+                {where[at]: other[at] for at in paths},
+            )
+        )
+    _, observed, expected = max(found, key=lambda row: row[0])
+    if not observed:
+        return {"request": "Produce"}, {"request": "not on this connection, or not together"}
+    return observed, expected
+
+
+def in_words(sendable: tuple[int, Batch]) -> str:
+    """What may be sent."""
+    partition, batch = sendable
+    fields = model_fields(batch)
+    return f"partition {partition}: " + ", ".join(f"{at} {fields[at]}" for at in fields)

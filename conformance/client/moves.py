@@ -12,21 +12,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, ParamSpec, TypeVar
+from itertools import permutations, takewhile
+from typing import Final
 
+from conformance.client import rules
 from conformance.client.plan import Settings
+from conformance.client.rules import attempted
 from conformance.client.sight import Sight
-from conformance.client.trace import InitAnswer, ProduceAnswer, SentBatch
+from conformance.client.trace import (
+    UNKNOWN,
+    InitAnswer,
+    InitProducerId,
+    PartitionAnswer,
+    ProduceAnswer,
+    SentBatch,
+)
+from impl.protocol.errors import ErrorCode
 from model import answers, recovery
 from model import client as sending
-from model.client import Client, InFlightBatch
-from model.language import Disabled, span
-from model.messages import NO_PRODUCER_ID, NO_SEQUENCE, Batch, Error, ProduceResponse
+from model.client import Client, InFlightBatch, PartitionEntry
+from model.language import span
+from model.messages import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Batch,
+    Error,
+    ProduceResponse,
+)
 from model.setting import Expiry, Setting
-from impl.protocol.errors import ErrorCode
-
-Given = ParamSpec("Given")
-T = TypeVar("T")
 
 ENDED: Final = -1
 MILLISECOND_US: Final = 1_000
@@ -60,11 +73,37 @@ class Explanation:
 
 
 Moved = tuple[str, Explanation]
+Moves = Callable[[Setting, Sight, Explanation], Iterator[Moved]]
 
 
 def with_client(state: Explanation, client: Client) -> Explanation:
     """The client has moved by itself."""
     return replace(state, client=client)
+
+
+def is_timely(sight: Sight, before: Client, after: Client) -> bool:
+    """Whether records end in the order in which the application was told, and none before it was
+    seen to send what was sent before that. Sender and callbacks are one thread."""
+    ended_us: list[int] = []
+    open_us: list[int] = []
+    entries = zip(before.partitions.values(), after.partitions.values(), strict=True)
+    for partition, (old, new) in enumerate(entries):
+        for number in range(new.records_sent):
+            if not has_ended(new, number):
+                open_us.append(sight.told_us(partition, number))
+            elif not has_ended(old, number):
+                ended_us.append(sight.told_us(partition, number))
+    known = [at_us for at_us in ended_us if at_us != UNKNOWN]
+    if not known:
+        return True
+    return max(known) <= sight.now_us and not any(
+        at_us < min(known) for at_us in open_us if at_us != UNKNOWN
+    )
+
+
+def has_ended(entry: PartitionEntry, number: int) -> bool:
+    """Whether the application was told what became of a record."""
+    return number in entry.acknowledged or number in entry.failed
 
 
 # Hearing
@@ -81,7 +120,8 @@ def hears(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
         if isinstance(answer, InitAnswer):
             yield "receive_producer_id", hears_producer_id(k, counted, answer)
         else:
-            yield "on_answer", hears_produced(k, sight, counted, answer)
+            for after in hears_produced(k, sight, counted, answer):
+                yield "on_answer", after
 
 
 def put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
@@ -99,25 +139,41 @@ def hears_producer_id(k: Setting, state: Explanation, answer: InitAnswer) -> Exp
 
 def hears_produced(
     k: Setting, sight: Sight, state: Explanation, answer: ProduceAnswer
-) -> Explanation:
-    """What became of each batch of a request."""
-    client = state.client
+) -> Iterator[Explanation]:
+    """What became of each batch of a request, partition by partition in an order of the client's
+    own; the clock may have run out for one or the other."""
     sent = sight.requests[answer.connection, answer.correlation_id]
-    for row in answer.partitions:
-        for batch in sent.batches:
-            if batch.partition == row.partition:
-                told = ProduceResponse(
-                    first_record=batch.records[0],
-                    error=model_error(row.error),
-                    base_offset=row.base_offset,
-                    required_offset=0,
-                    log_start_offset=row.log_start_offset,
-                )
-                before = client.partitions[row.partition].in_flight
-                client = answers.on_answer(k, client, row.partition, told)
-                if told.error == Error.MESSAGE_TOO_LARGE:
-                    client = as_it_was_split(k, sight, client, batch, before)
-    return with_client(state, client)
+    for rows in permutations(answer.partitions):
+        clients = [state.client]
+        for row in rows:
+            for batch in sent.batches:
+                if batch.partition == row.partition:
+                    clients = [
+                        after for client in clients for after in told(k, sight, client, batch, row)
+                    ]
+        for client in clients:
+            yield with_client(state, client)
+
+
+def told(
+    k: Setting, sight: Sight, client: Client, sent: SentBatch, row: PartitionAnswer
+) -> Iterator[Client]:
+    """The client after the answer to one batch."""
+    response = ProduceResponse(
+        first_record=sent.records[0],
+        error=model_error(row.error),
+        base_offset=row.base_offset,
+        required_offset=0,
+        log_start_offset=row.log_start_offset,
+    )
+    before = client.partitions[row.partition].in_flight
+    answered = [b for b in before if b.batch.first_record == sent.records[0]]
+    late = bool(row.error and answered) and time_is_up(k, sight, row.partition, answered[0])
+    for after in rules.on_answer(k, client, row.partition, response, late):
+        if response.error == Error.MESSAGE_TOO_LARGE:
+            yield as_it_was_split(k, sight, after, sent, before)
+        else:
+            yield after
 
 
 def model_error(code: int) -> Error:
@@ -161,21 +217,37 @@ def hangs_up(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
     """The client sees that a connection has ended, or gives it up itself."""
     for connection, heard in enumerate(state.heard):
         if heard != ENDED and sight.may_have_ended(connection):
-            yield "on_disconnect", hung_up(k, sight, state, connection)
+            for after in hung_up(k, sight, state, connection):
+                yield "on_disconnect", after
 
 
-def hung_up(k: Setting, sight: Sight, state: Explanation, connection: int) -> Explanation:
-    """What waited for answers of a connection waits no longer."""
-    client = state.client
+def hung_up(k: Setting, sight: Sight, state: Explanation, connection: int) -> Iterator[Explanation]:
+    """What waited for answers of a connection waits no longer; for the first of it the clock may
+    have run out."""
+    clients = [state.client]
     if sight.carries_batches(connection) or state.lost == connection:
         for partition in range(k.layout.partitions):
-            client = answers.on_disconnect(k, client, partition)
-    return Explanation(
-        client,
-        put(state.heard, connection, ENDED),
-        -1 if state.asked == connection else state.asked,
-        -1 if state.lost == connection else state.lost,
-    )
+            clients = [
+                after
+                for client in clients
+                for after in rules.on_disconnect(
+                    k, client, partition, late_batches(k, sight, client, partition)
+                )
+            ]
+    for client in clients:
+        yield Explanation(
+            client,
+            put(state.heard, connection, ENDED),
+            -1 if state.asked == connection else state.asked,
+            -1 if state.lost == connection else state.lost,
+        )
+
+
+def late_batches(k: Setting, sight: Sight, client: Client, partition: int) -> int:
+    """For how many of the first batches in flight the time may be up."""
+    in_flight = client.partitions[partition].in_flight
+    late = takewhile(lambda b: time_is_up(k, sight, partition, b), in_flight)
+    return sum(1 for _ in late)
 
 
 def loses(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
@@ -221,22 +293,13 @@ def acts(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
         resolved = attempted(recovery.resolve_sequence, k, state.client, partition)
         if resolved is not None:
             yield "resolve_sequence", with_client(state, resolved)
-        expired = attempted(recovery.expire_batch, k, state.client, partition)
-        if expired is not None and time_is_up(k, sight, state.client, partition):
-            yield "expire_batch", with_client(state, expired)
+        for old, expired in rules.expire_batch(k, state.client, partition):
+            if time_is_up(k, sight, partition, old):
+                yield "expire_batch", with_client(state, expired)
 
 
-def attempted(rule: Callable[Given, T], *arguments: Given.args, **named: Given.kwargs) -> T | None:
-    """What a rule gives, or None where it is not enabled."""
-    try:
-        return rule(*arguments, **named)
-    except Disabled:
-        return None
-
-
-def time_is_up(k: Setting, sight: Sight, client: Client, partition: int) -> bool:
-    """Whether the clock and what the application was told allow that the next batch expired."""
-    old = recovery.overdue(k, client.partitions[partition])[0]
+def time_is_up(k: Setting, sight: Sight, partition: int, old: InFlightBatch) -> bool:
+    """Whether the clock and what the application was told allow that a batch has expired."""
     batch = old.batch
     records = range(batch.first_record, batch.first_record + batch.record_count)
     if not all(sight.has_failed(partition, number) for number in records):
@@ -250,10 +313,10 @@ def deadline_us(k: Setting, sight: Sight, partition: int, old: InFlightBatch) ->
     settings: Settings = sight.plan.settings
     first = old.batch.first_record
     if k.variant.expiry == Expiry.DELIVERY_TIMEOUT:
-        return sight.handed_us(partition, first) + settings.delivery_timeout_ms * MILLISECOND_US
+        return sight.created_us(partition, first) + settings.delivery_timeout_ms * MILLISECOND_US
     timeout_us = settings.request_timeout_ms * MILLISECOND_US
     if old.attempts == 0:
-        return sight.handed_us(partition, first) + timeout_us
+        return sight.created_us(partition, first) + timeout_us
     backoff_us = settings.retry_backoff_ms * MILLISECOND_US
     return sight.last_sent_us(partition, first) + timeout_us + backoff_us
 
@@ -300,8 +363,23 @@ def without_unsent(sight: Sight, client: Client, batch: SentBatch) -> Client | N
     return sending.with_entry(client, batch.partition, skipped)
 
 
-def asks(state: Explanation, connection: int) -> Iterator[Moved]:
-    """The client has asked for a producer id: it has none, and waits for none.
-    Sender.maybeSendAndPollTransactionalRequest, up to 3.5 Sender.maybeWaitForProducerId."""
-    if state.client.producer_id == NO_PRODUCER_ID and not state.client.fatal and state.asked == -1:
-        yield "asks_producer_id", replace(state, asked=connection)
+def sendable(k: Setting, client: Client, partition: int, record_count: int) -> Iterator[Batch]:
+    """What the client may send to a partition: again, or as its next new batch."""
+    again = attempted(sending.send_again, k, client, partition)
+    new = attempted(sending.send_new, k, client, partition, record_count)
+    for step in (again, new):
+        if step is not None:
+            yield step.sends[0].batch
+
+
+def asks(state: Explanation, event: InitProducerId) -> Iterator[Explanation]:
+    """The client has asked for a producer id: it has none, waits for none, and wants no old one
+    raised. Sender.maybeSendAndPollTransactionalRequest, up to 3.5 Sender.maybeWaitForProducerId."""
+    wants_new = (event.producer_id, event.producer_epoch) == (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+    has_none = state.client.producer_id == NO_PRODUCER_ID and not state.client.fatal
+    if wants_new and has_none and state.asked == -1:
+        yield replace(state, asked=event.connection)
+
+
+UNSEEN: Final[tuple[Moves, ...]] = (hears, hangs_up, acts)
+"""What a client does unseen."""

@@ -202,7 +202,7 @@ def unknown_producer(random: Random) -> Fault:
     return Fault(
         Kind.REFUSE,
         E.UNKNOWN_PRODUCER_ID,
-        log_start_offset=random.choice((0, 3, 1_000)),
+        log_start_offset=random.choice((-1, 0, 3, 1_000)),
         partition=one_or_all(random),
     )
 
@@ -269,7 +269,7 @@ def settings_of(random: Random) -> Settings:
     """Settings under which waiting is short."""
     linger_ms = random.choice((0, 0, 5))
     request_timeout_ms = random.choice((80, 120, 200))
-    patience_ms = random.choice((10, 100, 300, 5_000, 5_000, 5_000))
+    patience_ms = random.choice((10, 100, 300, 2_500, 2_500, 2_500))
     return Settings(
         max_in_flight=random.choice((1, 2, 3, 5, 5, 5)),
         batch_size=random.choice((1, 82, 92, 110, 16_384)),

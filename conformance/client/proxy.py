@@ -35,7 +35,7 @@ from conformance.client.trace import (
 )
 from impl.broker.node import CloseConnection, Node, NodeConfig
 from impl.protocol.codegen import Value
-from impl.protocol.errors import DecodeError, ErrorCode
+from impl.protocol.errors import DecodeError
 from impl.protocol.messages import (
     decode_request,
     decode_response,

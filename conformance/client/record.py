@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from conformance.client.plan import TOPIC, RunPlan
 from conformance.client.processes import ClientCommand, ClientProcess, Told
 from conformance.client.proxy import Proxy
-from conformance.client.trace import ClientTrace, Outcome
+from conformance.client.trace import UNKNOWN, ClientTrace, Outcome
 
 
 async def recorded(
@@ -53,7 +53,7 @@ def trace_of(client: str, plan: RunPlan, proxy: Proxy, told: Told) -> ClientTrac
     """What the proxy saw and the client told, together."""
     outcomes = {
         record: Outcome(
-            proxy.at_us(row.at_ns),
+            UNKNOWN if row.at_ns is None else proxy.at_us(row.at_ns),
             proxy.at_us(told.handed_ns.get(record, proxy.began_ns)),
             row.offset,
             row.error,
@@ -66,5 +66,6 @@ def trace_of(client: str, plan: RunPlan, proxy: Proxy, told: Told) -> ClientTrac
         tuple(proxy.events),
         outcomes,
         proxy.stored(TOPIC),
+        proxy.at_us(),
         proxy.problem or told.problem,
     )

@@ -7,11 +7,13 @@ a connection was not closed before the last request on it, nobody gave up a reco
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Final
 
 from conformance.client.plan import PARTITIONS, RunPlan
 from conformance.client.trace import (
-    Closed,
+    UNKNOWN,
     ClientTrace,
+    Closed,
     Cut,
     Event,
     InitAnswer,
@@ -19,8 +21,13 @@ from conformance.client.trace import (
     Opened,
     Produce,
     ProduceAnswer,
+    Record,
     SentBatch,
 )
+
+STORED: Final = "stored"
+FAILED: Final = "failed"
+SILENT: Final = "silent"
 
 Answers = list[ProduceAnswer | InitAnswer]
 
@@ -34,13 +41,15 @@ class Sight:
         self.answers: list[Answers] = []
         self.requests: dict[tuple[int, int], Produce] = {}
         self._outcomes = trace.outcomes
+        self._ended_us = trace.ended_us
         self._to_node: list[bool] = []
         self._ended: set[int] = set()
         self._last_request: dict[int, int] = {}
         self._closed = {e.connection for e in trace.events if isinstance(e, Closed)}
         self._position = 0
         self._sent: list[list[tuple[int, SentBatch]]] = [[] for _ in range(PARTITIONS)]
-        self._last_sent_us: dict[tuple[int, int], int] = {}
+        self._last_sent_us: dict[Record, int] = {}
+        self._created_us: dict[Record, int] = {}
         self._batches_of: dict[int, int] = defaultdict(int)
         for position, event in enumerate(trace.events):
             if isinstance(event, Produce | InitProducerId):
@@ -48,6 +57,7 @@ class Sight:
             if isinstance(event, Produce):
                 for batch in event.batches:
                     self._sent[batch.partition].append((position, batch))
+        self._largest = max((len(b.records) for sent in self._sent for _, b in sent), default=1)
 
     def comes(self, position: int, event: Event) -> None:
         """The next event."""
@@ -63,12 +73,18 @@ class Sight:
             case Produce():
                 self.requests[event.connection, event.correlation_id] = event
 
+    def ends(self) -> None:
+        """The run is over: the application has heard all that it will hear."""
+        self.now_us = self._ended_us
+
     def was_sent(self, event: Produce) -> None:
         """A request was explained."""
         self._batches_of[event.connection] += len(event.batches)
         for batch in event.batches:
+            created_us = self.created_us(batch.partition, batch.records[0])
             for number in batch.records:
                 self._last_sent_us[batch.partition, number] = event.at_us
+                self._created_us.setdefault((batch.partition, number), created_us)
 
     # Connections
 
@@ -98,13 +114,13 @@ class Sight:
         return sizes
 
     def counts(self, partition: int, first: int) -> list[int]:
-        """How many records a batch from `first` on can have had that was not seen when it was
-        sent: as many as when it is seen later; else all of it has failed."""
+        """How many records a batch from `first` on can have had that nobody saw when it was sent:
+        as many as when it is seen later; else all has failed, and it was no larger than others."""
         size = self._size_next_sent(partition, first)
         if size is not None:
             return [size]
         count = 0
-        while self.has_failed(partition, first + count):
+        while count < self._largest and self.has_failed(partition, first + count):
             count += 1
         return list(range(1, count + 1))
 
@@ -119,16 +135,31 @@ class Sight:
         )
 
     def last_sent_us(self, partition: int, number: int) -> int:
-        """When a record was last seen on its way; when it was handed over, if never."""
-        handed = self.handed_us(partition, number)
-        return self._last_sent_us.get((partition, number), handed)
+        """When a record was last seen on its way; when its batch was made, if never."""
+        created_us = self.created_us(partition, number)
+        return self._last_sent_us.get((partition, number), created_us)
+
+    def created_us(self, partition: int, first: int) -> int:
+        """When a batch was made, at the earliest; what is split keeps the time of the whole."""
+        return self._created_us.get((partition, first), self.handed_us(partition, first))
 
     # Records
 
+    def has(self, partition: int, number: int) -> str:
+        """What the application was told of a record."""
+        outcome = self._outcomes.get((partition, number))
+        if outcome is None:
+            return SILENT
+        return FAILED if outcome.error else STORED
+
+    def told_us(self, partition: int, number: int) -> int:
+        """When the client told what became of a record, by its own clock; or UNKNOWN."""
+        outcome = self._outcomes.get((partition, number))
+        return UNKNOWN if outcome is None else outcome.at_us
+
     def has_failed(self, partition: int, number: int) -> bool:
         """Whether the application was told that the record failed."""
-        outcome = self._outcomes.get((partition, number))
-        return outcome is not None and bool(outcome.error)
+        return self.has(partition, number) == FAILED
 
     def handed_us(self, partition: int, number: int) -> int:
         """When the application handed the record over, at the earliest."""

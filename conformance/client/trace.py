@@ -121,11 +121,15 @@ Record = tuple[int, int]
 """A partition, and the number of a record in it."""
 
 
+UNKNOWN: Final = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What the client told the application of one record: an offset, or the error's name.
 
-    `handed_us` is when the application handed it over, at the earliest.
+    `handed_us` is when the application handed it over, at the earliest; `at_us` when it was told,
+    by the client's own clock, UNKNOWN if it does not say.
     """
 
     at_us: int
@@ -136,14 +140,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ClientTrace:
-    """One run as it was seen. `stored` is what the logs held at its end; `problem` says what kept
-    it from its end, if anything did."""
+    """One run as it was seen. `stored` is what the logs held when it ended, at `ended_us`;
+    `problem` says what kept it from its end, if anything did."""
 
     client: str
     plan: RunPlan
     events: tuple[Event, ...]
     outcomes: Mapping[Record, Outcome] = field(default_factory=dict)
     stored: tuple[SentBatch, ...] = ()
+    ended_us: int = 0
     problem: str = ""
 
 
@@ -156,6 +161,7 @@ def lines(trace: ClientTrace) -> list[str]:
         "format": FORMAT,
         "version": VERSION,
         "client": trace.client,
+        "ended_us": trace.ended_us,
         "problem": trace.problem,
         "plan": trace.plan.to_json(),
     }
@@ -191,6 +197,7 @@ def parsed(text: str, where: str) -> ClientTrace:
             tuple(events),
             outcomes,
             tuple(stored),
+            header["ended_us"],
             header["problem"],
         )
     except (ValueError, KeyError, TypeError) as error:
