@@ -1,62 +1,53 @@
-/* The search itself; engine.h says what it promises, store.h how states are kept.
+/* The search itself; engine.h says what it promises, parts.h what a state is made of, steps.h how
+ * successors are found, store.h how states are kept.
  *
  * Theory of operation. A batch is a run of states of the current level, cut into blocks. Phases:
  *
- *   expand   A worker takes a block, writes all successors of its states, in order, and sorts
- *            their positions by shard, each with its tag.
- *   settle   A worker takes a shard and looks up the batch's successors that belong there, in
- *            order. The first of several equal ones is new, whatever the other workers do. Slots
- *            of new states hold `count + position` for now.
+ *   expand   A worker takes a block, finds all successors of its states, in order, and looks them
+ *            up. Nobody writes to the visited set meanwhile. Most are known; the others are the
+ *            block's candidates.
+ *   settle   A worker adds the candidates of its shards to the set, in order. The first of several
+ *            equal ones is new, whatever the other workers do.
  *   number   From the number of new states in each block, each block knows their indexes. A
- *            worker moves a block's new states to the store, corrects their slots and evaluates
- *            promises and witnesses on them.
- *   link     If edges are wanted: a worker writes a block's edges.
+ *            worker moves a block's new states to the store and evaluates the checks on them.
+ *   link     If edges are wanted: a worker looks up where a block's transitions lead.
  *
- * A batch is as small as its phases are long enough: what they hand on should stay in the cache.
+ * If a worker meets a value for which a part has no room, the batch is forgotten, room is made, and
+ * the batch begins again. With one worker a batch is one block, which stays in the cache.
  */
 
 #include "crew.h"
 #include "engine.h"
-#include "model.h"
-#include "store.h"
+#include "steps.h"
 
 #define BLOCK_STATES 128
-#define BLOCKS_A_WORKER 32
+#define BLOCKS_A_WORKER 24
 #define MAX_POSITIONS ((uint64_t)1 << 28) /* limits the blocks of machines with many rules */
-#define AHEAD 12                          /* successors between prefetch, peek and lookup */
+#define AHEAD 12                          /* candidates between prefetch and lookup */
 
 #define EDGE_BITS 20
 #define EDGE_CHUNK ((uint64_t)1 << EDGE_BITS)
 
-extern const struct kx_model kx_model;
+/* Transitions of a block, in order: by state, then by rule. */
+struct moves {
+    uint64_t *keys;
+    uint8_t *source; /* the state's place in the block */
+    uint16_t *rule;  /* of the model */
+};
 
 struct block {
-    uint64_t first;                /* the first state to expand */
-    uint32_t states;               /* how many */
-    uint32_t end[BLOCK_STATES];    /* by state: where its successors end */
-    uint32_t start[SHARDS + 1];    /* by shard: where its part of `order` begins */
-    uint64_t index, edge;          /* the index of the first new state; the first edge */
+    uint64_t first;             /* the first state to expand */
+    uint32_t states, successors, candidates;
+    uint64_t index, edge;       /* the index of the first new state; the first edge */
 };
 
 /* Arrays over positions: block number * capacity + place in the block. */
 struct batch {
     uint32_t blocks, capacity, used;
     struct block *block;
-    uint64_t *words;
-    uint64_t *order;  /* a block's successors by shard: tag << 32 | position */
-    uint32_t *found;  /* known state: its index. New state: its slot, later its index */
-    uint16_t *rule;
-    uint8_t *fresh;   /* new state: its shard + 1; known state: 0 */
-};
-
-struct worker {
-    uint64_t deadlocks, deadlock, broken;
-    uint64_t *firings; /* by rule of the model */
-    uint64_t *first;   /* by test */
-    uint64_t *hash;    /* of the block being expanded */
-    uint64_t *list;    /* a shard's part of `order` */
-    uint32_t *fresh;   /* by block: new states in this worker's shards */
-    int failed;
+    struct moves found, every; /* candidates; all successors, if edges are wanted */
+    uint64_t *hash;            /* of candidates */
+    uint8_t *fresh;            /* the candidate is new */
 };
 
 struct edges {
@@ -65,16 +56,27 @@ struct edges {
     uint16_t **rules;
 };
 
+/* What a worker works with in a block, before it knows which successors are candidates. */
+struct bench {
+    struct moves moves;
+    uint64_t *hash;
+    uint64_t weight[BLOCK_STATES];
+    uint32_t leaving[BLOCK_STATES]; /* successors by state */
+};
+
 struct kx_engine {
+    struct parts parts;
+    struct steps steps;
     struct store store;
     struct batch batch;
     struct edges edges;
     struct crew crew;
     struct worker *worker;
+    struct bench *bench;
     int64_t *inputs;
-    uint64_t *first;      /* by test */
-    uint64_t level_first, level_end, cursor, transitions, deadlocks, deadlock;
-    uint64_t broken;
+    uint64_t *first; /* by check */
+    uint64_t level_first, level_end, cursor, broken;
+    struct tally total;
     uint32_t workers, rules, ticket;
     int with_edges, stop;
 };
@@ -90,200 +92,240 @@ static void phase(struct kx_engine *e, crew_phase *work)
     crew_run(&e->crew, work);
 }
 
+/* Calls a function of which there is one for each small number of key words. */
+#define BY_KEY_WORDS(e, call)             \
+    switch ((e)->parts.key_words) {       \
+    case 1: call(1); break;               \
+    case 2: call(2); break;               \
+    case 3: call(3); break;               \
+    default: call((e)->parts.key_words);  \
+    }
+
 /* ---- expand ---- */
 
-static void sort_by_shard(struct batch *b, struct block *k, const uint64_t *hash, size_t base,
-                          uint32_t n)
+INLINE void move_copy(struct moves *to, size_t at, const struct moves *from, size_t n,
+                      const uint32_t K)
 {
-    uint32_t at[SHARDS] = {0};
-    for (uint32_t i = 0; i < n; i++) at[store_shard_of(hash[i])]++;
-    uint32_t sum = 0;
-    for (uint32_t x = 0; x < SHARDS; x++) {
-        k->start[x] = sum;
-        sum += at[x];
-        at[x] = k->start[x];
-    }
-    k->start[SHARDS] = sum;
-    for (uint32_t i = 0; i < n; i++)
-        b->order[base + at[store_shard_of(hash[i])]++] = hash[i] << 32 | (base + i);
+    store_copy(to->keys + at * K, from->keys + n * K, K);
+    to->source[at] = from->source[n];
+    to->rule[at] = from->rule[n];
 }
 
-static uint32_t expand_state(struct kx_engine *e, struct worker *me, uint64_t index,
-                             size_t position, uint64_t *hash)
+/* The rule instances that no part forbids, for each state of the block. */
+INLINE uint32_t propose(struct kx_engine *e, const struct worker *me, const struct block *k,
+                        struct moves *m, const uint32_t K)
 {
-    const uint64_t *state = store_state(&e->store, index);
+    const struct steps *steps = &e->steps;
     uint32_t n = 0;
-    for (uint32_t r = 0; r < kx_model.rules; r++) {
-        uint64_t *next = e->batch.words + (position + n) * KX_WORDS;
-        int outcome = kx_model.rule[r](state, next, e->inputs);
-        if (!outcome) continue;
-        if (outcome == 2) {
-            uint64_t broken = index << 16 | kx_model.rule_number[r];
-            if (broken < me->broken) me->broken = broken;
-            continue;
+    for (uint32_t i = 0; i < k->states; i++) {
+        const uint64_t *key = store_key(&e->store, k->first + i, K);
+        for (uint32_t w = 0; w < steps->rule_words; w++) {
+            uint64_t enabled = enabled_word(&e->parts, steps, key, w);
+            for (; enabled; enabled &= enabled - 1, n++) {
+                uint32_t r = w * 64 + (uint32_t)__builtin_ctzll(enabled);
+                EACH_WORD(v)
+                    m->keys[n * K + v] = (key[v] & steps->keep[r * K + v]) | steps->set[r * K + v];
+                m->source[n] = (uint8_t)i;
+                m->rule[n] = (uint16_t)r;
+                complete_soon(&e->parts, steps, me, r, key, K);
+            }
         }
-        e->batch.rule[position + n] = (uint16_t)r;
-        hash[n] = store_hash(next);
-        me->firings[r]++;
-        n++;
     }
     return n;
 }
 
-static void expand_block(struct kx_engine *e, struct worker *me, uint32_t number)
+INLINE void note_broken(struct worker *me, uint64_t state, uint32_t rule)
 {
+    uint64_t broken = state << 16 | kx_model.rule_number[rule];
+    if (broken < me->broken) me->broken = broken;
+}
+
+/* Makes the proposed successors, counts them and drops those that are their own source. */
+INLINE uint32_t realise(struct kx_engine *e, struct worker *me, struct bench *bench,
+                        struct block *k, uint32_t proposed, size_t base, const uint32_t K)
+{
+    struct moves *m = &bench->moves;
+    uint32_t kept = 0;
+    for (uint32_t n = 0; n < proposed; n++) {
+        uint32_t i = m->source[n], r = m->rule[n];
+        const uint64_t *key = store_key(&e->store, k->first + i, K);
+        uint64_t *next = m->keys + n * K;
+        enum outcome outcome = complete(&e->parts, &e->steps, me, r, key, next, K);
+        if (outcome == OUT_OF_RANGE) note_broken(me, k->first + i, r);
+        if (outcome != FIRES) continue;
+        bench->leaving[i]++;
+        me->firings[r] += bench->weight[i];
+        if (e->with_edges) move_copy(&e->batch.every, base + k->successors, m, n, K);
+        k->successors++;
+        if (store_same(key, next, K)) continue;
+        uint64_t hash = store_hash(next, K);
+        const struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
+        __builtin_prefetch(x->slots + shard_home(&e->store, x, hash) * K);
+        bench->hash[kept] = hash;
+        if (kept < n) move_copy(m, kept, m, n, K);
+        kept++;
+    }
+    return kept;
+}
+
+/* Successors that are not in the visited set become the block's candidates. */
+INLINE void look_up(struct kx_engine *e, struct bench *bench, struct block *k, uint32_t count,
+                    size_t base, const uint32_t K)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        uint64_t hash = bench->hash[n];
+        const struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
+        if (shard_has(&e->store, x, bench->moves.keys + n * K, hash, K)) continue;
+        size_t at = base + k->candidates++;
+        move_copy(&e->batch.found, at, &bench->moves, n, K);
+        e->batch.hash[at] = hash;
+    }
+}
+
+static void tally_block(struct worker *me, const struct bench *bench, const struct block *k)
+{
+    for (uint32_t i = 0; i < k->states; i++) {
+        me->tally.transitions += bench->weight[i] * bench->leaving[i];
+        if (bench->leaving[i]) continue;
+        me->tally.deadlocks += bench->weight[i];
+        if (k->first + i < me->tally.deadlock) me->tally.deadlock = k->first + i;
+    }
+}
+
+INLINE void expand_block(struct kx_engine *e, uint32_t worker, uint32_t number, const uint32_t K)
+{
+    struct worker *me = &e->worker[worker];
+    struct bench *bench = &e->bench[worker];
     struct block *k = &e->batch.block[number];
     size_t base = (size_t)number * e->batch.capacity;
-    uint32_t n = 0;
+    k->successors = k->candidates = 0;
     for (uint32_t i = 0; i < k->states; i++) {
-        uint32_t more = expand_state(e, me, k->first + i, base + n, me->hash + n);
-        n += more;
-        k->end[i] = n;
-        if (more) continue;
-        me->deadlocks++;
-        if (k->first + i < me->deadlock) me->deadlock = k->first + i;
+        const uint64_t *key = store_key(&e->store, k->first + i, K);
+        bench->leaving[i] = 0;
+        bench->weight[i] = weight_of(&e->parts, key);
+        enabled_soon(&e->parts, &e->steps, key);
     }
-    sort_by_shard(&e->batch, k, me->hash, base, n);
+    uint32_t proposed = propose(e, me, k, &bench->moves, K);
+    uint32_t kept = realise(e, me, bench, k, proposed, base, K);
+    look_up(e, bench, k, kept, base, K);
+    tally_block(me, bench, k);
 }
 
 static void expand(void *context, uint32_t worker)
 {
     struct kx_engine *e = context;
-    for (uint32_t n; (n = next_ticket(e)) < e->batch.used;)
-        expand_block(e, &e->worker[worker], n);
+    struct worker *me = &e->worker[worker];
+    me->before = me->tally;
+    memcpy(me->firings_before, me->firings, e->rules * sizeof *me->firings);
+#define CALL(K) expand_block(e, worker, n, K)
+    for (uint32_t n; !me->crowded && (n = next_ticket(e)) < e->batch.used;) BY_KEY_WORDS(e, CALL)
+#undef CALL
 }
 
 /* ---- settle ---- */
 
-/* A state by its index, or, from `count` on, by its position in the batch. */
-static const uint64_t *any_state(const struct kx_engine *e, uint64_t index)
+/* Adds the candidates of this worker's shards. */
+INLINE void settle_block(struct kx_engine *e, uint32_t worker, uint32_t number, const uint32_t K)
 {
-    if (index < e->store.count) return store_state(&e->store, index);
-    return e->batch.words + (index - e->store.count) * KX_WORDS;
-}
-
-/* Brings the state that the lookup will compare on its way; its first slot is there already. */
-static void peek(const struct kx_engine *e, const struct shard *x, uint64_t ordered)
-{
-    uint64_t tag = ordered >> 32, mask = ((uint64_t)1 << x->bits) - 1;
-    for (uint64_t at = shard_home(x, tag); x->slots[at]; at = (at + 1) & mask) {
-        if (x->slots[at] >> 32 != tag) continue;
-        __builtin_prefetch(any_state(e, entry_index(x->slots[at])));
-        return;
+    struct worker *me = &e->worker[worker];
+    struct store *s = &e->store;
+    const struct block *k = &e->batch.block[number];
+    size_t base = (size_t)number * e->batch.capacity;
+    uint32_t fresh = 0;
+    for (uint32_t n = 0; n < k->candidates; n++) {
+        if (n + AHEAD < k->candidates) {
+            uint64_t later = e->batch.hash[base + n + AHEAD];
+            const struct shard *x = &s->shard[store_shard_of(s, later)];
+            __builtin_prefetch(x->slots + shard_home(s, x, later) * K);
+        }
+        uint64_t hash = e->batch.hash[base + n];
+        uint32_t shard = store_shard_of(s, hash);
+        if (shard % e->workers != worker) continue;
+        const uint64_t *key = e->batch.found.keys + (base + n) * K;
+        int added = shard_add(s, &s->shard[shard], key, hash, K);
+        if (added < 0) me->failed = 1;
+        e->batch.fresh[base + n] = added == 1;
+        fresh += added == 1;
     }
-}
-
-static void find_or_add(struct kx_engine *e, struct worker *me, uint32_t shard, uint64_t ordered)
-{
-    struct batch *b = &e->batch;
-    struct shard *x = &e->store.shard[shard];
-    uint32_t position = (uint32_t)ordered;
-    uint64_t tag = ordered >> 32, mask = ((uint64_t)1 << x->bits) - 1;
-    const uint64_t *state = b->words + (size_t)position * KX_WORDS;
-    uint64_t at = shard_home(x, tag);
-    for (; x->slots[at]; at = (at + 1) & mask) {
-        if (x->slots[at] >> 32 != tag) continue;
-        uint64_t index = entry_index(x->slots[at]);
-        if (!store_same(any_state(e, index), state)) continue;
-        b->fresh[position] = 0;
-        b->found[position] = (uint32_t)index;
-        return;
-    }
-    x->slots[at] = shard_entry(tag, e->store.count + position);
-    x->count++;
-    b->fresh[position] = (uint8_t)(shard + 1);
-    b->found[position] = (uint32_t)at;
-    me->fresh[position / b->capacity]++;
-}
-
-static uint32_t gather(const struct batch *b, uint32_t shard, uint64_t *list)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < b->used; i++) {
-        const struct block *k = &b->block[i];
-        const uint64_t *order = b->order + (size_t)i * b->capacity;
-        for (uint32_t p = k->start[shard]; p < k->start[shard + 1]; p++) list[n++] = order[p];
-    }
-    return n;
-}
-
-static void settle_shard(struct kx_engine *e, struct worker *me, uint32_t shard)
-{
-    struct shard *x = &e->store.shard[shard];
-    const uint64_t *list = me->list;
-    uint32_t n = gather(&e->batch, shard, me->list);
-    if (!shard_reserve(x, n)) {
-        me->failed = 1;
-        return;
-    }
-    for (uint32_t i = 0; i < n + 2 * AHEAD; i++) {
-        if (i < n) __builtin_prefetch(&x->slots[shard_home(x, list[i] >> 32)]);
-        if (i >= AHEAD && i - AHEAD < n) peek(e, x, list[i - AHEAD]);
-        if (i >= 2 * AHEAD) find_or_add(e, me, shard, list[i - 2 * AHEAD]);
-    }
+    me->fresh[number] = fresh;
 }
 
 static void settle(void *context, uint32_t worker)
 {
     struct kx_engine *e = context;
-    memset(e->worker[worker].fresh, 0, e->batch.blocks * sizeof(uint32_t));
-    for (uint32_t n; (n = next_ticket(e)) < SHARDS;) settle_shard(e, &e->worker[worker], n);
+#define CALL(K) settle_block(e, worker, n, K)
+    for (uint32_t n = 0; n < e->batch.used; n++) BY_KEY_WORDS(e, CALL)
+#undef CALL
 }
 
 /* ---- number and link ---- */
 
-static void judge(struct kx_engine *e, struct worker *me, const uint64_t *state, uint64_t index)
+INLINE void judge(struct kx_engine *e, struct worker *me, const uint64_t *key, uint64_t index,
+                  const uint32_t K)
 {
-    for (uint32_t t = 0; t < kx_model.tests; t++) {
-        if (e->first[t] != KX_NONE || me->first[t] < index) continue;
-        if (kx_model.test[t](state, e->inputs) == kx_model.wanted[t]) me->first[t] = index;
+    const struct steps *steps = &e->steps;
+    for (uint32_t w = 0; w < steps->check_words; w++) {
+        uint64_t allowed = allowed_word(&e->parts, key, w);
+        uint64_t look = (~allowed & steps->promises[w]) | (allowed & steps->look[w]);
+        look &= steps->open[w];
+        for (; look; look &= look - 1) {
+            uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(look);
+            if (me->first[c] < index) continue;
+            int holds = allowed >> c % 64 & 1 && rest_holds(&e->parts, steps, me, c, key, K);
+            if (holds == kx_model.wanted[c]) me->first[c] = index;
+        }
     }
 }
 
-static void number_block(struct kx_engine *e, struct worker *me, uint32_t number)
+INLINE void number_block(struct kx_engine *e, uint32_t worker, uint32_t number, const uint32_t K)
 {
-    struct batch *b = &e->batch;
-    struct block *k = &b->block[number];
-    size_t base = (size_t)number * b->capacity;
+    struct worker *me = &e->worker[worker];
+    const struct moves *m = &e->batch.found;
+    const struct block *k = &e->batch.block[number];
+    size_t base = (size_t)number * e->batch.capacity;
     uint64_t index = k->index;
-    for (uint32_t i = 0, p = 0; i < k->states; i++) {
-        for (; p < k->end[i]; p++) {
-            size_t at = base + p;
-            if (!b->fresh[at]) continue;
-            uint64_t *state = b->words + at * KX_WORDS;
-            store_put(&e->store, index, state, (uint32_t)(k->first + i),
-                      kx_model.rule_number[b->rule[at]]);
-            uint64_t *slot = &e->store.shard[b->fresh[at] - 1].slots[b->found[at]];
-            *slot = shard_entry(*slot >> 32, index);
-            b->found[at] = (uint32_t)index;
-            judge(e, me, state, index);
-            index++;
+    for (uint32_t n = 0; n < k->candidates; n++) {
+        size_t at = base + n;
+        if (!e->batch.fresh[at]) continue;
+        const uint64_t *key = m->keys + at * K;
+        store_put(&e->store, index, key, (uint32_t)(k->first + m->source[at]),
+                  kx_model.rule_number[m->rule[at]], K);
+        if (e->with_edges) {
+            struct shard *x = &e->store.shard[store_shard_of(&e->store, e->batch.hash[at])];
+            x->index[shard_slot(&e->store, x, key, e->batch.hash[at], K)] = (uint32_t)index;
         }
+        me->tally.full += weight_of(&e->parts, key);
+        judge(e, me, key, index, K);
+        index++;
     }
 }
 
 static void number(void *context, uint32_t worker)
 {
     struct kx_engine *e = context;
-    for (uint32_t n; (n = next_ticket(e)) < e->batch.used;)
-        number_block(e, &e->worker[worker], n);
+#define CALL(K) number_block(e, worker, n, K)
+    for (uint32_t n; (n = next_ticket(e)) < e->batch.used;) BY_KEY_WORDS(e, CALL)
+#undef CALL
+}
+
+INLINE uint32_t index_of(const struct kx_engine *e, const uint64_t *key, const uint32_t K)
+{
+    uint64_t hash = store_hash(key, K);
+    const struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
+    return x->index[shard_slot(&e->store, x, key, hash, K)];
 }
 
 static void link_block(struct kx_engine *e, uint32_t number)
 {
-    struct batch *b = &e->batch;
-    struct block *k = &b->block[number];
-    size_t base = (size_t)number * b->capacity;
-    uint64_t edge = k->edge, known = e->store.count;
-    for (uint32_t i = 0, p = 0; i < k->states; i++) {
-        for (; p < k->end[i]; p++, edge++) {
-            uint64_t chunk = edge >> EDGE_BITS, at = edge & (EDGE_CHUNK - 1);
-            uint32_t target = b->found[base + p];
-            if (!b->fresh[base + p] && target >= known) target = b->found[target - known];
-            e->edges.sources[chunk][at] = (uint32_t)(k->first + i);
-            e->edges.rules[chunk][at] = kx_model.rule_number[b->rule[base + p]];
-            e->edges.targets[chunk][at] = target;
-        }
+    const struct moves *m = &e->batch.every;
+    const struct block *k = &e->batch.block[number];
+    size_t base = (size_t)number * e->batch.capacity;
+    uint32_t K = e->parts.key_words;
+    for (uint32_t n = 0; n < k->successors; n++) {
+        uint64_t chunk = (k->edge + n) >> EDGE_BITS, at = (k->edge + n) & (EDGE_CHUNK - 1);
+        e->edges.sources[chunk][at] = (uint32_t)(k->first + m->source[base + n]);
+        e->edges.rules[chunk][at] = kx_model.rule_number[m->rule[base + n]];
+        e->edges.targets[chunk][at] = index_of(e, m->keys + (base + n) * K, K);
     }
 }
 
@@ -339,7 +381,7 @@ static void cut(struct kx_engine *e)
     struct batch *b = &e->batch;
     uint64_t at = e->cursor, left = e->level_end - e->cursor;
     uint64_t size = (left + 4 * e->workers - 1) / (4 * e->workers);
-    if (size > BLOCK_STATES) size = BLOCK_STATES;
+    if (size > BLOCK_STATES || e->workers == 1) size = BLOCK_STATES;
     for (b->used = 0; b->used < b->blocks && at < e->level_end; b->used++) {
         uint64_t states = e->level_end - at < size ? e->level_end - at : size;
         b->block[b->used].first = at;
@@ -357,7 +399,7 @@ static int allot(struct kx_engine *e, uint64_t *states, uint64_t *successors)
         k->index = index;
         k->edge = e->edges.count + transitions;
         for (uint32_t w = 0; w < e->workers; w++) index += e->worker[w].fresh[n];
-        transitions += k->start[SHARDS];
+        transitions += k->successors;
     }
     *states = index;
     *successors = transitions;
@@ -377,31 +419,204 @@ static void merge(struct kx_engine *e)
 {
     for (uint32_t w = 0; w < e->workers; w++) {
         struct worker *me = &e->worker[w];
-        set(&e->deadlocks, e->deadlocks + me->deadlocks);
-        if (me->deadlock < e->deadlock) set(&e->deadlock, me->deadlock);
-        me->deadlocks = 0;
-        me->deadlock = KX_NONE;
-        for (uint32_t t = 0; t < kx_model.tests; t++)
-            if (me->first[t] < e->first[t]) e->first[t] = me->first[t];
+        set(&e->total.full, e->total.full + me->tally.full);
+        set(&e->total.transitions, e->total.transitions + me->tally.transitions);
+        set(&e->total.deadlocks, e->total.deadlocks + me->tally.deadlocks);
+        if (me->tally.deadlock < e->total.deadlock) set(&e->total.deadlock, me->tally.deadlock);
+        me->tally = NOTHING;
+        for (uint32_t c = 0; c < kx_model.checks; c++)
+            if (me->first[c] < e->first[c]) e->first[c] = me->first[c];
+    }
+    for (uint32_t c = 0; c < kx_model.checks; c++) {
+        if (e->first[c] == KX_NONE) continue;
+        e->steps.open[c / 64] &= ~((uint64_t)1 << c % 64);
+        for (uint32_t w = 0; w < e->workers; w++) e->worker[w].first[c] = e->first[c];
+    }
+}
+
+/* ---- buffers ---- */
+
+static int moves_open(struct moves *m, size_t room, uint32_t key_words)
+{
+    m->keys = pages_sparse(room * key_words * sizeof *m->keys);
+    m->source = pages_sparse(room * sizeof *m->source);
+    m->rule = pages_sparse(room * sizeof *m->rule);
+    return m->keys && m->source && m->rule;
+}
+
+static void moves_close(struct moves *m, size_t room, uint32_t key_words)
+{
+    pages_give(m->keys, room * key_words * sizeof *m->keys);
+    pages_give(m->source, room * sizeof *m->source);
+    pages_give(m->rule, room * sizeof *m->rule);
+    *m = (struct moves){NULL, NULL, NULL};
+}
+
+static int open_bench(struct kx_engine *e)
+{
+    struct batch *b = &e->batch;
+    e->bench = calloc(e->workers, sizeof *e->bench);
+    for (uint32_t w = 0; e->bench && w < e->workers; w++) {
+        e->bench[w].hash = pages_sparse(b->capacity * sizeof(uint64_t));
+        if (!e->bench[w].hash) return 0;
+        if (!moves_open(&e->bench[w].moves, b->capacity, e->parts.key_words)) return 0;
+    }
+    return e->bench != NULL;
+}
+
+static int open_batch(struct kx_engine *e)
+{
+    struct batch *b = &e->batch;
+    uint32_t K = e->parts.key_words;
+    b->capacity = BLOCK_STATES * e->rules;
+    b->blocks = e->workers == 1 ? 1 : BLOCKS_A_WORKER * e->workers;
+    while (b->blocks > e->workers && (uint64_t)b->blocks * b->capacity > MAX_POSITIONS)
+        b->blocks /= 2;
+    size_t room = (size_t)b->blocks * b->capacity;
+    b->block = calloc(b->blocks, sizeof *b->block);
+    b->hash = pages_sparse(room * sizeof *b->hash);
+    b->fresh = pages_sparse(room * sizeof *b->fresh);
+    if (!b->block || !b->hash || !b->fresh || !moves_open(&b->found, room, K)) return 0;
+    return (!e->with_edges || moves_open(&b->every, room, K)) && open_bench(e);
+}
+
+static void close_batch(struct kx_engine *e)
+{
+    struct batch *b = &e->batch;
+    size_t room = (size_t)b->blocks * b->capacity;
+    uint32_t K = e->parts.key_words;
+    for (uint32_t w = 0; e->bench && w < e->workers; w++) {
+        pages_give(e->bench[w].hash, b->capacity * sizeof(uint64_t));
+        moves_close(&e->bench[w].moves, b->capacity, K);
+    }
+    free(e->bench);
+    e->bench = NULL;
+    pages_give(b->hash, room * sizeof *b->hash);
+    pages_give(b->fresh, room * sizeof *b->fresh);
+    moves_close(&b->found, room, K);
+    moves_close(&b->every, room, K);
+    free(b->block);
+    *b = (struct batch){0};
+}
+
+/* ---- room ---- */
+
+INLINE int put_again(struct kx_engine *e, struct store *s, uint64_t index, const uint64_t *key)
+{
+    uint32_t K = s->key_words;
+    uint64_t hash = store_hash(key, K);
+    struct shard *x = &s->shard[store_shard_of(s, hash)];
+    if (shard_add(s, x, key, hash, K) < 0) return 0;
+    if (e->with_edges) x->index[shard_slot(s, x, key, hash, K)] = (uint32_t)index;
+    return 1;
+}
+
+/* A segment's keys in the fields of now, put into the new store; the old ones go. */
+static int transcode_segment(struct kx_engine *e, const struct parts *old, struct store *to,
+                             uint64_t segment)
+{
+    struct store *from = &e->store;
+    uint32_t K = e->parts.key_words;
+    uint64_t first = segment << SEGMENT_BITS, count = from->count - first;
+    uint64_t *keys = to->keys[segment] = pages_take(SEGMENT_STATES * K * sizeof(uint64_t));
+    if (!keys) return 0;
+    for (uint64_t n = 0; n < count && n < SEGMENT_STATES; n++) {
+        move_fields(old, store_key(from, first + n, old->key_words), &e->parts, keys + n * K);
+        if (!put_again(e, to, first + n, keys + n * K)) return 0;
+    }
+    pages_give(from->keys[segment], SEGMENT_STATES * old->key_words * sizeof(uint64_t));
+    from->keys[segment] = NULL;
+    return 1;
+}
+
+static int transcode(struct kx_engine *e, const struct parts *old)
+{
+    struct store *from = &e->store, *to = calloc(1, sizeof *to);
+    int done = to && store_open(to, e->parts.key_words, e->workers > 1, e->with_edges);
+    for (uint64_t g = 0; done && g << SEGMENT_BITS < from->count; g++)
+        done = transcode_segment(e, old, to, g);
+    if (done) {
+        for (uint32_t n = 0; n < store_shards(from); n++) shard_close(&from->shard[n], from->key_words);
+        memcpy(from->keys, to->keys, sizeof to->keys);
+        memcpy(from->shard, to->shard, sizeof to->shard);
+        from->key_words = to->key_words;
+    }
+    free(to);
+    return done;
+}
+
+/* Fields wide enough for the values there are now; nothing that was remembered as a key stays. */
+static int lay_out_again(struct kx_engine *e)
+{
+    struct parts old = e->parts;
+    close_batch(e);
+    for (uint32_t w = 0; w < e->workers; w++)
+        worker_forget(&e->worker[w], &e->steps, old.key_words);
+    lay_key(&e->parts);
+    if (!transcode(e, &old) || !steps_lay(&e->steps, &e->parts) || !open_batch(e)) return 0;
+    for (uint32_t w = 0; w < e->workers; w++)
+        if (!worker_ready(&e->worker[w], &e->steps, e->parts.key_words)) return 0;
+    return 1;
+}
+
+/* Room in the parts that are crowded. 0: no memory. */
+static int make_room(struct kx_engine *e)
+{
+    int narrow = 0;
+    for (uint32_t n = 0; n < e->parts.count; n++) {
+        struct part *p = &e->parts.part[n];
+        if (!p->crowded) continue;
+        p->crowded = 0;
+        narrow |= p->count > p->field;
+        uint64_t room = p->room;
+        if (p->count < room) continue;
+        if (!part_grow(p)) return 0;
+        for (uint32_t w = 0; w < e->workers; w++)
+            if (!worker_grow(&e->worker[w], &e->steps, &e->parts, n, room)) return 0;
+    }
+    return !narrow || lay_out_again(e);
+}
+
+/* Forgets the batch that met a crowded part. */
+static int again(struct kx_engine *e)
+{
+    for (uint32_t w = 0; w < e->workers; w++) {
+        struct worker *me = &e->worker[w];
+        me->tally = me->before;
+        me->broken = KX_NONE;
+        me->crowded = 0;
+        memcpy(me->firings, me->firings_before, e->rules * sizeof *me->firings);
+    }
+    return make_room(e);
+}
+
+/* ---- a level ---- */
+
+static int expand_all(struct kx_engine *e)
+{
+    for (int crowded = 1; crowded;) {
+        cut(e);
+        if (e->store.count + (uint64_t)e->batch.used * e->batch.capacity > MAX_STATES)
+            return KX_TOO_MANY_STATES;
+        phase(e, expand);
+        crowded = 0;
+        for (uint32_t w = 0; w < e->workers; w++) crowded |= e->worker[w].crowded;
+        if (crowded && !again(e)) return KX_NO_MEMORY;
     }
     for (uint32_t w = 0; w < e->workers; w++)
-        for (uint32_t t = 0; t < kx_model.tests; t++) e->worker[w].first[t] = e->first[t];
+        if (e->worker[w].broken < e->broken) set(&e->broken, e->worker[w].broken);
+    return e->broken == KX_NONE ? KX_OK : KX_OUT_OF_RANGE;
 }
 
 static int run_batch(struct kx_engine *e)
 {
     uint64_t states, successors;
-    cut(e);
-    if (e->store.count + (uint64_t)e->batch.used * e->batch.capacity > MAX_STATES)
-        return KX_TOO_MANY_STATES;
-    phase(e, expand);
-    for (uint32_t w = 0; w < e->workers; w++)
-        if (e->worker[w].broken < e->broken) set(&e->broken, e->worker[w].broken);
-    if (e->broken != KX_NONE) return KX_OUT_OF_RANGE;
+    int status = expand_all(e);
+    if (status) return status;
     phase(e, settle);
     for (uint32_t w = 0; w < e->workers; w++)
         if (e->worker[w].failed) return KX_NO_MEMORY;
-    int status = allot(e, &states, &successors);
+    status = allot(e, &states, &successors);
     if (status) return status;
     phase(e, number);
     if (e->with_edges) {
@@ -410,7 +625,6 @@ static int run_batch(struct kx_engine *e)
     }
     merge(e);
     set(&e->store.count, states);
-    set(&e->transitions, e->transitions + successors);
     const struct block *last = &e->batch.block[e->batch.used - 1];
     set(&e->cursor, last->first + last->states);
     return KX_OK;
@@ -435,72 +649,41 @@ void kx_stop(struct kx_engine *e)
 
 /* ---- beginning and end ---- */
 
-static int open_batch(struct kx_engine *e)
-{
-    struct batch *b = &e->batch;
-    /* 8 more than needed: blocks an even number of cache lines apart would share few of them. */
-    b->capacity = BLOCK_STATES * e->rules + 8;
-    b->blocks = BLOCKS_A_WORKER * e->workers;
-    while (b->blocks > e->workers && (uint64_t)b->blocks * b->capacity > MAX_POSITIONS)
-        b->blocks /= 2;
-    size_t room = (size_t)b->blocks * b->capacity;
-    b->block = calloc(b->blocks, sizeof *b->block);
-    b->words = pages_sparse(room * KX_WORDS * sizeof *b->words);
-    b->order = pages_sparse(room * sizeof *b->order);
-    b->found = pages_sparse(room * sizeof *b->found);
-    b->rule = pages_sparse(room * sizeof *b->rule);
-    b->fresh = pages_sparse(room * sizeof *b->fresh);
-    return b->block && b->words && b->order && b->found && b->rule && b->fresh;
-}
-
-static int open_workers(struct kx_engine *e)
-{
-    size_t room = (size_t)e->batch.blocks * e->batch.capacity;
-    e->worker = calloc(e->workers, sizeof *e->worker);
-    if (!e->worker) return 0;
-    for (uint32_t w = 0; w < e->workers; w++) {
-        struct worker *me = &e->worker[w];
-        me->firings = calloc(e->rules, sizeof *me->firings);
-        me->first = malloc((kx_model.tests + 1) * sizeof *me->first);
-        me->hash = pages_sparse(sizeof *me->hash * e->batch.capacity);
-        me->list = pages_sparse(room * sizeof *me->list);
-        me->fresh = calloc(e->batch.blocks, sizeof *me->fresh);
-        me->deadlock = me->broken = KX_NONE;
-        if (!me->firings || !me->first || !me->hash || !me->list || !me->fresh) return 0;
-        for (uint32_t t = 0; t < kx_model.tests; t++) me->first[t] = KX_NONE;
-    }
-    return 1;
-}
-
 /* One state that no worker found: the initial one, or one of an earlier search. */
 static int add_state(struct kx_engine *e, const uint64_t *state, uint32_t parent, uint16_t rule)
 {
-    uint64_t hash = store_hash(state);
-    struct shard *x = &e->store.shard[store_shard_of(hash)];
-    if (!shard_reserve(x, 1) || !store_reserve(&e->store, e->store.count + 1)) return KX_NO_MEMORY;
-    uint64_t tag = (uint32_t)hash, mask = ((uint64_t)1 << x->bits) - 1, at = shard_home(x, tag);
-    for (; x->slots[at]; at = (at + 1) & mask)
-        if (x->slots[at] >> 32 == tag &&
-            store_same(store_state(&e->store, entry_index(x->slots[at])), state))
-            return KX_NOT_DISTINCT;
-    x->slots[at] = shard_entry(tag, e->store.count);
-    x->count++;
-    store_put(&e->store, e->store.count, state, parent, rule);
+    uint64_t key[MAX_KEY_WORDS];
+    while (!encode(&e->parts, state, key))
+        if (!make_room(e)) return KX_NO_MEMORY;
+    uint32_t K = e->parts.key_words;
+    uint64_t hash = store_hash(key, K), index = e->store.count;
+    struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
+    if (shard_has(&e->store, x, key, hash, K)) return KX_NOT_DISTINCT;
+    if (!store_reserve(&e->store, index + 1) || !put_again(e, &e->store, index, key))
+        return KX_NO_MEMORY;
+    store_put(&e->store, index, key, parent, rule, K);
     e->store.count++;
     return KX_OK;
 }
 
 static int open_search(struct kx_engine *e, const int64_t *inputs, const uint64_t *initial)
 {
-    uint32_t budgets = kx_model.inputs;
-    e->inputs = calloc(budgets + 1, sizeof *e->inputs);
-    e->first = malloc((kx_model.tests + 1) * sizeof *e->first);
-    if (!e->inputs || !e->first) return 0;
-    memcpy(e->inputs, inputs, budgets * sizeof *inputs);
-    for (uint32_t t = 0; t < kx_model.tests; t++) e->first[t] = KX_NONE;
-    if (!store_open(&e->store) || !open_batch(e) || !open_workers(e)) return 0;
+    e->inputs = calloc(kx_model.inputs + 1, sizeof *e->inputs);
+    e->first = malloc((kx_model.checks + 1) * sizeof *e->first);
+    e->worker = calloc(e->workers, sizeof *e->worker);
+    if (!e->inputs || !e->first || !e->worker) return 0;
+    memcpy(e->inputs, inputs, kx_model.inputs * sizeof *inputs);
+    for (uint32_t c = 0; c < kx_model.checks; c++) e->first[c] = KX_NONE;
+    if (!parts_open(&e->parts, e->inputs, e->workers > 1) || !steps_open(&e->steps, &e->parts))
+        return 0;
+    if (!store_open(&e->store, e->parts.key_words, e->workers > 1, e->with_edges)) return 0;
+    if (!open_batch(e)) return 0;
+    for (uint32_t w = 0; w < e->workers; w++)
+        if (!worker_open(&e->worker[w], &e->steps, &e->parts, e->batch.blocks)) return 0;
     if (add_state(e, initial, 0, 0) != KX_OK) return 0;
-    judge(e, &e->worker[0], initial, 0);
+    uint32_t K = e->parts.key_words;
+    judge(e, &e->worker[0], store_key(&e->store, 0, K), 0, K);
+    e->worker[0].tally.full = weight_of(&e->parts, store_key(&e->store, 0, K));
     merge(e);
     e->level_end = 1;
     return 1;
@@ -514,39 +697,23 @@ struct kx_engine *kx_new(const int64_t *inputs, const uint64_t *initial, uint32_
     e->workers = workers;
     e->rules = kx_model.rules ? kx_model.rules : 1;
     e->with_edges = with_edges;
-    e->deadlock = e->broken = KX_NONE;
+    e->total = NOTHING;
+    e->broken = KX_NONE;
     if (open_search(e, inputs, initial) && crew_start(&e->crew, workers, e)) return e;
     kx_free(e);
     return NULL;
 }
 
-static void close_batch(struct batch *b)
-{
-    size_t room = (size_t)b->blocks * b->capacity;
-    pages_give(b->words, room * KX_WORDS * sizeof *b->words);
-    pages_give(b->order, room * sizeof *b->order);
-    pages_give(b->found, room * sizeof *b->found);
-    pages_give(b->rule, room * sizeof *b->rule);
-    pages_give(b->fresh, room * sizeof *b->fresh);
-    free(b->block);
-}
-
-static void close_worker(struct worker *me, const struct batch *b)
-{
-    free(me->firings);
-    free(me->first);
-    free(me->fresh);
-    pages_give(me->hash, sizeof *me->hash * b->capacity);
-    pages_give(me->list, sizeof *me->list * b->blocks * b->capacity);
-}
-
 void kx_free(struct kx_engine *e)
 {
     if (e->crew.threads) crew_dismiss(&e->crew);
-    for (uint32_t w = 0; e->worker && w < e->workers; w++) close_worker(&e->worker[w], &e->batch);
-    close_batch(&e->batch);
+    for (uint32_t w = 0; e->worker && w < e->workers; w++)
+        worker_close(&e->worker[w], &e->steps, &e->parts);
+    close_batch(e);
     store_close(&e->store);
     edges_close(&e->edges);
+    steps_close(&e->steps);
+    parts_close(&e->parts);
     free(e->worker);
     free(e->inputs);
     free(e->first);

@@ -1,14 +1,16 @@
 /* Breadth-first search over the packed states of a compiled machine.
  *
- * 1. Every state is stored in full, once, in the order in which a search with one worker would
- *    find it: by parent, then by rule instance. This number is the state's index. It does not
- *    depend on the number of workers, so neither do counts, traces or edges.
- * 2. Two states are the same only if all their bits are: the visited set compares states, not
- *    fingerprints, and no collision can hide a state.
+ * 1. Every state is stored, once, in the order in which a search with one worker would find it:
+ *    by parent, then by rule instance. This number is the state's index. It does not depend on the
+ *    number of workers, so neither do counts, traces or edges.
+ * 2. Two states are the same only if all their bits are: the visited set compares keys, which are
+ *    equal for equal states only (parts.h), and no collision can hide a state.
  * 3. The search goes batch by batch through a level, each batch in phases that all workers enter
  *    and leave together: expand, settle, number, link. Within a phase no two workers write
- *    to the same place, so there are no locks.
- * 4. A limit that is hit is a status, never a wrong count.
+ *    to the same place; a lock is taken only where an actor has a value that it never had before.
+ * 4. If the model has a canonical form, a state stands for its orbit; all that is counted is
+ *    counted for each state of the orbits, except KX_DISTINCT, which counts orbits.
+ * 5. A limit that is hit is a status, never a wrong count.
  */
 
 #ifndef KX_ENGINE_H
@@ -33,10 +35,11 @@ enum kx_status {
 
 /* What kx_counts tells. It may be called from any thread while the search runs. */
 enum kx_count {
-    KX_DISTINCT,
+    KX_DISTINCT,     /* states stored */
+    KX_FULL,         /* states that these stand for, themselves included */
     KX_TRANSITIONS,  /* pairs (expanded state, enabled rule instance) */
     KX_DEADLOCKS,    /* expanded states without successors */
-    KX_DEADLOCK,     /* the first of them, or KX_NONE */
+    KX_DEADLOCK,     /* the first of them stored, or KX_NONE */
     KX_LEVEL_FIRST,  /* the level being expanded: its first state, */
     KX_LEVEL_END,    /* the first state behind it, */
     KX_CURSOR,       /* and the first that was not expanded yet */

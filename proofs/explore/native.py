@@ -25,7 +25,17 @@ TICK_SECONDS = 0.1
 CHUNK_STATES = 1 << 16
 
 _HERE = Path(__file__).parent
-_RUNTIME = ("engine.h", "memory.h", "crew.h", "store.h", "engine.c", "report.c")
+_RUNTIME = (
+    "engine.h",
+    "memory.h",
+    "crew.h",
+    "store.h",
+    "parts.h",
+    "memo.h",
+    "steps.h",
+    "engine.c",
+    "report.c",
+)
 _RULE_FLAGS = ("-O1",)
 _RUNTIME_FLAGS = ("-O2",)
 
@@ -36,8 +46,8 @@ _FAILURES = {
     4: "a stored state occurs twice",
 }
 _NONE = (1 << 64) - 1
-_DISTINCT, _TRANSITIONS, _DEADLOCKS, _DEADLOCK = range(4)
-_LEVEL_FIRST, _LEVEL_END, _CURSOR, _EDGES, _BROKEN, _COUNTS = range(4, 10)
+_DISTINCT, _FULL, _TRANSITIONS, _DEADLOCKS, _DEADLOCK = range(5)
+_LEVEL_FIRST, _LEVEL_END, _CURSOR, _EDGES, _BROKEN, _COUNTS = range(5, 11)
 
 
 def runtime_text() -> str:
@@ -146,6 +156,7 @@ class NativeSearch:
         found = self._counters()
         return Counts(
             distinct=found[_DISTINCT],
+            full=found[_FULL],
             transitions=found[_TRANSITIONS],
             deadlocks=found[_DEADLOCKS],
             deadlock=None if found[_DEADLOCK] == _NONE else found[_DEADLOCK],
@@ -187,6 +198,7 @@ class NativeSearch:
     def resume(self, counts: Counts, firings: Sequence[int], first: Sequence[int | None]) -> None:
         """Goes on at the end of a level, with what was counted before it."""
         counters = (ctypes.c_uint64 * _COUNTS)()
+        counters[_FULL] = counts.full
         counters[_TRANSITIONS], counters[_DEADLOCKS] = counts.transitions, counts.deadlocks
         counters[_DEADLOCK] = _NONE if counts.deadlock is None else counts.deadlock
         counters[_LEVEL_FIRST], counters[_LEVEL_END] = counts.level_first, counts.level_end

@@ -9,9 +9,10 @@ static uint64_t get(const uint64_t *counter)
 void kx_counts(const struct kx_engine *e, uint64_t *counts)
 {
     counts[KX_DISTINCT] = get(&e->store.count);
-    counts[KX_TRANSITIONS] = get(&e->transitions);
-    counts[KX_DEADLOCKS] = get(&e->deadlocks);
-    counts[KX_DEADLOCK] = get(&e->deadlock);
+    counts[KX_FULL] = get(&e->total.full);
+    counts[KX_TRANSITIONS] = get(&e->total.transitions);
+    counts[KX_DEADLOCKS] = get(&e->total.deadlocks);
+    counts[KX_DEADLOCK] = get(&e->total.deadlock);
     counts[KX_LEVEL_FIRST] = get(&e->level_first);
     counts[KX_LEVEL_END] = get(&e->level_end);
     counts[KX_CURSOR] = get(&e->cursor);
@@ -28,14 +29,15 @@ void kx_firings(const struct kx_engine *e, uint64_t *firings)
 
 void kx_first(const struct kx_engine *e, uint64_t *first)
 {
-    memcpy(first, e->first, kx_model.tests * sizeof *first);
+    memcpy(first, e->first, kx_model.checks * sizeof *first);
 }
 
 void kx_states(const struct kx_engine *e, uint64_t first, uint64_t count, uint64_t *words,
                uint32_t *parents, uint16_t *rules)
 {
     for (uint64_t i = 0; i < count; i++) {
-        store_copy(words + i * KX_WORDS, store_state(&e->store, first + i));
+        decode(&e->parts, store_key(&e->store, first + i, e->parts.key_words),
+               words + i * KX_WORDS);
         parents[i] = store_parent(&e->store, first + i);
         rules[i] = store_rule(&e->store, first + i);
     }
@@ -56,11 +58,6 @@ int kx_restore(struct kx_engine *e, uint64_t count, const uint64_t *words,
                const uint32_t *parents, const uint16_t *rules)
 {
     for (uint64_t i = 0; i < count; i++) {
-        if (i + AHEAD < count) {
-            uint64_t hash = store_hash(words + (i + AHEAD) * KX_WORDS);
-            const struct shard *x = &e->store.shard[store_shard_of(hash)];
-            __builtin_prefetch(&x->slots[shard_home(x, (uint32_t)hash)]);
-        }
         int status = add_state(e, words + i * KX_WORDS, parents[i], rules[i]);
         if (status) return status;
     }
@@ -70,14 +67,13 @@ int kx_restore(struct kx_engine *e, uint64_t count, const uint64_t *words,
 void kx_resume(struct kx_engine *e, const uint64_t *counts, const uint64_t *firings,
                const uint64_t *first)
 {
-    e->transitions = counts[KX_TRANSITIONS];
-    e->deadlocks = counts[KX_DEADLOCKS];
-    e->deadlock = counts[KX_DEADLOCK];
+    e->total = (struct tally){counts[KX_FULL], counts[KX_TRANSITIONS], counts[KX_DEADLOCKS],
+                              counts[KX_DEADLOCK]};
     e->level_first = e->cursor = counts[KX_LEVEL_FIRST];
     e->level_end = counts[KX_LEVEL_END];
     for (uint32_t r = 0; r < kx_model.rules; r++)
         e->worker[0].firings[r] = firings[kx_model.rule_number[r]];
-    for (uint32_t t = 0; t < kx_model.tests; t++) e->first[t] = e->worker[0].first[t] = first[t];
+    for (uint32_t c = 0; c < kx_model.checks; c++) e->first[c] = e->worker[0].first[c] = first[c];
     merge(e);
 }
 
@@ -86,7 +82,7 @@ uint32_t kx_successors(const uint64_t *state, const int64_t *inputs, uint64_t *w
 {
     uint32_t n = 0;
     for (uint32_t r = 0; r < kx_model.rules; r++) {
-        int outcome = kx_model.rule[r](state, words + (size_t)n * KX_WORDS, inputs);
+        int outcome = kx_model.rule[r]->step(state, words + (size_t)n * KX_WORDS, inputs);
         if (!outcome) continue;
         if (outcome == 2) {
             rules[0] = kx_model.rule_number[r];

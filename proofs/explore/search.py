@@ -20,9 +20,13 @@ MAX_STATES = (1 << 32) - 1
 
 
 class Counts(NamedTuple):
-    """A search's counters. The level being expanded is states first .. end - 1, done to cursor."""
+    """A search's counters. The level being expanded is states first .. end - 1, done to cursor.
+
+    `distinct` counts the states stored, `full` those that they stand for.
+    """
 
     distinct: int
+    full: int
     transitions: int
     deadlocks: int
     deadlock: int | None
@@ -150,6 +154,7 @@ class Search(Generic[S]):
     def counts(self) -> Counts:
         """The counters."""
         return Counts(
+            len(self.states),
             len(self.states),
             self._transitions,
             self._deadlocks,

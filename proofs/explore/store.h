@@ -1,15 +1,12 @@
 /* The states found so far, and the set that finds a state again.
  *
- * States, parents and rule instances stand in arrays that only grow, cut into segments so that
- * growing moves nothing and what is behind an index can go to a file as it is.
+ * A state is its key (parts.h), K words of which the last has its top bit set. Keys, parents and
+ * rule instances stand in arrays that only grow, cut into segments so that growing moves nothing.
  *
- * The set is 64 open-addressed tables, the shard of a state being the top bits of its hash: a
- * shard has one writer at a time and grows by itself. A slot holds 32 bits of the hash (the tag)
- * and the state's index + 1; 0 is empty. A state's home slot is the top bits of its tag, so a
- * shard doubles by one pass over its slots, in order, without looking at a state. A tag that
- * agrees is confirmed by comparing the states. (Should memory ever ask for fingerprints instead
- * of states, the tag is the place to widen, and `store_same` the one comparison to drop.)
- */
+ * The set is open-addressed tables of keys, 64 of them if there are several workers: the shard of
+ * a state is the top bits of its hash, has one writer at a time and grows by itself. A state's
+ * home slot is the next bits, so a shard doubles by one pass over its slots, in order. Keys are
+ * compared whole. Only if edges are wanted does a slot know its state's index. */
 
 #ifndef KX_STORE_H
 #define KX_STORE_H
@@ -19,27 +16,33 @@
 #include "engine.h"
 #include "memory.h"
 
+#define INLINE static inline __attribute__((always_inline))
+#define EACH_WORD(w) for (uint32_t w = 0; w < K; w++)
+
 #define SEGMENT_BITS 18
 #define SEGMENT_STATES ((uint64_t)1 << SEGMENT_BITS)
 #define SEGMENTS ((size_t)1 << (32 - SEGMENT_BITS))
 #define MAX_STATES (((uint64_t)1 << 32) - 2)
 
-#define SHARD_BITS 6
-#define SHARDS (1u << SHARD_BITS)
+#define OCCUPIED ((uint64_t)1 << 63) /* of a key's last word */
+#define SHARDED_BITS 6
 #define FIRST_SLOT_BITS 9
 
 struct shard {
     uint64_t *slots;
-    uint32_t bits;  /* log2 of the number of slots */
-    uint64_t count; /* slots in use */
+    uint32_t *index; /* by slot, if edges are wanted */
+    uint32_t bits;   /* log2 of the number of slots */
+    uint64_t count;  /* slots in use */
 };
 
 struct store {
     uint64_t count;
-    uint64_t *words[SEGMENTS];
+    uint32_t key_words, shard_bits;
+    int indexed;
+    uint64_t *keys[SEGMENTS];
     uint32_t *parents[SEGMENTS];
     uint16_t *rules[SEGMENTS];
-    struct shard shard[SHARDS];
+    struct shard shard[1 << SHARDED_BITS];
 };
 
 static inline uint64_t store_mix(uint64_t a, uint64_t b)
@@ -48,29 +51,28 @@ static inline uint64_t store_mix(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static inline uint64_t store_hash(const uint64_t *state)
+INLINE uint64_t store_hash(const uint64_t *key, const uint32_t K)
 {
     uint64_t h = UINT64_C(0x9e3779b97f4a7c15);
-    for (int w = 0; w < KX_WORDS; w++)
-        h = store_mix(h ^ state[w], UINT64_C(0xd6e8feb86659fd93) + 2 * (uint64_t)w);
-    return store_mix(h ^ UINT64_C(0xa0761d6478bd642f), UINT64_C(0xe7037ed1a0b428db));
+    EACH_WORD(w) h = store_mix(h ^ key[w], UINT64_C(0xd6e8feb86659fd93) + 2 * (uint64_t)w);
+    return h;
 }
 
-static inline int store_same(const uint64_t *a, const uint64_t *b)
+INLINE int store_same(const uint64_t *a, const uint64_t *b, const uint32_t K)
 {
     uint64_t different = 0;
-    for (int w = 0; w < KX_WORDS; w++) different |= a[w] ^ b[w];
+    EACH_WORD(w) different |= a[w] ^ b[w];
     return different == 0;
 }
 
-static inline void store_copy(uint64_t *to, const uint64_t *from)
+INLINE void store_copy(uint64_t *to, const uint64_t *from, const uint32_t K)
 {
-    for (int w = 0; w < KX_WORDS; w++) to[w] = from[w];
+    EACH_WORD(w) to[w] = from[w];
 }
 
-static inline uint64_t *store_state(const struct store *s, uint64_t index)
+INLINE uint64_t *store_key(const struct store *s, uint64_t index, const uint32_t K)
 {
-    return s->words[index >> SEGMENT_BITS] + (index & (SEGMENT_STATES - 1)) * KX_WORDS;
+    return s->keys[index >> SEGMENT_BITS] + (index & (SEGMENT_STATES - 1)) * K;
 }
 
 static inline uint32_t store_parent(const struct store *s, uint64_t index)
@@ -83,58 +85,84 @@ static inline uint16_t store_rule(const struct store *s, uint64_t index)
     return s->rules[index >> SEGMENT_BITS][index & (SEGMENT_STATES - 1)];
 }
 
-static inline void store_put(struct store *s, uint64_t index, const uint64_t *state,
-                             uint32_t parent, uint16_t rule)
+INLINE void store_put(struct store *s, uint64_t index, const uint64_t *key, uint32_t parent,
+                      uint16_t rule, const uint32_t K)
 {
-    store_copy(store_state(s, index), state);
+    store_copy(store_key(s, index, K), key, K);
     s->parents[index >> SEGMENT_BITS][index & (SEGMENT_STATES - 1)] = parent;
     s->rules[index >> SEGMENT_BITS][index & (SEGMENT_STATES - 1)] = rule;
 }
 
-static inline uint32_t store_shard_of(uint64_t hash)
+static inline uint32_t store_shard_of(const struct store *s, uint64_t hash)
 {
-    return (uint32_t)(hash >> (64 - SHARD_BITS));
+    return (uint32_t)(hash >> 1 >> (63 - s->shard_bits));
 }
 
-static inline uint64_t shard_home(const struct shard *x, uint64_t tag)
+static inline uint64_t shard_home(const struct store *s, const struct shard *x, uint64_t hash)
 {
-    return tag >> (32 - x->bits);
+    return hash << s->shard_bits >> (64 - x->bits);
 }
 
-static inline uint64_t shard_entry(uint64_t tag, uint64_t index)
+/* The slot that has the key, or the free one where it belongs. */
+INLINE uint64_t shard_slot(const struct store *s, const struct shard *x, const uint64_t *key,
+                           uint64_t hash, const uint32_t K)
 {
-    return tag << 32 | (index + 1);
+    uint64_t mask = ((uint64_t)1 << x->bits) - 1, at = shard_home(s, x, hash);
+    while (x->slots[at * K + K - 1] && !store_same(x->slots + at * K, key, K)) at = (at + 1) & mask;
+    return at;
 }
 
-static inline uint64_t entry_index(uint64_t entry)
+INLINE int shard_has(const struct store *s, const struct shard *x, const uint64_t *key,
+                     uint64_t hash, const uint32_t K)
 {
-    return (uint32_t)entry - UINT64_C(1);
+    return x->slots[shard_slot(s, x, key, hash, K) * K + K - 1] != 0;
 }
 
-/* Copies the old slots to a table twice (or more) as large. */
-static inline int shard_widen(struct shard *x, uint32_t bits)
+static inline void shard_close(struct shard *x, uint32_t key_words)
 {
-    struct shard wide = {pages_take(sizeof(uint64_t) << bits), bits, x->count};
-    if (!wide.slots) return 0;
-    uint64_t mask = ((uint64_t)1 << bits) - 1;
+    pages_give(x->slots, (sizeof(uint64_t) * key_words) << x->bits);
+    pages_give(x->index, sizeof(uint32_t) << x->bits);
+    x->slots = NULL;
+    x->index = NULL;
+}
+
+/* An empty shard. 0: no memory. */
+static inline int shard_open(const struct store *s, struct shard *x, uint32_t bits)
+{
+    x->bits = bits;
+    x->count = 0;
+    x->slots = pages_take((sizeof(uint64_t) * s->key_words) << bits);
+    x->index = s->indexed ? pages_take(sizeof(uint32_t) << bits) : NULL;
+    return x->slots && (x->index || !s->indexed);
+}
+
+/* Copies the slots to a table twice as large. */
+INLINE int shard_widen(const struct store *s, struct shard *x, const uint32_t K)
+{
+    struct shard wide;
+    if (x->bits >= 40 || !shard_open(s, &wide, x->bits + 1)) return 0;
     for (uint64_t from = 0; from >> x->bits == 0; from++) {
-        uint64_t entry = x->slots[from];
-        if (!entry) continue;
-        uint64_t at = shard_home(&wide, entry >> 32);
-        while (wide.slots[at]) at = (at + 1) & mask;
-        wide.slots[at] = entry;
+        const uint64_t *key = x->slots + from * K;
+        if (!key[K - 1]) continue;
+        uint64_t at = shard_slot(s, &wide, key, store_hash(key, K), K);
+        store_copy(wide.slots + at * K, key, K);
+        if (s->indexed) wide.index[at] = x->index[from];
     }
-    pages_give(x->slots, sizeof(uint64_t) << x->bits);
+    wide.count = x->count;
+    shard_close(x, K);
     *x = wide;
     return 1;
 }
 
-/* Room for `more` new states with a quarter of the slots left free. 0: no memory. */
-static inline int shard_reserve(struct shard *x, uint64_t more)
+/* 1: the key is new and now in the set. 0: it was there. -1: no memory. */
+INLINE int shard_add(const struct store *s, struct shard *x, const uint64_t *key, uint64_t hash,
+                     const uint32_t K)
 {
-    uint32_t bits = x->bits;
-    while ((x->count + more) * 4 > (uint64_t)3 << bits) bits++;
-    return bits == x->bits || (bits <= 32 && shard_widen(x, bits));
+    uint64_t at = shard_slot(s, x, key, hash, K);
+    if (x->slots[at * K + K - 1]) return 0;
+    store_copy(x->slots + at * K, key, K);
+    x->count++;
+    return x->count * 8 <= (uint64_t)5 << x->bits || shard_widen(s, x, K) ? 1 : -1;
 }
 
 /* Segments for all indexes below `count`. 0: no memory. */
@@ -142,34 +170,38 @@ static inline int store_reserve(struct store *s, uint64_t count)
 {
     for (uint64_t g = (s->count + SEGMENT_STATES - 1) >> SEGMENT_BITS; g << SEGMENT_BITS < count;
          g++) {
-        if (s->words[g]) continue;
-        s->words[g] = pages_take(SEGMENT_STATES * KX_WORDS * sizeof(uint64_t));
+        if (s->keys[g]) continue;
+        s->keys[g] = pages_take(SEGMENT_STATES * s->key_words * sizeof(uint64_t));
         s->parents[g] = pages_take(SEGMENT_STATES * sizeof(uint32_t));
         s->rules[g] = pages_take(SEGMENT_STATES * sizeof(uint16_t));
-        if (!s->words[g] || !s->parents[g] || !s->rules[g]) return 0;
+        if (!s->keys[g] || !s->parents[g] || !s->rules[g]) return 0;
     }
     return 1;
 }
 
-static inline int store_open(struct store *s)
+static inline uint32_t store_shards(const struct store *s)
 {
-    for (uint32_t n = 0; n < SHARDS; n++) {
-        s->shard[n].bits = FIRST_SLOT_BITS;
-        s->shard[n].slots = pages_take(sizeof(uint64_t) << FIRST_SLOT_BITS);
-        if (!s->shard[n].slots) return 0;
-    }
+    return 1u << s->shard_bits;
+}
+
+static inline int store_open(struct store *s, uint32_t key_words, int sharded, int indexed)
+{
+    s->key_words = key_words;
+    s->shard_bits = sharded ? SHARDED_BITS : 0;
+    s->indexed = indexed;
+    for (uint32_t n = 0; n < store_shards(s); n++)
+        if (!shard_open(s, &s->shard[n], FIRST_SLOT_BITS)) return 0;
     return 1;
 }
 
 static inline void store_close(struct store *s)
 {
     for (size_t g = 0; g < SEGMENTS; g++) {
-        pages_give(s->words[g], SEGMENT_STATES * KX_WORDS * sizeof(uint64_t));
+        pages_give(s->keys[g], SEGMENT_STATES * s->key_words * sizeof(uint64_t));
         pages_give(s->parents[g], SEGMENT_STATES * sizeof(uint32_t));
         pages_give(s->rules[g], SEGMENT_STATES * sizeof(uint16_t));
     }
-    for (uint32_t n = 0; n < SHARDS; n++)
-        pages_give(s->shard[n].slots, sizeof(uint64_t) << s->shard[n].bits);
+    for (uint32_t n = 0; n < store_shards(s); n++) shard_close(&s->shard[n], s->key_words);
 }
 
 #endif

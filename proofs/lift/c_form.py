@@ -9,7 +9,9 @@
 3. One unit holds the instances of one rule (more units when there are many nodes), so that an
    edited rule recompiles alone. A unit's text depends on the rule and on where its leaves lie,
    not on the scope's name, on budgets, or on what was lifted before it: units are cached by text.
-4. The unit `machine` ties them together in the struct that `model.h` declares.
+4. Beside each rule instance stands what it reads and writes, part by part, as `model.h` says: the
+   conjuncts that read one part alone, constants, and the factors of all else.
+5. The unit `machine` ties them together.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from zlib import crc32
 
@@ -26,11 +30,17 @@ from proofs.lift.dag import Node
 from proofs.lift.facts import Branch, Written, branched, conjuncts
 from proofs.lift.layout import Layout, always_fits
 from proofs.lift.machine import Leaf, Machine, RuleInstance
+from proofs.lift.parts import split_condition, split_rule
 from proofs.lift.specialise import rule_groups
 
 NODES_A_UNIT = 3000
 MAX_RULES = 1 << 16
 MODEL_HEADER = Path(__file__).with_name("model.h")
+
+
+def _unit_head() -> str:
+    return f"{MODEL_HEADER.read_text()}\n{_TYPES}"
+
 
 _INT64 = 1 << 63
 _INFIX = {
@@ -43,7 +53,7 @@ _INFIX = {
     "and": "&",
     "or": "|",
 }
-_UNIT_HEAD = "#include <stdint.h>\ntypedef uint64_t u64;\ntypedef int64_t i64;\n\n"
+_TYPES = "typedef uint64_t u64;\ntypedef int64_t i64;\n\n"
 _RULE_ARGUMENTS = "const u64 *restrict s, u64 *restrict t, const i64 *restrict in"
 _TEST_ARGUMENTS = "const u64 *restrict s, const i64 *restrict in"
 
@@ -241,23 +251,108 @@ def _write(body: _Body, written: Written) -> None:
     body.lines.append("    }")
 
 
-def _rule_function(name: str, rule: RuleInstance, printer: _Printer) -> tuple[str, int]:
-    """The text of a rule instance's function and its number of nodes."""
+def _step_function(name: str, rule: RuleInstance, printer: _Printer) -> tuple[str, int]:
+    """The function that makes the successor, and its number of nodes."""
     body = _Body(printer)
     for conjunct in conjuncts(rule.guard):
         condition = body.value(conjunct)
         body.lines.append(f"    if (!{condition}) return 0;")
     _write(body, branched(rule.updates))
-    lines = [f"int {name}({_RULE_ARGUMENTS})", "{", *body.lines, "}"]
-    return "\n".join([f"int {name}({_RULE_ARGUMENTS});", *lines, ""]), body.nodes
+    return "\n".join(
+        [f"static int {name}({_RULE_ARGUMENTS})", "{", *body.lines, "}", ""]
+    ), body.nodes
 
 
-def _test_function(name: str, condition: Node, printer: _Printer) -> tuple[str, int]:
-    """The text of a promise's or witness's function and its number of nodes."""
+def _test_function(name: str, conditions: Iterable[Node], printer: _Printer) -> tuple[str, int]:
+    """A function that tells whether all the conditions hold, and its number of nodes."""
     body = _Body(printer)
-    result = body.value(condition)
-    lines = [f"int {name}({_TEST_ARGUMENTS})", "{", *body.lines, f"    return {result};", "}"]
-    return "\n".join([f"int {name}({_TEST_ARGUMENTS});", *lines, ""]), body.nodes
+    for condition in conditions:
+        result = body.value(condition)
+        body.lines.append(f"    if (!{result}) return 0;")
+    lines = [f"static int {name}({_TEST_ARGUMENTS})", "{", *body.lines, "    return 1;", "}", ""]
+    return "\n".join(lines), body.nodes
+
+
+class _Tables:
+    """Functions and tables of one rule instance or check, as text."""
+
+    def __init__(self, name: str, printer: _Printer) -> None:
+        self.name = name
+        self.printer = printer
+        self.texts: list[str] = []
+        self.nodes = 0
+
+    def step(self, rule: RuleInstance) -> None:
+        """The rule instance's own function, under its own name."""
+        self._add(_step_function(self.name, rule, self.printer))
+
+    def test(self, suffix: str, conditions: Sequence[Node]) -> str:
+        """A function for the conditions; its name, NULL if there are none."""
+        if not conditions:
+            return "0"
+        self._add(_test_function(f"{self.name}_{suffix}", conditions, self.printer))
+        return f"{self.name}_{suffix}"
+
+    def array(self, kind: str, items: Sequence[str]) -> str:
+        """A constant array; its length and its name."""
+        if not items:
+            return "0"
+        self.texts.append(
+            f"static const struct kx_{kind} {self.name}_{kind}[] = {{{', '.join(items)}}};\n"
+        )
+        return f"{self.name}_{kind}"
+
+    def locals(self, local: Mapping[int, Sequence[Node]]) -> str:
+        """The conditions on one part each."""
+        items = [f"{{{part}, {self.test(f'p{part}', local[part])}}}" for part in sorted(local)]
+        return self.array("local", items)
+
+    def struct(self, kind: str, fields: Sequence[str]) -> None:
+        """What the machine refers to."""
+        declared = f"const struct kx_{kind} {self.name}_{kind}"
+        self.texts.append(f"extern {declared};\n{declared} = {{{', '.join(fields)}}};\n")
+
+    def _add(self, function: tuple[str, int]) -> None:
+        self.texts.append(function[0])
+        self.nodes += function[1]
+
+    @property
+    def text(self) -> tuple[str, int]:
+        """All of it, and the number of nodes."""
+        return "\n".join(self.texts), self.nodes
+
+
+def _rule_tables(name: str, rule: RuleInstance, printer: _Printer) -> tuple[str, int]:
+    """A rule instance: its function, its conditions part by part, what it writes."""
+    tables = _Tables(name, printer)
+    tables.step(rule)
+    split = split_rule(rule, printer.layout)
+    local = tables.locals(split.local)
+    constant = tables.array(
+        "constant",
+        [f"{{{c.part}, {c.clear:#x}ull, {c.set:#x}ull}}" for c in split.constants],
+    )
+    factor = tables.array(
+        "factor",
+        [
+            f"{{{f.reads:#x}ull, {f.writes:#x}ull, {tables.test(f'f{n}', f.guard)}}}"
+            for n, f in enumerate(split.factors)
+        ],
+    )
+    counts = (len(split.local), len(split.constants), len(split.factors))
+    tables.struct("rule", [name, *map(str, counts), local, constant, factor])
+    return tables.text
+
+
+def _check_tables(name: str, condition: Node, printer: _Printer) -> tuple[str, int]:
+    """A promise or a witness, part by part."""
+    tables = _Tables(name, printer)
+    local, rest = split_condition(condition, printer.layout)
+    array = tables.locals(local)
+    reads = reduce(or_, (set_ for set_, _ in rest), 0)
+    function = tables.test("rest", [node for _, node in rest])
+    tables.struct("check", [str(len(local)), array, f"{reads:#x}ull", function])
+    return tables.text
 
 
 def _identifier(text: str) -> str:
@@ -272,13 +367,13 @@ def _units(name: str, functions: Iterable[tuple[str, tuple[str, int]]]) -> Itera
     nodes = part = 0
     for function, (text, size) in functions:
         if names and nodes + size > NODES_A_UNIT:
-            yield Unit(f"{name}_{part}", _UNIT_HEAD + "\n".join(texts), tuple(names), nodes)
+            yield Unit(f"{name}_{part}", _unit_head() + "\n".join(texts), tuple(names), nodes)
             names, texts, nodes, part = [], [], 0, part + 1
         names.append(function)
         texts.append(text)
         nodes += size
     if names:
-        yield Unit(f"{name}_{part}", _UNIT_HEAD + "\n".join(texts), tuple(names), nodes)
+        yield Unit(f"{name}_{part}", _unit_head() + "\n".join(texts), tuple(names), nodes)
 
 
 def _rule_units(machine: Machine, printer: _Printer) -> Iterator[tuple[Unit, list[int]]]:
@@ -288,7 +383,7 @@ def _rule_units(machine: Machine, printer: _Printer) -> Iterator[tuple[Unit, lis
         if len(set(names)) < len(names):
             names = [f"{name}__{n}" for n, name in enumerate(names)]
         functions = (
-            (name, _rule_function(name, instance, printer))
+            (name, _rule_tables(name, instance, printer))
             for name, (_, instance) in zip(names, instances, strict=True)
         )
         numbers = iter([index for index, _ in instances])
@@ -302,23 +397,39 @@ def _array(declaration: str, items: Sequence[str]) -> str:
 
 
 def _machine_unit(
-    words: int, inputs: int, rules: Mapping[int, str], tests: Sequence[tuple[str, int]]
+    layout: Layout, inputs: int, rules: Mapping[int, str], checks: Sequence[tuple[str, int]]
 ) -> Unit:
-    """The table of all functions. `rules` by index in the machine, `tests` with their `wanted`."""
+    """The table of all. `rules` by index in the machine, `checks` with their `wanted`."""
     numbers = sorted(rules)
+    parts = [f"{{{p.word}, {p.words}, {p.shift}, {p.bits}}}" for p in layout.parts]
     lines = [MODEL_HEADER.read_text()]
-    lines += [f"kx_rule {rules[n]};" for n in numbers] + [f"kx_test {name};" for name, _ in tests]
+    lines += [f"extern const struct kx_rule {rules[n]}_rule;" for n in numbers]
+    lines += [f"extern const struct kx_check {name}_check;" for name, _ in checks]
     lines += [
-        _array("static kx_rule *const rules", [rules[n] for n in numbers]),
+        _array("static const struct kx_part parts", parts),
+        _array("static const struct kx_rule *const rules", [f"&{rules[n]}_rule" for n in numbers]),
         _array("static const uint16_t numbers", [str(n) for n in numbers]),
-        _array("static kx_test *const tests", [name for name, _ in tests]),
-        _array("static const uint8_t wanted", [str(value) for _, value in tests]),
+        _array("static const struct kx_check *const checks", [f"&{n}_check" for n, _ in checks]),
+        _array("static const uint8_t wanted", [str(value) for _, value in checks]),
         "const struct kx_model kx_model = {",
-        f"    {words}, {inputs}, {len(numbers)}, rules, numbers, {len(tests)}, tests, wanted,",
+        f"    {layout.words}, {len(parts)}, parts, {inputs},",
+        f"    {len(numbers)}, rules, numbers, {len(checks)}, checks, wanted, 0,",
         "};",
         "",
     ]
     return Unit("machine", "\n".join(lines), ("kx_model",), 0)
+
+
+def _check_units(
+    kind: str, prefix: str, nodes: Mapping[str, Node], printer: _Printer
+) -> tuple[list[Unit], list[str]]:
+    """The units of promises or witnesses, and the checks' names."""
+    names = [f"{prefix}{n}_{_identifier(name)}" for n, name in enumerate(nodes)]
+    functions = (
+        (name, _check_tables(name, node, printer))
+        for name, node in zip(names, nodes.values(), strict=True)
+    )
+    return list(_units(kind, functions)), names
 
 
 def print_c(machine: Machine, layout: Layout) -> tuple[Unit, ...]:
@@ -331,13 +442,8 @@ def print_c(machine: Machine, layout: Layout) -> tuple[Unit, ...]:
     for unit, numbers in _rule_units(machine, printer):
         units.append(unit)
         rules.update(zip(numbers, unit.functions, strict=True))
-    tests: list[tuple[str, int]] = []
-    for kind, wanted, nodes in (("p", 0, machine.promises), ("w", 1, machine.witnesses)):
-        names = [f"{kind}{n}_{_identifier(name)}" for n, name in enumerate(nodes)]
-        functions = (
-            (name, _test_function(name, node, printer))
-            for name, node in zip(names, nodes.values(), strict=True)
-        )
-        units += _units("promises" if kind == "p" else "witnesses", functions)
-        tests += [(name, wanted) for name in names]
-    return (*units, _machine_unit(layout.words, len(machine.inputs), rules, tests))
+    promises, promised = _check_units("promises", "p", machine.promises, printer)
+    witnesses, witnessed = _check_units("witnesses", "w", machine.witnesses, printer)
+    checks = [*((name, 0) for name in promised), *((name, 1) for name in witnessed)]
+    machine_unit = _machine_unit(layout, len(machine.inputs), rules, checks)
+    return (*units, *promises, *witnesses, machine_unit)

@@ -8,6 +8,7 @@ It is pruned to CACHE_BYTES, what was used least recently first; deleting it is 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -16,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,9 +104,16 @@ def _object(source: Source, folder: Path, command: tuple[str, ...]) -> Path:
     return target
 
 
+def _sized(paths: Iterable[Path]) -> Iterator[tuple[os.stat_result, Path]]:
+    """Each file that is still there: other processes make and move files here too."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            yield path.stat(), path
+
+
 def _prune(folder: Path) -> None:
     """Deletes what was used least recently, until the rest fits CACHE_BYTES."""
-    files = [(path.stat(), path) for path in folder.iterdir() if path.suffix in (".o", ".so")]
+    files = list(_sized(path for path in folder.iterdir() if path.suffix in (".o", ".so")))
     total = sum(stat.st_size for stat, _ in files)
     for stat, path in sorted(files, key=lambda entry: entry[0].st_mtime):
         if total <= CACHE_BYTES:

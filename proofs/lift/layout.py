@@ -3,8 +3,9 @@
 1. A state is a few 64-bit words; as one Python int, word w holds the bits from 64 * w on.
 2. A leaf is stored as value - lo, in as many bits as its range needs, and never in two words.
 3. A leaf that no rule writes has no bits: it is a constant of the machine.
-4. Leaves keep their order; each takes the first word that still has room, so that leaves of one
-   actor mostly share a word and few words go partly unused.
+4. Words are cut into parts. An actor (what a leaf's name says before its first dot) is a part of
+   whole words; what is small shares a word with others, in parts of a few bits. The C engine
+   remembers what happens to a part, so that a good cut makes it fast; any cut is right.
 
 The layout depends on the leaves and on which of them vary, never on budgets: scopes that differ
 in budgets alone share their compiled code.
@@ -12,13 +13,22 @@ in budgets alone share their compiled code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from proofs.lift.dag import Node
 from proofs.lift.machine import Leaf, Machine
 
 WORD_BITS = 64
+NARROW_BITS = 10
+"""A part of so few bits is a table of all its values."""
+SMALL_BITS = 62
+"""A state of so few bits is cut into narrow parts alone."""
+MAX_PARTS = 64
+
+_ACTOR = re.compile(r"(?:len\(|\d+ in )*([^.\s()]+)")
 
 
 class OutOfRange(ValueError):
@@ -54,17 +64,29 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Some leaves: whole words (`bits` 0), or `bits` bits of one word from `shift` on."""
+
+    word: int
+    words: int
+    shift: int
+    bits: int
+    leaves: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """The packed form of a machine's states.
 
-    `places` has the leaves that vary, `constants` the values of all others; `words` is at
-    least 1.
+    `places` has the leaves that vary, `constants` the values of all others; each leaf with a place
+    is in one of the `parts`. There is at least one word, and at least one part.
     """
 
     leaves: tuple[Leaf, ...]
     places: Mapping[str, Place]
     constants: Mapping[str, int]
     words: int
+    parts: tuple[Part, ...]
 
     def pack(self, values: Sequence[int]) -> int:
         """Leaf values, in the order of `leaves`, as one int. Raises OutOfRange."""
@@ -100,7 +122,71 @@ def always_fits(leaf: Leaf, value: Node) -> bool:
     return leaf.is_bool or (leaf.lo <= value.lo and value.hi <= leaf.hi)
 
 
-def _placed(leaf: Leaf, room: list[int]) -> Place:
+def _actor(leaf: Leaf) -> str:
+    found = _ACTOR.match(leaf.name)
+    return found[1] if found else leaf.name
+
+
+def _bits(leaves: Iterable[Leaf]) -> int:
+    return sum(leaf.bits for leaf in leaves)
+
+
+def _joined(groups: Iterable[list[Leaf]], most: int) -> Iterator[list[Leaf]]:
+    """Neighbours together while they have at most so many bits."""
+    held: list[Leaf] = []
+    for group in groups:
+        if held and _bits(held) + _bits(group) > most:
+            yield held
+            held = []
+        held = [*held, *group]
+    if held:
+        yield held
+
+
+def _groups(varying: Sequence[Leaf]) -> list[list[Leaf]]:
+    """The leaves of each part, small neighbours joined."""
+    if _bits(varying) <= SMALL_BITS:
+        groups = list(_joined(([leaf] for leaf in varying), NARROW_BITS))
+    else:
+        actors = [list(group) for _, group in itertools.groupby(varying, _actor)]
+        groups = list(_joined(actors, NARROW_BITS))
+    most = NARROW_BITS
+    while len(groups) > MAX_PARTS:
+        most *= 2
+        groups = list(_joined(groups, most))
+    return groups
+
+
+class _Words:
+    """Hands out bits: to wide parts whole words, to narrow ones what is left of a shared word."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._shared = self._used = WORD_BITS
+
+    def narrow(self, leaves: Sequence[Leaf]) -> tuple[Part, dict[str, Place]]:
+        """Leaves side by side in one word."""
+        bits = _bits(leaves)
+        if self._used + bits > WORD_BITS:
+            self._shared, self._used = self.count, 0
+            self.count += 1
+        part = Part(self._shared, 1, self._used, bits, tuple(leaf.name for leaf in leaves))
+        places = {}
+        for leaf in leaves:
+            places[leaf.name] = Place(part.word, self._used, leaf.bits, leaf.lo)
+            self._used += leaf.bits
+        return part, places
+
+    def wide(self, leaves: Sequence[Leaf]) -> tuple[Part, dict[str, Place]]:
+        """Each leaf in the first of the part's words with room."""
+        room: list[int] = []
+        places = {leaf.name: _placed(leaf, room, self.count) for leaf in leaves}
+        part = Part(self.count, len(room), 0, 0, tuple(leaf.name for leaf in leaves))
+        self.count += len(room)
+        return part, places
+
+
+def _placed(leaf: Leaf, room: list[int], first: int) -> Place:
     """Takes the leaf's bits from the first word with room; `room` has the free bits a word."""
     if leaf.bits > WORD_BITS:
         raise OutOfRange(f"{leaf.name} needs {leaf.bits} bits; a word has {WORD_BITS}")
@@ -109,18 +195,25 @@ def _placed(leaf: Leaf, room: list[int]) -> Place:
         room.append(WORD_BITS)
     shift = WORD_BITS - room[word]
     room[word] -= leaf.bits
-    return Place(word, shift, leaf.bits, leaf.lo)
+    return Place(first + word, shift, leaf.bits, leaf.lo)
 
 
 def lay_out(machine: Machine) -> Layout:
     """The layout of a specialised machine. Raises OutOfRange for a leaf wider than a word."""
     written = {name for rule in machine.rules for name in rule.updates}
-    room: list[int] = []
+    varying = [leaf for leaf in machine.leaves if leaf.name in written and leaf.bits > 0]
+    words = _Words()
+    parts: list[Part] = []
     places: dict[str, Place] = {}
-    constants: dict[str, int] = {}
-    for leaf, initial in zip(machine.leaves, machine.initial, strict=True):
-        if leaf.name in written and leaf.bits > 0:
-            places[leaf.name] = _placed(leaf, room)
-        else:
-            constants[leaf.name] = int(initial)
-    return Layout(machine.leaves, places, constants, max(1, len(room)))
+    for group in _groups(varying):
+        part, placed = (words.narrow if _bits(group) <= NARROW_BITS else words.wide)(group)
+        parts.append(part)
+        places |= placed
+    constants = {
+        leaf.name: int(initial)
+        for leaf, initial in zip(machine.leaves, machine.initial, strict=True)
+        if leaf.name not in places
+    }
+    if not parts:
+        return Layout(machine.leaves, {}, constants, 1, (Part(0, 1, 0, 0, ()),))
+    return Layout(machine.leaves, places, constants, words.count, tuple(parts))

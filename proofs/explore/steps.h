@@ -1,0 +1,401 @@
+/* Successors from what was seen before.
+ *
+ * A rule instance changes a few parts, and what they become depends on a few: each such factor is
+ * computed once for the values it reads, by the rule's own function on the whole state, and
+ * looked up from then on. Constants need not even that: they are masks over the key. A check is
+ * looked up in the same way.
+ */
+
+#ifndef KX_STEPS_H
+#define KX_STEPS_H
+
+#include "memo.h"
+#include "parts.h"
+
+#define MAX_KEY_WORDS KX_MAX_PARTS
+#define NO_PART UINT32_MAX
+
+enum outcome { IDLE, FIRES, OUT_OF_RANGE, CROWDED };
+
+/* What is counted in a batch; `full` counts new states, the others belong to expanded ones. */
+struct tally {
+    uint64_t full, transitions, deadlocks, deadlock;
+};
+
+static const struct tally NOTHING = {0, 0, 0, KX_NONE};
+
+struct factor {
+    const struct kx_factor *is;
+    uint32_t only; /* the one part it reads and writes, or NO_PART */
+};
+
+struct steps {
+    uint32_t rule_words, check_words, factors, guarded;
+    uint32_t guards[KX_MAX_PARTS];  /* parts that forbid rule instances by themselves */
+    uint64_t *every;                /* bits of all rules */
+    uint32_t *first_factor;         /* by rule, and one behind */
+    struct factor *factor;
+    uint64_t *keep, *set;           /* masks over the key, by rule: its constants */
+    uint64_t *reads, *stays;        /* by factor: what is read; what is not written */
+    uint64_t *check_reads;          /* by check */
+    uint64_t *open, *promises, *look; /* bits of checks: not noted yet; all promises; those to
+                                         evaluate if no part makes them false */
+};
+
+struct worker {
+    struct tally tally, before;
+    uint64_t broken;
+    uint64_t *firings, *firings_before; /* by rule of the model */
+    uint64_t *first;                    /* by check */
+    uint32_t *fresh;                    /* by block: new states in this worker's shards */
+    uint32_t **next;                    /* by factor with one part: by value, the next one + 1 */
+    struct memo_table *memo, *check_memo; /* by factor; by check */
+    int failed, crowded;
+};
+
+INLINE uint64_t enabled_word(const struct parts *all, const struct steps *steps,
+                             const uint64_t *key, uint32_t w)
+{
+    uint64_t enabled = steps->every[w];
+    for (uint32_t g = 0; g < steps->guarded; g++) {
+        const struct part *p = &all->part[steps->guards[g]];
+        enabled &= p->rules.bits[(size_t)part_number(p, key) * p->rules.words + w];
+    }
+    return enabled;
+}
+
+/* Brings on its way what `enabled_word` will look up. */
+INLINE void enabled_soon(const struct parts *all, const struct steps *steps, const uint64_t *key)
+{
+    for (uint32_t g = 0; g < steps->guarded; g++) {
+        const struct part *p = &all->part[steps->guards[g]];
+        if (is_wide(p))
+            __builtin_prefetch(p->rules.bits + (size_t)part_number(p, key) * p->rules.words);
+    }
+}
+
+INLINE uint64_t allowed_word(const struct parts *all, const uint64_t *key, uint32_t w)
+{
+    uint64_t allowed = UINT64_MAX;
+    for (uint32_t n = 0; n < all->count; n++) {
+        const struct part *p = &all->part[n];
+        if (!p->checks.bits) continue;
+        allowed &= p->checks.bits[(size_t)part_number(p, key) * p->checks.words + w];
+    }
+    return allowed;
+}
+
+/* How many states a stored one stands for. */
+static inline uint64_t weight_of(const struct parts *all, const uint64_t *key)
+{
+    uint64_t state[KX_WORDS];
+    if (!kx_model.canonical) return 1;
+    decode(all, key, state);
+    return kx_model.canonical(state);
+}
+
+/* ---- by the rule's own function ---- */
+
+static inline enum outcome complete_canonical(struct parts *all, struct worker *me, uint32_t rule,
+                                              const uint64_t *key, uint64_t *next)
+{
+    uint64_t state[KX_WORDS], after[KX_WORDS];
+    decode(all, key, state);
+    int outcome = kx_model.rule[rule]->step(state, after, all->inputs);
+    if (outcome != 1) return outcome ? OUT_OF_RANGE : IDLE;
+    kx_model.canonical(after);
+    if (encode(all, after, next)) return FIRES;
+    me->crowded = 1;
+    return CROWDED;
+}
+
+static inline void cut_down(uint64_t *read, const uint64_t *key, const uint64_t *mask, uint32_t K)
+{
+    EACH_WORD(w) read[w] = key[w] & mask[w];
+}
+
+/* The factors whose guards fail are remembered. */
+static inline void remember_idle(const struct parts *all, const struct steps *steps,
+                                 struct worker *me, uint32_t rule, const uint64_t *key,
+                                 const uint64_t *state)
+{
+    uint64_t read[MAX_KEY_WORDS], nothing[MAX_KEY_WORDS] = {0};
+    for (uint32_t f = steps->first_factor[rule]; f < steps->first_factor[rule + 1]; f++) {
+        const struct kx_factor *x = steps->factor[f].is;
+        if (!x->guard || x->guard(state, all->inputs)) continue;
+        cut_down(read, key, steps->reads + f * all->key_words, all->key_words);
+        memo_keep(&me->memo[f], read, nothing, all->key_words);
+    }
+}
+
+/* A factor's part of the successor, remembered. 0: a part is crowded. */
+static inline int remember(struct parts *all, const struct steps *steps, struct worker *me,
+                           uint32_t f, const uint64_t *key, const uint64_t *after, uint64_t *next)
+{
+    uint64_t read[MAX_KEY_WORDS], written[MAX_KEY_WORDS] = {0};
+    uint32_t K = all->key_words, number = 0;
+    for (uint64_t writes = steps->factor[f].is->writes; writes; writes &= writes - 1) {
+        struct part *p = &all->part[__builtin_ctzll(writes)];
+        number = number_of(all, p, after);
+        if (number == NO_VALUE) return 0;
+        written[p->at] |= (uint64_t)number << p->from;
+    }
+    EACH_WORD(w) next[w] = (next[w] & steps->stays[f * K + w]) | written[w];
+    if (steps->factor[f].only != NO_PART) {
+        me->next[f][part_number(&all->part[steps->factor[f].only], key)] = number + 1;
+        return 1;
+    }
+    cut_down(read, key, steps->reads + f * K, K);
+    written[K - 1] |= OCCUPIED;
+    memo_keep(&me->memo[f], read, written, K);
+    return 1;
+}
+
+static __attribute__((noinline)) enum outcome complete_slowly(
+    struct parts *all, const struct steps *steps, struct worker *me, uint32_t rule,
+    const uint64_t *key, uint64_t *next)
+{
+    uint64_t state[KX_WORDS], after[KX_WORDS];
+    decode(all, key, state);
+    int outcome = kx_model.rule[rule]->step(state, after, all->inputs);
+    if (outcome == 2) return OUT_OF_RANGE;
+    if (!outcome) {
+        remember_idle(all, steps, me, rule, key, state);
+        return IDLE;
+    }
+    for (uint32_t f = steps->first_factor[rule]; f < steps->first_factor[rule + 1]; f++) {
+        if (remember(all, steps, me, f, key, after, next)) continue;
+        me->crowded = 1;
+        return CROWDED;
+    }
+    return FIRES;
+}
+
+/* ---- by what is remembered ---- */
+
+/* Turns a proposed successor, which has the rule's constants, into the successor. */
+INLINE enum outcome complete(struct parts *all, const struct steps *steps, struct worker *me,
+                             uint32_t rule, const uint64_t *key, uint64_t *next, const uint32_t K)
+{
+    if (kx_model.canonical) return complete_canonical(all, me, rule, key, next);
+    for (uint32_t f = steps->first_factor[rule]; f < steps->first_factor[rule + 1]; f++) {
+        if (steps->factor[f].only != NO_PART) {
+            const struct part *p = &all->part[steps->factor[f].only];
+            uint64_t number = me->next[f][part_number(p, key)];
+            if (!number) return complete_slowly(all, steps, me, rule, key, next);
+            next[p->at] = (next[p->at] & ~(p->field << p->from)) | (number - 1) << p->from;
+            continue;
+        }
+        uint64_t read[MAX_KEY_WORDS], written[MAX_KEY_WORDS];
+        EACH_WORD(w) read[w] = key[w] & steps->reads[f * K + w];
+        enum memo known = memo_find(&me->memo[f], read, written, K);
+        if (known == MEMO_UNKNOWN) return complete_slowly(all, steps, me, rule, key, next);
+        if (known == MEMO_NO) return IDLE;
+        EACH_WORD(w) next[w] = (next[w] & steps->stays[f * K + w]) | written[w];
+    }
+    return FIRES;
+}
+
+/* Brings on its way what `complete` will look up. */
+INLINE void complete_soon(const struct parts *all, const struct steps *steps,
+                          const struct worker *me, uint32_t rule, const uint64_t *key,
+                          const uint32_t K)
+{
+    for (uint32_t f = steps->first_factor[rule]; f < steps->first_factor[rule + 1]; f++) {
+        uint64_t read[MAX_KEY_WORDS];
+        if (steps->factor[f].only != NO_PART) {
+            const struct part *p = &all->part[steps->factor[f].only];
+            __builtin_prefetch(me->next[f] + part_number(p, key));
+            continue;
+        }
+        EACH_WORD(w) read[w] = key[w] & steps->reads[f * K + w];
+        __builtin_prefetch(memo_place(&me->memo[f], read, K));
+    }
+}
+
+/* Whether the part of a check that no part decides alone is true. */
+INLINE int rest_holds(const struct parts *all, const struct steps *steps, struct worker *me,
+                      uint32_t check, const uint64_t *key, const uint32_t K)
+{
+    const struct kx_check *x = kx_model.check[check];
+    uint64_t read[MAX_KEY_WORDS], written[MAX_KEY_WORDS] = {0}, state[KX_WORDS];
+    if (!x->rest) return 1;
+    EACH_WORD(w) read[w] = key[w] & steps->check_reads[check * K + w];
+    enum memo known = memo_find(&me->check_memo[check], read, written, K);
+    if (known != MEMO_UNKNOWN) return known == MEMO_YES;
+    decode(all, key, state);
+    int holds = x->rest(state, all->inputs);
+    written[K - 1] = holds ? OCCUPIED : 0;
+    memo_keep(&me->check_memo[check], read, written, K);
+    return holds;
+}
+
+/* ---- masks ---- */
+
+static inline void mask_parts(const struct parts *all, uint64_t set, uint64_t *mask)
+{
+    memset(mask, 0, all->key_words * sizeof *mask);
+    for (; set; set &= set - 1) {
+        const struct part *p = &all->part[__builtin_ctzll(set)];
+        mask[p->at] |= p->field << p->from;
+    }
+}
+
+static inline void mask_constants(const struct parts *all, const struct kx_rule *rule,
+                                  uint64_t *keep, uint64_t *set)
+{
+    for (uint32_t w = 0; w < all->key_words; w++) keep[w] = UINT64_MAX, set[w] = 0;
+    for (uint32_t n = 0; n < rule->constants; n++) {
+        const struct kx_constant *c = &rule->constant[n];
+        const struct part *p = &all->part[c->part];
+        keep[p->at] &= ~(c->clear << p->from);
+        set[p->at] |= c->set << p->from;
+    }
+}
+
+/* Masks for the key as it is laid out now. 0: no memory. */
+static inline int steps_lay(struct steps *s, const struct parts *all)
+{
+    uint32_t K = all->key_words;
+    size_t word = K * sizeof(uint64_t);
+    s->keep = realloc(s->keep, kx_model.rules * word + 1);
+    s->set = realloc(s->set, kx_model.rules * word + 1);
+    s->reads = realloc(s->reads, s->factors * word + 1);
+    s->stays = realloc(s->stays, s->factors * word + 1);
+    s->check_reads = realloc(s->check_reads, kx_model.checks * word + 1);
+    if (!s->keep || !s->set || !s->reads || !s->stays || !s->check_reads) return 0;
+    for (uint32_t r = 0; r < kx_model.rules; r++)
+        mask_constants(all, kx_model.rule[r], s->keep + r * K, s->set + r * K);
+    for (uint32_t f = 0; f < s->factors; f++) {
+        mask_parts(all, s->factor[f].is->reads, s->reads + f * K);
+        mask_parts(all, s->factor[f].is->writes, s->stays + f * K);
+        s->reads[f * K + K - 1] |= OCCUPIED;
+        EACH_WORD(w) s->stays[f * K + w] = ~s->stays[f * K + w];
+    }
+    for (uint32_t c = 0; c < kx_model.checks; c++) {
+        mask_parts(all, kx_model.check[c]->reads, s->check_reads + c * K);
+        s->check_reads[c * K + K - 1] |= OCCUPIED;
+    }
+    return 1;
+}
+
+/* ---- beginning and end ---- */
+
+static inline void open_checks(struct steps *s)
+{
+    for (uint32_t c = 0; c < kx_model.checks; c++) {
+        uint64_t bit = (uint64_t)1 << c % 64;
+        s->open[c / 64] |= bit;
+        if (!kx_model.wanted[c]) s->promises[c / 64] |= bit;
+        if (kx_model.wanted[c] || kx_model.check[c]->rest) s->look[c / 64] |= bit;
+    }
+}
+
+static inline void open_factors(struct steps *s)
+{
+    for (uint32_t r = 0; r < kx_model.rules; r++) {
+        const struct kx_rule *rule = kx_model.rule[r];
+        s->every[r / 64] |= (uint64_t)1 << r % 64;
+        s->first_factor[r] = s->factors;
+        for (uint32_t n = 0; n < rule->factors; n++) {
+            const struct kx_factor *x = &rule->factor[n];
+            int one = !(x->reads & (x->reads - 1)) && x->reads == x->writes && !x->guard;
+            uint32_t only = one ? (uint32_t)__builtin_ctzll(x->reads) : NO_PART;
+            s->factor[s->factors++] = (struct factor){x, only};
+        }
+    }
+    s->first_factor[kx_model.rules] = s->factors;
+}
+
+static inline int steps_open(struct steps *s, const struct parts *all)
+{
+    uint32_t factors = 0;
+    for (uint32_t r = 0; r < kx_model.rules; r++) factors += kx_model.rule[r]->factors;
+    s->rule_words = (kx_model.rules + 63) / 64;
+    s->check_words = (kx_model.checks + 63) / 64;
+    s->every = calloc(s->rule_words + 1, sizeof *s->every);
+    s->open = calloc(s->check_words + 1, sizeof *s->open);
+    s->promises = calloc(s->check_words + 1, sizeof *s->promises);
+    s->look = calloc(s->check_words + 1, sizeof *s->look);
+    s->first_factor = calloc(kx_model.rules + 1, sizeof *s->first_factor);
+    s->factor = calloc(factors + 1, sizeof *s->factor);
+    if (!s->every || !s->open || !s->promises || !s->look || !s->first_factor || !s->factor)
+        return 0;
+    open_factors(s);
+    open_checks(s);
+    for (uint32_t n = 0; n < all->count; n++)
+        if (all->part[n].rules.bits) s->guards[s->guarded++] = n;
+    return steps_lay(s, all);
+}
+
+static inline void steps_close(struct steps *s)
+{
+    void *owned[] = {s->every, s->open, s->promises, s->look, s->first_factor, s->factor,
+                     s->keep, s->set, s->reads, s->stays, s->check_reads};
+    for (size_t n = 0; n < sizeof owned / sizeof *owned; n++) free(owned[n]);
+}
+
+/* Forgets what a worker remembers as keys: they mean nothing in another layout. */
+static inline void worker_forget(struct worker *me, const struct steps *s, uint32_t key_words)
+{
+    for (uint32_t f = 0; me->memo && f < s->factors; f++) memo_close(&me->memo[f], key_words);
+    for (uint32_t c = 0; me->check_memo && c < kx_model.checks; c++)
+        memo_close(&me->check_memo[c], key_words);
+}
+
+static inline int worker_ready(struct worker *me, const struct steps *s, uint32_t key_words)
+{
+    for (uint32_t f = 0; f < s->factors; f++)
+        if (s->factor[f].only == NO_PART && !memo_open(&me->memo[f], key_words)) return 0;
+    for (uint32_t c = 0; c < kx_model.checks; c++)
+        if (kx_model.check[c]->rest && !memo_open(&me->check_memo[c], key_words)) return 0;
+    return 1;
+}
+
+/* Room for the next values of a part that had room for `from` values. */
+static inline int worker_grow(struct worker *me, const struct steps *s, const struct parts *all,
+                              uint32_t part, uint64_t from)
+{
+    for (uint32_t f = 0; f < s->factors; f++) {
+        if (s->factor[f].only != part) continue;
+        size_t size = sizeof **me->next;
+        uint32_t *more = pages_moved(me->next[f], from * size, all->part[part].room * size);
+        if (!more) return 0;
+        me->next[f] = more;
+    }
+    return 1;
+}
+
+static inline int worker_open(struct worker *me, const struct steps *s, const struct parts *all,
+                              uint32_t blocks)
+{
+    me->tally = NOTHING;
+    me->broken = KX_NONE;
+    me->firings = calloc(kx_model.rules + 1, sizeof *me->firings);
+    me->firings_before = calloc(kx_model.rules + 1, sizeof *me->firings);
+    me->first = malloc((kx_model.checks + 1) * sizeof *me->first);
+    me->fresh = calloc(blocks, sizeof *me->fresh);
+    me->next = calloc(s->factors + 1, sizeof *me->next);
+    me->memo = calloc(s->factors + 1, sizeof *me->memo);
+    me->check_memo = calloc(kx_model.checks + 1, sizeof *me->check_memo);
+    if (!me->firings || !me->firings_before || !me->first || !me->fresh || !me->next || !me->memo ||
+        !me->check_memo)
+        return 0;
+    for (uint32_t c = 0; c < kx_model.checks; c++) me->first[c] = KX_NONE;
+    for (uint32_t n = 0; n < all->count; n++)
+        if (!worker_grow(me, s, all, n, 0)) return 0;
+    return worker_ready(me, s, all->key_words);
+}
+
+static inline void worker_close(struct worker *me, const struct steps *s, const struct parts *all)
+{
+    worker_forget(me, s, all->key_words);
+    for (uint32_t f = 0; me->next && f < s->factors; f++)
+        if (me->next[f])
+            pages_give(me->next[f], all->part[s->factor[f].only].room * sizeof **me->next);
+    void *owned[] = {me->firings, me->firings_before, me->first, me->fresh,
+                     me->next, me->memo, me->check_memo};
+    for (size_t n = 0; n < sizeof owned / sizeof *owned; n++) free(owned[n]);
+}
+
+#endif

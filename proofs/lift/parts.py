@@ -1,0 +1,146 @@
+"""A rule instance or a condition, cut along the parts of a layout.
+
+What a rule instance does to one part mostly depends on few others. Cut apart, each piece is a
+function of little, which the C engine computes once for each value of what it reads:
+
+1. A conjunct that reads one part is a property of that part's values.
+2. A narrow part that gets constants gets a mask.
+3. All else becomes factors: what some parts become, and the conjuncts that read several parts, as
+   a function of the parts read. A factor that reads no more than another joins it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from proofs.lift import dag
+from proofs.lift.dag import Node
+from proofs.lift.facts import conjuncts
+from proofs.lift.layout import Layout, Part, always_fits
+from proofs.lift.machine import RuleInstance
+
+Parts = int
+"""A set of parts: bit n is part n of the layout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Bits of a narrow part, counted from its lowest, that become `set`."""
+
+    part: int
+    clear: int
+    set: int
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """What the parts `writes` become and whether the guard holds: a function of `reads`."""
+
+    reads: Parts
+    writes: Parts
+    guard: tuple[Node, ...] = ()
+
+    def joined(self, other: Factor) -> Factor:
+        """Both in one."""
+        return Factor(
+            self.reads | other.reads, self.writes | other.writes, self.guard + other.guard
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A rule instance in pieces; `local` has conjuncts by the one part they read."""
+
+    local: Mapping[int, tuple[Node, ...]]
+    constants: tuple[Constant, ...]
+    factors: tuple[Factor, ...]
+
+
+def part_numbers(layout: Layout) -> dict[str, int]:
+    """Which part each leaf with a place is in."""
+    return {name: n for n, part in enumerate(layout.parts) for name in part.leaves}
+
+
+def parts_read(nodes: Iterable[Node], numbers: Mapping[str, int]) -> Parts:
+    """The parts whose leaves occur in the nodes."""
+    found = 0
+    for node in dag.reachable(nodes):
+        if node.op == "leaf" and node.name in numbers:
+            found |= 1 << numbers[node.name]
+    return found
+
+
+def split_condition(
+    condition: Node, layout: Layout
+) -> tuple[dict[int, tuple[Node, ...]], list[tuple[Parts, Node]]]:
+    """The conjuncts that read one part, by that part; the others, with the parts they read.
+
+    A conjunct that reads no part stands with part 0.
+    """
+    numbers = part_numbers(layout)
+    local: dict[int, tuple[Node, ...]] = {}
+    rest: list[tuple[Parts, Node]] = []
+    for conjunct in conjuncts(condition):
+        reads = parts_read([conjunct], numbers)
+        if reads & (reads - 1):
+            rest.append((reads, conjunct))
+        else:
+            part = max(reads.bit_length() - 1, 0)
+            local[part] = (*local.get(part, ()), conjunct)
+    return local, rest
+
+
+def split_rule(rule: RuleInstance, layout: Layout) -> Split:
+    """A specialised rule instance in pieces."""
+    local, rest = split_condition(rule.guard, layout)
+    constants, factors = _written(rule, layout)
+    factors += [Factor(reads, 0, (conjunct,)) for reads, conjunct in rest]
+    return Split(local, tuple(constants), tuple(_joined(factors)))
+
+
+def _written(rule: RuleInstance, layout: Layout) -> tuple[list[Constant], list[Factor]]:
+    """What the rule writes, by part."""
+    numbers = part_numbers(layout)
+    leaves = {leaf.name: leaf for leaf in layout.leaves}
+    by_part: dict[int | None, list[str]] = {}
+    for name in rule.updates:
+        by_part.setdefault(numbers.get(name), []).append(name)
+    constants: list[Constant] = []
+    factors: list[Factor] = []
+    for number, names in by_part.items():
+        values = [rule.updates[name] for name in names]
+        fit = all(always_fits(leaves[n], v) for n, v in zip(names, values, strict=True))
+        reads = parts_read(values, numbers)
+        if number is None:
+            factors += [] if fit else [Factor(reads, 0)]
+        elif fit and layout.parts[number].bits and all(value.is_const for value in values):
+            constants.append(_constant(number, names, values, layout))
+        else:
+            factors.append(Factor(reads | 1 << number, 1 << number))
+    return constants, factors
+
+
+def _constant(
+    number: int, names: Sequence[str], values: Sequence[Node], layout: Layout
+) -> Constant:
+    part: Part = layout.parts[number]
+    clear = put = 0
+    for name, value in zip(names, values, strict=True):
+        place = layout.places[name]
+        shift = place.shift - part.shift
+        clear |= place.mask << shift
+        put |= (int(value.value) - place.lo) << shift
+    return Constant(number, clear, put)
+
+
+def _joined(factors: Sequence[Factor]) -> list[Factor]:
+    """Each factor that reads no more than another goes into it."""
+    kept: list[Factor] = []
+    for factor in sorted(factors, key=lambda f: -f.reads.bit_count()):
+        home = next((n for n, k in enumerate(kept) if factor.reads | k.reads == k.reads), None)
+        if home is None:
+            kept.append(factor)
+        else:
+            kept[home] = kept[home].joined(factor)
+    return kept
