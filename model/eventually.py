@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from model.leader import log_end_offset
 from model.messages import NO_SEQUENCE, Error
 from model.scopes import Scope
-from model.setting import Budgets, FirstSequence, Layout, Setting
+from model.setting import AckedSequence, Budgets, FirstSequence, Layout, Setting
 from model.world import World
 
 Pending = Callable[[Setting, World, int, int], int]
@@ -29,13 +29,13 @@ Pending = Callable[[Setting, World, int, int], int]
 
 
 def first_unfinished(k: Setting, w: World, producer: int, partition: int) -> int:
-    """A batch that was sent is acknowledged, or fails."""
+    """The first batch in flight, by its first record."""
     in_flight = w.clients[producer].partitions[partition].in_flight
     return in_flight[0].batch.first_record + 1 if len(in_flight) > 0 else 0
 
 
 def first_unacknowledged(k: Setting, w: World, producer: int, partition: int) -> int:
-    """A record that was sent is acknowledged, unless its time is up."""
+    """The first record that was sent and is not acknowledged."""
     entry = w.clients[producer].partitions[partition]
     missing = tuple(
         number
@@ -46,30 +46,30 @@ def first_unacknowledged(k: Setting, w: World, producer: int, partition: int) ->
 
 
 def travelling(k: Setting, w: World, producer: int, partition: int) -> int:
-    """A request is answered, or its connection breaks."""
+    """How many requests and answers are on the open connection."""
     link = w.links[producer][partition]
     return len(link.requests) + len(link.answers)
 
 
 def to_send_again(k: Setting, w: World, producer: int, partition: int) -> int:
-    """A batch that waits at the head of its queue is sent again."""
+    """The first batch in flight waits to be sent again."""
     in_flight = w.clients[producer].partitions[partition].in_flight
     return 1 if len(in_flight) > 0 and not in_flight[0].outstanding else 0
 
 
 def to_bump(k: Setting, w: World, producer: int, partition: int) -> int:
-    """A producer that has to begin a new epoch begins it."""
+    """The producer has to begin a new epoch."""
     return 1 if partition in w.clients[producer].bump_for else 0
 
 
 def to_resolve(k: Setting, w: World, producer: int, partition: int) -> int:
-    """A producer that lost sight of its sequences finds out what became of them."""
+    """The producer has lost sight of its sequences."""
     entry = w.clients[producer].partitions[partition]
     return 1 if entry.unresolved_sequence != NO_SEQUENCE else 0
 
 
 def to_replicate(k: Setting, w: World, producer: int, partition: int) -> int:
-    """The high watermark reaches each offset that stays in the log."""
+    """The log is longer than what all replicas have."""
     leader = w.leaders[partition]
     return 1 if leader.high_watermark < log_end_offset(leader.log) else 0
 
@@ -96,6 +96,17 @@ def takes_batches_in_turn(k: Setting) -> bool:
     """No leader stores a producer's second batch while its first is still refused, after which
     the first is out of sequence for ever and the producer sends it for ever. KAFKA-14359."""
     return k.variant.first_sequence == FirstSequence.STRICT or k.budgets.refusals == 0
+
+
+def sees_what_is_next(k: Setting) -> bool:
+    """A producer whose sequences have wrapped still knows which comes next, and begins a new
+    epoch if its leader does not take it; as plain numbers they say to try for ever."""
+    return k.variant.acked_sequence == AckedSequence.WRAPS or not k.layout.streams
+
+
+def never_in_vain(k: Setting) -> bool:
+    """No producer sends for ever what is never taken."""
+    return takes_batches_in_turn(k) and sees_what_is_next(k)
 
 
 # What happens
@@ -151,6 +162,7 @@ class Eventually:
     """
 
     name: str
+    says: str
     pending: Pending
     under: tuple[str, ...]
     asked: Callable[[Setting], bool] = always
@@ -162,6 +174,7 @@ class Ceases:
     """The event does not happen for ever."""
 
     name: str
+    says: str
     event: Event
     under: tuple[str, ...]
     asked: Callable[[Setting], bool] = always
@@ -231,20 +244,59 @@ TROUBLE = ("connections_hold", "replicas_return")
 """What goes wrong does not go wrong each time."""
 
 EVENTUALLY: tuple[Eventually | Ceases, ...] = (
-    Eventually("requests_end", travelling, ("delivery", "answers", "replication")),
-    Eventually("retries_go_out", to_send_again, ("retries", "bumps"), never_gives_up),
-    Eventually("bumps_happen", to_bump, ("bumps",)),
-    Eventually("high_watermark_catches_up", to_replicate, ("replication",)),
+    Eventually(
+        "requests_end",
+        "a request on an open connection is answered, or the connection breaks",
+        travelling,
+        ("delivery", "answers", "replication"),
+    ),
+    Eventually(
+        "retries_go_out",
+        "a batch that waits to be sent again is sent again",
+        to_send_again,
+        ("retries", "bumps"),
+        asked=never_gives_up,
+    ),
+    Eventually(
+        "bumps_happen",
+        "a producer that has to begin a new epoch begins it",
+        to_bump,
+        ("bumps",),
+    ),
+    Eventually(
+        "high_watermark_catches_up",
+        "the high watermark reaches each offset that stays in the log",
+        to_replicate,
+        ("replication",),
+    ),
     Eventually(
         "makes_progress",
+        "a record that was sent is acknowledged",
         first_unacknowledged,
         (*ATTEMPTS, *TROUBLE),
         asked=never_gives_up,
-        promised=takes_batches_in_turn,
+        promised=never_in_vain,
     ),
-    Eventually("completes", first_unfinished, ("deadlines",), asked=gives_up),
-    Eventually("sequences_resolve", to_resolve, ("deadlines", "resolution"), asked=gives_up),
-    Ceases("bumps_end", Event(("client_bumps_epoch",)), ("restarts_end",)),
+    Eventually(
+        "completes",
+        "a record that was sent is acknowledged or fails, whatever the network does",
+        first_unfinished,
+        ("deadlines",),
+        asked=gives_up,
+    ),
+    Eventually(
+        "sequences_resolve",
+        "a producer that lost sight of its sequences finds out what became of them",
+        to_resolve,
+        ("deadlines", "resolution"),
+        asked=gives_up,
+    ),
+    Ceases(
+        "bumps_end",
+        "new epochs do not follow each other for ever",
+        Event(("client_bumps_epoch",)),
+        ("restarts_end",),
+    ),
 )
 
 

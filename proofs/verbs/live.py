@@ -1,0 +1,151 @@
+"""`live [SCOPE]`: what happens in the end, and a lasso where it does not."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from proofs.lift.text import plain
+from proofs.live.check import LiveReport, Outcome, explore_live
+from proofs.live.graph import ENGINES
+from proofs.live.lasso import Lasso
+from proofs.say import say
+from proofs.trace.pictures import text
+from proofs.verbs import EXIT_CODES, HOLDS
+from proofs.verbs.options import add_output, add_patch, add_variant, patches_of
+from proofs.verbs.output import Output, Told, trace_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The verb's options."""
+    parser.add_argument(
+        "scope", nargs="?", metavar="SCOPE", help="an endless one (none: all names)"
+    )
+    add_variant(parser)
+    parser.add_argument("--drop", metavar="ASSUMPTION", help="show what happens without it")
+    parser.add_argument("--engine", choices=ENGINES, default="c")
+    add_patch(parser)
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check, tell, write; without a scope print the names. Raises ValueError."""
+    if arguments.scope is None:
+        for line in names():
+            say(line)
+        return HOLDS
+    patches = patches_of(arguments)
+    asked = {
+        "scope": arguments.scope,
+        "variant": arguments.variant,
+        "drop": arguments.drop,
+        "engine": arguments.engine,
+        "patches": [[p.function, p.before, p.after] for p in patches],
+    }
+    output = Output("live", asked, arguments.out, arguments.json)
+    with Told(arguments.scope) as told:
+        live = explore_live(
+            arguments.scope,
+            arguments.variant,
+            patches=patches,
+            engine=arguments.engine,
+            progress=told,
+        )
+    report = live.report(arguments.drop)
+    for line in lines(report):
+        say(line)
+    for outcome in report.outcomes:
+        if outcome.lasso is not None:
+            output.story(outcome.name, outcome.lasso.trace, outcome.lasso.story)
+    output.finish(report_json(report), {})
+    return EXIT_CODES[report.verdict]
+
+
+# For people
+
+
+def names() -> Iterator[str]:
+    """Scopes, properties and assumptions, each kind under its heading."""
+    table = plain().eventually
+    yield "scopes:"
+    for scope in table.SCOPES.values():
+        yield f"  {scope.name:<28} {scope.why}"
+    yield "properties:"
+    for promise in table.EVENTUALLY:
+        yield f"  {promise.name:<28} {promise.says}, under {', '.join(promise.under)}"
+    yield "assumptions:"
+    for assumption in table.ASSUMPTIONS.values():
+        yield f"  {assumption.name:<28} {assumption.says}"
+
+
+def lines(report: LiveReport) -> Iterator[str]:
+    """The whole answer: each property, with its lasso below it."""
+    for outcome in report.outcomes:
+        yield f"{outcome.name}: {answer(outcome)}"
+        if outcome.lasso is not None:
+            yield text(outcome.lasso.story, with_changes=False)
+    dropped = f" without {report.dropped}" if report.dropped else ""
+    yield (
+        f"{report.scope}, {report.variant}{dropped}: {report.distinct:,} states,"
+        f" {report.transitions:,} transitions: {report.verdict}"
+    )
+    if report.cut:
+        yield f"the scope is too small for {', '.join(report.cut)}: nothing is decided"
+
+
+def answer(outcome: Outcome) -> str:
+    """What became of a property, in a line."""
+    under = f"under {', '.join(outcome.fairness)}" if outcome.fairness else "under nothing"
+    if not outcome.exercised:
+        return "there is nothing to wait for in this scope"
+    if outcome.lasso is None:
+        return f"holds, {under}"
+    fails = "FAILS" if outcome.promised else "is not promised, and fails"
+    return f"{fails}, {under}: {shape(outcome.lasso)}"
+
+
+def shape(lasso: Lasso) -> str:
+    """How long a lasso is."""
+    loop = len(lasso.trace.steps) - lasso.stem
+    after = f"after {lasso.stem} steps"
+    return f"{after} {loop} more for ever" if loop else f"{after} nothing more happens"
+
+
+# For programs
+
+
+def report_json(report: LiveReport) -> dict[str, Any]:
+    """The report's content."""
+    says = plain().eventually.ASSUMPTIONS
+    used = dict.fromkeys(name for o in report.outcomes for name in o.fairness)
+    return {
+        "scope": report.scope,
+        "variant": report.variant,
+        "dropped": report.dropped,
+        "distinct": report.distinct,
+        "transitions": report.transitions,
+        "properties": [property_json(outcome) for outcome in report.outcomes],
+        "assumptions": {name: says[name].says for name in used},
+        "cut": list(report.cut),
+        "verdict": report.verdict,
+    }
+
+
+def property_json(outcome: Outcome) -> dict[str, Any]:
+    """One property; `loop` counts the steps that go on for ever, the last ones of the trace."""
+    lasso = outcome.lasso
+    return {
+        "name": outcome.name,
+        "holds": outcome.holds,
+        "promised": outcome.promised,
+        "exercised": outcome.exercised,
+        "fairness": list(outcome.fairness),
+        "lasso": None
+        if lasso is None
+        else {
+            "stem": lasso.stem,
+            "loop": len(lasso.trace.steps) - lasso.stem,
+            "trace": trace_json(lasso.trace),
+        },
+    }
