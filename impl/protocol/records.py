@@ -36,8 +36,6 @@ from impl.protocol.primitives import (
     VARINT,
     decode_varint,
     decode_varlong,
-    encode_uvarint,
-    encode_varint,
 )
 
 
@@ -71,10 +69,15 @@ _join: Final = b"".join
 
 # Writing: tables from a number to its bytes.
 
-_NUMBERS: Final = {
-    number: encode_varint(number) for number in range(-_TWO_BYTES_END >> 1, _TWO_BYTES_END >> 1)
-}
-_LENGTHS: Final = [encode_uvarint(length << 1) for length in range(_TWO_BYTES_END)]
+_SHORT: Final = [
+    bytes((raw,)) if raw < 128 else bytes((raw & 127 | 128, raw >> 7))
+    for raw in range(_TWO_BYTES_END)
+]
+_LENGTHS: Final = _SHORT[::2]
+_COUNTS: Final = _LENGTHS[:16]
+_NUMBERS: Final = {raw >> 1 ^ -(raw & 1): encoded for raw, encoded in enumerate(_SHORT)}
+_TIMESTAMPS: Final = {number: b"\0" + encoded for number, encoded in _NUMBERS.items()}
+"""A timestamp stands behind the attributes, which are always 0."""
 
 
 def _sized(field: bytes | None) -> bytes:
@@ -119,24 +122,22 @@ def encode_record(
 ) -> bytes:
     """One record with its length in front. Raises `InvalidField`. `DefaultRecord.writeTo`."""
     try:
-        parts = [
-            b"\0",
-            _NUMBERS[timestamp_delta],
-            _NUMBERS[offset_delta],
-            b"\1" if key is None else _LENGTHS[len(key)],
-            key or b"",
-            b"\1" if value is None else _LENGTHS[len(value)],
-            value or b"",
-            b"\0",
-        ]
+        tail = b"\0"
         if headers:
-            parts[-1] = _LENGTHS[len(headers)]
-            append = parts.append
+            tail = _COUNTS[len(headers)]
             for name, content in headers:
-                append(_NAMES[name])
-                append(_LENGTHS[len(content)])  # type: ignore[arg-type]  # null is not for here
-                append(content)  # type: ignore[arg-type]
-        body = _join(parts)
+                tail = _join((tail, _NAMES[name], _LENGTHS[len(content)], content))  # type: ignore[arg-type]
+        body = _join(
+            (
+                _TIMESTAMPS[timestamp_delta],
+                _NUMBERS[offset_delta],
+                b"\1" if key is None else _LENGTHS[len(key)],
+                key or b"",
+                b"\1" if value is None else _LENGTHS[len(value)],
+                value or b"",
+                tail,
+            )
+        )
         return _LENGTHS[len(body)] + body
     except (LookupError, TypeError, ValueError, AttributeError):
         return _write_record(offset_delta, timestamp_delta, key, value, headers)
@@ -216,8 +217,8 @@ def _layout(timestamp_bytes: int, offset_bytes: int) -> _Layout:
     return _heads("B" + numbers), _heads("H" + numbers), key, key + 1, timestamps, offsets
 
 
-_NAMED: Final = _heads("")
-"""By the byte that is the length of a header's key: as in a layout, without numbers before it."""
+_NAMED: Final = [None if byte == 1 else head for byte, head in enumerate(_heads(""))]
+"""By the byte that is the length of a header's key, which is never null: as in a layout."""
 
 _NARROW: Final = _layout(1, 1)
 _NO_LAYOUT: Final[_Layout] = ((), (), 0, 0, (), ())
@@ -279,8 +280,6 @@ def _read_record(
         headers, position = _read_headers(data, position, stop, named)
     except (InvalidVarint, TruncatedFrame) as error:
         raise InvalidRecord(f"a record is cut off ({error.problem})", first) from None
-    except IndexError:
-        raise InvalidRecord("a record is cut off", first) from None
     except UnicodeDecodeError as error:
         raise InvalidRecord(f"a header key is no UTF-8 ({error.reason})", first) from None
     if position != stop:
@@ -308,16 +307,14 @@ def read_records(
             if data[position] < 128:
                 key_byte = data[position + short_key]
                 unpack, begin = short[key_byte]
-                size, delta, place, key, length = unpack(data, position)
-                following = position + 1 + _ONE[size]
             else:
                 key_byte = data[position + long_key]
                 unpack, begin = long[key_byte]
-                size, delta, place, key, length = unpack(data, position)
-                following = position + 2 + _TWO[size]
+            size, delta, place, key, length = unpack(data, position)
+            following = position + _REACH[size]
             begin += position
             stop = begin + _REACH[length]
-            value = data[begin + 1 if length & 128 == 0 else begin + 2 : stop]
+            value = data[begin + 2 if length & 128 else begin + 1 : stop]
             headers: tuple[Any, ...] = ()
             header_byte = data[stop]
             stop += 1
@@ -327,12 +324,12 @@ def read_records(
                     name, length = unpack(data, stop)
                     begin += stop
                     stop = begin + _REACH[length]
-                    content = data[begin + 1 if length & 128 == 0 else begin + 2 : stop]
+                    content = data[begin + 2 if length & 128 else begin + 1 : stop]
                     headers += (
                         _new(Header, (name.decode(), content)) if named else (name, content),
                     )
             offset_delta = offsets[place]
-            if stop == following <= end and offset_delta is not None:
+            if stop == following and offset_delta is not None:
                 timestamp = base_timestamp + timestamps[delta]
                 if key_byte == 1:
                     key = None
@@ -348,5 +345,6 @@ def read_records(
     if count < 0:
         raise InvalidRecord(f"a batch announces {count} records", position)
     if position != end:
-        raise InvalidRecord(f"{end - position} bytes follow the last record", position)
+        rest = f"{abs(end - position)} bytes {'follow' if position < end else 'lack for'}"
+        raise InvalidRecord(f"{rest} the last record", min(position, end))
     return records

@@ -11,7 +11,10 @@ ROOT = Path(__file__).parents[2]
 TINY = ["--pairs", "1", "--loop-seconds", "0.0001"]
 EXPECTED = {
     "batches": [
-        f"{what} {count} records" for count in (1, 10, 100, 1000) for what in ("encode", "decode")
+        f"{what} {count} records{headers}"
+        for count in (1, 10, 100, 1000)
+        for headers in ("", ", headers")
+        for what in ("encode", "decode")
     ],
     "messages": [
         f"{what} Produce v9 {form}"
