@@ -281,12 +281,11 @@ def on_produce_then_unreplicated(
     """The batch is stored; the error says that too few replicas have it. DelayedProduce."""
     step = on_produce(k, leader, request)
     answer = step.sends[0]
-    late_error = (
-        Error.REQUEST_TIMED_OUT if timed_out == 1 else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    )
-    if answer.error != Error.NONE:
+    in_time = timed_out == 1 and answer.required_offset <= leader.high_watermark
+    if answer.error != Error.NONE or in_time:
         return step
-    return Step(step.actor, (replace(answer, error=late_error, required_offset=0),))
+    unreplicated = replace(answer, error=late_error(timed_out), required_offset=0)
+    return Step(step.actor, (unreplicated,))
 
 
 # Replication, restart, failover
@@ -312,7 +311,7 @@ def nobody(k: Setting) -> Map[ProducerId, ProducerStateEntry]:
 
 def is_usable(snapshot_offset: int, log_start_offset: int) -> bool:
     """A snapshot at or below the log's start is deleted. ProducerStateManager.truncateAndReload."""
-    return snapshot_offset == 0 or snapshot_offset > log_start_offset
+    return log_start_offset == 0 or snapshot_offset > log_start_offset
 
 
 @acts
