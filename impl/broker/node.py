@@ -33,7 +33,11 @@ from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.partition.validation import LogConfig
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode, UnsupportedVersion
-from impl.protocol.messages import decode_request, encode_response
+from impl.protocol.messages import (
+    decode_request,
+    encode_response,
+    encode_unsupported_version,
+)
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.record_batch import (
     INVALID_OFFSET,
@@ -103,7 +107,8 @@ class Node:
             header, body = decode_request(payload)
         except UnsupportedVersion as error:
             if error.api_key == ApiKey.API_VERSIONS:
-                return _unsupported_api_versions(error.correlation_id)
+                served = SUPPORTED_VERSIONS[ApiKey.API_VERSIONS]
+                return encode_unsupported_version(error.correlation_id, served.first, served.last)
             raise CloseConnection(str(error)) from error
         except DecodeError as error:
             raise CloseConnection(str(error)) from error
@@ -374,13 +379,6 @@ def _version_row(api_key: ApiKey) -> Value:
     oldest = 0 if api_key == ApiKey.PRODUCE else OLDEST_SERVED.get(api_key, 0)
     newest = SUPPORTED_VERSIONS[api_key].last
     return {"api_key": api_key, "min_version": oldest, "max_version": newest}
-
-
-def _unsupported_api_versions(correlation_id: int) -> bytes:
-    """`ApiVersionsRequest.getErrorResponse`, KIP-511."""
-    own = [_version_row(ApiKey.API_VERSIONS)]
-    answer = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": own}
-    return encode_response(ApiKey.API_VERSIONS, 0, correlation_id, answer)
 
 
 _HANDLERS: Final[Mapping[ApiKey, Callable[[Node, int, Value, int], Value | None]]] = (

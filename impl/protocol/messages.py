@@ -9,7 +9,8 @@ Three rules:
 Theory of operation: the first use of an (api, version, direction) compiles its function from the
 table; later uses find it in a cache. The two oddities of ApiVersions live here and nowhere else:
 its response header is always version 0, and a broker that does not know the requested version
-answers UNSUPPORTED_VERSION in the form of version 0, which `decode_response` recognises.
+answers UNSUPPORTED_VERSION in the form of version 0: `encode_unsupported_version` writes it,
+`decode_response` recognises it.
 """
 
 from __future__ import annotations
@@ -104,6 +105,18 @@ def decode_request(payload: bytes) -> tuple[Value, Value]:
 def encode_response(api_key: int, api_version: int, correlation_id: int, body: Value) -> bytes:
     """The payload of a response, header included, size excluded. Raises as `encode_request`."""
     return _response_encoder(api_key, api_version)(correlation_id, body)
+
+
+def encode_unsupported_version(correlation_id: int, oldest: int, newest: int) -> bytes:
+    """The answer to an ApiVersions request of a version that the broker does not speak.
+
+    It has the form of version 0, which any client reads, and names the versions that the broker
+    speaks; the request's correlation id is in `UnsupportedVersion`. Raises `EncodeError`.
+    `ApiVersionsRequest.getErrorResponse`, KIP-511.
+    """
+    row = {"api_key": ApiKey.API_VERSIONS, "min_version": oldest, "max_version": newest}
+    answer = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": [row]}
+    return encode_response(ApiKey.API_VERSIONS, 0, correlation_id, answer)
 
 
 def decode_response(api_key: int, api_version: int, payload: bytes) -> tuple[Value, Value]:

@@ -31,6 +31,7 @@ from impl.protocol.messages import (
     decode_response,
     encode_request,
     encode_response,
+    encode_unsupported_version,
 )
 from impl.protocol.schemas import (
     MESSAGES,
@@ -324,12 +325,13 @@ def test_header_versions_follow_the_first_flexible_version() -> None:
     assert [response_header_version(ApiKey.API_VERSIONS, v) for v in range(5)] == [0] * 5
 
 
-def test_an_unsupported_api_versions_answer_is_read_in_version_0_form() -> None:
+def test_an_unsupported_api_versions_answer_is_written_and_read_in_version_0_form() -> None:
     answer = {
         "error_code": ErrorCode.UNSUPPORTED_VERSION,
         "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 2}],
     }
-    payload = encode_response(ApiKey.API_VERSIONS, 0, 9, answer)
+    payload = encode_unsupported_version(9, 0, 2)
+    assert payload == bytes.fromhex("00000009 0023 00000001 0012 0000 0002")
     for asked in range(5):
         header, body = decode_response(ApiKey.API_VERSIONS, asked, payload)
         assert header == {"correlation_id": 9}
