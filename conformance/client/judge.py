@@ -19,7 +19,14 @@ from conformance.client import moves
 from conformance.client.moves import ENDED, Explanation, Moves, Unmodelled
 from conformance.client.plan import PARTITIONS, Send
 from conformance.client.sight import FAILED, SILENT, STORED, Sight
-from conformance.client.trace import ClientTrace, InitProducerId, Opened, Produce, SentBatch
+from conformance.client.trace import (
+    UNFINISHED,
+    ClientTrace,
+    InitProducerId,
+    Opened,
+    Produce,
+    SentBatch,
+)
 from model.client import Client
 from model.messages import Batch
 from model.scopes import begun_client
@@ -42,6 +49,7 @@ class Judgement:
     `requests` are those that are explained, `rules` those by which they are. `position` is the
     event that nothing explains and `rule` what it is; `observed` and `expected` are the fields in
     which it differs from the nearest that the model allows, `allowed` is all of that, in words.
+    `client` is the model's at the end, where all is explained.
     """
 
     verdict: str
@@ -54,6 +62,7 @@ class Judgement:
     expected: Fields = field(default_factory=dict)
     allowed: tuple[str, ...] = ()
     why: str = ""
+    client: Client | None = None
 
 
 class TooManyStates(Exception):
@@ -82,6 +91,8 @@ def setting_for(variant: Variant, trace: ClientTrace) -> Setting:
 
 def judged(variant: Variant, trace: ClientTrace) -> Judgement:
     """What became of a run under the model of a variant."""
+    if trace.problem not in ("", UNFINISHED):
+        return Judgement(UNDECIDED, 0, why=trace.problem)
     k = setting_for(variant, trace)
     try:
         simple = Observer(k, trace, moves.UNSEEN).judged()
@@ -231,35 +242,35 @@ class Observer:
         }
 
     def ended(self) -> Judgement:
-        """Some state must agree with what the application was told, if the run came to its end."""
-        if self.trace.problem:
-            return self.judgement(EXPLAINED, why=self.trace.problem)
+        """Some state must agree with what the application was told; in a run that was not waited
+        for to its end, with as much as it was told."""
         self.sight.ends()
-        told = {name(send): self.sight.has(*key(send)) for send in self.trace.plan.sends}
-        least: Fields = {}
+        sends = [
+            s for s in self.trace.plan.sends if not self.trace.problem or self.told(s) != SILENT
+        ]
+        least: dict[Send, str] = {}
         for state in self.reachable(self.states):
-            ends = {name(send): end_of(state.client, send) for send in self.trace.plan.sends}
-            wrong = {record: end for record, end in ends.items() if end != told[record]}
+            ends = {send: end_of(state.client, send) for send in sends}
+            wrong = {send: end for send, end in ends.items() if end != self.told(send)}
             if not wrong:
                 self.explains(state)
-                return self.judgement(EXPLAINED)
+                return self.judgement(EXPLAINED, client=state.client)
             if not least or len(wrong) < len(least):
                 least = wrong
         return self.judgement(
             DIVERGES,
             position=len(self.trace.events),
             rule="outcome",
-            observed={record: told[record] for record in least},
-            expected=least,
+            observed={name(send): self.told(send) for send in least},
+            expected={name(send): end for send, end in least.items()},
         )
+
+    def told(self, send: Send) -> str:
+        """What the application was told of a record."""
+        return self.sight.has(send.partition, send.number)
 
 
 # Ends of records
-
-
-def key(send: Send) -> tuple[int, int]:
-    """The record that is sent."""
-    return send.partition, send.number
 
 
 def name(send: Send) -> str:

@@ -7,7 +7,7 @@ their order of arrival, so that a run comes again from its seed as far as a clie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from random import Random
 from typing import Any, Final
@@ -256,6 +256,11 @@ def planned(seed: int, number: int) -> RunPlan:
     )
     init_faults = tuple(init_fault(random) for _ in range(random.choice((0, 0, 1, 2))))
     return RunPlan(seed, number, settings_of(random), sends_of(random), produce_faults, init_faults)
+
+
+def without_faults(plan: RunPlan) -> RunPlan:
+    """The same run in a network without trouble."""
+    return replace(plan, produce_faults=(), init_faults=())
 
 
 def init_fault(random: Random) -> Fault:

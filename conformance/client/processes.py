@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from conformance.client.plan import TOPIC, RunPlan
-from conformance.client.trace import Record
+from conformance.client.trace import UNFINISHED, Record
 from conformance.kafka.fetch import say
 from proofs.cache import cache_folder, make_once
 from proofs.java import download_jars, find_java
@@ -33,7 +33,7 @@ JVM_OPTIONS: Final = (
 DIGITS: Final = 4
 """All records are equally long."""
 RUN_TIMEOUT_S: Final = 12.0
-"""What a run may last; then it is given up, undecided."""
+"""What a run may last; then it is waited for no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class ClientProcess:
             self._process.stdin.write(f"{line}\n".encode())
             await asyncio.wait_for(ended.wait(), RUN_TIMEOUT_S)
         except TimeoutError:
-            told.problem = f"the client was not done after {RUN_TIMEOUT_S:.0f} s"
+            told.problem = UNFINISHED
         except OSError as error:
             told.problem = f"the client is gone: {error}"
         del self._runs[str(plan.number)]

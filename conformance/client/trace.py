@@ -122,6 +122,8 @@ Record = tuple[int, int]
 
 
 UNKNOWN: Final = -1
+UNFINISHED: Final = "the client was not done in time"
+"""The problem of a run that was not waited for to its end: what was seen of it is judged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--kafka", metavar="RELEASE", help="sets the variant: " + ", ".join(KAFKAS))
     what.add_argument("--level", type=int, help="the cluster's transaction.version")
     what.add_argument("--variant", help=f"default: {DEFAULT_VARIANT} and the system's own rules")
-    what.add_argument("--client", metavar="CMD", help="not built yet")
+    what.add_argument(
+        "--client", metavar="CMD", help="with --system client: java:RELEASE, or a command"
+    )
     what.add_argument("--nodes", type=int, metavar="N", help="brokers: 1, or of kafka 3")
     what.add_argument("--actors", help=f"of the system: {' or '.join(ACTORS)}")
     what.add_argument("--on", help=f"{' or '.join(FORMS)} (default: {DEFAULTS.on})")
@@ -74,8 +76,8 @@ def plan_of(options: argparse.Namespace) -> Plan:
 
 def refuse_unbuilt(options: argparse.Namespace) -> None:
     """Raises BadUse for what later versions may have."""
-    if options.client is not None:
-        raise BadUse(f"--client is not built; --system may be {', '.join(SYSTEMS)}")
+    if options.client is not None and options.system != "client":
+        raise BadUse("--client goes with --system client")
     if options.nodes not in NODES:
         raise BadUse(f"--nodes is {options.nodes}; write --nodes 1 or --nodes 3")
     if options.nodes == 3 and options.system != "kafka":

@@ -43,6 +43,10 @@ SYSTEMS: Final[dict[str, System]] = {
     ),
     "kafka": System("Apache Kafka: --kafka RELEASE", "conformance.verbs.over_wire:run"),
     "wire": System("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),
+    "client": System(
+        "a producer behind a proxy: --client java:RELEASE or --client CMD",
+        "conformance.client.course:run",
+    ),
 }
 
 

@@ -101,9 +101,9 @@ def test_arguments_become_a_plan():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--system", "client"], "--system 'client' is not built; there are: impl, kafka, wire"),
+        (["--system", "client"], "--system client needs --client java:RELEASE or --client CMD"),
         (["--system", "frob://x:1"], "is not built; there are: impl, kafka, wire"),
-        (["--client", "java:3.9"], "--client is not built"),
+        (["--client", "java:3.9"], "--client goes with --system client"),
         (["--level", "1"], "level 1 is not built; there are: 2"),
         (["--variant", "4.3.1/level=0"], "level 0 is not built"),
         (["--variant", "4.3.1", "--level", "1"], "--level 1 contradicts --variant"),

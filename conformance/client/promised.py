@@ -1,0 +1,77 @@
+"""What the runs showed of the promises: the node's logs and the acknowledgements, as a world.
+
+Only runs count in which the network and the broker did what they could rightly do, and which the
+model explains.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from conformance.client.trace import ClientTrace, Produce, SentBatch
+from conformance.promised import Seen
+from model.client import Client
+from model.language import Map
+from model.leader import StoredBatch
+from model.messages import Batch
+from model.promises import PROMISES, WITNESSES
+from model.scopes import initial
+from model.setting import Budgets, Layout, Setting, Variant
+from model.variants import DEFAULT_VARIANT, parse
+
+DUPLICATE: str = "duplicate_on_its_way"
+
+
+def setting_of_promises(variant: Variant, partitions: int, records: int) -> Setting:
+    """The client of a variant with the node's leaders, which are those of the newest release."""
+    newest = parse(DEFAULT_VARIANT)
+    mixed = replace(newest, recovery=variant.recovery, expiry=variant.expiry)
+    layout = Layout(partitions=partitions, records=records, max_timeouts=1, max_late_errors=1)
+    budgets = Budgets(records=records, refusals=1, timeouts=1, late_errors=1)
+    return Setting(mixed, layout, budgets)
+
+
+def seen_in(variant: Variant, trace: ClientTrace, client: Client) -> Seen:
+    """What one run shows at its end."""
+    if not trace.plan.is_honest:
+        return Seen()
+    most = max(send.number for send in trace.plan.sends) + 1
+    k = setting_of_promises(variant, len(client.partitions.values()), most)
+    world = initial(k)
+    world = replace(
+        world,
+        clients=Map((client,)),
+        leaders=Map(
+            tuple(
+                replace(leader, log=log_of(trace, partition))
+                for partition, leader in world.leaders.items()
+            )
+        ),
+    )
+    met = {witness.name for witness in WITNESSES if witness.check(k, world)}
+    if sent_what_was_stored(trace):
+        met.add(DUPLICATE)
+    broken = frozenset(p.name for p in PROMISES if not p.check(k, world))
+    return Seen(broken, frozenset(met))
+
+
+def log_of(trace: ClientTrace, partition: int) -> tuple[StoredBatch, ...]:
+    """A partition's log, as the model has logs."""
+    log: list[StoredBatch] = []
+    offset = 0
+    for b in trace.stored:
+        if b.partition == partition:
+            count = len(b.records)
+            numbers = (b.producer_id, b.producer_epoch, b.base_sequence)
+            log.append(StoredBatch(Batch(*numbers, count, 0, b.records[0]), offset))
+            offset += count
+    return tuple(log)
+
+
+def sent_what_was_stored(trace: ClientTrace) -> bool:
+    """Whether a batch that is stored was sent more than once."""
+    sent: Counter[SentBatch] = Counter(
+        batch for event in trace.events if isinstance(event, Produce) for batch in event.batches
+    )
+    return any(sent[batch] > 1 for batch in trace.stored)

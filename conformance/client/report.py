@@ -1,0 +1,174 @@
+"""What the runs of a client gave, as the report that every run writes.
+
+`traces` are runs, `steps` the requests that were explained. A client's timing is its own, so that
+two runs of one seed need not be equal byte for byte.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.client.judge import UNDECIDED
+from conformance.client.ledger import Ledger, Outcome
+from conformance.client.promised import setting_of_promises
+from conformance.explained import EXPLAINED, Explained, explanation, fields_of, stale
+from conformance.files import pretty, write_whole
+from conformance.promised import HOLDS, VIOLATED, Seen, not_promised, statuses
+from conformance.report import SCHEMA_VERSION, covered, per_second
+from conformance.verbs.answer import divergences, promises
+from model.language import ACTOR_RULES
+from model.messages import Error
+from model.setting import Variant
+
+ROOM: Final = ("model.client", "model.answers", "model.recovery")
+"""The modules that hold a client's rules."""
+
+
+def rules_of_client() -> frozenset[str]:
+    """The names of the rules that a client has."""
+    return frozenset(name for name, rule in ACTOR_RULES.items() if rule.__module__ in ROOM)
+
+
+def report_json(
+    arguments: Mapping[str, Any],
+    variant: Variant,
+    ledger: Ledger,
+    baseline: Sequence[Explained],
+    out: Path,
+) -> dict[str, Any]:
+    """The content of `report.json`; the trace of each divergence goes into `out`."""
+    outcomes = [ledger.outcomes[number] for number in sorted(ledger.outcomes)]
+    findings = [o.finding for o in outcomes if o.finding is not None]
+    rows = (*EXPLAINED, *baseline)
+    found = grouped(findings, rows, variant.release, ledger, out)
+    seen = Seen(union(o.broken for o in outcomes), union(o.met for o in outcomes))
+    states = statuses(seen)
+    unpromised = not_promised(setting_of_promises(variant, 1, 1))
+    undecided = sum(o.verdict == UNDECIDED for o in outcomes)
+    report = {
+        "schema_version": SCHEMA_VERSION,
+        "system": f"{arguments['system']} {arguments['client']}",
+        "scope": "client",
+        "variant": variant.name,
+        "seed": arguments["seed"],
+        "actors": "client",
+        "on": "bytes",
+        "faults": arguments["faults"],
+        "traces_from": ["runs"],
+        "judge": arguments["judge"],
+        "traces": len(outcomes),
+        "steps": sum(o.requests for o in outcomes),
+        "coverage": coverage(outcomes),
+        "cover": {"traces": 0, "steps": None, "bound": None},
+        "diverging_traces": len(findings),
+        "divergences": found,
+        "unexamined": 0,
+        "undecided": undecided,
+        "unfinished": sum(o.unfinished for o in outcomes),
+        "not_applicable": [],
+        "stale_explanations": [r.reference for r in stale(rows, variant.release, findings)],
+        "conforms": all(row["explained_by"] for row in found),
+        "promises": states,
+        "not_promised": unpromised,
+    }
+    return report | {"verdict": verdict(report)}
+
+
+def union(names: Iterable[Iterable[str]]) -> frozenset[str]:
+    """All names in any."""
+    return frozenset(name for some in names for name in some)
+
+
+def coverage(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The client's rules that explained something, and the error codes that it was answered."""
+    codes = frozenset(error.name for error in Error)
+    return {
+        "transitions": {"covered": 0, "total": None},
+        "rules": covered(union(o.rules for o in outcomes), rules_of_client()),
+        "branches": covered(frozenset(), frozenset()),
+        "error_codes": covered(union(o.error_codes for o in outcomes), codes),
+    }
+
+
+def grouped(
+    findings: Sequence[dict[str, Any]],
+    rows: Sequence[Explained],
+    release: str,
+    ledger: Ledger,
+    out: Path,
+) -> list[dict[str, Any]]:
+    """One divergence for all that differ in the same fields of the same request: the first."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for finding in findings:
+        groups.setdefault(pretty([finding["rule"], fields_of(finding)]), []).append(finding)
+    found = []
+    for number, group in enumerate(groups.values(), start=1):
+        first = group[0]
+        name = f"divergences/{number:02d}-{first['rule']}.jsonl"
+        text = (ledger.folder / first["trace"]).read_text(encoding="utf-8")
+        write_whole(out / name, text)
+        known = explanation(rows, release, first)
+        shown = ("steps", "one_minimal", "rule", "expected", "observed")
+        found.append(
+            {key: first[key] for key in shown}
+            | {
+                "trace": name,
+                "explained_by": None if known is None else known.reference,
+                "occurrences": len(group),
+            }
+        )
+    return found
+
+
+def verdict(report: Mapping[str, Any]) -> str:
+    """The answer to the question that was asked."""
+    differs = not report["conforms"]
+    if report["judge"] == "promises":
+        broken = {name for name, state in report["promises"].items() if state == VIOLATED}
+        if broken - set(report["not_promised"]):
+            return VIOLATED
+        return UNDECIDED if differs or report["undecided"] else HOLDS
+    if differs:
+        return VIOLATED
+    return UNDECIDED if report["undecided"] else HOLDS
+
+
+def run_json(ledger: Ledger, seconds: float) -> dict[str, Any]:
+    """The content of `run.json`: how long this start took, for all that was to be done."""
+    requests = sum(o.requests for o in ledger.outcomes.values())
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "seconds": round(seconds, 3),
+        "steps_per_second": per_second(requests, seconds),
+        "steps_per_second_in_all": per_second(requests, seconds),
+        "backend": ["client"],
+        "cores": None,
+        "host": {
+            "name": platform.node(),
+            "machine": platform.machine(),
+            "system": platform.system(),
+            "python": platform.python_version(),
+        },
+        "waves": [],
+    }
+
+
+def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
+    """What `run` says at its end."""
+    rules, codes = report["coverage"]["rules"], report["coverage"]["error_codes"]
+    lines = [
+        f"{report['system']} against {report['variant']}, seed {report['seed']}",
+        f"  runs         {report['traces']:,} with {report['steps']:,} requests explained,"
+        f" {run['steps_per_second']:,} requests/s",
+        f"  coverage     rules {rules['covered']} of {rules['total']}, error codes"
+        f" {codes['covered']} of {codes['total']}",
+        f"  promises     {promises(report)}",
+        *divergences(report, out),
+        f"  undecided    {report['undecided']:,} runs; {report['unfinished']:,} had no end in time",
+        f"  verdict      {report['verdict']}",
+        f"  report       {out / 'report.json'}",
+    ]
+    return "\n".join(lines)
