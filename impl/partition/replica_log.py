@@ -238,7 +238,7 @@ class ReplicaLog:
             self.truncate_fully_and_start_at(offset)
             return True
         while self.segments[-1] > offset:
-            self.producer_states.snapshots.pop(self.segments.pop(), None)
+            self.segments.pop()
         self._keep(0, self._index_at(offset))
         self._measure_active_segment()
         self.log_end_offset = offset
@@ -362,7 +362,7 @@ class ReplicaLog:
         for base, following in pairwise([*self.segments, self.log_end_offset]):
             if following <= states.map_end_offset:
                 continue
-            start = max(base, states.map_end_offset, self.log_start_offset)
+            start = max(base, states.map_end_offset)
             states.map_end_offset = start
             if base in marks:
                 states.take_snapshot()

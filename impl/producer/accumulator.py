@@ -9,8 +9,9 @@
 
 Theory of operation: `append` fills the last batch of a queue or puts a new one behind it;
 `ready_nodes` names the leaders that have something due; `drain` takes what one leader gets now;
-`reenqueue` puts back what must be sent again; `expire` gives up what is too old. A time is the
-caller's milliseconds, a due time 0 means at once. Source: `RecordAccumulator` of Kafka 4.3.1.
+`reenqueue` puts back what must be sent again; `split_and_reenqueue` in smaller batches; `expire`
+gives up what is too old. A time is the caller's milliseconds, a due time 0 means at once.
+Source: `RecordAccumulator` of Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -19,18 +20,19 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from impl.producer.batch import DeliveryHandle, ProducerBatch, TopicPartition
+from impl.producer.batch import (
+    DeliveryHandle,
+    ProducerBatch,
+    TopicPartition,
+    size_upper_bound_bytes,
+)
 from impl.producer.config import INT_MAX, ProducerConfig
 from impl.producer.connections import NO_NODE
 from impl.producer.errors import BufferExhaustedError, RecordTooLargeError
 from impl.producer.sequence import precedes
 from impl.producer.transaction_manager import TransactionManager
 from impl.protocol.errors import InvalidField
-from impl.protocol.primitives import VARINT
-from impl.protocol.record_batch import HEADER_BYTES, NO_SEQUENCE, Header
-
-MAX_RECORD_OVERHEAD_BYTES: Final = 21
-"""Length, attributes, timestamp and offset delta at their widest. `DefaultRecord`."""
+from impl.protocol.record_batch import NO_SEQUENCE, Header
 
 MAX_TOPIC_BYTES: Final = 249
 """The longest name of a topic. `Topic.MAX_NAME_LENGTH`."""
@@ -39,27 +41,6 @@ MAX_TIMESTAMP_MS: Final = 2**63 - 1
 
 Backoff = Callable[[int], float]
 """From a backoff in milliseconds to one with jitter."""
-
-
-def size_upper_bound_bytes(
-    key: bytes | None, value: bytes | None, headers: Sequence[Header]
-) -> int:
-    """What a batch with this record alone takes at most.
-
-    Raises `InvalidField`. Source: `AbstractRecords.estimateSizeInBytesUpperBound`.
-    """
-    try:
-        size = HEADER_BYTES + MAX_RECORD_OVERHEAD_BYTES + _field_bytes(key) + _field_bytes(value)
-        size += len(VARINT[len(headers)])
-        for header in headers:
-            size += _field_bytes(header.key.encode()) + _field_bytes(header.value)
-    except (TypeError, AttributeError, UnicodeEncodeError) as error:
-        raise InvalidField(str(error), "record") from error
-    return size
-
-
-def _field_bytes(field: bytes | None) -> int:
-    return 1 if field is None else len(VARINT[len(field)]) + len(field)
 
 
 def _check_place(topic_partition: TopicPartition) -> None:
@@ -292,6 +273,10 @@ class RecordAccumulator:
         wrap, which Kafka's does not (see `sequence`).
         """
         batch.reenqueued(now_ms + self._backoff_ms(batch.attempts))
+        self._insert(batch)
+
+    def _insert(self, batch: ProducerBatch) -> None:
+        """Ahead of all that has no sequence; of several without one, ahead of the others."""
         queue = self._queues.setdefault(batch.topic_partition, deque())
         place = 0
         for queued in queue:
@@ -301,6 +286,22 @@ class RecordAccumulator:
                 break
             place += 1
         queue.insert(place, batch)
+
+    def split_and_reenqueue(self, batch: ProducerBatch) -> None:
+        """Queue the records of a batch that a leader found too large, in smaller batches.
+
+        They go at once: the attempts of the large batch are not theirs.
+        Source: `RecordAccumulator.splitAndReenqueue`.
+        """
+        parts = batch.split(self._config.batch_size)
+        self._transaction_manager.replace(batch, parts)
+        for part in reversed(parts):
+            self._insert(part)
+        order = list(self._incomplete)
+        place = order.index(batch)
+        order[place : place + 1] = parts
+        self._incomplete = OrderedDict.fromkeys(order)
+        self.free_bytes += batch.buffer_bytes
 
     def _backoff_ms(self, attempts: int) -> int:
         """100, 200, 400, 800, 1000, 1000 ... with the default settings. `ExponentialBackoff`."""

@@ -4,7 +4,7 @@
    something is queued behind it, it is closed for good.
 2. Producer id, epoch and base sequence are set once, by the drain; only a bump rewrites them.
 3. It ends once: SUCCEEDED, FAILED or ABORTED. What a leader says after a local end is told to
-   nobody; after SUCCEEDED nothing can follow.
+   nobody; after SUCCEEDED nothing can follow. One that is split does not end: its parts do.
 
 Theory of operation: a record is encoded when it is added, so that the size of the batch is known
 exactly and a retry only writes a new header. `encode` makes the bytes of one attempt; they never
@@ -16,8 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import Final
 
 from impl.producer.errors import DeliveryError
+from impl.protocol.errors import InvalidField
+from impl.protocol.primitives import VARINT
 from impl.protocol.record_batch import (
     HEADER_BYTES,
     INVALID_OFFSET,
@@ -25,13 +28,40 @@ from impl.protocol.record_batch import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     Header,
+    Record,
     assemble_batch,
+    decode_batch,
     encode_record,
+    increment_sequence,
     last_sequence,
 )
 
 TopicPartition = tuple[str, int]
 """(topic, partition)."""
+
+MAX_RECORD_OVERHEAD_BYTES: Final = 21
+"""Length, attributes, timestamp and offset delta at their widest. `DefaultRecord`."""
+
+
+def size_upper_bound_bytes(
+    key: bytes | None, value: bytes | None, headers: Sequence[Header]
+) -> int:
+    """What a batch with this record alone takes at most.
+
+    Raises `InvalidField`. Source: `AbstractRecords.estimateSizeInBytesUpperBound`.
+    """
+    try:
+        size = HEADER_BYTES + MAX_RECORD_OVERHEAD_BYTES + _field_bytes(key) + _field_bytes(value)
+        size += len(VARINT[len(headers)])
+        for header in headers:
+            size += _field_bytes(header.key.encode()) + _field_bytes(header.value)
+    except (TypeError, AttributeError, UnicodeEncodeError) as error:
+        raise InvalidField(str(error), "record") from error
+    return size
+
+
+def _field_bytes(field: bytes | None) -> int:
+    return 1 if field is None else len(VARINT[len(field)]) + len(field)
 
 
 class FinalState(Enum):
@@ -47,8 +77,9 @@ class ProducerBatch:
     """Records for one partition under one base sequence. `ProducerBatch`.
 
     Times are milliseconds. `attempts` counts the failed ones, `in_retry` stays set after the first;
-    `outstanding` while a request that carries the batch awaits its answer; `buffer_bytes` is what
-    it takes from buffer_memory; `leader_epoch` that of the last attempt, -1 unknown.
+    `outstanding` while a request that carries the batch awaits its answer; `limit_bytes` is what it
+    may take; `leader_epoch` that of the last attempt, -1 unknown; `is_split`, it
+    is a part of one that was too large; `parts`, those of this one.
     """
 
     __slots__ = (
@@ -56,15 +87,17 @@ class ProducerBatch:
         "base_offset",
         "base_sequence",
         "base_timestamp",
-        "buffer_bytes",
         "created_ms",
         "error",
         "final_state",
         "in_retry",
         "is_closed",
+        "is_split",
         "leader_epoch",
+        "limit_bytes",
         "max_timestamp",
         "outstanding",
+        "parts",
         "producer_epoch",
         "producer_id",
         "records",
@@ -75,11 +108,19 @@ class ProducerBatch:
     )
 
     def __init__(
-        self, topic_partition: TopicPartition, created_ms: int, buffer_bytes: int, timestamp_ms: int
+        self,
+        topic_partition: TopicPartition,
+        created_ms: int,
+        limit_bytes: int,
+        timestamp_ms: int,
+        *,
+        is_split: bool = False,
     ) -> None:
         self.topic_partition = topic_partition
         self.created_ms = created_ms
-        self.buffer_bytes = buffer_bytes
+        self.limit_bytes = limit_bytes
+        self.is_split = is_split
+        self.parts: tuple[ProducerBatch, ...] = ()
         self.base_timestamp = self.max_timestamp = timestamp_ms
         self.records: list[bytes] = []
         self.size_bytes = HEADER_BYTES
@@ -98,6 +139,11 @@ class ProducerBatch:
         self.error: DeliveryError | None = None
 
     @property
+    def buffer_bytes(self) -> int:
+        """What it takes from buffer_memory: nothing if it is a part of another one."""
+        return 0 if self.is_split else self.limit_bytes
+
+    @property
     def record_count(self) -> int:
         """Records in the batch."""
         return len(self.records)
@@ -110,7 +156,7 @@ class ProducerBatch:
     @property
     def is_full(self) -> bool:
         """Whether waiting for more records is of no use. `MemoryRecordsBuilder.isFull`."""
-        return self.is_closed or self.size_bytes >= self.buffer_bytes
+        return self.is_closed or self.size_bytes >= self.limit_bytes
 
     @property
     def is_done(self) -> bool:
@@ -133,12 +179,55 @@ class ProducerBatch:
         count = len(self.records)
         record = encode_record(count, timestamp_ms - self.base_timestamp, key, value, headers)
         size_bytes = self.size_bytes + len(record)
-        if count and size_bytes > self.buffer_bytes:
+        if count and size_bytes > self.limit_bytes:
             return None
         self.records.append(record)
         self.size_bytes = size_bytes
         self.max_timestamp = max(self.max_timestamp, timestamp_ms)
         return DeliveryHandle(self, count)
+
+    def split(self, batch_size: int) -> tuple[ProducerBatch, ...]:
+        """The same records in order in smaller batches: of batch_size bytes, or of one record.
+
+        A part that is split again makes parts of half its size instead (KAFKA-8350), or of one
+        record each if that changes nothing. They are as old as this one, closed, and numbered from
+        its base sequence on if it has one. The handles of its records follow them from now on.
+        `ProducerBatch.split`.
+        """
+        records = decode_batch(self.encode()).records
+        alone_bytes = [size_upper_bound_bytes(r.key, r.value, r.headers) for r in records]
+        limit_bytes = max(*alone_bytes, self.size_bytes // 2) if self.is_split else batch_size
+        parts = self._packed(records, [max(limit_bytes, least) for least in alone_bytes])
+        if self.is_split and len(parts) == 1:
+            # Kafka would send it again as it is, at once and until it expires.
+            parts = self._packed(records, [0] * len(records))
+        sequence = self.base_sequence
+        for part in parts:
+            part.is_closed = True
+            if sequence != NO_SEQUENCE:
+                part.set_producer_state(self.producer_id, self.producer_epoch, sequence)
+                sequence = increment_sequence(sequence, part.record_count)
+        self.parts = tuple(parts)
+        return self.parts
+
+    def _packed(
+        self, records: Sequence[Record], limits_bytes: Sequence[int]
+    ) -> list[ProducerBatch]:
+        """`records` in batches; the one that begins a batch decides how large it may be."""
+        parts: list[ProducerBatch] = []
+        for record, limit_bytes in zip(records, limits_bytes, strict=True):
+            fields = (record.timestamp, record.key, record.value, record.headers)
+            if not parts or parts[-1].try_append(*fields) is None:
+                part = ProducerBatch(
+                    self.topic_partition,
+                    self.created_ms,
+                    limit_bytes,
+                    record.timestamp,
+                    is_split=True,
+                )
+                part.try_append(*fields)
+                parts.append(part)
+        return parts
 
     def set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Number the batch at its first drain. `ProducerBatch.setProducerState`."""
@@ -206,20 +295,34 @@ class DeliveryHandle:
     @property
     def done(self) -> bool:
         """Whether the outcome is known."""
-        return self._batch.is_done
+        return self._current().is_done
 
     @property
     def offset(self) -> int:
         """The record's offset in the log, -1 without one."""
-        base_offset = self._batch.base_offset
+        base_offset = self._current().base_offset
         return base_offset + self._index if base_offset != INVALID_OFFSET else INVALID_OFFSET
 
     @property
     def error(self) -> DeliveryError | None:
         """Why the record was not acknowledged; None while it is open or when it succeeded."""
-        return self._batch.error
+        return self._current().error
+
+    def _current(self) -> ProducerBatch:
+        """The batch that has the record now: a part of the one it was added to, if that was split.
+
+        `FutureRecordMetadata.chain`.
+        """
+        while self._batch.parts:
+            for part in self._batch.parts:
+                if self._index < part.record_count:
+                    self._batch = part
+                    break
+                self._index -= part.record_count
+        return self._batch
 
     def __repr__(self) -> str:
-        topic, partition = self._batch.topic_partition
-        state = self._batch.final_state.value
+        batch = self._current()
+        topic, partition = batch.topic_partition
+        state = batch.final_state.value
         return f"DeliveryHandle({topic}-{partition}, {state}, offset={self.offset})"

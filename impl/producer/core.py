@@ -13,8 +13,9 @@ is none, otherwise numbers batches (`transaction_manager`) and sends them; `rece
 `disconnected` end requests (`connections`), each batch of which is acknowledged, queued again, or
 failed. The driver sends each `SendRequest` to its node in order, closes a connection where
 `Disconnect` says so, answers `metadata_update_requested` with `update_metadata`, and polls
-after `next_timeout_ms`, which is 0 after any call. A batch refused with MESSAGE_TOO_LARGE fails as
-a whole; it is not split. Source: `Sender` of Kafka 4.3.1; KIP-98, KIP-360.
+after `next_timeout_ms`, which is 0 after any call. With acks=0 no answer comes: the driver says
+`sent` instead. Idempotence may be off (`plain_manager`).
+Source: `Sender` of Kafka 4.3.1; KIP-98, KIP-360.
 """
 
 from __future__ import annotations
@@ -32,13 +33,10 @@ from impl.producer.errors import (
     DeliveryTimeoutError,
     FatalProducerError,
     MalformedAnswerError,
+    UnexpectedAnswerError,
 )
-from impl.producer.transaction_manager import (
-    FATAL_ERRORS,
-    PartitionState,
-    State,
-    TransactionManager,
-)
+from impl.producer.plain_manager import PlainManager
+from impl.producer.transaction_manager import PartitionState, State, TransactionManager
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import INVALID_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Header
 from impl.protocol.schemas import ApiKey
@@ -55,7 +53,10 @@ _ERROR_CODES: Final = {int(error): error for error in ErrorCode}
 
 
 class SendRequest(NamedTuple):
-    """Send this to the node, behind everything sent to it before; connect first if need be."""
+    """Send this to the node, behind everything sent to it before; connect first if need be.
+
+    A Produce request with acks=0 in its body is never answered: say `sent` when it is.
+    """
 
     node_id: int
     correlation_id: int
@@ -89,7 +90,7 @@ def _no_jitter(backoff_ms: int) -> float:
 
 
 class IdempotentProducerCore:
-    """A producer that writes each record once, in order: see the rules above.
+    """A producer that writes each record once, in order, unless idempotence is off.
 
     `jitter` maps a backoff in milliseconds to the one to use (Kafka's own: plus or minus 20 %);
     the versions are those of the requests. Raises `ConfigError`.
@@ -109,7 +110,8 @@ class IdempotentProducerCore:
         self._config = config
         self._produce_version = produce_version
         self._init_producer_id_version = init_producer_id_version
-        self._transaction_manager = TransactionManager(config.max_partitions)
+        kind = TransactionManager if config.enable_idempotence else PlainManager
+        self._transaction_manager = kind(config.max_partitions)
         self._accumulator = RecordAccumulator(config, self._transaction_manager, jitter)
         self._connections = Connections(
             config.max_in_flight_requests_per_connection, config.request_timeout_ms
@@ -170,6 +172,8 @@ class IdempotentProducerCore:
         """
         batches = self._connections.oldest(correlation_id).batches
         if batches:
+            if not self._config.acks:
+                raise UnexpectedAnswerError(f"{correlation_id} was sent with acks=0")
             answers = _produce_answers(response_body, batches)
             self._answered(correlation_id, response_body, now_ms)
             for batch, answer in answers:
@@ -179,6 +183,19 @@ class IdempotentProducerCore:
             self._answered(correlation_id, response_body, now_ms)
             if self._transaction_manager.on_init_producer_id(*init_answer):
                 self._init_not_before_ms = now_ms + self._config.retry_backoff_ms
+
+    def sent(self, correlation_id: int, now_ms: int) -> None:
+        """A request with acks=0 has left: that is all that will ever be known of it.
+
+        Raises `UnexpectedAnswerError` for another one than the oldest open request with acks=0 of
+        its connection. Source: `NetworkClient.handleCompletedSends`.
+        """
+        batches = self._connections.oldest(correlation_id).batches
+        if self._config.acks or not batches:
+            raise UnexpectedAnswerError(f"{correlation_id} awaits its answer")
+        self._answered(correlation_id, {}, now_ms)
+        for batch in batches:
+            self._complete_batch(batch, _Answer(ErrorCode.NONE), now_ms)
 
     def _answered(self, correlation_id: int, body: Mapping[str, Any], now_ms: int) -> None:
         self._has_news = True
@@ -366,13 +383,15 @@ class IdempotentProducerCore:
         error = answer.error
         if error is ErrorCode.NONE:
             self._acknowledge(batch, answer.base_offset)
+        elif error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.is_done:
+            self._accumulator.split_and_reenqueue(batch)
         elif self._can_retry(batch, answer, now_ms):
             self._accumulator.reenqueue(batch, now_ms)
         elif error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._acknowledge(batch, INVALID_OFFSET)
         else:
             adjust = batch.attempts < self._config.retries
-            self._fail_batch(batch, _refused(batch, answer), adjust=adjust)
+            self._fail_batch(batch, self._refused(batch, answer), adjust=adjust)
         if error.refreshes_metadata:
             self.metadata_update_requested = True
             self._accumulator.leader_changed(
@@ -388,6 +407,15 @@ class IdempotentProducerCore:
             and self._transaction_manager.can_retry(batch, answer.error, answer.log_start_offset)
         )
 
+    def _refused(self, batch: ProducerBatch, answer: _Answer) -> DeliveryError:
+        """What is told of a refused record. After a retriable error it may be written."""
+        error = answer.error
+        is_fatal = self._transaction_manager.ends_with(error)
+        kind = FatalProducerError if is_fatal else DeliveryError
+        said = error.name if answer.message is None else f"{error.name}, {answer.message}"
+        is_unknown = error.is_retriable or error is ErrorCode.UNKNOWN_SERVER_ERROR
+        return kind(error, f"{_name(batch)}: {said}", batch.in_retry or is_unknown)
+
     def _acknowledge(self, batch: ProducerBatch, base_offset: int) -> None:
         self._transaction_manager.on_success(batch, base_offset)
         if batch.finish(FinalState.SUCCEEDED, base_offset, None):
@@ -402,8 +430,6 @@ class IdempotentProducerCore:
 def _check_arguments(
     config: ProducerConfig, produce_version: int, init_producer_id_version: int
 ) -> None:
-    if not config.enable_idempotence:
-        raise ConfigError("enable_idempotence", "must be on for this producer")
     if config.transactional_id is not None:
         raise ConfigError("transactional_id", "must not be set for this producer")
     for name, version, served in (
@@ -454,15 +480,6 @@ def _produce_answer(data: Mapping[str, Any]) -> _Answer:
         leader.get("leader_id", NO_NODE),
         leader.get("leader_epoch", -1),
     )
-
-
-def _refused(batch: ProducerBatch, answer: _Answer) -> DeliveryError:
-    """What the sender of a refused record is told. After a retriable error it may be written."""
-    error = answer.error
-    kind = FatalProducerError if error in FATAL_ERRORS else DeliveryError
-    said = error.name if answer.message is None else f"{error.name}, {answer.message}"
-    may_be_written = batch.in_retry or error.is_retriable or error is ErrorCode.UNKNOWN_SERVER_ERROR
-    return kind(error, f"{_name(batch)}: {said}", may_be_written)
 
 
 def _was_sent(batch: ProducerBatch) -> bool:

@@ -21,7 +21,7 @@ that show on the wire are kept and marked QUIRK, except its raw comparison of se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
@@ -364,12 +364,16 @@ class TransactionManager:
             self._request_bump(topic_partition)
         return True
 
+    def ends_with(self, error: ErrorCode) -> bool:
+        """Whether this answer to Produce ends the producer."""
+        return error in FATAL_ERRORS
+
     def on_failure(self, batch: ProducerBatch, error: ErrorCode, adjust: bool) -> None:
         """The batch is given up. `adjust`: a leader refused it, its sequence is a hole now.
 
         Source: `TransactionManager.handleFailedBatch`.
         """
-        if error in FATAL_ERRORS:
+        if self.ends_with(error):
             self.fail(error, "Produce was refused")
         _remove(self.entry(batch.topic_partition).in_flight, batch)
         if self.state is State.FATAL_ERROR:
@@ -382,6 +386,12 @@ class TransactionManager:
         following = increment_sequence(batch.last_sequence, 1)
         marked = self.unresolved_sequence(batch.topic_partition)
         self._unresolved[batch.topic_partition] = later_sequence(marked, following)
+
+    def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
+        """A batch in flight was split: its parts are, with its sequences. No new ones are given."""
+        in_flight = self.entry(batch.topic_partition).in_flight
+        place = in_flight.index(batch)
+        in_flight[place : place + 1] = parts
 
     def forget(self, batch: ProducerBatch) -> None:
         """The batch was given up in an error state: it is not in flight any more."""

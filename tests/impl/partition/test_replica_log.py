@@ -134,7 +134,7 @@ def test_what_is_left_of_the_log_is_what_a_restart_knows() -> None:
     old = a_leader(5, PAIRS)
     send(old, a_batch(7, producer_id=2, epoch=0))
     old.delete_records(4)
-    assert set(old.producers) == {1, 2}
+    assert (set(old.producers), old.log.segments) == ({1, 2}, [4])
     new = restart(old)
     assert sequences(new) == [(4, 4)]
     assert new.log.segments == [4]
@@ -223,7 +223,7 @@ def test_a_truncated_log_is_one_that_was_never_longer(kept: int) -> None:
 
 
 def test_the_newest_snapshot_inside_the_log_is_reloaded() -> None:
-    leader = truncated(a_leader(9, PAIRS), 7)
+    leader = truncated(a_leader(10, PAIRS), 7)
     assert leader.log.segments == [0, 2, 4, 6]
     assert sequences(leader) == [(5, 5), (6, 6)]
     assert list(snapshots(leader)) == [2, 4, 6, 7]
@@ -384,6 +384,13 @@ def test_the_newest_usable_snapshot_and_what_follows_it() -> None:
     assert list(snapshots(new)) == [2, 4, 6, 8, 9]
     assert damaged[8] == snapshots(old)[8][:9]
     assert sequences(restart(old, snapshots={})) == [(i, i) for i in range(4, 9)]
+
+
+def test_a_corrupt_snapshot_is_deleted() -> None:
+    old = a_leader(7)
+    new = restart(old, snapshots={5: b"", 3: a_leader(3).snapshot()}, segments=())
+    assert list(snapshots(new)) == [3, 7]
+    assert sequences(new) == [(i, i) for i in range(2, 7)]
 
 
 def test_a_clean_log_without_any_snapshot_had_no_producers() -> None:

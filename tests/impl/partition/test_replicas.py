@@ -165,7 +165,7 @@ def test_a_coordinator_is_asked_for_its_epoch_only() -> None:
     leader = PartitionLeader()
     for sequence in (0, 5, 5, -1):
         assert coordinate(leader, p1(sequence, epoch=1)).error == NONE
-    assert leader.log_end_offset == 4
+    assert coordinate(leader, p1(0, epoch=1, base_offset=9)).base_offset == 4
     assert coordinate(leader, p1(0, epoch=0)).error == ErrorCode.INVALID_PRODUCER_EPOCH
     assert coordinate(leader, p1(7, epoch=2)).error == NONE
     assert leader.producers[1].producer_epoch == 2

@@ -3,6 +3,9 @@
 import pytest
 
 from impl.producer import ConfigError, IdempotentProducerCore, ProducerConfig
+from impl.producer.config import SETTINGS
+
+MAX_IN_FLIGHT = "max_in_flight_requests_per_connection"
 
 
 def test_defaults_are_kafkas():
@@ -63,6 +66,48 @@ def test_more_than_five_in_flight_is_always_an_error(more):
     assert refused.value.setting == "max_in_flight_requests_per_connection"
 
 
+NUMBERS = [(name, s.least, s.greatest) for name, s in SETTINGS.items() if s.least is not None]
+
+
+@pytest.mark.parametrize(("name", "least", "greatest"), NUMBERS)
+def test_every_number_has_two_ends(name, least, greatest):
+    for outside in (least - 1, greatest + 1, None, 1.0, "1", True):
+        with pytest.raises(ConfigError) as refused:
+            ProducerConfig.of(**{name: outside}, enable_idempotence=False)
+        assert refused.value.setting == name
+    assert getattr(ProducerConfig.of(**{name: greatest}, enable_idempotence=False), name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "setting"),
+    [
+        ({"enable_idempotence": True, "retries": 0}, "retries"),
+        ({"enable_idempotence": True, "acks": "1"}, "acks"),
+        ({"enable_idempotence": True, "acks": 0, "retries": 0}, "retries"),
+        ({"max_in_flight_requests_per_connection": 6, "retries": 0}, MAX_IN_FLIGHT),
+        ({"transactional_id": "t", "enable_idempotence": False}, "transactional_id"),
+        ({"transactional_id": "t", "retries": 0}, "transactional_id"),
+        ({"transactional_id": "t", "acks": 1}, "transactional_id"),
+        ({"transactional_id": None, "enable_idempotence": False}, "transactional_id"),
+        ({"delivery_timeout_ms": 100, "request_timeout_ms": 100}, "delivery_timeout_ms"),
+    ],
+)
+def test_each_contradiction_names_the_setting_to_change(settings, setting):
+    with pytest.raises(ConfigError) as refused:
+        ProducerConfig.of(**settings)
+    assert refused.value.setting == setting
+
+
+def test_a_transactional_id_asks_for_idempotence_by_default():
+    assert ProducerConfig.of(transactional_id="t").enable_idempotence
+    assert ProducerConfig.of(transactional_id=None).enable_idempotence
+
+
+def test_the_least_delivery_timeout_has_a_limit_itself():
+    config = ProducerConfig.of(linger_ms=2**31 - 1)
+    assert config.delivery_timeout_ms == 2**31 - 1
+
+
 def test_without_idempotence_anything_goes():
     config = ProducerConfig.of(
         enable_idempotence=False, max_in_flight_requests_per_connection=6, acks=1, retries=0
@@ -90,7 +135,6 @@ def test_delivery_timeout_is_raised_unless_it_was_given():
 @pytest.mark.parametrize(
     ("settings", "versions"),
     [
-        ({"acks": 1}, {}),
         ({"transactional_id": "tid"}, {}),
         ({}, {"produce_version": 2}),
         ({}, {"produce_version": 13}),

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from impl.partition.validation import LogConfig
 from impl.producer import Disconnect
 from impl.protocol.errors import ErrorCode
 from tests.impl.producer.driver import Driver, Wire, batches_of, refusal
@@ -156,6 +157,7 @@ class ExactlyOnce(Machine):
     """Without expiry every record is acknowledged, once in the log, in the order of append."""
 
     config: ClassVar = {"request_timeout_ms": 2**30, "delivery_timeout_ms": 2**31 - 1}
+    most_in_flight: ClassVar = 5
 
     @invariant()
     def in_flight_batches_form_one_chain_up_to_the_next_sequence(self):
@@ -168,8 +170,11 @@ class ExactlyOnce(Machine):
             assert following == state.next_sequence
 
     @invariant()
-    def never_more_in_flight_than_a_leader_remembers(self):
-        assert all(len(self.cluster.state(partition).in_flight) <= 5 for partition in PARTITIONS)
+    def never_more_outstanding_than_a_leader_remembers(self):
+        for partition in PARTITIONS:
+            in_flight = self.cluster.state(partition).in_flight
+            assert sum(batch.outstanding for batch in in_flight) <= 5
+            assert len(in_flight) <= self.most_in_flight
 
     def teardown(self):
         self.cluster.settle()
@@ -178,6 +183,17 @@ class ExactlyOnce(Machine):
             assert [handle.error for _, handle in sent] == [None] * len(sent)
             assert [handle.offset for _, handle in sent] == list(range(len(sent)))
             assert self.cluster.log(partition) == [value for value, _ in sent]
+
+
+class ExactlyOnceInSmallBatches(ExactlyOnce):
+    """The leaders take two records at most, so that batches of three are split twice."""
+
+    most_in_flight: ClassVar = 10
+
+    def __init__(self):
+        super().__init__()
+        for leader in self.cluster.leaders.values():
+            leader.log.config = LogConfig(max_message_bytes=85)
 
 
 class HonestUnderExpiry(Machine):
@@ -209,5 +225,7 @@ FEW = settings(
 )
 TestExactlyOnce = ExactlyOnce.TestCase
 TestExactlyOnce.settings = FEW
+TestExactlyOnceInSmallBatches = ExactlyOnceInSmallBatches.TestCase
+TestExactlyOnceInSmallBatches.settings = settings(FEW, max_examples=60)
 TestHonestUnderExpiry = HonestUnderExpiry.TestCase
 TestHonestUnderExpiry.settings = FEW
