@@ -19,7 +19,9 @@ VERBS: Final = {
     "explore": ("proofs.verbs.explore", "every reachable state of a scope; shortest traces"),
     "prove": ("proofs.prove.verb", "the theorems, obligation by obligation"),
     "mutants": ("proofs.verbs.mutants", "each planted defect of the model is found"),
-    "witness": ("proofs.verbs.witness", "the shortest trace to a rule, a branch or an error code"),
+    "coverage": ("proofs.verbs.coverage", "what of the text happens, and which events meet"),
+    "live": ("proofs.verbs.live", "what happens in the end, and fair lassos where it does not"),
+    "witness": ("proofs.verbs.witness", "the shortest trace to a point of the text, or to a pair"),
     "export": ("proofs.verbs.export", "TLA+ and graphs"),
     "list": ("proofs.verbs.listing", "scopes, variants, engines, promises, mutants, theorems"),
 }

@@ -7,24 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from proofs.coverage.events import TABLES
+from proofs.coverage.points import points
 from proofs.explore.engines import ENGINES
 from proofs.explore.expected import EXPECTED
-from proofs.explore.goals import goals
-from proofs.lift.build import lift
-from proofs.lift.text import plain
+from proofs.lift.text import COMPOSITIONS, Model, composition, plain
 from proofs.mutants.table import MUTANTS
 from proofs.say import say
-from proofs.trace.replay import setting_of
 from proofs.verbs import HOLDS
 from proofs.verbs.output import pretty, write_whole
-
-GOAL_SCOPES = ("idempotent-default", "idempotent-failover")
-"""Scopes whose rules, between them, are all rules."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's options."""
-    parser.add_argument("--branches", action="store_true", help="branches for `witness` too")
+    parser.add_argument("--branches", action="store_true", help="points for `witness` too")
     parser.add_argument("--json", type=Path, metavar="FILE")
 
 
@@ -44,8 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
 def listing(*, with_branches: bool) -> dict[str, list[dict[str, Any]]]:
     """All names, by kind."""
     model = plain()
+    models = (model, *map(composition, COMPOSITIONS))
     found: dict[str, list[dict[str, Any]]] = {
-        "scopes": list(scopes(model)),
+        "scopes": [row for each in models for row in scopes(each)],
         "variants": list(variants(model)),
         "engines": [{"name": name} for name in ENGINES],
         "promises": [named(promise) for promise in model.promises.PROMISES],
@@ -55,11 +52,21 @@ def listing(*, with_branches: bool) -> dict[str, list[dict[str, Any]]]:
             for m in MUTANTS
         ],
         "theorems": list(theorems()),
-        "rules": [{"name": name, "says": first_line(rule)} for name, rule in model.rules.items()],
+        "rules": [row for each in models for row in rules(each)],
+        "events": [
+            {"name": event.name, "rule": event.rule}
+            for table in TABLES.values()
+            for event in table.events
+        ],
         "error_codes": [{"name": error.name, "code": int(error)} for error in model.messages.Error],
     }
     if with_branches:
-        found["branches"] = [{"name": name} for name in branches(model)]
+        found["branches"] = [
+            {"name": point.name, "line": point.line, "says": point.says}
+            for each in models
+            for point in points(each).values()
+            if "#" in point.name
+        ]
     return found
 
 
@@ -71,6 +78,12 @@ def first_line(thing: Any) -> str:
 def named(sentence: Any) -> dict[str, str]:
     """A promise or a witness."""
     return {"name": sentence.name, "says": first_line(sentence.check)}
+
+
+def rules(model: Model) -> Iterator[dict[str, str]]:
+    """The rules of a world."""
+    for name, rule in model.rules.items():
+        yield {"name": name, "says": first_line(rule)}
 
 
 def scopes(model: Any) -> Iterator[dict[str, Any]]:
@@ -104,13 +117,3 @@ def theorems() -> Iterator[dict[str, str]]:
         return
     for theorem in THEOREMS:
         yield {"name": theorem.name, "says": theorem.says}
-
-
-def branches(model: Any) -> list[str]:
-    """All branches of the model that some scope's rules have."""
-    found: dict[str, None] = {}
-    for scope in GOAL_SCOPES:
-        k = setting_of(model, scope, "4.3.1")
-        lifted = lift(model, k, scope, promises=False)
-        found.update(dict.fromkeys(name for name in goals(model, k, lifted) if "#" in name))
-    return sorted(found)

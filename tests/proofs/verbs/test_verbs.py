@@ -235,7 +235,9 @@ def test_a_mutant_that_is_not_found_is_a_violation(report, monkeypatch):
     assert written["mutants"][0]["found"] is False
 
 
-def test_witness(report, capsys):
+def test_witness(report, capsys, monkeypatch):
+    scopes = ["idempotent-restart", "idempotent-tiny", "idempotent-default", "producer-ids"]
+    monkeypatch.setattr("proofs.verbs.witness.small_scopes", lambda: scopes)
     code, written = report("witness", "OUT_OF_ORDER_SEQUENCE_NUMBER", "--engine", "ints")
     assert code == 0
     assert (written["steps"], written["found_in"]) == (6, "idempotent-default")
@@ -247,7 +249,9 @@ def test_a_witness_that_no_scope_has(report, capsys):
     code, written = report("witness", *argv)
     assert code == 1
     assert written["trace"] is None
-    assert main(["witness", "leader_fails_over", "--scope", "idempotent-tiny"]) == 2
+    assert main(["witness", "leader_fails_over", "--scope", "idempotent-tiny"]) == 1
+    assert "not reached in idempotent-tiny" in capsys.readouterr().out
+    assert main(["witness", "leader_flies", "--scope", "idempotent-tiny"]) == 2
     assert "choose one of" in capsys.readouterr().err
 
 

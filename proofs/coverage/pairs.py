@@ -1,0 +1,97 @@
+"""Every two events of the environment meet: in some run of a complete scope, both happen.
+
+Whether an event has happened is a bit that a run never loses, so the runs behind it are a second
+layer over the same states: a state is in the layer of an event if some way to it has the event on
+it. A pair meets where one of its events happens in the layer of the other, or where one step is
+both. This is exact, and the nearest such step ends a shortest run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from proofs.coverage.columns import Column
+from proofs.coverage.space import Space
+from proofs.lift.dag import Node
+from proofs.trace.format import Instance
+
+Happens = Mapping[Instance, Node]
+"""An event: the rule instances that can be it, each with the condition under which it is."""
+
+NEVER = np.iinfo(np.int64).max
+"""The distance of a state that a layer does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The states behind an event: how near they are, and the transition that enters each.
+
+    `event` tells for each transition whether it is the event.
+    """
+
+    event: Column
+    distance: Column
+    entered: Column
+
+
+def transitions(space: Space, happens: Happens) -> Column:
+    """For each transition whether it is the event."""
+    is_it = np.zeros(len(space.fired), dtype=np.bool_)
+    for number, instance in enumerate(space.instances):
+        if instance in happens:
+            fires = space.fired == number
+            is_it |= fires & space.values(happens[instance])[space.sources]
+    return is_it
+
+
+def layer(space: Space, event: Column) -> Layer:
+    """What is reached behind an event, level by level."""
+    distance = np.full(len(space.states), NEVER)
+    entered = np.full(len(space.states), -1)
+    seeds = np.flatnonzero(event)
+    begins = space.distance[space.sources[seeds]] + 1
+    frontier = np.zeros(0, dtype=np.int64)
+    level = 0
+    while len(frontier) or level <= begins.max(initial=-1):
+        edges = np.concatenate((seeds[begins == level], space.leaving(frontier)))
+        edges = edges[distance[space.targets[edges]] == NEVER]
+        frontier, nearest = np.unique(space.targets[edges], return_index=True)
+        distance[frontier], entered[frontier] = level, edges[nearest]
+        level += 1
+    return Layer(event, distance, entered)
+
+
+def path(space: Space, behind: Layer, state: int) -> list[int]:
+    """The transitions of a shortest way to a state of the layer, the event among them."""
+    edges: list[int] = []
+    while True:
+        edge = int(behind.entered[state])
+        source = int(space.sources[edge])
+        edges.append(edge)
+        if behind.event[edge] and space.distance[source] + 1 == behind.distance[state]:
+            return [*space.path(source), *reversed(edges)]
+        state = source
+
+
+def met(space: Space, first: Layer, second: Layer) -> list[int] | None:
+    """The shortest run in which both events happen; None if there is none."""
+    runs = [*together(space, first, second), *after(space, first, second)]
+    return min([*runs, *after(space, second, first)], key=len, default=None)
+
+
+def together(space: Space, first: Layer, second: Layer) -> Iterator[list[int]]:
+    """The shortest run whose last step is both events, if there is one."""
+    for edge in map(int, np.flatnonzero(first.event & second.event)[:1]):
+        yield [*space.path(int(space.sources[edge])), edge]
+
+
+def after(space: Space, before: Layer, last: Layer) -> Iterator[list[int]]:
+    """The shortest run whose last step is an event behind another, if there is one."""
+    edges = np.flatnonzero(last.event)
+    lengths = before.distance[space.sources[edges]]
+    if lengths.min(initial=NEVER) < NEVER:
+        edge = int(edges[int(np.argmin(lengths))])
+        yield [*path(space, before, int(space.sources[edge])), edge]

@@ -1,0 +1,66 @@
+"""Which settings are looked at: every scope that is small enough, and eras where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from proofs.coverage.events import events_of
+from proofs.coverage.survey import Look, Survey
+from proofs.explore.expected import EXPECTED
+from proofs.explore.scope import DEFAULT_VARIANT
+from proofs.lift.text import COMPOSITIONS, Patch, composition, home_of, model_for, patched, plain
+from proofs.trace.replay import scope_of
+
+LARGEST = 200_000
+"""States of the largest scope whose graph is kept."""
+
+ERAS: Sequence[tuple[str, Sequence[str]]] = (
+    ("first_sequence=strict", ("idempotent-tiny",)),
+    ("restart_window=full", ("idempotent-restart",)),
+    ("acked_sequence=wraps", ("idempotent-wrap", "idempotent-wrap-across")),
+    ("3.9.2-zookeeper", ("producer-ids",)),
+    ("2.8.2", ("producer-ids",)),
+)
+"""What the default variant never does, and the scopes that show it."""
+
+
+class TooLarge(ValueError):
+    """A scope whose graph is not kept."""
+
+
+def size(scope: str) -> int:
+    """The scope's states under the default variant, 0 if nobody has counted them yet.
+
+    Budgets by hand only make them fewer.
+    """
+    counted = EXPECTED.get(scope.partition("/")[0])
+    return counted.distinct if counted else 0
+
+
+def small_scopes() -> list[str]:
+    """The scopes that are looked at if none is named, the smallest first."""
+    models = (plain(), *map(composition, COMPOSITIONS))
+    every = [scope for model in models for scope in model.scopes.SCOPES]
+    return sorted((scope for scope in every if size(scope) <= LARGEST), key=size)
+
+
+def plan(scopes: Sequence[str], engine: str) -> list[Look]:
+    """The settings to look at. Raises UnknownScope, TooLarge."""
+    for scope in scopes:
+        scope_of(model_for(scope), scope)
+        if size(scope) > LARGEST:
+            states = f"{scope} has {size(scope):,} states"
+            raise TooLarge(f"{states}; name scopes of at most {LARGEST:,}")
+    looks = [Look(scope, DEFAULT_VARIANT, engine) for scope in scopes]
+    looks += [Look(s, variant, engine) for variant, where in ERAS for s in where if s in scopes]
+    return looks
+
+
+def surveys(looks: Sequence[Look], patches: Sequence[Patch] = ()) -> dict[str, Survey]:
+    """A survey for each model that the looks need, with nothing looked at yet, by composition.
+
+    Raises PatchError, UnknownRule.
+    """
+    homes = dict.fromkeys(home_of(look.scope) for look in looks)
+    models = {h: composition(h, patches) if h else patched(patches) for h in homes}
+    return {home: Survey(model, events_of(model, home)) for home, model in models.items()}

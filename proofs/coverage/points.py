@@ -1,0 +1,158 @@
+"""Coverage points: every place of the model's text where something is decided.
+
+1. A *branch* is the condition of an `if`, an `elif`, a conditional expression, or of an `if` in a
+   comprehension. Its outcomes are `then` and `else`.
+2. A *conjunct* is an operand of `and` or `or`, or the whole condition of a `require` or a
+   `within_scope` that has none. Its outcomes are `true` and `false`, each where the operands
+   before it leave the decision to it, and where all limits of the rule before it hold.
+3. Sites are counted in the order of a function's text: `leader.in_sequence#2`. A point is a site
+   with one of its outcomes: `leader.in_sequence#2:false`. Names in a composition begin with its
+   own: `producer_ids.store.on_write#1:then`.
+
+Everything here is read from the text alone: a place that no scope ever evaluates is a point too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from proofs.lift.subset import LIFTED_MODULES, calls
+from proofs.lift.text import Model
+
+OUTCOMES: Mapping[str, tuple[str, str]] = {
+    "branches": ("then", "else"),
+    "conjuncts": ("true", "false"),
+}
+"""By kind: the outcome where the condition holds, and the other."""
+
+LIMITS = ("require", "within_scope")
+
+LOOKING = ("promises", "eventually", "endless")
+"""The modules whose functions only look at what happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One decision: `module.function#N`, its line, and its text.
+
+    A text that a function has more than once says which one it is: `in_epoch (2)`.
+    """
+
+    name: str
+    kind: str
+    line: int
+    text: str
+
+    def point(self, *, holds: bool) -> Point:
+        """The condition holds, or does not."""
+        outcome = OUTCOMES[self.kind][not holds]
+        function = self.name.partition("#")[0]
+        says = f"{function}: {self.text}: {outcome}"
+        return Point(f"{self.name}:{outcome}", self.kind, says, self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Something that must happen somewhere. `says` is its name that outlives other edits."""
+
+    name: str
+    kind: str
+    says: str
+    line: int = 0
+
+    @property
+    def condition(self) -> str:
+        """The text that is decided, of a point that is a place."""
+        return self.says.partition(": ")[2].rpartition(": ")[0]
+
+
+def is_limit(node: ast.AST) -> bool:
+    """A call of `require` or `within_scope`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in LIMITS
+
+
+def decided_by(node: ast.AST) -> list[tuple[ast.expr, str]]:
+    """The conditions that decide something at this very node, each with its kind."""
+    if isinstance(node, (ast.If, ast.IfExp)):
+        return [(node.test, "branches")]
+    if isinstance(node, ast.comprehension):
+        return [(test, "branches") for test in node.ifs]
+    if isinstance(node, ast.BoolOp):
+        return [(part, "conjuncts") for part in node.values if not isinstance(part, ast.BoolOp)]
+    if is_limit(node):
+        assert isinstance(node, ast.Call)
+        whole = node.args[0]
+        return [] if isinstance(whole, ast.BoolOp) else [(whole, "conjuncts")]
+    return []
+
+
+def conditions(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+    """All conditions below a node, in the order of the text."""
+    yield from decided_by(node)
+    for child in ast.iter_child_nodes(node):
+        yield from conditions(child)
+
+
+def reached(trees: Mapping[str, Sequence[ast.FunctionDef]], first: Iterable[str]) -> set[str]:
+    """The functions that are called, directly or not, by the first ones, which are included."""
+    found: set[str] = set()
+    frontier = set(first) & trees.keys()
+    while frontier:
+        found |= frontier
+        called = {name for f in frontier for tree in trees[f] for name in calls(tree)}
+        frontier = (called & trees.keys()) - found
+    return found
+
+
+def prefix_of(model: Model) -> str:
+    """What the names of a composition begin with: `producer_ids.`; nothing for the model itself."""
+    return model.files["world"].removeprefix("model/").removesuffix("world.py").replace("/", ".")
+
+
+def acting(model: Model) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions that say what happens, by their names, in the order of the text.
+
+    What only promises call is left out; what nobody calls is not: its points will be missing.
+    """
+    trees: dict[str, list[ast.FunctionDef]] = {}
+    for (module, name), tree in model.functions.items():
+        if module in LIFTED_MODULES:
+            trees.setdefault(name, []).append(tree)
+    happening = reached(trees, model.rules)
+    looked_at = reached(trees, (name for module, name in model.functions if module in LOOKING))
+    for (module, name), tree in model.functions.items():
+        acts = module in LIFTED_MODULES and module not in LOOKING
+        if acts and (name in happening or name not in looked_at):
+            yield f"{prefix_of(model)}{module}.{name}", tree
+
+
+def sites(model: Model) -> dict[int, Site]:
+    """All sites, by the id of the condition's tree in this model."""
+    found: dict[int, Site] = {}
+    for function, tree in acting(model):
+        times: Counter[str] = Counter()
+        for number, (condition, kind) in enumerate(conditions(tree), start=1):
+            text = ast.unparse(condition)
+            times[text] += 1
+            told = f"{text} ({times[text]})" if times[text] > 1 else text
+            found[id(condition)] = Site(f"{function}#{number}", kind, condition.lineno, told)
+    return found
+
+
+def points(model: Model) -> dict[str, Point]:
+    """All points, by name: rules, outcomes of sites, error codes."""
+    found = [Point(rule, "rules", rule) for rule in model.rules]
+    for site in sites(model).values():
+        found += [site.point(holds=holds) for holds in (True, False)]
+    found += [Point(error.name, "error_codes", error.name) for error in errors_of(model)]
+    return {point.name: point for point in found}
+
+
+def errors_of(model: Model) -> Sequence[IntEnum]:
+    """The error codes that the model's messages have."""
+    errors: type[IntEnum] | None = getattr(model.messages, "Error", None)
+    return tuple(errors) if errors else ()

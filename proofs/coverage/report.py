@@ -1,0 +1,75 @@
+"""What a survey has shown, kind by kind: met, explained, missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from proofs.coverage.points import Point, points
+from proofs.coverage.survey import Seen, Survey, every_pair, evidence
+
+KINDS = ("pairs", "rules", "branches", "conjuncts", "error_codes")
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """One kind. `explained` and `missing` are what no setting meets, with and without a reason;
+    `evidence` says of both how sure that is."""
+
+    kind: str
+    met: Mapping[str, Seen]
+    missing: Sequence[Point]
+    explained: Mapping[str, str]
+    evidence: Mapping[str, str]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """All kinds; `wrong_rows` are reasons for what is met, or for what does not exist."""
+
+    kinds: Sequence[Covered]
+    wrong_rows: Mapping[str, str]
+
+    @property
+    def verdict(self) -> str:
+        """Everything is met or explained, and nothing is explained that is met."""
+        complete = not any(kind.missing for kind in self.kinds)
+        return "holds" if complete and not self.wrong_rows else "violated"
+
+
+def every_point(survey: Survey) -> list[Point]:
+    """All that a survey is asked for."""
+    pairs = [Point(pair, "pairs", pair) for pair in every_pair(survey.events)]
+    return [*pairs, *points(survey.model).values()]
+
+
+def covered(kind: str, surveys: Sequence[Survey], reasons: Mapping[str, str]) -> Covered:
+    """One kind of points, of all surveys."""
+    met: dict[str, Seen] = {}
+    unmet: list[Point] = []
+    sure: dict[str, str] = {}
+    for survey in surveys:
+        asked = [point for point in every_point(survey) if point.kind == kind]
+        seen = {**survey.points, **survey.pairs}
+        missed = [point for point in asked if point.name not in seen]
+        met |= {point.name: seen[point.name] for point in asked if point.name in seen}
+        unmet += missed
+        sure |= evidence(survey, [point.name for point in missed])
+    return Covered(
+        kind,
+        met,
+        [point for point in unmet if point.says not in reasons],
+        {point.name: reasons[point.says] for point in unmet if point.says in reasons},
+        sure,
+        len(met) + len(unmet),
+    )
+
+
+def coverage(surveys: Sequence[Survey], reasons: Mapping[str, str]) -> Coverage:
+    """What the surveys have shown, with the reasons for what they have not."""
+    says = {point.says: point.name for survey in surveys for point in every_point(survey)}
+    met = {name for survey in surveys for name in (*survey.points, *survey.pairs)}
+    wrong = {row: "there is no such point" for row in reasons if row not in says}
+    wrong |= {row: "it is met" for row in reasons if row in says and says[row] in met}
+    return Coverage([covered(kind, surveys, reasons) for kind in KINDS], wrong)

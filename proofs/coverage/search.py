@@ -1,0 +1,130 @@
+"""The shortest way to one point or pair in a scope of any size: a promise turned round.
+
+"Never in such a state" is checked like a promise, and the search ends where it breaks. What a
+survey reads off a whole graph is found here without one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from proofs.coverage.events import Event, happening
+from proofs.coverage.goals import Goal, goals
+from proofs.coverage.pairs import Happens
+from proofs.coverage.points import Point, points, sites
+from proofs.coverage.space import Way
+from proofs.coverage.survey import every_pair
+from proofs.explore.explorer import explore
+from proofs.lift import dag
+from proofs.lift.build import lift
+from proofs.lift.machine import Leaf, Machine, RuleInstance
+from proofs.lift.text import Model
+
+BY_LINE = re.compile(r"([\w.]+):(\d+):(\w+)")
+
+
+class UnknownGoal(ValueError):
+    """Nothing has this name; the message lists what there is."""
+
+
+def resolved(model: Model, events: Sequence[Event], name: str) -> str:
+    """The point or the pair that `name` means: its own name, or `module.function:LINE:OUTCOME`.
+
+    A pair may be written in either order. Raises UnknownGoal.
+    """
+    known = points(model)
+    turned = "+".join(reversed(name.split("+")))
+    for candidate in (name, turned):
+        if candidate in known or candidate in every_pair(events):
+            return candidate
+    by_line = BY_LINE.fullmatch(name)
+    there = on_line(known, *by_line.groups()) if by_line else []
+    if len(there) == 1:
+        return there[0]
+    raise UnknownGoal(unknown(name, known, there, events))
+
+
+def on_line(known: Mapping[str, Point], function: str, line: str, outcome: str) -> list[str]:
+    """The points of a function on one line."""
+    return [
+        point.name
+        for point in known.values()
+        if point.name.startswith(f"{function}#")
+        and point.line == int(line)
+        and point.name.endswith(f":{outcome}")
+    ]
+
+
+def unknown(
+    name: str, known: Mapping[str, Point], there: Sequence[str], events: Sequence[Event]
+) -> str:
+    """Why there is no such goal, and what there is."""
+    function = re.split("[#:]", name)[0]
+    near = [other for other in known if other.startswith(f"{function}#")]
+    pairs = [f"{event}+..." for event in dict.fromkeys(event.name for event in events)]
+    listed = there or near or [*(other for other in known if "#" not in other), *pairs]
+    return f"nothing is called {name!r}; choose one of {', '.join(listed)}, or a point of `list`"
+
+
+def shortest(
+    model: Model, k: Any, scope: str, events: Sequence[Event], name: str, **how: Any
+) -> Way | None:
+    """The shortest way to a resolved name in a scope; None if the scope does not reach it.
+
+    `how` goes to `explorer.explore`: engine, workers, progress, max_depth.
+    """
+    lifted = lift(model, k, scope, promises=False)
+    if "+" in name:
+        instances = [(rule.rule, rule.choice) for rule in lifted.machine.rules]
+        can_be = happening(model, k, lifted.world, events, instances)
+        return shortest_pair(lifted.machine, [can_be.get(e, {}) for e in name.split("+")], **how)
+    ways = goals(model, k, sites(model)).get(name, [])
+    return shortest_point(lifted.machine, ways, **how)
+
+
+def shortest_point(machine: Machine, ways: list[Goal], **how: Any) -> Way | None:
+    """The shortest way to any of some goals."""
+    never = {str(number): dag.negate(goal.condition) for number, goal in enumerate(ways)}
+    found = explore(replace(machine, promises=never), stop=True, **how).violations
+    if not found:
+        return None
+    number = min(found, key=lambda number: (len(found[number]), int(number)))
+    goal = ways[int(number)]
+    steps = tuple((machine.rules[i].rule, machine.rules[i].choice) for i in found[number])
+    return Way((*steps, goal.instance)) if goal.fires else Way(steps, goal.instance)
+
+
+def shortest_pair(machine: Machine, events: Iterable[Happens], **how: Any) -> Way | None:
+    """The shortest run with all of some events, each remembered by a leaf of its own."""
+    leaves = []
+    for number, happens in enumerate(events):
+        machine, leaf = monitored(machine, f"happened[{number}]", happens)
+        leaves.append(leaf)
+    never = {"together": dag.negate(dag.conjunction(leaves))}
+    found = explore(replace(machine, promises=never), stop=True, **how).violations
+    if not found:
+        return None
+    return Way(tuple((machine.rules[i].rule, machine.rules[i].choice) for i in found["together"]))
+
+
+def monitored(machine: Machine, name: str, happens: Happens) -> tuple[Machine, dag.Node]:
+    """The machine with one more leaf, which tells whether the event has happened."""
+    leaf = Leaf(name, 0, 1, is_bool=True)
+    happened = dag.leaf(name, 0, 1, is_bool=True)
+
+    def watched(rule: RuleInstance) -> RuleInstance:
+        condition = happens.get((rule.rule, rule.choice))
+        if condition is None:
+            return rule
+        return replace(rule, updates={**rule.updates, name: dag.either(happened, condition)})
+
+    extended = replace(
+        machine,
+        leaves=(*machine.leaves, leaf),
+        initial=(*machine.initial, 0),
+        rules=tuple(map(watched, machine.rules)),
+    )
+    return extended, happened

@@ -1,0 +1,132 @@
+"""A scope with all its states and transitions, asked where things happen first.
+
+States are numbered as a breadth-first search finds them, so that the first state in which a
+condition holds is one of the nearest, and a transition's number tells which leads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from proofs.coverage.columns import CHUNK_STATES, Column, evaluated
+from proofs.coverage.goals import Goal, Goals
+from proofs.explore.explorer import Report, explore
+from proofs.lift.dag import FALSE, Node
+from proofs.lift.machine import Machine
+from proofs.lift.specialise import initial_node, substitute
+from proofs.trace.format import Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Steps from the beginning; `tried` is what is only tried behind them, if that is the end."""
+
+    steps: tuple[Instance, ...]
+    tried: Instance | None = None
+
+
+class Space:
+    """An explored machine. Raises as `explore`."""
+
+    def __init__(
+        self, machine: Machine, engine: str = "c", progress: Report | None = None, workers: int = 1
+    ) -> None:
+        found = explore(machine, engine, want_edges=True, progress=progress, workers=workers)
+        assert found.graph is not None
+        self.inputs = machine.inputs
+        self.instances = tuple((rule.rule, rule.choice) for rule in machine.rules)
+        self.layout = found.graph.layout
+        self.states = _column(found.graph.packed, np.uint64).reshape(-1, self.layout.words)
+        self.sources = _column(found.graph.sources, np.int64)
+        self.fired = _column(found.graph.rules, np.int64)
+        self.targets = _column(found.graph.targets, np.int64)
+        self.distance: Column = np.repeat(np.arange(len(found.levels)), found.levels)
+        self._entered: Column = np.full(len(self.states), -1)
+        self._entered[self.targets[::-1]] = np.arange(len(self.targets))[::-1]
+        constants = self.layout.constants
+        self._constants = {
+            leaf.name: initial_node(leaf, constants[leaf.name])
+            for leaf in self.layout.leaves
+            if leaf.name in constants
+        }
+
+    # Conditions
+
+    def folded(self, conditions: Iterable[Node]) -> list[Node]:
+        """The conditions with all that never changes in this scope folded in."""
+        return substitute(conditions, self._constants)
+
+    def values(self, condition: Node) -> Column:
+        """A condition's value in each state."""
+        wanted = self.folded([condition])
+        parts = [next(self._evaluated(wanted, part)) for _, part in self._chunks()]
+        return np.concatenate(parts)
+
+    def first(self, goals: Goals) -> dict[str, Way]:
+        """The shortest way to each point that is met here."""
+        wanted = {point: self._possible(ways) for point, ways in goals.items()}
+        found: dict[str, Way] = {}
+        for begin, part in self._chunks():
+            for point, (at, goal) in self._nearest(wanted, part).items():
+                found[point] = self._way(goal, begin + at)
+                del wanted[point]
+        return found
+
+    def _chunks(self) -> Iterator[tuple[int, Column]]:
+        for begin in range(0, len(self.states), CHUNK_STATES):
+            yield begin, self.states[begin : begin + CHUNK_STATES]
+
+    def _evaluated(self, conditions: Sequence[Node], part: Column) -> Iterator[Column]:
+        return evaluated(conditions, self.layout, part, self.inputs)
+
+    def _possible(self, ways: Sequence[Goal]) -> list[tuple[Goal, Node]]:
+        conditions = self.folded(goal.condition for goal in ways)
+        pairs = zip(ways, conditions, strict=True)
+        return [(goal, node) for goal, node in pairs if node is not FALSE]
+
+    def _nearest(
+        self, wanted: dict[str, list[tuple[Goal, Node]]], part: Column
+    ) -> dict[str, tuple[int, Goal]]:
+        """By point: the first of some states that meets it, and how."""
+        asked = [(point, goal, node) for point, ways in wanted.items() for goal, node in ways]
+        columns = self._evaluated([node for _, _, node in asked], part)
+        nearest: dict[str, tuple[int, Goal]] = {}
+        for (point, goal, _), column in zip(asked, columns, strict=True):
+            at = int(np.argmax(column))
+            if column[at] and (point not in nearest or at < nearest[point][0]):
+                nearest[point] = at, goal
+        return nearest
+
+    def _way(self, goal: Goal, state: int) -> Way:
+        steps = self.steps(self.path(state))
+        return Way((*steps, goal.instance)) if goal.fires else Way(steps, goal.instance)
+
+    # Transitions
+
+    def path(self, state: int) -> list[int]:
+        """The transitions of the shortest way to a state."""
+        edges: list[int] = []
+        while state:
+            edges.append(int(self._entered[state]))
+            state = int(self.sources[edges[-1]])
+        return edges[::-1]
+
+    def steps(self, edges: Iterable[int]) -> tuple[Instance, ...]:
+        """The rule instances of some transitions."""
+        return tuple(self.instances[self.fired[edge]] for edge in edges)
+
+    def leaving(self, states: Column) -> Column:
+        """All transitions from some states, in the states' order."""
+        begins = np.searchsorted(self.sources, states)
+        counts = np.searchsorted(self.sources, states, side="right") - begins
+        shifts = np.repeat(begins - (np.cumsum(counts) - counts), counts)
+        edges: Column = np.arange(len(shifts)) + shifts
+        return edges
+
+
+def _column(numbers: Any, kind: Any) -> Column:
+    return np.array(numbers).astype(kind)

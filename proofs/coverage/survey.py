@@ -1,0 +1,114 @@
+"""Several settings looked at, one after another: where each point and each pair is met first."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from proofs.coverage.events import Event, happening
+from proofs.coverage.goals import Goals, goals
+from proofs.coverage.pairs import layer, met, transitions
+from proofs.coverage.points import sites
+from proofs.coverage.space import Space, Way
+from proofs.explore.explorer import Report
+from proofs.lift.build import Lifted, lift
+from proofs.lift.dag import FALSE, TRUE, Node, negate
+from proofs.lift.machine import Machine
+from proofs.lift.obligations import Claim, decide
+from proofs.lift.text import Model
+from proofs.trace.replay import setting_of
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A setting by name, and the engine that explores it."""
+
+    scope: str
+    variant: str
+    engine: str = "c"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Where something was met, and the shortest way there."""
+
+    look: Look
+    way: Way
+
+
+@dataclass(slots=True)
+class Survey:
+    """What was met so far, points by name and pairs as `a+b`, and what is still open.
+
+    `states` are how many each look had; `open_goals` what would have met an open point in the
+    `machines` that do not fold it away.
+    """
+
+    model: Model
+    events: Sequence[Event]
+    points: dict[str, Seen] = field(default_factory=dict)
+    pairs: dict[str, Seen] = field(default_factory=dict)
+    states: dict[Look, int] = field(default_factory=dict)
+    machines: dict[Look, Machine] = field(default_factory=dict)
+    open_goals: dict[str, list[tuple[Look, Node]]] = field(default_factory=dict)
+
+    def look(self, look: Look, *, progress: Report | None = None) -> None:
+        """Explore one more setting. Raises as `explore`, and the model's UnknownVariant."""
+        k = setting_of(self.model, look.scope, look.variant)
+        lifted = lift(self.model, k, look.scope, promises=False)
+        space = Space(lifted.machine, look.engine, progress)
+        self.states[look], self.machines[look] = len(space.states), lifted.machine
+        self._points(look, goals(self.model, k, sites(self.model)), space)
+        self._pairs(look, k, lifted, space)
+
+    def _points(self, look: Look, wanted: Goals, space: Space) -> None:
+        """Looks for all points; keeps the shortest way to each."""
+        for point, way in space.first(wanted).items():
+            known = self.points.get(point)
+            if known is None or len(way.steps) < len(known.way.steps):
+                self.points[point] = Seen(look, way)
+            self.open_goals.pop(point, None)
+        for point in wanted.keys() - self.points.keys():
+            conditions = space.folded(goal.condition for goal in wanted[point])
+            possible = [(look, node) for node in conditions if node is not FALSE]
+            if possible:
+                self.open_goals.setdefault(point, []).extend(possible)
+
+    def _pairs(self, look: Look, k: Any, lifted: Lifted, space: Space) -> None:
+        """Looks for the pairs that have not met yet."""
+        can_be = happening(self.model, k, lifted.world, self.events, space.instances)
+        missing = [pair for pair in every_pair(self.events) if pair not in self.pairs]
+        wanted = [pair for pair in missing if set(pair.split("+")) <= can_be.keys()]
+        names = {name for pair in wanted for name in pair.split("+")}
+        layers = {name: layer(space, transitions(space, can_be[name])) for name in names}
+        for pair in wanted:
+            first, second = pair.split("+")
+            run = met(space, layers[first], layers[second])
+            if run is not None:
+                self.pairs[pair] = Seen(look, Way(space.steps(run)))
+
+
+def evidence(survey: Survey, unmet: Sequence[str]) -> dict[str, str]:
+    """By point: how sure it is that no setting meets it.
+
+    Either no setting evaluates it to that, its conditions being folded away; or the declared
+    ranges exclude it (Z3); or no state that was looked at meets it.
+    """
+    found = {name: "not met" if "+" in name else "never evaluated" for name in unmet}
+    claims: dict[Look, list[Claim]] = {}
+    for point in unmet:
+        for look, condition in survey.open_goals.get(point, ()):
+            found[point] = "excluded by ranges"
+            claims.setdefault(look, []).append(Claim(point, TRUE, negate(condition)))
+    for look, excluded in claims.items():
+        decided = decide(survey.machines[look], excluded)
+        found |= {d.name: "not met" for d in decided if d.result != "holds"}
+    return found
+
+
+def every_pair(events: Iterable[Event]) -> list[str]:
+    """Every two events, as `a+b`, in the order of the table."""
+    names = dict.fromkeys(event.name for event in events)
+    return [f"{a}+{b}" for a, b in itertools.combinations(names, 2)]

@@ -1,0 +1,165 @@
+"""`coverage [SCOPE...]`: what of the model's text happens somewhere, and which events meet."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from proofs.coverage.explained import EXPLAINED
+from proofs.coverage.plan import plan, small_scopes, surveys
+from proofs.coverage.points import Point
+from proofs.coverage.report import Coverage, Covered, coverage
+from proofs.coverage.survey import Seen, Survey
+from proofs.lift.text import Patch, home_of
+from proofs.say import say
+from proofs.trace.format import Header, label, write
+from proofs.trace.replay import Stepper, record, setting_of
+from proofs.verbs import EXIT_CODES
+from proofs.verbs.options import add_output, add_patch, patches_of
+from proofs.verbs.output import Output, Told
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The verb's options."""
+    parser.add_argument(
+        "scopes", nargs="*", metavar="SCOPE", help="these only (default: all small)"
+    )
+    parser.add_argument("--engine", choices=("c", "ints"), default="c")
+    add_patch(parser)
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, tell, write: holds if every point is met or explained. Raises ValueError."""
+    patches = patches_of(arguments)
+    rows = tuple((patch.function, patch.before, patch.after) for patch in patches)
+    asked = {"scopes": arguments.scopes, "engine": arguments.engine, "patches": rows}
+    output = Output("coverage", asked, arguments.out, arguments.json)
+    looks = plan(arguments.scopes or chosen(patches), arguments.engine)
+    by_home = surveys(looks, patches)
+    for look in looks:
+        with Told(f"{look.scope}, {look.variant}") as told:
+            by_home[home_of(look.scope)].look(look, progress=told)
+    every = list(by_home.values())
+    found = coverage(every, {row: why for home in by_home for row, why in EXPLAINED[home].items()})
+    for line in lines(found, every):
+        say(line)
+    for survey in every:
+        write_traces(survey, output, rows)
+    output.finish(coverage_json(found, every), {})
+    return EXIT_CODES[found.verdict]
+
+
+def chosen(patches: Sequence[Patch]) -> list[str]:
+    """The scopes that are looked at if none is named; patches are of the model itself."""
+    return [scope for scope in small_scopes() if not patches or not home_of(scope)]
+
+
+# For people
+
+
+def lines(found: Coverage, surveys: Sequence[Survey]) -> Iterator[str]:
+    """The whole answer: the matrices of pairs, then what is not met, then the counts."""
+    yield "pairs: steps of a shortest run in which both happen, in the smallest scope that has one"
+    for survey in surveys:
+        yield from matrix(survey)
+        yield ""
+    for kind in found.kinds:
+        if kind.kind != "pairs":
+            yield from (f"missing: {told(p)} ({kind.evidence[p.name]})" for p in kind.missing)
+        for name, reason in kind.explained.items():
+            yield f"explained: {name} ({kind.evidence[name]}): {reason}"
+    for row, why in found.wrong_rows.items():
+        yield f"wrong row in proofs/coverage/explained.py: {row!r}: {why}"
+    for kind in found.kinds:
+        explained = f", {len(kind.explained)} explained" if kind.explained else ""
+        missing = f", {len(kind.missing)} missing" if kind.missing else ""
+        yield f"{kind.kind}: {len(kind.met)} of {kind.total}{explained}{missing}"
+    states = [count for survey in surveys for count in survey.states.values()]
+    yield f"{sum(states):,} states of {len(states)} settings: {found.verdict}"
+
+
+def told(point: Point) -> str:
+    """A point: its name, and what is decided there."""
+    return f"{point.name}, line {point.line}: {point.condition}" if point.line else point.name
+
+
+def matrix(survey: Survey) -> Iterator[str]:
+    """For each pair the steps of its run, and a letter for the scope that it is in."""
+    names = list(dict.fromkeys(event.name for event in survey.events))
+    scopes = list(dict.fromkeys(seen.look.scope for seen in survey.pairs.values()))
+    letters = {scope: chr(ord("a") + number) for number, scope in enumerate(scopes)}
+    width = max(map(len, names))
+    yield "  ".join(f"{letter} {scope}" for scope, letter in letters.items())
+    yield " " * (width + 4) + "".join(f"{number:>5}" for number in range(1, len(names)))
+    for number, name in enumerate(names):
+        cells = [cell(survey.pairs.get(f"{other}+{name}"), letters) for other in names[:number]]
+        yield f"{number + 1:>3} {name:<{width}}" + "".join(f"{text:>5}" for text in cells)
+
+
+def cell(seen: Seen | None, letters: dict[str, str]) -> str:
+    """One pair in the matrix."""
+    return "-" if seen is None else f"{len(seen.way.steps)}{letters[seen.look.scope]}"
+
+
+# For programs
+
+
+def file_name(name: str) -> str:
+    """The trace file of a point or of a pair, below --out."""
+    return f"traces/{name.replace('#', '-').replace(':', '-')}.jsonl"
+
+
+def write_traces(survey: Survey, output: Output, rows: Sequence[tuple[str, str, str]]) -> None:
+    """Every shortest way as a trace, replayed on the source; only with --out."""
+    if output.out is None:
+        return
+    for name, seen in {**survey.points, **survey.pairs}.items():
+        k = setting_of(survey.model, seen.look.scope, seen.look.variant)
+        header = Header(seen.look.scope, k.variant.name, patches=tuple(rows))
+        trace, _ = record(Stepper(survey.model, k), header, seen.way.steps)
+        write(trace, output.out / file_name(name))
+
+
+def coverage_json(found: Coverage, surveys: Sequence[Survey]) -> dict[str, Any]:
+    """The report."""
+    return {
+        "settings": [
+            {"scope": look.scope, "variant": look.variant, "distinct": states}
+            for survey in surveys
+            for look, states in survey.states.items()
+        ],
+        **{kind.kind: kind_json(kind) for kind in found.kinds},
+        "wrong_rows": dict(found.wrong_rows),
+        "verdict": found.verdict,
+    }
+
+
+def kind_json(kind: Covered) -> dict[str, Any]:
+    """One kind of points. A way that ends in an event that is only tried names that too."""
+    return {
+        "covered": len(kind.met),
+        "total": kind.total,
+        "missing": [
+            {"name": p.name, "line": p.line, "says": p.says, "evidence": kind.evidence[p.name]}
+            for p in kind.missing
+        ],
+        "explained": [
+            {"name": name, "reason": reason, "evidence": kind.evidence[name]}
+            for name, reason in kind.explained.items()
+        ],
+        "met": {name: seen_json(name, seen) for name, seen in kind.met.items()},
+    }
+
+
+def seen_json(name: str, seen: Seen) -> dict[str, Any]:
+    """Where something is met first."""
+    tried = seen.way.tried
+    return {
+        "scope": seen.look.scope,
+        "variant": seen.look.variant,
+        "steps": len(seen.way.steps),
+        "tried": label(*tried) if tried else None,
+        "trace": file_name(name),
+    }
