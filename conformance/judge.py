@@ -272,8 +272,8 @@ class Judge:
     def _client_gives_up(self, producer: int, partition: int) -> None:
         self._client(producer, "expire_batch", (partition,), (partition,))
 
-    def _client_resolves(self, producer: int, partition: int) -> None:
-        self._client(producer, "resolve_sequence", (partition,), (partition,))
+    def _client_resolves(self, producer: int) -> None:
+        self._client(producer, "resolve_sequences", (), ())
 
     def _answer_arrives(self, producer: int, partition: int) -> None:
         message, payload = self.links[producer][partition].answers.popleft()

@@ -23,7 +23,7 @@ from model.client import (
     failed,
     with_entry,
 )
-from model.language import EMPTY_SET, Map, acts, map_values, require, within_scope
+from model.language import EMPTY_SET, Map, acts, fold, map_values, require, within_scope
 from model.messages import (
     INVALID_OFFSET,
     NO_PRODUCER_EPOCH,
@@ -87,29 +87,6 @@ def rewritten(k: Setting, entry: PartitionEntry, producer_id: int, epoch: int) -
 def renumbered_from_zero(k: Setting, entry: PartitionEntry) -> PartitionEntry:
     """The same epoch from its beginning: all that the leader had of it is deleted, rightly."""
     return rewritten(k, entry, entry.producer_id, entry.producer_epoch)
-
-
-@acts
-def bump_epoch(k: Setting, client: Client) -> Client:
-    """KIP-360; after the last epoch, a new producer id is asked for, and what was in flight goes
-    without one. TransactionManager.bumpIdempotentProducerEpoch."""
-    require(not client.bump_for.is_empty())
-    ends = k.layout.epochs_end and client.producer_epoch == k.layout.max_epoch
-    within_scope(ends or client.producer_epoch < k.layout.max_epoch)
-    epoch = NO_PRODUCER_EPOCH if ends else client.producer_epoch + 1
-    producer_id = NO_PRODUCER_ID if ends else client.producer_id
-    return replace(
-        client,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        bump_for=EMPTY_SET,
-        partitions=Map(
-            tuple(
-                rewritten(k, entry, producer_id, epoch) if partition in client.bump_for else entry
-                for partition, entry in client.partitions.items()
-            )
-        ),
-    )
 
 
 # A new producer id
@@ -180,7 +157,9 @@ def overdue(k: Setting, entry: PartitionEntry) -> InFlight:
 
 @acts
 def expire_batch(k: Setting, client: Client, partition: Partition) -> Client:
-    """The oldest batch is given up, stored or not. Sender.failBatch of an expired batch."""
+    """The oldest batch is given up, stored or not; an epoch that has to be bumped is bumped before.
+    Sender.sendProducerData."""
+    require(client.bump_for.is_empty())
     entry = client.partitions[partition]
     old = overdue(k, entry)
     require(len(old) > 0)
@@ -197,15 +176,60 @@ def expire_batch(k: Setting, client: Client, partition: Partition) -> Client:
     return with_entry(client, partition, told)
 
 
-@acts
-def resolve_sequence(k: Setting, client: Client, partition: Partition) -> Client:
-    """All in flight has ended: either nothing is missing, or the client recovers.
+def is_resolvable(entry: PartitionEntry) -> bool:
+    """All in flight has ended since a batch of unknown outcome was given up."""
+    return entry.unresolved_sequence != NO_SEQUENCE and len(entry.in_flight) == 0
+
+
+def has_gap(k: Setting, entry: PartitionEntry) -> bool:
+    """The last sequence that was acknowledged is not the last that was given."""
+    return is_resolvable(entry) and not is_next(k, entry, entry.next_sequence)
+
+
+def settled(k: Setting, entry: PartitionEntry) -> PartitionEntry:
+    """The partition, without a question where it can be answered."""
+    return replace(entry, unresolved_sequence=NO_SEQUENCE) if is_resolvable(entry) else entry
+
+
+def resolved(k: Setting, client: Client) -> Client:
+    """Where all in flight has ended, either nothing is missing, or the client recovers.
     TransactionManager.maybeResolveSequences."""
-    entry = client.partitions[partition]
-    require(entry.unresolved_sequence != NO_SEQUENCE)
-    require(len(entry.in_flight) == 0)
+    if k.layout.max_timeouts == 0:
+        return client
+    gaps = tuple(p for p, entry in client.partitions.items() if has_gap(k, entry))
+    quiet = replace(client, partitions=map_values(k, settled, client.partitions))
+    return fold(k, recovered, gaps, quiet)
+
+
+@acts
+def resolve_sequences(k: Setting, client: Client) -> Client:
+    """The sender loop begins, and no epoch has to be bumped. Sender.runOnce."""
+    require(any(is_resolvable(entry) for entry in client.partitions.values()))
     require(not client.fatal)
-    resolved = with_entry(client, partition, replace(entry, unresolved_sequence=NO_SEQUENCE))
-    if is_next(k, entry, entry.next_sequence):
-        return resolved
-    return recovered(k, resolved, partition)
+    after = resolved(k, client)
+    require(after.bump_for.is_empty())
+    return after
+
+
+@acts
+def bump_epoch(k: Setting, client: Client) -> Client:
+    """KIP-360; after the last epoch, a new producer id is asked for, and what was in flight goes
+    without one. TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded."""
+    due = resolved(k, client)
+    require(not due.bump_for.is_empty())
+    ends = k.layout.epochs_end and client.producer_epoch == k.layout.max_epoch
+    within_scope(ends or client.producer_epoch < k.layout.max_epoch)
+    epoch = NO_PRODUCER_EPOCH if ends else client.producer_epoch + 1
+    producer_id = NO_PRODUCER_ID if ends else client.producer_id
+    return replace(
+        due,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        bump_for=EMPTY_SET,
+        partitions=Map(
+            tuple(
+                rewritten(k, entry, producer_id, epoch) if partition in due.bump_for else entry
+                for partition, entry in due.partitions.items()
+            )
+        ),
+    )

@@ -155,10 +155,10 @@ def client_gives_up(k: Setting, w: World, producer: Producer, partition: Partiti
 
 
 @rule
-def client_resolves(k: Setting, w: World, producer: Producer, partition: Partition) -> World:
+def client_resolves(k: Setting, w: World, producer: Producer) -> World:
     """All in flight has ended after a batch of unknown outcome was given up."""
     require(k.layout.max_timeouts > 0)
-    resolved = recovery_rules.resolve_sequence(k, w.clients[producer], partition)
+    resolved = recovery_rules.resolve_sequences(k, w.clients[producer])
     return replace(w, clients=w.clients.put(producer, resolved))
 
 

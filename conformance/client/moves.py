@@ -289,10 +289,10 @@ def acts(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
     bumped = attempted(recovery.bump_epoch, k, state.client)
     if bumped is not None:
         yield "bump_epoch", with_client(state, bumped)
+    resolved = attempted(recovery.resolve_sequences, k, state.client)
+    if resolved is not None:
+        yield "resolve_sequences", with_client(state, resolved)
     for partition in range(k.layout.partitions):
-        resolved = attempted(recovery.resolve_sequence, k, state.client, partition)
-        if resolved is not None:
-            yield "resolve_sequence", with_client(state, resolved)
         for old, expired in rules.expire_batch(k, state.client, partition):
             if time_is_up(k, sight, partition, old):
                 yield "expire_batch", with_client(state, expired)

@@ -23,7 +23,8 @@ scope is then sent, stored and acknowledged for real.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from conformance.systems.base import Payload, Reaction, View, WireNumbers
@@ -49,7 +50,7 @@ from impl.partition.producer_state import UNKNOWN_PRODUCER, ProducerStateEntry
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.validation import LogConfig
 from impl.producer import InFlightBatch
-from model.setting import Setting
+from model.setting import Acks, Idempotence, Retries, Setting
 
 TOPIC: Final = "t"
 CLIENT_ID: Final = "c"
@@ -57,12 +58,16 @@ PRODUCE_VERSION: Final = 12
 INIT_PRODUCER_ID_VERSION: Final = 5
 BACKOFF_MS: Final = 1
 TIMEOUT_MS: Final = 2**30
-"""Longer than any trace: no time-out is among the model's events."""
+"""What requests say that a broker may take; the model says what it does."""
+DELIVERY_TIMEOUT_MS: Final = 2**29
+LONGEST_STEP_MS: Final = 2**28
+"""Halved with each batch, it leaves room for twenty of them."""
 TIMESTAMP_MS: Final = 0
 """Of every record: the model's records have no time, so equal ones are equal bytes."""
 BROKER_NOW_MS: Final = 0
-NEVER_MS: Final = 2**60
-"""Longer than any producer id is remembered."""
+MAX_INT32: Final = 2**31 - 1
+NEVER_MS: Final = 2**62
+"""Longer than anything lasts."""
 REPLICAS: Final = 2
 """Of each partition, and so many must be in sync; the model's layout says how long that takes."""
 NONE: Final = -1
@@ -200,6 +205,36 @@ class Shared(NamedTuple):
 # The producer
 
 
+class Clock:
+    """The time of one producer, such that each batch can be given up alone.
+
+    Records are handed over ever closer to each other: between the times at which two of them are
+    given up there is room for all that comes after. Everything else takes a millisecond.
+    """
+
+    __slots__ = ("_step_ms", "now_ms")
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self._step_ms = LONGEST_STEP_MS
+
+    def ticks(self) -> int:
+        """A moment later."""
+        self.now_ms += BACKOFF_MS
+        return self.now_ms
+
+    def hands_over(self) -> int:
+        """The time of the next batch."""
+        self._step_ms //= 2
+        self.now_ms += self._step_ms
+        return self.now_ms
+
+    def reaches(self, now_ms: int) -> int:
+        """That time, or what it is if that is past."""
+        self.now_ms = max(self.now_ms, now_ms)
+        return self.now_ms
+
+
 class ImplClient:
     """One `IdempotentProducerCore`, driven as the model says."""
 
@@ -207,31 +242,27 @@ class ImplClient:
         self._k, self._codec, self._views = shared
         self._producer = producer
         self._partitions = range(self._k.layout.partitions)
-        self._config = ProducerConfig.of(
-            max_in_flight_requests_per_connection=self._k.layout.in_flight,
-            linger_ms=0,
-            retry_backoff_ms=BACKOFF_MS,
-            retry_backoff_max_ms=BACKOFF_MS,
-            request_timeout_ms=TIMEOUT_MS,
-            delivery_timeout_ms=2 * TIMEOUT_MS - 1,
-        )
+        self._config = producer_config(self._k)
         self.reset()
 
     def reset(self) -> None:
-        """A new producer with its id."""
-        self._now_ms = 0
+        """A new producer, with its id if it has one at first."""
+        self._clock = Clock()
         self._core = IdempotentProducerCore(
             self._config,
             produce_version=PRODUCE_VERSION,
             init_producer_id_version=INIT_PRODUCER_ID_VERSION,
         )
         self._open: list[dict[int, DeliveryHandle]] = [{} for _ in self._partitions]
+        self._created: list[dict[int, int]] = [{} for _ in self._partitions]
         self._sent = [0 for _ in self._partitions]
         self._acknowledged = [0 for _ in self._partitions]
         self._failed = [0 for _ in self._partitions]
+        self._asked: SendRequest | None = None
         self._known: int | None = None
         self._let_send(0)
-        self._initialize()
+        if self._k.layout.begun and self._config.enable_idempotence:
+            self.receive_producer_id(self._producer)
 
     def begin_at(self, partition: int, sequence: int) -> None:
         """The next batch begins with this sequence: see the theory of operation."""
@@ -248,51 +279,79 @@ class ImplClient:
     def send_new(self, partition: int, first_record: int, record_count: int) -> Reaction:
         """`append` and one `poll`."""
         handles = self._open[partition]
+        now_ms = self._clock.hands_over()
         for number in range(first_record, first_record + record_count):
+            self._created[partition][number] = now_ms
             handles[number] = self._core.append(
                 TOPIC,
                 partition,
                 value=value_of(number),
                 timestamp_ms=TIMESTAMP_MS,
-                now_ms=self._now_ms,
+                now_ms=now_ms,
             )
         self._sent[partition] += record_count
         return self._sends(partition)
 
     def send_again(self, partition: int) -> Reaction:
         """One `poll` after the backoff."""
-        self._now_ms += BACKOFF_MS
+        self._clock.ticks()
         return self._sends(partition)
 
     def bump_epoch(self) -> Reaction:
-        """One `poll` that has nobody to send to."""
+        """One `poll` that has nobody to send to. After the last epoch it asks for a producer id."""
         self._let_send(None)
-        effects = self._core.poll(self._now_ms)
+        effects = self._core.poll(self._clock.now_ms)
         if effects:
-            raise UnexpectedEffects(f"poll gives {effects}")
+            self._asked = only_request(effects)
+        return Reaction(self.view())
+
+    def resolve_sequences(self) -> Reaction:
+        """One `poll` that has nobody to send to."""
+        return self._polls_in_vain()
+
+    def expire_batch(self, partition: int) -> Reaction:
+        """One `poll`, with nobody to send to, when the oldest record's time is up."""
+        oldest = min(self._created[partition][number] for number in self._open[partition])
+        self._clock.reaches(oldest + DELIVERY_TIMEOUT_MS)
+        self._polls_in_vain()
+        self._hear(partition)
+        return Reaction(self.view())
+
+    def receive_producer_id(self, producer_id: int) -> Reaction:
+        """Ask for a producer id, unless that is done, and get the model's."""
+        asked = self._asked or self._polled()
+        self._asked = None
+        correlation_id, _ = self._codec.request(asked)
+        body = {"error_code": ErrorCode.NONE, "producer_id": producer_id, "producer_epoch": 0}
+        answer = self._codec.response(asked.api_version, asked.api_key, correlation_id, body)
+        self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
         return Reaction(self.view())
 
     def on_answer(self, partition: int, answer: Answer) -> Reaction:
         """`receive`."""
-        self._core.receive(answer.correlation_id, answer.body, self._now_ms)
-        handles = self._open[partition]
-        for number in [number for number, handle in handles.items() if handle.done]:
-            told = self._acknowledged if handles.pop(number).error is None else self._failed
-            told[partition] |= 1 << number
+        self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
+        self._hear(partition)
         return Reaction(self.view())
 
     def on_disconnect(self, partition: int) -> Reaction:
         """`disconnected`."""
-        self._core.disconnected(partition, self._now_ms)
+        self._core.disconnected(partition, self._clock.now_ms)
+        self._hear(partition)
         return Reaction(self.view())
 
-    def _initialize(self) -> None:
-        """Ask for the producer id, and get the model's."""
-        asked = self._polled()
-        correlation_id, _ = self._codec.request(asked)
-        body = {"error_code": ErrorCode.NONE, "producer_id": self._producer, "producer_epoch": 0}
-        answer = self._codec.response(asked.api_version, asked.api_key, correlation_id, body)
-        self._core.receive(answer.correlation_id, answer.body, self._now_ms)
+    def _hear(self, partition: int) -> None:
+        """What the application is told of its records."""
+        handles = self._open[partition]
+        for number in [number for number, handle in handles.items() if handle.done]:
+            told = self._acknowledged if handles.pop(number).error is None else self._failed
+            told[partition] |= 1 << number
+
+    def _polls_in_vain(self) -> Reaction:
+        self._let_send(None)
+        effects = self._core.poll(self._clock.now_ms)
+        if effects:
+            raise UnexpectedEffects(f"poll gives {effects}")
+        return Reaction(self.view())
 
     def _let_send(self, partition: int | None) -> None:
         """Only this partition has a leader that the producer knows. A node leads one partition."""
@@ -303,10 +362,7 @@ class ImplClient:
 
     def _polled(self) -> SendRequest:
         """The one request of a poll. Raises UnexpectedEffects."""
-        effects = self._core.poll(self._now_ms)
-        if len(effects) != 1 or not isinstance(effects[0], SendRequest):
-            raise UnexpectedEffects(f"poll gives {effects}")
-        return effects[0]
+        return only_request(self._core.poll(self._clock.now_ms))
 
     def _sends(self, partition: int) -> Reaction:
         self._let_send(partition)
@@ -328,6 +384,39 @@ class ImplClient:
             self._acknowledged[partition],
             self._failed[partition],
         )
+
+
+def only_request(effects: Sequence[Any]) -> SendRequest:
+    """The one request of a poll. Raises UnexpectedEffects."""
+    if len(effects) != 1 or not isinstance(effects[0], SendRequest):
+        raise UnexpectedEffects(f"poll gives {effects}")
+    request: SendRequest = effects[0]
+    return request
+
+
+ACKS: Final[Mapping[Acks, object]] = {Acks.ALL: "all", Acks.LEADER: 1, Acks.NONE: 0}
+RETRIES: Final[Mapping[Retries, int]] = {
+    Retries.NONE: 0,
+    Retries.ONE: 1,
+    Retries.ENDLESS: 2**31 - 1,
+}
+
+
+def producer_config(k: Setting) -> ProducerConfig:
+    """The configuration that the model's variant and layout mean.
+
+    No request times out by itself: that would be a broken connection, and the model says when.
+    """
+    config = ProducerConfig.of(
+        acks=ACKS[k.variant.acks],
+        retries=RETRIES[k.variant.retries],
+        enable_idempotence=k.variant.idempotence == Idempotence.ENABLED,
+        max_in_flight_requests_per_connection=k.layout.in_flight,
+        linger_ms=0,
+        retry_backoff_ms=BACKOFF_MS,
+        retry_backoff_max_ms=BACKOFF_MS,
+    )
+    return replace(config, request_timeout_ms=MAX_INT32, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
 
 
 def in_flight_view(in_flight: tuple[InFlightBatch, ...], numbers: list[int]) -> View:
