@@ -25,7 +25,7 @@ from proofs.lift.c_form import print_c
 from proofs.lift.layout import Layout
 from proofs.lift.machine import Machine
 
-FORMAT = 1
+FORMAT = 2
 INTERVAL_SECONDS = 10.0
 CHUNK_STATES = 1 << 16
 

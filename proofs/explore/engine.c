@@ -7,7 +7,7 @@
  *            up. Nobody writes to the visited set meanwhile. Most are known; the others are the
  *            block's candidates.
  *   settle   A worker adds the candidates of its shards to the set, in order. The first of several
- *            equal ones is new, whatever the other workers do.
+ *            equal ones is new, whatever the other workers do. (One alone did so at once.)
  *   number   From the number of new states in each block, each block knows their indexes. A
  *            worker moves a block's new states to the store and evaluates the checks on them.
  *   link     If edges are wanted: a worker looks up where a block's transitions lead.
@@ -60,6 +60,7 @@ struct edges {
 struct bench {
     struct moves moves;
     uint64_t *hash;
+    uint32_t kept;
     uint64_t weight[BLOCK_STATES];
     uint32_t leaving[BLOCK_STATES]; /* successors by state */
 };
@@ -111,14 +112,59 @@ INLINE void move_copy(struct moves *to, size_t at, const struct moves *from, siz
     to->rule[at] = from->rule[n];
 }
 
+/* Where the keys of a block's states stand; a block lies in one segment. */
+INLINE const uint64_t *block_keys(const struct kx_engine *e, const struct block *k,
+                                  const uint32_t K)
+{
+    return store_key(&e->store, k->first, K);
+}
+
+/* Keeps a successor to be looked up, unless it is its own source. */
+INLINE void keep_move(const struct kx_engine *e, struct bench *bench, const uint64_t *key,
+                      const uint64_t *next, uint32_t source, uint32_t rule, const uint32_t K)
+{
+    uint32_t n = bench->kept;
+    uint64_t hash = store_hash(next, K);
+    const struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
+    __builtin_prefetch(x->slots + shard_home(&e->store, x, hash) * K);
+    store_copy(bench->moves.keys + n * K, next, K);
+    bench->moves.source[n] = (uint8_t)source;
+    bench->moves.rule[n] = (uint16_t)rule;
+    bench->hash[n] = hash;
+    bench->kept += !store_same(key, next, K);
+}
+
+/* The successors of a machine that writes nothing but constants. */
+INLINE void fire_constants(struct kx_engine *e, struct worker *me, struct bench *bench,
+                           struct block *k, const uint32_t K)
+{
+    const struct steps *steps = &e->steps;
+    const uint64_t *key = block_keys(e, k, K);
+    for (uint32_t i = 0; i < k->states; i++, key += K) {
+        uint32_t leaving = 0;
+        for (uint32_t w = 0; w < steps->rule_words; w++) {
+            uint64_t enabled = enabled_word(&e->parts, steps, key, w), next[MAX_KEY_WORDS];
+            leaving += (uint32_t)__builtin_popcountll(enabled);
+            for (; enabled; enabled &= enabled - 1) {
+                uint32_t r = w * 64 + (uint32_t)__builtin_ctzll(enabled);
+                EACH_WORD(v) next[v] = (key[v] & steps->keep[r * K + v]) | steps->set[r * K + v];
+                me->firings[r]++;
+                keep_move(e, bench, key, next, i, r, K);
+            }
+        }
+        bench->leaving[i] = leaving;
+        k->successors += leaving;
+    }
+}
+
 /* The rule instances that no part forbids, for each state of the block. */
 INLINE uint32_t propose(struct kx_engine *e, const struct worker *me, const struct block *k,
                         struct moves *m, const uint32_t K)
 {
     const struct steps *steps = &e->steps;
+    const uint64_t *key = block_keys(e, k, K);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < k->states; i++) {
-        const uint64_t *key = store_key(&e->store, k->first + i, K);
+    for (uint32_t i = 0; i < k->states; i++, key += K) {
         for (uint32_t w = 0; w < steps->rule_words; w++) {
             uint64_t enabled = enabled_word(&e->parts, steps, key, w);
             for (; enabled; enabled &= enabled - 1, n++) {
@@ -140,15 +186,14 @@ INLINE void note_broken(struct worker *me, uint64_t state, uint32_t rule)
     if (broken < me->broken) me->broken = broken;
 }
 
-/* Makes the proposed successors, counts them and drops those that are their own source. */
-INLINE uint32_t realise(struct kx_engine *e, struct worker *me, struct bench *bench,
-                        struct block *k, uint32_t proposed, size_t base, const uint32_t K)
+/* Makes the proposed successors and counts them. */
+INLINE void realise(struct kx_engine *e, struct worker *me, struct bench *bench, struct block *k,
+                    uint32_t proposed, size_t base, const uint32_t K)
 {
     struct moves *m = &bench->moves;
-    uint32_t kept = 0;
     for (uint32_t n = 0; n < proposed; n++) {
         uint32_t i = m->source[n], r = m->rule[n];
-        const uint64_t *key = store_key(&e->store, k->first + i, K);
+        const uint64_t *key = block_keys(e, k, K) + i * K;
         uint64_t *next = m->keys + n * K;
         enum outcome outcome = complete(&e->parts, &e->steps, me, r, key, next, K);
         if (outcome == OUT_OF_RANGE) note_broken(me, k->first + i, r);
@@ -157,28 +202,29 @@ INLINE uint32_t realise(struct kx_engine *e, struct worker *me, struct bench *be
         me->firings[r] += bench->weight[i];
         if (e->with_edges) move_copy(&e->batch.every, base + k->successors, m, n, K);
         k->successors++;
-        if (store_same(key, next, K)) continue;
-        uint64_t hash = store_hash(next, K);
-        const struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
-        __builtin_prefetch(x->slots + shard_home(&e->store, x, hash) * K);
-        bench->hash[kept] = hash;
-        if (kept < n) move_copy(m, kept, m, n, K);
-        kept++;
+        keep_move(e, bench, key, next, i, r, K);
     }
-    return kept;
 }
 
-/* Successors that are not in the visited set become the block's candidates. */
-INLINE void look_up(struct kx_engine *e, struct bench *bench, struct block *k, uint32_t count,
+/* Successors that are not in the visited set become the block's candidates. A worker that is
+ * alone adds them at once. */
+INLINE void look_up(struct kx_engine *e, struct worker *me, struct bench *bench, struct block *k,
                     size_t base, const uint32_t K)
 {
-    for (uint32_t n = 0; n < count; n++) {
+    struct batch *b = &e->batch;
+    const int alone = e->workers == 1;
+    for (uint32_t n = 0; n < bench->kept; n++) {
         uint64_t hash = bench->hash[n];
-        const struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
-        if (shard_has(&e->store, x, bench->moves.keys + n * K, hash, K)) continue;
+        const uint64_t *key = bench->moves.keys + n * K;
+        struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
+        int added = alone ? shard_add(&e->store, x, key, hash, K)
+                          : !shard_has(&e->store, x, key, hash, K);
+        if (!added) continue;
         size_t at = base + k->candidates++;
-        move_copy(&e->batch.found, at, &bench->moves, n, K);
-        e->batch.hash[at] = hash;
+        move_copy(&b->found, at, &bench->moves, n, K);
+        b->hash[at] = hash;
+        b->fresh[at] = 1;
+        if (added < 0) me->failed = 1;
     }
 }
 
@@ -198,16 +244,19 @@ INLINE void expand_block(struct kx_engine *e, uint32_t worker, uint32_t number, 
     struct bench *bench = &e->bench[worker];
     struct block *k = &e->batch.block[number];
     size_t base = (size_t)number * e->batch.capacity;
-    k->successors = k->candidates = 0;
+    k->successors = k->candidates = bench->kept = 0;
     for (uint32_t i = 0; i < k->states; i++) {
-        const uint64_t *key = store_key(&e->store, k->first + i, K);
+        const uint64_t *key = block_keys(e, k, K) + i * K;
         bench->leaving[i] = 0;
         bench->weight[i] = weight_of(&e->parts, key);
         enabled_soon(&e->parts, &e->steps, key);
     }
-    uint32_t proposed = propose(e, me, k, &bench->moves, K);
-    uint32_t kept = realise(e, me, bench, k, proposed, base, K);
-    look_up(e, bench, k, kept, base, K);
+    if (e->steps.factors || e->with_edges || kx_model.canonical)
+        realise(e, me, bench, k, propose(e, me, k, &bench->moves, K), base, K);
+    else
+        fire_constants(e, me, bench, k, K);
+    if (me->crowded) return;
+    look_up(e, me, bench, k, base, K);
     tally_block(me, bench, k);
 }
 
@@ -253,6 +302,10 @@ INLINE void settle_block(struct kx_engine *e, uint32_t worker, uint32_t number, 
 static void settle(void *context, uint32_t worker)
 {
     struct kx_engine *e = context;
+    if (e->workers == 1) {
+        e->worker[0].fresh[0] = e->batch.block[0].candidates;
+        return;
+    }
 #define CALL(K) settle_block(e, worker, n, K)
     for (uint32_t n = 0; n < e->batch.used; n++) BY_KEY_WORDS(e, CALL)
 #undef CALL
@@ -384,6 +437,8 @@ static void cut(struct kx_engine *e)
     if (size > BLOCK_STATES || e->workers == 1) size = BLOCK_STATES;
     for (b->used = 0; b->used < b->blocks && at < e->level_end; b->used++) {
         uint64_t states = e->level_end - at < size ? e->level_end - at : size;
+        uint64_t segment = SEGMENT_STATES - (at & (SEGMENT_STATES - 1));
+        if (states > segment) states = segment;
         b->block[b->used].first = at;
         b->block[b->used].states = (uint32_t)states;
         at += states;

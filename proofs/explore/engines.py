@@ -12,6 +12,7 @@ from typing import Any
 from proofs.explore.explorer import Report, explore
 from proofs.explore.result import Exploration, Interrupted, Progress
 from proofs.explore.source import explore_source, instances
+from proofs.explore.symmetry import symmetry_of
 from proofs.lift.build import lift
 from proofs.lift.compiler import NoCompiler
 from proofs.lift.machine import Machine
@@ -24,7 +25,8 @@ class Job:
     """All that an engine is told. `promises` names those to check; `say` prints a line.
 
     `checkpoint` is a folder in which the engines c and ints keep the search, to go on there; the
-    others begin again.
+    others begin again. `symmetry` names an index type whose elements are interchangeable; c and
+    ints explore one state for all that differ by them, the others all.
     """
 
     model: Model
@@ -37,6 +39,7 @@ class Job:
     progress: Report | None
     say: Callable[[str], None]
     checkpoint: Path | None = None
+    symmetry: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Counts:
     witnesses: Mapping[str, tuple[Instance, ...]] = field(default_factory=dict)
     collision_bound: float = 0.0
     peak_bytes: int | None = None
+    orbits: int | None = None
     interrupted: bool = False
 
 
@@ -85,6 +89,7 @@ def counts_of(result: Exploration, of: Sequence[Instance], *, interrupted: bool)
         witnesses=paths(result.witnesses, of),
         collision_bound=result.collision_bound,
         peak_bytes=result.peak_bytes,
+        orbits=result.orbits,
         interrupted=interrupted,
     )
 
@@ -131,9 +136,11 @@ def lifted(job: Job) -> Machine:
 def by_machine(job: Job, engine: str) -> Counts:
     """A compiled form.
 
-    Raises LimitReached, RangeBroken, CheckpointError, and for "c" NoCompiler and CompilerFailed.
+    Raises LimitReached, RangeBroken, CheckpointError, NotSymmetric, and for "c" NoCompiler and
+    CompilerFailed.
     """
     machine = lifted(job)
+    symmetry = symmetry_of(job.model, job.k, machine, job.symmetry) if job.symmetry else None
 
     def run() -> Exploration:
         return explore(
@@ -144,6 +151,7 @@ def by_machine(job: Job, engine: str) -> Counts:
             max_depth=job.max_depth,
             checkpoint=job.checkpoint,
             progress=job.progress,
+            symmetry=symmetry,
         )
 
     return counted(run, [(rule.rule, rule.choice) for rule in machine.rules])

@@ -26,6 +26,8 @@ from proofs.explore.result import (
     Steps,
 )
 from proofs.explore.search import Broken, Engine
+from proofs.explore.symmetry import Canonical, Genuine, Symmetry
+from proofs.lift.ints_form import ints_form
 from proofs.lift.layout import Layout, lay_out
 from proofs.lift.machine import Machine
 from proofs.lift.specialise import specialise
@@ -51,9 +53,10 @@ def prepare(machine: Machine) -> Prepared:
     return Prepared(specialised, lay_out(specialised))
 
 
-def load(prepared: Prepared) -> Library:
+def load(prepared: Prepared, symmetry: Symmetry | None = None) -> Library:
     """The machine as C, compiled and loaded. Raises Unprintable, NoCompiler, CompilerFailed."""
-    path = build_machine(prepared.machine, prepared.layout)
+    blocks = () if symmetry is None else symmetry.blocks
+    path = build_machine(prepared.machine, prepared.layout, blocks)
     return Library(path, prepared.machine, prepared.layout)
 
 
@@ -73,8 +76,10 @@ class Run:
         engine: Engine,
         progress: Report | None,
         checkpoint: Checkpoint | None = None,
+        genuine: Genuine | None = None,
     ) -> None:
         self._machine = machine
+        self._genuine = genuine
         self._name = name
         self._engine = engine
         self._progress = progress
@@ -113,7 +118,7 @@ class Run:
             if max_depth is not None and len(self.levels) > max_depth:
                 return Ended.DEPTH
             self._engine.expand_level(self.tick)
-            found = self._engine.counts().distinct - counts.distinct
+            found = self._engine.counts().full - counts.full
             if found:
                 self.levels.append(found)
             self._level_done()
@@ -133,7 +138,7 @@ class Run:
     def result(self, ended: Ended, graph: Graph | None) -> Exploration:
         """What was found so far."""
         counts = self._engine.counts()
-        partly = counts.distinct - sum(self.levels)
+        partly = counts.full - sum(self.levels)
         levels = (*self.levels, partly) if partly else tuple(self.levels)
         first = self._engine.first()
         promises = len(self._machine.promises)
@@ -142,7 +147,8 @@ class Run:
             machine=self._machine.name,
             engine=self._name,
             ended=ended,
-            distinct=counts.distinct,
+            distinct=counts.full,
+            orbits=None if self._genuine is None else counts.distinct,
             transitions=counts.transitions,
             depth=len(levels) - 1,
             levels=levels,
@@ -150,7 +156,7 @@ class Run:
             violations=self._paths(self._machine.promises, first[:promises]),
             witnesses=self._paths(self._machine.witnesses, first[promises:]),
             deadlocks=counts.deadlocks,
-            deadlock=None if counts.deadlock is None else self._engine.path(counts.deadlock),
+            deadlock=None if counts.deadlock is None else self._path(counts.deadlock),
             collision_bound=0.0,
             seconds=time.monotonic() - self._begun,
             peak_bytes=peak_bytes(),
@@ -159,17 +165,36 @@ class Run:
 
     def range_broken(self, broken: Broken) -> RangeBroken:
         """The error that says which rule instance broke a range, and after which steps."""
-        steps = (*self._engine.path(broken.state), broken.rule)
-        label = self._machine.rules[broken.rule].label
-        written = ", ".join(out_of_range(self._machine, steps))
+        before = self._path(broken.state)
+        name = self._machine.rules[broken.rule].rule
+        alike = [n for n, rule in enumerate(self._machine.rules) if rule.rule == name]
+        for rule in alike if self._genuine is not None else [broken.rule]:
+            steps = (*before, rule)
+            written = ", ".join(_broken_ranges(self._machine, steps))
+            if written:
+                break
+        label = self._machine.rules[rule].label
         return RangeBroken(f"step {len(steps)}, {label}, writes {written}", steps)
+
+    def _path(self, index: int) -> Steps:
+        """A shortest path of the machine itself to a state, or to one of its orbit."""
+        steps = self._engine.path(index)
+        return steps if self._genuine is None else self._genuine.path(steps)
 
     def _paths(self, names: Iterable[str], first: Sequence[int | None]) -> dict[str, Steps]:
         return {
-            name: self._engine.path(index)
+            name: self._path(index)
             for name, index in zip(names, first, strict=True)
             if index is not None
         }
+
+
+def _broken_ranges(machine: Machine, steps: Steps) -> list[str]:
+    """What the last step writes out of range; nothing where it is not enabled."""
+    try:
+        return out_of_range(machine, steps)
+    except ValueError:
+        return []
 
 
 def searched(
@@ -197,6 +222,7 @@ def explore(
     max_depth: int | None = None,
     checkpoint: Path | None = None,
     progress: Report | None = None,
+    symmetry: Symmetry | None = None,
 ) -> Exploration:
     """Searches the machine's states breadth first.
 
@@ -204,7 +230,8 @@ def explore(
     ends at the first level that breaks a promise, else it goes to the end; `max_depth` is the
     last level to find. `progress` is called about every PROGRESS_SECONDS, in the caller's thread.
     `checkpoint` is a folder in which the search is kept as it goes; if it holds the same search
-    already, that goes on, whatever ended it and whichever engine began it.
+    already, that goes on, whatever ended it and whichever engine began it. With a `symmetry` one
+    state of each orbit is explored; all numbers but `orbits` are those of the whole all the same.
 
     Raises Interrupted at Ctrl-C, RangeBroken, LimitReached, CheckpointError if the folder holds
     something else, and for "c" NoCompiler, CompilerFailed, Unprintable.
@@ -213,22 +240,36 @@ def explore(
         raise ValueError(f"engine is {engine!r}; choose one of {', '.join(ENGINES)}")
     if want_edges and checkpoint is not None:
         raise ValueError("edges are not kept in a checkpoint: ask for one or the other")
+    if want_edges and symmetry is not None:
+        raise ValueError("an orbit has no edges of its own: ask for edges or for symmetry")
     prepared = prepare(machine)
-    search = _opened(prepared, engine, workers, want_edges)
+    canonical = None if symmetry is None else Canonical(symmetry, prepared.layout)
+    search = _opened(prepared, engine, workers, want_edges, symmetry, canonical)
     try:
         kept = None
         if checkpoint is not None:
-            key = key_of(prepared.machine, prepared.layout, stop, max_depth)
+            key = key_of(prepared.machine, prepared.layout, stop, max_depth, symmetry)
             kept = Checkpoint(checkpoint, key, search, prepared.layout.words)
-        run = Run(machine, engine, search, progress, kept)
+        genuine = None if canonical is None else _genuine(prepared, canonical)
+        run = Run(machine, engine, search, progress, kept, genuine)
         return searched(run, search.graph if want_edges else lambda: None, stop, max_depth)
     finally:
         search.close()
 
 
 def _opened(
-    prepared: Prepared, engine: str, workers: int, want_edges: bool
+    prepared: Prepared,
+    engine: str,
+    workers: int,
+    want_edges: bool,
+    symmetry: Symmetry | None,
+    canonical: Canonical | None,
 ) -> NativeSearch | IntsSearch:
     if engine == "ints":
-        return IntsSearch(prepared.machine, prepared.layout, want_edges)
-    return NativeSearch(load(prepared), workers, want_edges)
+        return IntsSearch(prepared.machine, prepared.layout, want_edges, canonical)
+    return NativeSearch(load(prepared, symmetry), workers, want_edges)
+
+
+def _genuine(prepared: Prepared, canonical: Canonical) -> Genuine:
+    form = ints_form(prepared.machine, prepared.layout)
+    return Genuine(prepared.layout.pack(prepared.machine.initial), form.successors, canonical)

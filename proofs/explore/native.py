@@ -15,7 +15,7 @@ from pathlib import Path
 from proofs.explore.packed import Columns
 from proofs.explore.result import Graph, LimitReached, Steps
 from proofs.explore.search import Broken, Counts, Tick
-from proofs.lift.c_form import MODEL_HEADER, print_c
+from proofs.lift.c_form import MODEL_HEADER, Blocks, print_c
 from proofs.lift.compiler import Source, build
 from proofs.lift.layout import Layout, WrittenOutOfRange
 from proofs.lift.machine import Machine
@@ -62,12 +62,14 @@ def runtime_text() -> str:
     return "\n".join([*lines, ""])
 
 
-def build_machine(machine: Machine, layout: Layout) -> Path:
+def build_machine(machine: Machine, layout: Layout, blocks: Blocks = ()) -> Path:
     """The shared object of a specialised machine with the engine, from the cache if it is there.
 
-    Raises Unprintable, NoCompiler, CompilerFailed.
+    `blocks` are the leaves of interchangeable elements. Raises Unprintable, NoCompiler,
+    CompilerFailed.
     """
-    sources = [Source(unit.name, unit.text, _RULE_FLAGS) for unit in print_c(machine, layout)]
+    units = print_c(machine, layout, blocks)
+    sources = [Source(unit.name, unit.text, _RULE_FLAGS) for unit in units]
     flags = (*_RUNTIME_FLAGS, f"-DKX_WORDS={layout.words}")
     return build([Source("engine", runtime_text(), flags), *sources])
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from proofs.explore.result import Graph
 from proofs.explore.search import Check, Counts, Search
+from proofs.explore.symmetry import Canonical
 from proofs.lift.ints_form import ints_form
 from proofs.lift.layout import WORD_BITS, Layout
 from proofs.lift.machine import Machine
@@ -23,12 +24,20 @@ def joined(words: Sequence[int]) -> int:
 class IntsSearch(Search[int]):
     """The search of a specialised machine in its ints form."""
 
-    def __init__(self, machine: Machine, layout: Layout, with_edges: bool) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        layout: Layout,
+        with_edges: bool,
+        canonical: Canonical | None = None,
+    ) -> None:
         form = ints_form(machine, layout)
         checks = [Check(holds, False) for holds in form.promises.values()]
         checks += [Check(holds, True) for holds in form.witnesses.values()]
         initial = layout.pack(machine.initial)
-        super().__init__(initial, form.successors, checks, len(machine.rules), with_edges)
+        successors = form.successors if canonical is None else canonical.of_each(form.successors)
+        weight = None if canonical is None else canonical.size
+        super().__init__(initial, successors, checks, len(machine.rules), with_edges, weight)
         self._layout = layout
 
     def _packed(self, first: int, count: int) -> array[int]:
@@ -56,6 +65,7 @@ class IntsSearch(Search[int]):
 
     def resume(self, counts: Counts, firings: Sequence[int], first: Sequence[int | None]) -> None:
         """Goes on at the end of a level, with what was counted before it."""
+        self._full = counts.full
         self._transitions, self._deadlocks = counts.transitions, counts.deadlocks
         self._deadlock = counts.deadlock
         self._level_first = self._cursor = counts.level_first

@@ -62,6 +62,9 @@ class Exploration:
     first. `collision_bound` bounds the probability that a state was missed. `peak_bytes` is the
     most memory that the process ever held. `graph` is there if edges were asked for.
 
+    `orbits` is the number of states explored, if each stood for all that differ by an exchange of
+    elements; all other numbers count all states, `firings` by rule: its instances share theirs.
+
     If `ended` is VIOLATION or DEPTH, the last level was found but not expanded; if it is
     INTERRUPTED, it may be found in part.
     """
@@ -70,6 +73,7 @@ class Exploration:
     engine: str
     ended: Ended
     distinct: int
+    orbits: int | None
     transitions: int
     depth: int
     levels: tuple[int, ...]

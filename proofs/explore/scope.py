@@ -144,6 +144,7 @@ def explore_scope(
     budgets: Mapping[str, int] | None = None,
     max_depth: int | None = None,
     checkpoint: Path | None = None,
+    symmetry: str | None = None,
     progress: Report | None = None,
     say: Callable[[str], None] = say_on_stderr,
     clock: Callable[[], float] = time.perf_counter,
@@ -152,12 +153,14 @@ def explore_scope(
 
     `scope_name` is `NAME[/BUDGET=N...]`; `budgets` says the same by hand. `stop` ends at the
     first level that breaks something promised; TLC always ends there. `max_depth` ends after so
-    many steps. `checkpoint` is a folder where c and ints keep the search, to go on there. Ctrl-C
-    gives what was found until then, undecided.
+    many steps. `checkpoint` is a folder where c and ints keep the search, to go on there.
+    `symmetry` names an index type, `partitions` say, whose elements are interchangeable: c and ints
+    explore one state for all that differ by them. Ctrl-C gives what was found until then,
+    undecided.
 
-    Raises UnknownScope, UnknownVariant, UnknownEngine and PatchError, all ValueErrors; LiftError
-    for a patch that cannot be lifted; EnginesDisagree; RangeBroken; CheckpointError; what an engine
-    needs and does not find.
+    Raises UnknownScope, UnknownVariant, UnknownEngine, NotSymmetric and PatchError, all ValueErrors;
+    LiftError for a patch that cannot be lifted; EnginesDisagree; RangeBroken; CheckpointError; what
+    an engine needs and does not find.
     """
     if engine not in ENGINES:
         raise UnknownEngine(f"no engine is called {engine!r}; choose one of {', '.join(ENGINES)}")
@@ -166,7 +169,19 @@ def explore_scope(
     name = with_budgets(scope_name, budgets)
     stepper = Stepper(model, setting_of(model, name, variant_text))
     promises = asked(model, stepper, promised_only=stop or engine == "tlc")
-    job = Job(model, stepper.k, name, workers, stop, max_depth, promises, progress, say, checkpoint)
+    job = Job(
+        model=model,
+        k=stepper.k,
+        name=name,
+        workers=workers,
+        stop=stop,
+        max_depth=max_depth,
+        promises=promises,
+        progress=progress,
+        say=say,
+        checkpoint=checkpoint,
+        symmetry=symmetry,
+    )
     counts = ENGINES[engine](job)
     report = reported(stepper, header_of(stepper, name, patches), patches, counts, workers)
     return replace(report, seconds=clock() - begun)

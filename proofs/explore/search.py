@@ -77,7 +77,10 @@ class Check(NamedTuple, Generic[S]):
 
 
 class Search(Generic[S]):
-    """The Python engine. `successors` gives (rule instance, state), smallest instance first."""
+    """The Python engine. `successors` gives (rule instance, state), smallest instance first.
+
+    `weight` tells how many states a stored one stands for; without it, for itself.
+    """
 
     def __init__(
         self,
@@ -86,6 +89,7 @@ class Search(Generic[S]):
         checks: Sequence[Check[S]],
         rules: int,
         with_edges: bool = False,
+        weight: Callable[[S], int] | None = None,
     ) -> None:
         self.states: list[S] = []
         self.edges: tuple[array[int], array[int], array[int]] | None = (
@@ -93,12 +97,14 @@ class Search(Generic[S]):
         )
         self._successors = successors
         self._checks = checks
+        self._weight = weight or (lambda _: 1)
         self._index: dict[S, int] = {}
         self._parents = array("I")
         self._rules = array("I")
         self._firings = [0] * rules
         self._first: list[int | None] = [None] * len(checks)
-        self._transitions = self._deadlocks = self._cursor = self._level_first = 0
+        self._full = self._transitions = self._deadlocks = 0
+        self._cursor = self._level_first = 0
         self._deadlock: int | None = None
         self._add(initial, 0, 0)
         self._level_end = 1
@@ -115,6 +121,7 @@ class Search(Generic[S]):
 
     def _add(self, state: S, parent: int, rule: int) -> int:
         index = self._keep(state, parent, rule)
+        self._full += self._weight(state)
         for number, check in enumerate(self._checks):
             if self._first[number] is None and bool(check.holds(state)) == check.wanted:
                 self._first[number] = index
@@ -136,6 +143,7 @@ class Search(Generic[S]):
             successors = self._successors(self.states[source])
         except WrittenOutOfRange as error:
             raise Broken(source, error.rule) from None
+        weight = self._weight(self.states[source])
         for rule, state in successors:
             target = index.get(state)
             if target is None:
@@ -143,11 +151,11 @@ class Search(Generic[S]):
             if self.edges is not None:
                 for column, value in zip(self.edges, (source, rule, target), strict=True):
                     column.append(value)
-            self._firings[rule] += 1
+            self._firings[rule] += weight
             count += 1
-        self._transitions += count
+        self._transitions += weight * count
         if count == 0:
-            self._deadlocks += 1
+            self._deadlocks += weight
             if self._deadlock is None:
                 self._deadlock = source
 
@@ -155,7 +163,7 @@ class Search(Generic[S]):
         """The counters."""
         return Counts(
             len(self.states),
-            len(self.states),
+            self._full,
             self._transitions,
             self._deadlocks,
             self._deadlock,

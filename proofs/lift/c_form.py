@@ -28,7 +28,7 @@ from zlib import crc32
 from proofs.lift import dag
 from proofs.lift.dag import Node
 from proofs.lift.facts import Branch, Written, branched, conjuncts
-from proofs.lift.layout import Layout, always_fits
+from proofs.lift.layout import WORD_BITS, Layout, Place, always_fits
 from proofs.lift.machine import Leaf, Machine, RuleInstance
 from proofs.lift.parts import split_condition, split_rule
 from proofs.lift.specialise import rule_groups
@@ -56,6 +56,10 @@ _INFIX = {
 _TYPES = "typedef uint64_t u64;\ntypedef int64_t i64;\n\n"
 _RULE_ARGUMENTS = "const u64 *restrict s, u64 *restrict t, const i64 *restrict in"
 _TEST_ARGUMENTS = "const u64 *restrict s, const i64 *restrict in"
+
+
+Blocks = Sequence[Sequence[str]]
+"""The leaves of each of several interchangeable elements, the same ones in the same order."""
 
 
 class Unprintable(ValueError):
@@ -396,8 +400,87 @@ def _array(declaration: str, items: Sequence[str]) -> str:
     return f"{declaration}[] = {{{', '.join(items) if items else '0'}}};"
 
 
+_CANONICAL = """
+{{
+    u64 block[{count}][{words}] = {{
+{blocks}
+    }};
+    u64 size = 1, same = 1;
+    for (int n = 1; n < {count}; n++) {{
+        u64 held[{words}];
+        int at = n;
+        for (int w = 0; w < {words}; w++) held[w] = block[n][w];
+        for (; at > 0 && follows(block[at - 1], held); at--)
+            for (int w = 0; w < {words}; w++) block[at][w] = block[at - 1][w];
+        for (int w = 0; w < {words}; w++) block[at][w] = held[w];
+    }}
+    for (int n = 1; n < {count}; n++) {{
+        same = follows(block[n], block[n - 1]) ? 1 : same + 1;
+        size = size * (u64)(n + 1) / same;
+    }}
+{stores}
+    return size;
+}}
+"""
+_FOLLOWS = """
+static int follows(const u64 *a, const u64 *b)
+{{
+    for (int w = 0; w < {words}; w++)
+        if (a[w] != b[w]) return a[w] > b[w];
+    return 0;
+}}
+"""
+
+
+def _block_fields(leaves: Iterable[str], layout: Layout) -> list[list[Place]]:
+    """The places of a block's leaves, as many to a word as fit."""
+    words: list[list[Place]] = []
+    used = WORD_BITS
+    for place in (layout.places[name] for name in leaves if name in layout.places):
+        if used + place.bits > WORD_BITS:
+            words.append([])
+            used = 0
+        words[-1].append(place)
+        used += place.bits
+    return words
+
+
+def _block_word(fields: Sequence[Place]) -> str:
+    """The fields of a word, the first one highest: words compare as their fields do."""
+    text = "0"
+    for place in fields:
+        text = f"({text} << {place.bits} | (s[{place.word}] >> {place.shift} & {place.mask:#x}ull))"
+    return text
+
+
+def _block_stores(number: int, words: Sequence[Sequence[Place]]) -> Iterator[str]:
+    for w, fields in enumerate(words):
+        shift = 0
+        for place in reversed(fields):
+            mask = place.mask << place.shift
+            value = f"(block[{number}][{w}] >> {shift} & {place.mask:#x}ull) << {place.shift}"
+            yield f"    s[{place.word}] = (s[{place.word}] & ~{mask:#x}ull) | {value};"
+            shift += place.bits
+
+
+def _canonical_unit(layout: Layout, blocks: Blocks) -> Unit:
+    """The function that makes a state the least of its orbit: it sorts the elements."""
+    words = [_block_fields(leaves, layout) for leaves in blocks]
+    sizes = {"count": len(blocks), "words": max(1, len(words[0]))}
+    head = "u64 canonical(u64 *s);\nu64 canonical(u64 *s)"
+    rows = [f"        {{{', '.join(map(_block_word, w)) or '0'}}}," for w in words]
+    stores = [line for n, w in enumerate(words) for line in _block_stores(n, w)]
+    body = _CANONICAL.format(blocks="\n".join(rows), stores="\n".join(stores), **sizes)
+    text = _unit_head() + _FOLLOWS.format(**sizes) + head + body
+    return Unit("canonical", text, ("canonical",), 0)
+
+
 def _machine_unit(
-    layout: Layout, inputs: int, rules: Mapping[int, str], checks: Sequence[tuple[str, int]]
+    layout: Layout,
+    inputs: int,
+    rules: Mapping[int, str],
+    checks: Sequence[tuple[str, int]],
+    canonical: bool,
 ) -> Unit:
     """The table of all. `rules` by index in the machine, `checks` with their `wanted`."""
     numbers = sorted(rules)
@@ -405,6 +488,7 @@ def _machine_unit(
     lines = [MODEL_HEADER.read_text()]
     lines += [f"extern const struct kx_rule {rules[n]}_rule;" for n in numbers]
     lines += [f"extern const struct kx_check {name}_check;" for name, _ in checks]
+    lines += ["extern kx_canonical canonical;"] if canonical else []
     lines += [
         _array("static const struct kx_part parts", parts),
         _array("static const struct kx_rule *const rules", [f"&{rules[n]}_rule" for n in numbers]),
@@ -413,7 +497,8 @@ def _machine_unit(
         _array("static const uint8_t wanted", [str(value) for _, value in checks]),
         "const struct kx_model kx_model = {",
         f"    {layout.words}, {len(parts)}, parts, {inputs},",
-        f"    {len(numbers)}, rules, numbers, {len(checks)}, checks, wanted, 0,",
+        f"    {len(numbers)}, rules, numbers, {len(checks)}, checks, wanted,",
+        f"    {'canonical' if canonical else '0'},",
         "};",
         "",
     ]
@@ -432,8 +517,11 @@ def _check_units(
     return list(_units(kind, functions)), names
 
 
-def print_c(machine: Machine, layout: Layout) -> tuple[Unit, ...]:
-    """The units of a specialised machine, `machine` last. Raises Unprintable."""
+def print_c(machine: Machine, layout: Layout, blocks: Blocks = ()) -> tuple[Unit, ...]:
+    """The units of a specialised machine, `machine` last; `blocks` make states canonical.
+
+    Raises Unprintable.
+    """
     if len(machine.rules) > MAX_RULES:
         raise Unprintable(f"{len(machine.rules)} rule instances; the limit is {MAX_RULES}")
     printer = _Printer(layout, machine.inputs)
@@ -445,5 +533,6 @@ def print_c(machine: Machine, layout: Layout) -> tuple[Unit, ...]:
     promises, promised = _check_units("promises", "p", machine.promises, printer)
     witnesses, witnessed = _check_units("witnesses", "w", machine.witnesses, printer)
     checks = [*((name, 0) for name in promised), *((name, 1) for name in witnessed)]
-    machine_unit = _machine_unit(layout, len(machine.inputs), rules, checks)
-    return (*units, *promises, *witnesses, machine_unit)
+    canonical = [_canonical_unit(layout, blocks)] if blocks else []
+    machine_unit = _machine_unit(layout, len(machine.inputs), rules, checks, bool(blocks))
+    return (*units, *promises, *witnesses, *canonical, machine_unit)

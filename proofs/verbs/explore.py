@@ -41,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_engine(parser, default=None)
     add_patch(parser)
     parser.add_argument("--stop", action="store_true", help="end at the first broken promise")
+    parser.add_argument(
+        "--symmetry",
+        metavar="INDEX",
+        help="explore one state for all that differ by an exchange of these: partitions, ...",
+    )
     add_output(parser)
 
 
@@ -55,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
             "variant": arguments.variant,
             "patches": [[p.function, p.before, p.after] for p in patches],
             "stop": arguments.stop,
+            "symmetry": arguments.symmetry,
         },
         arguments.out,
         arguments.json,
@@ -161,6 +167,7 @@ class Work:
                 workers=self.arguments.workers,
                 stop=self.arguments.stop,
                 checkpoint=self.checkpoint(scope, engine),
+                symmetry=self.arguments.symmetry,
                 progress=told,
             )
         peak = report.counts.peak_bytes or 0
@@ -192,6 +199,7 @@ def exploration_json(report: ScopeReport, asked: str) -> dict[str, Any]:
         "asked": asked,
         "engine": counts.engine,
         "distinct": counts.distinct,
+        "orbits": counts.orbits,
         "transitions": counts.transitions,
         "depth": counts.depth,
         "levels": None if counts.levels is None else list(counts.levels),
@@ -248,9 +256,10 @@ def tell_report(report: ScopeReport) -> None:
     """One exploration for the reader."""
     counts = report.counts
     transitions = "" if counts.transitions is None else f"{counts.transitions:,} transitions, "
+    orbits = "" if counts.orbits is None else f" in {counts.orbits:,} orbits"
     peak = "" if counts.peak_bytes is None else f", peak {counts.peak_bytes / 2**20:,.0f} MiB"
     say(
-        f"{report.scope} [{report.variant}] by {counts.engine}: {counts.distinct:,} states,"
+        f"{report.scope} [{report.variant}] by {counts.engine}: {counts.distinct:,} states{orbits},"
         f" {transitions}depth {counts.depth}, {report.seconds:.1f} s{peak}: {report.verdict}"
     )
     for found in report.violations:
