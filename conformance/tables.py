@@ -172,6 +172,7 @@ def partition_view(wire: WireNumbers, entry: PartitionEntry) -> View:
         tuple(
             (*request_view(wire, b.batch), b.outstanding, b.sequence_has_been_reset)
             for b in entry.in_flight
+            if wire.are_given
         ),
         entry.records_sent,
         sum(1 << n for n in range(entry.records_sent) if n in entry.acknowledged),

@@ -116,14 +116,15 @@ def is_current(client: Client, entry: PartitionEntry) -> bool:
 
 def has_old_batches(k: Setting, client: Client, entry: PartitionEntry) -> bool:
     """Batches of an earlier id or epoch are not finished. shouldStopDrainBatchesForPartition."""
-    if k.variant.recovery == Recovery.RESET_2_0:
+    unordered = k.variant.idempotence == Idempotence.DISABLED
+    if unordered or k.variant.recovery == Recovery.RESET_2_0:
         return False
     return len(entry.in_flight) > 0 and not is_current(client, entry)
 
 
-def numbered(client: Client, entry: PartitionEntry) -> PartitionEntry:
+def numbered(k: Setting, client: Client, entry: PartitionEntry) -> PartitionEntry:
     """The partition at the client's id and epoch, from sequence 0 if they are new to it."""
-    if is_current(client, entry):
+    if k.variant.idempotence == Idempotence.DISABLED or is_current(client, entry):
         return entry
     return replace(
         entry,
@@ -161,7 +162,7 @@ def send_new(
     require(len(entry.in_flight) < k.layout.in_flight - len(entry.given_up))
     require(entry.unresolved_sequence == NO_SEQUENCE)
     require(not has_old_batches(k, client, entry))
-    begun = numbered(client, entry)
+    begun = numbered(k, client, entry)
     batch = new_batch(k, client, begun, record_count)
     sent = InFlightBatch(batch=batch, outstanding=True, sequence_has_been_reset=False, attempts=0)
     counted = replace(

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from model.setting import Setting
+from model.setting import Idempotence, Setting
 
 View = Any
 """Nested tuples of ints and bools; compared with ==."""
@@ -206,9 +206,11 @@ class WireNumbers:
 
     The lower half of the model's stay what they are, the upper half are counted from the last one
     down; so 0 and the wrap are where they are on the wire, and sequences keep their order.
+    Without idempotence there are none (`are_given`), and nobody lists what is in flight by them.
     """
 
     def __init__(self, k: Setting) -> None:
+        self.are_given = k.variant.idempotence == Idempotence.ENABLED
         last = k.layout.max_sequence
         high = WIRE_MAX_SEQUENCE - last
         self._wire = (*(s if s <= last // 2 else s + high for s in range(last + 1)), -1)

@@ -366,7 +366,11 @@ class ImplClient:
 
     def _sends(self, partition: int) -> Reaction:
         self._let_send(partition)
-        correlation_id, body = self._codec.request(self._polled())
+        polled = self._polled()
+        correlation_id, body = self._codec.request(polled)
+        if not self._config.acks:
+            self._core.sent(polled.correlation_id, self._clock.now_ms)
+            self._hear(partition)
         view = self._views.request(body["topics"][0]["partitions"][0]["records"])
         return Reaction(self.view(), ((view, Request(correlation_id, body, view)),))
 

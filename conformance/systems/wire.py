@@ -25,7 +25,7 @@ from conformance.judging import promises_of
 from conformance.plan import MAX_FINDINGS, Finding, Plan, Prepared, Summary, setting, steps_of
 from conformance.promised import Seen
 from conformance.rows import Found, rows_of
-from conformance.systems.wire_harness import Broker, Harness
+from conformance.systems.wire_harness import SHARE_A_DEED, Broker, Harness
 from conformance.systems.wire_observer import Observer
 from conformance.systems.wire_script import Script, ScriptWriter
 from conformance.systems.wire_shown import shown
@@ -37,6 +37,8 @@ from proofs.trace.shrink import NothingToShrink, Steps, shrink
 
 MAX_TRIED: Final = 300
 """Shorter traces that a finding is tried with; then the shortest so far stays."""
+DEED_COUNTS: Final = 30
+"""How many of these one deed to brokers stands for: it takes seconds."""
 
 NO_PRODUCERS: Final = "producer states: the broker does not offer DescribeProducers"
 
@@ -69,6 +71,7 @@ class WireBackend:
 
     name = "wire"
     cores: int | None = 1
+    at_once = SHARE_A_DEED
 
     def __init__(self, prepared: Prepared, broker: Broker) -> None:
         k = setting(prepared.plan)
@@ -101,15 +104,19 @@ class WireBackend:
         """The finding with the shortest trace that was found to show it.
 
         A shorter trace shows it if its first difference is in the same rule and the same fields.
-        The broker is asked at most MAX_TRIED times. A finding that the broker does not show again
-        stays as it is. Raises BackendFailed.
+        The broker is tried MAX_TRIED times, less often where something is done to it. A finding
+        that it does not show again stays as it is. Raises BackendFailed.
         """
         tried: dict[Steps, Finding | None] = {}
+        left = MAX_TRIED
 
         def shows(steps: Steps) -> bool:
-            if len(tried) >= MAX_TRIED:
+            nonlocal left
+            if left <= 0:
                 return False
-            tried[steps] = self._finding_of(finding["id"], steps)
+            script = self._writer.script(steps)
+            left -= 1 + DEED_COUNTS * len(script.deeds)
+            tried[steps] = self._finding_of(finding["id"], script)
             return is_same(finding, tried[steps])
 
         stepper = Stepper(plain(), setting(self._prepared.plan))
@@ -118,7 +125,7 @@ class WireBackend:
         except NothingToShrink:
             return finding
         last = tried[found.steps] or finding
-        return last | {"one_minimal": found.one_minimal and len(tried) < MAX_TRIED}
+        return last | {"one_minimal": found.one_minimal and left > 0}
 
     @property
     def not_applicable(self) -> list[str]:
@@ -170,9 +177,8 @@ class WireBackend:
         )
         return Found(summary, promises_of(self._prepared, one.part, summary).merge(one.shown))
 
-    def _finding_of(self, number: int, steps: Steps) -> Finding | None:
-        """What the broker shows with these steps, if it differs."""
-        script = self._writer.script(steps)
+    def _finding_of(self, number: int, script: Script) -> Finding | None:
+        """What the broker shows of a script, if it differs."""
         ended = [e for e in self._harness.run([(number, script)]) if e is not None]
         difference = ended[0][1].difference
         return None if difference is None else finding_of(number, script, difference)

@@ -6,7 +6,6 @@ started again; then its connections are gone, and it leads all its partitions.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -24,10 +23,6 @@ BUDGETS: Final[Mapping[str, str]] = {
     "deletions": "delete_records",
 }
 """The rule of the leader that each budget of a scope is for, where a deed or a request does it."""
-
-CHECKPOINT_DELAY_S: Final = 31.0
-"""A broker notes where its logs start for the first time after 30 s: `LogManager`. One that is
-killed before begins its logs where their files do."""
 
 
 def played(scope: str, rules: Collection[str]) -> str:
@@ -75,7 +70,6 @@ class OneBroker:
 
     def __init__(self, broker: KafkaBroker) -> None:
         self._broker = broker
-        self._began = time.monotonic()
 
     @property
     def address(self) -> Address:
@@ -89,4 +83,3 @@ class OneBroker:
         else:
             self._broker.kill()
         self._broker.start()
-        self._began = time.monotonic()

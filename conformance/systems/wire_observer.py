@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from conformance.systems.base import WIRE_MAX_SEQUENCE, WireNumbers
 from model.language import ACTOR_RULES, Disabled
-from model.leader import Leader, ProducerStateEntry, awaited, nobody, on_produce
+from model.leader import Leader, ProducerStateEntry, awaited, nobody, on_produce, recover
 from model.messages import Batch, Error, ProduceRequest, ProduceResponse
 from model.setting import Setting
 
@@ -46,15 +46,24 @@ class Answer(NamedTuple):
 
 UNTOLD: Final = -1
 
-Choices = tuple[tuple[int, ...], ...]
-"""The inputs that a rule of a leader may have."""
-
 
 class ProducerState(NamedTuple):
     """What a broker tells of a producer in one partition; -1 and -1 of one it does not know."""
 
     producer_epoch: int
     last_sequence: int
+
+
+CRASH: Final = ("recover", ())
+"""Where a set keeps what became of it by a crash."""
+
+
+def starts(leader: Leader) -> list[int]:
+    """Where the log starts, and where it may have started before: at a batch."""
+    return [
+        *(b.base_offset for b in leader.log if b.base_offset < leader.log_start_offset),
+        leader.log_start_offset,
+    ]
 
 
 class States:
@@ -65,7 +74,7 @@ class States:
     def __init__(self, leaders: tuple[Leader, ...]) -> None:
         self.leaders = leaders
         self.rows: dict[Batch, Mapping[Answer, States]] = {}
-        self.moves: dict[tuple[str, Choices], States] = {}
+        self.moves: dict[tuple[str, tuple[int, ...]], States] = {}
 
 
 def in_wire_numbers(k: Setting) -> Setting:
@@ -116,17 +125,17 @@ class Observer:
             row = states.rows[batch] = self._computed(states, batch)
         return row
 
-    def moved(self, states: States, rule: str, choices: Choices) -> States | None:
+    def moved(self, states: States, rule: str, inputs: tuple[int, ...]) -> States | None:
         """The states after a rule of the leader, beside requests; None if no state has it.
 
-        `choices` are the inputs that it may have had. Raises Undecided.
+        Raises Undecided.
         """
-        after = states.moves.get((rule, choices))
+        after = states.moves.get((rule, inputs))
         if after is None:
-            found = dict.fromkeys(self._moved(states, rule, choices))
+            found = dict.fromkeys(self._moved(states, rule, inputs))
             if not found:
                 return None
-            after = states.moves[rule, choices] = self.of(found)
+            after = states.moves[rule, inputs] = self.of(found)
         return after
 
     def that(self, states: States, agrees: Callable[[Leader], bool]) -> States | None:
@@ -148,15 +157,32 @@ class Observer:
         start = UNTOLD if is_untold else answer.log_start_offset
         return Answer(int(answer.error), answer.base_offset, start)
 
+    def crashed(self, states: States) -> States:
+        """The states after the broker was killed and came back. What it says then tells which.
+
+        Its newest snapshot may cover any part of the log, and it may not have noted yet where the
+        log starts (`LogManager` does once a minute): then what was deleted since is there again.
+        Raises Undecided.
+        """
+        after = states.moves.get(CRASH)
+        if after is None:
+            found = dict.fromkeys(
+                recover(self.k, replace(leader, log_start_offset=start), covered)
+                for leader in states.leaders
+                for start in starts(leader)
+                for covered in range(len(leader.log) + 1)
+            )
+            after = states.moves[CRASH] = self.of(found)
+        return after
+
     def awaited(self, offset: int) -> int:
         """Where the high watermark must be before a success is answered. `leader.awaited`."""
         return awaited(self.k, offset)
 
-    def _moved(self, states: States, rule: str, choices: Choices) -> Iterator[Leader]:
+    def _moved(self, states: States, rule: str, inputs: tuple[int, ...]) -> Iterator[Leader]:
         for leader in states.leaders:
-            for inputs in choices:
-                with suppress(Disabled):
-                    yield ACTOR_RULES[rule](self.k, leader, *inputs)
+            with suppress(Disabled):
+                yield ACTOR_RULES[rule](self.k, leader, *inputs)
 
     def _make_room(self) -> None:
         """Sets in use stay valid: they only learn again."""

@@ -192,7 +192,7 @@ class _Listener:
         return Reaction(self.view(), ((sent, None),))
 
     def _moved(self, rule: str, *inputs: int) -> Reaction:
-        after = self._observer.moved(self._states, rule, (inputs,))
+        after = self._observer.moved(self._states, rule, inputs)
         assert after is not None, f"the model's leader has no {rule}{inputs} here"
         self._states = after
         stored = len(self._leader.log)

@@ -23,6 +23,7 @@ from conformance.kafka.admin import (
     await_leader,
     create_topic,
     init_producer_ids,
+    log_start_offsets,
 )
 from conformance.kafka.connection import Connection
 
@@ -117,12 +118,18 @@ class Supply:
                 self._slots.append(here)
 
     def reconnect(self, connection: Connection) -> None:
-        """The broker was away: go on over this connection once it leads all partitions again."""
+        """The broker was away: go on over this connection once it leads all partitions again.
+
+        A log may start earlier now: what was deleted from it is there again after a crash.
+        """
         self._connection.close()
         self._connection = connection
-        await_leader(
-            connection,
-            [(name, index) for name in self._topics for index in range(self._width)],
+        partitions = [(name, index) for name in self._topics for index in range(self._width)]
+        await_leader(connection, partitions)
+        starts = log_start_offsets(connection, partitions)
+        self._slots = deque(
+            slot._replace(log_start_offset=starts[slot.topic, slot.partition])
+            for slot in self._slots
         )
 
     def close(self) -> None:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from conformance.systems.wire_observer import (
     Answer,
-    Choices,
     Observer,
     ProducerState,
     States,
@@ -175,7 +174,10 @@ def _do(observer: Observer, place: _Place, event: Event) -> Generator[Ask, Any, 
         yield Do(event.rule)
         return
     states = place.states[event.partition]
-    after = observer.moved(states, event.rule, choices(states, event))
+    if event.rule == "recover":
+        after: States | None = observer.crashed(states)
+    else:
+        after = observer.moved(states, event.rule, event.inputs)
     assert after is not None, f"no state has {event}"
     place.states[event.partition] = after
     if event.rule == "delete_records":
@@ -183,14 +185,6 @@ def _do(observer: Observer, place: _Place, event: Event) -> Generator[Ask, Any, 
     elif event.rule not in BY_ITSELF:
         yield Do(event.rule)
         place.is_isolated = False
-
-
-def choices(states: States, event: Event) -> Choices:
-    """The inputs that a rule may have had: after a crash the broker chooses where it replays."""
-    if event.rule != "recover":
-        return (event.inputs,)
-    most = max(len(leader.log) for leader in states.leaders)
-    return tuple((covered,) for covered in range(most + 1))
 
 
 def _delete(place: _Place, partition: int, offset: int) -> Generator[Ask, Any, None]:
