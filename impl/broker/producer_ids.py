@@ -1,21 +1,26 @@
 """Producer ids: blocks of a thousand from the controller, one at a time to clients.
 
-Three rules:
+Five rules:
 
-1. An id is handed out once. Ids need not be dense: a block is abandoned with the node that held it.
-2. A node never waits for a block: without one it answers COORDINATOR_LOAD_IN_PROGRESS (3.6+).
-3. At most one request for a block is under way; it leaves when 90 % of the current one are gone.
+1. An id is handed out once. Ids need not be dense: a block is abandoned with the broker that held
+   it, and with an answer that is lost on its way.
+2. The next id that is free lasts: it is written before a block leaves the controller.
+3. A broker that registered again is another one: an old epoch gets no block.
+4. A broker never waits for a block: without one it answers COORDINATOR_LOAD_IN_PROGRESS (3.6+).
+5. At most one request for a block is under way; it leaves when 90 % of the current one are gone.
 
-Theory of operation: `ProducerIdBlocks` is the controller's side, a number that only grows.
-`ProducerIdManager` is the broker's: a current block, at most one next block, and the request for
-it, which the driver fetches with `take_request` and answers with `receive`. The first block is
-empty, so a fresh broker refuses its first InitProducerId once.
-Sources: `RPCProducerIdManager`, `ProducerIdControlManager`; KIP-730.
+Theory of operation: `ProducerIdBlocks` is a number that only grows; `ProducerIdController` gives
+its blocks to brokers that are registered. `ProducerIdManager` is the broker's: a current block, at
+most one next block, and the request for it, which the driver fetches with `take_request` and
+answers with `receive` or `timed_out`. The first block is empty, so that a fresh broker refuses its
+first InitProducerId once. The older form of allocation, over ZooKeeper, is in `zookeeper`.
+Sources: `RPCProducerIdManager`, `ProducerIdControlManager`, `ClusterControlManager`; KIP-730.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
 
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import NO_PRODUCER_ID
@@ -24,6 +29,10 @@ BLOCK_SIZE: Final = 1000
 MAX_PRODUCER_ID: Final = (1 << 63) - 1
 RETRY_BACKOFF_MS: Final = 50
 ITERATION_LIMIT: Final = 3
+
+
+class ProducerIdsNotIncreasing(ValueError):
+    """A recorded next id is not above the one before it: the record is damaged or out of order."""
 
 
 class ProducerIdBlock(NamedTuple):
@@ -36,15 +45,23 @@ class ProducerIdBlock(NamedTuple):
 EMPTY_BLOCK: Final = ProducerIdBlock(0, 0)
 
 
+def _nowhere(next_producer_id: int) -> None:
+    """For a controller that is never restarted."""
+
+
 class ProducerIdBlocks:
-    """The controller: gives out blocks, each once. `next_producer_id` is all that must last."""
+    """Gives out blocks, each once. `next_producer_id` is all that must last."""
 
-    __slots__ = ("next_producer_id",)
+    __slots__ = ("_persist", "next_producer_id")
 
-    def __init__(self, next_producer_id: int = 0) -> None:
+    def __init__(
+        self, next_producer_id: int = 0, *, persist: Callable[[int], None] = _nowhere
+    ) -> None:
+        """`persist` is told the next free id before a block is given; if it raises, none is."""
         self.next_producer_id = next_producer_id
+        self._persist = persist
 
-    def allocate(self) -> ProducerIdBlock | ErrorCode:
+    def allocate(self, broker_id: int = -1) -> ProducerIdBlock | ErrorCode:
         """The next block, or UNKNOWN_SERVER_ERROR when the ids have run out.
 
         `ProducerIdControlManager.generateNextProducerId`.
@@ -52,8 +69,62 @@ class ProducerIdBlocks:
         first = self.next_producer_id
         if first > MAX_PRODUCER_ID - BLOCK_SIZE:
             return ErrorCode.UNKNOWN_SERVER_ERROR
+        self._persist(first + BLOCK_SIZE)
         self.next_producer_id = first + BLOCK_SIZE
         return ProducerIdBlock(first, BLOCK_SIZE)
+
+    def replay(self, next_producer_id: int) -> None:
+        """Take in what was persisted, in its order. Raises `ProducerIdsNotIncreasing`.
+
+        `ProducerIdControlManager.replay`.
+        """
+        if next_producer_id <= self.next_producer_id:
+            raise ProducerIdsNotIncreasing(f"{next_producer_id} after {self.next_producer_id}")
+        self.next_producer_id = next_producer_id
+
+
+class BlockSource(Protocol):
+    """Where blocks come from: a number of the controller's own, or a node of ZooKeeper."""
+
+    def allocate(self, broker_id: int) -> ProducerIdBlock | ErrorCode:
+        """The next block for this broker, or the error to answer."""
+
+
+class ProducerIdController:
+    """Answers AllocateProducerIds. `ControllerApis.handleAllocateProducerIdsRequest`.
+
+    `unregistered` is the answer to a broker that nobody knows: STALE_BROKER_EPOCH of a KRaft
+    controller, BROKER_ID_NOT_REGISTERED of one in ZooKeeper mode.
+    """
+
+    __slots__ = ("_blocks", "_epochs", "_unregistered")
+
+    def __init__(
+        self,
+        blocks: BlockSource,
+        *,
+        unregistered: ErrorCode = ErrorCode.STALE_BROKER_EPOCH,
+    ) -> None:
+        self._blocks = blocks
+        self._epochs: dict[int, int] = {}
+        self._unregistered = unregistered
+
+    def register(self, broker_id: int, broker_epoch: int) -> None:
+        """The broker has started, with this epoch; any earlier one of it is stale."""
+        self._epochs[broker_id] = broker_epoch
+
+    def unregister(self, broker_id: int) -> None:
+        """The broker is gone for good."""
+        self._epochs.pop(broker_id, None)
+
+    def allocate(self, broker_id: int, broker_epoch: int) -> ProducerIdBlock | ErrorCode:
+        """A block for the broker, or why it gets none. `ClusterControlManager.checkBrokerEpoch`."""
+        known_epoch = self._epochs.get(broker_id)
+        if known_epoch is None:
+            return self._unregistered
+        if broker_epoch != known_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        return self._blocks.allocate(broker_id)
 
 
 class ProducerIdManager:
@@ -94,12 +165,22 @@ class ProducerIdManager:
         return is_due
 
     def receive(self, answer: ProducerIdBlock | ErrorCode, now_ms: int) -> None:
-        """The controller's answer. One that is no use is asked for again after a backoff."""
+        """The controller's answer. One that is no use is asked for again after a backoff.
+
+        An answer that nobody awaits any more is dropped: its ids are never used.
+        """
+        if not self._in_flight or self._next is not None:
+            return
         if isinstance(answer, ProducerIdBlock) and self._is_usable(answer):
             self._next = answer
             return
         self._in_flight = False
         self._backoff_deadline_ms = now_ms + RETRY_BACKOFF_MS
+
+    def timed_out(self) -> None:
+        """No answer will come: the next InitProducerId asks again, without a backoff."""
+        if self._next is None:
+            self._in_flight = self._to_send = False
 
     def _is_usable(self, block: ProducerIdBlock) -> bool:
         least = self._block.first_producer_id + self._block.size

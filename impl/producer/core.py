@@ -191,7 +191,7 @@ class IdempotentProducerCore:
         its connection. Source: `NetworkClient.handleCompletedSends`.
         """
         batches = self._connections.oldest(correlation_id).batches
-        if self._config.acks or not batches:
+        if self._config.acks:
             raise UnexpectedAnswerError(f"{correlation_id} awaits its answer")
         self._answered(correlation_id, {}, now_ms)
         for batch in batches:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from impl.producer import State, UnexpectedAnswerError
+from impl.producer import Advice, State, UnexpectedAnswerError
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 from tests.impl.producer.driver import Driver, batch_of, refusal, values_of
@@ -115,7 +115,7 @@ def test_what_is_not_retriable_fails_the_batch_and_nothing_else(error):
     handle = driver.append()
     (request,) = driver.poll()
     driver.refuse(request, error, log_start_offset=0)
-    assert handle.error.error_code is error
+    assert (handle.error.error_code, handle.error.advice) == (error, Advice.ABORT)
     assert not handle.error.may_be_written
     assert (driver.core.state, driver.core.epoch_bump_required) == (State.READY, False)
     driver.answer(driver.send())

@@ -1,0 +1,170 @@
+"""Blocks of producer ids as brokers took them from ZooKeeper, the original form of allocation.
+
+Four rules:
+
+1. One node holds the block that was given out last; who wants the next one writes it there, on
+   condition that nobody else has written since (compare-and-set by version).
+2. A write that lost the race is read again and tried again.
+3. A write whose answer is lost is sent again, and then loses the race against itself. With
+   `checks_own_data` (2.8 and older) the broker finds its own block there and takes it; without
+   (3.0 and later) that block is wasted. Never are two brokers given the same one.
+4. Near 2^63 there is no further block: UNKNOWN_SERVER_ERROR, and a broker that begins like that
+   does not start.
+
+Theory of operation: `ZooKeeperBlocks.allocate` is that loop; the caller connects the client and
+closes it. `ZooKeeperProducerIdManager` is a broker of 2.8: its first block is taken when it starts,
+each other one when the last id is gone, while the client waits. Brokers of 3.0 to 3.9 in ZooKeeper
+mode ask their controller instead, a `ProducerIdController` whose blocks come from here.
+Sources: `ZkProducerIdManager`, `ProducerIdManager` (2.8), `ProducerIdBlockZNode`, `KafkaZkClient`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Protocol
+
+try:
+    from kazoo.exceptions import BadVersionError, NoNodeError
+    from kazoo.retry import KazooRetry
+except ImportError as error:
+    raise ImportError("ids from ZooKeeper need: pip install 'kafka-eos[zookeeper]'") from error
+
+from impl.broker.producer_ids import BLOCK_SIZE, MAX_PRODUCER_ID, ProducerIdBlock
+from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import NO_PRODUCER_ID
+
+PATH: Final = "/latest_producer_id_block"
+
+FORMAT_VERSION: Final = 1
+
+ATTEMPT_LIMIT: Final = 1_000
+"""Kafka tries for ever; each attempt but one at a missing node is somebody else's success."""
+
+RESEND_LIMIT: Final = 100
+"""How often one request is sent over connections that break."""
+
+
+class InvalidBlockNode(ValueError):
+    """The node holds something else than a block: look who wrote it, and remove it by hand."""
+
+
+class BlockNotWritten(RuntimeError):
+    """The node is missing, or others are always faster: see that it exists (`create_node`)."""
+
+
+class ProducerIdsExhausted(RuntimeError):
+    """All 2^63 ids are given out: this cluster cannot start another broker."""
+
+
+class Client(Protocol):
+    """What is used of a started `kazoo.client.KazooClient`."""
+
+    def get(self, path: str) -> tuple[bytes, Any]:
+        """Data and status."""
+
+    def set(self, path: str, value: bytes, version: int) -> Any:
+        """Write on condition of the version."""
+
+    def ensure_path(self, path: str) -> Any:
+        """Create the node unless it exists."""
+
+
+def encode_node(broker_id: int, block: ProducerIdBlock) -> bytes:
+    """The node's JSON; ids are strings. `ProducerIdBlockZNode.generateProducerIdBlockJson`."""
+    fields = {
+        "version": FORMAT_VERSION,
+        "broker": broker_id,
+        "block_start": str(block.first_producer_id),
+        "block_end": str(block.first_producer_id + block.size - 1),
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode_node(data: bytes) -> tuple[int, ProducerIdBlock]:
+    """(broker, block) of the node's JSON. Raises `InvalidBlockNode`."""
+    try:
+        fields = json.loads(data)
+        first, last = int(fields["block_start"]), int(fields["block_end"])
+        broker_id = int(fields["broker"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidBlockNode(f"{PATH} holds {data!r}") from error
+    if not 0 <= first <= last <= MAX_PRODUCER_ID:
+        raise InvalidBlockNode(f"{PATH} holds a block from {first} to {last}")
+    return broker_id, ProducerIdBlock(first, last - first + 1)
+
+
+class ZooKeeperBlocks:
+    """The blocks of a cluster in ZooKeeper: see the rules above."""
+
+    def __init__(self, client: Client, *, checks_own_data: bool) -> None:
+        self._client = client
+        self._checks_own_data = checks_own_data
+        self._resend = KazooRetry(
+            max_tries=RESEND_LIMIT, delay=0.01, max_delay=0.5, ignore_expire=False
+        )
+
+    def create_node(self) -> None:
+        """Every broker does this when it starts. `KafkaZkClient.createTopLevelPaths`."""
+        self._resend(self._client.ensure_path, PATH)
+
+    def allocate(self, broker_id: int) -> ProducerIdBlock | ErrorCode:
+        """The next block for this broker, or UNKNOWN_SERVER_ERROR when the ids have run out.
+
+        Raises `InvalidBlockNode`, `BlockNotWritten`, and kazoo's errors but for broken connections
+        and lost races. `ZkProducerIdManager.getNewProducerIdBlock`.
+        """
+        for _ in range(ATTEMPT_LIMIT):
+            try:
+                data, status = self._resend(self._client.get, PATH)
+            except NoNodeError:
+                continue
+            last = decode_node(data)[1] if data else ProducerIdBlock(0, 0)
+            first = last.first_producer_id + last.size
+            if first - 1 > MAX_PRODUCER_ID - BLOCK_SIZE:
+                return ErrorCode.UNKNOWN_SERVER_ERROR
+            block = ProducerIdBlock(first, BLOCK_SIZE)
+            if self._write(encode_node(broker_id, block), status.version):
+                return block
+        raise BlockNotWritten(f"{PATH} could not be written in {ATTEMPT_LIMIT} attempts")
+
+    def _write(self, data: bytes, version: int) -> bool:
+        """Whether the node holds this because of us. `KafkaZkClient.conditionalUpdatePath`."""
+        try:
+            self._resend(self._client.set, PATH, data, version)
+        except BadVersionError:
+            return self._checks_own_data and self._holds(data)
+        except NoNodeError:
+            return False
+        return True
+
+    def _holds(self, data: bytes) -> bool:
+        """`ProducerIdManager.checkProducerIdBlockZkData`, 2.8."""
+        try:
+            found, _ = self._resend(self._client.get, PATH)
+        except NoNodeError:
+            return False
+        return bool(found) and decode_node(found) == decode_node(data)
+
+
+class ZooKeeperProducerIdManager:
+    """The ids of a broker of 2.8 or older. `ProducerIdManager`, 2.8."""
+
+    def __init__(self, broker_id: int, blocks: ZooKeeperBlocks) -> None:
+        """Take the first block. Raises `ProducerIdsExhausted`: such a broker does not start."""
+        self._broker_id = broker_id
+        self._blocks = blocks
+        self._claimed = 0
+        first = blocks.allocate(broker_id)
+        if isinstance(first, ErrorCode):
+            raise ProducerIdsExhausted(f"{PATH} holds the last block")
+        self._block = first
+
+    def generate(self) -> tuple[ErrorCode, int]:
+        """(NONE, a fresh id), or (UNKNOWN_SERVER_ERROR, -1) when they have run out."""
+        if self._claimed == self._block.size:
+            following = self._blocks.allocate(self._broker_id)
+            if isinstance(following, ErrorCode):
+                return following, NO_PRODUCER_ID
+            self._block, self._claimed = following, 0
+        self._claimed += 1
+        return ErrorCode.NONE, self._block.first_producer_id + self._claimed - 1

@@ -1,0 +1,123 @@
+"""A real ZooKeeper for tests: its jars through Maven, one process, a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
+
+VERSION = "3.8.4"
+JARS = {
+    "org.apache.zookeeper:zookeeper": VERSION,
+    "io.dropwizard.metrics:metrics-core": "4.1.12.1",
+    "org.xerial.snappy:snappy-java": "1.1.10.5",
+}
+"""The last two are needed to run a server, and left out by the first one's own list."""
+
+START_TIMEOUT_S = 60
+STARTS = 3
+
+
+class Unavailable(Exception):
+    """Java, Maven or the jars cannot be had here."""
+
+
+def _pom() -> str:
+    rows = "".join(
+        f"<dependency><groupId>{name.split(':')[0]}</groupId>"
+        f"<artifactId>{name.split(':')[1]}</artifactId><version>{version}</version></dependency>"
+        for name, version in JARS.items()
+    )
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>local</groupId>"
+        "<artifactId>zookeeper-jars</artifactId><version>1</version><packaging>pom</packaging>"
+        f"<dependencies>{rows}</dependencies></project>"
+    )
+
+
+def jars() -> Path:
+    """The folder of the jars, fetched once for all. Raises `Unavailable`."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    folder = cache / "kafka-eos" / f"zookeeper-{VERSION}"
+    if folder.is_dir():
+        return folder
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            raise Unavailable(f"{tool} is not installed")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        pom = Path(name, "pom.xml")
+        pom.write_text(_pom())
+        fetched = Path(name, "jars")
+        command = ["mvn", "-B", "-q", "-ntp", "-f", str(pom), "dependency:copy-dependencies"]
+        options = ["-DincludeScope=runtime", f"-DoutputDirectory={fetched}"]
+        done = subprocess.run(command + options, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Unavailable(f"Maven: {done.stdout[-300:]}")
+        if not folder.is_dir():
+            fetched.rename(folder)
+    return folder
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[str]:
+    """A ZooKeeper whose data are in `folder`: "host:port". Raises `Unavailable`."""
+    if shutil.which("java") is None:
+        raise Unavailable("java is not installed")
+    classes = f"{jars()}/*"
+    for _ in range(STARTS):
+        hosts = f"127.0.0.1:{_free_port()}"
+        process = subprocess.Popen(
+            [
+                *("java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+                *("-Dzookeeper.admin.enableServer=false", "-Dzookeeper.forceSync=no"),
+                *("-cp", classes, "org.apache.zookeeper.server.ZooKeeperServerMain"),
+                *(hosts.rpartition(":")[2], str(folder)),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            if _answers(hosts, process):
+                yield hosts
+                return
+        finally:
+            process.kill()
+            process.wait()
+    raise Unavailable(f"ZooKeeper did not start in {STARTS} attempts")
+
+
+def _answers(hosts: str, process: subprocess.Popen[bytes]) -> bool:
+    """Whether it is there; not, if another process was faster at its port."""
+    try:
+        with connected(hosts):
+            return process.poll() is None
+    except KazooTimeoutError:
+        return False
+
+
+@contextmanager
+def connected(hosts: str) -> Iterator[KazooClient]:
+    client = KazooClient(hosts)
+    try:
+        client.start(timeout=START_TIMEOUT_S)
+        yield client
+    finally:
+        client.stop()
+        client.close()
