@@ -158,7 +158,7 @@ def explore_scope(
     explore one state for all that differ by them. Ctrl-C gives what was found until then,
     undecided.
 
-    Raises UnknownScope, UnknownVariant, UnknownEngine, NotSymmetric and PatchError, all ValueErrors;
+    Raises UnknownScope, UnknownVariant, UnknownEngine, NotSymmetric, PatchError, all ValueErrors;
     LiftError for a patch that cannot be lifted; EnginesDisagree; RangeBroken; CheckpointError; what
     an engine needs and does not find.
     """

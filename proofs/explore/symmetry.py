@@ -95,8 +95,8 @@ def leaf_places(
 
 def index_type(hint: Any) -> str | None:
     """The name of an index type's size; None for other types."""
-    mark = getattr(hint, "__metadata__", (None,))[0]
-    return mark.size if type(mark).__name__ == "Index" else None
+    marks: tuple[Any, ...] = getattr(hint, "__metadata__", ())
+    return marks[0].size if marks and type(marks[0]).__name__ == "Index" else None
 
 
 def world_places(model: Model, shapes: Shapes) -> dict[str, LeafPlace]:
