@@ -66,7 +66,7 @@ class Edits:
 
 
 def changes(model: Model, scope: str) -> Iterator[Patch]:
-    """Edits of the rules that the scope has, a rule in turn. Raises UnknownScope."""
+    """Edits of the rules that fire in the scope, a rule in turn."""
     machine = lift(model, setting_of(model, scope, DEFAULT_VARIANT), scope).machine
     left = [mutants_of(model, f"world.{name}") for name in rule_groups(specialise(machine))]
     while left:
@@ -111,8 +111,10 @@ def measured(scope: str, count: int) -> Edits:
     """So many edits, with a cache of their own. Raises UnknownScope, NoVerdict."""
     done: list[Edit] = []
     passed_over = 0
+    model = model_for(scope)
+    setting_of(model, scope, DEFAULT_VARIANT)
     with tempfile.TemporaryDirectory() as name, empty_cache():
-        patches = changes(model_for(scope), scope)
+        patches = changes(model, scope)
         explored(scope)
         unedited, _ = explored(scope)
         while len(done) < count:
