@@ -30,6 +30,7 @@ from model.messages import (
     NO_PRODUCER_ID,
     Batch,
     Epoch,
+    Error,
     Partition,
     ProduceRequest,
     ProduceResponse,
@@ -123,7 +124,7 @@ def moved_answer(k: Setting, leader: Leader, answer: ProduceResponse) -> Produce
     """An answer on its way; no rule reads where the batch is."""
     return replace(
         answer,
-        base_offset=INVALID_OFFSET if answer.base_offset == INVALID_OFFSET else 0,
+        base_offset=0 if answer.error == Error.NONE else INVALID_OFFSET,
         required_offset=moved(k, leader, answer.required_offset),
     )
 

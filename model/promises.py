@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from model.answers import is_sequence_error
 from model.client import Client, PartitionEntry
 from model.leader import Leader, StoredBatch
 from model.messages import (
@@ -31,7 +32,7 @@ from model.setting import (
     Setting,
     Validation,
 )
-from model.world import World
+from model.world import Spent, World
 
 Log = tuple[StoredBatch, ...]
 
@@ -211,10 +212,26 @@ def no_false_error(k: Setting, w: World) -> bool:
 def refuses_the_next(entry: PartitionEntry, answer: ProduceResponse) -> bool:
     """The answer says out of sequence to the first in flight: all before it are acknowledged."""
     return (
-        answer.error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+        is_sequence_error(answer.error)
         and len(entry.in_flight) > 0
         and entry.in_flight[0].batch.first_record == answer.first_record
     )
+
+
+def bumps_have_causes(k: Setting, w: World) -> bool:
+    """No producer begins more epochs than things have gone wrong."""
+    causes = trouble(w.spent)
+    return all(
+        client.producer_epoch + (0 if client.bump_for.is_empty() else 1) <= causes
+        for client in w.clients.values()
+    )
+
+
+def trouble(spent: Spent) -> int:
+    """How many things have gone wrong."""
+    network = spent.breaks + spent.refusals + spent.late_errors + spent.timeouts
+    leaders = spent.restarts + spent.crashes + spent.failovers + spent.losses
+    return network + leaders + spent.expiries + spent.deletions
 
 
 # Witnesses: the antecedents happen
@@ -350,6 +367,7 @@ PROMISES: tuple[Promise, ...] = (
     Promise("order_kept", order_kept, keeps_order),
     Promise("acked_once", acked_once, memory_is_kept),
     Promise("no_false_error", no_false_error, memory_is_kept),
+    Promise("bumps_have_causes", bumps_have_causes, is_idempotent),
 )
 
 WITNESSES: tuple[Witness, ...] = (

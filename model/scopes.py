@@ -209,6 +209,24 @@ SCOPES: dict[str, Scope] = {
             Budgets(records=3, breaks=1, restarts=2),
         ),
         Scope(
+            "idempotent-five-in-flight",
+            "as many batches in flight as a leader remembers",
+            Layout(records=9, in_flight=5, log=8, max_epoch=1),
+            Budgets(records=9, breaks=1),
+        ),
+        Scope(
+            "idempotent-six-in-flight",
+            "one batch more in flight than a leader remembers, which no Kafka lets happen",
+            Layout(records=9, in_flight=6, log=8, max_epoch=1),
+            Budgets(records=9, breaks=1),
+        ),
+        Scope(
+            "idempotent-producers",
+            "two producers write to one partition",
+            Layout(producers=2, records=2, in_flight=1, log=5, max_epoch=1),
+            Budgets(records=2, breaks=1),
+        ),
+        Scope(
             "idempotent-shared-id",
             "two producers have one producer id, which no Kafka lets happen",
             Layout(

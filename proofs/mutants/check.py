@@ -34,17 +34,18 @@ def is_clean(report: ScopeReport, name: str) -> bool:
 def check(mutant: Mutant, *, engine: str = "ints", workers: int = 1) -> Checked:
     """Explore a mutant and its twin. Raises as `explore_scope`."""
 
-    def explored(variant: str, patched: bool) -> ScopeReport:
+    def explored(scope: str, variant: str, patched: bool) -> ScopeReport:
         return explore_scope(
-            mutant.scope,
+            scope,
             variant,
             patches=mutant.patches if patched else (),
             engine=engine,
             workers=workers,
         )
 
-    found = explored(mutant.variant, True).found(mutant.property)
-    return Checked(mutant, found, is_clean(explored(mutant.twin, False), mutant.property))
+    found = explored(mutant.scope, mutant.variant, True).found(mutant.property)
+    twin = explored(mutant.twin_scope or mutant.scope, mutant.twin, False)
+    return Checked(mutant, found, is_clean(twin, mutant.property))
 
 
 def check_all(
