@@ -126,11 +126,11 @@ def raw(stepper: Stepper, instance: Instance, world: World) -> World | None:
         return None
 
 
-def with_room(k: Any) -> Any:
+def with_room(k: Any, room: int = ROOM) -> Any:
     """The setting, where logs, epochs and a stream's records grow without being numbered again."""
-    layout, budgets = replace(k.layout, log=ROOM, max_epoch=ROOM), k.budgets
+    layout, budgets = replace(k.layout, log=room, max_epoch=room), k.budgets
     if layout.streams:
-        layout, budgets = replace(layout, records=ROOM), replace(budgets, records=ROOM)
+        layout, budgets = replace(layout, records=room), replace(budgets, records=room)
     return replace(k, layout=layout, budgets=budgets)
 
 
