@@ -26,12 +26,19 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from impl.broker.producer_ids import ProducerIdBlocks, ProducerIdManager
+from impl.broker import reads
+from impl.broker.producer_ids import (
+    BlockSource,
+    ProducerIdBlocks,
+    ProducerIdController,
+    ProducerIdManager,
+)
 from impl.broker.topics import Topic, TopicRefused, Topics
 from impl.partition.leader import PartitionLeader, ProduceOutcome
 from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.partition.validation import LogConfig
 from impl.protocol.codegen import Value
+from impl.protocol.compression import Compression
 from impl.protocol.errors import DecodeError, ErrorCode, UnsupportedVersion
 from impl.protocol.messages import (
     decode_request,
@@ -40,6 +47,7 @@ from impl.protocol.messages import (
 )
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.record_batch import (
+    COMPRESSION_MASK,
     INVALID_OFFSET,
     MAGIC,
     NO_PRODUCER_EPOCH,
@@ -50,12 +58,15 @@ from impl.protocol.record_batch import (
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 
 OLDEST_SERVED: Final[Mapping[int, int]] = MappingProxyType(
-    {ApiKey.PRODUCE: 3, ApiKey.CREATE_TOPICS: 2}
+    {ApiKey.PRODUCE: 3, ApiKey.FETCH: 4, ApiKey.LIST_OFFSETS: 1, ApiKey.CREATE_TOPICS: 2}
 )
 """Versions below are refused. Those of Produce are advertised all the same (KAFKA-18659)."""
 
 TOPIC_IDS_FROM: Final = 13
-"""The first Produce version that names topics by id."""
+"""The first version of Produce, and of Fetch, that names topics by id."""
+
+ZSTD_FROM: Final = 7
+"""The first Produce version that may carry zstd (KIP-110)."""
 
 TOPIC_IDS_IN_METADATA_FROM: Final = 12
 """The first Metadata version whose requests may name topics by id."""
@@ -78,24 +89,29 @@ class NodeConfig:
     port: int = 9092
     cluster_id: str = "kafka-eos"
     num_partitions: int = 1
+    broker_epoch: int = 0
     auto_create_topics: bool = True
     producer_id_expiration_check_interval_ms: int = 600_000
     log: LogConfig = DEFAULT_CONFIG
 
 
 class Node:
-    """One broker and controller. Public state, to be read: `config`, `topics`, `producer_ids`."""
+    """One broker and controller.
 
-    __slots__ = ("_blocks", "_expire_at_ms", "config", "producer_ids", "topics")
+    Public state, to be read: `config`, `topics`, `producer_ids`, `controller`.
+    """
+
+    __slots__ = ("_expire_at_ms", "config", "controller", "producer_ids", "topics")
 
     def __init__(
-        self, config: NodeConfig | None = None, *, blocks: ProducerIdBlocks | None = None
+        self, config: NodeConfig | None = None, *, blocks: BlockSource | None = None
     ) -> None:
         """`blocks` outlives the node: give the same one to a node that takes this one's place."""
         self.config = config or NodeConfig()
         self.topics = Topics(self.config.cluster_id, self.config.log)
         self.producer_ids = ProducerIdManager()
-        self._blocks = blocks or ProducerIdBlocks()
+        self.controller = ProducerIdController(blocks or ProducerIdBlocks())
+        self.controller.register(self.config.node_id, self.config.broker_epoch)
         self._expire_at_ms: int | None = None
 
     def handle(self, payload: bytes, now_ms: int) -> bytes | None:
@@ -126,7 +142,9 @@ class Node:
 
     def _serve_controller(self, now_ms: int) -> None:
         if self.producer_ids.take_request():
-            self.producer_ids.receive(self._blocks.allocate(), now_ms)
+            me = self.config
+            answer = self.controller.allocate(me.node_id, me.broker_epoch)
+            self.producer_ids.receive(answer, now_ms)
 
     def _expire_producers(self, now_ms: int) -> None:
         """Every check interval. `ProducerStateManagerConfig`, `LogManager`'s scheduler."""
@@ -158,6 +176,57 @@ class Node:
         epoch = NO_PRODUCER_EPOCH if error else 0
         return {"error_code": error, "producer_id": producer_id, "producer_epoch": epoch}
 
+    def _allocate_producer_ids(self, version: int, body: Value, now_ms: int) -> Value:
+        """What another broker asks the controller. `ControllerApis`."""
+        block = self.controller.allocate(body["broker_id"], body["broker_epoch"])
+        if isinstance(block, ErrorCode):
+            return {"error_code": block, "producer_id_start": 0, "producer_id_len": 0}
+        return {
+            "error_code": ErrorCode.NONE,
+            "producer_id_start": block.first_producer_id,
+            "producer_id_len": block.size,
+        }
+
+    def _delete_records(self, version: int, body: Value, now_ms: int) -> Value:
+        """`KafkaApis.handleDeleteRecordsRequest`."""
+        return self._by_topic(body, "topics", reads.delete_records)
+
+    def _list_offsets(self, version: int, body: Value, now_ms: int) -> Value:
+        """`KafkaApis.handleListOffsetRequest`."""
+        return self._by_topic(
+            body,
+            "topics",
+            lambda topic, asked: reads.list_offsets(topic, asked, version, body["replica_id"]),
+        )
+
+    def _by_topic(
+        self, body: Value, key: str, answer: Callable[[Topic | None, Value], Value]
+    ) -> Value:
+        rows = []
+        for asked in body[key]:
+            topic = self.topics.named(asked["name"])
+            answered = [answer(topic, partition) for partition in asked["partitions"]]
+            rows.append({"name": asked["name"], "partitions": answered})
+        return {"topics": rows}
+
+    def _fetch(self, version: int, body: Value, now_ms: int) -> Value:
+        """What there is now: the driver waits, if it wants to; without sessions (KIP-227).
+
+        `KafkaApis.handleFetchRequest`.
+        """
+        budget = reads.Budget(body["max_bytes"], body["isolation_level"])
+        by_id = version >= TOPIC_IDS_FROM
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        find = self.topics.identified if by_id else self.topics.named
+        rows = []
+        for asked in body["topics"]:
+            topic = find(asked["topic_id" if by_id else "topic"])
+            answered = [reads.fetch(topic, row, unknown, budget) for row in asked["partitions"]]
+            rows.append(
+                {"topic": asked["topic"], "topic_id": asked["topic_id"], "partitions": answered}
+            )
+        return {"error_code": ErrorCode.NONE, "responses": rows}
+
     def _produce(self, version: int, body: Value, now_ms: int) -> Value | None:
         """`KafkaApis.handleProduceRequest`."""
         whole = _refusal_of_whole_request(body)
@@ -183,10 +252,13 @@ class Node:
         rows = []
         for partition in asked["partitions"]:
             leader = None if topic is None else topic.partition(partition["index"])
+            records = partition["records"]
             if whole or leader is None:
                 outcome = _refused(whole or unknown)
+            elif version < ZSTD_FROM and _is_zstd(records):
+                outcome = _refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
             else:
-                outcome = _append(leader, partition["records"], acks, now_ms)
+                outcome = _append(leader, records, acks, now_ms)
             rows.append(_produce_row(partition["index"], outcome))
         return {"name": asked["name"], "topic_id": asked["topic_id"], "partitions": rows}
 
@@ -310,11 +382,19 @@ def _produce_row(index: int, outcome: ProduceOutcome) -> Value:
     }
 
 
+def _attributes(records: bytes | None) -> int:
+    """The low byte of the first batch's; bytes too short for one have none."""
+    if records is None or len(records) <= _ATTRIBUTES_OFFSET or records[_MAGIC_OFFSET] != MAGIC:
+        return 0
+    return records[_ATTRIBUTES_OFFSET]
+
+
 def _is_transactional(records: bytes | None) -> bool:
-    """Whether the first batch says so; bytes too short for one say nothing."""
-    if records is None or len(records) <= _ATTRIBUTES_OFFSET:
-        return False
-    return records[_MAGIC_OFFSET] == MAGIC and bool(records[_ATTRIBUTES_OFFSET] & TRANSACTIONAL)
+    return bool(_attributes(records) & TRANSACTIONAL)
+
+
+def _is_zstd(records: bytes | None) -> bool:
+    return _attributes(records) & COMPRESSION_MASK == Compression.ZSTD
 
 
 def _refusal_of_whole_request(body: Value) -> ErrorCode:
@@ -385,12 +465,19 @@ _HANDLERS: Final[Mapping[ApiKey, Callable[[Node, int, Value, int], Value | None]
     MappingProxyType(
         {
             ApiKey.PRODUCE: Node._produce,
+            ApiKey.FETCH: Node._fetch,
+            ApiKey.LIST_OFFSETS: Node._list_offsets,
             ApiKey.METADATA: Node._metadata,
             ApiKey.API_VERSIONS: Node._api_versions,
             ApiKey.CREATE_TOPICS: Node._create_topics,
+            ApiKey.DELETE_RECORDS: Node._delete_records,
             ApiKey.INIT_PRODUCER_ID: Node._init_producer_id,
             ApiKey.DESCRIBE_PRODUCERS: Node._describe_producers,
+            ApiKey.ALLOCATE_PRODUCER_IDS: Node._allocate_producer_ids,
         }
     )
 )
-_ADVERTISED: Final = [_version_row(api_key) for api_key in _HANDLERS]
+_ADVERTISED: Final = [
+    _version_row(api_key) for api_key in _HANDLERS if api_key != ApiKey.ALLOCATE_PRODUCER_IDS
+]
+"""What clients are told of. The rest is between brokers and controllers."""

@@ -179,8 +179,7 @@ class ProducerIdManager:
 
     def timed_out(self) -> None:
         """No answer will come: the next InitProducerId asks again, without a backoff."""
-        if self._next is None:
-            self._in_flight = self._to_send = False
+        self._in_flight = self._to_send = False
 
     def _is_usable(self, block: ProducerIdBlock) -> bool:
         least = self._block.first_producer_id + self._block.size

@@ -146,7 +146,7 @@ class ReplicaLog:
             self.append(stored, None)
         if self.log_end_offset < log_start:
             raise OffsetsNotContiguous(f"the log ends at {self.log_end_offset}, before {log_start}")
-        self._keep(self._index_at(log_start), len(self.batches))
+        self._keep(self.index_at(log_start), len(self.batches))
 
     def _begin_at(self, offset: int) -> None:
         """The first batch may lie before the start of the log, in part or as a whole."""
@@ -210,10 +210,10 @@ class ReplicaLog:
         states = self.producer_states
         while len(self.segments) > 1 and self.segments[1] <= offset:
             states.snapshots.pop(self.segments.pop(0), None)
-        self._keep(self._index_at(offset), len(self.batches))
+        self._keep(self.index_at(offset), len(self.batches))
         states.log_start_advanced(offset)
 
-    def _index_at(self, offset: int) -> int:
+    def index_at(self, offset: int) -> int:
         """The index of the batch that holds `offset`, or of the first one behind it."""
         return bisect_left(self.batches, offset, key=_last_offset)
 
@@ -239,7 +239,7 @@ class ReplicaLog:
             return True
         while self.segments[-1] > offset:
             self.segments.pop()
-        self._keep(0, self._index_at(offset))
+        self._keep(0, self.index_at(offset))
         self._measure_active_segment()
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
@@ -248,7 +248,7 @@ class ReplicaLog:
         return True
 
     def _measure_active_segment(self) -> None:
-        active = self.batches[self._index_at(self.segments[-1]) :]
+        active = self.batches[self.index_at(self.segments[-1]) :]
         self._active_bytes = sum(len(stored.data) for stored in active)
         self._active_timestamp = active[0].max_timestamp if active else -1
 
@@ -298,7 +298,7 @@ class ReplicaLog:
             self.truncate_fully_and_start_at(log_start)
         else:
             self.log_start_offset = self.high_watermark = log_start
-            self._keep(self._index_at(log_start), len(self.batches))
+            self._keep(self.index_at(log_start), len(self.batches))
             self._measure_active_segment()
             self._rebuild(now_ms, had_clean_shutdown=had_clean_shutdown)
         self.recovery = Recovery(states.corrupt_snapshots, cut_bytes, damage)
@@ -366,7 +366,7 @@ class ReplicaLog:
             states.map_end_offset = start
             if base in marks:
                 states.take_snapshot()
-            for stored in self.batches[self._index_at(start) : self._index_at(following)]:
+            for stored in self.batches[self.index_at(start) : self.index_at(following)]:
                 states.replay(stored)
 
 

@@ -125,12 +125,15 @@ def test_a_prefetch_that_fails_is_repeated_when_the_block_is_empty() -> None:
     ids = ProducerIdManager()
     ids.generate(0)
     ids.take_request()
-    ids.receive(ProducerIdBlock(0, 10), 0)
-    for _ in range(10):
-        ids.generate(0)
+    ids.receive(ProducerIdBlock(0, BLOCK_SIZE), 0)
+    asked_after = []
+    for now_ms in range(0, BLOCK_SIZE * 100, 100):
+        _, producer_id = ids.generate(now_ms)
         if ids.take_request():
-            ids.receive(ErrorCode.STALE_BROKER_EPOCH, 0)
-    assert ids.generate(RETRY_BACKOFF_MS) == BUSY
+            asked_after.append(producer_id)
+            ids.receive(ErrorCode.STALE_BROKER_EPOCH, now_ms)
+    assert asked_after == [900]
+    assert ids.generate(BLOCK_SIZE * 100) == BUSY
     assert ids.take_request()
 
 

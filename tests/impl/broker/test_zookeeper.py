@@ -246,7 +246,7 @@ def test_a_node_that_vanishes_begins_again(client: KazooClient, checks_own_data:
     blocks = ZooKeeperBlocks(wire, checks_own_data=checks_own_data)
     with ThreadPoolExecutor(1) as pool:
         block = pool.submit(blocks.allocate, 1)
-        while client.exists(PATH):
+        while client.exists(PATH) and not block.done():
             pass
         client.create(PATH)
         assert block.result() == ProducerIdBlock(0, 1000)

@@ -1,0 +1,121 @@
+"""What is read from a leader's log: batches from an offset on, and offsets by time.
+
+Three rules:
+
+1. A consumer sees what all replicas have: nothing at or behind the high watermark.
+2. Batches are given whole, as they lie in the log; the first one may begin before the offset.
+3. An offset before the log's start, or behind its end, is OFFSET_OUT_OF_RANGE; one between the high
+   watermark and the end is only early.
+
+Theory of operation: pure functions of a `ReplicaLog`. Isolation levels are the same here, because
+there are no transactions: the last stable offset is the high watermark.
+Sources: `LocalLog.read`, `UnifiedLog.fetchOffsetByTimestamp`, `Partition.fetchOffsetForTimestamp`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from impl.partition.replica_log import ReplicaLog
+from impl.partition.stored_batch import StoredBatch
+from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import (
+    INVALID_OFFSET,
+    LOG_APPEND_TIME,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_TIMESTAMP,
+    read_header,
+    scan_records,
+)
+
+
+class Read(NamedTuple):
+    """Whole batches, one after the other."""
+
+    error: ErrorCode
+    records: bytes
+
+
+def read(log: ReplicaLog, offset: int, max_bytes: int, *, at_least_one: bool) -> Read:
+    """The batches from the one that holds `offset` on, together at most `max_bytes`.
+
+    `at_least_one`: the first is given even if it is larger (KIP-74).
+    """
+    if not log.log_start_offset <= offset <= log.log_end_offset:
+        return Read(ErrorCode.OFFSET_OUT_OF_RANGE, b"")
+    chosen: list[bytes] = []
+    size_bytes = 0
+    for stored in log.batches[log.index_at(offset) :]:
+        size_bytes += len(stored.data)
+        is_first = at_least_one and not chosen
+        if stored.last_offset >= log.high_watermark or (size_bytes > max_bytes and not is_first):
+            break
+        chosen.append(stored.data)
+    return Read(ErrorCode.NONE, b"".join(chosen))
+
+
+class Timestamp(IntEnum):
+    """What is asked of ListOffsets instead of a time. `ListOffsetsRequest`."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
+
+
+class FoundOffset(NamedTuple):
+    """An offset, the time of its record and the leader epoch of its batch; -1 where unknown."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+NOT_FOUND: Final = FoundOffset(NO_TIMESTAMP, INVALID_OFFSET, NO_PARTITION_LEADER_EPOCH)
+
+
+def find_offset(
+    log: ReplicaLog, timestamp: int, upper_bound: int, leader_epoch: int
+) -> FoundOffset:
+    """The first offset whose record is at least this late, or the one that a `Timestamp` names.
+
+    `upper_bound` is the first offset that the asker may not see; `leader_epoch` the leader's own.
+    A log without remote storage has no tiered offsets.
+    """
+    if timestamp == Timestamp.LATEST:
+        return FoundOffset(NO_TIMESTAMP, upper_bound, leader_epoch)
+    if timestamp in (Timestamp.EARLIEST, Timestamp.EARLIEST_LOCAL):
+        first = log.batches[0] if log.batches else None
+        epoch = leader_epoch if first is None else read_header(first.data).partition_leader_epoch
+        return FoundOffset(NO_TIMESTAMP, log.log_start_offset, epoch)
+    if timestamp == Timestamp.MAX:
+        latest = max((stored.max_timestamp for stored in log.batches), default=NO_TIMESTAMP)
+        found = NOT_FOUND if latest == NO_TIMESTAMP else _first_at(log, latest)
+    elif timestamp >= 0:
+        found = _first_at(log, timestamp)
+    else:
+        found = NOT_FOUND
+    return found if found.offset < upper_bound else NOT_FOUND
+
+
+def _first_at(log: ReplicaLog, timestamp: int) -> FoundOffset:
+    for stored in log.batches:
+        if stored.max_timestamp >= timestamp:
+            found = _first_in(stored, timestamp, log.log_start_offset)
+            if found is not None:
+                return found
+    return NOT_FOUND
+
+
+def _first_in(stored: StoredBatch, timestamp: int, log_start: int) -> FoundOffset | None:
+    header = read_header(stored.data)
+    for offset_delta, written, *_ in scan_records(stored.data, header):
+        offset = stored.base_offset + offset_delta
+        # Appended at the broker's time, all records of a batch have that one.
+        at = stored.max_timestamp if stored.attributes & LOG_APPEND_TIME else written
+        if at >= timestamp and offset >= log_start:
+            return FoundOffset(at, offset, header.partition_leader_epoch)
+    return None
