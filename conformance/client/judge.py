@@ -27,7 +27,7 @@ from conformance.client.trace import (
     Produce,
     SentBatch,
 )
-from model.client import Client
+from model.client import Client, PartitionEntry
 from model.messages import Batch
 from model.scopes import begun_client
 from model.setting import Layout, Retries, Setting, Variant
@@ -38,6 +38,8 @@ MAX_STATES: Final = 1_000
 EXPLAINED: Final = "explained"
 DIVERGES: Final = "diverges"
 UNDECIDED: Final = "undecided"
+
+IN_FLIGHT: Final = "in flight"
 
 Fields = Mapping[str, Any]
 
@@ -99,7 +101,9 @@ def judged(variant: Variant, trace: ClientTrace) -> Judgement:
         if simple.verdict != DIVERGES:
             return simple
         with_losses = Observer(k, trace, (*moves.UNSEEN, moves.loses)).judged()
-        return simple if with_losses.verdict == DIVERGES else with_losses
+        if with_losses.verdict == DIVERGES and with_losses.position <= simple.position:
+            return simple
+        return with_losses
     except Unmodelled as error:
         return Judgement(UNDECIDED, 0, why=str(error))
 
@@ -285,7 +289,15 @@ def end_of(client: Client, send: Send) -> str:
         return STORED
     if send.number in entry.failed or send.number >= entry.records_sent:
         return FAILED
-    return SILENT
+    return IN_FLIGHT if is_in_flight(entry, send.number) else SILENT
+
+
+def is_in_flight(entry: PartitionEntry, number: int) -> bool:
+    """Whether a record's batch is not finished."""
+    return any(
+        b.batch.first_record <= number < b.batch.first_record + b.batch.record_count
+        for b in entry.in_flight
+    )
 
 
 # What differs

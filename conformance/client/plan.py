@@ -124,8 +124,12 @@ class RunPlan:
         return all(fault.is_honest for fault in (*self.produce_faults, *self.init_faults))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
+        """As plain values; of faults what is not as usual."""
+        faults = {
+            name: [plain(fault) for fault in getattr(self, name)]
+            for name in ("produce_faults", "init_faults")
+        }
+        return asdict(self) | faults
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> RunPlan:
@@ -140,10 +144,21 @@ class RunPlan:
         )
 
 
+def plain(fault: Fault) -> dict[str, Any]:
+    """A fault without what it does not say."""
+    usual = asdict(PASS)
+    return {name: value for name, value in asdict(fault).items() if value != usual[name]}
+
+
 def faults_from(rows: Sequence[dict[str, Any]]) -> tuple[Fault, ...]:
     """Faults that were plain values."""
     return tuple(
-        Fault(**(row | {"kind": Kind(row["kind"]), "error": ErrorCode(row["error"])}))
+        Fault(
+            **(
+                row
+                | {"kind": Kind(row.get("kind", "pass")), "error": ErrorCode(row.get("error", 0))}
+            )
+        )
         for row in rows
     )
 

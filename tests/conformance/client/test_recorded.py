@@ -1,0 +1,147 @@
+"""Runs of Apache Kafka's own producers, recorded behind the proxy: explained as they were, and no
+longer once something in them is changed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conformance.client import rules
+from conformance.client.judge import DIVERGES, EXPLAINED, judged
+from conformance.client.trace import (
+    BadClientTrace,
+    ClientTrace,
+    InitProducerId,
+    Produce,
+    lines,
+    parsed,
+)
+from model.variants import parse
+
+FIXTURES = Path(__file__).parent / "fixtures"
+RELEASES = ("4.3.1", "2.4.1", "2.0.0")
+
+
+def runs_of(name: str) -> list[ClientTrace]:
+    """The runs of a file: each begins with its header."""
+    texts: list[list[str]] = []
+    for line in (FIXTURES / name).read_text().splitlines():
+        if line.startswith('{"format"'):
+            texts.append([])
+        texts[-1].append(line)
+    return [parsed("\n".join(text), name) for text in texts]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_the_java_client_did_is_explained(release: str):
+    rules_met: set[str] = set()
+    for trace in runs_of(f"java-{release}.jsonl"):
+        judgement = judged(parse(release), trace)
+        assert judgement.verdict == EXPLAINED, (trace.plan.number, judgement)
+        seen = [e for e in trace.events if isinstance(e, Produce | InitProducerId)]
+        assert judgement.requests == len(seen)
+        rules_met |= judgement.rules
+    own = {"bump_epoch"} if release == "4.3.1" else set()
+    assert rules_met >= own | {
+        "send_new",
+        "send_again",
+        "on_answer",
+        "on_disconnect",
+        "receive_producer_id",
+        "expire_batch",
+    }
+    assert ("bump_epoch" in rules_met) == bool(own)
+
+
+@pytest.mark.xfail(
+    not (rules.KNOWS_TIME and rules.KNOWS_ORDER),
+    reason="the model does not say yet what an answer does to a batch whose time is up",
+    strict=False,
+)
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_it_did_with_batches_whose_time_was_up_is_explained(release: str):
+    for trace in runs_of(f"java-{release}-time.jsonl"):
+        judgement = judged(parse(release), trace)
+        assert judgement.verdict == EXPLAINED, (trace.plan.number, judgement)
+
+
+def changed(trace: ClientTrace, position: int, **fields: int) -> ClientTrace:
+    """The run with one field of one batch of one request changed."""
+    event = trace.events[position]
+    assert isinstance(event, Produce)
+    first, *others = event.batches
+    other = replace(event, batches=(replace(first, **fields), *others))
+    return replace(trace, events=(*trace.events[:position], other, *trace.events[position + 1 :]))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("field", ["base_sequence", "producer_epoch", "producer_id"])
+def test_one_changed_number_is_found(release: str, field: str):
+    tried = 0
+    for trace in runs_of(f"java-{release}.jsonl")[:4]:
+        produces = [i for i, e in enumerate(trace.events) if isinstance(e, Produce)]
+        for position in {produces[0], produces[len(produces) // 2], produces[-1]}:
+            event = trace.events[position]
+            assert isinstance(event, Produce)
+            value = getattr(event.batches[0], field) + 1
+            judgement = judged(parse(release), changed(trace, position, **{field: value}))
+            assert judgement.verdict == DIVERGES, (trace.plan.number, position)
+            assert judgement.position >= position
+            tried += 1
+    assert tried >= 8
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_request_that_was_not_sent_for_a_reason_is_found(release: str):
+    """A request once more, while its answer is awaited: no client of these retries so."""
+    found = 0
+    for trace in runs_of(f"java-{release}.jsonl")[:4]:
+        position = next(i for i, e in enumerate(trace.events) if isinstance(e, Produce))
+        event = trace.events[position]
+        assert isinstance(event, Produce)
+        twice = replace(event, correlation_id=1_000_000)
+        events = (*trace.events[: position + 1], twice, *trace.events[position + 1 :])
+        judgement = judged(parse(release), replace(trace, events=events))
+        assert (judgement.verdict, judgement.position) == (DIVERGES, position + 1)
+        found += 1
+    assert found == 4
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_false_word_to_the_application_is_found(release: str):
+    told = 0
+    for trace in runs_of(f"java-{release}.jsonl"):
+        for record, outcome in trace.outcomes.items():
+            other = replace(outcome, error="" if outcome.error else "TimeoutException")
+            lie = replace(trace, outcomes={**trace.outcomes, record: other})
+            assert judged(parse(release), lie).verdict == DIVERGES, (trace.plan.number, record)
+            told += 1
+            break
+    assert told > 4
+
+
+def test_silence_is_found():
+    for trace in runs_of("java-4.3.1.jsonl"):
+        record = max(trace.outcomes)
+        rest = {key: value for key, value in trace.outcomes.items() if key != record}
+        assert judged(parse("4.3.1"), replace(trace, outcomes=rest)).verdict == DIVERGES
+
+
+def test_another_release_does_not_explain_it():
+    """Releases before 2.5 forget their producer id where later ones take the next epoch."""
+    runs = runs_of("java-2.4.1.jsonl")
+    assert any(judged(parse("4.3.1"), trace).verdict == DIVERGES for trace in runs)
+    runs = runs_of("java-4.3.1.jsonl")
+    assert any(judged(parse("2.4.1"), trace).verdict == DIVERGES for trace in runs)
+
+
+def test_a_file_comes_back_as_it_was():
+    for release in RELEASES:
+        for trace in runs_of(f"java-{release}.jsonl"):
+            assert parsed("\n".join(lines(trace)), "memory") == trace
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format":"kafka-eos client run","version":2}'])
+def test_what_is_no_recorded_run_is_refused(text: str):
+    with pytest.raises(BadClientTrace, match=r"here\.jsonl"):
+        parsed(text, "here.jsonl")
