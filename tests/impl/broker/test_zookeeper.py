@@ -287,6 +287,12 @@ def test_near_2_to_the_63_there_is_no_further_block(
         ZooKeeperProducerIdManager(3, blocks)
 
 
+def test_a_block_that_would_end_behind_2_to_the_63_is_not_begun(client: KazooClient) -> None:
+    client.set(PATH, encode_node(1, LAST._replace(first_producer_id=LAST.first_producer_id + 1)))
+    blocks = ZooKeeperBlocks(client, checks_own_data=False)
+    assert blocks.allocate(2) == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 # the controller of 3.0 to 3.9 in ZooKeeper mode
 
 
