@@ -261,14 +261,13 @@ class PartitionLeader:
         if header.producer_id <= NO_PRODUCER_ID:
             return self._append(batch, None, required_acks, now_ms)
         entry = self.producers.get(header.producer_id, UNKNOWN_PRODUCER)
-        if checks.duplicate:
-            last = last_sequence(header.base_sequence, header.last_offset_delta)
-            known = find_duplicate(entry, header.producer_epoch, last, header.last_offset_delta)
-            if known is not None:
-                wait = known.last_offset + 1 if required_acks == ACKS_ALL else INVALID_OFFSET
-                return ProduceOutcome(
-                    ErrorCode.NONE, known.first_offset, known.timestamp, self.log_start_offset, wait
-                )
+        last = last_sequence(header.base_sequence, header.last_offset_delta)
+        known = find_duplicate(entry, header.producer_epoch, last, header.last_offset_delta)
+        if known is not None and checks.duplicate:
+            wait = known.last_offset + 1 if required_acks == ACKS_ALL else INVALID_OFFSET
+            return ProduceOutcome(
+                ErrorCode.NONE, known.first_offset, known.timestamp, self.log_start_offset, wait
+            )
         error = _check_producer(entry, header, checks)
         if error:
             return self._refuse(error)
@@ -314,9 +313,9 @@ class PartitionLeader:
         return ProduceOutcome(
             ErrorCode.NONE,
             base_offset,
-            now_ms if log.config.is_log_append_time else NO_TIMESTAMP,
-            log.log_start_offset,
-            log.log_end_offset if required_acks == ACKS_ALL else INVALID_OFFSET,
+            now_ms if self.config.is_log_append_time else NO_TIMESTAMP,
+            self.log_start_offset,
+            self.log_end_offset if required_acks == ACKS_ALL else INVALID_OFFSET,
         )
 
     # ---- after the append
