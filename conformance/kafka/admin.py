@@ -28,6 +28,8 @@ _CREATE_TOPICS_VERSION: Final = 2
 _BY_ASSIGNMENTS: Final = -1
 _DESCRIBE_PRODUCERS_VERSION: Final = 0
 _PRODUCE_VERSION: Final = 3
+_LIST_OFFSETS_VERSION: Final = 1
+_EARLIEST: Final = -2
 
 # Since version 3 an empty name is an INVALID_REQUEST (KIP-511).
 _CLIENT_SOFTWARE: Final = {"client_software_name": "kafka-eos", "client_software_version": "1"}
@@ -193,6 +195,23 @@ def describe_producers(
     }
 
 
+def log_start_offsets(
+    connection: Connection, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Ask where the logs of `partitions` start, at the broker that leads them.
+
+    Raises RequestRefused and what `Connection.pipeline` raises.
+    """
+    found: dict[TopicPartition, int] = {}
+    requests = [_start_request(chunk) for chunk in _chunks(partitions)]
+    for body in [answer.body for answer in connection.pipeline(requests)]:
+        for topic in body["topics"]:
+            for partition in topic["partitions"]:
+                _accept(partition["error_code"], f"ListOffsets of {topic['name']}")
+                found[topic["name"], partition["partition_index"]] = partition["offset"]
+    return found
+
+
 def _chunks(partitions: Iterable[TopicPartition]) -> Iterator[dict[str, list[int]]]:
     """Cut `partitions` into pieces of at most PARTITIONS_PER_REQUEST, each grouped by topic."""
     rest = iter(sorted(partitions))
@@ -204,6 +223,17 @@ def _chunks(partitions: Iterable[TopicPartition]) -> Iterator[dict[str, list[int
 def _describe_request(chunk: Mapping[str, Sequence[int]]) -> Request:
     topics = [{"name": name, "partition_indexes": indexes} for name, indexes in chunk.items()]
     return Request(ApiKey.DESCRIBE_PRODUCERS, _DESCRIBE_PRODUCERS_VERSION, {"topics": topics})
+
+
+def _start_request(chunk: Mapping[str, Sequence[int]]) -> Request:
+    topics = [
+        {
+            "name": name,
+            "partitions": [{"partition_index": i, "timestamp": _EARLIEST} for i in indexes],
+        }
+        for name, indexes in chunk.items()
+    ]
+    return Request(ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSION, {"replica_id": -1, "topics": topics})
 
 
 def _probe_request(chunk: Mapping[str, Sequence[int]]) -> Request:

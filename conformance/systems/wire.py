@@ -25,7 +25,7 @@ from conformance.judging import promises_of
 from conformance.plan import MAX_FINDINGS, Finding, Plan, Prepared, Summary, setting, steps_of
 from conformance.promised import Seen
 from conformance.rows import Found, rows_of
-from conformance.systems.wire_harness import SHARE_A_DEED, Broker, Harness
+from conformance.systems.wire_harness import Broker, Harness
 from conformance.systems.wire_observer import Observer
 from conformance.systems.wire_script import Script, ScriptWriter
 from conformance.systems.wire_shown import shown
@@ -71,7 +71,6 @@ class WireBackend:
 
     name = "wire"
     cores: int | None = 1
-    at_once = SHARE_A_DEED
 
     def __init__(self, prepared: Prepared, broker: Broker) -> None:
         k = setting(prepared.plan)

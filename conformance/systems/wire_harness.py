@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -309,7 +309,7 @@ class Harness:
         [deed] = {lane.ask.rule for lane in self._waiting if isinstance(lane.ask, Do)}
         self._do(deed)
         for lane in self._waiting:
-            lane.answered(None)
+            self._go_on(lane)
         self._ready += self._waiting
         self._waiting = []
 
@@ -320,6 +320,12 @@ class Harness:
         self._lines.clear()
         self._broker.nodes.do(deed)
         self._supply.reconnect(self._broker.connect())
+
+    def _go_on(self, lane: Lane) -> None:
+        """After a deed."""
+        booking = self._supply.restarted(lane.binding.booking)
+        lane.binding = replace(lane.binding, booking=booking)
+        lane.answered(None)
 
     def _run_alone(self, before: Lane) -> Lane:
         """The same trace again, with brokers of its own as it were."""
@@ -333,7 +339,7 @@ class Harness:
                     self._do(lane.ask.rule)
                     line = Line(self._broker, self._heard)
                     line.lanes.append(lane)
-                    lane.answered(None)
+                    self._go_on(lane)
                 line.send()
                 line.receive()
         except FAILURES as error:

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from conformance.kafka.admin import (
     ProducerIdentity,
+    TopicPartition,
     await_leader,
     create_topic,
     init_producer_ids,
@@ -91,6 +92,7 @@ class Supply:
         self._width = min(max(at_once, -(-traces // USES)), MAX_PARTITIONS)
         self._producers: deque[ProducerIdentity] = deque()
         self._slots: deque[Slot] = deque()
+        self._starts: Mapping[TopicPartition, int] = {}
 
     def take(self, producers: int, partitions: int) -> Booking:
         """So many of each."""
@@ -126,11 +128,17 @@ class Supply:
         self._connection = connection
         partitions = [(name, index) for name in self._topics for index in range(self._width)]
         await_leader(connection, partitions)
-        starts = log_start_offsets(connection, partitions)
-        self._slots = deque(
-            slot._replace(log_start_offset=starts[slot.topic, slot.partition])
-            for slot in self._slots
-        )
+        self._starts = log_start_offsets(connection, partitions)
+        self._slots = deque(self._restarted(slot) for slot in self._slots)
+
+    def restarted(self, booking: Booking) -> Booking:
+        """A booking after `reconnect`."""
+        return booking._replace(slots=tuple(self._restarted(slot) for slot in booking.slots))
+
+    def _restarted(self, slot: Slot) -> Slot:
+        """With the log's start of now, unless it is the trace that has it that deleted more."""
+        start = self._starts[slot.topic, slot.partition]
+        return slot._replace(log_start_offset=start) if start <= slot.log_end_offset else slot
 
     def close(self) -> None:
         """Close the connection."""

@@ -19,8 +19,8 @@ from conformance.systems.wire_observer import (
     producer_state,
 )
 from conformance.systems.wire_probes import PROBES, heard_producers, stored
-from conformance.systems.wire_script import ISOLATE, CannotPlay, Delivery, Event, ScriptWriter
-from conformance.systems.wire_trial import Asking, Do, Outcome, Produce, trial
+from conformance.systems.wire_script import CannotPlay, Delivery, ScriptWriter
+from conformance.systems.wire_trial import Asking, Outcome, trial
 from conformance.tables import Tables
 from model.leader import expire_producer, restart
 from model.messages import Batch, Error
