@@ -162,12 +162,13 @@ SHIPPED: tuple[Mutant, ...] = (
         "idempotent-partitions/refusals=0",
         "bumps_have_causes",
         Patch("client.numbered", "0", "entry.next_sequence"),
+        Patch("client.numbered", "NO_SEQUENCE", "entry.last_acked_sequence"),
     ),
     mutant(
         "counter_reset_on_metadata_loss",
         "librdkafka 1.9.0 change log",
         "a partition that is lost and found again begins at sequence 0",
-        "idempotent-tiny/refusals=0/restarts=0",
+        "idempotent-default/refusals=0/restarts=0",
         "acked_is_stored",
         Patch(
             "answers.on_disconnect",
@@ -217,8 +218,7 @@ SHIPPED: tuple[Mutant, ...] = (
             "world.sent",
             "w.links[producer][partition]",
             "replace(w.links[producer][partition], requests=tuple("
-            "replace(r, batch=replace(r.batch, record_count=step.sends[0].batch.record_count,"
-            " first_record=step.sends[0].batch.first_record))"
+            "replace(r, batch=replace(r.batch, first_record=step.sends[0].batch.first_record))"
             " if any(g.first_record == r.batch.first_record"
             " for g in w.clients[producer].partitions[partition].given_up) else r"
             " for r in w.links[producer][partition].requests))",
@@ -273,7 +273,7 @@ UNDONE: tuple[Mutant, ...] = (
         "any_later_sequence",
         "KIP-98",
         "a leader takes any sequence above the last",
-        "idempotent-tiny/restarts=0",
+        "idempotent-default/restarts=0",
         "no_gap",
         Patch(
             "leader.in_sequence",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from proofs.lift.text import patched
+from proofs.lift.text import model_for
 from proofs.mutants import find
 from proofs.mutants.check import MAX_EVENTS, Checked, check_all
 from proofs.mutants.table import MUTANTS
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     def seen(result: Checked) -> None:
         tell(result)
         if result.finding:
-            model = patched(result.mutant.patches)
+            model = model_for(result.mutant.scope, result.mutant.patches)
             output.pictures(model, result.mutant.name, result.finding.trace)
 
     results = check_all(chosen, seen, engine=arguments.engine, workers=arguments.workers)
