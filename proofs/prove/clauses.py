@@ -2,35 +2,49 @@
 
 A clause is a formula over some numbers, for all of which it holds in every state. The promises
 come first; the rest says what a reader would nod at: what was sent has its place in its epoch,
-what is in flight is in order, what is remembered is in the log.
+what is in flight is in order, what is remembered is in the log, and a leader that replays a
+prefix of the log remembers as much of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
-from proofs.lift import dag
+from proofs.lift import containers, dag
+from proofs.lift.containers import FocusMap
 from proofs.lift.dag import ZERO, Node, const
-from proofs.prove.state import MAX_SEQUENCE, State, Stored, number, stored
+from proofs.lift.values import Rec, Seq
+from proofs.prove.regimes import LARGEST_BATCH
+from proofs.prove.state import PRODUCER, P, State, Stored, number, stored
 
 Formula = tuple[tuple[Node, ...], Node]
+ONE = const(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A named formula: bound numbers, and what holds for all of them."""
+    """A named formula: bound numbers, and what holds for all of them.
+
+    `uses` are the clauses and cuts that its induction stands on, itself among them; `follows` if
+    it needs no induction, for they imply it. A clause about every prefix of the log has
+    `of_prefix`, what it says of the prefix of one length.
+    """
 
     name: str
     says: str
     formula: Callable[[State], Formula]
+    uses: frozenset[str] = frozenset()
+    of_prefix: Callable[[State, Node], Formula] | None = None
+    follows: bool = False
 
 
-AT, NEXT = number("i"), number("j")
-R, Q, F, B = (number(name) for name in ("r", "q", "f", "b"))
-E1, S1, C1, F1 = (number(f"{name}1") for name in ("epoch", "base", "count", "first"))
-E2, S2, C2, F2 = (number(f"{name}2") for name in ("epoch", "base", "count", "first"))
+AT, NEXT, LENGTH = number("i"), number("j"), number("length")
+R, F, B = (number(name) for name in ("r", "f", "b"))
+E1, C1, F1 = (number(f"{name}1") for name in ("epoch", "count", "first"))
+E2, C2, F2 = (number(f"{name}2") for name in ("epoch", "count", "first"))
 
 
 def implies(*parts: Node) -> Node:
@@ -38,18 +52,36 @@ def implies(*parts: Node) -> Node:
     return dag.either(dag.negate(dag.conjunction(parts[:-1])), parts[-1])
 
 
-def in_log(state: State, position: Node) -> Node:
-    """A position of the log."""
-    return dag.both(dag.le(ZERO, position), dag.lt(position, state.log.length))
+def conjuncts(node: Node) -> tuple[Node, ...]:
+    """What must all hold, in order."""
+    found: list[Node] = []
+    left = [node]
+    while left:
+        part = left.pop()
+        if part.op == "and":
+            left.extend(reversed(part.args))
+        else:
+            found.append(part)
+    return tuple(found)
 
 
-def mine(state: State, position: Node) -> Node:
-    """A position of the log with a batch of p."""
-    return dag.both(in_log(state, position), stored(state, position).mine)
+def within(node: Node, lo: Node, hi: Node) -> Node:
+    """lo <= node <= hi."""
+    return dag.both(dag.le(lo, node), dag.le(node, hi))
+
+
+def in_log(state: State, place: Node) -> Node:
+    """A place of the log."""
+    return dag.both(dag.le(ZERO, place), dag.lt(place, state.log.length))
+
+
+def mine(state: State, place: Node) -> Node:
+    """A place of the log with a batch of p."""
+    return dag.both(in_log(state, place), stored(state, place).mine)
 
 
 def pair(state: State) -> tuple[Node, Stored, Stored]:
-    """Two positions i < j of p, and what stands there."""
+    """Two places i < j of p, and what stands there."""
     both = dag.conjunction((mine(state, AT), mine(state, NEXT), dag.lt(AT, NEXT)))
     return both, stored(state, AT), stored(state, NEXT)
 
@@ -61,19 +93,63 @@ def slots(sequence: Any) -> list[tuple[Node, dict[str, Any]]]:
     ]
 
 
-def flying(state: State) -> list[tuple[Node, dict[str, Node]]]:
-    """Each in-flight slot: whether it is used, and its batch's fields."""
-    return [(used, fields["batch"].fields) for used, fields in slots(state.in_flight)]
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A batch of p as the clauses see it: `begin` and `end` are positions in its epoch."""
+
+    epoch: Node
+    begin: Node
+    count: Node
+    first: Node
+
+    @property
+    def end(self) -> Node:
+        """The position after its last record."""
+        return dag.add(self.begin, self.count)
+
+    @property
+    def last(self) -> Node:
+        """The record after its last."""
+        return dag.add(self.first, self.count)
+
+    def same_as(self, other: Sent) -> Node:
+        """Equal positions and equal records."""
+        return dag.conjunction(
+            (
+                dag.eq(self.begin, other.begin),
+                dag.eq(self.count, other.count),
+                dag.eq(self.first, other.first),
+            )
+        )
+
+    def before(self, other: Sent) -> Node:
+        """Positions and records are all before the other's."""
+        return dag.both(dag.le(self.end, other.begin), dag.le(self.last, other.first))
+
+    def placed(self, other: Sent) -> Node:
+        """The same, or one wholly before the other."""
+        return dag.disjunction((self.same_as(other), self.before(other), other.before(self)))
 
 
-def end(batch: dict[str, Node]) -> Node:
-    """The sequence after a batch's last."""
-    return dag.add(batch["base_sequence"], batch["record_count"])
+def batch_at(state: State, epoch: Node, count: Node, first: Node) -> Sent:
+    """The batch of an epoch that has these records."""
+    return Sent(epoch, state.position(epoch, first), count, first)
 
 
-def last(batch: dict[str, Node]) -> Node:
-    """The record after a batch's last."""
-    return dag.add(batch["first_record"], batch["record_count"])
+def flying(state: State) -> list[tuple[Node, Sent, dict[str, Node]]]:
+    """Each in-flight slot: whether it is used, its batch, and the batch's fields."""
+    found = []
+    for used, fields in slots(state.in_flight):
+        batch = fields["batch"].fields
+        epoch = state.entry.fields["producer_epoch"]
+        sent = batch_at(state, epoch, batch["record_count"], batch["first_record"])
+        found.append((used, sent, batch))
+    return found
+
+
+def sent_one(state: State) -> tuple[Node, Sent]:
+    """Any batch, and whether it was sent."""
+    return state.sent(E1, C1, F1), batch_at(state, E1, C1, F1)
 
 
 def apart(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
@@ -99,11 +175,11 @@ def order_kept(state: State) -> Formula:
 
 def acked_is_stored(state: State) -> Formula:
     """An acknowledged record stands in the log, below the high watermark."""
-    position = state.place(R)
-    at = stored(state, position)
+    place = state.place(R)
+    at = stored(state, place)
     held = dag.conjunction(
         (
-            mine(state, position),
+            mine(state, place),
             dag.le(at.first, R),
             dag.lt(R, at.last),
             dag.le(at.end_offset, state.high_watermark),
@@ -113,57 +189,76 @@ def acked_is_stored(state: State) -> Formula:
 
 
 def no_gap(state: State) -> Formula:
-    """Each batch begins at 0, or where an earlier batch of its epoch ended."""
+    """Each batch begins its epoch, or begins where an earlier batch of its epoch ended."""
     before = state.previous(NEXT)
     a, b = stored(state, before), stored(state, NEXT)
     follows = dag.conjunction(
-        (mine(state, before), dag.lt(before, NEXT), dag.eq(a.epoch, b.epoch), dag.eq(a.end, b.base))
+        (
+            mine(state, before),
+            dag.lt(before, NEXT),
+            dag.eq(a.epoch, b.epoch),
+            dag.eq(a.end, b.begin),
+        )
     )
-    return (NEXT,), implies(mine(state, NEXT), dag.either(dag.eq(b.base, ZERO), follows))
-
-
-def remembers_five(state: State) -> Formula:
-    """Of the producer's epoch the leader remembers five batches, or all of them."""
-    at = stored(state, AT)
-    first = state.window.slots[0].fields
-    begin = dag.sub(first["last_sequence"], first["offset_delta"])
-    known_epoch = dag.eq(at.epoch, state.known.fields["producer_epoch"])
-    whole = dag.either(dag.eq(state.window.length, const(5)), dag.le(begin, at.base))
-    return (AT,), implies(mine(state, AT), known_epoch, whole)
+    return (NEXT,), implies(mine(state, NEXT), dag.either(dag.eq(b.begin, ZERO), follows))
 
 
 # The client
 
 
 def epochs_rise(state: State) -> Formula:
-    """The partition's epoch is not ahead of the producer's."""
-    epoch, entry = state.client.fields["producer_epoch"], state.entry.fields["producer_epoch"]
-    return (), dag.both(dag.le(ZERO, entry), dag.le(entry, epoch))
+    """The partition's epoch is of the producer's id, and not ahead of the producer's."""
+    client, entry = state.client.fields, state.entry.fields
+    return (), dag.conjunction(
+        (
+            dag.eq(client["producer_id"], P),
+            dag.eq(client["producer"], PRODUCER),
+            dag.eq(entry["producer_id"], P),
+            within(entry["producer_epoch"], ZERO, client["producer_epoch"]),
+        )
+    )
 
 
 def in_flight_in_order(state: State) -> Formula:
-    """Batches in flight are of the partition's epoch, in order, none empty, all numbered."""
+    """Batches in flight are of the partition's epoch, in order, none empty, all before the next."""
     facts = []
     entry = state.entry.fields
     begin = (ZERO, ZERO)
-    for used, batch in flying(state):
+    for used, sent, batch in flying(state):
         facts.append(implies(used, dag.eq(batch["producer_epoch"], entry["producer_epoch"])))
-        facts.append(implies(used, dag.le(const(1), batch["record_count"])))
-        facts.append(implies(used, dag.le(begin[0], batch["base_sequence"])))
-        facts.append(implies(used, dag.le(begin[1], batch["first_record"])))
-        facts.append(implies(used, dag.le(end(batch), entry["next_sequence"])))
-        facts.append(implies(used, dag.le(last(batch), entry["records_sent"])))
-        begin = (end(batch), last(batch))
-    facts.append(dag.le(ZERO, entry["next_sequence"]))
+        facts.append(implies(used, dag.le(ONE, sent.count)))
+        facts.append(implies(used, dag.le(begin[0], sent.begin)))
+        facts.append(implies(used, dag.le(begin[1], sent.first)))
+        facts.append(implies(used, dag.le(sent.end, state.next_position)))
+        facts.append(implies(used, dag.le(sent.last, entry["records_sent"])))
+        begin = (sent.end, sent.last)
+    facts.append(dag.le(ZERO, state.next_position))
     facts.append(dag.le(ZERO, entry["records_sent"]))
     return (), dag.conjunction(facts)
 
 
+def fits(state: State, sent: Sent) -> Node:
+    """A batch is as small as the regime has it."""
+    if state.regime.wraps:
+        return dag.le(sent.count, const(LARGEST_BATCH))
+    return dag.le(sent.end, state.regime.max_sequence)
+
+
+def in_flight_is_numbered(state: State) -> Formula:
+    """Sequences are those of the positions, of batches in flight and of the next."""
+    sequence = state.regime.sequence
+    facts = [dag.eq(state.entry.fields["next_sequence"], sequence(state.next_position))]
+    for used, sent, batch in flying(state):
+        facts.append(implies(used, dag.eq(batch["base_sequence"], sequence(sent.begin))))
+        facts.append(implies(used, fits(state, sent)))
+    return (), dag.conjunction(facts)
+
+
 def in_flight_is_mine(state: State) -> Formula:
-    """Batches in flight carry the producer's id."""
-    producer_id = state.client.fields["producer_id"]
+    """Batches in flight carry the producer and its id."""
     return (), dag.conjunction(
-        implies(used, dag.eq(batch["producer_id"], producer_id)) for used, batch in flying(state)
+        implies(used, dag.both(dag.eq(b["producer_id"], P), dag.eq(b["producer"], PRODUCER)))
+        for used, _, b in flying(state)
     )
 
 
@@ -173,67 +268,47 @@ def in_flight_is_mine(state: State) -> Formula:
 def sent_is_numbered(state: State) -> Formula:
     """Of what was sent no batch is empty, none is ahead of the client."""
     entry = state.entry.fields
+    was, sent = sent_one(state)
     facts = dag.conjunction(
         (
-            dag.le(const(1), C1),
-            dag.le(ZERO, S1),
-            dag.le(ZERO, F1),
-            dag.le(ZERO, E1),
-            dag.le(E1, entry["producer_epoch"]),
-            dag.le(dag.add(S1, C1), MAX_SEQUENCE),
-            dag.le(dag.add(F1, C1), entry["records_sent"]),
+            dag.le(ONE, sent.count),
+            dag.le(ZERO, sent.begin),
+            dag.le(ZERO, sent.first),
+            within(sent.epoch, ZERO, entry["producer_epoch"]),
+            fits(state, sent),
+            dag.le(sent.last, entry["records_sent"]),
             implies(
-                dag.eq(E1, entry["producer_epoch"]),
-                dag.le(dag.add(S1, C1), entry["next_sequence"]),
+                dag.eq(sent.epoch, entry["producer_epoch"]), dag.le(sent.end, state.next_position)
             ),
         )
     )
-    return (E1, S1, C1, F1), implies(state.sent(E1, S1, C1, F1), facts)
+    return (E1, C1, F1), implies(was, facts)
 
 
 def sent_once_numbered(state: State) -> Formula:
     """Under one epoch two sent batches are the same, or one wholly before the other."""
-    same = dag.conjunction((dag.eq(S1, S2), dag.eq(C1, C2), dag.eq(F1, F2)))
-    before = dag.both(dag.le(dag.add(S1, C1), S2), dag.le(dag.add(F1, C1), F2))
-    after = dag.both(dag.le(dag.add(S2, C2), S1), dag.le(dag.add(F2, C2), F1))
-    either = dag.disjunction((same, before, after))
-    both = dag.both(state.sent(E1, S1, C1, F1), state.sent(E2, S2, C2, F2))
-    bound = (E1, S1, C1, F1, E2, S2, C2, F2)
-    return bound, implies(both, dag.eq(E1, E2), either)
+    a, b = batch_at(state, E1, C1, F1), batch_at(state, E1, C2, F2)
+    both = dag.both(state.sent(E1, C1, F1), state.sent(E1, C2, F2))
+    return (E1, C1, F1, C2, F2), implies(both, a.placed(b))
 
 
 def batches_stay_whole(state: State) -> Formula:
     """A batch in flight has the records that it had whenever it was sent, or shares none."""
+    was, other = sent_one(state)
     facts = []
-    for used, batch in flying(state):
-        same = dag.both(dag.eq(batch["first_record"], F1), dag.eq(batch["record_count"], C1))
-        disjoint = apart((batch["first_record"], last(batch)), (F1, dag.add(F1, C1)))
+    for used, sent, _ in flying(state):
+        same = dag.both(dag.eq(sent.first, other.first), dag.eq(sent.count, other.count))
+        disjoint = apart((sent.first, sent.last), (other.first, other.last))
         facts.append(implies(used, dag.either(same, disjoint)))
-    return (E1, S1, C1, F1), implies(state.sent(E1, S1, C1, F1), dag.conjunction(facts))
+    return (E1, C1, F1), implies(was, dag.conjunction(facts))
 
 
 def in_flight_has_its_place(state: State) -> Formula:
     """A batch in flight and a sent one of its epoch are the same, or one is wholly before."""
-    facts = []
-    for used, batch in flying(state):
-        same = dag.conjunction(
-            (
-                dag.eq(batch["base_sequence"], S1),
-                dag.eq(batch["record_count"], C1),
-                dag.eq(batch["first_record"], F1),
-            )
-        )
-        before = dag.both(
-            dag.le(end(batch), S1),
-            dag.le(last(batch), F1),
-        )
-        after = dag.both(
-            dag.le(dag.add(S1, C1), batch["base_sequence"]),
-            dag.le(dag.add(F1, C1), batch["first_record"]),
-        )
-        facts.append(implies(used, dag.disjunction((same, before, after))))
+    was, other = sent_one(state)
+    facts = [implies(used, sent.placed(other)) for used, sent, _ in flying(state)]
     current = dag.eq(E1, state.entry.fields["producer_epoch"])
-    return (E1, S1, C1, F1), implies(state.sent(E1, S1, C1, F1), current, dag.conjunction(facts))
+    return (E1, C1, F1), implies(was, current, dag.conjunction(facts))
 
 
 # The log
@@ -242,141 +317,363 @@ def in_flight_has_its_place(state: State) -> Formula:
 def log_was_sent(state: State) -> Formula:
     """What p has in the log, p sent."""
     at = stored(state, AT)
-    return (AT,), implies(mine(state, AT), state.sent(at.epoch, at.base, at.count, at.first))
+    facts = (
+        dag.eq(at.producer, PRODUCER),
+        state.sent(at.epoch, at.count, at.first),
+        dag.eq(at.begin, state.position(at.epoch, at.first)),
+    )
+    return (AT,), implies(mine(state, AT), dag.conjunction(facts))
+
+
+def log_is_numbered(state: State) -> Formula:
+    """What p has in the log has the sequence of its position."""
+    at = stored(state, AT)
+    numbered = dag.eq(at.base_sequence, state.regime.sequence(at.begin))
+    return (AT,), implies(mine(state, AT), numbered)
 
 
 def log_rises(state: State) -> Formula:
     """Epochs of p never fall along the log; within one, each batch is after the one before."""
     both, a, b = pair(state)
-    rises = implies(dag.eq(a.epoch, b.epoch), dag.le(a.end, b.base))
+    rises = implies(dag.eq(a.epoch, b.epoch), dag.le(a.end, b.begin))
     return (AT, NEXT), implies(both, dag.both(dag.le(a.epoch, b.epoch), rises))
 
 
 def offsets_rise(state: State) -> Formula:
-    """Offsets are given once; the high watermark is within the log; nothing stored is empty."""
+    """Offsets are given once."""
     a, b = stored(state, AT), stored(state, NEXT)
-    positions = dag.conjunction((in_log(state, AT), in_log(state, NEXT), dag.lt(AT, NEXT)))
-    return (AT, NEXT), implies(positions, dag.le(a.end_offset, b.offset))
+    places = dag.conjunction((in_log(state, AT), in_log(state, NEXT), dag.lt(AT, NEXT)))
+    return (AT, NEXT), implies(places, dag.le(a.end_offset, b.offset))
 
 
 def nothing_stored_is_empty(state: State) -> Formula:
     """Each stored batch has a record and an offset."""
     at = stored(state, AT)
     return (AT,), implies(
-        in_log(state, AT), dag.both(dag.le(const(1), at.count), dag.le(ZERO, at.offset))
+        in_log(state, AT), dag.both(dag.le(ONE, at.count), dag.le(ZERO, at.offset))
     )
+
+
+def end_offset(state: State, length: Node) -> Node:
+    """The offset after so many batches of the log."""
+    last = stored(state, dag.sub(length, ONE)).end_offset
+    return dag.ite(dag.lt(ZERO, length), last, ZERO)
 
 
 def watermark_within_log(state: State) -> Formula:
     """The high watermark does not pass the log's end, nor does either go below 0."""
     length = state.log.length
-    end_offset = stored(state, dag.sub(length, const(1))).end_offset
-    log_end = dag.ite(dag.lt(ZERO, length), end_offset, ZERO)
+    log_end = end_offset(state, length)
+    return (), dag.both(dag.le(ZERO, length), within(state.high_watermark, ZERO, log_end))
+
+
+# What a leader knows: the leader now, and any that would replay a prefix of its log
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is known of p after the first `length` batches of the log."""
+
+    epoch: Node
+    window: Seq
+    length: Node
+
+    @property
+    def newest(self) -> dict[str, Node]:
+        """The batch remembered last."""
+        chosen = dag.sub(self.window.length, ONE)
+        first, *rest = (slot.fields for slot in self.window.slots)
+        found = dict(first)
+        for i, slot in enumerate(rest, 1):
+            here = dag.eq(chosen, const(i))
+            found = {name: dag.ite(here, slot[name], found[name]) for name in found}
+        return found
+
+
+def memory(entry: Rec, length: Node) -> Memory:
+    """A producer state entry, with the length of the log that it is about."""
+    return Memory(entry.fields["producer_epoch"], entry.fields["batches"], length)
+
+
+def place_of(state: State, slot: dict[str, Node]) -> Node:
+    """Where in the log a remembered batch stands."""
+    return state.where(dag.add(slot["last_offset"], ONE))
+
+
+def before_end(state: State, known: Memory, place: Node) -> Node:
+    """A place of p among those that are known."""
+    at = stored(state, place)
+    return dag.conjunction((dag.le(ZERO, place), dag.lt(place, known.length), at.mine))
+
+
+def memory_has_last_epoch(state: State, known: Memory) -> Formula:
+    """No batch of p in the log has a later epoch than the one known."""
+    at = stored(state, AT)
+    return (AT,), implies(before_end(state, known, AT), within(at.epoch, ZERO, known.epoch))
+
+
+def memory_is_sound(state: State, known: Memory) -> Formula:
+    """A known epoch comes with a remembered batch, an unknown one (-1) with none."""
+    some = dag.lt(ZERO, known.window.length)
     return (), dag.conjunction(
         (
-            dag.le(ZERO, length),
-            dag.le(ZERO, state.high_watermark),
-            dag.le(state.high_watermark, log_end),
+            dag.le(const(-1), known.epoch),
+            within(known.window.length, ZERO, const(len(known.window.slots))),
+            dag.eq(dag.le(ZERO, known.epoch), some),
         )
     )
 
 
-# What the leader knows
-
-
-def entry_has_last_epoch(state: State) -> Formula:
-    """The leader knows an epoch of p that no batch of p in the log exceeds."""
-    known = state.known.fields["producer_epoch"]
-    return (AT,), implies(mine(state, AT), dag.le(stored(state, AT).epoch, known))
-
-
-def known_means_remembered(state: State) -> Formula:
-    """A known epoch comes with a remembered batch, an unknown one (-1) with none."""
-    known = state.known.fields["producer_epoch"]
-    some = dag.lt(ZERO, state.window.length)
-    return (), dag.conjunction((dag.le(const(-1), known), dag.eq(dag.le(ZERO, known), some)))
-
-
-def is_at(state: State, position: Node, slot: dict[str, Node]) -> Node:
-    """The remembered batch is the one that stands at the position."""
-    at = stored(state, position)
-    return dag.conjunction(
-        (
-            mine(state, position),
-            dag.eq(at.epoch, state.known.fields["producer_epoch"]),
-            dag.eq(dag.sub(at.end, const(1)), slot["last_sequence"]),
-            dag.eq(dag.sub(at.end_offset, const(1)), slot["last_offset"]),
-            dag.eq(dag.sub(at.count, const(1)), slot["offset_delta"]),
-        )
-    )
-
-
-def window_is_log(state: State) -> Formula:
+def window_is_log(state: State, known: Memory) -> Formula:
     """Each remembered batch stands in the log."""
     facts = []
-    for (used, slot), candidates in zip(slots(state.window), state.candidates, strict=True):
-        somewhere = dag.disjunction(is_at(state, position, slot) for position in candidates)
-        facts.append(implies(used, somewhere))
+    for used, slot in slots(known.window):
+        place = place_of(state, slot)
+        at = stored(state, place)
+        facts += [
+            implies(used, before_end(state, known, place)),
+            implies(used, dag.eq(at.epoch, known.epoch)),
+            implies(used, dag.eq(dag.sub(at.end_offset, ONE), slot["last_offset"])),
+            implies(used, dag.eq(dag.sub(at.count, ONE), slot["offset_delta"])),
+        ]
     return (), dag.conjunction(facts)
 
 
-def window_rises(state: State) -> Formula:
-    """Remembered batches are in sequence order."""
+def window_is_numbered(state: State, known: Memory) -> Formula:
+    """Of each remembered batch the sequence of its last position is remembered."""
     facts = []
-    before: tuple[Node, dict[str, Node]] | None = None
-    for used, slot in slots(state.window):
-        if before is not None:
-            begin = dag.sub(slot["last_sequence"], slot["offset_delta"])
-            facts.append(implies(used, dag.lt(before[1]["last_sequence"], begin)))
-        before = (used, slot)
+    for used, slot in slots(known.window):
+        at = stored(state, place_of(state, slot))
+        last = state.regime.sequence(dag.sub(at.end, ONE))
+        facts.append(implies(used, dag.eq(last, slot["last_sequence"])))
     return (), dag.conjunction(facts)
 
 
-def newest_is_last(state: State) -> Formula:
-    """No batch of p in the log, of the known epoch, is after the newest remembered."""
-    at = stored(state, AT)
-    known = dag.eq(at.epoch, state.known.fields["producer_epoch"])
+def window_has_no_gap(state: State, known: Memory) -> Formula:
+    """Remembered batches follow each other, in the log and in their epoch."""
     facts = []
-    for i, (_, slot) in enumerate(slots(state.window)):
-        newest = dag.eq(state.window.length, const(i + 1))
-        facts.append(implies(newest, dag.le(dag.sub(at.end, const(1)), slot["last_sequence"])))
-    return (AT,), implies(mine(state, AT), known, dag.conjunction(facts))
+    remembered = slots(known.window)
+    for (_, before), (used, slot) in pairwise(remembered):
+        a, b = place_of(state, before), place_of(state, slot)
+        facts.append(implies(used, dag.lt(a, b)))
+        facts.append(implies(used, dag.eq(stored(state, a).end, stored(state, b).begin)))
+    return (), dag.conjunction(facts)
+
+
+def newest_is_last(state: State, known: Memory) -> Formula:
+    """No batch of p in the log stands behind the newest remembered."""
+    newest = place_of(state, known.newest)
+    return (AT,), implies(before_end(state, known, AT), dag.le(AT, newest))
+
+
+def remembers_all(state: State, known: Memory) -> Formula:
+    """Of the known epoch five batches are remembered, or all that the log has."""
+    oldest = place_of(state, known.window.slots[0].fields)
+    whole = dag.either(
+        dag.eq(known.window.length, const(len(known.window.slots))), dag.le(oldest, AT)
+    )
+    same = dag.eq(stored(state, AT).epoch, known.epoch)
+    return (AT,), implies(before_end(state, known, AT), same, whole)
+
+
+MemoryFormula = Callable[[State, Memory], Formula]
+
+
+def known_now(state: State) -> Memory:
+    """What the leader knows."""
+    return memory(state.known, state.log.length)
+
+
+def of_leader(function: MemoryFormula) -> Callable[[State], Formula]:
+    """The formula, of what the leader knows."""
+    return lambda state: function(state, known_now(state))
+
+
+def of_replay(function: MemoryFormula) -> Callable[[State, Node], Formula]:
+    """The formula, of what a replay of the prefix of a length gives."""
+
+    def formula(state: State, length: Node) -> Formula:
+        bound, body = function(state, memory(state.history(length), length))
+        prefix = within(length, ZERO, state.log.length)
+        return bound, dag.conjunction(implies(prefix, part) for part in conjuncts(body))
+
+    return formula
+
+
+def remembers_five(state: State) -> Formula:
+    """Of the producer's epoch the leader remembers five batches, or all of them."""
+    return remembers_all(state, known_now(state))
+
+
+def replayed_once(state: State, places: Node) -> tuple[Rec, Rec]:
+    """The history after one more batch, and what the model's own replay makes of it."""
+    others = state.leader.fields["producers"].elsewhere
+    producers = FocusMap(P, state.history(places), others)
+    following = state.text.replayed(producers, state.log.at(places))
+    return state.history(dag.add(places, ONE)), following.value
+
+
+def history_is_replay(state: State, length: Node) -> Formula:
+    """One batch more in the log is one replayed more; before the first nothing is known."""
+    history, replay = replayed_once(state, length)
+    more = dag.both(dag.le(ZERO, length), dag.lt(length, state.log.length))
+    begins = containers.equal(state.history(ZERO), state.text.nothing)
+    return (), dag.both(begins, implies(more, containers.equal(history, replay)))
+
+
+def history_agrees(state: State) -> Formula:
+    """The leader's epoch and newest batch are those that a replay of its whole log gives."""
+    known, history = known_now(state), memory(state.history(state.log.length), state.log.length)
+    some = dag.lt(ZERO, known.window.length)
+    newest = dag.conjunction(
+        dag.eq(known.newest[name], history.newest[name]) for name in known.newest
+    )
+    return (), dag.conjunction(
+        (
+            dag.eq(known.epoch, history.epoch),
+            dag.eq(some, dag.lt(ZERO, history.window.length)),
+            implies(some, newest),
+        )
+    )
+
+
+# Answers
 
 
 def answers_are_true(state: State) -> Formula:
-    """A success says where the batch stands; q is the position."""
-    at = stored(state, Q)
+    """A success says where the batch stands."""
+    place = state.where(R)
+    at = stored(state, place)
     facts = dag.conjunction(
-        (mine(state, Q), dag.eq(at.first, F), dag.eq(at.offset, B), dag.eq(at.end_offset, R))
+        (mine(state, place), dag.eq(at.first, F), dag.eq(at.offset, B), dag.eq(at.end_offset, R))
     )
-    return (F, B, R, Q), implies(state.answers(F, B, R, Q), facts)
+    return (F, B, R), implies(state.answers(F, B, R), facts)
 
 
-HELPERS: tuple[Clause, ...] = tuple(
-    Clause(function.__name__, (function.__doc__ or "").strip(), function)
-    for function in (
-        epochs_rise,
-        in_flight_in_order,
-        in_flight_is_mine,
-        sent_is_numbered,
-        sent_once_numbered,
-        batches_stay_whole,
-        in_flight_has_its_place,
-        log_was_sent,
+def clause(function: Callable[[State], Formula], *uses: str) -> Clause:
+    """A clause named and described as its function is; it stands on itself and what it uses."""
+    name = function.__name__
+    return Clause(name, (function.__doc__ or "").strip(), function, frozenset((name, *uses)))
+
+
+def every_prefix(
+    name: str, says: str, of_prefix: Callable[[State, Node], Formula], *uses: str
+) -> Clause:
+    """A clause about every prefix of the log."""
+
+    def formula(state: State) -> Formula:
+        bound, body = of_prefix(state, LENGTH)
+        return (LENGTH, *bound), body
+
+    return Clause(name, says, formula, frozenset((name, *uses)), of_prefix)
+
+
+OFFSETS = ("offsets_rise", "nothing_stored_is_empty", "watermark_within_log")
+CLIENT = ("epochs_rise", "in_flight_in_order", "in_flight_is_mine")
+SENT = ("sent_is_numbered", "sent_once_numbered")
+FLYING = (*CLIENT, *SENT, "batches_stay_whole", "in_flight_has_its_place")
+MEMORY: dict[MemoryFormula, tuple[str, ...]] = {
+    memory_has_last_epoch: (),
+    memory_is_sound: (),
+    window_is_log: ("memory_is_sound",),
+    window_is_numbered: ("memory_is_sound", "window_is_log"),
+    window_has_no_gap: ("memory_is_sound", "window_is_log"),
+    newest_is_last: ("memory_is_sound", "window_is_log"),
+    remembers_all: (
+        "memory_is_sound",
+        "window_is_log",
+        "window_has_no_gap",
+        "newest_is_last",
+        "memory_has_last_epoch",
+    ),
+}
+"""What is true of a memory, with what else of it the induction stands on."""
+KNOWN = tuple(function.__name__ for function in MEMORY if function is not remembers_all)
+HISTORY = tuple(f"history/{function.__name__}" for function in MEMORY)
+SURVIVES = "high_watermark_survives"
+"""An assumption: a new leader has all below the high watermark."""
+ARITHMETIC = "sequences_are_remainders"
+"""What sequences mean where they wrap: for the few obligations that are about their arithmetic."""
+COUNTED = "sequences_suffice"
+"""An assumption: what the regime says of how many records there are."""
+ACCEPTED = "accepted_follows"
+SAME = "sequence_names_records"
+ANSWERED = "duplicate_is_the_same"
+DERIVED = "first_sequence_is_derived"
+NAMED = "sequence_names_batch"
+NEAR = "window_is_near"
+"""Cuts: lemmas about a request that arrives, each proved before it is used."""
+
+
+def clause_of_leader(function: MemoryFormula) -> Clause:
+    """What is so of the leader's memory."""
+    name = function.__name__
+    uses = frozenset((name, *MEMORY[function], *OFFSETS, ACCEPTED))
+    return Clause(name, (function.__doc__ or "").strip(), of_leader(function), uses)
+
+
+def clause_of_replay(function: MemoryFormula) -> Clause:
+    """What is so of the memory of a leader that replays a prefix of the log."""
+    says = f"After any replay: {(function.__doc__ or '').strip()}"
+    name = f"history/{function.__name__}"
+    uses = tuple(f"history/{other}" for other in MEMORY[function])
+    of_prefix = of_replay(function)
+    return every_prefix(name, says, of_prefix, *uses, *OFFSETS, ACCEPTED, "history_agrees")
+
+
+HELPERS: tuple[Clause, ...] = (
+    clause(epochs_rise, *CLIENT),
+    clause(in_flight_in_order, *CLIENT),
+    clause(in_flight_is_numbered, *CLIENT, COUNTED, ARITHMETIC),
+    clause(in_flight_is_mine, *CLIENT),
+    clause(sent_is_numbered, *CLIENT, "in_flight_is_numbered", COUNTED),
+    clause(sent_once_numbered, *FLYING),
+    clause(batches_stay_whole, *FLYING),
+    clause(in_flight_has_its_place, *FLYING),
+    clause(log_was_sent, "sent_is_numbered", *CLIENT, "watermark_within_log"),
+    clause(log_is_numbered, "watermark_within_log"),
+    clause(
         log_rises,
-        offsets_rise,
-        nothing_stored_is_empty,
-        watermark_within_log,
-        entry_has_last_epoch,
-        known_means_remembered,
-        window_is_log,
-        window_rises,
-        newest_is_last,
-        answers_are_true,
-    )
+        "memory_is_sound",
+        "memory_has_last_epoch",
+        "window_is_log",
+        "newest_is_last",
+        ACCEPTED,
+        *OFFSETS,
+    ),
+    clause(offsets_rise, *OFFSETS),
+    clause(nothing_stored_is_empty, *OFFSETS, "sent_is_numbered"),
+    clause(watermark_within_log, *OFFSETS, "sent_is_numbered"),
+    clause(answers_are_true, *OFFSETS, ACCEPTED, ANSWERED),
+    every_prefix(
+        "history_is_replay",
+        (history_is_replay.__doc__ or "").strip(),
+        history_is_replay,
+        "watermark_within_log",
+    ),
+    clause(history_agrees, "watermark_within_log", "memory_is_sound", "history/memory_is_sound"),
+    *(clause_of_leader(function) for function in MEMORY if function is not remembers_all),
+    *(clause_of_replay(function) for function in MEMORY),
 )
 
+CONSEQUENCE = ("log_was_sent", "log_rises", *SENT)
+
 PROMISED: dict[str, Clause] = {
-    function.__name__: Clause(function.__name__, (function.__doc__ or "").strip(), function)
-    for function in (at_most_once, order_kept, acked_is_stored, no_gap, remembers_five)
+    c.name: c
+    for c in (
+        replace(clause(at_most_once, *CONSEQUENCE), follows=True),
+        replace(clause(order_kept, *CONSEQUENCE), follows=True),
+        clause(
+            acked_is_stored,
+            *OFFSETS,
+            ACCEPTED,
+            "log_was_sent",
+            "answers_are_true",
+            "in_flight_in_order",
+            "batches_stay_whole",
+            SURVIVES,
+        ),
+        clause(no_gap, *OFFSETS, "memory_is_sound", "window_is_log", ACCEPTED),
+        clause(remembers_five, *OFFSETS, *MEMORY[remembers_all], ACCEPTED),
+    )
 }

@@ -1,8 +1,8 @@
 """The clauses of the proofs, checked on every state of a bounded scope.
 
 This is what keeps the proofs honest: their hypotheses hold in states that really occur (so they
-are not contradictory, and each rule fires in one of them), and the contract of the replay holds
-in each state that a failover leaves behind.
+are not contradictory, and each rule fires in one of them), and the ghosts mean what they are said
+to: here they are read off the log, and the history is a replay of each prefix.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from proofs.explore.source import source_graph
 from proofs.lift.dag import Node, reachable
 from proofs.lift.text import Model
 from proofs.prove.clauses import HELPERS, PROMISED, Clause, Formula
-from proofs.prove.state import Builder
+from proofs.prove.regimes import NO_WRAP, SEQUENCE, Regime, wrapping
+from proofs.prove.state import VARIANT, Builder
 
 Row = tuple[int, ...]
 
@@ -49,73 +50,77 @@ class ScopeCheck:
 class Facts:
     """One world, as the unknowns and functions of the proofs."""
 
-    def __init__(self, k: Any, world: Any) -> None:
+    def __init__(self, model: Model, k: Any, world: Any) -> None:
         self.k = k
         self.client = world.clients[0]
         self.entry = self.client.partitions[0]
         self.leader = world.leaders[0]
         self.log = self.leader.log
-        self.known = self.leader.producers[0]
         self.link = world.links[0][0]
         self.values: dict[str, int] = {
             "p": 0,
+            "producer": 0,
+            **{rule: getattr(k.variant, rule) for rule in VARIANT},
             "max_sequence": k.layout.max_sequence,
             "log_length": len(self.log),
             "high_watermark": self.leader.high_watermark,
         }
-        self.flatten("client", self.client)
-        self.flatten("known", self.known)
-        for i, remembered in enumerate(self.known.batches):
-            self.values[f"position[{i}]"] = self.position_of(remembered)
-        self.sent = frozenset(self.requests())
+        self.values |= dict(flat("client", self.client))
+        self.values |= dict(flat("known", self.leader.producers[0]))
+        self.history = [dict(flat("history", entry)) for entry in self.replays(model)]
+        self.sent = frozenset(self.rows(self.travelling()))
         self.answers = frozenset(self.successes())
+        flying = [b.batch for b in self.entry.in_flight]
+        self.positions = {
+            (b.producer_epoch, b.first_record): self.position(b)
+            for b in (*self.travelling(), *flying)
+        }
+        self.values["next_position"] = max(
+            (
+                self.positions[epoch, first] + count
+                for epoch, count, first in (*self.sent, *self.rows(flying))
+                if epoch == self.entry.producer_epoch
+            ),
+            default=self.entry.next_sequence,
+        )
 
-    def flatten(self, name: str, value: Any) -> None:
-        """The scalars of a value, named as `Builder` names them."""
-        if isinstance(value, tuple):
-            self.values[f"len({name})"] = len(value)
-            for i, inner in enumerate(value):
-                self.flatten(f"{name}[{i}]", inner)
-        elif hasattr(value, "items"):
-            for i, inner in value.items():
-                self.flatten(f"{name}[{i}]", inner)
-        elif hasattr(value, "__dataclass_fields__"):
-            for field in value.__dataclass_fields__:
-                self.flatten(f"{name}.{field}", getattr(value, field))
-        elif isinstance(value, int):
-            self.values[name] = int(value)
+    def replays(self, model: Model) -> Iterator[Any]:
+        """What a replay of each prefix of the log knows of the producer."""
+        producers = model.leader.nobody(self.k)
+        yield producers[0]
+        for stored in self.log:
+            producers = model.leader.replayed(self.k, producers, stored)
+            yield producers[0]
 
-    def position_of(self, remembered: Any) -> int:
-        """Where a remembered batch stands; -1 if nowhere."""
-        for i, stored in enumerate(self.log):
-            if stored.base_offset + stored.batch.record_count - 1 == remembered.last_offset:
-                return i
-        return -1
+    def position(self, batch: Any) -> int:
+        """Where a batch begins in its epoch; a scope that begins late has it by its records."""
+        if batch.producer_epoch == 0 and self.k.layout.first_sequence > 0:
+            return int(self.k.layout.first_sequence + batch.first_record)
+        return int(batch.base_sequence)
 
-    def requests(self) -> Iterator[Row]:
-        """What was sent, as far as this world shows it."""
-        travelling = [*self.link.requests]
+    def travelling(self) -> list[Any]:
+        """The batches that were sent, as far as this world shows it."""
+        requests = [*self.link.requests]
         for connection in self.link.broken:
-            travelling += connection.requests
-        batches = [request.batch for request in travelling]
-        batches += [stored.batch for stored in self.log if stored.batch.producer_id == 0]
-        for b in batches:
-            yield b.producer_epoch, b.base_sequence, b.record_count, b.first_record
+            requests += connection.requests
+        stored = [s.batch for s in self.log if s.batch.producer_id == 0]
+        return [*(request.batch for request in requests), *stored]
+
+    def rows(self, batches: list[Any]) -> Iterator[Row]:
+        """Batches as the clauses name them."""
+        return ((b.producer_epoch, b.record_count, b.first_record) for b in batches)
 
     def successes(self) -> Iterator[Row]:
-        """Successes on their way, with the position they speak of."""
+        """Successes on their way."""
         for a in self.link.answers:
             if a.error == 0:
-                position = next(
-                    (i for i, s in enumerate(self.log) if s.base_offset == a.base_offset), -1
-                )
-                yield a.first_record, a.base_offset, a.required_offset, position
+                yield a.first_record, a.base_offset, a.required_offset
 
-    def stored(self, position: int, field: str) -> int:
-        """A field of what stands at a position; -7 outside the log."""
-        if not 0 <= position < len(self.log):
+    def stored(self, place: int, field: str) -> int:
+        """A field of what stands at a place; -7 outside the log."""
+        if not 0 <= place < len(self.log):
             return -7
-        stored = self.log[position]
+        stored = self.log[place]
         return int(stored.base_offset if field == "base_offset" else getattr(stored.batch, field))
 
     def place(self, number: int) -> int:
@@ -130,29 +135,44 @@ class Facts:
             default=-1,
         )
 
-    def previous(self, position: int) -> int:
+    def previous(self, place: int) -> int:
         """The batch of the same epoch that ends where this one begins."""
-        for i in reversed(range(min(position, len(self.log)))):
-            a, b = self.log[i].batch, self.log[position].batch
-            if (
-                a.producer_epoch == b.producer_epoch
-                and a.base_sequence + a.record_count == b.base_sequence
-            ):
+        for i in reversed(range(min(place, len(self.log)))):
+            a, b = self.log[i].batch, self.log[place].batch
+            same = a.producer_epoch == b.producer_epoch
+            if same and self.begins(i) + a.record_count == self.begins(place):
                 return i
         return -1
 
+    def begins(self, place: int) -> int:
+        """The position of what stands at a place."""
+        return self.position(self.log[place].batch) if 0 <= place < len(self.log) else -7
+
+    def where(self, end_offset: int) -> int:
+        """Where the batch stands that ends at an offset; -1 if none does."""
+        for i, s in enumerate(self.log):
+            if s.base_offset + s.batch.record_count == end_offset:
+                return i
+        return -1
+
+    def replayed(self, name: str, length: int) -> int:
+        """A part of the history."""
+        return self.history[length].get(name, 0) if 0 <= length < len(self.history) else 0
+
     def apply(self, name: str, *arguments: int) -> int:
         """The value of a function of the proofs."""
-        if name.startswith("log_"):
-            return self.stored(arguments[0], name.removeprefix("log_"))
-        if name == "sent":
-            return arguments in self.sent
-        if name == "answers":
-            return arguments in self.answers
-        if name == "place":
-            return self.place(arguments[0])
-        if name == "previous":
-            return self.previous(arguments[0])
+        if name.startswith("log."):
+            return self.stored(arguments[0], name.rpartition(".")[2])
+        if name.startswith(("history.", "len(history.")):
+            return self.replayed(name, arguments[0])
+        if name == SEQUENCE:
+            return arguments[0] % (int(self.k.layout.max_sequence) + 1)
+        if name == "position":
+            return self.positions.get((arguments[0], arguments[1]), 0)
+        if name in ("sent", "answers"):
+            return arguments in getattr(self, name)
+        if name in ("place", "previous", "begins", "where"):
+            return int(getattr(self, name)(arguments[0]))
         return name == "client.partitions[0].acknowledged" and (
             arguments[0] in self.entry.acknowledged
         )
@@ -160,14 +180,31 @@ class Facts:
     def domain(self, variables: tuple[Node, ...]) -> Iterator[Row]:
         """The values of bound numbers that can matter."""
         names = tuple(v.name for v in variables)
-        message = ("epoch1", "base1", "count1", "first1")
-        if names[:4] == message:
-            rows = [self.sent] * (len(names) // 4)
-            return (tuple(x for row in pair for x in row) for pair in product(*rows))
-        if len(names) == 4:
+        if names == ("epoch1", "count1", "first1"):
+            return iter(self.sent)
+        if len(names) == 5:
+            pairs = product(self.sent, self.sent)
+            return ((*a, *b[1:]) for a, b in pairs if a[0] == b[0])
+        if names == ("f", "b", "r"):
             return iter(self.answers)
-        size = self.k.layout.records if names == ("r",) else len(self.log)
-        return product(range(size), repeat=len(names))
+        sizes = {"r": self.k.layout.records, "length": len(self.log) + 1}
+        return product(*(range(sizes.get(name, len(self.log))) for name in names))
+
+
+def flat(name: str, value: Any) -> Iterator[tuple[str, int]]:
+    """The scalars of a value, named as `Builder` names them."""
+    if isinstance(value, tuple):
+        yield f"len({name})", len(value)
+        for i, inner in enumerate(value):
+            yield from flat(f"{name}[{i}]", inner)
+    elif hasattr(value, "items"):
+        for i, inner in value.items():
+            yield from flat(f"{name}[{i}]", inner)
+    elif hasattr(value, "__dataclass_fields__"):
+        for field in value.__dataclass_fields__:
+            yield from flat(f"{name}.{field}", getattr(value, field))
+    elif isinstance(value, int):
+        yield name, int(value)
 
 
 Check = Callable[[Facts], bool]
@@ -205,10 +242,15 @@ def expression(node: Node, names: dict[int, str], bound: Mapping[str, str]) -> s
     return _SYNTAX[node.op].format(*arguments)
 
 
+def regime_of(k: Any) -> Regime:
+    """A scope that begins late is one in which sequences wrap."""
+    return wrapping(k.layout.max_sequence + 1) if k.layout.first_sequence > 0 else NO_WRAP
+
+
 def clauses_for(k: Any) -> tuple[Clause, ...]:
     """The clauses that are proved under the setting's variant."""
     kept = dict(PROMISED)
-    if k.variant.first_sequence == 0:
+    if k.variant.first_sequence == 0 or k.layout.first_sequence > 0:
         del kept["no_gap"]
     if k.variant.restart_window == 0:
         del kept["remembers_five"]
@@ -218,11 +260,11 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
 def check_scope(model: Model, k: Any, name: str) -> ScopeCheck:
     """Explore a scope by its source and check each clause in each state."""
     found = source_graph(model, k, name)
-    before = Builder(model).state()
+    before = Builder(model, k, regime_of(k)).state()
     checks = {c.name: compiled(c.formula(before)) for c in clauses_for(k)}
     failed: dict[str, None] = {}
     for world in found.worlds:
-        facts = Facts(k, world)
+        facts = Facts(model, k, world)
         for clause, check in checks.items():
             if clause not in failed and not check(facts):
                 failed[clause] = None

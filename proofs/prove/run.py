@@ -17,8 +17,8 @@ from proofs.prove.ranges import RangeCheck, check_ranges
 from proofs.prove.solvers import SOLVERS, Answer, ask
 from proofs.prove.theorems import THEOREMS, Duty, Plan, Theorem
 
-CHECKED_SCOPES = ("idempotent-tiny", "idempotent-failover")
-"""Where the clauses are checked on every state: one scope restarts leaders, one replaces them."""
+CHECKED_SCOPES = ("idempotent-tiny", "idempotent-failover", "idempotent-wrap")
+"""Where the clauses are checked on every state: leaders restart, are replaced, sequences wrap."""
 
 SEARCHED_SCOPES = (
     "idempotent-tiny",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from proofs.lift.dag import Node, reachable
+from proofs.lift.dag import INFINITE, Node, const, reachable
 
 Formula = tuple[tuple[Node, ...], Node]
 
@@ -80,16 +80,24 @@ def quantified(formula: Formula) -> str:
     return f"(forall ({variables}) {term(body)})"
 
 
+def bounds(node: Node) -> str:
+    """What is known of an unknown number: where it has ends, it lies between them."""
+    name, ends = symbol(node.name), []
+    if node.lo > -INFINITE:
+        ends.append(f"(<= {literal(const(node.lo))} {name})")
+    if node.hi < INFINITE:
+        ends.append(f"(<= {name} {literal(const(node.hi))})")
+    return "".join(f"\n(assert {end})" for end in ends)
+
+
 def declarations(nodes: Iterable[Node]) -> list[str]:
-    """All unknowns and functions below the nodes; a length lies within its tuple's capacity."""
+    """All unknowns and functions below the nodes."""
     lines: dict[str, str] = {}
     for node in reachable(list(nodes)):
         if node.op == "leaf":
             sort = "Bool" if node.is_bool else "Int"
             lines[node.name] = f"(declare-const {symbol(node.name)} {sort})"
-            if node.name.startswith("len("):
-                name = symbol(node.name)
-                lines[node.name] += f"\n(assert (and (<= 0 {name}) (<= {name} {node.hi})))"
+            lines[node.name] += "" if node.is_bool else bounds(node)
         elif node.op == "apply":
             sorts = " ".join("Int" for _ in node.args)
             result = "Bool" if node.is_bool else "Int"

@@ -9,29 +9,45 @@ Theory of operation. The theorems are about any one producer id p at any one par
    times, in any order; so may any answer that the high watermark lets go. Every behaviour of
    connections is among these.
 3. The batches in flight and the batches remembered are five slots each, as in Kafka.
-4. Ghosts, which no rule reads: where each remembered batch stands in the log (`positions`), where
-   each acknowledged record stands (`place`), which batch each batch followed (`previous`).
+4. Ghosts, which no rule reads: the `position` of a batch in its epoch (its sequence, had sequences
+   no end), by epoch and first record; at which position each batch of the log `begins`; `where`
+   in the log the batch stands that ends at an offset; the `place` of each acknowledged record;
+   which batch each batch followed (`previous`); and `history`, what a leader that replays so many
+   batches of the log knows of p.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any
 
 from proofs.lift import dag
 from proofs.lift.containers import FocusMap, FunctionSeq, PredicateSet, contains
-from proofs.lift.dag import INFINITE, Node
+from proofs.lift.dag import INFINITE, ZERO, Node
+from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes
+from proofs.prove.regimes import NO_WRAP, Regime
 
 Predicate = Callable[..., Node]
 
-P = dag.leaf("p", -INFINITE, INFINITE)
+P = dag.leaf("p", 0, INFINITE)
 """The producer id that the theorems are about."""
-MAX_SEQUENCE = dag.leaf("max_sequence", -INFINITE, INFINITE)
-"""The last sequence; no epoch of these theorems has as many records."""
+
+
+PRODUCER = dag.leaf("producer", -INFINITE, INFINITE)
+"""The producer that has this id: whose application sent the records."""
+REPLICAS = dag.leaf("replicas", -INFINITE, INFINITE)
+RECORDS_IN = dag.leaf("records_in", -INFINITE, INFINITE)
+"""How many records the application's next batch has: any number."""
+
+VARIANT = {
+    "first_sequence": dag.leaf("first_sequence", 0, 2),
+    "restart_window": dag.leaf("restart_window", 0, 1),
+    "acked_sequence": dag.leaf("acked_sequence", 0, 1),
+}
+"""Rules of the variant that are unknown: the helpers hold whatever they are."""
 
 
 def number(name: str) -> Node:
@@ -44,17 +60,31 @@ def truth(name: str) -> Node:
     return dag.leaf(name, 0, 1, is_bool=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What the clauses need of the model's text: its replay, and an entry that knows nothing."""
+
+    replayed: Callable[[FocusMap, Rec], FocusMap]
+    nothing: Rec
+
+
 @dataclass(frozen=True)
 class State:
-    """One state. `candidates[i]` are log positions one of which is that of remembered batch i."""
+    """One state. A batch that p sent is its epoch, its record count and its first record."""
 
+    regime: Regime
     client: Rec
     leader: Rec
+    next_position: Node
     sent: Predicate
+    position: Predicate
     answers: Predicate
+    begins: Predicate
+    where: Predicate
     place: Predicate
     previous: Predicate
-    candidates: tuple[tuple[Node, ...], ...]
+    history: Callable[[Node], Rec]
+    text: Text
 
     def changed(self, **changes: Any) -> State:
         """The state with parts replaced."""
@@ -105,19 +135,21 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A log position, seen as numbers."""
+    """A log position, seen as numbers; `begin` and `end` are positions in the batch's epoch."""
 
     mine: Node
+    producer: Node
     epoch: Node
-    base: Node
+    base_sequence: Node
+    begin: Node
     count: Node
     first: Node
     offset: Node
 
     @property
     def end(self) -> Node:
-        """The sequence after the batch's last."""
-        return dag.add(self.base, self.count)
+        """The position after the batch's last."""
+        return dag.add(self.begin, self.count)
 
     @property
     def last(self) -> Node:
@@ -130,79 +162,125 @@ class Stored:
         return dag.add(self.offset, self.count)
 
 
-def stored(state: State, position: Node) -> Stored:
-    """What stands at a position of the log."""
-    at = state.log.at(position)
+def stored(state: State, place: Node) -> Stored:
+    """What stands at a place of the log."""
+    at = state.log.at(place)
     batch = at.fields["batch"].fields
     return Stored(
         mine=dag.eq(batch["producer_id"], P),
+        producer=batch["producer"],
         epoch=batch["producer_epoch"],
-        base=batch["base_sequence"],
+        base_sequence=batch["base_sequence"],
+        begin=state.begins(place),
         count=batch["record_count"],
         first=batch["first_record"],
         offset=at.fields["base_offset"],
     )
 
 
+def function(name: str, *, is_bool: bool = False) -> Predicate:
+    """An unknown function of numbers."""
+    return lambda *args: dag.uninterpreted(name, args, is_bool=is_bool)
+
+
 class Builder:
     """Makes values whose scalars are unknowns, for the records of one model."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, k: Any, regime: Regime = NO_WRAP) -> None:
         self.model = model
-        self.shapes = Shapes(
-            SimpleNamespace(producers=1, partitions=2, in_flight=5, window=5, records=0, log=0)
+        self.k = k
+        self.regime = regime
+        self.shapes = Shapes(k.layout)
+
+    def evaluator(self, **contracts: Callable[..., Any]) -> Evaluator:
+        """An evaluator in which sequences and replicas are unknown."""
+        return Evaluator(
+            self.model,
+            self.k,
+            overrides={
+                ("Layout", "max_sequence"): self.regime.max_sequence,
+                ("Layout", "replicas"): REPLICAS,
+                **{("Variant", rule): value for rule, value in VARIANT.items()},
+            },
+            contracts={"filled": self.filled, **contracts},
         )
 
-    def record(self, cls: type, name: str) -> Rec:
-        """A record of unknowns; lengths of bounded tuples are within their capacity."""
-        hints = self.shapes.hints(cls)
-        return Rec(cls, {f: self.value(hint, f"{name}.{f}") for f, hint in hints.items()})
+    def filled(self, _evaluator: Evaluator, _size: Node, value: Rec) -> FocusMap:
+        """The map that gives each producer id the same."""
+        return FocusMap(P, value, value)
 
-    def value(self, hint: Any, name: str) -> Any:
-        """A value of unknowns."""
+    def replayed(self, producers: FocusMap, stored: Rec) -> FocusMap:
+        """The model's replay of one batch."""
+        call = self.model.leader.replayed
+        result: FocusMap = self.evaluator().call(call, [self.k, producers, stored])
+        return result
+
+    def nothing(self) -> Rec:
+        """What is known of a producer id that was never seen."""
+        result: Rec = self.evaluator().lift(self.model.leader.UNKNOWN_PRODUCER)
+        return result
+
+    def record(self, cls: type, name: str, arguments: tuple[Node, ...] = ()) -> Rec:
+        """A record of unknowns; of functions, if there are arguments."""
+        hints = self.shapes.hints(cls)
+        return Rec(
+            cls, {f: self.value(hint, f"{name}.{f}", arguments) for f, hint in hints.items()}
+        )
+
+    def scalar(self, name: str, arguments: tuple[Node, ...], *, is_bool: bool = False) -> Node:
+        """An unknown, or an unknown function of the arguments."""
+        if arguments:
+            return dag.uninterpreted(name, arguments, is_bool=is_bool)
+        return truth(name) if is_bool else number(name)
+
+    def value(self, hint: Any, name: str, arguments: tuple[Node, ...] = ()) -> Any:
+        """A value of unknowns; lengths of bounded tuples are within their capacity."""
         kind = self.shapes.kind(hint)
         if kind == "scalar":
-            return truth(name) if hint is bool else number(name)
+            return self.scalar(name, arguments, is_bool=hint is bool)
         if kind == "record":
-            return self.record(hint, name)
+            return self.record(hint, name, arguments)
         if kind == "tuple":
-            capacity = self.shapes.capacity(hint)
-            inner = self.shapes.element(hint)
-            slots = tuple(self.value(inner, f"{name}[{i}]") for i in range(capacity))
-            return Seq(dag.leaf(f"len({name})", 0, capacity), slots)
+            return self.tuple_of(hint, name, arguments)
         if kind == "map":
             count = self.shapes.keys(hint)
             inner = hint.__args__[1]
-            return MapValue(tuple(self.value(inner, f"{name}[{i}]") for i in range(count)))
+            return MapValue(
+                tuple(self.value(inner, f"{name}[{i}]", arguments) for i in range(count))
+            )
         count = self.shapes.keys(hint)
         if count == 0:
-            return PredicateSet(lambda r: dag.uninterpreted(name, (r,), is_bool=True))
+            return PredicateSet(function(name, is_bool=True))
         return SetValue(tuple(truth(f"{i} in {name}") for i in range(count)))
 
-    def stored_batch(self, position: Node) -> Rec:
-        """The log as uninterpreted functions of the position."""
-        names = ("producer_id", "producer_epoch", "base_sequence", "record_count", "first_record")
-        batch = {n: dag.uninterpreted(f"log_{n}", (position,)) for n in names}
-        offset = dag.uninterpreted("log_base_offset", (position,))
-        return Rec(
-            self.model.leader.StoredBatch,
-            {"batch": Rec(self.model.messages.Batch, batch), "base_offset": offset},
-        )
+    def tuple_of(self, hint: Any, name: str, arguments: tuple[Node, ...]) -> Seq:
+        """A bounded tuple: its length and its slots."""
+        capacity = self.shapes.capacity(hint)
+        inner = self.shapes.element(hint)
+        slots = tuple(self.value(inner, f"{name}[{i}]", arguments) for i in range(capacity))
+        length = f"len({name})"
+        if arguments:
+            return Seq(self.scalar(length, arguments), slots)
+        return Seq(dag.leaf(length, 0, capacity), slots)
 
     def client(self) -> Rec:
         """Producer p, with the partition of the theorems at index 0 and any other at 1."""
         client = self.record(self.model.client.Client, "client")
-        return Rec(client.cls, {**client.fields, "producer_id": P})
+        return Rec(client.cls, {**client.fields, "producer": PRODUCER, "producer_id": P})
+
+    def log(self) -> FunctionSeq:
+        """Any log: each field is a function of the place."""
+        batch = self.model.leader.StoredBatch
+        return FunctionSeq(number("log_length"), lambda i: self.record(batch, "log", (i,)))
 
     def leader(self) -> Rec:
-        """The leader of that partition."""
+        """The leader of that partition. Nothing of its log is deleted."""
         entry = self.model.leader.ProducerStateEntry
         producers = FocusMap(P, self.record(entry, "known"), self.record(entry, "others"))
-        log = FunctionSeq(number("log_length"), self.stored_batch)
-        return Rec(
-            self.model.leader.Leader,
-            {"log": log, "high_watermark": number("high_watermark"), "producers": producers},
-        )
+        known = {"log": self.log(), "log_start_offset": ZERO, "producers": producers}
+        hints = self.shapes.hints(self.model.leader.Leader)
+        rest = {f: self.value(hint, f) for f, hint in hints.items() if f not in known}
+        return Rec(self.model.leader.Leader, {f: {**rest, **known}[f] for f in hints})
 
     def batch(self, name: str) -> Rec:
         """Any batch."""
@@ -210,16 +288,19 @@ class Builder:
 
     def state(self) -> State:
         """Any state."""
-
-        def function(name: str, *, is_bool: bool) -> Predicate:
-            return lambda *args: dag.uninterpreted(name, args, is_bool=is_bool)
-
+        entry = self.model.leader.ProducerStateEntry
         return State(
+            regime=self.regime,
             client=self.client(),
             leader=self.leader(),
+            next_position=number("next_position"),
             sent=function("sent", is_bool=True),
+            position=function("position"),
             answers=function("answers", is_bool=True),
-            place=function("place", is_bool=False),
-            previous=function("previous", is_bool=False),
-            candidates=tuple((number(f"position[{i}]"),) for i in range(5)),
+            begins=function("begins"),
+            where=function("where"),
+            place=function("place"),
+            previous=function("previous"),
+            history=lambda length: self.record(entry, "history", (length,)),
+            text=Text(self.replayed, self.nothing()),
         )

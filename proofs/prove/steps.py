@@ -7,70 +7,99 @@ left out: epochs, records and the log have no bound here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from proofs.lift import dag
+from proofs.lift import containers, dag
 from proofs.lift.containers import FocusMap, FunctionSeq, PredicateSet
-from proofs.lift.dag import TRUE, ZERO, Node, const
+from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model
 from proofs.lift.values import MapValue, Rec, SetValue
 from proofs.prove.clauses import (
-    entry_has_last_epoch,
-    known_means_remembered,
-    newest_is_last,
-    remembers_five,
-    window_is_log,
-    window_rises,
+    ACCEPTED,
+    ANSWERED,
+    ARITHMETIC,
+    COUNTED,
+    DERIVED,
+    NAMED,
+    NEAR,
+    ONE,
+    SAME,
+    SENT,
+    SURVIVES,
+    Formula,
+    batch_at,
+    end_offset,
+    fits,
+    implies,
+    known_now,
+    mine,
+    place_of,
+    slots,
+    within,
 )
-from proofs.prove.state import MAX_SEQUENCE, Builder, P, State, number
+from proofs.prove.regimes import LIFETIME, NO_WRAP, Regime
+from proofs.prove.state import (
+    PRODUCER,
+    RECORDS_IN,
+    REPLICAS,
+    VARIANT,
+    Builder,
+    P,
+    State,
+    Stored,
+    number,
+    stored,
+)
 
-REBUILT = (
-    entry_has_last_epoch,
-    known_means_remembered,
-    window_is_log,
-    window_rises,
-    newest_is_last,
-    remembers_five,
-)
-"""The contract of a replay: what it makes of any prefix of the log."""
+FOLDED = number("folded")
+"""How many batches a replay has taken in so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lemma:
+    """What holds where a step is taken, and the clauses that it stands on."""
+
+    name: str
+    formula: Formula
+    uses: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """One rule applied. `assumed` are formulas over the state before; `after` is the new state."""
+    """One rule applied. `assumed` are formulas over the state before; `after` is the new state.
+
+    `prefixes` are the lengths of the prefixes of the log that the step is about. `lemmas` must
+    hold too where the step is taken, those with a name that clauses use being cuts: proved first,
+    then assumed. (The others carry an induction over what the rule folds.) `given` are assumptions
+    by name, for the clauses that use them.
+    """
 
     rule: str
-    assumed: tuple[tuple[tuple[Node, ...], Node], ...]
+    assumed: tuple[Formula, ...]
     after: State
+    prefixes: tuple[Node, ...] = ()
+    recalls: bool = False
+    lemmas: tuple[Lemma, ...] = ()
+    given: tuple[tuple[str, Formula], ...] = ()
+
+    @property
+    def grows(self) -> bool:
+        """Whether the log may grow."""
+        return self.rule.startswith("on_produce")
 
 
 class Steps:
-    """All steps from any state of one model in one setting."""
+    """All steps from any state of one model in one setting and regime."""
 
-    def __init__(self, model: Model, k: Any) -> None:
+    def __init__(self, model: Model, k: Any, regime: Regime = NO_WRAP) -> None:
         self.model = model
         self.k = k
-        self.builder = Builder(model)
+        self.regime = regime
+        self.builder = Builder(model, k, regime)
         self.before = self.builder.state()
-
-    def evaluator(self, **contracts: Callable[..., Any]) -> Evaluator:
-        """An evaluator in which sequences, replicas and workload are unknown."""
-        return Evaluator(
-            self.model,
-            self.k,
-            overrides={
-                ("Layout", "max_sequence"): MAX_SEQUENCE,
-                ("Layout", "replicas"): number("replicas"),
-                ("Layout", "producers"): const(1),
-            },
-            contracts={
-                "records_in": lambda ev, k, first: number("records_in"),
-                **contracts,
-            },
-        )
 
     def all(self) -> tuple[StepOutcome, ...]:
         """Every step."""
@@ -78,6 +107,8 @@ class Steps:
             self.send_new(),
             self.send_again(),
             self.bump_epoch(),
+            self.expire_batch(),
+            self.resolve_sequence(),
             self.on_success(),
             self.on_error(),
             self.on_disconnect(),
@@ -94,97 +125,161 @@ class Steps:
         """The step, with the guards that the evaluator met and the sequence regime."""
         guards = [limit.condition for limit in evaluator.limits if not limit.by_scope]
         after = self.before.changed(**changes)
-        regime = dag.le(after.entry.fields["next_sequence"], MAX_SEQUENCE)
-        replicas = dag.le(const(1), number("replicas"))
-        formulas = [((), node) for node in (*guards, *assumed, regime, replicas)]
-        return StepOutcome(rule, tuple(f for f in formulas if f[1] is not TRUE), after)
+        replicas = dag.le(ONE, REPLICAS)
+        formulas = tuple(((), node) for node in (*guards, *assumed, replicas) if node is not TRUE)
+        given = ((COUNTED, ((), self.counted(after))),)
+        return StepOutcome(rule, formulas, after, (self.before.log.length,), given=given)
+
+    def counted(self, after: State) -> Node:
+        """Where sequences do not wrap, no epoch has more records than there are sequences."""
+        if self.regime.wraps:
+            return TRUE
+        return dag.le(after.next_position, self.regime.max_sequence)
 
     # The client
 
-    def sending(self, rule: str, function: Callable[..., Any]) -> StepOutcome:
-        """A rule that sends one request."""
-        evaluator = self.evaluator()
-        step = evaluator.call(function, [self.k, self.before.client, ZERO])
-        request = step.fields["sends"].slots[0].fields["batch"].fields
-        sent = self.before.sent
-
-        def now_sent(epoch: Node, base: Node, count: Node, first: Node) -> Node:
-            same = dag.conjunction(
-                (
-                    dag.eq(epoch, request["producer_epoch"]),
-                    dag.eq(base, request["base_sequence"]),
-                    dag.eq(count, request["record_count"]),
-                    dag.eq(first, request["first_record"]),
-                )
-            )
-            return dag.either(sent(epoch, base, count, first), same)
-
-        some = dag.le(const(1), number("records_in"))
-        end = dag.add(request["base_sequence"], request["record_count"])
-        below = dag.le(end, MAX_SEQUENCE)
-        return self.outcome(
-            rule, evaluator, [some, below], client=step.fields["actor"], sent=now_sent
-        )
-
     def send_new(self) -> StepOutcome:
-        """A new batch."""
-        return self.sending("send_new", self.model.client.send_new)
+        """A new batch, at the next position of the epoch."""
+        evaluator, client, batch = self.sending(self.model.client.send_new, RECORDS_IN)
+        before = self.before
+        entry, epoch = before.entry.fields, batch["producer_epoch"]
+        begin = dag.ite(dag.eq(entry["producer_epoch"], epoch), before.next_position, ZERO)
+        after = dag.add(begin, batch["record_count"])
+
+        def position(e: Node, first: Node) -> Node:
+            here = dag.both(dag.eq(e, epoch), dag.eq(first, batch["first_record"]))
+            return dag.ite(here, begin, before.position(e, first))
+
+        step = self.outcome(
+            "send_new",
+            evaluator,
+            [dag.le(ONE, RECORDS_IN)],
+            client=client,
+            sent=self.now_sent(batch),
+            position=position,
+            next_position=after,
+        )
+        sent = batch_at(step.after, epoch, batch["record_count"], batch["first_record"])
+        return replace(step, given=(*step.given, (COUNTED, ((), fits(before, sent)))))
 
     def send_again(self) -> StepOutcome:
         """A retry."""
-        return self.sending("send_again", self.model.client.send_again)
+        evaluator, client, batch = self.sending(self.model.client.send_again)
+        return self.outcome("send_again", evaluator, [], client=client, sent=self.now_sent(batch))
+
+    def sending(
+        self, function: Callable[..., Any], *arguments: Node
+    ) -> tuple[Evaluator, Rec, Mapping[str, Node]]:
+        """The client after a rule that sends one request, and the request's batch."""
+        evaluator = self.builder.evaluator()
+        step = evaluator.call(function, [self.k, self.before.client, ZERO, *arguments])
+        request = step.fields["sends"].slots[0].fields["batch"].fields
+        return evaluator, step.fields["actor"], request
+
+    def now_sent(self, batch: Mapping[str, Node]) -> Callable[..., Node]:
+        """What was sent, with this batch."""
+        sent = self.before.sent
+
+        def now(epoch: Node, count: Node, first: Node) -> Node:
+            same = dag.conjunction(
+                (
+                    dag.eq(epoch, batch["producer_epoch"]),
+                    dag.eq(count, batch["record_count"]),
+                    dag.eq(first, batch["first_record"]),
+                )
+            )
+            return dag.either(sent(epoch, count, first), same)
+
+        return now
 
     def bump_epoch(self) -> StepOutcome:
-        """The next epoch."""
-        evaluator = self.evaluator()
-        client = evaluator.call(self.model.client.bump_epoch, [self.k, self.before.client])
-        return self.outcome("bump_epoch", evaluator, [], client=client)
+        """The next epoch: what is in flight has the positions from 0 on, if it is rewritten."""
+        evaluator = self.builder.evaluator()
+        before = self.before
+        client = evaluator.call(self.model.recovery.bump_epoch, [self.k, before.client])
+        rewritten = containers.contains(before.client.fields["bump_for"], ZERO)
+        epoch = client.fields["producer_epoch"]
+        begins, begin = [], ZERO
+        for used, fields in slots(before.in_flight):
+            batch = fields["batch"].fields
+            begins.append((dag.both(rewritten, used), batch["first_record"], begin))
+            begin = dag.add(begin, dag.ite(used, batch["record_count"], ZERO))
+
+        def position(e: Node, first: Node) -> Node:
+            found = before.position(e, first)
+            for renumbered, record, at in begins:
+                here = dag.conjunction((renumbered, dag.eq(e, epoch), dag.eq(first, record)))
+                found = dag.ite(here, at, found)
+            return found
+
+        return self.outcome(
+            "bump_epoch",
+            evaluator,
+            [],
+            client=client,
+            position=position,
+            next_position=dag.ite(rewritten, begin, before.next_position),
+        )
+
+    def expire_batch(self) -> StepOutcome:
+        """The time of the oldest batch is up."""
+        return self.moved("expire_batch", self.model.recovery.expire_batch)
+
+    def resolve_sequence(self) -> StepOutcome:
+        """All in flight has ended after a batch of unknown outcome."""
+        return self.moved("resolve_sequence", self.model.recovery.resolve_sequence)
+
+    def moved(self, rule: str, function: Callable[..., Any]) -> StepOutcome:
+        """A rule of the client that sends nothing."""
+        evaluator = self.builder.evaluator()
+        client = evaluator.call(function, [self.k, self.before.client, ZERO])
+        return self.outcome(rule, evaluator, [], client=client)
 
     def answered(self, answer: Rec) -> tuple[Evaluator, Rec]:
         """The client after an answer."""
-        evaluator = self.evaluator()
-        call = self.model.client.on_answer
+        evaluator = self.builder.evaluator()
+        call = self.model.answers.on_answer
         return evaluator, evaluator.call(call, [self.k, self.before.client, ZERO, answer])
 
     def on_success(self) -> StepOutcome:
-        """An answer without error, once the high watermark lets it go; q is where it stands."""
+        """An answer without error, once the high watermark lets it go."""
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
-        first, position = answer.fields["first_record"], number("answer.position")
         answer = Rec(answer.cls, {**answer.fields, "error": ZERO})
         required = answer.fields["required_offset"]
-        given = self.before.answers(first, answer.fields["base_offset"], required, position)
+        base_offset, first = answer.fields["base_offset"], answer.fields["first_record"]
+        given = self.before.answers(first, base_offset, required)
         released = dag.le(required, self.before.high_watermark)
         evaluator, client = self.answered(answer)
         before, told = self.before, self.before.changed(client=client)
 
         def now_place(r: Node) -> Node:
             news = dag.both(told.acknowledged(r), dag.negate(before.acknowledged(r)))
-            return dag.ite(news, position, before.place(r))
+            return dag.ite(news, before.where(required), before.place(r))
 
         return self.outcome(
             "on_success", evaluator, [given, released], client=client, place=now_place
         )
 
     def on_error(self) -> StepOutcome:
-        """Any error, for any batch, at any time."""
+        """Any error but that a batch is too large, for any batch, at any time."""
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
         evaluator, client = self.answered(answer)
-        is_error = dag.negate(dag.eq(answer.fields["error"], ZERO))
-        return self.outcome("on_error", evaluator, [is_error], client=client)
+        error = answer.fields["error"]
+        too_large = const(self.model.messages.Error.MESSAGE_TOO_LARGE)
+        fits = dag.negate(dag.eq(error, too_large))
+        is_error = dag.negate(dag.eq(error, ZERO))
+        return self.outcome("on_error", evaluator, [is_error, fits], client=client)
 
     def on_disconnect(self) -> StepOutcome:
         """A connection breaks."""
-        evaluator = self.evaluator()
-        call = self.model.client.on_disconnect
-        client = evaluator.call(call, [self.k, self.before.client, ZERO])
-        return self.outcome("on_disconnect", evaluator, [], client=client)
+        return self.moved("on_disconnect", self.model.answers.on_disconnect)
 
     # The leader
 
     def produced(self, batch: Rec) -> tuple[Evaluator, Rec, Rec]:
         """The leader and its answer after a batch."""
         request = Rec(self.model.messages.ProduceRequest, {"batch": batch})
-        evaluator = self.evaluator()
+        evaluator = self.builder.evaluator()
         call = self.model.leader.on_produce
         step = evaluator.call(call, [self.k, self.before.leader, request])
         return evaluator, step.fields["actor"], step.fields["sends"].slots[0]
@@ -192,154 +287,337 @@ class Steps:
     def on_produce(self) -> StepOutcome:
         """Any request that p sent arrives."""
         batch = self.builder.batch("batch")
-        batch = Rec(batch.cls, {**batch.fields, "producer_id": P})
         b = batch.fields
-        was_sent = self.before.sent(
-            b["producer_epoch"], b["base_sequence"], b["record_count"], b["first_record"]
+        begin = self.before.position(b["producer_epoch"], b["first_record"])
+        sequence = self.regime.sequence(begin)
+        batch = Rec(
+            batch.cls, {**b, "producer_id": P, "producer": PRODUCER, "base_sequence": sequence}
         )
+        was_sent = self.before.sent(b["producer_epoch"], b["record_count"], b["first_record"])
         evaluator, leader, answer = self.produced(batch)
-        return self.outcome(
+        step = self.outcome(
             "on_produce",
             evaluator,
-            [was_sent],
+            [was_sent, *self.near(batch.fields, begin)],
             leader=leader,
             answers=self.now_answered(answer),
             previous=self.now_previous(),
-            candidates=self.now_candidates(),
+            **self.now_stored(batch, begin),
         )
+        cuts = (
+            *self.window_is_near(),
+            self.first_sequence_is_derived(),
+            self.sequence_names_batch(batch.fields, begin),
+            self.sequence_names_records(batch.fields),
+            self.accepted_follows(step, batch, begin),
+            self.duplicate_is_the_same(step, batch.fields, answer.fields),
+        )
+        return replace(step, lemmas=cuts)
 
-    def positions(self) -> tuple[Node, ...]:
-        """Where the remembered batches stand."""
-        return tuple(candidates[0] for candidates in self.before.candidates)
+    def remembered(self) -> list[tuple[Node, Mapping[str, Node], Stored]]:
+        """Each slot of the window: whether it is used, its fields, and the batch in the log."""
+        found = slots(self.before.window)
+        return [(used, s, stored(self.before, place_of(self.before, s))) for used, s in found]
 
-    def now_candidates(self) -> tuple[tuple[Node, ...], ...]:
-        """After an append a remembered batch stands where one stood, or at the log's old end."""
-        everywhere = (*self.positions(), self.before.log.length)
-        return tuple(everywhere for _ in self.before.candidates)
+    def window_is_near(self) -> tuple[Lemma, ...]:
+        """Where sequences wrap: what is remembered is near the end of its epoch's log."""
+        if not self.regime.wraps:
+            return ()
+        newest = stored(self.before, place_of(self.before, known_now(self.before).newest))
+        facts = dag.conjunction(
+            implies(used, within(dag.sub(newest.end, at.begin), ZERO, const(LIFETIME)))
+            for used, _, at in self.remembered()
+        )
+        uses = ("memory_is_sound", "window_is_log", "window_has_no_gap", "log_was_sent", *SENT)
+        return (Lemma(NEAR, ((), facts), uses),)
+
+    def first_sequences(self) -> list[tuple[Node, Node, Stored]]:
+        """Each slot: whether it is used, the first sequence that is derived, and the batch."""
+        evaluator = self.builder.evaluator()
+        metadata = self.model.leader.BatchMetadata
+        call = self.model.leader.first_sequence
+        return [
+            (used, evaluator.call(call, [self.k, Rec(metadata, slot)]), at)
+            for used, slot, at in self.remembered()
+        ]
+
+    def first_sequence_is_derived(self) -> Lemma:
+        """The first sequence of a remembered batch is that of its position."""
+        facts = dag.conjunction(
+            implies(used, dag.eq(first, self.regime.sequence(at.begin)))
+            for used, first, at in self.first_sequences()
+        )
+        uses = ("memory_is_sound", "window_is_log", "nothing_stored_is_empty", "log_was_sent")
+        numbered = ("window_is_numbered", "sent_is_numbered", ARITHMETIC)
+        return Lemma(DERIVED, ((), facts), (*uses, *numbered))
+
+    def sequence_names_batch(self, batch: Mapping[str, Node], begin: Node) -> Lemma:
+        """A request with the first sequence of a remembered batch has its position."""
+        same_epoch = dag.eq(batch["producer_epoch"], known_now(self.before).epoch)
+        facts = dag.conjunction(
+            implies(
+                used, same_epoch, dag.eq(batch["base_sequence"], first), dag.eq(begin, at.begin)
+            )
+            for used, first, at in self.first_sequences()
+        )
+        return Lemma(NAMED, ((), facts), (NEAR, DERIVED, ARITHMETIC))
+
+    def sequence_names_records(self, batch: Mapping[str, Node]) -> Lemma:
+        """A request with the first sequence of a remembered batch has its records."""
+        same_epoch = dag.eq(batch["producer_epoch"], known_now(self.before).epoch)
+        facts = dag.conjunction(
+            implies(
+                used,
+                same_epoch,
+                dag.eq(batch["base_sequence"], first),
+                dag.both(
+                    dag.eq(batch["first_record"], at.first),
+                    dag.eq(batch["record_count"], at.count),
+                ),
+            )
+            for used, first, at in self.first_sequences()
+        )
+        uses = (NAMED, "memory_is_sound", "window_is_log", "log_was_sent", *SENT)
+        return Lemma(SAME, ((), facts), uses)
+
+    def accepted_follows(self, step: StepOutcome, request: Rec, begin: Node) -> Lemma:
+        """What is appended has a record, no older epoch, and in the same one follows the newest."""
+        batch, call = request.fields, self.model.messages.last_sequence
+        last = self.builder.evaluator().call(call, [self.k, request])
+        end = dag.add(begin, batch["record_count"])
+        known = known_now(self.before)
+        appended = dag.lt(self.before.log.length, step.after.log.length)
+        epoch = batch["producer_epoch"]
+        same = dag.eq(epoch, known.epoch)
+        newest = stored(self.before, place_of(self.before, known.newest))
+        facts = dag.conjunction(
+            (
+                dag.le(ONE, batch["record_count"]),
+                dag.le(ZERO, epoch),
+                dag.le(ZERO, begin),
+                dag.eq(last, self.regime.sequence(dag.sub(end, ONE))),
+                implies(appended, dag.le(known.epoch, epoch)),
+                implies(appended, same, dag.eq(begin, newest.end)),
+                implies(appended, dag.negate(same), self.first_allowed(begin)),
+            )
+        )
+        window = ("memory_is_sound", "window_is_log", "window_is_numbered")
+        uses = (*window, "log_was_sent", "sent_is_numbered", ARITHMETIC)
+        return Lemma(ACCEPTED, ((), facts), uses)
+
+    def first_allowed(self, begin: Node) -> Node:
+        """A new epoch begins at 0; what the leader knows nothing of, see FirstSequence."""
+        unknown = dag.lt(known_now(self.before).epoch, ZERO)
+        any_first = dag.eq(VARIANT["first_sequence"], const(self.model.setting.FirstSequence.ANY))
+        return dag.either(dag.eq(begin, ZERO), dag.both(unknown, any_first))
+
+    def duplicate_is_the_same(
+        self, step: StepOutcome, batch: Mapping[str, Node], answer: Mapping[str, Node]
+    ) -> Lemma:
+        """A success without an append is about this very batch, where it stands."""
+        before = self.before
+        appended = dag.lt(before.log.length, step.after.log.length)
+        place = before.where(answer["required_offset"])
+        at = stored(before, place)
+        same = dag.conjunction(
+            (
+                mine(before, place),
+                dag.eq(at.first, batch["first_record"]),
+                dag.eq(at.offset, answer["base_offset"]),
+                dag.eq(at.end_offset, answer["required_offset"]),
+            )
+        )
+        success = dag.both(dag.eq(answer["error"], ZERO), dag.negate(appended))
+        uses = (SAME, "memory_is_sound", "window_is_log")
+        return Lemma(ANSWERED, ((), implies(success, same)), uses)
+
+    def near(self, batch: Mapping[str, Node], begin: Node) -> tuple[Node, ...]:
+        """Where sequences wrap: the request is near its log's end, so that its sequence names it.
+
+        The end is that of its epoch; an epoch that has no batch in the log ends at 0.
+        """
+        if not self.regime.wraps:
+            return ()
+        before, known = self.before, known_now(self.before)
+        newest = stored(before, place_of(before, known.newest)).end
+        end = dag.ite(dag.eq(batch["producer_epoch"], known.epoch), newest, ZERO)
+        distance = dag.sub(begin, end)
+        lifetime = const(LIFETIME)
+        near = dag.both(dag.lt(dag.sub(ZERO, lifetime), distance), dag.lt(distance, lifetime))
+        return (near,)
+
+    def now_stored(self, batch: Rec, begin: Node) -> dict[str, Callable[..., Any]]:
+        """Ghosts after an append, of `batch` at the log's end (if nothing is appended, no clause
+        speaks of them)."""
+        before = self.before
+        length = before.log.length
+        offset = end_offset(before, length)
+        new = Rec(self.model.leader.StoredBatch, {"batch": batch, "base_offset": offset})
+        others = before.leader.fields["producers"].elsewhere
+        known = FocusMap(P, before.history(length), others)
+        more = before.text.replayed(known, new).value
+        end = dag.add(offset, batch.fields["record_count"])
+        shapes = self.builder.shapes
+
+        def history(places: Node) -> Rec:
+            here = dag.eq(places, dag.add(length, ONE))
+            result: Rec = containers.merge(shapes, here, more, before.history(places))
+            return result
+
+        def where(ends_at: Node) -> Node:
+            return dag.ite(dag.eq(ends_at, end), length, before.where(ends_at))
+
+        def begins(place: Node) -> Node:
+            return dag.ite(dag.eq(place, length), begin, before.begins(place))
+
+        return {"history": history, "where": where, "begins": begins}
 
     def now_answered(self, answer: Rec) -> Callable[..., Node]:
         """The answers, with this one if it is a success."""
-        answers = self.before.answers
-        fields = answer.fields
-        position = self.before.log.length
-        for i, slot in enumerate(self.before.window.slots):
-            here = dag.both(
-                dag.lt(const(i), self.before.window.length),
-                dag.eq(dag.add(slot.fields["last_offset"], const(1)), fields["required_offset"]),
-            )
-            position = dag.ite(here, self.positions()[i], position)
+        answers, fields = self.before.answers, answer.fields
 
-        def now(first: Node, base: Node, required: Node, q: Node) -> Node:
+        def now(first: Node, base: Node, required: Node) -> Node:
             same = dag.conjunction(
                 (
                     dag.eq(fields["error"], ZERO),
                     dag.eq(first, fields["first_record"]),
                     dag.eq(base, fields["base_offset"]),
                     dag.eq(required, fields["required_offset"]),
-                    dag.eq(q, position),
                 )
             )
-            return dag.either(answers(first, base, required, q), same)
+            return dag.either(answers(first, base, required), same)
 
         return now
 
     def now_previous(self) -> Callable[[Node], Node]:
         """The batch at the log's old end follows the newest remembered one."""
         previous, length = self.before.previous, self.before.log.length
-        newest = self.positions()[0]
-        for i, position in enumerate(self.positions()):
-            newest = dag.ite(dag.eq(self.before.window.length, const(i + 1)), position, newest)
+        newest = place_of(self.before, known_now(self.before).newest)
         return lambda j: dag.ite(dag.eq(j, length), newest, previous(j))
 
     def on_produce_of_others(self) -> StepOutcome:
         """Any batch of any other producer arrives."""
         batch = self.builder.batch("other")
         theirs = dag.negate(dag.eq(batch.fields["producer_id"], P))
-        some = dag.le(const(1), batch.fields["record_count"])
+        some = dag.le(ONE, batch.fields["record_count"])
         evaluator, leader, _ = self.produced(batch)
-        return self.outcome("on_produce_of_others", evaluator, [theirs, some], leader=leader)
+        return self.outcome(
+            "on_produce_of_others",
+            evaluator,
+            [theirs, some],
+            leader=leader,
+            **self.now_stored(batch, ZERO),
+        )
 
     def advance_high_watermark(self) -> StepOutcome:
         """The followers catch up."""
-        evaluator = self.evaluator()
+        evaluator = self.builder.evaluator()
         call = self.model.leader.advance_high_watermark
         leader = evaluator.call(call, [self.k, self.before.leader])
         return self.outcome("advance_high_watermark", evaluator, [], leader=leader)
 
     def restart(self) -> StepOutcome:
         """The broker comes back from its log and snapshot."""
-        evaluator = self.evaluator()
+        evaluator = self.builder.evaluator()
         leader = evaluator.call(self.model.leader.restart, [self.k, self.before.leader])
-        candidates = tuple(self.positions() for _ in self.before.candidates)
-        return self.outcome("restart", evaluator, [], leader=leader, candidates=candidates)
+        return self.outcome("restart", evaluator, [], leader=leader)
 
     def fail_over(self) -> StepOutcome:
-        """A replica leads with any prefix that the high watermark is within.
+        """A replica leads with any prefix of the log.
 
-        What the replay makes of the prefix is assumed to be as `REBUILT` says (the contract
-        `replay_rebuilds_the_entry`, checked in scope). Answers that the old leader held back are
-        lost with its connections.
+        It replays that prefix: an induction over the prefix, whose two lemmas are about the
+        model's own text, shows that this gives the history at the prefix' length. Answers that
+        the old leader held back are lost with its connections, and so are those about batches
+        that the new leader lacks.
         """
-        entry = self.builder.record(self.model.leader.ProducerStateEntry, "rebuilt")
-        producers = self.before.leader.fields["producers"]
-
-        def rebuilt(ev: Evaluator, *arguments: Any) -> Any:
-            return FocusMap(P, entry, producers.elsewhere)
-
-        evaluator = self.evaluator()
-        evaluator.contracts["filled"] = lambda ev, size, value: producers
-        evaluator.contracts["fold"] = rebuilt
+        before, lemmas = self.before, list[Lemma]()
+        evaluator = self.builder.evaluator(
+            fold=lambda ev, *arguments: self.folded(ev, lemmas, *arguments),
+        )
         kept = number("kept")
-        call = self.model.leader.fail_over
-        leader = evaluator.call(call, [self.k, self.before.leader, kept])
-        answers, high_watermark = self.before.answers, self.before.high_watermark
-        after = self.before.changed(
+        leader = evaluator.call(self.model.leader.fail_over, [self.k, before.leader, kept])
+        answers = before.answers
+        high_watermark = leader.fields["high_watermark"]
+        after = before.changed(
             leader=leader,
-            answers=lambda f, b, r, q: dag.both(answers(f, b, r, q), dag.le(r, high_watermark)),
-            candidates=tuple((number(f"rebuilt.position[{i}]"),) for i in range(5)),
+            answers=lambda f, b, r: dag.both(answers(f, b, r), dag.le(r, high_watermark)),
         )
-        contract = tuple(formula(after) for formula in REBUILT)
-        last = after.log.at(dag.sub(after.log.length, const(1))).fields
-        end_offset = dag.add(last["base_offset"], last["batch"].fields["record_count"])
-        log_end = dag.ite(dag.lt(ZERO, after.log.length), end_offset, ZERO)
-        chosen = dag.conjunction(
-            (
-                dag.le(ZERO, kept),
-                dag.le(kept, self.before.log.length),
-                dag.le(high_watermark, log_end),
-            )
+        chosen = within(kept, ZERO, before.log.length)
+        survives = dag.le(before.high_watermark, end_offset(after, after.log.length))
+        return StepOutcome(
+            "fail_over",
+            (((), chosen),),
+            after,
+            (kept, FOLDED),
+            recalls=True,
+            lemmas=tuple(lemmas),
+            given=((SURVIVES, ((), survives)),),
         )
-        return StepOutcome("fail_over", (((), chosen), *contract), after)
+
+    def folded(
+        self,
+        evaluator: Evaluator,
+        lemmas: list[Lemma],
+        k: Any,
+        step: Callable[..., Any],
+        items: FunctionSeq,
+        start: FocusMap,
+    ) -> FocusMap:
+        """fold(k, step, items, start): the history after as many batches, by induction.
+
+        The lemmas: it begins as `start`; one item more is one more in the history.
+        """
+        history, i = self.before.history, FOLDED
+        so_far = FocusMap(P, history(i), start.elsewhere)
+        following = evaluator.call(step, [k, so_far, items.at(i)])
+        more = dag.both(dag.le(ZERO, i), dag.lt(i, items.length))
+        grows = containers.equal(history(dag.add(i, ONE)), following.value)
+        begins = containers.equal(history(ZERO), start.value)
+        lemmas.append(Lemma("fold_begins", ((), begins), ("history_is_replay",)))
+        grows = implies(more, grows)
+        lemmas.append(Lemma("fold_grows", ((i,), grows), ("history_is_replay",)))
+        return FocusMap(P, history(items.length), start.elsewhere)
 
 
-def initial(model: Model, k: Any) -> State:
+def initial(model: Model, k: Any, regime: Regime = NO_WRAP) -> State:
     """Nothing sent, nothing stored, nothing known."""
-    builder = Builder(model)
+    builder = Builder(model, k, regime)
     state = builder.state()
-    evaluator = Evaluator(model, k)
-    unknown = evaluator.lift(model.leader.UNKNOWN_PRODUCER)
-    entry = evaluator.lift(model.scopes.fresh_entry())
-    entry = Rec(entry.cls, {**entry.fields, "acknowledged": PredicateSet(lambda r: dag.FALSE)})
+    evaluator = builder.evaluator()
+    unknown = builder.nothing()
+    entry = evaluator.lift(model.scopes.fresh_entry(0, 0))
+    nobody = PredicateSet(lambda r: FALSE)
+    begun = {"producer_id": P, "acknowledged": nobody, "failed": nobody}
+    entry = Rec(entry.cls, {**entry.fields, **begun})
     client = Rec(
         model.client.Client,
         {
+            "producer": PRODUCER,
             "producer_id": P,
             "producer_epoch": ZERO,
-            "bump_for": SetValue((dag.FALSE, dag.FALSE)),
+            "bump_for": SetValue((FALSE, FALSE)),
+            "fatal": FALSE,
             "partitions": MapValue((entry, entry)),
         },
     )
-    others = state.leader.fields["producers"].elsewhere
     leader = Rec(
         model.leader.Leader,
         {
-            "log": FunctionSeq(ZERO, builder.stored_batch),
+            **state.leader.fields,
+            "log": FunctionSeq(ZERO, state.log.at),
             "high_watermark": ZERO,
-            "producers": FocusMap(P, unknown, others),
+            "producers": FocusMap(P, unknown, unknown),
         },
     )
-    return state.changed(client=client, leader=leader, sent=_never, answers=_never)
+    return state.changed(
+        client=client,
+        leader=leader,
+        next_position=ZERO,
+        sent=_never,
+        answers=_never,
+        history=lambda length: unknown,
+    )
 
 
 def _never(*_numbers: Node) -> Node:
-    return dag.FALSE
+    return FALSE

@@ -2,32 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from proofs.lift import dag
-from proofs.lift.dag import ZERO, Node, const
+from proofs.lift.dag import ZERO, const
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model
-from proofs.prove.clauses import HELPERS, PROMISED, Clause, Formula
+from proofs.prove.clauses import (
+    ARITHMETIC,
+    HELPERS,
+    HISTORY,
+    LENGTH,
+    PROMISED,
+    Clause,
+    Formula,
+    conjuncts,
+    implies,
+    within,
+)
+from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP, WRAPS, Regime
 from proofs.prove.smt import Obligation, obligation
-from proofs.prove.state import MAX_SEQUENCE, Builder, P, number
-from proofs.prove.steps import Steps, initial
-
-NO_WRAP = "fewer than 2^31 records per epoch"
-WRAPS = "any sequence, wrapping after the last"
+from proofs.prove.state import VARIANT, Builder, P, number
+from proofs.prove.steps import StepOutcome, Steps, initial
 
 ASSUMPTIONS = {
     "no_wrap": "no epoch of a producer has more records than there are sequences",
-    "replay_rebuilds_the_entry": (
-        "what a new leader makes of its prefix of the log is what `proofs.prove.steps.REBUILT`"
-        " says; checked on every state of the scopes that fail over"
+    "message_lifetime": (
+        "a request that arrives is within 2^30 records of the end of the log of its epoch"
     ),
+    "batches_are_small": "no batch has more than 2^30 / 5 records",
     "high_watermark_survives": (
         "a new leader has all below the high watermark (acks=all, no unclean election)"
     ),
+    "nothing_forgotten": "no leader lets a producer id expire (expiries=0)",
+    "nothing_deleted": "no log loses its head (deletions=0)",
+    "no_crash": "a broker that stops takes a snapshot at its log's end (crashes=0)",
+    "no_splits": "no batch has more records than its leader takes",
+    "id_for_life": "a producer keeps its producer id: its epochs do not end",
 }
+
+EVERYWHERE = ("nothing_forgotten", "nothing_deleted", "no_crash", "no_splits", "id_for_life")
+"""What the proofs leave out, each a rule of the world or a part of one."""
+
+COVERED = {
+    "client_sends": ("send_new",),
+    "client_retries": ("send_again",),
+    "client_bumps_epoch": ("bump_epoch",),
+    "client_gives_up": ("expire_batch",),
+    "client_resolves": ("resolve_sequence",),
+    "answer_arrives": ("on_success", "on_error"),
+    "request_arrives": ("on_produce", "on_produce_of_others"),
+    "request_is_refused": ("on_error",),
+    "request_outlives_replicas": ("on_produce", "on_produce_of_others", "on_error"),
+    "late_request_arrives": ("on_produce", "on_produce_of_others"),
+    "high_watermark_advances": ("advance_high_watermark",),
+    "connection_breaks": ("on_disconnect",),
+    "leader_restarts": ("restart", "on_disconnect"),
+    "leader_fails_over": ("fail_over", "on_disconnect"),
+    "leader_fails_over_uncleanly": ("fail_over", "on_disconnect"),
+}
+"""Which steps of the proofs make up each rule of the world."""
+
+LEFT_OUT = {
+    "client_receives_producer_id": "id_for_life",
+    "producer_id_expires": "nothing_forgotten",
+    "records_are_deleted": "nothing_deleted",
+    "leader_crashes": "no_crash",
+}
+"""The assumption that leaves out each other rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +85,17 @@ class Theorem:
     name: str
     says: str
     variant: str
-    regime: str
-    assumptions: tuple[str, ...]
+    regime: Regime
+    rests_on: tuple[str, ...]
     answered_by: tuple[str, ...]
     clause: Clause | None = None
     lemmas: Callable[[Model, Any], Iterator[Obligation]] | None = None
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What it rests on, and its regime."""
+        everywhere = EVERYWHERE if self.clause else ()
+        return (*self.regime.assumptions, *self.rests_on, *everywhere)
 
     @property
     def uses(self) -> tuple[str, ...]:
@@ -56,14 +106,13 @@ class Theorem:
 # Lemmas
 
 
+WRAPPING = replace(NO_WRAP, assumptions=(), says="any sequence, wrapping after any last one")
+"""What single rules do, whatever the last sequence is."""
+
+
 def wrapping_evaluator(model: Model, k: Any) -> Evaluator:
     """An evaluator in which the last sequence is any number."""
-    return Evaluator(model, k, overrides={("Layout", "max_sequence"): MAX_SEQUENCE})
-
-
-def within(node: Node, lo: Node, hi: Node) -> Node:
-    """lo <= node <= hi."""
-    return dag.both(dag.le(lo, node), dag.le(node, hi))
+    return Builder(model, k, WRAPPING).evaluator()
 
 
 def wrap_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
@@ -87,12 +136,12 @@ def wrap_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
 
 def duplicate_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
     """A remembered batch is answered with its offset, and nothing changes."""
-    builder = Builder(model)
+    builder = Builder(model, k, WRAPPING)
     leader = builder.leader()
     known = leader.fields["producers"].value
     batch = builder.batch("batch")
     fields = {**batch.fields, "producer_id": P}
-    evaluator = wrapping_evaluator(model, k)
+    evaluator = builder.evaluator()
     request = builder.record(model.messages.ProduceRequest, "request")
     request = type(request)(request.cls, {"batch": type(batch)(batch.cls, fields)})
     step = evaluator.call(model.leader.on_produce, [k, leader, request])
@@ -121,57 +170,48 @@ def duplicate_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
         yield obligation(name, [*assumed, ((), same)], ((), answered))
 
 
+SAFETY = (
+    ("at_most_once", "4.3.1", ()),
+    ("order_kept", "4.3.1", ()),
+    ("acked_is_stored", "4.3.1", ("high_watermark_survives",)),
+    ("no_gap", "first_sequence=strict", ()),
+)
+
+
+def safety(regime: Regime) -> tuple[Theorem, ...]:
+    """What holds in every state, in one regime."""
+    suffix = "_across_wraps" if regime.wraps else ""
+    return tuple(
+        Theorem(
+            f"{name}{suffix}",
+            PROMISED[name].says,
+            variant,
+            regime,
+            rests_on,
+            (name,),
+            PROMISED[name],
+        )
+        for name, variant, rests_on in SAFETY
+    )
+
+
 THEOREMS: tuple[Theorem, ...] = (
-    Theorem(
-        "at_most_once",
-        PROMISED["at_most_once"].says,
-        "4.3.1",
-        NO_WRAP,
-        ("no_wrap", "replay_rebuilds_the_entry"),
-        ("at_most_once",),
-        PROMISED["at_most_once"],
-    ),
-    Theorem(
-        "order_kept",
-        PROMISED["order_kept"].says,
-        "4.3.1",
-        NO_WRAP,
-        ("no_wrap", "replay_rebuilds_the_entry"),
-        ("order_kept",),
-        PROMISED["order_kept"],
-    ),
-    Theorem(
-        "acked_is_stored",
-        PROMISED["acked_is_stored"].says,
-        "4.3.1",
-        NO_WRAP,
-        ("no_wrap", "replay_rebuilds_the_entry", "high_watermark_survives"),
-        ("acked_is_stored",),
-        PROMISED["acked_is_stored"],
-    ),
-    Theorem(
-        "no_gap",
-        PROMISED["no_gap"].says,
-        "first_sequence=strict",
-        NO_WRAP,
-        ("no_wrap", "replay_rebuilds_the_entry"),
-        ("no_gap",),
-        PROMISED["no_gap"],
-    ),
+    *safety(NO_WRAP),
     Theorem(
         "remembers_five",
         PROMISED["remembers_five"].says,
         "restart_window=full",
         NO_WRAP,
-        ("no_wrap", "replay_rebuilds_the_entry"),
+        (),
         ("acked_once", "no_false_error"),
         PROMISED["remembers_five"],
     ),
+    *safety(WRAPS),
     Theorem(
         "sequences_wrap",
         "After the last sequence comes 0: it is accepted, and first sequences are derived rightly.",
         "4.3.1",
-        WRAPS,
+        WRAPPING,
         (),
         ("no_false_error", "no_gap"),
         lemmas=wrap_lemmas,
@@ -180,7 +220,7 @@ THEOREMS: tuple[Theorem, ...] = (
         "duplicate_is_answered",
         "Each remembered batch that comes again is answered without error; nothing is appended.",
         "4.3.1",
-        WRAPS,
+        WRAPPING,
         (),
         ("no_false_error", "acked_once"),
         lemmas=duplicate_lemmas,
@@ -207,51 +247,176 @@ class Plan:
 def setting(model: Model, variant: str) -> Any:
     """The setting of the proofs: five in flight, five remembered, two partitions."""
     layout = model.setting.Layout(
-        partitions=2, in_flight=5, records=0, log=0, max_epoch=1, max_batch=1, max_sequence=1
+        partitions=2, in_flight=5, records=0, log=0, max_epoch=1, max_timeouts=1
     )
     return model.setting.Setting(
         variant=model.variants.parse(variant), layout=layout, budgets=model.setting.Budgets()
     )
 
 
-def inductive(model: Model, k: Any, clause: Clause) -> Iterator[tuple[str, Obligation | None]]:
-    """(name, obligation) of the helpers and of `clause`; None where nothing changes.
+GROUPS = 5
+"""A goal of many parts is asked for in so many groups: a slot each, where it is about slots."""
+
+
+def split(goal: Formula) -> Iterator[tuple[str, Formula]]:
+    """A goal of many parts as several, each with its number."""
+    bound, body = goal
+    parts = conjuncts(body)
+    if len(parts) < GROUPS:
+        yield "", goal
+        return
+    size = -(-len(parts) // GROUPS)
+    for count, start in enumerate(range(0, len(parts), size), 1):
+        yield f"/{count}", (bound, dag.conjunction(parts[start : start + size]))
+
+
+class Induction:
+    """The obligations by which clauses hold in every state.
 
     The helpers are inductive by themselves; the promise stands on them.
     """
-    steps = Steps(model, k)
-    clauses = (*HELPERS, clause)
-    before = [c.formula(steps.before) for c in clauses]
-    first = initial(model, k)
-    for c in clauses:
-        yield f"initial/{c.name}", obligation(f"initial/{c.name}", [], c.formula(first))
-    for step in steps.all():
-        for c, hypothesis in zip(clauses, before, strict=True):
-            name = f"{step.rule}/{c.name}"
-            goal = c.formula(step.after)
-            if goal == hypothesis:
-                yield name, None
-            else:
-                known = before if c is clause else before[:-1]
-                yield name, obligation(name, [*known, *step.assumed], goal)
+
+    def __init__(self, model: Model, k: Any, regime: Regime) -> None:
+        steps = Steps(model, k, regime)
+        self.regime = regime
+        self.state = steps.before
+        self.steps = steps.all()
+        self.first = initial(model, k, regime)
+        self.before = {c.name: c.formula(self.state) for c in (*HELPERS, *PROMISED.values())}
+        self.helpers = tuple(self.inductive(HELPERS))
+
+    def assumed(self, uses: Collection[str], step: StepOutcome | None) -> list[Formula]:
+        """Clauses and cuts by name: of clauses about prefixes, what they say of the prefix in
+        question and of those that the step is about."""
+        lengths = (LENGTH, *(step.prefixes if step else ()))
+        found: list[Formula] = []
+        for c in (*HELPERS, *PROMISED.values()):
+            if c.name in uses and c.of_prefix is not None:
+                found += [c.of_prefix(self.state, length) for length in lengths]
+            elif c.name in uses:
+                found.append(self.before[c.name])
+        if step:
+            found += [lemma.formula for lemma in step.lemmas if lemma.name in uses]
+            found += [formula for name, formula in step.given if name in uses]
+            found += step.assumed
+        return found
+
+    def posed(
+        self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula
+    ) -> Obligation:
+        """The obligation, with what sequences mean if it uses that."""
+        if ARITHMETIC not in uses:
+            return obligation(name, assumed, goal)
+        ground = [body for bound, body in (*assumed, goal) if not bound]
+        meant: list[Formula] = [((), node) for node in self.regime.definitions(ground)]
+        return obligation(name, [*assumed, *meant], goal)
+
+    def goals(
+        self, clause: Clause, step: StepOutcome
+    ) -> Iterator[tuple[str, Formula, frozenset[str]]]:
+        """(name, clause after the step, clauses to use); if the log may grow, first of the old
+        prefixes."""
+        if clause.of_prefix is None or not step.grows:
+            recalled = HISTORY if step.recalls else ()
+            yield clause.name, clause.formula(step.after), clause.uses.union(recalled)
+            return
+        length = self.state.log.length
+        bound, body = clause.of_prefix(step.after, LENGTH)
+        old = dag.lt(LENGTH, dag.add(length, const(1)))
+        parts = dag.conjunction(implies(old, part) for part in conjuncts(body))
+        new = clause.of_prefix(step.after, dag.add(length, const(1)))
+        yield f"{clause.name}/old", ((LENGTH, *bound), parts), clause.uses
+        yield f"{clause.name}/new", new, clause.uses
+
+    def promised(
+        self, clause: Clause, rules: Sequence[Formula]
+    ) -> Iterator[tuple[str, Obligation | None]]:
+        """The helpers' obligations, whatever the variant's rules; and those of the promise that
+        stands on them, under its variant's rules."""
+        yield from self.helpers
+        if not clause.follows:
+            yield from self.inductive((clause,), rules)
+            return
+        name = f"always/{clause.name}"
+        assumed = self.assumed(clause.uses - {clause.name}, None)
+        yield name, obligation(name, [*assumed, *rules], self.before[clause.name])
+
+    def inductive(
+        self, clauses: Sequence[Clause], rules: Sequence[Formula] = ()
+    ) -> Iterator[tuple[str, Obligation | None]]:
+        """(name, obligation) of clauses and of the steps' lemmas, None where nothing changes."""
+        for c in clauses:
+            name = f"initial/{c.name}"
+            yield name, self.posed(name, c.uses, [], c.formula(self.first))
+        for step in self.steps:
+            if clauses is HELPERS:
+                yield from self.lemmas(step)
+            for c in clauses:
+                if c.formula(step.after) == self.before[c.name]:
+                    yield f"{step.rule}/{c.name}", None
+                else:
+                    yield from self.changed(c, step, rules)
+
+    def changed(
+        self, clause: Clause, step: StepOutcome, rules: Sequence[Formula]
+    ) -> Iterator[tuple[str, Obligation]]:
+        """The obligations that a step leaves a clause true."""
+        for name, goal, uses in self.goals(clause, step):
+            assumed = [*self.assumed(uses, step), *rules]
+            for part, formula in split(goal):
+                full = f"{step.rule}/{name}{part}"
+                yield full, self.posed(full, uses, assumed, formula)
+
+    def lemmas(self, step: StepOutcome) -> Iterator[tuple[str, Obligation]]:
+        """The cuts of a step, and the inductions that it carries."""
+        for lemma in step.lemmas:
+            assumed = self.assumed(lemma.uses, step)
+            for part, formula in split(lemma.formula):
+                name = f"{step.rule}/{lemma.name}{part}"
+                yield name, self.posed(name, lemma.uses, assumed, formula)
 
 
-def needs(model: Model, theorem: Theorem, variant: str) -> Iterator[tuple[str, Obligation | None]]:
-    """(name, obligation or None where nothing changes) of a theorem."""
-    k = setting(model, variant)
-    if theorem.lemmas is not None:
-        for lemma in theorem.lemmas(model, k):
-            yield lemma.name, lemma
-    if theorem.clause is not None:
-        yield from inductive(model, k, theorem.clause)
+def rules_of(model: Model, variant: str) -> tuple[Formula, ...]:
+    """What a variant says of the rules that are unknown to the helpers."""
+    parsed = model.variants.parse(variant)
+    return tuple(
+        ((), dag.eq(unknown, const(getattr(parsed, rule)))) for rule, unknown in VARIANT.items()
+    )
+
+
+class Planner:
+    """Makes the obligations of theorems about one model; those of the helpers once."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.inductions: dict[tuple[Any, str], Induction] = {}
+
+    def induction(self, variant: str, regime: Regime) -> Induction:
+        """The induction in a regime, for all variants that differ in unknown rules only."""
+        parsed = self.model.variants.parse(variant)
+        key = (replace(parsed, name="", **dict.fromkeys(VARIANT, 0)), regime.name)
+        if key not in self.inductions:
+            k = setting(self.model, variant)
+            self.inductions[key] = Induction(self.model, k, regime)
+        return self.inductions[key]
+
+    def needs(self, theorem: Theorem, variant: str) -> Iterator[tuple[str, Obligation | None]]:
+        """(name, obligation or None where nothing changes) of a theorem."""
+        if theorem.lemmas is not None:
+            for lemma in theorem.lemmas(self.model, setting(self.model, variant)):
+                yield lemma.name, lemma
+        if theorem.clause is not None:
+            rules = rules_of(self.model, variant)
+            yield from self.induction(variant, theorem.regime).promised(theorem.clause, rules)
 
 
 def plan(model: Model, theorems: tuple[Theorem, ...], under: Callable[[Theorem], str]) -> Plan:
     """The obligations of the theorems, each under the variant that `under` says."""
+    planner = Planner(model)
     duties: dict[str, Duty] = {}
     unchanged: dict[str, None] = {}
     for theorem in theorems:
-        for name, found in needs(model, theorem, under(theorem)):
+        for name, found in planner.needs(theorem, under(theorem)):
             if found is None:
                 unchanged[f"{under(theorem)}: {name}"] = None
             else:

@@ -72,7 +72,7 @@ def theorem_json(theorem: Theorem, of: Subject) -> dict[str, Any]:
         "name": theorem.name,
         "statement": theorem.says,
         "variant": of.under(theorem),
-        "regime": theorem.regime,
+        "regime": theorem.regime.says,
         "assumptions": [{"name": a, "says": ASSUMPTIONS[a]} for a in theorem.assumptions],
         "uses": list(theorem.uses),
     }
@@ -115,7 +115,7 @@ def counterexample_json(found: Counterexample) -> dict[str, Any]:
 def tell(theorems: Sequence[Theorem], verdicts: Sequence[Verdict], of: Subject) -> None:
     """Each theorem with its regime and assumptions, each obligation by name."""
     for theorem in theorems:
-        say(f"\n{theorem.name}  [{of.under(theorem)}; {theorem.regime}]")
+        say(f"\n{theorem.name}  [{of.under(theorem)}; {theorem.regime.says}]")
         say(f"  {theorem.says}")
         for name in theorem.assumptions:
             say(f"  assuming {name}: {ASSUMPTIONS[name]}")

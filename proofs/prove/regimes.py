@@ -1,0 +1,78 @@
+"""How sequences are counted: the two regimes that theorems are proved in.
+
+A position counts a producer's records of one epoch without end; a sequence is what travels. The
+clauses speak of positions, and a regime says which sequence a position has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from proofs.lift import dag
+from proofs.lift.dag import INFINITE, Node, const, reachable
+
+SEQUENCE = "sequence"
+SEQUENCES = 1 << 31
+LIFETIME = 1 << 30
+"""How far from its log's end a message may be, in records, that a wrapping sequence names."""
+LARGEST_BATCH = LIFETIME // 5
+
+MAX_SEQUENCE = dag.leaf("max_sequence", -INFINITE, INFINITE)
+"""The last sequence where none is used twice: any number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """`sequence` gives a position its sequence; `wraps` if positions pass the last one.
+
+    Where they do, `sequence` is the remainder by the number of sequences, but an obligation is
+    told so only if it is about arithmetic: the others are easier without.
+    """
+
+    name: str
+    says: str
+    max_sequence: Node
+    sequence: Callable[[Node], Node]
+    assumptions: tuple[str, ...]
+    sequences: int | None = None
+
+    @property
+    def wraps(self) -> bool:
+        """Whether a sequence is used again."""
+        return self.sequences is not None
+
+    def definitions(self, nodes: Iterable[Node]) -> list[Node]:
+        """What `sequence` means, wherever it stands in the nodes."""
+        if self.sequences is None:
+            return []
+        found = {node.serial: node for node in reachable(list(nodes)) if node.name == SEQUENCE}
+        return [dag.eq(node, dag.mod(node.args[0], self.sequences)) for node in found.values()]
+
+
+def _same(position: Node) -> Node:
+    return position
+
+
+NO_WRAP = Regime(
+    "no_wrap",
+    "fewer than 2^31 records per epoch",
+    MAX_SEQUENCE,
+    _same,
+    ("no_wrap",),
+)
+
+
+def wrapping(sequences: int) -> Regime:
+    """So many sequences, used again and again."""
+    return Regime(
+        "wraps",
+        "any number of records per epoch: sequences wrap after 2^31 - 1",
+        const(sequences - 1),
+        lambda position: dag.uninterpreted(SEQUENCE, (position,)),
+        ("message_lifetime", "batches_are_small"),
+        sequences,
+    )
+
+
+WRAPS = wrapping(SEQUENCES)
