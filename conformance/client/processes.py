@@ -143,23 +143,32 @@ class ClientProcess:
     def _take(self, words: Sequence[str]) -> None:
         """One line of a client; lines about no run are not for us."""
         told, ended = self._runs.get(words[0] if words else "", (None, None))
-        match words[1:]:
-            case _ if told is None or ended is None:
-                return
-            case ["closed"]:
-                ended.set()
-            case ["broken", *what]:
-                told.problem = f"the client broke down: {' '.join(what)}"
-            case [partition, number, "sent", at_ns]:
-                told.handed_ns[int(partition), int(number)] = int(at_ns)
-            case [partition, number, "stored", offset, *at_ns]:
-                row = ToldRecord(first(at_ns), offset=int(offset))
-                told.outcomes[int(partition), int(number)] = row
-            case [partition, number, "failed", error, *at_ns]:
-                row = ToldRecord(first(at_ns), error=error)
-                told.outcomes[int(partition), int(number)] = row
-            case _:
-                told.problem = f"the client wrote what means nothing: {' '.join(words)}"
+        if told is None or ended is None:
+            return
+        if words[1:] == ["closed"]:
+            ended.set()
+            return
+        try:
+            heard(told, words[1:])
+        except ValueError:
+            told.problem = f"the client wrote what means nothing: {' '.join(words)}"
+
+
+def heard(told: Told, words: Sequence[str]) -> None:
+    """One line about a run. Raises ValueError where it means nothing."""
+    match words:
+        case ["broken", *what]:
+            told.problem = f"the client broke down: {' '.join(what)}"
+        case [partition, number, "sent", at_ns]:
+            told.handed_ns[int(partition), int(number)] = int(at_ns)
+        case [partition, number, "stored", offset, *at_ns]:
+            row = ToldRecord(first(at_ns), offset=int(offset))
+            told.outcomes[int(partition), int(number)] = row
+        case [partition, number, "failed", error, *at_ns]:
+            row = ToldRecord(first(at_ns), error=error)
+            told.outcomes[int(partition), int(number)] = row
+        case _:
+            raise ValueError(words)
 
 
 def first(at_ns: Sequence[str]) -> int | None:

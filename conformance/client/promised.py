@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Final
 
 from conformance.client.trace import ClientTrace, Produce, SentBatch
-from conformance.promised import Seen
+from conformance.promised import NOT_EXERCISED, Seen, status
 from model.client import Client
 from model.language import Map
 from model.leader import StoredBatch
@@ -20,7 +21,9 @@ from model.scopes import initial
 from model.setting import Budgets, Layout, Setting, Variant
 from model.variants import DEFAULT_VARIANT, parse
 
-DUPLICATE: str = "duplicate_on_its_way"
+DUPLICATE: Final = "duplicate_on_its_way"
+SHOWN: Final = ("at_most_once", "no_gap", "order_kept", "acked_is_stored", "acked_once")
+"""The promises that logs and acknowledgements show; of the others a run says nothing."""
 
 
 def setting_of_promises(variant: Variant, partitions: int, records: int) -> Setting:
@@ -52,8 +55,13 @@ def seen_in(variant: Variant, trace: ClientTrace, client: Client) -> Seen:
     met = {witness.name for witness in WITNESSES if witness.check(k, world)}
     if sent_what_was_stored(trace):
         met.add(DUPLICATE)
-    broken = frozenset(p.name for p in PROMISES if not p.check(k, world))
-    return Seen(broken, frozenset(met))
+    shown = [promise for promise in PROMISES if promise.name in SHOWN]
+    return Seen(frozenset(p.name for p in shown if not p.check(k, world)), frozenset(met))
+
+
+def states(seen: Seen) -> dict[str, str]:
+    """Each promise: violated, holds, or not exercised."""
+    return {p.name: status(p.name, seen) if p.name in SHOWN else NOT_EXERCISED for p in PROMISES}
 
 
 def log_of(trace: ClientTrace, partition: int) -> tuple[StoredBatch, ...]:

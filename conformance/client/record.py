@@ -22,11 +22,13 @@ async def recorded(
     lanes = at_once // processes
 
     async def lane(process: ClientProcess) -> None:
-        for plan in waiting:
-            await done.put(await one(command.name, process, plan))
-            if not process.is_alive:
-                break
-        await done.put(None)
+        try:
+            for plan in waiting:
+                await done.put(await one(command.name, process, plan))
+                if not process.is_alive:
+                    break
+        finally:
+            await done.put(None)
 
     async with AsyncExitStack() as stack:
         working = []
@@ -40,6 +42,7 @@ async def recorded(
                 left -= 1
             else:
                 yield trace
+        await asyncio.gather(*working)
 
 
 async def one(client: str, process: ClientProcess, plan: RunPlan) -> ClientTrace:

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from conformance.client.judge import UNDECIDED
 from conformance.client.ledger import Ledger, Outcome
-from conformance.client.promised import setting_of_promises
+from conformance.client.promised import setting_of_promises, states
 from conformance.explained import EXPLAINED, Explained, explanation, fields_of, stale
 from conformance.files import pretty, write_whole
-from conformance.promised import HOLDS, VIOLATED, Seen, not_promised, statuses
+from conformance.promised import HOLDS, VIOLATED, Seen, not_promised
 from conformance.report import SCHEMA_VERSION, covered, per_second
 from conformance.verbs.answer import divergences, promises
 from model.language import ACTOR_RULES
@@ -45,7 +45,6 @@ def report_json(
     rows = (*EXPLAINED, *baseline)
     found = grouped(findings, rows, variant.release, ledger, out)
     seen = Seen(union(o.broken for o in outcomes), union(o.met for o in outcomes))
-    states = statuses(seen)
     unpromised = not_promised(setting_of_promises(variant, 1, 1))
     undecided = sum(o.verdict == UNDECIDED for o in outcomes)
     report = {
@@ -71,7 +70,7 @@ def report_json(
         "not_applicable": [],
         "stale_explanations": [r.reference for r in stale(rows, variant.release, findings)],
         "conforms": all(row["explained_by"] for row in found),
-        "promises": states,
+        "promises": states(seen),
         "not_promised": unpromised,
     }
     return report | {"verdict": verdict(report)}
