@@ -281,14 +281,14 @@ EVENTUALLY: tuple[Eventually | Ceases, ...] = (
         "completes",
         "a record that was sent is acknowledged or fails, whatever the network does",
         first_unfinished,
-        ("deadlines",),
+        ("deadlines", "bumps"),
         asked=gives_up,
     ),
     Eventually(
         "sequences_resolve",
         "a producer that lost sight of its sequences finds out what became of them",
         to_resolve,
-        ("deadlines", "resolution"),
+        ("deadlines", "resolution", "bumps"),
         asked=gives_up,
     ),
     Ceases(

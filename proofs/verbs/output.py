@@ -162,14 +162,14 @@ class Told(AbstractContextManager["Told"]):
     def __init__(
         self,
         name: str,
-        stream: TextIO = sys.stderr,
+        stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
-        self.stream = stream
+        self.stream = stream or sys.stderr
         self.clock = clock
         self.last = clock()
-        self.status = _status(stream)
+        self.status = _status(self.stream)
 
     def __call__(self, now: Progress) -> None:
         """How far it is."""

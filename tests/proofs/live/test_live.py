@@ -1,0 +1,213 @@
+"""What happens in the end: it holds, each assumption is needed, and planted bugs break it."""
+
+import functools
+
+import pytest
+
+from proofs.lift.text import Patch, plain
+from proofs.live.check import Live, UnknownAssumption, explore_live
+from proofs.live.lasso import Lasso
+from proofs.trace.format import dumps, loads
+from proofs.trace.pictures import text
+from proofs.trace.replay import UnknownScope, replay
+
+STRICT = "4.3.1/first_sequence=strict"
+WRAPS = "4.3.1/acked_sequence=wraps"
+
+# Each scope with fewer records or less trouble; the whole ones are for the command line.
+RETRIES = ("live-retries/records=3", STRICT)
+RESTARTS = ("live-restarts/records=3", "4.3.1")
+FAILOVER = ("live-failover/records=3", "4.3.1")
+TIMEOUTS = ("live-timeouts/records=3", "4.3.1")
+STREAM = ("live-stream/records=3/breaks=0", WRAPS)
+
+SIZES = {
+    RETRIES: (172, 528),
+    RESTARTS: (111, 371),
+    FAILOVER: (281, 1543),
+    TIMEOUTS: (2059, 7306),
+    STREAM: (543, 1218),
+}
+
+NOT_EXERCISED = {
+    RETRIES: {"bumps_happen", "bumps_end", "high_watermark_catches_up"},
+    RESTARTS: {"high_watermark_catches_up"},
+    FAILOVER: set(),
+    TIMEOUTS: {"high_watermark_catches_up"},
+    STREAM: {"high_watermark_catches_up"},
+}
+
+NEEDED = {
+    ("requests_end", "delivery"): (RETRIES, 1, 0),
+    ("requests_end", "answers"): (RETRIES, 2, 0),
+    ("requests_end", "replication"): (FAILOVER, 2, 0),
+    ("retries_go_out", "retries"): (RETRIES, 2, 0),
+    ("retries_go_out", "bumps"): (RESTARTS, 8, 0),
+    ("bumps_happen", "bumps"): (RESTARTS, 8, 0),
+    ("high_watermark_catches_up", "replication"): (FAILOVER, 2, 0),
+    ("makes_progress", "delivery"): (RETRIES, 1, 0),
+    ("makes_progress", "answers"): (RETRIES, 2, 0),
+    ("makes_progress", "replication"): (FAILOVER, 2, 0),
+    ("makes_progress", "retries"): (RETRIES, 2, 0),
+    ("makes_progress", "bumps"): (RESTARTS, 8, 0),
+    ("makes_progress", "connections_hold"): (RETRIES, 1, 2),
+    ("makes_progress", "replicas_return"): (RETRIES, 1, 3),
+    ("completes", "deadlines"): (TIMEOUTS, 1, 0),
+    ("completes", "bumps"): (TIMEOUTS, 8, 0),
+    ("sequences_resolve", "deadlines"): (TIMEOUTS, 4, 0),
+    ("sequences_resolve", "resolution"): (TIMEOUTS, 6, 0),
+    ("sequences_resolve", "bumps"): (TIMEOUTS, 3, 0),
+    ("bumps_end", "restarts_end"): (STREAM, 4, 15),
+}
+"""For each property and each of its assumptions: where it fails without it, and how soon."""
+
+
+@functools.cache
+def live(scope: str, variant: str, *patches: Patch) -> Live:
+    return explore_live(scope, variant, patches=patches, engine="source")
+
+
+@pytest.mark.parametrize("where", SIZES, ids=lambda where: where[0])
+def test_what_is_promised_in_the_end_holds(where):
+    report = live(*where).report()
+    assert (report.distinct, report.transitions) == SIZES[where]
+    assert (report.verdict, report.cut) == ("holds", ())
+    assert all(outcome.holds and outcome.promised for outcome in report.outcomes)
+    assert {o.name for o in report.outcomes if not o.exercised} == NOT_EXERCISED[where]
+
+
+def test_each_property_is_asked_with_each_of_its_assumptions_dropped():
+    rows = {(p.name, a) for p in plain().eventually.EVENTUALLY for a in p.under}
+    assert rows == NEEDED.keys()
+    assert {a for _, a in rows} == plain().eventually.ASSUMPTIONS.keys()
+
+
+@pytest.mark.parametrize(("name", "dropped"), NEEDED)
+def test_each_assumption_is_needed(name, dropped):
+    where, stem, loop = NEEDED[name, dropped]
+    report = live(*where).report(dropped, only=[name])
+    (outcome,) = report.outcomes
+    assert dropped not in outcome.fairness
+    assert report.verdict == "violated"
+    assert shape(outcome.lasso) == (stem, loop)
+
+
+def shape(lasso: Lasso) -> tuple[int, int]:
+    """How many steps come before the loop, and how many are in it."""
+    return lasso.stem, len(lasso.trace.steps) - lasso.stem
+
+
+def test_a_lasso_is_a_trace_that_replays_and_closes():
+    report = live(*STREAM).report("restarts_end", only=["bumps_end"])
+    lasso = report.outcome("bumps_end").lasso
+    trace = loads(dumps(lasso.trace))
+    assert trace == lasso.trace
+    assert trace.header.loop == lasso.stem
+    worlds = replay(trace)
+    assert worlds[lasso.stem] == worlds[-1]
+    assert worlds[lasso.stem] != worlds[lasso.stem + 1]
+
+
+def test_a_lasso_is_told_with_the_numbers_that_a_run_has():
+    """Its loop is a spiral: each restart costs an epoch, and epochs grow."""
+    lasso = live(*STREAM).report("restarts_end", only=["bumps_end"]).outcome("bumps_end").lasso
+    told = text(lasso.story, with_changes=False)
+    before, after = told.split("for ever:\n")
+    assert "producer_epoch=1" not in before
+    assert "The producer takes the next epoch by itself." in after
+    assert "producer_epoch=1 base_sequence=0" in after
+    assert lasso.story.worlds[-1]["clients"]["0"]["producer_epoch"] == 1
+    first, last = lasso.story.worlds[lasso.stem], lasso.story.worlds[-1]
+    assert last["leaders"]["0"]["high_watermark"] > first["leaders"]["0"]["high_watermark"]
+
+
+def test_where_nothing_more_happens_the_story_says_so():
+    lasso = live(*RETRIES).report("retries", only=["makes_progress"]).outcomes[0].lasso
+    assert text(lasso.story).endswith("and nothing happens any more\n")
+
+
+# What Kafka does not promise
+
+
+def test_any_first_sequence_lets_a_batch_be_refused_for_ever():
+    """KAFKA-14359: the second batch is stored while the first is refused, and then the first is
+    out of sequence for ever, and its producer does not see that it is the next."""
+    report = live("live-retries/records=3", "4.3.1").report()
+    outcome = report.outcome("makes_progress")
+    assert not outcome.promised
+    assert not outcome.holds
+    assert report.verdict == "holds"
+    assert shape(outcome.lasso) == (7, 3)
+    told = text(outcome.lasso.story, with_changes=False).split("for ever:\n")[1]
+    assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in told
+    assert "takes the next epoch" not in told
+
+
+def test_a_deadline_ends_what_is_refused_for_ever():
+    assert live(*TIMEOUTS).report().outcome("completes").holds
+
+
+def test_after_the_wrap_plain_numbers_never_say_that_a_batch_is_next():
+    raw = live("live-stream/records=3/breaks=0", "4.3.1").report(only=["makes_progress"])
+    outcome = raw.outcome("makes_progress")
+    assert (outcome.promised, outcome.holds) == (False, False)
+    assert live(*STREAM).report(only=["makes_progress"]).outcome("makes_progress").holds
+
+
+# Planted bugs
+
+NEVER_RETRIES = Patch(
+    "client.waiting", "replace(b, outstanding=False, attempts=1 if counts_attempts(k) else 0)", "b"
+)
+REFUSES_DUPLICATES = Patch(
+    "leader.on_produce",
+    "success(k, leader, batch, known.last_offset - known.offset_delta)",
+    "refusal(leader, batch, Error.OUT_OF_ORDER_SEQUENCE_NUMBER)",
+)
+BUMPS_FOR_EVER = Patch("recovery.bump_epoch", "EMPTY_SET", "client.bump_for")
+FORGETS_TO_RESOLVE = Patch(
+    "recovery.is_resolvable", "len(entry.in_flight) == 0", "len(entry.in_flight) == 1"
+)
+
+
+@pytest.mark.parametrize(
+    ("patch", "where", "broken"),
+    [
+        (NEVER_RETRIES, RETRIES, {"makes_progress"}),
+        (REFUSES_DUPLICATES, RETRIES, {"makes_progress", "bumps_end"}),
+        (
+            BUMPS_FOR_EVER,
+            RESTARTS,
+            {"makes_progress", "bumps_end", "bumps_happen", "retries_go_out"},
+        ),
+        (FORGETS_TO_RESOLVE, TIMEOUTS, {"sequences_resolve"}),
+    ],
+)
+def test_a_planted_bug_breaks_what_it_must(patch, where, broken):
+    report = live(*where, patch).report()
+    assert report.verdict == "violated"
+    assert {o.name for o in report.outcomes if not o.holds} == broken
+    for outcome in report.outcomes:
+        if outcome.lasso is not None:
+            replay(outcome.lasso.trace)
+
+
+# What cannot be answered
+
+
+def test_a_scope_too_small_for_its_assumptions_decides_nothing():
+    patch = Patch("world.can_append", "len(leader.log) < k.layout.log", "len(leader.log) < 1")
+    report = live("live-restarts/records=3", "4.3.1", patch).report()
+    assert "delivery" in report.cut
+    assert report.verdict in ("undecided", "violated")
+
+
+def test_bad_use_is_named():
+    with pytest.raises(UnknownScope, match=r"idempotent-tiny ends.*live-retries"):
+        explore_live("idempotent-tiny")
+    with pytest.raises(UnknownScope, match="no scope is called 'live-nothing'"):
+        explore_live("live-nothing")
+    with pytest.raises(UnknownAssumption, match=r"nothing here rests on 'hope'.*delivery"):
+        live(*RETRIES).report("hope")
+    with pytest.raises(ValueError, match="engine is 'tlc'; choose one of c, ints, source"):
+        explore_live("live-retries", engine="tlc")
