@@ -25,9 +25,14 @@ static inline size_t memo_bytes(const struct memo_table *m, uint32_t key_words)
     return (2 * key_words * sizeof *m->entries) << m->bits;
 }
 
-INLINE uint64_t *memo_place(const struct memo_table *m, const uint64_t *read, const uint32_t K)
+INLINE uint64_t *memo_place(const struct memo_table *m, uint64_t number, const uint32_t K)
 {
-    return m->entries + (store_hash(read, K) >> (64 - m->bits)) * 2 * K;
+    return m->entries + number * 2 * K;
+}
+
+INLINE uint64_t memo_number(const struct memo_table *m, const uint64_t *read, const uint32_t K)
+{
+    return store_hash(read, K) >> (64 - m->bits);
 }
 
 /* An entry's last word read has OCCUPIED; its last word written has it if the answer is yes. */
@@ -41,9 +46,10 @@ INLINE int memo_is(const uint64_t *entry, const uint64_t *read, const uint32_t K
 INLINE enum memo memo_find(const struct memo_table *m, const uint64_t *read, uint64_t *written,
                            const uint32_t K)
 {
-    const uint64_t *entry = memo_place(m, read, K);
+    uint64_t number = memo_number(m, read, K);
+    const uint64_t *entry = memo_place(m, number, K);
     if (!memo_is(entry, read, K)) {
-        entry = m->entries + ((uint64_t)(entry - m->entries) ^ (2 * K));
+        entry = memo_place(m, number ^ 1, K);
         if (!memo_is(entry, read, K)) return MEMO_UNKNOWN;
     }
     if (!(entry[2 * K - 1] & OCCUPIED)) return MEMO_NO;
@@ -55,8 +61,8 @@ INLINE enum memo memo_find(const struct memo_table *m, const uint64_t *read, uin
 INLINE void memo_put(struct memo_table *m, const uint64_t *read, const uint64_t *written,
                      const uint32_t K)
 {
-    uint64_t *entry = memo_place(m, read, K);
-    uint64_t *other = m->entries + ((uint64_t)(entry - m->entries) ^ (2 * K));
+    uint64_t number = memo_number(m, read, K);
+    uint64_t *entry = memo_place(m, number, K), *other = memo_place(m, number ^ 1, K);
     if (entry[K - 1] && !other[K - 1]) entry = other;
     m->lost += entry[K - 1] != 0;
     store_copy(entry, read, K);

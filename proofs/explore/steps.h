@@ -209,7 +209,8 @@ INLINE void complete_soon(const struct parts *all, const struct steps *steps,
             continue;
         }
         EACH_WORD(w) read[w] = key[w] & steps->reads[f * K + w];
-        __builtin_prefetch(memo_place(&me->memo[f], read, K));
+        const struct memo_table *m = &me->memo[f];
+        __builtin_prefetch(memo_place(m, memo_number(m, read, K), K));
     }
 }
 

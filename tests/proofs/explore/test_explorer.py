@@ -8,7 +8,7 @@ from proofs.explore.result import Ended, Exploration, Interrupted, Progress
 from proofs.lift.dag import FALSE, TRUE
 from proofs.lift.ints_form import ints_form
 from proofs.lift.machine import Machine, RuleInstance
-from tests.proofs.lift.toys import counters, two_phase_commit, window
+from tests.proofs.lift.toys import counters, crowd, two_phase_commit, window
 
 TOYS = [two_phase_commit(3), two_phase_commit(5), counters(), counters(9), window(), window(4, 2)]
 VARYING = ("engine", "seconds", "peak_bytes")
@@ -56,6 +56,23 @@ def test_engines_agree_on_a_graph_of_many_batches() -> None:
     machine = two_phase_commit(6)
     expected = facts(explore(machine, "ints", want_edges=True))
     assert facts(explore(machine, workers=2, want_edges=True)) == expected
+
+
+@pytest.mark.parametrize("actors", [9, 30])
+def test_engines_agree_where_values_outgrow_their_fields(actors: int) -> None:
+    """Keys of one word become keys of several, in the middle of a search."""
+    machine = crowd(actors, 120)
+    expected = facts(explore(machine, "ints", want_edges=True))
+    assert expected["distinct"] == 1 + actors * 121
+    for workers, edges in ((1, True), (3, True), (2, False)):
+        found = facts(explore(machine, workers=workers, want_edges=edges))
+        assert found == (expected if edges else {**expected, "graph": None})
+
+
+def test_a_part_that_outgrows_its_room_is_no_limit() -> None:
+    machine = crowd(2, 250)
+    wide = dataclasses.replace(machine, inputs={"steps": 249})
+    assert facts(explore(wide, workers=2)) == facts(explore(wide, "ints"))
 
 
 def test_counts_of_the_window_stay() -> None:

@@ -15,6 +15,7 @@ from proofs.lift.dag import Node
 from proofs.lift.machine import Machine, RuleInstance
 from proofs.lift.step import evaluate, values_after
 from proofs.lift.text import Patch
+from tests.proofs.lift.toys import crowd
 
 PARTITIONS = "idempotent-partitions"
 
@@ -113,6 +114,17 @@ def test_a_range_broken_by_any_element_is_told_by_a_genuine_path() -> None:
     for engine in ("c", "ints"):
         with pytest.raises(RangeBroken, match="resource_hears_abort"):
             explore(broken, engine, symmetry=symmetry)
+
+
+def test_orbits_of_many_values() -> None:
+    machine = crowd(30, 120)
+    names = [leaf.name for leaf in machine.leaves]
+    symmetry = Symmetry("actors", 30, tuple(tuple(names[i : i + 3]) for i in range(0, 90, 3)))
+    expected = whole(explore(machine))
+    for engine, workers in (("c", 1), ("c", 2), ("ints", 1)):
+        found = explore(machine, engine, symmetry=symmetry, workers=workers)
+        assert found.orbits == 122
+        assert whole(found) == expected
 
 
 def test_a_kept_search_goes_on(tmp_path: Path) -> None:

@@ -211,3 +211,31 @@ def window(items: int = 3, slots: int = 4, log: int = 6, lanes: int = 2) -> Mach
         promises={f"in_order_{lane.number}": lane.in_order() for lane in made},
         witnesses={"full": eq(node(length), const(log))},
     )
+
+
+def crowd(actors: int, steps: int) -> Machine:
+    """Many actors of many values: one of them is chosen and walks, the others stay."""
+    x = [Leaf(f"actor[{i}].x", 0, 255, False) for i in range(actors)]
+    y = [Leaf(f"actor[{i}].y", 0, 250, False) for i in range(actors)]
+    busy = [flag(f"actor[{i}].busy") for i in range(actors)]
+    nobody = negate(disjunction(node(b) for b in busy))
+    rules: list[RuleInstance] = []
+    for i in range(actors):
+        choice = (("actor", i),)
+        walked = mod(add(mul(node(x[i]), const(5)), const(7)), 256)
+        after = {x[i].name: walked, y[i].name: add(node(y[i]), const(1))}
+        left = lt(node(y[i]), run_time_input("steps", 0, 250))
+        rules += [
+            RuleInstance("choose", choice, nobody, {busy[i].name: TRUE}),
+            RuleInstance("walk", choice, both(node(busy[i]), left), after),
+        ]
+    far = disjunction(eq(node(place), const(steps)) for place in y)
+    return Machine(
+        name=f"crowd-{actors}",
+        leaves=tuple(itertools.chain(*zip(x, y, busy, strict=True))),
+        initial=(0,) * (3 * actors),
+        inputs={"steps": steps},
+        rules=tuple(rules),
+        promises={"nobody_walks_far": negate(far)},
+        witnesses={"somebody_walks": disjunction(lt(const(0), node(place)) for place in y)},
+    )
