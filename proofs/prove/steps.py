@@ -108,7 +108,7 @@ class Steps:
             self.send_again(),
             self.bump_epoch(),
             self.expire_batch(),
-            self.resolve_sequence(),
+            self.resolve_sequences(),
             self.on_success(),
             self.on_error(),
             self.on_disconnect(),
@@ -197,7 +197,8 @@ class Steps:
         evaluator = self.builder.evaluator()
         before = self.before
         client = evaluator.call(self.model.recovery.bump_epoch, [self.k, before.client])
-        rewritten = containers.contains(before.client.fields["bump_for"], ZERO)
+        due = evaluator.call(self.model.recovery.resolved, [self.k, before.client])
+        rewritten = containers.contains(due.fields["bump_for"], ZERO)
         epoch = client.fields["producer_epoch"]
         begins, begin = [], ZERO
         for used, fields in slots(before.in_flight):
@@ -223,16 +224,16 @@ class Steps:
 
     def expire_batch(self) -> StepOutcome:
         """The time of the oldest batch is up."""
-        return self.moved("expire_batch", self.model.recovery.expire_batch)
+        return self.moved("expire_batch", self.model.recovery.expire_batch, ZERO)
 
-    def resolve_sequence(self) -> StepOutcome:
+    def resolve_sequences(self) -> StepOutcome:
         """All in flight has ended after a batch of unknown outcome."""
-        return self.moved("resolve_sequence", self.model.recovery.resolve_sequence)
+        return self.moved("resolve_sequences", self.model.recovery.resolve_sequences)
 
-    def moved(self, rule: str, function: Callable[..., Any]) -> StepOutcome:
+    def moved(self, rule: str, function: Callable[..., Any], *arguments: Node) -> StepOutcome:
         """A rule of the client that sends nothing."""
         evaluator = self.builder.evaluator()
-        client = evaluator.call(function, [self.k, self.before.client, ZERO])
+        client = evaluator.call(function, [self.k, self.before.client, *arguments])
         return self.outcome(rule, evaluator, [], client=client)
 
     def answered(self, answer: Rec) -> tuple[Evaluator, Rec]:
@@ -272,7 +273,7 @@ class Steps:
 
     def on_disconnect(self) -> StepOutcome:
         """A connection breaks."""
-        return self.moved("on_disconnect", self.model.answers.on_disconnect)
+        return self.moved("on_disconnect", self.model.answers.on_disconnect, ZERO)
 
     # The leader
 

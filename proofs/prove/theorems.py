@@ -51,7 +51,7 @@ COVERED = {
     "client_retries": ("send_again",),
     "client_bumps_epoch": ("bump_epoch",),
     "client_gives_up": ("expire_batch",),
-    "client_resolves": ("resolve_sequence",),
+    "client_resolves": ("resolve_sequences",),
     "answer_arrives": ("on_success", "on_error"),
     "request_arrives": ("on_produce", "on_produce_of_others"),
     "request_is_refused": ("on_error",),
