@@ -92,6 +92,7 @@ class NodeConfig:
     broker_epoch: int = 0
     auto_create_topics: bool = True
     producer_id_expiration_check_interval_ms: int = 600_000
+    log_retention_check_interval_ms: int = 300_000
     log: LogConfig = DEFAULT_CONFIG
 
 
@@ -101,7 +102,7 @@ class Node:
     Public state, to be read: `config`, `topics`, `producer_ids`, `controller`.
     """
 
-    __slots__ = ("_expire_at_ms", "config", "controller", "producer_ids", "topics")
+    __slots__ = ("_due_ms", "config", "controller", "producer_ids", "topics")
 
     def __init__(
         self, config: NodeConfig | None = None, *, blocks: BlockSource | None = None
@@ -112,7 +113,7 @@ class Node:
         self.producer_ids = ProducerIdManager()
         self.controller = ProducerIdController(blocks or ProducerIdBlocks())
         self.controller.register(self.config.node_id, self.config.broker_epoch)
-        self._expire_at_ms: int | None = None
+        self._due_ms: dict[str, int] = {}
 
     def handle(self, payload: bytes, now_ms: int) -> bytes | None:
         """The response to one request, both without their 4-byte size; None for acks=0.
@@ -134,7 +135,7 @@ class Node:
         if version < OLDEST_SERVED.get(api_key, 0):
             raise CloseConnection(f"api key {api_key} is served from {OLDEST_SERVED[api_key]}")
         self._serve_controller(now_ms)
-        self._expire_producers(now_ms)
+        self._run_periodic_checks(now_ms)
         answer = _HANDLERS[api_key](self, version, body, now_ms)
         if answer is None:
             return None
@@ -146,17 +147,25 @@ class Node:
             answer = self.controller.allocate(me.node_id, me.broker_epoch)
             self.producer_ids.receive(answer, now_ms)
 
-    def _expire_producers(self, now_ms: int) -> None:
-        """Every check interval. `ProducerStateManagerConfig`, `LogManager`'s scheduler."""
-        interval_ms = self.config.producer_id_expiration_check_interval_ms
-        if self._expire_at_ms is None:
-            self._expire_at_ms = now_ms + interval_ms
-        if now_ms < self._expire_at_ms:
-            return
-        self._expire_at_ms = now_ms + interval_ms
-        for topic in self.topics:
+    def _run_periodic_checks(self, now_ms: int) -> None:
+        """Producers and segments that are too old go. `LogManager.startup`."""
+        expire = self._is_due("producer_id_expiration_check_interval_ms", now_ms)
+        delete = self._is_due("log_retention_check_interval_ms", now_ms)
+        for topic in self.topics if expire or delete else ():
             for leader in topic.partitions:
-                leader.remove_expired_producers(now_ms)
+                if expire:
+                    leader.remove_expired_producers(now_ms)
+                if delete:
+                    leader.log.delete_old_segments(now_ms)
+
+    def _is_due(self, interval: str, now_ms: int) -> bool:
+        """Whether this setting's interval has passed; the first one begins with the first call."""
+        interval_ms: int = getattr(self.config, interval)
+        due_ms = self._due_ms.setdefault(interval, now_ms + interval_ms)
+        if now_ms < due_ms:
+            return False
+        self._due_ms[interval] = now_ms + interval_ms
+        return True
 
     def _api_versions(self, version: int, body: Value, now_ms: int) -> Value:
         software = (body["client_software_name"], body["client_software_version"])

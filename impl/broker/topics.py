@@ -30,17 +30,29 @@ _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _TIMESTAMP_TYPES: Final = {"CreateTime": False, "LogAppendTime": True}
 
 
-def _natural(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
+def _at_least(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise ValueError(text)
+        return number
+
+    return read
+
+
+_natural: Final = _at_least(0)
+_unlimited: Final = _at_least(-1)
+_positive: Final = _at_least(1)
 
 
 CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = MappingProxyType(
     {
         "max.message.bytes": ("max_message_bytes", _natural),
+        "min.insync.replicas": ("min_insync_replicas", _positive),
+        "retention.bytes": ("retention_bytes", _unlimited),
+        "retention.ms": ("retention_ms", _unlimited),
         "segment.bytes": ("segment_bytes", _natural),
+        "segment.ms": ("segment_ms", _positive),
         "message.timestamp.type": ("is_log_append_time", _TIMESTAMP_TYPES.__getitem__),
         "message.timestamp.before.max.ms": ("message_timestamp_before_max_ms", _natural),
         "message.timestamp.after.max.ms": ("message_timestamp_after_max_ms", _natural),
@@ -52,9 +64,6 @@ FIXED_CONFIGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "cleanup.policy": "delete",
         "compression.type": "producer",
-        "min.insync.replicas": "1",
-        "retention.bytes": "-1",
-        "retention.ms": "-1",
     }
 )
 """Settings that have one value here; another value is refused."""

@@ -213,6 +213,47 @@ class ReplicaLog:
         self._keep(self.index_at(offset), len(self.batches))
         states.log_start_advanced(offset)
 
+    def delete_old_segments(self, now_ms: int) -> None:
+        """Delete the oldest segments that are too old, or too many, and wholly replicated.
+
+        A segment is as old as its youngest record says. If all go, an empty one is begun first.
+        `UnifiedLog.deleteOldSegments`.
+        """
+        count = max(self._too_many(), self._too_old(now_ms))
+        bounds = [*self.segments[1:], self.log_end_offset]
+        while count and bounds[count - 1] > self.high_watermark:
+            count -= 1
+        if count == len(self.segments) and self._active_bytes:
+            self._roll()
+        if count:
+            self.advance_log_start(bounds[count - 1])
+
+    def _segment(self, number: int) -> list[StoredBatch]:
+        following = [*self.segments, self.log_end_offset][number + 1]
+        return self.batches[self.index_at(self.segments[number]) : self.index_at(following)]
+
+    def _too_old(self, now_ms: int) -> int:
+        """How many segments, from the oldest on, are beyond retention_ms."""
+        if self.config.retention_ms < 0:
+            return 0
+        for number in range(len(self.segments)):
+            youngest = max((stored.max_timestamp for stored in self._segment(number)), default=-1)
+            if youngest < 0 or now_ms - youngest <= self.config.retention_ms:
+                return number
+        return len(self.segments)
+
+    def _too_many(self) -> int:
+        """How many segments, from the oldest on, can go with retention_bytes still there."""
+        if self.config.retention_bytes < 0:
+            return 0
+        spare_bytes = self.size_bytes - self.config.retention_bytes
+        for number in range(len(self.segments)):
+            size_bytes = sum(len(stored.data) for stored in self._segment(number))
+            spare_bytes -= size_bytes
+            if spare_bytes < 0 or not size_bytes:
+                return number
+        return len(self.segments)
+
     def index_at(self, offset: int) -> int:
         """The index of the batch that holds `offset`, or of the first one behind it."""
         return bisect_left(self.batches, offset, key=_last_offset)

@@ -47,7 +47,10 @@ _LEAST_LENGTH: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """A topic's settings that a leader applies; Kafka's defaults. Source: `LogConfig`."""
+    """A topic's settings that a leader applies; Kafka's defaults, but for retention.
+
+    Source: `LogConfig`.
+    """
 
     max_message_bytes: int = 1_048_588
     segment_bytes: int = 1_073_741_824
@@ -57,6 +60,9 @@ class LogConfig:
     message_timestamp_before_max_ms: int = MAX_INT64
     message_timestamp_after_max_ms: int = 3_600_000
     producer_id_expiration_ms: int = 86_400_000
+    retention_ms: int = -1
+    """Kafka's own default is seven days; here nothing goes unless somebody asks for it."""
+    retention_bytes: int = -1
     max_log_bytes: int = 1 << 32
     """A partition holds no more (memory, bytes): the append answers KAFKA_STORAGE_ERROR."""
 

@@ -368,7 +368,10 @@ REFUSED: dict[str, tuple[dict[str, Any], ErrorCode]] = {
     "config": ({"configs": [{"name": "flush.ms", "value": "1"}]}, ErrorCode.INVALID_CONFIG),
     "value": ({"configs": [{"name": "segment.bytes", "value": "-1"}]}, ErrorCode.INVALID_CONFIG),
     "null": ({"configs": [{"name": "segment.bytes", "value": None}]}, ErrorCode.INVALID_CONFIG),
-    "fixed": ({"configs": [{"name": "retention.ms", "value": "5"}]}, ErrorCode.INVALID_CONFIG),
+    "fixed": (
+        {"configs": [{"name": "cleanup.policy", "value": "compact"}]},
+        ErrorCode.INVALID_CONFIG,
+    ),
 }
 
 
@@ -454,6 +457,21 @@ def test_idle_producers_expire_at_the_next_check() -> None:
     for now_ms, left in ((NOW_MS + 950, 1), (NOW_MS + 1100, 1), (NOW_MS + 1150, 0)):
         client.ask(ApiKey.METADATA, 12, {"topics": []}, now_ms)
         assert len(client.node.topics.named("t").partitions[0].producers) == left
+
+
+@pytest.mark.parametrize("setting", ["retention.ms", "retention.bytes"])
+def test_old_segments_go_at_the_next_check(setting: str) -> None:
+    client = Client(Node(NodeConfig(log_retention_check_interval_ms=200)))
+    settings = {setting: "150", "segment.bytes": str(len(batch(0)) * 2)}
+    client.create("t", configs=[{"name": name, "value": text} for name, text in settings.items()])
+    leader = client.node.topics.named("t").partitions[0]
+    for sequence in range(5):
+        client.produce(batch(sequence))
+    for now_ms, start in ((NOW_MS + 199, 0), (NOW_MS + 200, 5 if "ms" in setting else 2)):
+        client.ask(ApiKey.METADATA, 12, {"topics": []}, now_ms)
+        assert leader.log_start_offset == start
+    assert set(leader.producers) == {0}
+    assert client.produce(batch(5))["base_offset"] == 5
 
 
 def test_the_same_requests_give_the_same_bytes() -> None:

@@ -202,6 +202,64 @@ def test_the_start_of_the_log_never_moves_back() -> None:
     assert leader.delete_records(1) == DeleteOutcome(NONE, 2)
 
 
+def aged(config: LogConfig, replicated: int = 6) -> PartitionLeader:
+    """Three segments of two batches, written at 0, 10 ... 50 ms."""
+    leader = PartitionLeader(config=config)
+    for sequence in range(6):
+        send(leader, p1(sequence, timestamp=10 * sequence))
+    leader.advance_high_watermark(replicated)
+    return leader
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "start"), [(110, 0), (111, 2), (130, 2), (131, 4), (150, 4), (151, 6)]
+)
+def test_a_segment_is_as_old_as_its_youngest_record(now_ms: int, start: int) -> None:
+    leader = aged(LogConfig(segment_bytes=2 * SIZE, retention_ms=100))
+    leader.log.delete_old_segments(now_ms)
+    assert leader.log_start_offset == start
+    assert leader.log.segments[0] == start
+    assert leader.log.size_bytes == (6 - start) * SIZE
+    assert sequences(leader) == [(i, i) for i in range(1, 6)]
+    assert send(leader, p1(6)).base_offset == 6
+
+
+@pytest.mark.parametrize(
+    ("retention_bytes", "start"),
+    [(-1, 0), (6 * SIZE, 0), (4 * SIZE + 1, 0), (4 * SIZE, 2), (1, 4), (0, 6)],
+)
+def test_so_many_bytes_are_kept(retention_bytes: int, start: int) -> None:
+    leader = aged(LogConfig(segment_bytes=2 * SIZE, retention_bytes=retention_bytes))
+    leader.log.delete_old_segments(0)
+    assert leader.log_start_offset == start
+
+
+@pytest.mark.parametrize(("replicated", "start"), [(0, 0), (3, 2), (5, 4), (6, 6)])
+def test_what_is_not_replicated_is_kept(replicated: int, start: int) -> None:
+    config = LogConfig(segment_bytes=2 * SIZE, retention_ms=0, retention_bytes=0)
+    leader = aged(config, replicated)
+    leader.log.delete_old_segments(1_000)
+    assert leader.log_start_offset == start
+
+
+def test_a_log_without_records_keeps_its_segment() -> None:
+    log = ReplicaLog(config=LogConfig(retention_ms=0, retention_bytes=0))
+    log.delete_old_segments(1_000)
+    assert (log.segments, log.log_start_offset) == ([0], 0)
+    undated = PartitionLeader(config=LogConfig(retention_ms=0))
+    send(undated, a_batch(timestamp=-1))
+    undated.advance_high_watermark(1)
+    undated.log.delete_old_segments(1_000)
+    assert undated.log_start_offset == 0
+
+
+def test_after_retention_and_a_restart_a_producer_is_unknown() -> None:
+    old = aged(LogConfig(segment_bytes=2 * SIZE, retention_ms=0))
+    old.log.delete_old_segments(1_000)
+    assert set(old.producers) == {1}
+    assert restart(old).producers == {}
+
+
 # truncation
 
 
