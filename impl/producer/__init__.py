@@ -4,6 +4,7 @@ from impl.producer.batch import DeliveryHandle
 from impl.producer.config import ProducerConfig
 from impl.producer.core import Disconnect, Effect, IdempotentProducerCore, SendRequest
 from impl.producer.errors import (
+    AbortedError,
     Advice,
     AuthorizationError,
     BufferExhaustedError,
@@ -12,6 +13,7 @@ from impl.producer.errors import (
     DeliveryTimeoutError,
     FatalProducerError,
     MalformedAnswerError,
+    ProducerClosedError,
     ProducerError,
     RecordTooLargeError,
     TooManyPartitionsError,
@@ -20,6 +22,7 @@ from impl.producer.errors import (
 from impl.producer.transaction_manager import InFlightBatch, PartitionState, State
 
 __all__ = [
+    "AbortedError",
     "Advice",
     "AuthorizationError",
     "BufferExhaustedError",
@@ -34,6 +37,7 @@ __all__ = [
     "InFlightBatch",
     "MalformedAnswerError",
     "PartitionState",
+    "ProducerClosedError",
     "ProducerConfig",
     "ProducerError",
     "RecordTooLargeError",

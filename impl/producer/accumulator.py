@@ -56,7 +56,7 @@ class RecordAccumulator:
     """The queues of one producer: see the rules above.
 
     Attributes: `free_bytes`, what is left of buffer_memory; `has_unknown_leaders`, whether the last
-    `ready_nodes` met a partition without a leader.
+    `ready_nodes` met a partition without a leader; `is_closed`, nothing lingers any more.
     """
 
     def __init__(
@@ -75,13 +75,28 @@ class RecordAccumulator:
         self._leaders: dict[TopicPartition, int] = {}
         # All that has not ended, the oldest first; a plain dict finds its first key in linear time.
         self._incomplete: OrderedDict[ProducerBatch, None] = OrderedDict()
+        self._flushing: deque[ProducerBatch] = deque()
         self.has_unknown_leaders = False
+        self.is_closed = False
         self.free_bytes = config.buffer_memory
 
     @property
     def oldest(self) -> ProducerBatch | None:
         """The oldest batch that has not ended."""
         return next(iter(self._incomplete), None)
+
+    # ---- flushing
+
+    def begin_flush(self) -> None:
+        """Nothing lingers until all that is here now has ended. `RecordAccumulator.beginFlush`."""
+        self._flushing.extend(self._incomplete)
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether something that a flush waits for has not ended."""
+        while self._flushing and self._flushing[0].has_ended:
+            self._flushing.popleft()
+        return bool(self._flushing)
 
     # ---- metadata
 
@@ -198,6 +213,8 @@ class RecordAccumulator:
         if head.attempts:
             return 0 if self._leader_is_new(head) else head.retry_at_ms
         if len(queue) > 1 or head.is_full or self._wanted_bytes > self.free_bytes:
+            return 0
+        if self.is_closed or self.is_flushing:
             return 0
         return head.created_ms + self._config.linger_ms
 

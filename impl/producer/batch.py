@@ -163,6 +163,11 @@ class ProducerBatch:
         """Whether it has ended, one way or another."""
         return self.final_state is not FinalState.NONE
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether all its records have their outcome, wherever they are now."""
+        return all(part.has_ended for part in self.parts) if self.parts else self.is_done
+
     def try_append(
         self,
         timestamp_ms: int,

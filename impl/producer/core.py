@@ -28,11 +28,13 @@ from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch, Topic
 from impl.producer.config import INT_MAX, ProducerConfig
 from impl.producer.connections import NO_NODE, Connections
 from impl.producer.errors import (
+    AbortedError,
     ConfigError,
     DeliveryError,
     DeliveryTimeoutError,
     FatalProducerError,
     MalformedAnswerError,
+    ProducerClosedError,
     UnexpectedAnswerError,
 )
 from impl.producer.plain_manager import PlainManager
@@ -137,9 +139,11 @@ class IdempotentProducerCore:
         """Queue one record; its timestamp is `now_ms` unless given.
 
         Raises `RecordTooLargeError`, `BufferExhaustedError`, `TooManyPartitionsError`,
-        `InvalidField` (a value that cannot be encoded), and in an error state `AuthorizationError`
-        or `FatalProducerError`. Source: `KafkaProducer.doSend`.
+        `InvalidField` (a value that cannot be encoded), in an error state `AuthorizationError` or
+        `FatalProducerError`, and at the end `ProducerClosedError`. Source: `KafkaProducer.doSend`.
         """
+        if self._accumulator.is_closed:
+            raise ProducerClosedError("no record is taken any more")
         error = self._transaction_manager.last_error
         if error is not None:
             raise error.restated(str(error), may_be_written=False)
@@ -148,6 +152,31 @@ class IdempotentProducerCore:
         return self._accumulator.append(
             (topic, partition), key, value, headers, timestamp_ms, now_ms
         )
+
+    def flush(self) -> None:
+        """Send what is queued without lingering; `is_flushed` says when it has ended.
+
+        Source: `KafkaProducer.flush`.
+        """
+        self._has_news = True
+        self._accumulator.begin_flush()
+
+    def close(self) -> None:
+        """Take no record any more, and send what is queued. Poll until `is_idle`, or `abort`.
+
+        Source: `KafkaProducer.close`, `Sender.run`.
+        """
+        self._has_news = True
+        self._accumulator.is_closed = True
+
+    def abort(self) -> None:
+        """Close, and fail with `AbortedError` what has no outcome yet. Nothing is sent again.
+
+        Source: `Sender.forceClose`, `RecordAccumulator.abortIncompleteBatches`.
+        """
+        self.close()
+        closed = "the producer was closed"
+        self._fail_all(AbortedError(ErrorCode.UNKNOWN_SERVER_ERROR, closed, may_be_written=False))
 
     def poll(self, now_ms: int) -> tuple[Effect, ...]:
         """One turn of the sender loop; () if there is nothing to send. `Sender.runOnce`."""
@@ -234,6 +263,16 @@ class IdempotentProducerCore:
     # ---- introspection
 
     @property
+    def is_flushed(self) -> bool:
+        """Whether all that was queued before the last `flush` has ended."""
+        return not self._accumulator.is_flushing
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every record has its outcome; copies of it may still be on their way."""
+        return self._accumulator.oldest is None
+
+    @property
     def producer_id(self) -> int:
         """The producer id, -1 while there is none."""
         return self._transaction_manager.producer_id
@@ -261,6 +300,8 @@ class IdempotentProducerCore:
 
     def _may_send(self, now_ms: int, effects: list[Effect]) -> bool:
         """Put the transaction manager in order; False if no batch may be sent in this turn."""
+        if self._accumulator.is_closed and self.is_idle:
+            return False
         manager = self._transaction_manager
         manager.maybe_resolve_sequences()
         if manager.last_error is not None:
@@ -280,15 +321,17 @@ class IdempotentProducerCore:
 
         Source: `Sender.maybeAbortBatches`.
         """
-        manager = self._transaction_manager
+        self._fail_all(error)
+        if self._transaction_manager.state is State.ABORTABLE_ERROR:
+            self._transaction_manager.uninitialize()
+            self._has_news = True
+
+    def _fail_all(self, error: DeliveryError) -> None:
         for batch in self._accumulator.take_all():
             aborted = error.restated(f"{_name(batch)}: {error}", _was_sent(batch))
             batch.finish(FinalState.ABORTED, INVALID_OFFSET, aborted)
-            manager.forget(batch)
+            self._transaction_manager.forget(batch)
             self._accumulator.complete(batch)
-        if manager.state is State.ABORTABLE_ERROR:
-            manager.uninitialize()
-            self._has_news = True
 
     def _maybe_send_init_producer_id(self, now_ms: int, effects: list[Effect]) -> None:
         """Ask the least loaded node for a producer id, one request at a time.

@@ -76,6 +76,10 @@ class TooManyPartitionsError(ProducerError):
         self.max_partitions = max_partitions
 
 
+class ProducerClosedError(ProducerError):
+    """The producer was closed: make another one. `KafkaProducer.throwIfProducerClosed`."""
+
+
 class UnexpectedAnswerError(ProducerError):
     """An answer that no open connection waits for next; the connection it came on must be closed.
 
@@ -119,6 +123,12 @@ class AuthorizationError(DeliveryError):
     """The principal may not do this now; the producer asks again for a producer id. KAFKA-13668."""
 
     advice = Advice.RETRY
+
+
+class AbortedError(DeliveryError):
+    """The producer was closed before the record was acknowledged. `Sender.forceClose`."""
+
+    advice = Advice.GIVE_UP
 
 
 class FatalProducerError(DeliveryError):

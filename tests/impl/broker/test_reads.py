@@ -325,3 +325,7 @@ def test_without_ids_nobody_gets_one() -> None:
     for _ in range(3):
         answer = client.ask(ApiKey.INIT_PRODUCER_ID, 4, {"transaction_timeout_ms": 1})
         assert answer["error_code"] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_a_node_asks_its_controller_with_its_own_epoch() -> None:
+    assert Client(Node(NodeConfig(broker_epoch=3))).new_producer_id() == 0
