@@ -148,8 +148,10 @@ def without_offset(entry: PartitionEntry) -> PartitionEntry:
 
 def without_offsets(client: Client) -> Client:
     """A client with no other offsets than 0."""
-    entries = Map(tuple(without_offset(entry) for entry in client.partitions.values()))
-    return replace(client, partitions=entries)
+    return replace(
+        client,
+        partitions=Map(tuple(without_offset(entry) for entry in client.partitions.values())),
+    )
 
 
 def with_short_logs(k: Setting, w: World) -> World:
@@ -211,6 +213,11 @@ def ranks_of(k: Setting, w: World, producer_id: int) -> Map[Epoch, Epoch]:
             for epoch in range(k.layout.max_epoch + 1)
         )
     )
+
+
+def all_ranks(k: Setting, w: World) -> Ranks:
+    """What each epoch becomes, by producer id."""
+    return Map(tuple(ranks_of(k, w, producer_id) for producer_id in range(k.layout.producer_ids)))
 
 
 def rank(ranks: Ranks, producer_id: int, epoch: int) -> int:
@@ -288,7 +295,7 @@ def ranked_leader(k: Setting, ranks: Ranks, leader: Leader) -> Leader:
 
 def with_first_epochs(k: Setting, w: World) -> World:
     """The second pass."""
-    ranks = Map(tuple(ranks_of(k, w, producer_id) for producer_id in range(k.layout.producer_ids)))
+    ranks = all_ranks(k, w)
     return replace(
         w,
         clients=Map(tuple(ranked_client(ranks, client) for client in w.clients.values())),

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,10 @@ class Weak:
     enabled: Bools
     taken: Bools
 
+    def is_met(self, edge: int, state: int) -> bool:
+        """Whether a loop that comes to a state by an edge keeps this."""
+        return bool(self.taken[edge] or not self.enabled[state])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strong:
@@ -63,6 +68,10 @@ class Strong:
 
     often: Bools
     then: Bools
+
+    def is_met(self, edge: int, _state: int) -> bool:
+        """Whether a loop that has this edge keeps this."""
+        return bool(self.then[edge])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +169,7 @@ def fair_part(question: Question) -> tuple[Bools, Bools, Numbers]:
 
 
 Found = Callable[[int, int], bool]
-"""Whether a walk has come where it wants by an edge to a state; the edge is -1 at its start."""
+"""Whether a walk that comes to a state by an edge has come where it wants."""
 
 
 class _Walker:
@@ -212,27 +221,41 @@ class _Walker:
         wants: list[Found] = []
         for weak in question.weak:
             if all(weak.enabled[s] for s in states) and not any(weak.taken[e] for e in path):
-                wants.append(lambda e, s, weak=weak: bool(weak.taken[e] or not weak.enabled[s]))
+                wants.append(weak.is_met)
         for strong in question.strong:
             if any(strong.often[e] for e in path) and not any(strong.then[e] for e in path):
-                wants.append(lambda e, s, strong=strong: bool(strong.then[e]))
-        must = question.must
-        if must is not None and not any(must[e] for e in path):
-            wants.append(lambda e, s: bool(must[e]))
+                wants.append(strong.is_met)
+        if question.must is not None and not any(question.must[e] for e in path):
+            wants.append(self._is_must)
         return wants
+
+    def _is_must(self, edge: int, _state: int) -> bool:
+        assert self.question.must is not None
+        return bool(self.question.must[edge])
 
     def loop(self, start: int, longest: int) -> Loop | None:
         """A fair loop from a state back to it; None if it gets longer than `longest`."""
         path: list[int] = []
         while wants := self.unmet(start, path):
-            here = int(self.targets[path[-1]]) if path else start
-            path += self.nearest(here, lambda e, s, w=wants: any(f(e, s) for f in w))  # type: ignore[misc]
-            if not self.unmet(start, path) and int(self.targets[path[-1]]) != start:
-                here = int(self.targets[path[-1]])
-                path += self.nearest(here, lambda e, s: s == start)
+            path += self.nearest(self._end(start, path), partial(meets_one, wants))
+            if not self.unmet(start, path) and self._end(start, path) != start:
+                path += self.nearest(self._end(start, path), partial(comes_to, start))
             if len(path) > longest:
                 return None
         return Loop(start, tuple(path))
+
+    def _end(self, start: int, path: Sequence[int]) -> int:
+        return int(self.targets[path[-1]]) if path else start
+
+
+def meets_one(wants: Sequence[Found], edge: int, state: int) -> bool:
+    """Whether one of several wants is met."""
+    return any(found(edge, state) for found in wants)
+
+
+def comes_to(wanted: int, _edge: int, state: int) -> bool:
+    """Whether a walk has come to a state."""
+    return state == wanted
 
 
 def shortest_loop(question: Question, depth: Numbers) -> Loop | None:

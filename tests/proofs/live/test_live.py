@@ -180,7 +180,7 @@ FORGETS_TO_RESOLVE = Patch(
             RESTARTS,
             {"makes_progress", "bumps_end", "bumps_happen", "retries_go_out"},
         ),
-        (FORGETS_TO_RESOLVE, TIMEOUTS, {"sequences_resolve"}),
+        (FORGETS_TO_RESOLVE, ("live-timeouts/records=3/breaks=0", "4.3.1"), {"sequences_resolve"}),
     ],
 )
 def test_a_planted_bug_breaks_what_it_must(patch, where, broken):
