@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
@@ -56,6 +56,20 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """Something that is compared beside traces: how often, and the first difference if any."""
+
+    compared: int
+    expected: Any = None
+    observed: Any = None
+
+    @property
+    def holds(self) -> bool:
+        """Nothing differs."""
+        return bool(self.expected == self.observed)
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """All that a run found. `promises` has holds, violated or not_exercised for each name;
     `not_promised` are those that the variant does not give in this scope. `unexamined` counts
@@ -71,11 +85,13 @@ class Result:
     undecided: int = 0
     not_applicable: Sequence[str] = ()
     stale: Sequence[Explained] = field(default=())
+    checks: Mapping[str, Check] = field(default_factory=dict)
 
     @property
     def conforms(self) -> bool:
         """No difference, or each is explained."""
-        return self.unexamined == 0 and all(d.explained for d in self.divergences)
+        explained = all(d.explained for d in self.divergences)
+        return self.unexamined == 0 and explained and all(c.holds for c in self.checks.values())
 
     @property
     def verdict(self) -> str:
@@ -85,6 +101,7 @@ class Result:
         that differs stays undecided unless one is broken.
         """
         differs = any(d.explained is None for d in self.divergences)
+        differs |= not all(check.holds for check in self.checks.values())
         broken = {name for name, state in self.promises.items() if state == VIOLATED}
         if self.judge == "promises":
             at_fault, unknown = bool(broken - set(self.not_promised)), differs
@@ -145,6 +162,9 @@ def report_json(result: Result) -> dict[str, Any]:
         "unexamined": result.unexamined,
         "undecided": result.undecided,
         "not_applicable": list(result.not_applicable),
+        "checks": {
+            name: asdict(check) | {"holds": check.holds} for name, check in result.checks.items()
+        },
         "stale_explanations": [row.reference for row in result.stale],
         "conforms": result.conforms,
         "promises": dict(result.promises),
@@ -218,6 +238,10 @@ def conformance_case(report: Mapping[str, Any]) -> ElementTree.Element:
         if divergence["explained_by"] is None:
             failure = ElementTree.SubElement(case, "failure", message=sentence(divergence))
             failure.text = divergence["trace"]
+    for name, check in report.get("checks", {}).items():
+        if not check["holds"]:
+            told = f"{name}: {check['observed']} seen, the model says {check['expected']}"
+            ElementTree.SubElement(case, "failure", message=told)
     return case
 
 

@@ -195,12 +195,18 @@ class Watcher(Protocol):
         """`done` trace ids are judged; `total` is what they gave."""
 
 
-def run_waves(ledger: Ledger, backend: Backend, watch: Watcher, clock: Clock) -> Found:
-    """Judge all that is left. Raises BackendFailed, KeyboardInterrupt; what is done stays done."""
+def run_waves(
+    ledger: Ledger, backend: Backend, watch: Watcher, clock: Clock, least: int = 1
+) -> Found:
+    """Judge all that is left, at least so many ranges at a time.
+
+    Raises BackendFailed, KeyboardInterrupt; what is done stays done.
+    """
     count = ledger.manifest.count
     speed: float | None = None
     while ledger.next_id < count:
-        ranges = cut(ledger.next_id, count)[: wave_length(count, speed, backend.cores or 1)]
+        length = max(wave_length(count, speed, backend.cores or 1), least)
+        ranges = cut(ledger.next_id, count)[:length]
         began = clock()
         rows = judge_wave(ledger, backend, ranges, watch)
         seconds = clock() - began

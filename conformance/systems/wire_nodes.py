@@ -45,6 +45,10 @@ class Nodes(Protocol):
     def plays(self) -> Collection[str]:
         """What can be done."""
 
+    @property
+    def kafka(self) -> KafkaBroker | None:
+        """The one broker, if it was started here."""
+
     def do(self, deed: str) -> None:
         """Do it, until the brokers answer again. Raises KafkaError, JavaError."""
 
@@ -56,6 +60,7 @@ class Listening:
     address: Address
     replicas: tuple[int, ...] = ()
     plays: frozenset[str] = frozenset()
+    kafka: None = None
 
     def do(self, deed: str) -> None:
         """Raises LookupError."""
@@ -69,6 +74,7 @@ class OneBroker:
     plays = frozenset(("restart", "recover", "delete_records"))
 
     def __init__(self, broker: KafkaBroker) -> None:
+        self.kafka: KafkaBroker | None = broker
         self._broker = broker
 
     @property

@@ -22,10 +22,24 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
         f"  cover        {cover(report['cover'])}",
         f"  promises     {promises(report)}",
         *divergences(report, out),
+        *checks(report),
         f"  verdict      {report['verdict']}",
         f"  report       {out / 'report.json'}",
     ]
     return "\n".join(lines)
+
+
+def checks(report: Mapping[str, Any]) -> list[str]:
+    """What was checked beside the traces, a line each."""
+    return [
+        f"  {name.replace('_', ' ')}  {check['compared']} compared, "
+        + (
+            "none differs"
+            if check["holds"]
+            else f"{check['observed']} seen, the model says {check['expected']}"
+        )
+        for name, check in report.get("checks", {}).items()
+    ]
 
 
 def speed(run: Mapping[str, Any]) -> str:

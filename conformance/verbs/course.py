@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,14 @@ from conformance.files import alone_in, digest, pretty
 from conformance.plan import Finding, Plan, Prepared, checked, compute_cover_bound, prepare, setting
 from conformance.progress import Progress, Told
 from conformance.promised import Seen, not_promised, statuses
-from conformance.report import Divergence, Result, report_json, run_json, write_reports
+from conformance.report import (
+    Check,
+    Divergence,
+    Result,
+    report_json,
+    run_json,
+    write_reports,
+)
 from conformance.runner import Ledger, Manifest, run_waves
 from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, note
 from conformance.verbs.answer import answer
@@ -39,6 +46,13 @@ class AtWork(Protocol):
     @property
     def not_applicable(self) -> Sequence[str]:
         """What it does not show, and is therefore not asked."""
+
+    @property
+    def least_ranges(self) -> int:
+        """Ranges of a wave at least: more than 1 where a wave takes long however few it has."""
+
+    def checks(self) -> Mapping[str, Check]:
+        """What is checked beside traces, by name, after them. Raises BackendError."""
 
     def backend(self) -> Backend:
         """Who judges ranges of traces; called once, and only if some are left.
@@ -140,7 +154,7 @@ def judge_rest(ledger: Ledger, prepared: Prepared, at_work: AtWork) -> None:
         note(f"going on: {stood:,} of {prepared.count:,} traces are judged")
     backend = at_work.backend()
     with Progress(sys.stderr, prepared.count, stood, prepared.transitions_total) as show:
-        run_waves(ledger, backend, show, time.monotonic)
+        run_waves(ledger, backend, show, time.monotonic, at_work.least_ranges)
 
 
 # Findings
@@ -174,6 +188,7 @@ def examined(
         not_promised=not_promised(k),
         undecided=prepared.count - summary.traces,
         not_applicable=at_work.not_applicable,
+        checks=at_work.checks(),
         stale=stale(rows, k.variant.release, shrunk),
     )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from conformance.backends import Backend, Options, Task, open_backend
 from conformance.plan import Finding, Plan, Prepared, shrink_finding
 from conformance.promised import Seen, shown_by
+from conformance.report import Check
 from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.course import run as run_course
 
@@ -24,6 +25,7 @@ class InProcess:
     log: Path
     at_end: ExitStack
     not_applicable: tuple[str, ...] = ()
+    least_ranges: int = 1
 
     def backend(self) -> Backend:
         """The backend that is asked for. Raises BackendError."""
@@ -33,6 +35,10 @@ class InProcess:
         backend = open_backend(given.backend, task, where)
         self.at_end.callback(backend.close)
         return backend
+
+    def checks(self) -> dict[str, Check]:
+        """All is in the traces."""
+        return {}
 
     def shrunk(self, finding: Finding) -> Finding:
         """By the judge of this process."""

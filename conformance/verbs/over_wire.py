@@ -13,10 +13,12 @@ from conformance.backends import Backend
 from conformance.plan import FAULTS as ALL_FAULTS
 from conformance.plan import Finding, Plan, Prepared, setting
 from conformance.promised import Seen
+from conformance.report import Check
 from conformance.systems.wire import WireBackend, traces_plan
 from conformance.systems.wire_brokers import address_of, running, started
-from conformance.systems.wire_harness import Broker
+from conformance.systems.wire_harness import SHARE_A_DEED, Broker
 from conformance.systems.wire_nodes import OneBroker, played
+from conformance.systems.wire_producer_ids import check_blocks
 from conformance.verbs import BadUse
 from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.course import run as run_course
@@ -40,7 +42,7 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
         with broker_of(plan, options) as broker:
             wire = WireBackend(prepared, broker)
             try:
-                yield OverWire(wire)
+                yield OverWire(wire, broker, plan.faults == "nodes")
             finally:
                 wire.close()
 
@@ -60,6 +62,20 @@ class OverWire:
     """A broker that is talked to."""
 
     wire: WireBackend
+    broker: Broker
+    with_deeds: bool
+
+    @property
+    def least_ranges(self) -> int:
+        """As many as share a deed: one to a hundred traces takes as long as one to one."""
+        return SHARE_A_DEED if self.with_deeds else 1
+
+    def checks(self) -> dict[str, Check]:
+        """Where producer ids come from, if that is a ZooKeeper which can be read."""
+        kafka = self.broker.nodes.kafka
+        if kafka is None or kafka.zookeeper_address is None:
+            return {}
+        return {"producer_id_blocks": check_blocks(kafka)}
 
     @property
     def not_applicable(self) -> Sequence[str]:

@@ -1,0 +1,208 @@
+"""Producer ids of a broker beside a ZooKeeper, held to the model of their blocks.
+
+The broker is stopped and killed, and asked for ids between. Each id is the one that the model
+gives; and ZooKeeper's node for the latest block says what the model's store says, as soon as a
+block that is fetched ahead has been written.
+
+Theory of operation. With one broker, and nobody else at ZooKeeper, all that the model leaves open
+is when a block is fetched; at last it is. So the model goes on until it has nothing more to do of
+itself, and the node is waited for, for a bounded time.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from conformance.backends import BackendFailed
+from conformance.kafka.admin import init_producer_ids
+from conformance.kafka.broker import KafkaBroker
+from conformance.kafka.errors import KafkaError
+from conformance.report import Check
+from model.language import Disabled
+from model.producer_ids import world as rules
+from model.producer_ids.manager import next_id
+from model.producer_ids.messages import NO_BLOCK
+from model.producer_ids.scopes import initial
+from model.producer_ids.setting import Budgets, Layout, Setting
+from model.producer_ids.store import Store
+from model.producer_ids.variants import parse
+from model.producer_ids.world import World
+
+NODE: Final = "/latest_producer_id_block"
+NODE_TIMEOUT_S: Final = 10.0
+PAUSE_S: Final = 0.05
+
+BLOCK_SIZE: Final = 1_000
+PREFETCH_AT: Final = 900
+MANY: Final = 100_000
+"""More blocks, questions and restarts than there will be."""
+BROKER: Final = 0
+"""The model's number of the one broker."""
+
+OF_ITSELF: Final[tuple[Callable[..., World], ...]] = (
+    rules.block_turns_over,
+    rules.block_is_wanted,
+    rules.block_is_read,
+    rules.block_is_written,
+)
+"""What a broker does without being told."""
+
+ASKED: Final = (1, PREFETCH_AT - 1, 1, BLOCK_SIZE - PREFETCH_AT - 1, 1, 200)
+"""How many ids are asked for between two looks at the node: the first, those up to the one that
+makes a broker fetch ahead, that one, the last of the block, the first of the next."""
+
+
+class Node(NamedTuple):
+    """ZooKeeper's node: the latest block's ids, who took it, how often the node was written."""
+
+    block_start: int
+    block_end: int
+    broker: int
+    version: int
+
+
+NOTHING: Final = (-1, -1, -1)
+"""The node's data before a block was taken."""
+
+
+def check_blocks(kafka: KafkaBroker) -> Check:
+    """Stop, kill and ask the broker; the first difference, if any. Raises BackendFailed."""
+    compared = 0
+    try:
+        with watched(kafka) as look:
+            for wanted, seen in comparisons(kafka, look):
+                compared += 1
+                if wanted != seen:
+                    return Check(compared, wanted, seen)
+    except KafkaError as error:
+        raise BackendFailed(f"the broker failed while it was asked for ids: {error}") from error
+    return Check(compared)
+
+
+def comparisons(kafka: KafkaBroker, look: Callable[[], Node]) -> Iterator[tuple[Any, Any]]:
+    """What the model says, and what is seen, of the node and of ids in turns."""
+    k = setting(kafka.release.name)
+    found = look()
+    world = begun(k, found)
+    for stop in (kafka.stop, kafka.kill):
+        stop()
+        kafka.start()
+        world = at_rest(k, rules.broker_restarts(k, world, BROKER))
+        yield awaited(k, world, kafka, look)
+        for count in ASKED:
+            with kafka.connect() as connection:
+                seen = [one.producer_id for one in init_producer_ids(connection, count)]
+            world, wanted = asked(k, world, count)
+            yield wanted, seen
+            yield awaited(k, world, kafka, look)
+
+
+# The model
+
+
+def setting(release: str) -> Setting:
+    """The model in Kafka's own numbers."""
+    layout = Layout(
+        brokers=1,
+        blocks=MANY,
+        block_size=BLOCK_SIZE,
+        prefetch_at=PREFETCH_AT,
+        producers=1,
+        max_asked=MANY,
+        max_restarts=MANY,
+    )
+    return Setting(parse(release), layout, Budgets(asked=MANY, lost=0, restarts=MANY))
+
+
+def begun(k: Setting, found: Node) -> World:
+    """The world in which ZooKeeper says what was found there."""
+    block = NO_BLOCK if found[:3] == NOTHING else found.block_start // BLOCK_SIZE
+    return replace(initial(k), store=Store(block, BROKER, found.version))
+
+
+def at_rest(k: Setting, world: World) -> World:
+    """The world once the broker has nothing more to do of itself."""
+    while True:
+        for act in OF_ITSELF:
+            try:
+                world = act(k, world, BROKER)
+                break
+            except Disabled:
+                continue
+        else:
+            return world
+
+
+def asked(k: Setting, world: World, count: int) -> tuple[World, list[int]]:
+    """So many ids, given one after the other; who is refused asks again."""
+    given: list[int] = []
+    while len(given) < count:
+        world = at_rest(k, rules.producer_asks(k, world, BROKER))
+        try:
+            producer_id = next_id(k, world.managers[BROKER])
+            world = rules.producer_id_is_given(k, world, BROKER)
+            given.append(producer_id)
+        except Disabled:
+            world = rules.producer_id_is_refused(k, world, BROKER)
+    return at_rest(k, world), given
+
+
+def node_of(k: Setting, world: World, node_id: int) -> Node:
+    """What ZooKeeper says in the model's world."""
+    store = world.store
+    if store.block == NO_BLOCK:
+        return Node(*NOTHING, store.version)
+    first = store.block * BLOCK_SIZE
+    return Node(first, first + BLOCK_SIZE - 1, node_id, store.version)
+
+
+# ZooKeeper
+
+
+def awaited(
+    k: Setting, world: World, kafka: KafkaBroker, look: Callable[[], Node]
+) -> tuple[Any, Any]:
+    """What the node is to say, and what it says, at the latest after NODE_TIMEOUT_S."""
+    wanted = node_of(k, world, kafka.node.node_id)
+    deadline = time.monotonic() + NODE_TIMEOUT_S
+    seen = look()
+    while seen != wanted and time.monotonic() < deadline:
+        time.sleep(PAUSE_S)
+        seen = look()
+    return wanted._asdict(), seen._asdict()
+
+
+@contextmanager
+def watched(kafka: KafkaBroker) -> Iterator[Callable[[], Node]]:
+    """A look at the node of the broker's ZooKeeper. Raises BackendFailed."""
+    try:
+        from kazoo.client import KazooClient
+        from kazoo.exceptions import KazooException
+        from kazoo.handlers.threading import KazooTimeoutError
+    except ImportError as error:
+        raise BackendFailed(
+            "kazoo is missing, which reads ZooKeeper; type: pip install 'kafka-eos[zookeeper]'"
+        ) from error
+    assert kafka.zookeeper_address is not None
+    client = KazooClient(hosts="{}:{}".format(*kafka.zookeeper_address), read_only=True)
+    try:
+        client.start()
+        yield lambda: node_from(*client.get(NODE))
+    except (KazooException, KazooTimeoutError) as error:
+        raise BackendFailed(f"ZooKeeper does not tell of {NODE}: {error!r}") from error
+    finally:
+        client.stop()
+        client.close()
+
+
+def node_from(data: bytes | None, stat: Any) -> Node:
+    """The node as it was read. Numbers of ids are texts there."""
+    if not data:
+        return Node(*NOTHING, stat.version)
+    value = json.loads(data)
+    return Node(int(value["block_start"]), int(value["block_end"]), value["broker"], stat.version)
