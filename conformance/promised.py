@@ -36,6 +36,7 @@ ANTECEDENTS: Final[Mapping[str, str]] = {
     "order_kept": "batch_behind_another",
     "acked_once": "something_acknowledged",
     "no_false_error": "batch_behind_another",
+    "bumps_have_causes": "batch_behind_another",
 }
 """The witness that a promise's "if" happened."""
 
