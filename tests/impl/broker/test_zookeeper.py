@@ -34,6 +34,7 @@ from impl.broker.zookeeper import (
 )
 from impl.protocol.errors import ErrorCode
 from tests.impl.broker import zookeeper_server
+from tests.impl.jars import Unavailable
 
 FORMS = pytest.mark.parametrize("checks_own_data", [True, False], ids=["2.8", "3.0"])
 LAST = ProducerIdBlock(MAX_PRODUCER_ID - 2 * BLOCK_SIZE + 1, BLOCK_SIZE)
@@ -45,7 +46,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         with zookeeper_server.running(tmp_path_factory.mktemp("zookeeper")) as hosts:
             yield hosts
-    except zookeeper_server.Unavailable as reason:
+    except Unavailable as reason:
         pytest.skip(str(reason))
 
 

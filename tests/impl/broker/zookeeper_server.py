@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
+
+from tests.impl.jars import Unavailable, jars
 
 VERSION = "3.8.4"
 JARS = {
@@ -26,47 +25,6 @@ START_TIMEOUT_S = 60
 STARTS = 3
 
 
-class Unavailable(Exception):
-    """Java, Maven or the jars cannot be had here."""
-
-
-def _pom() -> str:
-    rows = "".join(
-        f"<dependency><groupId>{name.split(':')[0]}</groupId>"
-        f"<artifactId>{name.split(':')[1]}</artifactId><version>{version}</version></dependency>"
-        for name, version in JARS.items()
-    )
-    return (
-        "<project><modelVersion>4.0.0</modelVersion><groupId>local</groupId>"
-        "<artifactId>zookeeper-jars</artifactId><version>1</version><packaging>pom</packaging>"
-        f"<dependencies>{rows}</dependencies></project>"
-    )
-
-
-def jars() -> Path:
-    """The folder of the jars, fetched once for all. Raises `Unavailable`."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    folder = cache / "kafka-eos" / f"zookeeper-{VERSION}"
-    if folder.is_dir():
-        return folder
-    for tool in ("java", "mvn"):
-        if shutil.which(tool) is None:
-            raise Unavailable(f"{tool} is not installed")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
-        pom = Path(name, "pom.xml")
-        pom.write_text(_pom())
-        fetched = Path(name, "jars")
-        command = ["mvn", "-B", "-q", "-ntp", "-f", str(pom), "dependency:copy-dependencies"]
-        options = ["-DincludeScope=runtime", f"-DoutputDirectory={fetched}"]
-        done = subprocess.run(command + options, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Unavailable(f"Maven: {done.stdout[-300:]}")
-        if not folder.is_dir():
-            fetched.rename(folder)
-    return folder
-
-
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -77,9 +35,7 @@ def _free_port() -> int:
 @contextmanager
 def running(folder: Path) -> Iterator[str]:
     """A ZooKeeper whose data are in `folder`: "host:port". Raises `Unavailable`."""
-    if shutil.which("java") is None:
-        raise Unavailable("java is not installed")
-    classes = f"{jars()}/*"
+    classes = f"{jars(f'zookeeper-{VERSION}', JARS)}/*"
     for _ in range(STARTS):
         hosts = f"127.0.0.1:{_free_port()}"
         process = subprocess.Popen(
