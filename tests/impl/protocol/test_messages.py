@@ -73,7 +73,7 @@ FOR_KIO = {
 
 
 @pytest.mark.parametrize("form", FORMS, ids=name_of)
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_what_is_written_is_read_again(form: Any, data: st.DataObject) -> None:
     body = data.draw(bodies(form))
@@ -100,7 +100,7 @@ def kio_codec(form: tuple[ApiKey, int, str]) -> Any:
 
 
 @pytest.mark.parametrize("form", KNOWN_TO_KIO, ids=name_of)
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_kio_reads_and_writes_the_same_bytes(form: Any, data: st.DataObject) -> None:
     read, write = kio_codec(form)
@@ -125,22 +125,6 @@ def test_every_cut_is_named(form: Any, data: st.DataObject) -> None:
         assert caught.value.advice in str(caught.value)
     with pytest.raises(TrailingBytes):
         decode(form, payload + b"\0")
-
-
-@pytest.mark.parametrize("form", FORMS, ids=name_of)
-@settings(max_examples=8)
-@given(data=st.data())
-def test_a_flipped_bit_is_read_or_named(form: Any, data: st.DataObject) -> None:
-    payload = bytearray(encode(form, data.draw(bodies(form))))
-    for _ in range(10):
-        index = data.draw(st.integers(0, len(payload) * 8 - 1))
-        damaged = bytearray(payload)
-        damaged[index // 8] ^= 1 << index % 8
-        try:
-            _, body = decode(form, bytes(damaged))
-        except DecodeError:
-            continue
-        assert isinstance(body, dict)
 
 
 @settings(max_examples=300)

@@ -383,3 +383,9 @@ def test_values_that_do_not_fit_are_named(batch: RecordBatch) -> None:
 def test_the_smallest_batch_has_61_bytes() -> None:
     assert len(assemble_batch([], base_timestamp=0, max_timestamp=0)) == HEADER_BYTES
     assert encode_record(0, 0, None, None) == bytes.fromhex("0c 00 00 00 01 01 00")
+
+
+def test_bits_that_nobody_has_assigned_are_kept() -> None:
+    """Kafka reads the low byte and keeps the rest."""
+    odd = DATA_BATCH._replace(attributes=DATA_BATCH.attributes | 0x7F80)
+    assert decode_batch(encode_batch(odd)) == odd
