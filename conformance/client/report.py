@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.client.judge import UNDECIDED
+from conformance.client.judge import UNDECIDED, judged
 from conformance.client.ledger import Ledger, Outcome
 from conformance.client.promised import setting_of_promises, states
+from conformance.client.story import story
+from conformance.client.trace import parsed
 from conformance.explained import EXPLAINED, Explained, explanation, fields_of, stale
 from conformance.files import pretty, write_whole
 from conformance.promised import HOLDS, VIOLATED, Seen, not_promised
@@ -43,7 +45,7 @@ def report_json(
     outcomes = [ledger.outcomes[number] for number in sorted(ledger.outcomes)]
     findings = [o.finding for o in outcomes if o.finding is not None]
     rows = (*EXPLAINED, *baseline)
-    found = grouped(findings, rows, variant.release, ledger, out)
+    found = grouped(findings, rows, variant, ledger, out)
     seen = Seen(union(o.broken for o in outcomes), union(o.met for o in outcomes))
     unpromised = not_promised(setting_of_promises(variant, 1, 1))
     undecided = sum(o.verdict == UNDECIDED for o in outcomes)
@@ -95,11 +97,12 @@ def coverage(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def grouped(
     findings: Sequence[dict[str, Any]],
     rows: Sequence[Explained],
-    release: str,
+    variant: Variant,
     ledger: Ledger,
     out: Path,
 ) -> list[dict[str, Any]]:
-    """One divergence for all that differ in the same fields of the same request: the first."""
+    """One divergence for all that differ in the same fields of the same request: the first, its
+    trace and its story in `out`."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for finding in findings:
         groups.setdefault(pretty([finding["rule"], fields_of(finding)]), []).append(finding)
@@ -109,7 +112,10 @@ def grouped(
         name = f"divergences/{number:02d}-{first['rule']}.jsonl"
         text = (ledger.folder / first["trace"]).read_text(encoding="utf-8")
         write_whole(out / name, text)
-        known = explanation(rows, release, first)
+        trace = parsed(text, name)
+        told = "\n".join(story(trace, judged(variant, trace)))
+        write_whole((out / name).with_suffix(".txt"), told + "\n")
+        known = explanation(rows, variant.release, first)
         shown = ("steps", "one_minimal", "rule", "expected", "observed")
         found.append(
             {key: first[key] for key in shown}

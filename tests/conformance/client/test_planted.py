@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
+from conformance.client.__main__ import main as judge_file
 from conformance.client.judge import DIVERGES, EXPLAINED, Judgement, judged
 from conformance.client.plan import Fault, Kind, RunPlan, Send, Settings
 from conformance.client.processes import ClientCommand
@@ -106,7 +107,7 @@ def test_a_command_is_judged_and_reported(tmp_path: Path):
     assert (out / "report.json").read_bytes() == before
 
 
-def test_a_divergence_is_a_file_with_its_trace(tmp_path: Path):
+def test_a_divergence_is_a_file_with_its_trace(tmp_path: Path, capsys):
     out = tmp_path / "skips"
     assert main(command_line("skips", out)) == 1
     report = json.loads((out / "report.json").read_text())
@@ -116,6 +117,11 @@ def test_a_divergence_is_a_file_with_its_trace(tmp_path: Path):
     trace = parsed((out / row["trace"]).read_text(), row["trace"])
     assert judged(parse(DEFAULT_VARIANT), trace).verdict == DIVERGES
     assert 'failures="1"' in (out / "junit.xml").read_text()
+    told = (out / row["trace"]).with_suffix(".txt").read_text()
+    assert "nothing explains this produce" in told
+    assert "the model would have allowed:" in told
+    assert judge_file([str(out / row["trace"])]) == 1
+    assert "base_sequence is 5, the model says 4" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

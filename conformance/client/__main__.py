@@ -1,0 +1,44 @@
+"""`python -m conformance.client FILE`: one recorded run, judged again and told.
+
+Exit codes as everywhere: 0 explained, 1 not, 2 bad use or bad input, 3 not decided.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from conformance.client.judge import DIVERGES, EXPLAINED, UNDECIDED, judged
+from conformance.client.processes import JAVA
+from conformance.client.story import story
+from conformance.client.trace import BadClientTrace, read
+from conformance.verbs import EXIT_BAD_USE
+from model.variants import DEFAULT_VARIANT, UnknownVariant, parse
+from proofs.say import say
+
+CODES: Final = {EXPLAINED: 0, DIVERGES: 1, UNDECIDED: 3}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Judge a file; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m conformance.client", description=__doc__)
+    parser.add_argument("trace", type=Path, help="a run, as run --system client writes it")
+    parser.add_argument("--variant", help="default: the release of a Java client, else the newest")
+    options = parser.parse_args(argv)
+    try:
+        trace = read(options.trace)
+        own = trace.client.removeprefix(JAVA) if trace.client.startswith(JAVA) else DEFAULT_VARIANT
+        judgement = judged(parse(options.variant or own), trace)
+    except (BadClientTrace, UnknownVariant, OSError) as error:
+        print(f"conformance.client: {error}", file=sys.stderr)
+        return EXIT_BAD_USE
+    for line in story(trace, judgement):
+        say(line)
+    return CODES[judgement.verdict]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
