@@ -23,15 +23,7 @@ from conformance.kafka.admin import init_producer_ids
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.errors import KafkaError
 from conformance.report import Check
-from model.language import Disabled
-from model.producer_ids import world as rules
-from model.producer_ids.manager import next_id
-from model.producer_ids.messages import NO_BLOCK
-from model.producer_ids.scopes import initial
-from model.producer_ids.setting import Budgets, Layout, Setting
-from model.producer_ids.store import Store
-from model.producer_ids.variants import parse
-from model.producer_ids.world import World
+from proofs.lift.text import Model, composition
 
 NODE: Final = "/latest_producer_id_block"
 NODE_TIMEOUT_S: Final = 10.0
@@ -41,15 +33,11 @@ BLOCK_SIZE: Final = 1_000
 PREFETCH_AT: Final = 900
 MANY: Final = 100_000
 """More blocks, questions and restarts than there will be."""
+NO_BLOCK: Final = -1
 BROKER: Final = 0
 """The model's number of the one broker."""
 
-OF_ITSELF: Final[tuple[Callable[..., World], ...]] = (
-    rules.block_turns_over,
-    rules.block_is_wanted,
-    rules.block_is_read,
-    rules.block_is_written,
-)
+OF_ITSELF: Final = ("block_turns_over", "block_is_wanted", "block_is_read", "block_is_written")
 """What a broker does without being told."""
 
 ASKED: Final = (1, PREFETCH_AT - 1, 1, BLOCK_SIZE - PREFETCH_AT - 1, 1, 200)
@@ -86,89 +74,89 @@ def check_blocks(kafka: KafkaBroker) -> Check:
 
 def comparisons(kafka: KafkaBroker, look: Callable[[], Node]) -> Iterator[tuple[Any, Any]]:
     """What the model says, and what is seen, of the node and of ids in turns."""
-    k = setting(kafka.release.name)
-    found = look()
-    world = begun(k, found)
+    blocks = Blocks(kafka.release.name, look())
     for stop in (kafka.stop, kafka.kill):
         stop()
         kafka.start()
-        world = at_rest(k, rules.broker_restarts(k, world, BROKER))
-        yield awaited(k, world, kafka, look)
+        blocks.restart()
+        yield awaited(blocks.node(kafka.node.node_id), look)
         for count in ASKED:
             with kafka.connect() as connection:
                 seen = [one.producer_id for one in init_producer_ids(connection, count)]
-            world, wanted = asked(k, world, count)
-            yield wanted, seen
-            yield awaited(k, world, kafka, look)
+            yield blocks.ask(count), seen
+            yield awaited(blocks.node(kafka.node.node_id), look)
 
 
 # The model
 
 
-def setting(release: str) -> Setting:
-    """The model in Kafka's own numbers."""
-    layout = Layout(
-        brokers=1,
-        blocks=MANY,
-        block_size=BLOCK_SIZE,
-        prefetch_at=PREFETCH_AT,
-        producers=1,
-        max_asked=MANY,
-        max_restarts=MANY,
-    )
-    return Setting(parse(release), layout, Budgets(asked=MANY, lost=0, restarts=MANY))
+class Blocks:
+    """The model in Kafka's own numbers, with one broker, from what was found in ZooKeeper."""
 
+    def __init__(self, release: str, found: Node) -> None:
+        self._model: Model = composition("producer_ids")
+        setting = self._model.setting
+        layout = setting.Layout(
+            brokers=1,
+            blocks=MANY,
+            block_size=BLOCK_SIZE,
+            prefetch_at=PREFETCH_AT,
+            producers=1,
+            max_asked=MANY,
+            max_restarts=MANY,
+        )
+        budgets = setting.Budgets(asked=MANY, lost=0, restarts=MANY)
+        self._k = setting.Setting(self._model.variants.parse(release), layout, budgets)
+        block = NO_BLOCK if found[:3] == NOTHING else found.block_start // BLOCK_SIZE
+        store = self._model.store.Store(block, BROKER, found.version)
+        self._world = replace(self._model.scopes.initial(self._k), store=store)
 
-def begun(k: Setting, found: Node) -> World:
-    """The world in which ZooKeeper says what was found there."""
-    block = NO_BLOCK if found[:3] == NOTHING else found.block_start // BLOCK_SIZE
-    return replace(initial(k), store=Store(block, BROKER, found.version))
+    def restart(self) -> None:
+        """The broker begins again."""
+        self._act("broker_restarts")
+        self._rest()
 
+    def ask(self, count: int) -> list[int]:
+        """So many ids, given one after the other; who is refused asks again."""
+        given: list[int] = []
+        while len(given) < count:
+            self._act("producer_asks")
+            self._rest()
+            following = self._model.manager.next_id(self._k, self._world.managers[BROKER])
+            if self._act("producer_id_is_given"):
+                given.append(following)
+            else:
+                self._act("producer_id_is_refused")
+        self._rest()
+        return given
 
-def at_rest(k: Setting, world: World) -> World:
-    """The world once the broker has nothing more to do of itself."""
-    while True:
-        for act in OF_ITSELF:
-            try:
-                world = act(k, world, BROKER)
-                break
-            except Disabled:
-                continue
-        else:
-            return world
+    def node(self, node_id: int) -> Node:
+        """What ZooKeeper says."""
+        store = self._world.store
+        if store.block == NO_BLOCK:
+            return Node(*NOTHING, store.version)
+        first = store.block * BLOCK_SIZE
+        return Node(first, first + BLOCK_SIZE - 1, node_id, store.version)
 
+    def _rest(self) -> None:
+        """Until the broker has nothing more to do of itself."""
+        while any(self._act(rule) for rule in OF_ITSELF):
+            pass
 
-def asked(k: Setting, world: World, count: int) -> tuple[World, list[int]]:
-    """So many ids, given one after the other; who is refused asks again."""
-    given: list[int] = []
-    while len(given) < count:
-        world = at_rest(k, rules.producer_asks(k, world, BROKER))
+    def _act(self, rule: str) -> bool:
+        """A rule of the world, if it is enabled."""
         try:
-            producer_id = next_id(k, world.managers[BROKER])
-            world = rules.producer_id_is_given(k, world, BROKER)
-            given.append(producer_id)
-        except Disabled:
-            world = rules.producer_id_is_refused(k, world, BROKER)
-    return at_rest(k, world), given
-
-
-def node_of(k: Setting, world: World, node_id: int) -> Node:
-    """What ZooKeeper says in the model's world."""
-    store = world.store
-    if store.block == NO_BLOCK:
-        return Node(*NOTHING, store.version)
-    first = store.block * BLOCK_SIZE
-    return Node(first, first + BLOCK_SIZE - 1, node_id, store.version)
+            self._world = self._model.rules[rule](self._k, self._world, BROKER)
+        except self._model.language.Disabled:
+            return False
+        return True
 
 
 # ZooKeeper
 
 
-def awaited(
-    k: Setting, world: World, kafka: KafkaBroker, look: Callable[[], Node]
-) -> tuple[Any, Any]:
+def awaited(wanted: Node, look: Callable[[], Node]) -> tuple[Any, Any]:
     """What the node is to say, and what it says, at the latest after NODE_TIMEOUT_S."""
-    wanted = node_of(k, world, kafka.node.node_id)
     deadline = time.monotonic() + NODE_TIMEOUT_S
     seen = look()
     while seen != wanted and time.monotonic() < deadline:
