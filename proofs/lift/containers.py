@@ -75,12 +75,21 @@ def merge(shapes: Shapes, condition: Node, a: Any, b: Any) -> Any:
         return merge_sets(condition, a, b)
     if isinstance(a, PredicateSet) and isinstance(b, PredicateSet):
         return PredicateSet(lambda x: dag.ite(condition, a.holds(x), b.holds(x)))
+    if isinstance(a, Seq) and isinstance(b, FunctionSeq):
+        a = as_function(shapes, a)
+    if isinstance(a, FunctionSeq) and isinstance(b, Seq):
+        b = as_function(shapes, b)
     if isinstance(a, FunctionSeq) and isinstance(b, FunctionSeq):
         length = dag.ite(condition, a.length, b.length)
         return FunctionSeq(length, lambda i: merge(shapes, condition, a.at(i), b.at(i)))
     if isinstance(a, FocusMap) and isinstance(b, FocusMap):
         return FocusMap(a.key, merge(shapes, condition, a.value, b.value), a.elsewhere)
     raise TypeError(f"{a!r} and {b!r} cannot be the two results of one condition")
+
+
+def as_function(shapes: Shapes, value: Seq) -> FunctionSeq:
+    """A bounded tuple, for where it meets an unbounded one."""
+    return FunctionSeq(value.length, lambda i: selected(shapes, value.slots, i))
 
 
 def padded(shapes: Shapes, value: Seq, other: Seq, size: int) -> tuple[Any, ...]:
@@ -237,6 +246,15 @@ def drop(shapes: Shapes, owner: Seq, start: int) -> Seq:
             value = merge(shapes, here, owner.slots[position + skipped], value)
         slots.append(value)
     return Seq(dag.ite(dag.lt(const(size), owner.length), const(size), owner.length), tuple(slots))
+
+
+def drop_any(owner: FunctionSeq, start: Node) -> FunctionSeq:
+    """owner[start:] of an unbounded tuple, whatever the start."""
+    from_end = dag.add(owner.length, start)
+    begin = dag.ite(dag.lt(start, ZERO), from_end, start)
+    begin = dag.ite(dag.lt(begin, ZERO), ZERO, begin)
+    begin = dag.ite(dag.lt(owner.length, begin), owner.length, begin)
+    return FunctionSeq(dag.sub(owner.length, begin), lambda i: owner.at(dag.add(begin, i)))
 
 
 def collected(shapes: Shapes, results: list[tuple[Node, Any]], *, filtered: bool) -> Seq:

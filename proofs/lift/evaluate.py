@@ -79,6 +79,7 @@ class Evaluator:
         self.limits: list[Limit] = []
         self.obligations: list[Obligation] = []
         self.branches: dict[str, tuple[Node, Node]] = {}
+        self.choices: list[tuple[tuple[Node, ...], Node]] = []
         self._files: list[str] = []
         self._names: list[str] = []
 
@@ -349,6 +350,8 @@ class Evaluator:
                 return containers.take(self.shapes, owner, self.integer(upper, frame))
             assert lower is not None
             start = self.integer(lower, frame)
+            if isinstance(owner, containers.FunctionSeq):
+                return containers.drop_any(owner, start)
             if not start.is_const:
                 raise self.fail(node, "the beginning of a slice must be a constant")
             return containers.drop(self.shapes, owner, start.value)
@@ -495,6 +498,10 @@ class Evaluator:
         if len(generator.generators) != 1:
             raise self.fail(generator, "a comprehension has one generator; name a function")
         clause = generator.generators[0]
+        if isinstance(clause.iter, (ast.Name, ast.Attribute)):
+            owner = self.value(clause.iter, frame)
+            if isinstance(owner, containers.FunctionSeq):
+                return self.search(name, generator, owner, frame)
         results: list[tuple[Node, Any]] = []
         for exists, element in self.elements(clause.iter, frame):
             inner = {**frame, **self.bound(clause.target, element)}
@@ -509,6 +516,41 @@ class Evaluator:
         if name == "tuple":
             return containers.collected(self.shapes, results, filtered=bool(clause.ifs))
         return _REDUCE[name](results)
+
+    def search(
+        self, name: str, generator: ast.GeneratorExp, owner: containers.FunctionSeq, frame: Frame
+    ) -> Any:
+        """all, any, or whether and with what a filtered tuple begins, over an unbounded tuple.
+
+        A witness stands for the first element that decides; `choices` say that it is the first.
+        """
+        clause = generator.generators[0]
+        decides: list[ast.expr] = [*clause.ifs, *([] if name == "tuple" else [generator.elt])]
+
+        def decided(index: Node) -> Node:
+            inner = {**frame, **self.bound(clause.target, owner.at(index))}
+            inside = dag.both(dag.le(ZERO, index), dag.lt(index, owner.length))
+            tests = [self.under(inside, partial(self.boolean, test, inner)) for test in decides]
+            if name == "all":
+                tests[-1] = dag.negate(tests[-1])
+            return dag.conjunction((inside, *tests))
+
+        place = f"{self.place(generator)} {len(self.choices)}"
+        first = dag.leaf(f"first[{place}]", -dag.INFINITE, dag.INFINITE)
+        other = dag.leaf(f"other[{place}]", -dag.INFINITE, dag.INFINITE)
+        found = decided(first)
+        earliest = dag.both(found, dag.le(first, other))
+        self.choices.append(((other,), dag.either(dag.negate(decided(other)), earliest)))
+        if name == "all":
+            return dag.negate(found)
+        if name == "any":
+            return found
+        if name != "tuple" or not clause.ifs:
+            raise self.fail(generator, "this over an unbounded tuple needs a contract")
+        inner = {**frame, **self.bound(clause.target, owner.at(first))}
+        value = self.under(found, partial(self.value, generator.elt, inner))
+        some = dag.leaf(f"count[{place}]", 1, dag.INFINITE)
+        return Seq(dag.ite(found, some, ZERO), (value,))
 
     def bound(self, target: ast.expr, element: Any) -> Frame:
         """The names that a generator binds."""

@@ -26,6 +26,7 @@ from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP, WRAPS, Regime
 from proofs.prove.smt import Obligation, obligation
 from proofs.prove.state import VARIANT, Builder, P, number
 from proofs.prove.steps import StepOutcome, Steps, initial
+from proofs.prove.why_five import why_five_lemmas
 
 ASSUMPTIONS = {
     "no_wrap": "no epoch of a producer has more records than there are sequences",
@@ -35,6 +36,13 @@ ASSUMPTIONS = {
     "batches_are_small": "no batch has more than 2^30 / 5 records",
     "high_watermark_survives": (
         "a new leader has all below the high watermark (acks=all, no unclean election)"
+    ),
+    "no_more_in_flight_than_remembered": (
+        "F <= W: a leader remembers as many batches as may be in flight"
+    ),
+    "answers_in_order": (
+        "no answer refuses a batch that is stored, so that batches are acknowledged in their order"
+        " (refusals=0, late_errors=0)"
     ),
     "nothing_forgotten": "no leader lets a producer id expire (expiries=0)",
     "nothing_deleted": "no log loses its head (deletions=0)",
@@ -207,6 +215,16 @@ THEOREMS: tuple[Theorem, ...] = (
         PROMISED["remembers_five"],
     ),
     *safety(WRAPS),
+    Theorem(
+        "why_five",
+        "With F batches in flight and W remembered, F <= W, a batch that is sent again is the next"
+        " one or a remembered one: it is answered without error, and stored once.",
+        "4.3.1",
+        NO_WRAP,
+        ("no_more_in_flight_than_remembered", "answers_in_order"),
+        ("no_false_error",),
+        lemmas=why_five_lemmas,
+    ),
     Theorem(
         "sequences_wrap",
         "After the last sequence comes 0: it is accepted, and first sequences are derived rightly.",

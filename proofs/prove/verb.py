@@ -12,12 +12,14 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from proofs.explore.scope import Finding
 from proofs.lift.text import patched, plain
+from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.ranges import RangeCheck
 from proofs.prove.run import (
@@ -46,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", metavar="NAME", help="prove this theorem only")
     parser.add_argument("--variant", help="prove under this variant, not under each theorem's own")
     parser.add_argument("--mutant", metavar="NAME", help="prove the model with this mutant in it")
+    parser.add_argument("--drop", metavar="ASSUMPTION", help="show what happens without it")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds to prove with")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--json", type=Path, metavar="FILE", help="report and times, merged")
@@ -125,6 +128,47 @@ def tell(theorems: Sequence[Theorem], verdicts: Sequence[Verdict], of: Subject) 
             shared = len({v.duty.obligation.name for v in mine if v not in first})
             say(f"    {shared} obligations shared with theorems above")
         tell_obligations(first)
+
+
+def dropped_json(name: str, found: Finding | None) -> dict[str, Any]:
+    """What happens without an assumption; `steps` is null where nothing is known to."""
+    if found is None:
+        return {"assumption": name, "property": None, "steps": None, "trace": []}
+    trace = [json.loads(line) for line in dumps(found.trace).splitlines()]
+    return {
+        "assumption": name,
+        "property": found.property,
+        "steps": found.steps,
+        "trace": trace,
+    }
+
+
+def tell_dropped(name: str, found: Finding | None, *, in_full: bool) -> None:
+    """What an assumption is for."""
+    if found is None:
+        say(f"\nwithout {name}: not proved, and nothing is known to break")
+        return
+    say(
+        f"\nwithout {name} {found.property} is broken after {found.steps} steps"
+        f" ({found.events} events)"
+    )
+    for step in found.trace.steps if in_full else ():
+        say(f"    {label(step.rule, step.choice)}")
+
+
+def without(names: Iterable[str]) -> dict[str, Finding | None]:
+    """The traces that assumptions exclude, by name."""
+    return {n: trace_without(n, DROPPED[n]) if n in DROPPED else None for n in names}
+
+
+def drop(name: str) -> int:
+    """Show what happens without an assumption. Raises ValueError for names that there are not."""
+    if name not in ASSUMPTIONS:
+        known = ", ".join(ASSUMPTIONS)
+        raise ValueError(f"no assumption is called {name!r}; choose one of {known}")
+    found = without([name])[name]
+    tell_dropped(name, found, in_full=True)
+    return EXIT_CODES["violated" if found else "undecided"]
 
 
 def tell_obligations(verdicts: Sequence[Verdict]) -> None:
@@ -220,6 +264,8 @@ def write(arguments: argparse.Namespace, asked: Plan, report: Any, times: Any) -
 def run(arguments: argparse.Namespace) -> int:
     """Prove, tell, write. Raises ValueError for names that there are not."""
     began = time.perf_counter()
+    if arguments.drop:
+        return drop(arguments.drop)
     of = subject(plain(), arguments.mutant, arguments.variant)
     theorems = chosen(arguments.only)
     model = patched(of.patches)
@@ -234,7 +280,12 @@ def run(arguments: argparse.Namespace) -> int:
     variants = sorted({of.under(t) for t in theorems if t.clause})
     vacuity = () if names else clause_checks(model, variants)
     ranges = () if names else range_checks(model, variants)
-    broken = [name for c in vacuity for name in c.failed]
+    assumptions = dict.fromkeys(a for t in theorems for a in t.assumptions)
+    dropped = {} if names else without(assumptions)
+    for assumption, found in dropped.items():
+        tell_dropped(assumption, found, in_full=False)
+    broken = [name for name, found in dropped.items() if name in DROPPED and found is None]
+    broken += [name for c in vacuity for name in c.failed]
     broken += [name for c in ranges for name in c.failed]
     verdict = "undecided" if broken else verdict_of(names, answers)
     tell_checks(vacuity, ranges)
@@ -246,6 +297,7 @@ def run(arguments: argparse.Namespace) -> int:
         "unchanged": list(asked.unchanged),
         "vacuity": [check_json(c) for c in vacuity],
         "ranges": [asdict(c) for c in ranges],
+        "dropped": [dropped_json(name, found) for name, found in dropped.items()],
         "counterexamples": [counterexample_json(a) for a in answers],
         "verdict": verdict,
     }

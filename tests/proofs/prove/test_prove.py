@@ -11,6 +11,7 @@ import pytest
 from proofs.lift.text import Patch, patched, plain
 from proofs.prove import verb
 from proofs.prove.clauses import PROMISED
+from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.in_scope import check_scope, compiled
 from proofs.prove.ranges import check_ranges
 from proofs.prove.run import counterexample, subject
@@ -45,7 +46,7 @@ def results(
 
 def test_the_plan_names_each_obligation_and_what_needs_no_solver() -> None:
     asked = plan(plain(), THEOREMS, lambda t: t.variant)
-    assert len(asked.duties) == 719
+    assert len(asked.duties) == 729
     assert len(asked.unchanged) == 839
     assert {name for d in asked.duties for name in d.needed_by} == set(BY_NAME)
 
@@ -85,6 +86,12 @@ def test_cvc5_agrees(theorem: str) -> None:
             "on_produce/accepted_follows/3",
         ),
         (
+            "why_five",
+            None,
+            Patch("leader.remember", "k.layout.window", "k.layout.window - 1"),
+            "remember/window_is_the_last/length",
+        ),
+        (
             "sequences_wrap",
             None,
             Patch("leader.in_sequence", "last == k.layout.max_sequence", "last == -2"),
@@ -115,6 +122,24 @@ def test_a_planted_bug_fails_its_own_obligation(
     found = results(theorem, variant, [patch] if patch else [], only=obligation)
     assert list(found) == [obligation]
     assert found[obligation] != "proved"
+
+
+def test_five_are_too_few_for_six() -> None:
+    """Without F <= W the proof of why_five must fail."""
+    asked = plan(plain(), (BY_NAME["why_five"],), lambda t: t.variant)
+    (text,) = (d.obligation.text for d in asked.duties if "no_false_error" in d.obligation.name)
+    without = text.replace("(assert (<= |in_flight| |window|))\n", "")
+    assert without != text
+    assert ask("z3", text).result == "proved"
+    assert ask("z3", without, timeout_s=2).result != "proved"
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_a_dropped_assumption_is_answered_by_a_trace(name: str) -> None:
+    found = trace_without(name, DROPPED[name])
+    assert found is not None
+    assert found.property == DROPPED[name].property
+    assert 0 < found.events <= 25
 
 
 def test_the_clauses_hold_in_every_state_of_a_scope_and_each_rule_fires_there() -> None:

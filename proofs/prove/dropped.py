@@ -1,0 +1,84 @@
+"""What each assumption is for: the trace that appears when it is dropped.
+
+The scopes are as small as the trace allows: few sequences, so that they wrap soon, and a window
+of two batches, so that it is soon too small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from proofs.explore.scope import Finding, finding, header_of
+from proofs.explore.source import explore_source, instances
+from proofs.lift.text import Model, Patch, patched
+from proofs.trace.replay import Stepper
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Where a run that the assumption excludes breaks a promise."""
+
+    property: str
+    layout: Mapping[str, int]
+    budgets: Mapping[str, int]
+    variant: str = "4.3.1"
+    patches: tuple[Patch, ...] = field(default=())
+
+
+WRAPPED = Dropped(
+    "at_most_once",
+    {"records": 6, "in_flight": 2, "window": 2, "log": 6, "max_sequence": 5, "max_epoch": 1},
+    {"records": 6, "breaks": 1},
+)
+"""Six sequences: a request of the first batch arrives when its sequence comes round again."""
+
+SMALL = {"records": 3, "in_flight": 2, "log": 5, "max_epoch": 1}
+
+DROPPED: dict[str, Dropped] = {
+    "no_wrap": WRAPPED,
+    "message_lifetime": WRAPPED,
+    "high_watermark_survives": Dropped(
+        "acked_is_stored",
+        {**SMALL, "replicas": 2, "max_losses": 1},
+        {"records": 3, "breaks": 1, "losses": 1},
+    ),
+    "nothing_forgotten": Dropped(
+        "at_most_once", {**SMALL, "max_expiries": 1}, {"records": 3, "breaks": 1, "expiries": 1}
+    ),
+    "nothing_deleted": Dropped(
+        "at_most_once",
+        {**SMALL, "max_deletions": 2},
+        {"records": 3, "breaks": 1, "deletions": 2, "restarts": 1},
+    ),
+    "no_more_in_flight_than_remembered": Dropped(
+        "no_false_error",
+        {"records": 4, "in_flight": 3, "window": 2, "log": 4, "max_epoch": 1},
+        {"records": 4, "breaks": 1},
+        "first_sequence=strict/restart_window=full",
+    ),
+    "answers_in_order": Dropped(
+        "no_false_error",
+        {"records": 4, "in_flight": 2, "window": 2, "log": 4, "max_breaks": 2, "max_epoch": 1},
+        {"records": 4, "breaks": 2, "refusals": 1},
+        "first_sequence=strict/restart_window=full",
+    ),
+}
+
+
+def trace_without(name: str, dropped: Dropped) -> Finding | None:
+    """A shortest trace that the assumption excludes; None if there is none in the scope."""
+    model: Model = patched(dropped.patches)
+    setting = model.setting
+    k = setting.Setting(
+        variant=model.variants.parse(dropped.variant),
+        layout=setting.Layout(**dropped.layout),
+        budgets=setting.Budgets(**dropped.budgets),
+    )
+    found = explore_source(model, k, name, only={dropped.property}, stop=True)
+    path = found.violations.get(dropped.property)
+    if path is None:
+        return None
+    stepper, every = Stepper(model, k), instances(model, k)
+    header = header_of(stepper, f"without {name}", dropped.patches)
+    return finding(stepper, header, dropped.property, [every[i] for i in path])

@@ -1,0 +1,216 @@
+"""Why five: a leader must remember as many batches as may be in flight, and no more.
+
+Theory of operation. Here the window of a leader and the list of a client are unbounded tuples, as
+long as two numbers say that are unknown: W, how many batches are remembered, and F, how many may
+be in flight. The batches of one epoch are counted 0, 1, 2, ... A leader that has stored N of them
+remembers the last W (an induction over N, on the model's own `remember`). A client's first
+unfinished batch is at most F before its newest (`send_new`). So where F <= W, a batch that is sent
+again is the next one or one that is remembered, and is answered rightly (`on_produce`).
+
+It rests on answers that come in the order of their batches. An error that refuses a batch which is
+stored already, or that comes after it was stored, lets later batches be acknowledged before it:
+then more than F batches can be stored behind a batch in flight, and the window is too small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from proofs.lift import containers, dag
+from proofs.lift.containers import FocusMap, FunctionSeq
+from proofs.lift.dag import INFINITE, ZERO, Node, const
+from proofs.lift.evaluate import Evaluator
+from proofs.lift.text import Model
+from proofs.lift.values import Rec
+from proofs.prove.clauses import ONE, Formula, implies, within
+from proofs.prove.regimes import MAX_SEQUENCE
+from proofs.prove.smt import Obligation, obligation
+from proofs.prove.state import PRODUCER, REPLICAS, VARIANT, Builder, P, function, number
+
+WINDOW = dag.leaf("window", 1, INFINITE)
+IN_FLIGHT = dag.leaf("in_flight", 1, INFINITE)
+STORED, SENT, FINISHED = number("stored"), number("sent"), number("finished")
+"""How many batches of the epoch are in the log, were given a sequence, and have ended."""
+EPOCH = dag.leaf("epoch", 0, INFINITE)
+BATCH, SLOT, OTHER = number("n"), number("i"), number("m")
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """Batch number n of the epoch: its first sequence, and how many records it has."""
+
+    begin: Node
+    count: Node
+
+    @property
+    def end(self) -> Node:
+        """The sequence after its last."""
+        return dag.add(self.begin, self.count)
+
+
+def numbered(n: Node) -> Numbered:
+    """Batch number n."""
+    return Numbered(function("begin")(n), function("count")(n))
+
+
+def numbering() -> list[Formula]:
+    """Batches follow each other without a gap, none is empty, and sequences suffice for all."""
+    this, next_one, other = numbered(BATCH), numbered(dag.add(BATCH, ONE)), numbered(OTHER)
+    counted = dag.le(ZERO, BATCH)
+    sound = dag.conjunction((dag.le(ONE, this.count), dag.le(this.end, MAX_SEQUENCE)))
+    before = dag.both(counted, dag.lt(BATCH, OTHER))
+    return [
+        ((), dag.eq(numbered(ZERO).begin, ZERO)),
+        ((BATCH,), implies(counted, dag.both(sound, dag.eq(next_one.begin, this.end)))),
+        ((BATCH, OTHER), implies(before, dag.le(this.end, other.begin))),
+        ((BATCH,), implies(counted, dag.le(ZERO, this.begin))),
+    ]
+
+
+class WhyFive:
+    """The parts of the model with windows and lists of any length."""
+
+    def __init__(self, model: Model, k: Any) -> None:
+        self.model = model
+        self.k = k
+        self.builder = Builder(model, k)
+
+    def evaluator(self) -> Evaluator:
+        """An evaluator in which W and F are unknown."""
+        return Evaluator(
+            self.model,
+            self.k,
+            overrides={
+                ("Layout", "max_sequence"): MAX_SEQUENCE,
+                ("Layout", "replicas"): REPLICAS,
+                ("Layout", "window"): WINDOW,
+                ("Layout", "in_flight"): IN_FLIGHT,
+                **{("Variant", rule): value for rule, value in VARIANT.items()},
+            },
+        )
+
+    def sequence_of(self, cls: type, name: str) -> FunctionSeq:
+        """A tuple of any length, its elements' fields functions of their places."""
+        return FunctionSeq(number(f"{name}_length"), lambda i: self.builder.record(cls, name, (i,)))
+
+    def entry(self) -> Rec:
+        """What a leader knows, with a window of any length."""
+        leader = self.model.leader
+        batches = self.sequence_of(leader.BatchMetadata, "remembered")
+        return Rec(
+            leader.ProducerStateEntry, {"producer_epoch": number("known"), "batches": batches}
+        )
+
+    def batch(self, n: Node) -> Rec:
+        """Batch number n of the epoch, as it is sent."""
+        made, described = self.builder.batch("batch"), numbered(n)
+        own = {
+            "producer_id": P,
+            "producer": PRODUCER,
+            "producer_epoch": EPOCH,
+            "base_sequence": described.begin,
+            "record_count": described.count,
+        }
+        return Rec(made.cls, {**made.fields, **own})
+
+    def remembers_the_last(self, entry: Rec, stored: Node, at: Node = SLOT) -> list[Formula]:
+        """Of the batches stored the last W are remembered, in order: epoch, length, any slot."""
+        batches = entry.fields["batches"]
+        if not isinstance(batches, FunctionSeq):
+            batches = containers.as_function(self.builder.shapes, batches)
+        begun = dag.lt(ZERO, stored)
+        epoch = dag.ite(begun, EPOCH, const(-1))
+        length = dag.ite(dag.lt(stored, WINDOW), stored, WINDOW)
+        slot = batches.at(at).fields
+        described = numbered(dag.add(dag.sub(stored, batches.length), at))
+        used = dag.both(dag.le(ZERO, at), dag.lt(at, batches.length))
+        is_it = dag.both(
+            dag.eq(slot["last_sequence"], dag.sub(described.end, ONE)),
+            dag.eq(slot["offset_delta"], dag.sub(described.count, ONE)),
+        )
+        return [
+            ((), dag.eq(entry.fields["producer_epoch"], epoch)),
+            ((), dag.eq(batches.length, length)),
+            ((SLOT,) if at is SLOT else (), implies(used, is_it)),
+        ]
+
+    def window(self) -> Iterator[Obligation]:
+        """The window is the last W: at the beginning, and after each batch more."""
+        entry = self.entry()
+        known = self.remembers_the_last(entry, STORED)
+        unknown = self.evaluator().lift(self.model.leader.UNKNOWN_PRODUCER)
+        stored = Rec(
+            self.model.leader.StoredBatch,
+            {"batch": self.batch(STORED), "base_offset": number("base_offset")},
+        )
+        call = self.model.leader.remember
+        after = self.evaluator().call(call, [self.k, entry, stored])
+        assumed = [*numbering(), *known, ((), dag.le(ZERO, STORED))]
+        begins = self.remembers_the_last(unknown, ZERO)
+        goals = self.remembers_the_last(after, dag.add(STORED, ONE))
+        for part, first, goal in zip(("epoch", "length", "batches"), begins, goals, strict=True):
+            yield obligation(f"initial/window_is_the_last/{part}", numbering(), first)
+            yield obligation(f"remember/window_is_the_last/{part}", assumed, goal)
+
+    def sending(self) -> Iterator[Obligation]:
+        """A client that sends has at most F in flight afterwards."""
+        evaluator = self.evaluator()
+        client = self.builder.client()
+        entry = client.fields["partitions"].slots[0]
+        in_flight = self.sequence_of(self.model.client.InFlightBatch, "flying")
+        entry = Rec(entry.cls, {**entry.fields, "in_flight": in_flight})
+        slots = tuple(entry for _ in client.fields["partitions"].slots)
+        partitions = replace(client.fields["partitions"], slots=slots)
+        client = Rec(client.cls, {**client.fields, "partitions": partitions})
+        arguments = [self.k, client, ZERO, number("records_in")]
+        step = evaluator.call(self.model.client.send_new, arguments)
+        after = step.fields["actor"].fields["partitions"].slots[0].fields["in_flight"]
+        guards: list[Formula] = [((), x.condition) for x in evaluator.limits if not x.by_scope]
+        goal = dag.both(
+            dag.le(after.length, IN_FLIGHT), dag.eq(after.length, dag.add(in_flight.length, ONE))
+        )
+        yield obligation("send_new/at_most_F_in_flight", guards, ((), goal))
+
+    def retry(self) -> Iterator[Obligation]:
+        """A batch that is not finished arrives, and none before it is missing: it is stored once,
+        and answered without error."""
+        leader = self.builder.leader()
+        entry = self.entry()
+        known = FocusMap(P, entry, leader.fields["producers"].elsewhere)
+        leader = Rec(leader.cls, {**leader.fields, "producers": known})
+        request = Rec(self.model.messages.ProduceRequest, {"batch": self.batch(BATCH)})
+        evaluator = self.evaluator()
+        step = evaluator.call(self.model.leader.on_produce, [self.k, leader, request])
+        answer = step.fields["sends"].slots[0].fields
+        after = step.fields["actor"].fields["log"].length
+        appended = dag.lt(leader.fields["log"].length, after)
+        slot = dag.sub(BATCH, dag.sub(STORED, entry.fields["batches"].length))
+        assumed: list[Formula] = [
+            *numbering(),
+            *self.remembers_the_last(entry, STORED),
+            *self.remembers_the_last(entry, STORED, slot),
+            *evaluator.choices,
+            ((), dag.le(IN_FLIGHT, WINDOW)),
+            ((), within(FINISHED, ZERO, STORED)),
+            ((), within(STORED, ZERO, SENT)),
+            ((), dag.le(dag.sub(SENT, FINISHED), IN_FLIGHT)),
+            ((), within(BATCH, FINISHED, STORED)),
+            ((), dag.lt(BATCH, SENT)),
+        ]
+        is_next = dag.eq(BATCH, STORED)
+        for name, goal in (
+            ("no_false_error", dag.eq(answer["error"], ZERO)),
+            ("no_second_copy", implies(appended, is_next)),
+            ("next_is_stored", implies(is_next, appended)),
+        ):
+            yield obligation(f"on_produce/{name}", assumed, ((), goal))
+
+
+def why_five_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
+    """All of it."""
+    why = WhyFive(model, k)
+    yield from why.window()
+    yield from why.sending()
+    yield from why.retry()
