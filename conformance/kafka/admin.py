@@ -29,6 +29,7 @@ _BY_ASSIGNMENTS: Final = -1
 _DESCRIBE_PRODUCERS_VERSION: Final = 0
 _PRODUCE_VERSION: Final = 3
 _LIST_OFFSETS_VERSION: Final = 1
+_METADATA_VERSION: Final = 1
 _EARLIEST: Final = -2
 
 # Since version 3 an empty name is an INVALID_REQUEST (KIP-511).
@@ -192,6 +193,23 @@ def describe_producers(
         for answer in connection.pipeline(requests)
         for topic in answer.body["topics"]
         for partition in topic["partitions"]
+    }
+
+
+def leaders(connection: Connection) -> dict[TopicPartition, tuple[int, tuple[int, ...]]]:
+    """Ask who leads each partition of the cluster, and who is in sync. -1 leads where nobody does.
+
+    Raises what `Connection.ask` raises.
+    """
+    body = connection.ask(ApiKey.METADATA, _METADATA_VERSION, {"topics": None})
+    return {
+        (topic["name"], partition["partition_index"]): (
+            partition["leader_id"],
+            tuple(partition["isr_nodes"]),
+        )
+        for topic in body["topics"]
+        for partition in topic["partitions"]
+        if not topic["is_internal"]
     }
 
 

@@ -13,10 +13,11 @@ from dataclasses import replace
 from conformance.backends import BackendError, BackendFailed
 from conformance.kafka.admin import Supported, api_versions
 from conformance.kafka.broker import KafkaBroker
+from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS, Connection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError
 from conformance.systems.wire_harness import Broker
-from conformance.systems.wire_nodes import Address, Listening, OneBroker
+from conformance.systems.wire_nodes import Address, Listening, OneBroker, TwoReplicas
 from impl import ApiKey, DecodeError
 from proofs.java import JavaError
 
@@ -78,13 +79,14 @@ def supported_by(connection: Connection, where: str) -> Supported:
 
 
 @contextmanager
-def started(release: str, level: int) -> Iterator[Broker]:
-    """Apache Kafka of that release, stopped at the end. Raises NoBroker."""
-    broker = KafkaBroker(release, level=level)
+def started(release: str, level: int, nodes: int = 1) -> Iterator[Broker]:
+    """Apache Kafka of that release, a broker or a cluster, stopped at the end. Raises NoBroker."""
+    servers = (KafkaBroker if nodes == 1 else KafkaCluster)(release, level=level)
     try:
-        broker.start()
+        servers.start()
     except (KafkaError, JavaError) as error:
-        broker.close()
+        servers.close()
         raise NoBroker(str(error)) from error
-    with broker:
-        yield replace(running("wire://{}:{}".format(*broker.address)), nodes=OneBroker(broker))
+    with servers:
+        done = OneBroker(servers) if isinstance(servers, KafkaBroker) else TwoReplicas(servers)
+        yield replace(running("wire://{}:{}".format(*done.address)), nodes=done)

@@ -28,8 +28,8 @@ LEADER_ALONE: Final = 1
 TIMEOUT_MS: Final = 5_000
 TELLS_LOG_START: Final = 5
 """The first version of Produce whose answer has the log's start."""
-RECORD_BYTES: Final = 100
-"""Of a record's value, so that a batch of two records is much larger than one of one."""
+RECORD_BYTES: Final = 8
+"""Of a record's value, so that all batches of so many records are equally large."""
 
 
 class Misaddressed(Exception):

@@ -6,23 +6,30 @@ started again; then its connections are gone, and it leads all its partitions.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from conformance.kafka.broker import KafkaBroker
+from conformance.kafka.cluster import KafkaCluster
+from conformance.systems.wire_script import FAIL_OVER, ISOLATE
 
 Address = tuple[str, int]
 
 BUDGETS: Final[Mapping[str, str]] = {
     "restarts": "restart",
     "crashes": "recover",
-    "failovers": "fail_over",
-    "losses": "fail_over",
+    "failovers": FAIL_OVER,
+    "losses": FAIL_OVER,
     "expiries": "expire_producer",
     "deletions": "delete_records",
 }
 """The rule of the leader that each budget of a scope is for, where a deed or a request does it."""
+
+
+FETCH_WAIT_S: Final = 1.5
+"""Much longer than a fetch waits at a leader of `KafkaCluster` for something new."""
 
 
 def played(scope: str, rules: Collection[str]) -> str:
@@ -65,6 +72,46 @@ class Listening:
     def do(self, deed: str) -> None:
         """Raises LookupError."""
         raise LookupError(deed)
+
+
+class TwoReplicas:
+    """Two brokers of a cluster that have each partition; the third only votes.
+
+    The leader is killed while the other is frozen, which then has what it had, and leads. Frozen
+    means that nothing is on its way to it either: a fetch that it sent before is answered empty.
+    """
+
+    plays = frozenset((FAIL_OVER,))
+    kafka: None = None
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self._leader, self._follower = 1, 2
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """The leader and the follower of now."""
+        return self._leader, self._follower
+
+    @property
+    def address(self) -> Address:
+        """Where the leader listens."""
+        return self._cluster.brokers[self._leader].address
+
+    def do(self, deed: str) -> None:
+        """Freeze the follower; or kill the leader, let the follower lead, and get it a follower."""
+        brokers = self._cluster.brokers
+        if deed == ISOLATE:
+            self._cluster.await_in_sync(self._leader)
+            brokers[self._follower].pause()
+            time.sleep(FETCH_WAIT_S)
+            return
+        brokers[self._leader].kill()
+        brokers[self._follower].resume()
+        self._cluster.await_leader(self._follower, gone=self._leader)
+        self._leader, self._follower = self._follower, self._leader
+        brokers[self._follower].start()
+        self._cluster.await_in_sync(self._leader)
 
 
 class OneBroker:

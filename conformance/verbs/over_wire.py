@@ -17,7 +17,7 @@ from conformance.report import Check
 from conformance.systems.wire import WireBackend, traces_plan
 from conformance.systems.wire_brokers import address_of, running, started
 from conformance.systems.wire_harness import SHARE_A_DEED, Broker
-from conformance.systems.wire_nodes import OneBroker, played
+from conformance.systems.wire_nodes import OneBroker, TwoReplicas, played
 from conformance.systems.wire_producer_ids import check_blocks
 from conformance.verbs import BadUse
 from conformance.verbs.course import AtWork, Subject
@@ -53,8 +53,14 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
 def traces_of(plan: Plan, options: argparse.Namespace) -> Plan:
     """The traces that these brokers are judged by: with what can be done to them alone."""
     traces = traces_plan(plan)
-    rules = OneBroker.plays if plan.faults == "nodes" else frozenset()
+    nodes = TwoReplicas if is_cluster(options) else OneBroker
+    rules = nodes.plays if plan.faults == "nodes" else frozenset()
     return replace(traces, scope=played(traces.scope, rules))
+
+
+def is_cluster(options: argparse.Namespace) -> bool:
+    """More than one broker is asked for."""
+    return (options.nodes or 1) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +125,6 @@ def broker_of(plan: Plan, options: argparse.Namespace) -> Iterator[Broker]:
         yield running(options.system)
         return
     variant = setting(traces_plan(plan)).variant
-    with started(options.kafka or variant.release, variant.level) as broker:
+    release = options.kafka or variant.release
+    with started(release, variant.level, options.nodes or 1) as broker:
         yield broker

@@ -1,6 +1,6 @@
 """Writes `fixtures/kafka-RELEASE.jsonl`: what a real broker answers to some traces of a cover.
 
-    python tests/conformance/systems/record_wire.py 4.3.1
+    python tests/conformance/systems/record_wire.py 4.3.1 2.0.0
 
 A header line, then a line for each Produce request, in the order in which its trace sent it:
 {"trace": 0, "request": "<hex>", "answer": "<hex>"}, both payloads without their size. The answer is
@@ -14,26 +14,43 @@ from pathlib import Path
 from typing import Any
 
 from conformance.kafka.connection import Request
+from conformance.kafka.releases import find_release
 from conformance.plan import Plan, prepare, setting
 from conformance.systems.wire import traces_plan
 from conformance.systems.wire_brokers import started
 from conformance.systems.wire_harness import Harness
+from conformance.systems.wire_nodes import played
 from conformance.systems.wire_observer import Observer
 from conformance.systems.wire_script import ScriptWriter
 from conformance.tables import Tables
 from impl import encode_request, encode_response
+from model.setting import FirstSequence
+from model.variants import parse
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 SCOPES = {"idempotent-default": 14, "idempotent-wrap": 4}
 """How many traces of each."""
 
 
-def record(release: str, level: int) -> None:
-    lines: list[dict[str, Any]] = [{"release": release, "level": level, "scopes": list(SCOPES)}]
-    with started(release, level) as broker, tempfile.TemporaryDirectory() as folder:
-        for scope, traces in SCOPES.items():
+def scopes_of(version: str) -> dict[str, int]:
+    """Those whose beginning a leader of the release accepts."""
+    any_first = parse(version).first_sequence == FirstSequence.ANY
+    return {name: count for name, count in SCOPES.items() if any_first or "wrap" not in name}
+
+
+def record(name: str) -> None:
+    release = find_release(name)
+    level = release.default_level
+    lines: list[dict[str, Any]] = [{"release": name, "level": level}]
+    with started(name, level) as broker, tempfile.TemporaryDirectory() as folder:
+        for scope, traces in scopes_of(release.version).items():
             plan = traces_plan(
-                Plan(system="kafka", faults="connections", variant=release, scope=scope)
+                Plan(
+                    system="kafka",
+                    faults="connections",
+                    variant=release.version,
+                    scope=played(scope, ()),
+                )
             )
             prepared = prepare(plan, Path(folder) / scope)
             k = setting(plan)
@@ -54,7 +71,7 @@ def record(release: str, level: int) -> None:
             for at, number in enumerate(sorted(heard), start=first):
                 lines += [line(at, request, body) for request, body in heard[number]]
     text = "".join(json.dumps(row) + "\n" for row in lines)
-    (FIXTURES / f"kafka-{release}.jsonl").write_text(text)
+    (FIXTURES / f"kafka-{name}.jsonl").write_text(text)
 
 
 def line(trace: int, request: Request, body: Any) -> dict[str, Any]:
@@ -68,4 +85,5 @@ def line(trace: int, request: Request, body: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    record(sys.argv[1], 2)
+    for name in sys.argv[1:]:
+        record(name)

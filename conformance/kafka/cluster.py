@@ -1,0 +1,133 @@
+"""Several brokers of one cluster, on this machine."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from conformance.kafka.admin import leaders
+from conformance.kafka.broker import KafkaBroker
+from conformance.kafka.errors import BrokerFailed, KafkaError
+from conformance.kafka.fetch import say
+from conformance.kafka.ports import free_ports
+from conformance.kafka.recipe import Ensemble, Node
+from conformance.kafka.releases import NEWEST, find_release
+from conformance.kafka.zookeeper import ZooKeeper
+
+NODES: Final = 3
+SETTLE_TIMEOUT_S: Final = 120.0
+"""How long the cluster may take to agree who leads and who is in sync."""
+
+_PAUSE_S: Final = 0.1
+
+_PATIENT: Final = {
+    # A broker that is frozen for a moment is not given up; one that is dead is, after this time.
+    "broker.session.timeout.ms": "10000",
+    "zookeeper.session.timeout.ms": "10000",
+    "replica.lag.time.max.ms": "60000",
+    "replica.fetch.wait.max.ms": "100",
+}
+
+
+class KafkaCluster:
+    """Three brokers; a context manager that starts them, and ends them all. `brokers` by id.
+
+    Raises UnknownRelease.
+    """
+
+    def __init__(
+        self,
+        release: str = NEWEST,
+        *,
+        level: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        report: Callable[[str], None] = say,
+    ) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
+        ports = iter(free_ports(2 * NODES))
+        nodes = tuple(Node(number, next(ports), next(ports)) for number in range(1, NODES + 1))
+        self._zookeeper = ZooKeeper(self.folder) if find_release(release).has_zookeeper else None
+        port = self._zookeeper.port if self._zookeeper else None
+        self.brokers = {
+            node.node_id: KafkaBroker(
+                release,
+                level=level,
+                node_id=node.node_id,
+                properties={**_PATIENT, **(properties or {})},
+                folder=self._folder_of(node),
+                report=report,
+                ensemble=Ensemble(nodes, port),
+                zookeeper=self._zookeeper,
+            )
+            for node in nodes
+        }
+
+    def start(self) -> None:
+        """Start those that do not run and wait until they answer. Raises as `KafkaBroker.start`."""
+        down = [broker for broker in self.brokers.values() if not broker.is_running]
+        for broker in down:
+            broker.launch()
+        for broker in down:
+            broker.await_answer()
+
+    def close(self) -> None:
+        """End all at once."""
+        for broker in self.brokers.values():
+            broker.close()
+        if self._zookeeper is not None:
+            self._zookeeper.kill()
+
+    def await_leader(self, asked: int, gone: int) -> int:
+        """Wait until one broker, not `gone`, leads all partitions; `asked` tells. Its id.
+
+        Raises BrokerFailed after SETTLE_TIMEOUT_S.
+        """
+        return self._await(asked, lambda found: {leader for leader, _ in found} - {gone, -1})
+
+    def await_in_sync(self, asked: int) -> None:
+        """Wait until all replicas of all partitions are in sync. Raises as `await_leader`."""
+        self._await(asked, lambda found: {len(in_sync) for _, in_sync in found})
+
+    def _await(
+        self, asked: int, wanted: Callable[[list[tuple[int, tuple[int, ...]]]], set[int]]
+    ) -> int:
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        while time.monotonic() < deadline:
+            try:
+                with self.brokers[asked].connect() as connection:
+                    found = list(leaders(connection).values())
+            except KafkaError:
+                found = []
+            values = wanted(found)
+            if len(values) == 1:
+                return values.pop()
+            time.sleep(_PAUSE_S)
+        raise BrokerFailed(f"the cluster did not settle in {SETTLE_TIMEOUT_S:.0f} s: {found[:5]}")
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+        if error is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _folder_of(self, node: Node) -> Path:
+        folder = self.folder / str(node.node_id)
+        folder.mkdir()
+        return folder
