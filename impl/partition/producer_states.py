@@ -118,6 +118,12 @@ class ProducerStates:
             self.snapshots[self.map_end_offset] = self.encode()
             self.last_snapshot_offset = self.map_end_offset
 
+    def forget(self) -> None:
+        """As if nothing had been read yet; snapshots stay."""
+        self.entries.clear()
+        self.map_end_offset = 0
+        self.last_snapshot_offset = max(self.snapshots, default=0)
+
     def truncate_and_reload(self, log_start: int, log_end: int, now_ms: int) -> None:
         """Forget what is not true of a log with these ends; `map_end_offset` says what is left.
 
@@ -163,7 +169,7 @@ class ProducerStates:
         """An empty log that begins at `offset`: no producer, no snapshot."""
         self.entries.clear()
         self.snapshots.clear()
-        self.map_end_offset, self.last_snapshot_offset = offset, 0
+        self.map_end_offset = self.last_snapshot_offset = offset
 
     def remove_stray_snapshots(self, segments: list[int]) -> None:
         """Delete what belongs to no segment, but for the latest one if it is behind them all.

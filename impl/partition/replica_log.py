@@ -7,8 +7,8 @@ Six rules:
 3. Records leave at the head (`advance_log_start`) or at the end (`truncate_to`). At the head memory
    stays; at the end it is rebuilt from the newest snapshot and the batches behind it.
 4. A batch that is partly before the start of the log stays whole; one that is before it is gone.
-5. A log that was closed is believed. One that was not is checked from its recovery point on and cut
-   off at the first damage; snapshots behind the segment of that point are dropped.
+5. A log that was closed is believed. One that was not is checked from its recovery point on, cut
+   off at the first damage, and replayed from the beginning of the segment of that point.
 6. The high watermark never passes the end of the log and moves back only with it.
 
 Theory of operation: `append` is for a leader that has checked the batch, `append_as_follower` for
@@ -19,7 +19,7 @@ Sources: `UnifiedLog`, `LocalLog`, `LogSegment`, `LogLoader` of 4.3.1.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, MutableMapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -40,6 +40,7 @@ from impl.protocol.record_batch import check_crc, read_header, read_headers
 
 DEFAULT_CONFIG: Final = LogConfig()
 
+MAX_OFFSET: Final = 2**63 - 1
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 """The index of a segment holds offsets relative to its first one, in 4 bytes."""
 
@@ -60,7 +61,8 @@ class ReplicaLog:
     """One replica's log: see the rules above.
 
     To be read: `log_start_offset`, `log_end_offset`, `high_watermark` (offsets), `batches`,
-    `segments` (base offsets), `producer_states`, `recovery`, `config`.
+    `segments` (base offsets), `deleted` (still in the first segment's file, but before the start of
+    the log), `size_bytes` (of the files), `producer_states`, `recovery`, `config`.
     """
 
     __slots__ = (
@@ -68,6 +70,7 @@ class ReplicaLog:
         "_active_timestamp",
         "batches",
         "config",
+        "deleted",
         "high_watermark",
         "log_end_offset",
         "log_start_offset",
@@ -96,6 +99,7 @@ class ReplicaLog:
     def _start_at(self, offset: int) -> None:
         self.log_start_offset = self.log_end_offset = self.high_watermark = offset
         self.batches: list[StoredBatch] = []
+        self.deleted: list[StoredBatch] = []
         self.segments = [offset]
         self.size_bytes = 0
         self._active_bytes = 0
@@ -229,8 +233,10 @@ class ReplicaLog:
             self.advance_log_start(bounds[count - 1])
 
     def _segment(self, number: int) -> list[StoredBatch]:
-        following = [*self.segments, self.log_end_offset][number + 1]
-        return self.batches[self.index_at(self.segments[number]) : self.index_at(following)]
+        """What is in a segment's file."""
+        base, following = [*self.segments, MAX_OFFSET][number : number + 2]
+        files = self.deleted + self.batches
+        return [stored for stored in files if base <= stored.base_offset < following]
 
     def _too_old(self, now_ms: int) -> int:
         """How many segments, from the oldest on, are beyond retention_ms."""
@@ -259,9 +265,19 @@ class ReplicaLog:
         return bisect_left(self.batches, offset, key=_last_offset)
 
     def _keep(self, first: int, end: int) -> None:
-        gone = self.batches[:first] + self.batches[end:]
-        self.size_bytes -= sum(len(stored.data) for stored in gone)
+        """Only `batches[first:end]` are left; what is before them stays in its segment's file."""
+        before = self.deleted + self.batches[:first]
+        self.deleted = [stored for stored in before if stored.base_offset >= self.segments[0]]
         self.batches = self.batches[first:end]
+        self._measure()
+
+    def _measure(self) -> None:
+        """Sizes are those of files. `LogSegment.size`, `LogSegments.sizeInBytes`."""
+        files = self.deleted + self.batches
+        active = [stored for stored in files if stored.base_offset >= self.segments[-1]]
+        self.size_bytes = sum(len(stored.data) for stored in files)
+        self._active_bytes = sum(len(stored.data) for stored in active)
+        self._active_timestamp = active[0].max_timestamp if active else -1
 
     # ---- truncating at the end
 
@@ -280,18 +296,13 @@ class ReplicaLog:
             return True
         while self.segments[-1] > offset:
             self.segments.pop()
+        self.deleted = [stored for stored in self.deleted if stored.last_offset < offset]
         self._keep(0, self.index_at(offset))
-        self._measure_active_segment()
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
-        self._rebuild(now_ms)
+        self._rebuild(offset, now_ms)
         self.high_watermark = min(self.high_watermark, offset)
         return True
-
-    def _measure_active_segment(self) -> None:
-        active = self.batches[self.index_at(self.segments[-1]) :]
-        self._active_bytes = sum(len(stored.data) for stored in active)
-        self._active_timestamp = active[0].max_timestamp if active else -1
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Empty the log: the next batch has this offset. Producers and snapshots are forgotten.
@@ -326,22 +337,22 @@ class ReplicaLog:
         """
         if had_clean_shutdown and recovery_point is not None:
             raise PartitionError("a log that was closed has nothing to recover")
-        log_start = self.log_start_offset
+        self.producer_states.forget()
         damage = self._read(log, recovery_point)
-        cut_bytes = len(log) - sum(len(stored.data) for stored in self.batches)
-        self._split(segments, log_start)
+        cut_bytes = len(log) - self.size_bytes
+        self._split(segments, is_cut=damage is not None)
+        log_start = max(self.log_start_offset, self.segments[0])
         states = self.producer_states
+        if recovery_point is not None:
+            self._recover(recovery_point, now_ms)
         if segments:
             states.remove_stray_snapshots(self.segments)
-        if recovery_point is not None:
-            self._drop_snapshots_behind(recovery_point)
         if self.log_end_offset < log_start:
             self.truncate_fully_and_start_at(log_start)
         else:
             self.log_start_offset = self.high_watermark = log_start
             self._keep(self.index_at(log_start), len(self.batches))
-            self._measure_active_segment()
-            self._rebuild(now_ms, had_clean_shutdown=had_clean_shutdown)
+            self._rebuild(self.log_end_offset, now_ms, had_clean_shutdown=had_clean_shutdown)
         self.recovery = Recovery(states.corrupt_snapshots, cut_bytes, damage)
 
     def _read(
@@ -354,6 +365,7 @@ class ReplicaLog:
                 header = read_header(log, position)
                 check_crc(log, header, position)
                 self._begin_at(header.base_offset)
+                self._skip_to(header.base_offset)
                 end = position + header.size_bytes
                 self._store(stored_batch(header, log[position:end]))
                 position = end
@@ -363,44 +375,65 @@ class ReplicaLog:
             return damage
         return None
 
-    def _split(self, segments: Sequence[int], log_start: int) -> None:
-        """Take over the files' offsets that are still inside the log."""
-        first = self.batches[0].base_offset if self.batches else log_start
+    def _skip_to(self, offset: int) -> None:
+        """A file may have gaps: truncation inside a batch leaves one."""
+        if 0 <= offset - self.log_end_offset <= MAX_RELATIVE_OFFSET:
+            self.log_end_offset = offset
+
+    def _split(self, segments: Sequence[int], *, is_cut: bool) -> None:
+        """Take over where the files begin: those with something in them, or behind it."""
+        first = self.batches[0].base_offset if self.batches else self.log_start_offset
         if any(a >= b for a, b in pairwise(segments)) or (segments and segments[0] > first):
             raise InvalidOffset(f"segments {list(segments)} of a log that begins at {first}")
-        inside = [base for base in segments if base <= self.log_end_offset] or [first]
-        while len(inside) > 1 and inside[1] <= log_start:
-            inside.pop(0)
-        self.segments = inside
+        end = self.log_end_offset if is_cut else MAX_OFFSET
+        found = [base for base in segments if base <= end] or [first]
+        self.log_end_offset = max(self.log_end_offset, found[-1])
+        while len(found) > 1 and found[1] <= self.log_start_offset:
+            found.pop(0)
+        self.segments = found
 
-    def _drop_snapshots_behind(self, recovery_point: int) -> None:
-        begun = [base for base in self.segments if base <= recovery_point]
-        trusted = max(begun, default=self.segments[0])
-        snapshots = self.producer_states.snapshots
-        for offset in [offset for offset in snapshots if offset > trusted]:
-            del snapshots[offset]
+    def _recover(self, recovery_point: int, now_ms: int) -> None:
+        """Replay each segment that may not be on disk as a whole; a snapshot is left behind it.
 
-    def _rebuild(self, now_ms: int, *, had_clean_shutdown: bool = False) -> None:
-        """Make producer state follow from the log. `UnifiedLog.rebuildProducerState`."""
-        states, log_end = self.producer_states, self.log_end_offset
-        marks = [*self.segments[-2:], log_end]
+        So nothing more than a producer's last batch is remembered after a kill, either. QUIRK: what
+        was deleted at the head of such a segment is replayed, too. `LogLoader.recoverSegment`.
+        """
+        states = self.producer_states
+        first = max(bisect_right(self.segments, recovery_point) - 1, 0)
+        for base, following in pairwise([*self.segments[first:], self.log_end_offset]):
+            states.forget()
+            self._rebuild(base, now_ms)
+            for stored in self.batches[self.index_at(base) : self.index_at(following)]:
+                states.replay(stored)
+            states.map_end_offset = following
+            states.take_snapshot()
+        states.forget()
+
+    def _rebuild(self, end: int, now_ms: int, *, had_clean_shutdown: bool = False) -> None:
+        """Make producer state follow from the log up to `end`.
+
+        `UnifiedLog.rebuildProducerState`.
+        """
+        states = self.producer_states
+        marks = [*self.segments[-2:], end]
         if had_clean_shutdown and not states.snapshots:
             for offset in marks:
                 states.map_end_offset = offset
                 states.take_snapshot()
             return
         # QUIRK: of a log without producers that gets shorter nothing is replayed: there were none.
-        was_empty = not states.entries and states.map_end_offset >= log_end
-        states.truncate_and_reload(self.log_start_offset, log_end, now_ms)
-        if states.map_end_offset < log_end and not was_empty:
-            self._replay(marks)
-        states.map_end_offset = log_end
+        was_empty = not states.entries and states.map_end_offset >= end
+        states.truncate_and_reload(self.log_start_offset, end, now_ms)
+        if states.map_end_offset < end and not was_empty:
+            self._replay(marks, end)
+        states.map_end_offset = end
         states.take_snapshot()
 
-    def _replay(self, marks: Sequence[int]) -> None:
+    def _replay(self, marks: Sequence[int], end: int) -> None:
         """Take in the batches behind the snapshot, with snapshots where the last segments begin."""
         states = self.producer_states
-        for base, following in pairwise([*self.segments, self.log_end_offset]):
+        begun = [base for base in self.segments if base < end]
+        for base, following in pairwise([*begun, end]):
             if following <= states.map_end_offset:
                 continue
             start = max(base, states.map_end_offset)

@@ -147,7 +147,8 @@ def test_whole_segments_go_and_the_last_one_stays() -> None:
     leader.delete_records(3)
     assert leader.log.segments == [2, 4]
     assert [batch.base_offset for batch in leader.batches] == [3, 4, 5]
-    assert leader.log.size_bytes == 3 * SIZE
+    assert [batch.base_offset for batch in leader.log.deleted] == [2]
+    assert leader.log.size_bytes == 4 * SIZE
     leader.delete_records(HIGH_WATERMARK)
     assert (leader.log_start_offset, leader.log.segments) == (6, [4])
     assert send(leader, p1(6)).base_offset == 6
@@ -462,14 +463,19 @@ def test_a_clean_log_without_any_snapshot_had_no_producers() -> None:
     assert sequences(again) == [(3, 3), (4, 4)]
 
 
-def test_after_a_kill_snapshots_inside_the_last_segment_are_not_believed() -> None:
-    """They go, and the whole segment is replayed: five batches are remembered again."""
-    old = a_leader(8)
-    taken = {5: a_leader(5).snapshot()}
-    assert sequences(restart(old, snapshots=taken)) == [(4, 4), (5, 5), (6, 6), (7, 7)]
-    killed = restart(old, snapshots=taken, recovery_point=5)
-    assert sequences(killed) == [(i, i) for i in range(3, 8)]
-    assert list(snapshots(killed)) == [8]
+def test_after_a_kill_one_batch_is_remembered() -> None:
+    """The segments that may not be on disk are replayed, but into a snapshot: it is what is loaded.
+
+    Snapshots behind the first of them are not believed.
+    """
+    old = a_leader(8, PAIRS)
+    wrong = {5: encode_snapshot([SnapshotEntry(9, 0, 1, 1, 0, NOW_MS, -1, -1)])}
+    killed = restart(old, snapshots=snapshots(old) | wrong, recovery_point=5)
+    assert set(killed.producers) == {1}
+    assert sequences(killed) == [(7, 7)]
+    assert list(snapshots(killed)) == [2, 4, 6, 8]
+    refuses(killed, p1(6), OUT_OF_ORDER)
+    assert send(killed, p1(7)).base_offset == 7
 
 
 def test_after_a_kill_the_damaged_end_is_cut_off() -> None:
@@ -479,7 +485,7 @@ def test_after_a_kill_the_damaged_end_is_cut_off() -> None:
     new = restart(old, log=bytes(log), recovery_point=4)
     assert (new.log_end_offset, new.high_watermark) == (5, 5)
     assert new.log.segments == [0, 2, 4]
-    assert sequences(new) == [(3, 3), (4, 4)]
+    assert sequences(new) == [(4, 4)]
     assert new.recovery.cut_bytes == 2 * SIZE
     assert isinstance(new.recovery.damage, CrcMismatch)
     assert send(new, p1(5)).base_offset == 5

@@ -25,6 +25,16 @@ def test_a_flush_ends_lingering_until_what_was_queued_has_ended():
     driver.answer(other)
 
 
+def test_a_flush_waits_for_all_partitions():
+    driver = Driver({("t", 0): 1, ("t", 1): 2})
+    requests = [driver.send(partition=partition) for partition in (0, 1)]
+    driver.core.flush()
+    for request in requests:
+        assert not driver.core.is_flushed
+        driver.answer(request)
+    assert driver.core.is_flushed
+
+
 def test_a_flush_of_nothing_is_over_at_once():
     driver = Driver()
     driver.core.flush()
@@ -70,6 +80,7 @@ def test_an_aborted_producer_says_what_may_be_written():
     (request,) = driver.poll()
     waiting = driver.append()
     driver.core.abort()
+    assert driver.state().in_flight == ()
     assert driver.core.is_idle
     assert driver.core.is_flushed
     assert isinstance(sent.error, AbortedError)

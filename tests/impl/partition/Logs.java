@@ -1,0 +1,114 @@
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.InputStreamReader;
+import java.nio.ByteBuffer;
+import java.util.Base64;
+import java.util.List;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.server.util.Scheduler;
+import org.apache.kafka.storage.internals.log.*;
+import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
+
+/** Kafka's own UnifiedLog, a command a line: what it answers, and what it is then. */
+public class Logs {
+    /** What is to be done later is done at once; what is to be done again and again, never. */
+    static class AtOnce implements Scheduler {
+        final ScheduledThreadPoolExecutor never = new ScheduledThreadPoolExecutor(1, task -> {
+            Thread thread = new Thread(task);
+            thread.setDaemon(true);
+            return thread;
+        });
+        public void startup() {}
+        public void shutdown() {}
+        public void resizeThreadPool(int size) {}
+        public ScheduledFuture<?> schedule(String name, Runnable task, long delayMs, long periodMs) {
+            if (periodMs < 0)
+                task.run();
+            return never.schedule(() -> {}, 1000, TimeUnit.DAYS);
+        }
+    }
+
+    static UnifiedLog log;
+    static File folder;
+
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+            String answer;
+            try {
+                answer = run(line.split(" "));
+            } catch (RecordValidationException error) {
+                answer = "" + Errors.forException(error.invalidException()).code();
+            } catch (Exception error) {
+                short code = Errors.forException(error).code();
+                answer = code == -1 ? error.toString() : "" + code;
+            }
+            System.out.println(answer + "|" + (log == null ? "" : state()));
+        }
+    }
+
+    static String run(String[] words) throws Exception {
+        switch (words[0]) {
+            case "open": open(words); return "0";
+            case "append": return "0 " + log.appendAsLeader(records(words[1]), 0).firstOffset();
+            case "follow": log.appendAsFollower(records(words[1]), 0); return "0";
+            case "hw": log.updateHighWatermark(Long.parseLong(words[1])); return "0";
+            case "delete":
+                log.maybeIncrementLogStartOffset(
+                    Long.parseLong(words[1]), LogStartOffsetIncrementReason.ClientRecordDeletion);
+                log.deleteOldSegments();
+                return "0";
+            case "truncate": log.truncateTo(Long.parseLong(words[1])); return "0";
+            case "start": log.truncateFullyAndStartAt(Long.parseLong(words[1]), Optional.empty()); return "0";
+            case "expire": log.removeExpiredProducers(Long.parseLong(words[1])); return "0";
+            case "close": log.close(); return "0";
+            default: throw new IllegalArgumentException(words[0]);
+        }
+    }
+
+    /** open FOLDER LOG_START RECOVERY_POINT CLEAN SEGMENT_BYTES */
+    static void open(String[] words) throws Exception {
+        folder = new File(words[1]);
+        Properties settings = new Properties();
+        settings.put("internal.segment.bytes", words[5]);
+        settings.put("segment.index.bytes", "4096");
+        settings.put("retention.ms", "-1");
+        settings.put("file.delete.delay.ms", "0");
+        log = UnifiedLog.create(
+            folder, new LogConfig(settings), Long.parseLong(words[2]), Long.parseLong(words[3]),
+            new AtOnce(), new BrokerTopicStats(), Time.SYSTEM, 900_000,
+            new ProducerStateManagerConfig(Integer.MAX_VALUE, false), 600_000,
+            new LogDirFailureChannel(10), Boolean.parseBoolean(words[4]), Optional.empty());
+    }
+
+    static MemoryRecords records(String text) {
+        return MemoryRecords.readableRecords(ByteBuffer.wrap(Base64.getDecoder().decode(text)));
+    }
+
+    /** start end high_watermark; producers; segments; snapshots */
+    static String state() {
+        String producers = log.producerStateManager().activeProducers().entrySet().stream()
+            .sorted((a, b) -> Long.compare(a.getKey(), b.getKey()))
+            .map(e -> e.getKey() + "/" + e.getValue().producerEpoch() + ":"
+                + e.getValue().batchMetadata().stream()
+                    .map(b -> b.firstSeq() + "-" + b.lastSeq() + "@" + b.firstOffset())
+                    .collect(Collectors.joining(",")))
+            .collect(Collectors.joining(" "));
+        String segments = log.logSegments().stream()
+            .map(s -> "" + s.baseOffset()).collect(Collectors.joining(" "));
+        String snapshots = Stream.of(folder.list()).filter(name -> name.endsWith(".snapshot"))
+            .sorted().map(name -> "" + Long.parseLong(name.substring(0, 20)))
+            .collect(Collectors.joining(" "));
+        return log.logStartOffset() + " " + log.logEndOffset() + " " + log.highWatermark()
+            + "|" + producers + "|" + segments + "|" + snapshots;
+    }
+}

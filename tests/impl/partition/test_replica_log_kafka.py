@@ -1,0 +1,158 @@
+"""Our log and Kafka's UnifiedLog through the same histories: the same answers, the same memory.
+
+What is compared after each step: both ends and the high watermark, each producer with all its
+remembered batches, where segments begin, which snapshots are there.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from impl.partition.leader import PartitionLeader
+from impl.partition.replica_log import ReplicaLog
+from impl.partition.validation import LogConfig
+from impl.protocol.record_batch import MAX_SEQUENCE, increment_sequence
+from tests.impl.jars import Unavailable
+from tests.impl.partition.kafka_log import KafkaLog, described, kafka_log
+from tests.impl.partition.test_leader import a_batch
+
+NOW_MS = int(time.time() * 1000)
+"""Kafka's log has a clock of its own; the time is in no answer."""
+
+NEVER_MS = 2**31 - 1
+CONFIG = LogConfig(segment_bytes=220, producer_id_expiration_ms=NEVER_MS)
+"""Two or three batches a segment."""
+
+HISTORIES = 30
+STEPS = 40
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaLog]:
+    try:
+        with kafka_log() as log:
+            yield log
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+class History:
+    """The same steps for both; each method is one kind of step and compares at its end."""
+
+    def __init__(self, kafka: KafkaLog, folder: Path, seed: int) -> None:
+        self.kafka = kafka
+        self.folder = folder / "t-0"
+        self.folder.mkdir()
+        self.random = random.Random(seed)
+        self.leader = PartitionLeader(log=ReplicaLog(config=CONFIG))
+        self.closed_at = 0
+        self.told: list[str] = []
+        self.open(is_clean=True)
+
+    def compare(self, told: tuple[str, str], answer: str = "0") -> None:
+        self.told.append(told[0] + "|" + told[1])
+        assert told == (answer, described(self.leader.log)), "\n".join(self.told[-4:])
+
+    def open(self, *, is_clean: bool, recovery_point: int | None = None) -> None:
+        point = self.leader.log_end_offset if recovery_point is None else recovery_point
+        start = self.leader.log_start_offset
+        told = self.kafka.run(
+            "open", self.folder, start, point, str(is_clean).lower(), CONFIG.segment_bytes
+        )
+        self.compare(told)
+
+    def append(self) -> None:
+        producer_id = self.random.choice((1, 1, 2))
+        entry = self.leader.producers.get(producer_id)
+        epoch = max(0, entry.producer_epoch if entry else 0)
+        epoch = max(0, epoch + self.random.choice((0, 0, 0, 0, 0, 0, 1, -1)))
+        following = increment_sequence(entry.last_sequence, 1) if entry else MAX_SEQUENCE - 4
+        back = self.random.choice((0, 0, 0, 0, 0, 1, 2, 3, -1))
+        sequence = self.random.choice((following, following, 0)) - back & MAX_SEQUENCE
+        data = a_batch(
+            sequence,
+            self.random.choice((1, 1, 2, 3)),
+            producer_id=producer_id,
+            epoch=epoch,
+            timestamp=NOW_MS,
+        )
+        done = self.leader.produce(data, required_acks=1, now_ms=NOW_MS)
+        answer = str(int(done.error)) if done.error else f"0 {done.base_offset}"
+        self.compare(self.kafka.append(data), answer)
+
+    def append_plain(self) -> None:
+        data = a_batch(timestamp=NOW_MS)
+        done = self.leader.produce(data, required_acks=1, now_ms=NOW_MS)
+        self.compare(self.kafka.append(data), f"0 {done.base_offset}")
+
+    def replicate(self) -> None:
+        offset = self.random.randint(self.leader.high_watermark, self.leader.log_end_offset)
+        self.leader.advance_high_watermark(offset)
+        self.compare(self.kafka.run("hw", offset))
+
+    def delete(self) -> None:
+        offset = self.random.randint(0, self.leader.high_watermark + 1)
+        error = self.leader.delete_records(offset).error
+        self.compare(self.kafka.run("delete", offset), str(int(error)))
+
+    def truncate(self) -> None:
+        offset = self.random.randint(self.leader.log_start_offset, self.leader.log_end_offset)
+        self.leader.log.truncate_to(offset, NOW_MS)
+        self.closed_at = min(self.closed_at, offset)
+        self.compare(self.kafka.run("truncate", offset))
+
+    def start_elsewhere(self) -> None:
+        offset = self.leader.log_end_offset + self.random.choice((0, 5))
+        self.leader.log.truncate_fully_and_start_at(offset)
+        self.closed_at = 0
+        self.compare(self.kafka.run("start", offset))
+
+    def expire(self) -> None:
+        now_ms = NOW_MS + self.random.choice((NEVER_MS - 1, NEVER_MS))
+        self.leader.remove_expired_producers(now_ms)
+        self.compare(self.kafka.run("expire", now_ms))
+
+    def close_and_open(self) -> None:
+        self.leader.log.close()
+        self.compare(self.kafka.run("close"))
+        self.closed_at = self.leader.log_end_offset
+        self.leader = self.restarted(had_clean_shutdown=True)
+        self.open(is_clean=True)
+
+    def kill_and_open(self) -> None:
+        end = self.leader.log_end_offset
+        point = self.random.randint(min(self.closed_at, end), end)
+        self.leader = self.restarted(recovery_point=point)
+        self.open(is_clean=False, recovery_point=point)
+
+    def restarted(self, **how: object) -> PartitionLeader:
+        log = self.leader.log
+        return PartitionLeader.restarted(
+            b"".join(stored.data for stored in log.deleted + log.batches),
+            log.producer_states.snapshots,
+            leader_epoch=0,
+            high_watermark=log.log_start_offset,
+            now_ms=NOW_MS,
+            log_start_offset=log.log_start_offset,
+            config=CONFIG,
+            segments=log.segments,
+            **how,  # type: ignore[arg-type]
+        )
+
+    def run(self) -> None:
+        often = (self.append, self.append, self.append, self.append, self.append, self.replicate)
+        seldom = (self.append_plain, self.delete, self.truncate, self.close_and_open)
+        rare = (self.kill_and_open, self.start_elsewhere, self.expire)
+        for _ in range(STEPS):
+            kinds = self.random.choices((often, seldom, rare), (10, 3, 1))[0]
+            self.random.choice(kinds)()
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_kafka_does_the_same(kafka: KafkaLog, tmp_path: Path, seed: int) -> None:
+    History(kafka, tmp_path, seed).run()
