@@ -30,6 +30,7 @@ _TUNED: Final = {
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "2",
+    "producer.id.expiration.check.interval.ms": "100",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
 }
 

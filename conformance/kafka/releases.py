@@ -27,6 +27,8 @@ class Release:
     `levels` are the levels of `transaction.version` that a cluster can be formatted with, empty
     where the feature does not exist; `unstable_levels` want `unstable.feature.versions.enable`.
     `has_zookeeper`: its metadata is kept in ZooKeeper, not by a quorum of controllers.
+    `has_producer_expiry`: how long an idle producer is remembered is a config of its own, which a
+    running broker takes (3.4, KIP-854).
     """
 
     name: str
@@ -34,6 +36,7 @@ class Release:
     levels: tuple[int, ...] = ()
     unstable_levels: tuple[int, ...] = ()
     has_zookeeper: bool = False
+    has_producer_expiry: bool = False
 
     @property
     def version(self) -> str:
@@ -56,7 +59,7 @@ class Release:
 
 def _since_4(version: str) -> Release:
     artifacts = (f"org.apache.kafka:kafka_2.13:{version}", _LOGGING)
-    return Release(version, artifacts, levels=(0, 1, 2))
+    return Release(version, artifacts, levels=(0, 1, 2), has_producer_expiry=True)
 
 
 def _before_4(version: str, *more: str, scala: str = "2.13") -> tuple[str, ...]:
@@ -68,8 +71,19 @@ _ROWS: Final = (
     _since_4("4.2.1"),
     _since_4("4.1.2"),
     _since_4("4.0.2"),
-    Release("3.9.2", _before_4("3.9.2"), levels=(0,), unstable_levels=(1, 2)),
-    Release(f"3.9.2{ZOOKEEPER_MODE}", _before_4("3.9.2"), has_zookeeper=True),
+    Release(
+        "3.9.2",
+        _before_4("3.9.2"),
+        levels=(0,),
+        unstable_levels=(1, 2),
+        has_producer_expiry=True,
+    ),
+    Release(
+        f"3.9.2{ZOOKEEPER_MODE}",
+        _before_4("3.9.2"),
+        has_zookeeper=True,
+        has_producer_expiry=True,
+    ),
     Release("3.3.2", _before_4("3.3.2")),
     Release("2.8.2", _before_4("2.8.2"), has_zookeeper=True),
     Release("2.4.1", _before_4("2.4.1", scala="2.12"), has_zookeeper=True),

@@ -13,16 +13,19 @@ from typing import Final, Protocol
 
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
+from conformance.kafka.configs import set_config
+from conformance.kafka.releases import Release
 from conformance.systems.wire_script import FAIL_OVER, ISOLATE
 
 Address = tuple[str, int]
 
+EXPIRE: Final = "expire_producer"
 BUDGETS: Final[Mapping[str, str]] = {
     "restarts": "restart",
     "crashes": "recover",
     "failovers": FAIL_OVER,
     "losses": FAIL_OVER,
-    "expiries": "expire_producer",
+    "expiries": EXPIRE,
     "deletions": "delete_records",
 }
 """The rule of the leader that each budget of a scope is for, where a deed or a request does it."""
@@ -30,6 +33,18 @@ BUDGETS: Final[Mapping[str, str]] = {
 
 FETCH_WAIT_S: Final = 1.5
 """Much longer than a fetch waits at a leader of `KafkaCluster` for something new."""
+
+
+EXPIRATION: Final = "producer.id.expiration.ms"
+DAY_MS: Final = 86_400_000
+EXPIRY_S: Final = 1.5
+"""Much longer than a broker takes to go by a config, and to look for who has expired."""
+
+
+def one_plays(release: Release) -> frozenset[str]:
+    """What can be done to one broker of a release."""
+    expiry = (EXPIRE,) if release.has_producer_expiry else ()
+    return frozenset(("restart", "recover", "delete_records", *expiry))
 
 
 def played(scope: str, rules: Collection[str]) -> str:
@@ -118,11 +133,15 @@ class OneBroker:
     """A broker that was started here."""
 
     replicas: tuple[int, ...] = ()
-    plays = frozenset(("restart", "recover", "delete_records"))
 
     def __init__(self, broker: KafkaBroker) -> None:
         self.kafka: KafkaBroker | None = broker
         self._broker = broker
+
+    @property
+    def plays(self) -> frozenset[str]:
+        """What can be done to this release."""
+        return one_plays(self._broker.release)
 
     @property
     def address(self) -> Address:
@@ -130,9 +149,21 @@ class OneBroker:
         return self._broker.address
 
     def do(self, deed: str) -> None:
-        """Stop or kill it, and start it again on what it left."""
+        """Stop or kill it, and start it again on what it left; or let it forget producers."""
+        if deed == EXPIRE:
+            self._expire()
+            return
         if deed == "restart":
             self._broker.stop()
         else:
             self._broker.kill()
         self._broker.start()
+
+    def _expire(self) -> None:
+        """For a moment it remembers no producer that is idle for long enough to be looked at."""
+        node_id = self._broker.node.node_id
+        with self._broker.connect() as connection:
+            set_config(connection, node_id, EXPIRATION, "1")
+            time.sleep(EXPIRY_S)
+            set_config(connection, node_id, EXPIRATION, str(DAY_MS))
+            time.sleep(EXPIRY_S)

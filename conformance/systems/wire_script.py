@@ -254,16 +254,14 @@ class ScriptWriter:
         self._judge = Judge(tables, self._listeners)
         self._begins = k.layout.partitions if k.layout.first_sequence > 0 else 0
         self._partitions = k.layout.partitions
+        self._producer_ids = k.layout.producer_ids
 
     def script(self, steps: Steps) -> Script:
         """The trace's script. Raises the judge's NotAllowed; CannotPlay.
 
-        It ends before a second failover: the replica that would lead then was a leader that was
-        killed, and remembers less than one that never was.
+        It ends before what no deed shows as it is (`playable`).
         """
-        failovers = [i for i, (rule, _) in enumerate(steps) if rule in FAILOVERS]
-        if len(failovers) > 1:
-            steps = steps[: failovers[1]]
+        steps = playable(steps)
         result = self._judge.judge(steps)
         if result.divergence is not None:
             raise AssertionError(f"the model differs from itself: {result.divergence}")
@@ -285,11 +283,29 @@ class ScriptWriter:
         missing = sorted({*script.deeds} - self._plays - {ISOLATE})
         if missing:
             raise CannotPlay(f"{', '.join(missing)}: nobody can do that to these brokers")
+        if "expire_producer" in script.deeds and self._producer_ids > 1:
+            raise CannotPlay("producers expire together; choose a scope with one producer id")
         if script.deeds and self._partitions > 1:
             raise CannotPlay(
                 "a broker that stops takes all its partitions with it, and the scope stops one;"
                 " choose a scope with one partition, or --faults connections"
             )
+
+
+def playable(steps: Steps) -> Steps:
+    """The steps before a second failover, or a stop behind an expiry.
+
+    The replica that would lead then was killed before, and remembers less than one that never was.
+    And producers expire here because a broker's patience is changed for a moment; when it begins
+    again it may find some of them in an older snapshot, not as old as they should be.
+    """
+    seen: set[str] = set()
+    for i, (rule, _) in enumerate(steps):
+        again = rule in FAILOVERS and not seen.isdisjoint(FAILOVERS)
+        if again or (rule == "leader_restarts" and "producer_id_expires" in seen):
+            return steps[:i]
+        seen.add(rule)
+    return steps
 
 
 def isolated(heard: list[Delivery | Event]) -> list[Delivery | Event]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from conformance.backends import Backend
+from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
 from conformance.plan import Finding, Plan, Prepared, setting
 from conformance.promised import Seen
@@ -17,7 +18,7 @@ from conformance.report import Check
 from conformance.systems.wire import WireBackend, traces_plan
 from conformance.systems.wire_brokers import address_of, running, started
 from conformance.systems.wire_harness import SHARE_A_DEED, Broker
-from conformance.systems.wire_nodes import OneBroker, TwoReplicas, played
+from conformance.systems.wire_nodes import TwoReplicas, one_plays, played
 from conformance.systems.wire_producer_ids import check_blocks
 from conformance.verbs import BadUse
 from conformance.verbs.course import AtWork, Subject
@@ -53,8 +54,10 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
 def traces_of(plan: Plan, options: argparse.Namespace) -> Plan:
     """The traces that these brokers are judged by: with what can be done to them alone."""
     traces = traces_plan(plan)
-    nodes = TwoReplicas if is_cluster(options) else OneBroker
-    rules = nodes.plays if plan.faults == "nodes" else frozenset()
+    rules: frozenset[str] = frozenset()
+    if plan.faults == "nodes":
+        release = find_release(options.kafka or setting(traces).variant.release)
+        rules = TwoReplicas.plays if is_cluster(options) else one_plays(release)
     return replace(traces, scope=played(traces.scope, rules))
 
 
