@@ -21,8 +21,9 @@
 #include "steps.h"
 
 #define BLOCK_STATES 128
-#define BLOCKS_A_WORKER 24
+#define BLOCKS_A_WORKER 16
 #define MAX_POSITIONS ((uint64_t)1 << 28) /* limits the blocks of machines with many rules */
+#define SEEN ((uint64_t)1 << 13)          /* candidates that a worker knows again */
 #define AHEAD 12                          /* candidates between prefetch and lookup */
 
 #define EDGE_BITS 20
@@ -60,6 +61,7 @@ struct edges {
 struct bench {
     struct moves moves;
     uint64_t *hash;
+    uint64_t *seen; /* keys of candidates of this batch, by hash; a later one may take the place */
     uint32_t kept;
     uint64_t weight[BLOCK_STATES];
     uint32_t leaving[BLOCK_STATES]; /* successors by state */
@@ -206,6 +208,16 @@ INLINE void realise(struct kx_engine *e, struct worker *me, struct bench *bench,
     }
 }
 
+/* Whether this worker has had this candidate in this batch: then an earlier state led to it, and
+ * the candidate need not be handed on again. */
+INLINE int seen_before(struct bench *bench, const uint64_t *key, uint64_t hash, const uint32_t K)
+{
+    uint64_t *seen = bench->seen + (hash & (SEEN - 1)) * K;
+    if (store_same(seen, key, K)) return 1;
+    store_copy(seen, key, K);
+    return 0;
+}
+
 /* Successors that are not in the visited set become the block's candidates. A worker that is
  * alone adds them at once. */
 INLINE void look_up(struct kx_engine *e, struct worker *me, struct bench *bench, struct block *k,
@@ -218,7 +230,8 @@ INLINE void look_up(struct kx_engine *e, struct worker *me, struct bench *bench,
         const uint64_t *key = bench->moves.keys + n * K;
         struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
         int added = alone ? shard_add(&e->store, x, key, hash, K)
-                          : !shard_has(&e->store, x, key, hash, K);
+                          : !shard_has(&e->store, x, key, hash, K) &&
+                                !seen_before(bench, key, hash, K);
         if (!added) continue;
         size_t at = base + k->candidates++;
         move_copy(&b->found, at, &bench->moves, n, K);
@@ -266,6 +279,7 @@ static void expand(void *context, uint32_t worker)
     struct worker *me = &e->worker[worker];
     me->before = me->tally;
     memcpy(me->firings_before, me->firings, e->rules * sizeof *me->firings);
+    memset(e->bench[worker].seen, 0, SEEN * e->parts.key_words * sizeof(uint64_t));
 #define CALL(K) expand_block(e, worker, n, K)
     for (uint32_t n; !me->crowded && (n = next_ticket(e)) < e->batch.used;) BY_KEY_WORDS(e, CALL)
 #undef CALL
@@ -324,7 +338,7 @@ INLINE void judge(struct kx_engine *e, struct worker *me, const uint64_t *key, u
         for (; look; look &= look - 1) {
             uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(look);
             if (me->first[c] < index) continue;
-            int holds = allowed >> c % 64 & 1 && rest_holds(&e->parts, steps, me, c, key, K);
+            int holds = allowed >> c % 64 & 1 && check_holds(&e->parts, steps, me, c, key, K);
             if (holds == kx_model.wanted[c]) me->first[c] = index;
         }
     }
@@ -513,7 +527,8 @@ static int open_bench(struct kx_engine *e)
     e->bench = calloc(e->workers, sizeof *e->bench);
     for (uint32_t w = 0; e->bench && w < e->workers; w++) {
         e->bench[w].hash = pages_sparse(b->capacity * sizeof(uint64_t));
-        if (!e->bench[w].hash) return 0;
+        e->bench[w].seen = pages_sparse(SEEN * e->parts.key_words * sizeof(uint64_t));
+        if (!e->bench[w].hash || !e->bench[w].seen) return 0;
         if (!moves_open(&e->bench[w].moves, b->capacity, e->parts.key_words)) return 0;
     }
     return e->bench != NULL;
@@ -542,6 +557,7 @@ static void close_batch(struct kx_engine *e)
     uint32_t K = e->parts.key_words;
     for (uint32_t w = 0; e->bench && w < e->workers; w++) {
         pages_give(e->bench[w].hash, b->capacity * sizeof(uint64_t));
+        pages_give(e->bench[w].seen, SEEN * K * sizeof(uint64_t));
         moves_close(&e->bench[w].moves, b->capacity, K);
     }
     free(e->bench);
@@ -587,7 +603,7 @@ static int transcode_segment(struct kx_engine *e, const struct parts *old, struc
 static int transcode(struct kx_engine *e, const struct parts *old)
 {
     struct store *from = &e->store, *to = calloc(1, sizeof *to);
-    int done = to && store_open(to, e->parts.key_words, e->workers > 1, e->with_edges);
+    int done = to && store_open(to, e->parts.key_words, e->workers, e->with_edges);
     for (uint64_t g = 0; done && g << SEGMENT_BITS < from->count; g++)
         done = transcode_segment(e, old, to, g);
     if (done) {
@@ -731,7 +747,7 @@ static int open_search(struct kx_engine *e, const int64_t *inputs, const uint64_
     for (uint32_t c = 0; c < kx_model.checks; c++) e->first[c] = KX_NONE;
     if (!parts_open(&e->parts, e->inputs, e->workers > 1) || !steps_open(&e->steps, &e->parts))
         return 0;
-    if (!store_open(&e->store, e->parts.key_words, e->workers > 1, e->with_edges)) return 0;
+    if (!store_open(&e->store, e->parts.key_words, e->workers, e->with_edges)) return 0;
     if (!open_batch(e)) return 0;
     for (uint32_t w = 0; w < e->workers; w++)
         if (!worker_open(&e->worker[w], &e->steps, &e->parts, e->batch.blocks)) return 0;

@@ -37,7 +37,9 @@ struct steps {
     struct factor *factor;
     uint64_t *keep, *set;           /* masks over the key, by rule: its constants */
     uint64_t *reads, *stays;        /* by factor: what is read; what is not written */
-    uint64_t *check_reads;          /* by check */
+    uint32_t rests, *first_rest;    /* factors of checks; by check, and one behind */
+    const struct kx_factor **rest;
+    uint64_t *rest_reads;           /* by factor of a check */
     uint64_t *open, *promises, *look; /* bits of checks: not noted yet; all promises; those to
                                          evaluate if no part makes them false */
 };
@@ -49,7 +51,7 @@ struct worker {
     uint64_t *first;                    /* by check */
     uint32_t *fresh;                    /* by block: new states in this worker's shards */
     uint32_t **next;                    /* by factor with one part: by value, the next one + 1 */
-    struct memo_table *memo, *check_memo; /* by factor; by check */
+    struct memo_table *memo, *rest_memo; /* by factor; by factor of a check */
     int failed, crowded;
 };
 
@@ -214,21 +216,28 @@ INLINE void complete_soon(const struct parts *all, const struct steps *steps,
     }
 }
 
-/* Whether the part of a check that no part decides alone is true. */
+/* Whether a factor of a check is true. */
 INLINE int rest_holds(const struct parts *all, const struct steps *steps, struct worker *me,
-                      uint32_t check, const uint64_t *key, const uint32_t K)
+                      uint32_t rest, const uint64_t *key, const uint32_t K)
 {
-    const struct kx_check *x = kx_model.check[check];
     uint64_t read[MAX_KEY_WORDS], written[MAX_KEY_WORDS] = {0}, state[KX_WORDS];
-    if (!x->rest) return 1;
-    EACH_WORD(w) read[w] = key[w] & steps->check_reads[check * K + w];
-    enum memo known = memo_find(&me->check_memo[check], read, written, K);
+    EACH_WORD(w) read[w] = key[w] & steps->rest_reads[rest * K + w];
+    enum memo known = memo_find(&me->rest_memo[rest], read, written, K);
     if (known != MEMO_UNKNOWN) return known == MEMO_YES;
     decode(all, key, state);
-    int holds = x->rest(state, all->inputs);
+    int holds = steps->rest[rest]->guard(state, all->inputs);
     written[K - 1] = holds ? OCCUPIED : 0;
-    memo_keep(&me->check_memo[check], read, written, K);
+    memo_keep(&me->rest_memo[rest], read, written, K);
     return holds;
+}
+
+/* Whether a check is true that no part makes false. */
+INLINE int check_holds(const struct parts *all, const struct steps *steps, struct worker *me,
+                       uint32_t check, const uint64_t *key, const uint32_t K)
+{
+    for (uint32_t n = steps->first_rest[check]; n < steps->first_rest[check + 1]; n++)
+        if (!rest_holds(all, steps, me, n, key, K)) return 0;
+    return 1;
 }
 
 /* ---- masks ---- */
@@ -263,8 +272,8 @@ static inline int steps_lay(struct steps *s, const struct parts *all)
     s->set = realloc(s->set, kx_model.rules * word + 1);
     s->reads = realloc(s->reads, s->factors * word + 1);
     s->stays = realloc(s->stays, s->factors * word + 1);
-    s->check_reads = realloc(s->check_reads, kx_model.checks * word + 1);
-    if (!s->keep || !s->set || !s->reads || !s->stays || !s->check_reads) return 0;
+    s->rest_reads = realloc(s->rest_reads, s->rests * word + 1);
+    if (!s->keep || !s->set || !s->reads || !s->stays || !s->rest_reads) return 0;
     for (uint32_t r = 0; r < kx_model.rules; r++)
         mask_constants(all, kx_model.rule[r], s->keep + r * K, s->set + r * K);
     for (uint32_t f = 0; f < s->factors; f++) {
@@ -273,9 +282,9 @@ static inline int steps_lay(struct steps *s, const struct parts *all)
         s->reads[f * K + K - 1] |= OCCUPIED;
         EACH_WORD(w) s->stays[f * K + w] = ~s->stays[f * K + w];
     }
-    for (uint32_t c = 0; c < kx_model.checks; c++) {
-        mask_parts(all, kx_model.check[c]->reads, s->check_reads + c * K);
-        s->check_reads[c * K + K - 1] |= OCCUPIED;
+    for (uint32_t n = 0; n < s->rests; n++) {
+        mask_parts(all, s->rest[n]->reads, s->rest_reads + n * K);
+        s->rest_reads[n * K + K - 1] |= OCCUPIED;
     }
     return 1;
 }
@@ -288,8 +297,12 @@ static inline void open_checks(struct steps *s)
         uint64_t bit = (uint64_t)1 << c % 64;
         s->open[c / 64] |= bit;
         if (!kx_model.wanted[c]) s->promises[c / 64] |= bit;
-        if (kx_model.wanted[c] || kx_model.check[c]->rest) s->look[c / 64] |= bit;
+        if (kx_model.wanted[c] || kx_model.check[c]->factors) s->look[c / 64] |= bit;
+        s->first_rest[c] = s->rests;
+        for (uint32_t n = 0; n < kx_model.check[c]->factors; n++)
+            s->rest[s->rests++] = &kx_model.check[c]->factor[n];
     }
+    s->first_rest[kx_model.checks] = s->rests;
 }
 
 static inline void open_factors(struct steps *s)
@@ -310,8 +323,9 @@ static inline void open_factors(struct steps *s)
 
 static inline int steps_open(struct steps *s, const struct parts *all)
 {
-    uint32_t factors = 0;
+    uint32_t factors = 0, rests = 0;
     for (uint32_t r = 0; r < kx_model.rules; r++) factors += kx_model.rule[r]->factors;
+    for (uint32_t c = 0; c < kx_model.checks; c++) rests += kx_model.check[c]->factors;
     s->rule_words = (kx_model.rules + 63) / 64;
     s->check_words = (kx_model.checks + 63) / 64;
     s->every = calloc(s->rule_words + 1, sizeof *s->every);
@@ -320,7 +334,10 @@ static inline int steps_open(struct steps *s, const struct parts *all)
     s->look = calloc(s->check_words + 1, sizeof *s->look);
     s->first_factor = calloc(kx_model.rules + 1, sizeof *s->first_factor);
     s->factor = calloc(factors + 1, sizeof *s->factor);
-    if (!s->every || !s->open || !s->promises || !s->look || !s->first_factor || !s->factor)
+    s->first_rest = calloc(kx_model.checks + 1, sizeof *s->first_rest);
+    s->rest = calloc(rests + 1, sizeof *s->rest);
+    if (!s->every || !s->open || !s->promises || !s->look || !s->first_factor || !s->factor ||
+        !s->first_rest || !s->rest)
         return 0;
     open_factors(s);
     open_checks(s);
@@ -332,7 +349,8 @@ static inline int steps_open(struct steps *s, const struct parts *all)
 static inline void steps_close(struct steps *s)
 {
     void *owned[] = {s->every, s->open, s->promises, s->look, s->first_factor, s->factor,
-                     s->keep, s->set, s->reads, s->stays, s->check_reads};
+                     s->keep, s->set, s->reads, s->stays, s->first_rest, s->rest,
+                     s->rest_reads};
     for (size_t n = 0; n < sizeof owned / sizeof *owned; n++) free(owned[n]);
 }
 
@@ -340,16 +358,16 @@ static inline void steps_close(struct steps *s)
 static inline void worker_forget(struct worker *me, const struct steps *s, uint32_t key_words)
 {
     for (uint32_t f = 0; me->memo && f < s->factors; f++) memo_close(&me->memo[f], key_words);
-    for (uint32_t c = 0; me->check_memo && c < kx_model.checks; c++)
-        memo_close(&me->check_memo[c], key_words);
+    for (uint32_t n = 0; me->rest_memo && n < s->rests; n++)
+        memo_close(&me->rest_memo[n], key_words);
 }
 
 static inline int worker_ready(struct worker *me, const struct steps *s, uint32_t key_words)
 {
     for (uint32_t f = 0; f < s->factors; f++)
         if (s->factor[f].only == NO_PART && !memo_open(&me->memo[f], key_words)) return 0;
-    for (uint32_t c = 0; c < kx_model.checks; c++)
-        if (kx_model.check[c]->rest && !memo_open(&me->check_memo[c], key_words)) return 0;
+    for (uint32_t n = 0; n < s->rests; n++)
+        if (!memo_open(&me->rest_memo[n], key_words)) return 0;
     return 1;
 }
 
@@ -378,9 +396,9 @@ static inline int worker_open(struct worker *me, const struct steps *s, const st
     me->fresh = calloc(blocks, sizeof *me->fresh);
     me->next = calloc(s->factors + 1, sizeof *me->next);
     me->memo = calloc(s->factors + 1, sizeof *me->memo);
-    me->check_memo = calloc(kx_model.checks + 1, sizeof *me->check_memo);
+    me->rest_memo = calloc(s->rests + 1, sizeof *me->rest_memo);
     if (!me->firings || !me->firings_before || !me->first || !me->fresh || !me->next || !me->memo ||
-        !me->check_memo)
+        !me->rest_memo)
         return 0;
     for (uint32_t c = 0; c < kx_model.checks; c++) me->first[c] = KX_NONE;
     for (uint32_t n = 0; n < all->count; n++)
@@ -395,7 +413,7 @@ static inline void worker_close(struct worker *me, const struct steps *s, const 
         if (me->next[f])
             pages_give(me->next[f], all->part[s->factor[f].only].room * sizeof **me->next);
     void *owned[] = {me->firings, me->firings_before, me->first, me->fresh,
-                     me->next, me->memo, me->check_memo};
+                     me->next, me->memo, me->rest_memo};
     for (size_t n = 0; n < sizeof owned / sizeof *owned; n++) free(owned[n]);
 }
 

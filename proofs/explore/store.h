@@ -3,8 +3,8 @@
  * A state is its key (parts.h), K words of which the last has its top bit set. Keys, parents and
  * rule instances stand in arrays that only grow, cut into segments so that growing moves nothing.
  *
- * The set is open-addressed tables of keys, 64 of them if there are several workers: the shard of
- * a state is the top bits of its hash, has one writer at a time and grows by itself. A state's
+ * The set is open-addressed tables of keys, some for each worker: the shard of a state is the top
+ * bits of its hash, has one writer at a time and grows by itself. A state's
  * home slot is the next bits, so a shard doubles by one pass over its slots, in order. Keys are
  * compared whole. Only if edges are wanted does a slot know its state's index. */
 
@@ -25,7 +25,7 @@
 #define MAX_STATES (((uint64_t)1 << 32) - 2)
 
 #define OCCUPIED ((uint64_t)1 << 63) /* of a key's last word */
-#define SHARDED_BITS 6
+#define MAX_SHARD_BITS 8
 #define FIRST_SLOT_BITS 9
 
 struct shard {
@@ -42,7 +42,7 @@ struct store {
     uint64_t *keys[SEGMENTS];
     uint32_t *parents[SEGMENTS];
     uint16_t *rules[SEGMENTS];
-    struct shard shard[1 << SHARDED_BITS];
+    struct shard shard[1 << MAX_SHARD_BITS];
 };
 
 static inline uint64_t store_mix(uint64_t a, uint64_t b)
@@ -184,10 +184,12 @@ static inline uint32_t store_shards(const struct store *s)
     return 1u << s->shard_bits;
 }
 
-static inline int store_open(struct store *s, uint32_t key_words, int sharded, int indexed)
+/* Shards for so many workers: as few as give each about the same. 0: no memory. */
+static inline int store_open(struct store *s, uint32_t key_words, uint32_t workers, int indexed)
 {
     s->key_words = key_words;
-    s->shard_bits = sharded ? SHARDED_BITS : 0;
+    for (s->shard_bits = 0; workers > 1 && 1u << s->shard_bits < 4 * workers; s->shard_bits++)
+        if (s->shard_bits == MAX_SHARD_BITS) break;
     s->indexed = indexed;
     for (uint32_t n = 0; n < store_shards(s); n++)
         if (!shard_open(s, &s->shard[n], FIRST_SLOT_BITS)) return 0;

@@ -20,8 +20,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from pathlib import Path
 from zlib import crc32
 
@@ -30,7 +28,7 @@ from proofs.lift.dag import Node
 from proofs.lift.facts import Branch, Written, branched, conjuncts
 from proofs.lift.layout import WORD_BITS, Layout, Place, always_fits
 from proofs.lift.machine import Leaf, Machine, RuleInstance
-from proofs.lift.parts import split_condition, split_rule
+from proofs.lift.parts import Factor, split_check, split_rule
 from proofs.lift.specialise import rule_groups
 
 NODES_A_UNIT = 3000
@@ -311,6 +309,14 @@ class _Tables:
         items = [f"{{{part}, {self.test(f'p{part}', local[part])}}}" for part in sorted(local)]
         return self.array("local", items)
 
+    def factors(self, factors: Sequence[Factor]) -> str:
+        """What reads several parts."""
+        items = [
+            f"{{{f.reads:#x}ull, {f.writes:#x}ull, {self.test(f'f{n}', f.guard)}}}"
+            for n, f in enumerate(factors)
+        ]
+        return self.array("factor", items)
+
     def struct(self, kind: str, fields: Sequence[str]) -> None:
         """What the machine refers to."""
         declared = f"const struct kx_{kind} {self.name}_{kind}"
@@ -336,13 +342,7 @@ def _rule_tables(name: str, rule: RuleInstance, printer: _Printer) -> tuple[str,
         "constant",
         [f"{{{c.part}, {c.clear:#x}ull, {c.set:#x}ull}}" for c in split.constants],
     )
-    factor = tables.array(
-        "factor",
-        [
-            f"{{{f.reads:#x}ull, {f.writes:#x}ull, {tables.test(f'f{n}', f.guard)}}}"
-            for n, f in enumerate(split.factors)
-        ],
-    )
+    factor = tables.factors(split.factors)
     counts = (len(split.local), len(split.constants), len(split.factors))
     tables.struct("rule", [name, *map(str, counts), local, constant, factor])
     return tables.text
@@ -351,11 +351,9 @@ def _rule_tables(name: str, rule: RuleInstance, printer: _Printer) -> tuple[str,
 def _check_tables(name: str, condition: Node, printer: _Printer) -> tuple[str, int]:
     """A promise or a witness, part by part."""
     tables = _Tables(name, printer)
-    local, rest = split_condition(condition, printer.layout)
-    array = tables.locals(local)
-    reads = reduce(or_, (set_ for set_, _ in rest), 0)
-    function = tables.test("rest", [node for _, node in rest])
-    tables.struct("check", [str(len(local)), array, f"{reads:#x}ull", function])
+    split = split_check(condition, printer.layout)
+    local, factor = tables.locals(split.local), tables.factors(split.factors)
+    tables.struct("check", [str(len(split.local)), str(len(split.factors)), local, factor])
     return tables.text
 
 

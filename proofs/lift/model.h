@@ -55,12 +55,12 @@ struct kx_rule {
     const struct kx_factor *factor;
 };
 
-/* A promise or a witness: true if its locals and `rest`, which reads the parts `reads`, are. */
+/* A promise or a witness: true if its locals are, and all that reads several parts: factors that
+ * write nothing. */
 struct kx_check {
-    uint32_t locals;
+    uint32_t locals, factors;
     const struct kx_local *local;
-    uint64_t reads;
-    kx_test *rest;
+    const struct kx_factor *factor;
 };
 
 struct kx_model {

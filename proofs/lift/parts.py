@@ -99,6 +99,13 @@ def split_rule(rule: RuleInstance, layout: Layout) -> Split:
     return Split(local, tuple(constants), tuple(_joined(factors)))
 
 
+def split_check(condition: Node, layout: Layout) -> Split:
+    """A promise or a witness in pieces."""
+    local, rest = split_condition(condition, layout)
+    factors = [Factor(reads, 0, (conjunct,)) for reads, conjunct in rest]
+    return Split(local, (), tuple(_joined(factors)))
+
+
 def _written(rule: RuleInstance, layout: Layout) -> tuple[list[Constant], list[Factor]]:
     """What the rule writes, by part."""
     numbers = part_numbers(layout)
