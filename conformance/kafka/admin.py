@@ -22,6 +22,7 @@ from impl.protocol.schemas import ApiKey
 READY_TIMEOUT_S: Final = 30.0
 PARTITIONS_PER_REQUEST: Final = 500
 
+_CREATE_TIMEOUT_MS: Final = 60_000  # hundreds of partitions on a busy machine
 _PAUSE_S: Final = 0.02
 _API_VERSIONS_VERSIONS: Final = (3, 0)  # 3 brings the features; a broker before 2.4 knows 0
 _CREATE_TOPICS_VERSION: Final = 2
@@ -121,7 +122,8 @@ def create_topic(
     }
     deadline = time.monotonic() + READY_TIMEOUT_S
     while True:
-        body = connection.ask(ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, {"topics": [topic]})
+        request = (ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, {"topics": [topic]})
+        body = connection.ask(*request, timeout_ms=_CREATE_TIMEOUT_MS)
         [created] = body["topics"]
         # A broker answers some time before its cluster counts it.
         is_early = created["error_code"] == ErrorCode.INVALID_REPLICATION_FACTOR

@@ -129,15 +129,17 @@ class Connection:
             )
         return Answer(correlation_id, request, body)
 
-    def ask(self, api_key: int, api_version: int, body: Value) -> Value:
+    def ask(
+        self, api_key: int, api_version: int, body: Value, timeout_ms: int | None = None
+    ) -> Value:
         """Send one request on a connection with none in flight; return its answer's body.
 
-        Raises what `send` and `receive` raise; UnexpectedAnswer when others are in flight.
+        `timeout_ms` is the connection's unless given. Raises what `send` and `receive` raise; UnexpectedAnswer when others are in flight.
         """
         if self._asked:
             raise UnexpectedAnswer(f"{self.peer}: {self.in_flight} older requests come first")
         self.send(api_key, api_version, body)
-        return self.receive().body
+        return self.receive(timeout_ms).body
 
     def ask_bytes(self, payload: bytes) -> bytes:
         """As `ask`, for an API that the table of messages lacks: payloads with their headers.

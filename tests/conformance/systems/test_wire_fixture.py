@@ -106,7 +106,7 @@ def test_the_model_allows_each_answer(path):
     assert agrees(path, observer_of(path))
 
 
-@pytest.mark.parametrize("path", filter(takes_any_first, FIXTURES), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*filter(takes_any_first, FIXTURES)], ids=lambda path: path.stem)
 def test_impl_answers_the_same_bytes(path):
     node = Node()
     for trace in traces(path):
