@@ -305,7 +305,7 @@ EVENTUALLY: tuple[Eventually | Ceases, ...] = (
 
 ENDLESS = Layout(
     records=4,
-    in_flight=2,
+    in_flight=3,
     log=9,
     max_epoch=5,
     max_breaks=0,
@@ -314,7 +314,7 @@ ENDLESS = Layout(
     max_failovers=0,
     endless=True,
 )
-"""Three batches, of which two are in flight, and no trouble yet."""
+"""Three batches, all in flight at once, and no trouble yet."""
 
 SCOPES: dict[str, Scope] = {
     scope.name: scope
@@ -344,9 +344,15 @@ SCOPES: dict[str, Scope] = {
             Budgets(records=4, breaks=1, restarts=1, failovers=1),
         ),
         Scope(
+            "live-partitions",
+            "two partitions share one epoch: what one of them loses, both begin again",
+            replace(ENDLESS, partitions=2, records=3, in_flight=2, max_restarts=1),
+            Budgets(records=3, breaks=0, restarts=1),
+        ),
+        Scope(
             "live-timeouts",
             "producers give batches up for ever, and must find out what became of them",
-            replace(ENDLESS, max_breaks=1, max_refusals=1, max_timeouts=1),
+            replace(ENDLESS, in_flight=2, max_breaks=1, max_refusals=1, max_timeouts=1),
             Budgets(records=4, breaks=1, refusals=1, timeouts=1),
         ),
     )

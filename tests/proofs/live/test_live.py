@@ -18,6 +18,7 @@ WRAPS = "4.3.1/acked_sequence=wraps"
 RETRIES = ("live-retries/records=3", STRICT)
 RESTARTS = ("live-restarts/records=3", "4.3.1")
 FAILOVER = ("live-failover/records=3", "4.3.1")
+PARTITIONS = ("live-partitions", "4.3.1")
 TIMEOUTS = ("live-timeouts/records=3", "4.3.1")
 STREAM = ("live-stream/records=3/breaks=0", WRAPS)
 
@@ -25,6 +26,7 @@ SIZES = {
     RETRIES: (172, 528),
     RESTARTS: (111, 371),
     FAILOVER: (281, 1543),
+    PARTITIONS: (2531, 9983),
     TIMEOUTS: (2059, 7306),
     STREAM: (543, 1218),
 }
@@ -33,6 +35,7 @@ NOT_EXERCISED = {
     RETRIES: {"bumps_happen", "bumps_end", "high_watermark_catches_up"},
     RESTARTS: {"high_watermark_catches_up"},
     FAILOVER: set(),
+    PARTITIONS: {"high_watermark_catches_up"},
     TIMEOUTS: {"high_watermark_catches_up"},
     STREAM: {"high_watermark_catches_up"},
 }
@@ -74,6 +77,10 @@ def test_what_is_promised_in_the_end_holds(where):
     assert (report.verdict, report.cut) == ("holds", ())
     assert all(outcome.holds and outcome.promised for outcome in report.outcomes)
     assert {o.name for o in report.outcomes if not o.exercised} == NOT_EXERCISED[where]
+
+
+def test_each_scope_is_looked_at():
+    assert {scope.partition("/")[0] for scope, _ in SIZES} == plain().eventually.SCOPES.keys()
 
 
 def test_each_property_is_asked_with_each_of_its_assumptions_dropped():
