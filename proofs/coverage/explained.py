@@ -10,6 +10,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-EXPLAINED: Mapping[str, Mapping[str, str]] = {"": {}, "producer_ids": {}}
+FENCED = (
+    "a producer that recovers by another id keeps epoch 0, so that no leader calls it a zombie:"
+    " only transactions raise the epoch of an id that someone else still uses"
+)
+ASKED_BEFORE = "the world's rule asks the same first; an actor's rule says by itself when it may be"
+
+EXPLAINED: Mapping[str, Mapping[str, str]] = {
+    "": {
+        "leader.check_sequence: len(entry.batches) > 0: else": (
+            "an entry of an epoch has a batch of it: only control records, which transactions"
+            " write, leave an epoch without one"
+        ),
+        "client.is_of: batch.producer_epoch == producer_epoch: false": FENCED,
+        "client.may_send: not client.fatal: false": FENCED,
+        "recovery.receive_producer_id: not client.fatal: false": FENCED,
+        "recovery.expire_batch: not client.fatal: false": FENCED,
+        "recovery.resolve_sequences: not client.fatal: false": FENCED,
+        "answers.give_up: resets and error == Error.INVALID_PRODUCER_EPOCH: then": FENCED,
+        "answers.give_up: error == Error.INVALID_PRODUCER_EPOCH: true": FENCED,
+        "answers.on_failure: how == Failure.FAIL_FATALLY: then": FENCED,
+        "answers.on_late_answer: len(late) == 0: then": (
+            "an answer on an open connection is to a batch in flight or to one given up: only a"
+            f" producer that fails for good drops both, and {FENCED}"
+        ),
+        "recovery.earlier_by: not same: true": (
+            "a batch of an old id ends with its next answer, and one connection answers it before"
+            " any batch of the new id"
+        ),
+        "world.spend: k.layout.endless: then": (
+            "endless scopes have infinitely many worlds; `live` explores their normal forms"
+        ),
+    },
+    "producer_ids": {
+        "producer_ids.manager.on_written: manager.asking == Asking.READ: false": ASKED_BEFORE,
+        "producer_ids.manager.on_lost_answer: manager.asking == Asking.READ: false": ASKED_BEFORE,
+        "producer_ids.manager.on_allocated: manager.asking == Asking.WANTED: false": ASKED_BEFORE,
+        "producer_ids.manager.wanting: manager.next_block == NO_BLOCK: false": (
+            "each block asks once for the next, and is empty before the next comes into use"
+        ),
+        "producer_ids.world.producer_id_is_given: w.repeated: true": (
+            "no release gives an id twice: that is the promise, and its mutants break it"
+        ),
+        "producer_ids.world.producer_id_is_given: producer_id in w.given: true": (
+            "no release gives an id twice: that is the promise, and its mutants break it"
+        ),
+    },
+}
 """By composition ("" is the model itself), then by what the report calls `says`:
 `module.function: condition: outcome`, a rule, an error code, `a+b`."""

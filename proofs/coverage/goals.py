@@ -1,9 +1,9 @@
 """Goals: under which condition each rule, each point and each error code is met, as nodes.
 
 The model's text is evaluated once for each rule instance, as for every other form, by an
-evaluator that notes where it comes by. A goal is a rule instance with a condition: the goal is
-met in a state where the condition holds, by this instance. A point inside a limit is met where the
-instance is only *tried*, any other where it fires.
+evaluator that notes where it comes by. A goal is a rule instance with a condition: it is met in a
+state where the condition holds, by this instance being tried there. Behind a rule's last limit
+that means that it fires; rules and error codes are met only where it does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from proofs.coverage.points import Site, errors_of, is_limit
+from proofs.coverage.points import Site, errors_of
 from proofs.lift import dag
 from proofs.lift.build import choices, symbolic_world
 from proofs.lift.dag import Node
@@ -28,11 +28,11 @@ ANSWER = "Response"
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What must hold of a state so that the instance meets the point there."""
+    """What must hold of a state so that the instance meets the point, and so that it fires."""
 
     instance: Instance
     condition: Node
-    fires: bool
+    guard: Node
 
 
 Goals = dict[str, list[Goal]]
@@ -40,62 +40,52 @@ Goals = dict[str, list[Goal]]
 
 
 class Watcher(Evaluator):
-    """An evaluator that notes each point's conditions. One for each rule instance."""
+    """An evaluator that notes when it comes by each point. One for each rule instance."""
 
     def __init__(self, model: Model, k: Any, sites: Mapping[int, Site]) -> None:
         super().__init__(model, k)
-        self.noted: list[tuple[str, Node, bool]] = []
+        self.met: dict[str, Node] = {}
+        self.answered: dict[str, Node] = {}
         self._sites = sites
-        self._tried = False
 
-    def note(self, point: str, condition: Node) -> None:
-        """The point is met where the evaluation is now, if the condition holds."""
-        met = dag.both(self.path, condition)
-        if met is not dag.FALSE:
-            self.noted.append((point, met, not self._tried))
+    def note(self, met: dict[str, Node], name: str, condition: Node) -> None:
+        """It is met where the evaluation is now, if the condition holds."""
+        here = dag.both(self.path, condition)
+        met[name] = dag.either(met.get(name, dag.FALSE), here)
 
     def boolean(self, node: ast.expr, frame: Frame) -> Node:
         """The value of a condition, noted if it decides something."""
         condition = super().boolean(node, frame)
         site = self._sites.get(id(node))
         if site is not None:
-            self.note(site.point(holds=True).name, condition)
-            self.note(site.point(holds=False).name, dag.negate(condition))
+            self.note(self.met, site.point(holds=True).name, condition)
+            self.note(self.met, site.point(holds=False).name, dag.negate(condition))
         return condition
-
-    def statement_expression(self, expression: ast.expr, frame: Frame) -> None:
-        """What is inside a limit is met where the event is tried."""
-        outside = self._tried
-        self._tried = outside or is_limit(expression)
-        super().statement_expression(expression, frame)
-        self._tried = outside
 
     def construct(self, cls: type, values: Mapping[str, Any]) -> Rec:
         """A record; an answer is noted with its error."""
         made = super().construct(cls, values)
         if cls.__name__.endswith(ANSWER) and "error" in made.fields:
             for error in errors_of(self.model):
-                self.note(error.name, dag.eq(made.fields["error"], dag.const(int(error))))
+                is_it = dag.eq(made.fields["error"], dag.const(int(error)))
+                self.note(self.answered, error.name, is_it)
         return made
 
 
 def instance_goals(
     model: Model, k: Any, world: Rec, instance: Instance, sites: Mapping[int, Site]
-) -> dict[str, list[Goal]]:
-    """The goals of one rule instance, by point: where it fires, where it is tried."""
+) -> dict[str, Goal]:
+    """The goals of one rule instance, by point, but for what is folded away."""
     rule, choice = instance
     watcher = Watcher(model, k, sites)
     watcher.call(model.rules[rule], [k, world, *(dag.const(value) for _, value in choice)])
     guard = dag.conjunction(limit.condition for limit in watcher.limits)
-    met: dict[tuple[str, bool], Node] = {(rule, True): guard}
-    for point, condition, fires in watcher.noted:
-        where = dag.both(guard, condition) if fires else condition
-        met[point, fires] = dag.either(met.get((point, fires), dag.FALSE), where)
-    found: dict[str, list[Goal]] = {}
-    for (point, fires), where in met.items():
-        if where is not dag.FALSE:
-            found.setdefault(point, []).append(Goal(instance, where, fires))
-    return found
+    fired = {rule: guard} | {e: dag.both(guard, met) for e, met in watcher.answered.items()}
+    return {
+        name: Goal(instance, condition, guard)
+        for name, condition in {**watcher.met, **fired}.items()
+        if condition is not dag.FALSE
+    }
 
 
 def goals(model: Model, k: Any, sites: Mapping[int, Site]) -> Goals:
@@ -105,6 +95,6 @@ def goals(model: Model, k: Any, sites: Mapping[int, Site]) -> Goals:
     found: Goals = {}
     for rule, function in model.rules.items():
         for choice in choices(shapes, function):
-            for point, ways in instance_goals(model, k, world, (rule, choice), sites).items():
-                found.setdefault(point, []).extend(ways)
+            for point, goal in instance_goals(model, k, world, (rule, choice), sites).items():
+                found.setdefault(point, []).append(goal)
     return found

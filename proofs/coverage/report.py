@@ -6,21 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from proofs.coverage.points import Point, points
-from proofs.coverage.survey import Seen, Survey, every_pair, evidence
+from proofs.coverage.survey import Seen, Survey, every_pair
 
 KINDS = ("pairs", "rules", "branches", "conjuncts", "error_codes")
 
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """One kind. `explained` and `missing` are what no setting meets, with and without a reason;
-    `evidence` says of both how sure that is."""
+    """One kind. `explained` and `missing` are what no setting meets, with and without a reason."""
 
     kind: str
     met: Mapping[str, Seen]
     missing: Sequence[Point]
     explained: Mapping[str, str]
-    evidence: Mapping[str, str]
     total: int
 
 
@@ -30,6 +28,12 @@ class Coverage:
 
     kinds: Sequence[Covered]
     wrong_rows: Mapping[str, str]
+
+    @property
+    def unmet(self) -> list[str]:
+        """What no setting meets, explained or missing."""
+        missing = [point.name for kind in self.kinds for point in kind.missing]
+        return [*missing, *(name for kind in self.kinds for name in kind.explained)]
 
     @property
     def verdict(self) -> str:
@@ -48,20 +52,16 @@ def covered(kind: str, surveys: Sequence[Survey], reasons: Mapping[str, str]) ->
     """One kind of points, of all surveys."""
     met: dict[str, Seen] = {}
     unmet: list[Point] = []
-    sure: dict[str, str] = {}
     for survey in surveys:
         asked = [point for point in every_point(survey) if point.kind == kind]
         seen = {**survey.points, **survey.pairs}
-        missed = [point for point in asked if point.name not in seen]
         met |= {point.name: seen[point.name] for point in asked if point.name in seen}
-        unmet += missed
-        sure |= evidence(survey, [point.name for point in missed])
+        unmet += [point for point in asked if point.name not in seen]
     return Covered(
         kind,
         met,
         [point for point in unmet if point.says not in reasons],
         {point.name: reasons[point.says] for point in unmet if point.says in reasons},
-        sure,
         len(met) + len(unmet),
     )
 

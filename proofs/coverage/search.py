@@ -21,6 +21,7 @@ from proofs.explore.explorer import explore
 from proofs.lift import dag
 from proofs.lift.build import lift
 from proofs.lift.machine import Leaf, Machine, RuleInstance
+from proofs.lift.step import evaluate, values_after
 from proofs.lift.text import Model
 
 BY_LINE = re.compile(r"([\w.]+):(\d+):(\w+)")
@@ -94,7 +95,8 @@ def shortest_point(machine: Machine, ways: list[Goal], **how: Any) -> Way | None
     number = min(found, key=lambda number: (len(found[number]), int(number)))
     goal = ways[int(number)]
     steps = tuple((machine.rules[i].rule, machine.rules[i].choice) for i in found[number])
-    return Way((*steps, goal.instance)) if goal.fires else Way(steps, goal.instance)
+    (fires,) = evaluate([goal.guard], values_after(machine, found[number]), machine.inputs)
+    return Way((*steps, goal.instance)) if fires else Way(steps, goal.instance)
 
 
 def shortest_pair(machine: Machine, events: Iterable[Happens], **how: Any) -> Way | None:

@@ -103,7 +103,8 @@ class Space:
 
     def _way(self, goal: Goal, state: int) -> Way:
         steps = self.steps(self.path(state))
-        return Way((*steps, goal.instance)) if goal.fires else Way(steps, goal.instance)
+        (fires,) = self._evaluated(self.folded([goal.guard]), self.states[state : state + 1])
+        return Way((*steps, goal.instance)) if fires[0] else Way(steps, goal.instance)
 
     # Transitions
 

@@ -90,21 +90,22 @@ class Survey:
                 self.pairs[pair] = Seen(look, Way(space.steps(run)))
 
 
-def evidence(survey: Survey, unmet: Sequence[str]) -> dict[str, str]:
+def evidence(surveys: Iterable[Survey], unmet: Iterable[str]) -> dict[str, str]:
     """By point: how sure it is that no setting meets it.
 
     Either no setting evaluates it to that, its conditions being folded away; or the declared
     ranges exclude it (Z3); or no state that was looked at meets it.
     """
     found = {name: "not met" if "+" in name else "never evaluated" for name in unmet}
-    claims: dict[Look, list[Claim]] = {}
-    for point in unmet:
-        for look, condition in survey.open_goals.get(point, ()):
+    for survey in surveys:
+        claims: dict[Look, list[Claim]] = {}
+        for point in found.keys() & survey.open_goals.keys():
             found[point] = "excluded by ranges"
-            claims.setdefault(look, []).append(Claim(point, TRUE, negate(condition)))
-    for look, excluded in claims.items():
-        decided = decide(survey.machines[look], excluded)
-        found |= {d.name: "not met" for d in decided if d.result != "holds"}
+            for look, condition in survey.open_goals[point]:
+                claims.setdefault(look, []).append(Claim(point, TRUE, negate(condition)))
+        for look, excluded in claims.items():
+            decided = decide(survey.machines[look], excluded)
+            found |= {d.name: "not met" for d in decided if d.result != "holds"}
     return found
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from proofs.coverage.explained import EXPLAINED
 from proofs.coverage.plan import plan, small_scopes, surveys
 from proofs.coverage.points import Point
 from proofs.coverage.report import Coverage, Covered, coverage
-from proofs.coverage.survey import Seen, Survey
+from proofs.coverage.survey import Seen, Survey, evidence
 from proofs.lift.text import Patch, home_of
 from proofs.say import say
 from proofs.trace.format import Header, label, write
@@ -43,11 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
             by_home[home_of(look.scope)].look(look, progress=told)
     every = list(by_home.values())
     found = coverage(every, {row: why for home in by_home for row, why in EXPLAINED[home].items()})
-    for line in lines(found, every):
+    sure = evidence(every, found.unmet)
+    for line in lines(found, every, sure):
         say(line)
     for survey in every:
         write_traces(survey, output, rows)
-    output.finish(coverage_json(found, every), {})
+    output.finish(coverage_json(found, every, sure), {})
     return EXIT_CODES[found.verdict]
 
 
@@ -59,7 +60,7 @@ def chosen(patches: Sequence[Patch]) -> list[str]:
 # For people
 
 
-def lines(found: Coverage, surveys: Sequence[Survey]) -> Iterator[str]:
+def lines(found: Coverage, surveys: Sequence[Survey], sure: Mapping[str, str]) -> Iterator[str]:
     """The whole answer: the matrices of pairs, then what is not met, then the counts."""
     yield "pairs: steps of a shortest run in which both happen, in the smallest scope that has one"
     for survey in surveys:
@@ -67,9 +68,9 @@ def lines(found: Coverage, surveys: Sequence[Survey]) -> Iterator[str]:
         yield ""
     for kind in found.kinds:
         if kind.kind != "pairs":
-            yield from (f"missing: {told(p)} ({kind.evidence[p.name]})" for p in kind.missing)
+            yield from (f"missing: {told(p)} ({sure[p.name]})" for p in kind.missing)
         for name, reason in kind.explained.items():
-            yield f"explained: {name} ({kind.evidence[name]}): {reason}"
+            yield f"explained: {name} ({sure[name]}): {reason}"
     for row, why in found.wrong_rows.items():
         yield f"wrong row in proofs/coverage/explained.py: {row!r}: {why}"
     for kind in found.kinds:
@@ -122,7 +123,9 @@ def write_traces(survey: Survey, output: Output, rows: Sequence[tuple[str, str, 
         write(trace, output.out / file_name(name))
 
 
-def coverage_json(found: Coverage, surveys: Sequence[Survey]) -> dict[str, Any]:
+def coverage_json(
+    found: Coverage, surveys: Sequence[Survey], sure: Mapping[str, str]
+) -> dict[str, Any]:
     """The report."""
     return {
         "settings": [
@@ -130,23 +133,23 @@ def coverage_json(found: Coverage, surveys: Sequence[Survey]) -> dict[str, Any]:
             for survey in surveys
             for look, states in survey.states.items()
         ],
-        **{kind.kind: kind_json(kind) for kind in found.kinds},
+        **{kind.kind: kind_json(kind, sure) for kind in found.kinds},
         "wrong_rows": dict(found.wrong_rows),
         "verdict": found.verdict,
     }
 
 
-def kind_json(kind: Covered) -> dict[str, Any]:
+def kind_json(kind: Covered, sure: Mapping[str, str]) -> dict[str, Any]:
     """One kind of points. A way that ends in an event that is only tried names that too."""
     return {
         "covered": len(kind.met),
         "total": kind.total,
         "missing": [
-            {"name": p.name, "line": p.line, "says": p.says, "evidence": kind.evidence[p.name]}
+            {"name": p.name, "line": p.line, "says": p.says, "evidence": sure[p.name]}
             for p in kind.missing
         ],
         "explained": [
-            {"name": name, "reason": reason, "evidence": kind.evidence[name]}
+            {"name": name, "reason": reason, "evidence": sure[name]}
             for name, reason in kind.explained.items()
         ],
         "met": {name: seen_json(name, seen) for name, seen in kind.met.items()},

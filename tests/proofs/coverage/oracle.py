@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import replace
 
 from proofs.coverage.events import TABLES, as_function
-from proofs.coverage.points import is_limit, sites
+from proofs.coverage.points import sites
 from proofs.coverage.survey import every_pair
 from proofs.explore.source import instances, source_graph
 from proofs.lift import text
@@ -20,7 +20,7 @@ EVENTS = TABLES[""].events
 
 
 class Noter(ast.NodeTransformer):
-    """Puts the calls in: around conditions, and around what limits ask."""
+    """Puts the calls in."""
 
     def __init__(self, named):
         self.named = named
@@ -29,9 +29,7 @@ class Noter(ast.NodeTransformer):
         site = self.named.get(id(node))
         made = self.generic_visit(node)
         if site is not None:
-            made = called("_note", ast.Constant(site.name), made)
-        if is_limit(made):
-            made.args = [called("_leave", called("_enter"), made.args[0])]
+            return called("_note", ast.Constant(site.name), made)
         return made
 
 
@@ -51,45 +49,23 @@ def noting_model(folder):
     return text.loaded(folder, "model"), {site.name: site for site in named.values()}
 
 
-class Notes:
-    """What was decided since the last `taken`: (site, outcome, whether inside a limit)."""
-
-    def __init__(self):
-        self.found = set()
-        self.depth = 0
-        builtins._note, builtins._enter, builtins._leave = self.note, self.enter, self.leave
-
-    def note(self, name, condition):
-        self.found.add((name, condition, self.depth > 0))
-        return condition
-
-    def enter(self):
-        self.depth += 1
-
-    def leave(self, _entered, condition):
-        self.depth -= 1
-        return condition
-
-    def taken(self, *, fired):
-        """The points of one attempt: all if the rule has fired, else those inside its limits."""
-        met = {(name, holds) for name, holds, limit in self.found if fired or limit}
-        self.found = set()
-        return met
-
-
 def met_by_source(folder, scope, variant):
-    """The names of all points of the text that the scope meets, and all rules and errors."""
+    """The names of all points of the text that the scope meets, and of its rules."""
     model, named = noting_model(folder)
-    notes = Notes()
+    met = set()
+
+    def note(name, condition):
+        met.add(named[name].point(holds=condition).name)
+        return condition
+
+    builtins._note = note
     stepper = Stepper(model, setting_of(model, scope, variant))
     graph = source_graph(model, stepper.k, scope)
-    notes.taken(fired=False)
-    met = set()
+    met.clear()
     for world in graph.worlds:
         for rule, choice in instances(model, stepper.k):
-            fired = stepper.after(rule, choice, world) is not None
-            met |= {rule} if fired else set()
-            met |= {named[name].point(holds=holds).name for name, holds in notes.taken(fired=fired)}
+            if stepper.after(rule, choice, world) is not None:
+                met.add(rule)
     return met
 
 
