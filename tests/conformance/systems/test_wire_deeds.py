@@ -1,0 +1,223 @@
+"""What is done to brokers while traces are on their way, and what it shows, without Java.
+
+The broker is `impl`'s node behind a socket; stopping it is what the deeds here say it is.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.backends import Range
+from conformance.kafka.releases import find_release
+from conformance.plan import Plan, prepare, setting
+from conformance.rows import found_in
+from conformance.systems.wire import WireBackend, traces_plan
+from conformance.systems.wire_brokers import running
+from conformance.systems.wire_harness import Broker
+from conformance.systems.wire_messages import topic_configs
+from conformance.systems.wire_nodes import BUDGETS, one_plays, played
+from conformance.systems.wire_observer import Observer
+from conformance.systems.wire_script import (
+    ISOLATE,
+    CannotPlay,
+    Delivery,
+    Event,
+    Script,
+    ScriptWriter,
+    playable,
+)
+from conformance.tables import Tables
+from impl import PartitionLeader
+from impl.partition.leader import DeleteOutcome
+from model.setting import Setting
+from proofs.lift.text import plain
+from proofs.trace.replay import setting_of
+
+RESTARTS = ("restart", "recover", "delete_records", "expire_producer")
+
+
+# A broker to which something can be done
+
+
+def leaders_of(fake: Any) -> Iterator[PartitionLeader]:
+    for topic in fake.node.topics:
+        yield from topic.partitions
+
+
+def restarted(leader: PartitionLeader) -> PartitionLeader:
+    """From its log, and the snapshot that is taken at the log's end."""
+    return PartitionLeader.restarted(
+        b"".join(batch.data for batch in leader.batches),
+        {leader.log_end_offset: leader.snapshot()},
+        leader_epoch=leader.leader_epoch + 1,
+        high_watermark=leader.high_watermark,
+        log_start_offset=leader.log_start_offset,
+        now_ms=time.time_ns() // 1_000_000,
+    )
+
+
+def stops(leader: PartitionLeader) -> None:
+    leader.log = restarted(leader).log
+
+
+def keeps_all(leader: PartitionLeader) -> None:
+    """As if it had not stopped."""
+
+
+def forgets_all(leader: PartitionLeader) -> None:
+    leader.log.producer_states.remove_expired(2**62)
+
+
+class FakeNodes:
+    """The broker's leaders, each changed by a deed as `how` says."""
+
+    replicas: tuple[int, ...] = ()
+    kafka = None
+    plays = frozenset(RESTARTS)
+
+    def __init__(self, fake: Any, how: dict[str, Callable[[PartitionLeader], None]]) -> None:
+        self.fake = fake
+        self.how = how
+        self.done: list[str] = []
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return "127.0.0.1", self.fake.port
+
+    def do(self, deed: str) -> None:
+        self.done.append(deed)
+        for leader in leaders_of(self.fake):
+            self.how[deed](leader)
+
+
+HONEST = {"restart": stops, "recover": stops, "expire_producer": forgets_all}
+
+
+def judged(fake: Any, folder: Path, scope: str, **planted: Any) -> tuple[Any, FakeNodes]:
+    """What some traces of the scope show, and what was done to the broker."""
+    nodes = FakeNodes(fake, HONEST | planted)
+    broker = Broker(nodes, running(fake.url).supported)
+    plan = traces_plan(Plan(system="kafka", scope=played(scope, RESTARTS), traces=40))
+    backend = WireBackend(prepare(plan, folder), broker)
+    with closing(backend):
+        rows = [row for row in backend.judge([Range(0, 20), Range(20, 40)]) if row]
+    return found_in(rows).summary, nodes
+
+
+@pytest.mark.parametrize(
+    ("scope", "deed"),
+    [
+        ("idempotent-restart", "restart"),
+        ("idempotent-deletion", "recover"),
+        ("idempotent-expiry", "expire_producer"),
+    ],
+)
+def test_traces_share_deeds_and_a_broker_without_a_bug_conforms(serve, tmp_path, scope, deed):
+    found, nodes = judged(serve(), tmp_path, scope)
+    assert (found.traces, found.divergences) == (40, 0)
+    assert deed in nodes.done
+    assert len(nodes.done) < 12
+
+
+@pytest.mark.parametrize(
+    ("scope", "deed", "planted"),
+    [
+        ("idempotent-restart", "restart", keeps_all),
+        ("idempotent-restart", "restart", forgets_all),
+        ("idempotent-expiry", "expire_producer", keeps_all),
+    ],
+)
+def test_a_broker_that_remembers_otherwise_is_found(serve, tmp_path, scope, deed, planted):
+    found, _ = judged(serve(), tmp_path, scope, **{deed: planted})
+    assert found.divergences > 0
+
+
+def test_deleted_records_that_stay_are_found(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr(PartitionLeader, "delete_records", lambda *_: DeleteOutcome(0, 0))
+    found, _ = judged(serve(), tmp_path, "idempotent-deletion")
+    assert {finding["rule"] for finding in found.findings} >= {"records_are_deleted"}
+
+
+# Scripts
+
+
+def writer_of(scope: str, *plays: str) -> ScriptWriter:
+    k: Setting = setting_of(plain(), scope, "4.3.1")
+    return ScriptWriter(k, Tables(k), Observer(k), plays)
+
+
+ONE = (("producer", 0), ("partition", 0))
+SENT = (("client_sends", ONE), ("request_arrives", ONE))
+HERE = (("partition", 0),)
+
+
+def fails_over(kept: int) -> tuple[str, tuple[tuple[str, int], ...]]:
+    return "leader_fails_over", (("partition", 0), ("kept", kept))
+
+
+def told(script: Script) -> list[str]:
+    return [one.rule if isinstance(one, Event) else "batch" for one in script.heard]
+
+
+def test_what_the_next_leader_lacks_comes_when_its_follower_is_isolated():
+    writer = writer_of("idempotent-failover", "fail_over")
+    before = (("client_sends", ONE), *SENT[:1], *(("request_arrives", ONE),))
+    caught_up = (("high_watermark_advances", HERE), ("answer_arrives", ONE))
+    arrives = (("request_arrives", ONE),)
+    both = (*before, *caught_up, *arrives)
+    lost = writer.script((*both, fails_over(1)))
+    assert told(lost) == ["batch", "advance_high_watermark", ISOLATE, "batch", "fail_over"]
+    kept = writer.script((*both, fails_over(2)))
+    assert told(kept) == ["batch", "advance_high_watermark", "batch", ISOLATE, "fail_over"]
+    assert lost.deeds == (ISOLATE, "fail_over")
+
+
+def test_a_second_failover_and_a_stop_behind_an_expiry_are_not_played():
+    one, again = ("leader_fails_over", ()), ("leader_fails_over_uncleanly", ())
+    expiry, stop = ("producer_id_expires", ()), ("leader_restarts", ())
+    assert playable((one, stop, again, stop)) == (one, stop)
+    assert playable((stop, expiry, one, stop)) == (stop, expiry, one)
+    assert playable((one, expiry)) == (one, expiry)
+
+
+def test_an_error_that_comes_late_is_the_networks():
+    writer = writer_of("idempotent-late-error")
+    steps = (SENT[0], ("request_outlives_replicas", (*ONE, ("timed_out", 1))))
+    (one,) = writer.script(steps).heard
+    assert isinstance(one, Delivery)
+    assert one.answer.error == 0
+
+
+def test_what_nobody_can_do_is_refused():
+    stop = ("leader_restarts", HERE)
+    with pytest.raises(CannotPlay, match="choose a scope with one partition"):
+        writer_of("idempotent-partitions", "restart").script((stop,))
+    with pytest.raises(CannotPlay, match="one replica; leave --nodes out"):
+        writer_of("idempotent-default", "fail_over")
+    with pytest.raises(CannotPlay, match="or more brokers of a release"):
+        writer_of("idempotent-failover", "restart")
+
+
+def test_a_scope_that_begins_in_the_middle_is_not_for_leaders_that_take_0_alone():
+    k: Setting = setting_of(plain(), "idempotent-wrap", "2.4.1")
+    with pytest.raises(CannotPlay, match=r"a leader of 2\.4\.1 takes 0 alone"):
+        ScriptWriter(k, Tables(k), Observer(k))
+
+
+def test_budgets_of_what_cannot_be_done_are_taken_away():
+    nothing = played("s", ())
+    assert nothing == "s/" + "/".join(f"{name}=0" for name in BUDGETS)
+    assert played("s", BUDGETS.values()) == "s"
+    assert "expiries=0" in played("s", one_plays(find_release("2.8.2")))
+    assert "expiries=0" not in played("s", one_plays(find_release("3.9.2-zookeeper")))
+
+
+def test_a_topic_takes_no_larger_batch_than_the_scope_says():
+    split: Setting = setting_of(plain(), "idempotent-split", "4.3.1")
+    plan = traces_plan(Plan(scope="idempotent-default"))
+    assert list(topic_configs(split)) == ["max.message.bytes"]
+    assert topic_configs(setting(plan)) == {}
