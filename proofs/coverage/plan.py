@@ -14,6 +14,9 @@ from proofs.trace.replay import scope_of
 LARGEST = 200_000
 """States of the largest scope whose graph is kept."""
 
+NOT_WORTH_COMPILING = 2_000
+"""States of the largest scope that integers explore sooner than C is compiled."""
+
 ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ("first_sequence=strict", ("idempotent-tiny",)),
     ("first_sequence=unknown_producer_id", ("idempotent-tiny", "idempotent-timeout")),
@@ -31,7 +34,7 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ("idempotence=disabled", ("idempotent-tiny", "idempotent-too-large")),
     ("idempotence=disabled/retries=one", ("idempotent-tiny",)),
     ("idempotence=disabled/retries=none", ("delivery",)),
-    ("acked_sequence=wraps", ("idempotent-tiny", "idempotent-wrap")),
+    ("sequence_order=wraps", ("idempotent-tiny", "idempotent-wrap")),
     ("2.4.1", ("idempotent-tiny", "idempotent-expiry")),
     ("2.0.0", ("idempotent-timeout", "idempotent-too-large")),
     ("3.9.2-zookeeper", ("producer-ids",)),
@@ -67,9 +70,12 @@ def plan(scopes: Sequence[str], engine: str) -> list[Look]:
         if size(scope) > LARGEST:
             states = f"{scope} has {size(scope):,} states"
             raise TooLarge(f"{states}; name scopes of at most {LARGEST:,}")
-    looks = [Look(scope, DEFAULT_VARIANT, engine) for scope in scopes]
-    looks += [Look(s, variant, engine) for variant, where in ERAS for s in where if s in scopes]
-    return looks
+    settings = [(scope, DEFAULT_VARIANT) for scope in scopes]
+    settings += [(scope, variant) for variant, where in ERAS for scope in where if scope in scopes]
+    return [
+        Look(scope, variant, engine if size(scope) > NOT_WORTH_COMPILING else "ints")
+        for scope, variant in settings
+    ]
 
 
 def surveys(looks: Sequence[Look], patches: Sequence[Patch] = ()) -> dict[str, Survey]:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from proofs.coverage.explained import EXPLAINED
-from proofs.coverage.plan import plan, small_scopes, surveys
+from proofs.coverage.plan import plan, small_scopes
 from proofs.coverage.points import Point
+from proofs.coverage.remembered import surveyed
 from proofs.coverage.report import Coverage, Covered, coverage
-from proofs.coverage.survey import Seen, Survey, evidence
+from proofs.coverage.survey import Seen, Survey
 from proofs.lift.text import Patch, home_of
 from proofs.say import say
 from proofs.trace.format import Header, label, write
@@ -37,13 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
     asked = {"scopes": arguments.scopes, "engine": arguments.engine, "patches": rows}
     output = Output("coverage", asked, arguments.out, arguments.json)
     looks = plan(arguments.scopes or chosen(patches), arguments.engine)
-    by_home = surveys(looks, patches)
-    for look in looks:
-        with Told(f"{look.scope}, {look.variant}") as told:
-            by_home[home_of(look.scope)].look(look, progress=told)
-    every = list(by_home.values())
-    found = coverage(every, {row: why for home in by_home for row, why in EXPLAINED[home].items()})
-    sure = evidence(every, found.unmet)
+    every, sure = surveyed(looks, patches, Told)
+    homes = dict.fromkeys(home_of(look.scope) for look in looks)
+    found = coverage(every, {row: why for home in homes for row, why in EXPLAINED[home].items()})
     for line in lines(found, every, sure):
         say(line)
     for survey in every:

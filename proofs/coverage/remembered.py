@@ -1,0 +1,86 @@
+"""What a survey has shown, remembered under the hash of all that it depends on.
+
+A survey takes a minute, and most of the times it is asked for, neither the model nor what looks at
+it has changed. Reasons (`explained.py`) are no part of it: they are compared anew each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from proofs.cache import cache_folder, make_once
+from proofs.coverage import explained
+from proofs.coverage.plan import surveys
+from proofs.coverage.report import coverage
+from proofs.coverage.survey import Look, Survey, evidence
+from proofs.explore.explorer import Report
+from proofs.lift.text import Patch, folder, home_of
+
+KEPT = 20
+"""So many surveys are remembered, the latest."""
+
+ROOMS = ("lift", "explore", "coverage")
+"""The rooms of `proofs` that a survey is made by."""
+
+Told = Callable[[str], AbstractContextManager[Report]]
+
+
+def texts() -> Iterator[Path]:
+    """All files that a survey depends on."""
+    here = Path(__file__).parent.parent
+    for room in (folder(), *(here / room for room in ROOMS)):
+        for path in sorted(room.rglob("*")):
+            if path.suffix in (".py", ".c", ".h") and path != Path(explained.__file__):
+                yield path
+
+
+def key(looks: Sequence[Look], patches: Sequence[Patch]) -> str:
+    """A name for what these looks show of the model as it is now."""
+    digest = hashlib.sha256(repr((looks, patches)).encode())
+    for path in texts():
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def look_at_all(
+    looks: Sequence[Look], patches: Sequence[Patch], told: Told
+) -> tuple[list[Survey], dict[str, str]]:
+    """The surveys, and the evidence for what they do not meet. Raises as `Survey.look`."""
+    by_home = surveys(looks, patches)
+    for look in looks:
+        with told(f"{look.scope}, {look.variant}") as progress:
+            by_home[home_of(look.scope)].look(look, progress=progress)
+    every = list(by_home.values())
+    return every, evidence(every, coverage(every, {}).unmet)
+
+
+def surveyed(
+    looks: Sequence[Look], patches: Sequence[Patch], told: Told
+) -> tuple[list[Survey], dict[str, str]]:
+    """The same, remembered from an earlier time if nothing has changed since."""
+
+    def fill(draft: Path) -> None:
+        every, sure = look_at_all(looks, patches, told)
+        shown = [(survey.states, survey.points, survey.pairs) for survey in every]
+        (draft / "shown").write_bytes(pickle.dumps((shown, sure)))
+
+    kept = cache_folder() / "coverage"
+    shown, sure = pickle.loads((make_once(kept / key(looks, patches), fill) / "shown").read_bytes())
+    every = list(surveys(looks, patches).values())
+    for survey, (states, points, pairs) in zip(every, shown, strict=True):
+        survey.states, survey.points, survey.pairs = states, points, pairs
+    forget(kept)
+    return every, sure
+
+
+def forget(kept: Path) -> None:
+    """Remove all but the latest surveys."""
+    latest = sorted((p for p in kept.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
+    for old in latest[:-KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+        old.with_name(f"{old.name}.lock").unlink(missing_ok=True)

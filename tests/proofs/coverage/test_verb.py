@@ -1,0 +1,103 @@
+"""The verb: one small composition looked at in full, and a scope that shows too little."""
+
+import json
+
+import pytest
+
+from proofs.__main__ import main
+from proofs.coverage import events
+from proofs.coverage.events import TABLES, Event, Table, UnknownRule, events_of
+from proofs.coverage.plan import ERAS, LARGEST, small_scopes
+from proofs.explore.expected import EXPECTED
+from proofs.lift.text import composition, plain
+from proofs.trace.format import read
+from proofs.trace.replay import replay
+
+COMPOSITION = ["producer-ids", "producer-ids-alone"]
+
+
+@pytest.fixture(autouse=True)
+def remembers_nothing_of_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("KAFKA_EOS_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_composition_in_full(tmp_path, capsys):
+    out = tmp_path / "out"
+    argv = ["coverage", *COMPOSITION, "--engine", "ints", "--out", str(out)]
+    assert main(argv) == 0
+    report = json.loads((out / "report.json").read_text())
+    for kind in ("pairs", "rules", "branches", "conjuncts", "error_codes"):
+        assert report[kind].keys() >= {"covered", "total", "missing"}
+        assert report[kind]["missing"] == []
+        assert report[kind]["covered"] + len(report[kind]["explained"]) == report[kind]["total"]
+    assert report["verdict"] == "holds"
+    assert all(row["reason"] and row["evidence"] for row in report["conjuncts"]["explained"])
+    for kind in ("pairs", "branches"):
+        for met in report[kind]["met"].values():
+            assert len(replay(read(out / met["trace"]))) == met["steps"] + 1
+    assert "lost_race" in capsys.readouterr().out
+
+
+def test_the_second_time_is_remembered_and_tells_the_same(tmp_path, capsys, monkeypatch):
+    argv = ["coverage", "producer-ids-alone", "--engine", "ints", "--json"]
+    assert main([*argv, str(tmp_path / "1")]) == 1
+    monkeypatch.setattr("proofs.coverage.survey.Space", None)
+    assert main([*argv, str(tmp_path / "2")]) == 1
+    first, second = (json.loads((tmp_path / name).read_text()) for name in "12")
+    del first["run"], second["run"]
+    assert first == second
+
+
+def test_one_scope_shows_too_little(tmp_path, capsys):
+    file = tmp_path / "report.json"
+    assert main(["coverage", "idempotent-expiry", "--json", str(file)]) == 1
+    report = json.loads(file.read_text())
+    assert report["verdict"] == "violated"
+    assert {row["name"] for row in report["rules"]["missing"]} >= {"leader_fails_over"}
+    assert {row["evidence"] for row in report["rules"]["missing"]} <= {
+        "never evaluated",
+        "excluded by ranges",
+        "not met",
+    }
+    assert "missing: leader_fails_over" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("scope", "why"), [("none", "no scope is called"), ("idempotent-medium", "name scopes of at")]
+)
+def test_bad_scopes(scope, why, capsys):
+    assert main(["coverage", scope]) == 2
+    assert why in capsys.readouterr().err
+
+
+# Tables
+
+
+def test_a_rule_that_no_table_has_is_refused(monkeypatch):
+    rows = tuple(event for event in TABLES[""].events if event.rule != "leader_restarts")
+    table = Table((*rows, Event("flood", "leader_drowns")), TABLES[""].ordinary)
+    monkeypatch.setattr(events, "TABLES", {"": table})
+    with pytest.raises(UnknownRule, match=r"leader_restarts.*leader_drowns"):
+        events_of(plain(), "")
+
+
+def test_every_rule_of_every_era_is_looked_at():
+    values = {
+        f"{rule}={value.name.lower()}"
+        for rule, kinds in plain().variants.RULES.items()
+        for value in kinds
+        if value != getattr(plain().variants.parse("4.3.1"), rule)
+    }
+    looked_at = {part for variant, _ in ERAS for part in variant.split("/")}
+    assert values <= looked_at
+    forms = {v.form for v in composition("producer_ids").variants.RELEASES.values()}
+    named = [composition("producer_ids").variants.parse(v) for v in ("4.3.1", "3.9.2-zookeeper")]
+    assert len(forms) > len({variant.form for variant in named}) == 2
+    assert "2.8.2" in looked_at
+
+
+def test_small_scopes_are_those_that_fit():
+    assert {s for s, counts in EXPECTED.items() if counts.distinct <= LARGEST} <= set(
+        small_scopes()
+    )
+    assert "idempotent-medium" not in small_scopes()
