@@ -400,9 +400,8 @@ class ReplicaLog:
         """
         states = self.producer_states
         first = max(bisect_right(self.segments, recovery_point) - 1, 0)
+        self._rebuild(self.segments[first], now_ms)
         for base, following in pairwise([*self.segments[first:], self.log_end_offset]):
-            states.forget()
-            self._rebuild(base, now_ms)
             for stored in self.batches[self.index_at(base) : self.index_at(following)]:
                 states.replay(stored)
             states.map_end_offset = following

@@ -1,10 +1,12 @@
 """What a leader checks of a client's batch before it looks at the producer.
 
-Three rules:
+Four rules:
 
 1. The order of the checks is Kafka's: a batch with two faults gets the answer that Kafka gives.
 2. One produce request carries one batch of magic 2 for a partition, compressed or not.
 3. A wrong maximum timestamp or timestamp type is corrected, with a new CRC, not refused.
+4. A codec that does not exist, or a block that its codec cannot read, is UNKNOWN_SERVER_ERROR: the
+   broker does not expect it.
 
 Theory of operation: `first_batch` finds the one batch, `validate_batch` judges it. Both return an
 `ErrorCode` instead of raising: a refusal is an answer here, not a failure. Trailing bytes too few
@@ -20,8 +22,16 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from impl.partition.origins import Checks
-from impl.protocol.errors import CrcMismatch, ErrorCode, InvalidRecord, UnsupportedCompression
+from impl.protocol.compression import Compression
+from impl.protocol.errors import (
+    CompressionNotInstalled,
+    CrcMismatch,
+    ErrorCode,
+    InvalidCompression,
+    InvalidRecord,
+)
 from impl.protocol.record_batch import (
+    COMPRESSION_MASK,
     CONTROL,
     HEADER_BYTES,
     LOG_APPEND_TIME,
@@ -128,6 +138,8 @@ def _check_size_and_crc(data: bytes, config: LogConfig, checks: Checks) -> Batch
         check_crc(data, header)
     except CrcMismatch:
         return ErrorCode.CORRUPT_MESSAGE
+    if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
     return header
 
 
@@ -172,8 +184,10 @@ def validate_batch(
     attributes = header.attributes
     try:
         timestamps = [record[1] for record in scan_records(data, header)]
-    except UnsupportedCompression:
+    except CompressionNotInstalled:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    except InvalidCompression:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
     except InvalidRecord:
         return ErrorCode.INVALID_RECORD
     if attributes & LOG_APPEND_TIME:

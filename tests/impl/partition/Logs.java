@@ -48,9 +48,10 @@ public class Logs {
                 answer = run(line.split(" "));
             } catch (RecordValidationException error) {
                 answer = "" + Errors.forException(error.invalidException()).code();
-            } catch (Exception error) {
-                short code = Errors.forException(error).code();
-                answer = code == -1 ? error.toString() : "" + code;
+            } catch (Throwable error) {
+                // What a broker does not expect, it answers with UNKNOWN_SERVER_ERROR.
+                System.err.println(error);
+                answer = "" + Errors.forException(error).code();
             }
             System.out.println(answer + "|" + (log == null ? "" : state()));
         }
@@ -86,7 +87,7 @@ public class Logs {
         log = UnifiedLog.create(
             folder, new LogConfig(settings), Long.parseLong(words[2]), Long.parseLong(words[3]),
             new AtOnce(), new BrokerTopicStats(), Time.SYSTEM, 900_000,
-            new ProducerStateManagerConfig(Integer.MAX_VALUE, false), 600_000,
+            new ProducerStateManagerConfig(Integer.MAX_VALUE, true), 600_000,
             new LogDirFailureChannel(10), Boolean.parseBoolean(words[4]), Optional.empty());
     }
 

@@ -16,10 +16,18 @@ import pytest
 from impl.partition.leader import PartitionLeader
 from impl.partition.replica_log import ReplicaLog
 from impl.partition.validation import LogConfig
-from impl.protocol.record_batch import MAX_SEQUENCE, increment_sequence
+from impl.protocol.record_batch import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    MAX_SEQUENCE,
+    TRANSACTIONAL,
+    Record,
+    increment_sequence,
+    restamp_batch,
+)
 from tests.impl.jars import Unavailable
 from tests.impl.partition.kafka_log import KafkaLog, described, kafka_log
-from tests.impl.partition.test_leader import a_batch
+from tests.impl.partition.test_leader import GOOD, INVALID, a_batch, damaged, p1, sealed
 
 NOW_MS = int(time.time() * 1000)
 """Kafka's log has a clock of its own; the time is in no answer."""
@@ -27,6 +35,8 @@ NOW_MS = int(time.time() * 1000)
 NEVER_MS = 2**31 - 1
 CONFIG = LogConfig(segment_bytes=220, producer_id_expiration_ms=NEVER_MS)
 """Two or three batches a segment."""
+
+RECORD = Record(0, NOW_MS, None, b"v")
 
 HISTORIES = 30
 STEPS = 40
@@ -156,3 +166,72 @@ class History:
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_kafka_does_the_same(kafka: KafkaLog, tmp_path: Path, seed: int) -> None:
     History(kafka, tmp_path, seed).run()
+
+
+def test_kafka_replays_nothing_where_nobody_is_remembered(kafka: KafkaLog, tmp_path: Path) -> None:
+    """The snapshot at 3 is loaded, the batch at 3 is in the log and not in memory."""
+    history = History(kafka, tmp_path, 0)
+    for sequence in range(5):
+        data = p1(sequence, timestamp=NOW_MS)
+        done = history.leader.produce(data, required_acks=1, now_ms=NOW_MS)
+        history.compare(kafka.append(data), f"0 {done.base_offset}")
+    history.leader.remove_expired_producers(NOW_MS + NEVER_MS)
+    history.compare(kafka.run("expire", NOW_MS + NEVER_MS))
+    history.leader.log.truncate_to(4, NOW_MS)
+    history.compare(kafka.run("truncate", 4))
+    assert history.leader.producers[1].last_sequence == 2
+
+
+def resized(data: bytes) -> bytes:
+    """The batch with the length that its bytes have."""
+    return data[:8] + (len(data) - 12).to_bytes(4, "big") + data[12:]
+
+
+def counted(data: bytes, count: int) -> bytes:
+    """The batch with this number of records announced."""
+    counts = (count - 1).to_bytes(4, "big"), count.to_bytes(4, "big")
+    return sealed(data[:23] + counts[0] + data[27:57] + counts[1] + data[61:])
+
+
+FAULTS = {
+    **{name: data for name, (data, _) in INVALID.items() if name != "from the future"},
+    "checksum": damaged(len(GOOD) - 1, 1, 1),
+    "offset, then checksum": damaged(7, 1, 1)[:-1] + b"?",
+    "checksum, then count": damaged(57, 9, 4),
+    "count, then control": p1(0, 2, last_offset_delta=2, attributes=CONTROL),
+    "control, then sequence": p1(-1, attributes=CONTROL),
+    "sequence, then record": sealed(damaged(53, -1, 4)[:61] + b"~" + damaged(53, -1, 4)[62:]),
+    "offset delta": p1(0, 2, records=(RECORD, RECORD)),
+    "offset deltas in a batch of one": p1(0, 1, records=(RECORD._replace(offset_delta=1),)),
+    "codec 5": restamp_batch(GOOD, 5, NOW_MS),
+    "plain records that claim to be gzip": restamp_batch(GOOD, 1, NOW_MS),
+    "a maximum timestamp that is not there": p1(0, 2, max_timestamp=NOW_MS + 5),
+    "log append time": p1(0, 2, attributes=LOG_APPEND_TIME),
+    "epoch -1": p1(0, epoch=-1),
+    "epoch -2": p1(0, epoch=-2),
+    "transaction": p1(0, attributes=TRANSACTIONAL),
+    "good": GOOD,
+}
+
+
+for _codec in range(1, 5):
+    _whole = p1(0, 3, attributes=_codec)
+    FAULTS |= {
+        f"codec {_codec}": _whole,
+        f"codec {_codec}, the block cut": sealed(resized(_whole[:-3])),
+        f"codec {_codec}, half the block": sealed(resized(_whole[: 61 + (len(_whole) - 61) // 2])),
+        f"codec {_codec}, one byte of the block": sealed(resized(_whole[:62])),
+        f"codec {_codec}, a byte changed": sealed(_whole[:-6] + b"~" + _whole[-5:]),
+        f"codec {_codec}, plain": restamp_batch(p1(0, 3), _codec, NOW_MS),
+        f"codec {_codec}, one record less": counted(_whole, 4),
+        f"codec {_codec}, one record more": counted(_whole, 2),
+    }
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_kafka_says_the_same_of_a_batch(kafka: KafkaLog, tmp_path: Path, name: str) -> None:
+    history = History(kafka, tmp_path, 0)
+    data = FAULTS[name]
+    done = history.leader.produce(data, required_acks=1, now_ms=NOW_MS)
+    answer = str(int(done.error)) if done.error else f"0 {done.base_offset}"
+    history.compare(kafka.append(data), answer)
