@@ -39,6 +39,8 @@ _CLIENT_SOFTWARE: Final = {"client_software_name": "kafka-eos", "client_software
 _INIT_PRODUCER_ID: Final = Request(
     ApiKey.INIT_PRODUCER_ID, 1, {"transactional_id": None, "transaction_timeout_ms": 60_000}
 )
+_NOT_CONTROLLER: Final = 41
+_TOO_EARLY: Final = (ErrorCode.INVALID_REPLICATION_FACTOR, _NOT_CONTROLLER)
 _NOT_YET: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,  # also when a block of producer ids runs out
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -120,18 +122,37 @@ def create_topic(
         ],
         "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
     }
-    deadline = time.monotonic() + READY_TIMEOUT_S
-    while True:
-        request = (ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, {"topics": [topic]})
-        body = connection.ask(*request, timeout_ms=_CREATE_TIMEOUT_MS)
-        [created] = body["topics"]
-        # A broker answers some time before its cluster counts it.
-        is_early = created["error_code"] == ErrorCode.INVALID_REPLICATION_FACTOR
-        if not is_early or time.monotonic() > deadline:
-            break
-        time.sleep(_PAUSE_S)
-    _accept(created["error_code"], f"CreateTopics {name}: {created['error_message']}")
+    _create(connection, topic)
     await_leader(connection, [(name, partition) for partition in range(partitions)])
+
+
+def _create(connection: Connection, topic: Value) -> None:
+    """Ask until the answer is no longer that it is too early, at the controller if that is wanted.
+
+    A broker answers some time before its cluster counts it; and only in KRaft mode does it pass
+    on what is the controller's to do.
+    """
+    name = topic["name"]
+    request = (ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, {"topics": [topic]})
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    error, message = _created(connection.ask(*request, timeout_ms=_CREATE_TIMEOUT_MS))
+    while error in _TOO_EARLY and time.monotonic() < deadline:
+        time.sleep(_PAUSE_S)
+        with Connection(*_controller(connection)) as controller:
+            error, message = _created(controller.ask(*request, timeout_ms=_CREATE_TIMEOUT_MS))
+    _accept(error, f"CreateTopics {name}: {message}")
+
+
+def _created(body: Value) -> tuple[int, str | None]:
+    [created] = body["topics"]
+    return created["error_code"], created["error_message"]
+
+
+def _controller(connection: Connection) -> tuple[str, int]:
+    """The address of the controller, as a broker knows it; of any broker in KRaft mode."""
+    body = connection.ask(ApiKey.METADATA, _METADATA_VERSION, {"topics": []})
+    addresses = {broker["node_id"]: (broker["host"], broker["port"]) for broker in body["brokers"]}
+    return addresses.get(body["controller_id"]) or connection.address
 
 
 def await_leader(connection: Connection, partitions: Iterable[TopicPartition]) -> None:

@@ -71,6 +71,7 @@ class Connection:
         timeout_ms: int = ANSWER_TIMEOUT_MS,
         client_id: str | None = "kafka-eos",
     ) -> None:
+        self.address = (host, port)
         self.peer = f"{host}:{port}"
         self.timeout_ms = timeout_ms
         self._client_id = client_id
@@ -134,7 +135,8 @@ class Connection:
     ) -> Value:
         """Send one request on a connection with none in flight; return its answer's body.
 
-        `timeout_ms` is the connection's unless given. Raises what `send` and `receive` raise; UnexpectedAnswer when others are in flight.
+        `timeout_ms` is the connection's unless given. Raises what `send` and `receive` raise;
+        UnexpectedAnswer when others are in flight.
         """
         if self._asked:
             raise UnexpectedAnswer(f"{self.peer}: {self.in_flight} older requests come first")

@@ -18,7 +18,7 @@ from model.scopes import SCOPES
 from proofs.trace.format import Header, dumps
 from proofs.trace.replay import Stepper, record, setting_of
 
-IMPL_VARIANT = "4.3.1/level=2/requests=v2/acked_sequence=wraps"
+IMPL_VARIANT = "4.3.1/level=2/requests=v2/sequence_order=wraps"
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
@@ -96,6 +96,11 @@ def test_arguments_become_a_plan():
     )
     assert plan_of(parsed("--actors", "leader,client")).actors == "client,leader"
     assert plan_of(parsed("--kafka", "4.3.1", "--level", "2")).variant == IMPL_VARIANT
+    in_both_modes = [plan_of(parsed("--system", "kafka", "--kafka", name)) for name in BOTH_MODES]
+    assert {plan.variant for plan in in_both_modes} == {"3.9.2/level=0/requests=v1"}
+
+
+BOTH_MODES = ("3.9.2", "3.9.2-zookeeper")
 
 
 @pytest.mark.parametrize(
@@ -104,12 +109,15 @@ def test_arguments_become_a_plan():
         (["--system", "client"], "--system client needs --client java:RELEASE or --client CMD"),
         (["--system", "frob://x:1"], "is not built; there are: impl, kafka, wire"),
         (["--client", "java:3.9"], "--client goes with --system client"),
-        (["--level", "1"], "level 1 is not built; there are: 2"),
-        (["--variant", "4.3.1/level=0"], "level 0 is not built"),
+        (["--level", "7"], "level is '7'; choose one of 0, 1, 2"),
+        (["--variant", "2.0.0/level=2"], "Kafka 2.0.0 has no transaction.version 2"),
+        (["--kafka", "3.9.2-zookeeper", "--level", "1"], "Kafka 3.9.2-zookeeper has no"),
+        (["--kafka", "2.8.2", "--variant", "4.3.1"], "--kafka 2.8.2 contradicts --variant"),
         (["--variant", "4.3.1", "--level", "1"], "--level 1 contradicts --variant"),
         (["--variant", "1.0"], "release is '1.0'; choose one of"),
         (["--kafka", "1.0"], "--kafka '1.0' is not built; there are: 4.3.1"),
-        (["--nodes", "3"], "--nodes 3 is not built"),
+        (["--nodes", "3"], "--nodes 3 needs brokers that are started"),
+        (["--nodes", "2"], "write --nodes 1 or --nodes 3"),
         (["--traces-from", "pct"], "--traces-from 'pct' is not built; there are: cover, hunts"),
         (["--judge", "me"], "there are: model, promises"),
         (["--on", "paper"], "there are: bytes, values"),
