@@ -8,11 +8,12 @@ Four rules:
 3. Offset and leader epoch lie outside the CRC, so a leader stamps them on without reading records.
 4. Sequences are 0 ... 2147483647 and then 0 again; only the functions here do that arithmetic.
 
-Theory of operation: a batch is 61 bytes of header and then the records. `read_header` looks at the
-header alone (a leader's hot path), `check_crc` at the checksum, `scan_records` at the structure of
-the records without keeping them, `decode_batch` at everything. A producer encodes each record when
-it arrives (`encode_record`) and adds the header, with its sequence, when the batch is sent
-(`assemble_batch`). Timestamps are milliseconds since the epoch, -1 for none.
+Theory of operation: a batch is 61 bytes of header and then the records, which are the business of
+`records.py`. `read_header` looks at the header alone (a leader's hot path), `check_crc` at the
+checksum, `scan_records` at the records without the names of their headers, `decode_batch` at
+everything. A producer encodes each record when it arrives (`encode_record`) and adds the header,
+with its sequence, when the batch is sent (`assemble_batch`). Timestamps are milliseconds since the
+epoch, -1 for none.
 Sources: `DefaultRecordBatch`, `DefaultRecord`, `ByteUtils`; KIP-98.
 """
 
@@ -67,6 +68,7 @@ _pack_body: Final = _BODY.pack
 _join: Final = b"".join
 _new: Final = tuple.__new__
 _BEFORE_LENGTH: Final = 12
+_COUNTED_PREFIX_BYTES: Final = _PREFIX_BYTES - _BEFORE_LENGTH
 
 
 def increment_sequence(sequence: int, count: int) -> int:
@@ -191,7 +193,7 @@ def assemble_batch(
             base_sequence,
             count,
         ) + (compress(codec, joined) if codec else joined)
-        length = len(body) + _PREFIX_BYTES - _BEFORE_LENGTH
+        length = len(body) + _COUNTED_PREFIX_BYTES
         return _pack_prefix(base_offset, length, partition_leader_epoch, MAGIC, crc32c(body)) + body
     except (StructError, TypeError) as error:
         raise InvalidField(str(error), "batch header") from error
