@@ -30,7 +30,7 @@ from conformance.systems.base import (
 )
 from conformance.tables import Message, Node, Row, Tables
 from model.language import Disabled
-from model.world import records_in
+from model.world import oldest, records_in
 from proofs.trace.format import Instance as Instance
 from proofs.trace.format import label
 
@@ -126,12 +126,14 @@ class Judge:
             "client_gives_up": self._client_gives_up,
             "client_resolves": self._client_resolves,
             "answer_arrives": self._answer_arrives,
+            "answer_arrives_late": self._answer_arrives_late,
             "request_arrives": self._request_arrives,
             "request_is_refused": self._request_is_refused,
             "request_outlives_replicas": self._request_outlives_replicas,
             "late_request_arrives": self._late_request_arrives,
             "high_watermark_advances": self._high_watermark_advances,
             "connection_breaks": self._connection_breaks,
+            "connection_breaks_late": self._connection_breaks_late,
             "producer_id_expires": self._producer_id_expires,
             "records_are_deleted": self._records_are_deleted,
             "leader_restarts": self._leader_restarts,
@@ -270,14 +272,21 @@ class Judge:
         self._client(producer, "receive_producer_id", given, given)
 
     def _client_gives_up(self, producer: int, partition: int) -> None:
-        self._client(producer, "expire_batch", (partition,), (partition,))
+        client = self.clients[producer].state
+        first_record = oldest(self.tables.k, client, partition)[0].batch.first_record
+        given = (partition, first_record)
+        self._client(producer, "expire_batch", given, given)
 
     def _client_resolves(self, producer: int) -> None:
         self._client(producer, "resolve_sequences", (), ())
 
-    def _answer_arrives(self, producer: int, partition: int) -> None:
+    def _answer_arrives(self, producer: int, partition: int, overdue: int = 0) -> None:
         message, payload = self.links[producer][partition].answers.popleft()
-        self._client(producer, "on_answer", (partition, message), (partition, payload))
+        given = (partition, payload, overdue)
+        self._client(producer, "on_answer", (partition, message, overdue), given)
+
+    def _answer_arrives_late(self, producer: int, partition: int) -> None:
+        self._answer_arrives(producer, partition, overdue=1)
 
     def _request_arrives(self, producer: int, partition: int) -> None:
         link = self.links[producer][partition]
@@ -314,13 +323,19 @@ class Judge:
     def _records_are_deleted(self, partition: int, deleted: int) -> None:
         self._leader(partition, "delete_records", (deleted,), (deleted,))
 
-    def _connection_breaks(self, producer: int, partition: int, survivors: int) -> None:
+    def _connection_breaks_late(self, producer: int, partition: int, survivors: int) -> None:
+        self._connection_breaks(producer, partition, survivors, overdue=1)
+
+    def _connection_breaks(
+        self, producer: int, partition: int, survivors: int, overdue: int = 0
+    ) -> None:
         link = self.links[producer][partition]
         if survivors > 0:
             link.broken.append(deque(list(link.requests)[:survivors]))
         link.requests.clear()
         link.answers.clear()
-        self._client(producer, "on_disconnect", (partition,), (partition,))
+        given = (partition, overdue)
+        self._client(producer, "on_disconnect", given, given)
 
     def _leader_restarts(self, partition: int) -> None:
         self._leader(partition, "restart", (), ())
@@ -338,4 +353,4 @@ class Judge:
         """The broker is gone, with all its connections."""
         for producer in range(len(self.clients)):
             self.links[producer][partition] = _Link()
-            self._client(producer, "on_disconnect", (partition,), (partition,))
+            self._client(producer, "on_disconnect", (partition, 0), (partition, 0))

@@ -18,29 +18,33 @@ from model.client import (
     PartitionEntry,
     acknowledged,
     failed,
+    is_current,
     is_of,
     waiting,
     with_entry,
     without,
 )
-from model.language import fold, map_values, receives
+from model.language import fold, map_values, receives, record
 from model.messages import (
     NO_SEQUENCE,
     Batch,
     Error,
+    Flag,
+    InFlightCount,
     Partition,
     ProduceResponse,
     RecordCount,
+    RecordNumber,
     increment_sequence,
     last_sequence,
 )
 from model.recovery import is_next, recovered, renumbered_from_zero, with_closed_gap
 from model.setting import (
-    AckedSequence,
     FirstSequence,
     Idempotence,
     Recovery,
     Retries,
+    SequenceOrder,
     Setting,
 )
 
@@ -59,11 +63,16 @@ class Failure(IntEnum):
 
 
 def later(k: Setting, acked: int, last: int) -> int:
-    """The later of two sequences. TransactionManager.maybeUpdateLastAckedSequence."""
-    if k.variant.acked_sequence == AckedSequence.RAW or acked == NO_SEQUENCE:
+    """The later of two sequences. TransactionManager.maybeUpdateLastSequenceOrder."""
+    if k.variant.sequence_order == SequenceOrder.RAW or acked == NO_SEQUENCE:
         return max(acked, last)
     ahead = last - acked if last >= acked else last - acked + k.layout.max_sequence + 1
     return last if 2 * ahead <= k.layout.max_sequence else acked
+
+
+def is_mine(client: Client, batch: Batch) -> bool:
+    """The batch is of the client's present id and epoch."""
+    return is_of(batch, client.producer_id, client.producer_epoch)
 
 
 def with_acked_sequence(
@@ -73,7 +82,7 @@ def with_acked_sequence(
     resets = k.variant.recovery != Recovery.LOCAL_BUMP
     if k.variant.idempotence == Idempotence.DISABLED:
         return entry
-    if resets and not is_of(batch, client.producer_id, client.producer_epoch):
+    if resets and not is_mine(client, batch):
         return entry
     moved = later(k, entry.last_acked_sequence, last_sequence(k, batch))
     return replace(entry, last_acked_sequence=moved)
@@ -84,7 +93,8 @@ def on_success(
 ) -> PartitionEntry:
     """Stored: the application hears of it. TransactionManager.handleCompletedBatch."""
     last_offset = base_offset + batch.record_count - 1
-    matters = k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID
+    old = k.variant.recovery == Recovery.RESET_2_3 and not is_mine(client, batch)
+    matters = k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID and not old
     finished = replace(
         with_acked_sequence(k, client, entry, batch),
         last_acked_offset=max(entry.last_acked_offset, last_offset)
@@ -132,7 +142,7 @@ def retry_unknown_producer_id(
     k: Setting, entry: PartitionEntry, answered: InFlightBatch, log_start_offset: int
 ) -> Failure:
     """The leader has forgotten the producer, rightly if all it had is deleted. canRetry."""
-    if answered.sequence_has_been_reset:
+    if log_start_offset < 0 or answered.sequence_has_been_reset:
         return Failure.RETRY
     if k.variant.recovery == Recovery.LOCAL_BUMP:
         return Failure.RETRY_AND_RECOVER
@@ -147,14 +157,15 @@ def retry(
     entry: PartitionEntry,
     answered: InFlightBatch,
     answer: ProduceResponse,
+    overdue: Flag,
 ) -> Failure:
     """How the batch is sent again, or FAIL. Sender.canRetry, TransactionManager.canRetry."""
     resets = k.variant.recovery != Recovery.LOCAL_BUMP
-    if not has_attempts_left(k, answered):
+    if overdue == 1 or not has_attempts_left(k, answered):
         return Failure.FAIL
     if k.variant.idempotence == Idempotence.DISABLED:
         return Failure.RETRY if is_retriable(answer.error) else Failure.FAIL
-    if resets and not is_of(answered.batch, client.producer_id, client.producer_epoch):
+    if resets and not is_mine(client, answered.batch):
         return Failure.FAIL
     if is_retriable(answer.error):
         return Failure.RETRY
@@ -172,13 +183,20 @@ def give_up(k: Setting, client: Client, answered: InFlightBatch, error: Error) -
         return Failure.FAIL
     if resets and error == Error.INVALID_PRODUCER_EPOCH:
         return Failure.FAIL_FATALLY
-    if resets and not is_of(answered.batch, client.producer_id, client.producer_epoch):
-        return Failure.FAIL
+    if resets and not is_mine(client, answered.batch):
+        return give_up_old(k, answered, error)
     if is_sequence_error(error):
         return Failure.FAIL_AND_RECOVER
     if not has_attempts_left(k, answered):
         return Failure.FAIL
     return Failure.FAIL_AND_CLOSE_GAP if resets else Failure.FAIL_AND_RECOVER
+
+
+def give_up_old(k: Setting, answered: InFlightBatch, error: Error) -> Failure:
+    """How a batch of an old producer id fails: in 2.0, as if it had sequences of the new one."""
+    refused = not is_retriable(error) and has_attempts_left(k, answered)
+    closes = k.variant.recovery == Recovery.RESET_2_0 and refused
+    return Failure.FAIL_AND_CLOSE_GAP if closes else Failure.FAIL
 
 
 def failure(
@@ -187,11 +205,12 @@ def failure(
     entry: PartitionEntry,
     answered: InFlightBatch,
     answer: ProduceResponse,
+    overdue: Flag,
 ) -> Failure:
     """Split, sent again, or failed. Sender.completeBatch."""
     if answer.error == Error.MESSAGE_TOO_LARGE and answered.batch.record_count > 1:
         return Failure.SPLIT
-    again = retry(k, client, entry, answered, answer)
+    again = retry(k, client, entry, answered, answer, overdue)
     if again != Failure.FAIL:
         return again
     return give_up(k, client, answered, answer.error)
@@ -264,45 +283,80 @@ def on_failure(
     partition: Partition,
     answered: InFlightBatch,
     answer: ProduceResponse,
+    overdue: Flag,
 ) -> Client:
     """An error: see Failure."""
     entry = client.partitions[partition]
-    how = failure(k, client, entry, answered, answer)
+    how = failure(k, client, entry, answered, answer, overdue)
     stays = with_entry(client, partition, kept(k, entry, answered, how))
     if how == Failure.RETRY or how == Failure.RETRY_RENUMBERED or how == Failure.SPLIT:
         return stays
     if how == Failure.RETRY_AND_RECOVER:
         return recovered(k, stays, partition)
-    told = failed(k, entry, answered)
-    gone = with_entry(client, partition, told)
+    return given_up(k, client, partition, answered, how)
+
+
+def given_up(
+    k: Setting, client: Client, partition: Partition, b: InFlightBatch, how: Failure
+) -> Client:
+    """The batch has failed, and the client does what that asks of it."""
+    entry = client.partitions[partition]
+    told = with_entry(client, partition, failed(k, entry, b))
     if how == Failure.FAIL_AND_RECOVER:
-        return recovered(k, gone, partition)
+        return recovered(k, told, partition)
     if how == Failure.FAIL_AND_CLOSE_GAP:
-        return with_entry(client, partition, with_closed_gap(k, told, answered.batch))
+        return gap_closed(k, told, partition, b.batch)
     if how == Failure.FAIL_FATALLY:
-        return replace(gone, fatal=True, partitions=map_values(k, all_failed, gone.partitions))
-    return gone
+        return replace(told, fatal=True, partitions=map_values(k, all_failed, told.partitions))
+    return told
+
+
+def gap_closed(k: Setting, client: Client, partition: Partition, gap: Batch) -> Client:
+    """Those behind the batch move up; not where the partition has not begun with this id."""
+    entry = client.partitions[partition]
+    if not is_current(client, entry) or entry.next_sequence < gap.record_count:
+        return client
+    return with_entry(client, partition, with_closed_gap(k, entry, gap))
+
+
+def failed_again(
+    k: Setting, client: Client, partition: Partition, late: InFlightBatch, error: Error
+) -> Client:
+    """Up to 2.4 the error of a batch that was given up counts as if it failed only now."""
+    how = give_up(k, client, late, error)
+    if k.variant.recovery == Recovery.LOCAL_BUMP:
+        return client
+    if how == Failure.FAIL_AND_RECOVER:
+        return recovered(k, client, partition)
+    if how == Failure.FAIL_AND_CLOSE_GAP:
+        return gap_closed(k, client, partition, late.batch)
+    if how == Failure.FAIL_FATALLY:
+        return replace(client, fatal=True, partitions=map_values(k, all_failed, client.partitions))
+    return client
 
 
 def on_late_answer(
     k: Setting, client: Client, partition: Partition, answer: ProduceResponse
 ) -> Client:
     """The answer to a batch that was given up: a success still moves the last acknowledged
-    sequence, an error says nothing. TransactionManager.handleCompletedBatch."""
+    sequence. TransactionManager.handleCompletedBatch, handleFailedBatch."""
     entry = client.partitions[partition]
-    late = tuple(b for b in entry.given_up if b.first_record == answer.first_record)
-    rest = tuple(b for b in entry.given_up if b.first_record != answer.first_record)
+    late = tuple(b for b in entry.given_up if b.batch.first_record == answer.first_record)
+    rest = tuple(b for b in entry.given_up if b.batch.first_record != answer.first_record)
     if len(late) == 0:
         return client
     heard = replace(entry, given_up=rest)
     if answer.error != Error.NONE:
-        return with_entry(client, partition, heard)
-    return with_entry(client, partition, with_acked_sequence(k, client, heard, late[0]))
+        told = with_entry(client, partition, heard)
+        return failed_again(k, told, partition, late[0], answer.error)
+    return with_entry(client, partition, with_acked_sequence(k, client, heard, late[0].batch))
 
 
 @receives
-def on_answer(k: Setting, client: Client, partition: Partition, answer: ProduceResponse) -> Client:
-    """The answer to a request. Sender.completeBatch."""
+def on_answer(
+    k: Setting, client: Client, partition: Partition, answer: ProduceResponse, overdue: Flag
+) -> Client:
+    """The answer to a request; the time of its batch may be up. Sender.completeBatch."""
     entry = client.partitions[partition]
     answered = tuple(b for b in entry.in_flight if b.batch.first_record == answer.first_record)
     if len(answered) == 0:
@@ -311,7 +365,18 @@ def on_answer(k: Setting, client: Client, partition: Partition, answer: ProduceR
         batch = answered[0].batch
         told = on_success(k, client, entry, batch, answer.base_offset)
         return with_entry(client, partition, told)
-    return on_failure(k, client, partition, answered[0], answer)
+    return on_failure(k, client, partition, answered[0], answer, overdue)
+
+
+# A connection that breaks
+
+
+@record
+class Unanswered:
+    """A batch of a partition whose answer is lost."""
+
+    partition: Partition
+    first_record: RecordNumber
 
 
 def may_outlive_connection(k: Setting, client: Client, b: InFlightBatch) -> bool:
@@ -319,15 +384,48 @@ def may_outlive_connection(k: Setting, client: Client, b: InFlightBatch) -> bool
     resets = k.variant.recovery != Recovery.LOCAL_BUMP
     if k.variant.idempotence == Idempotence.DISABLED or not resets:
         return has_attempts_left(k, b)
-    return has_attempts_left(k, b) and is_of(b.batch, client.producer_id, client.producer_epoch)
+    return has_attempts_left(k, b) and is_mine(client, b.batch)
+
+
+def on_lost_answer(k: Setting, client: Client, lost: Unanswered) -> Client:
+    """A batch in flight that is not sent again fails, as after any error that could be retried."""
+    entry = client.partitions[lost.partition]
+    found = tuple(b for b in entry.in_flight if b.batch.first_record == lost.first_record)
+    how = give_up(k, client, found[0], Error.REQUEST_TIMED_OUT)
+    return given_up(k, client, lost.partition, found[0], how)
+
+
+def on_lost_late_answer(k: Setting, client: Client, lost: Unanswered) -> Client:
+    """The same for one that was given up before."""
+    entry = client.partitions[lost.partition]
+    found = tuple(b for b in entry.given_up if b.batch.first_record == lost.first_record)
+    return failed_again(k, client, lost.partition, found[0], Error.REQUEST_TIMED_OUT)
 
 
 @receives
-def on_disconnect(k: Setting, client: Client, partition: Partition) -> Client:
-    """All that awaited an answer is sent again or fails. Sender.handleProduceResponse."""
+def on_disconnect(
+    k: Setting, client: Client, partition: Partition, overdue: InFlightCount
+) -> Client:
+    """All that awaited an answer is sent again or fails; the time of the first `overdue` batches
+    in flight is up. Sender.handleProduceResponse."""
     entry = client.partitions[partition]
-    awaited = tuple(b for b in entry.in_flight if b.outstanding)
-    again = tuple(b for b in awaited if may_outlive_connection(k, client, b))
-    lost = tuple(b for b in awaited if not may_outlive_connection(k, client, b))
-    queued = replace(entry, in_flight=reenqueued(k, entry.in_flight, again), given_up=())
-    return with_entry(client, partition, fold(k, failed, lost, queued))
+    again = tuple(
+        b
+        for i, b in enumerate(entry.in_flight)
+        if b.outstanding and i >= overdue and may_outlive_connection(k, client, b)
+    )
+    lost = tuple(
+        Unanswered(partition=partition, first_record=b.batch.first_record)
+        for i, b in enumerate(entry.in_flight)
+        if b.outstanding and not (i >= overdue and may_outlive_connection(k, client, b))
+    )
+    late = tuple(
+        Unanswered(partition=partition, first_record=b.batch.first_record) for b in entry.given_up
+    )
+    heard = fold(k, on_lost_late_answer, late, client)
+    queued = replace(
+        heard.partitions[partition],
+        in_flight=reenqueued(k, heard.partitions[partition].in_flight, again),
+    )
+    told = fold(k, on_lost_answer, lost, with_entry(heard, partition, queued))
+    return with_entry(told, partition, replace(told.partitions[partition], given_up=()))

@@ -35,7 +35,7 @@ from model.messages import (
     SequenceOrNone,
     increment_sequence,
 )
-from model.setting import Acks, Idempotence, Recovery, Retries, Setting
+from model.setting import Acks, Idempotence, Recovery, Retries, SequenceOrder, Setting
 
 
 @record
@@ -72,7 +72,7 @@ class PartitionEntry:
     last_acked_offset: OffsetOrNone
     unresolved_sequence: SequenceOrNone
     in_flight: Annotated[tuple[InFlightBatch, ...], AtMost("unfinished")]
-    given_up: Annotated[tuple[Batch, ...], AtMost("given_up")]
+    given_up: Annotated[tuple[InFlightBatch, ...], AtMost("given_up")]
     records_sent: Annotated[int, Range(0, "records")]
     acknowledged: Set[RecordNumber]
     failed: Set[RecordNumber]
@@ -117,7 +117,7 @@ def is_current(client: Client, entry: PartitionEntry) -> bool:
 def has_old_batches(k: Setting, client: Client, entry: PartitionEntry) -> bool:
     """Batches of an earlier id or epoch are not finished. shouldStopDrainBatchesForPartition."""
     unordered = k.variant.idempotence == Idempotence.DISABLED
-    if unordered or k.variant.recovery == Recovery.RESET_2_0:
+    if unordered or k.variant.recovery != Recovery.LOCAL_BUMP:
         return False
     return len(entry.in_flight) > 0 and not is_current(client, entry)
 
@@ -151,6 +151,17 @@ def new_batch(
     )
 
 
+def with_new(k: Setting, in_flight: InFlight, sent: InFlightBatch) -> InFlight:
+    """In flight, with one more batch: last, but at the wrap its number may say first.
+    TxnPartitionEntry.inflightBatchesBySequence."""
+    if k.variant.sequence_order == SequenceOrder.WRAPS or not k.layout.wraps:
+        return (*in_flight, sent)
+    first = sent.batch.base_sequence
+    smaller = tuple(b for b in in_flight if b.batch.base_sequence < first)
+    larger = tuple(b for b in in_flight if b.batch.base_sequence > first)
+    return (*smaller, sent, *larger)
+
+
 @acts
 def send_new(
     k: Setting, client: Client, partition: Partition, record_count: RecordCount
@@ -170,7 +181,9 @@ def send_new(
         next_sequence=increment_sequence(k, begun.next_sequence, record_count)
         if k.variant.idempotence == Idempotence.ENABLED
         else 0,
-        in_flight=(*begun.in_flight, sent) if k.variant.acks != Acks.NONE else begun.in_flight,
+        in_flight=with_new(k, begun.in_flight, sent)
+        if k.variant.acks != Acks.NONE
+        else begun.in_flight,
         records_sent=begun.records_sent + record_count,
     )
     told = acknowledged(counted, batch) if k.variant.acks == Acks.NONE else counted
@@ -188,7 +201,7 @@ def next_to_retry(k: Setting, client: Client, entry: PartitionEntry) -> InFlight
     waiting = tuple(b for b in entry.in_flight if not b.outstanding)
     if k.variant.idempotence == Idempotence.DISABLED:
         return waiting[:1]
-    if k.variant.recovery == Recovery.RESET_2_0:
+    if k.variant.recovery != Recovery.LOCAL_BUMP:
         ahead = tuple(b for b in entry.in_flight if b.batch.producer_id == client.producer_id)
         return tuple(
             b

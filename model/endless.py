@@ -13,8 +13,8 @@ worlds of one normal form again.
 3. Record numbers begin with the oldest that something in flight or on its way still names, less
    what keeps the sizes of the batches to come. No broker reads them: in a log they are 0.
 
-This is so while the high watermark never falls and nothing is deleted: a scope with losses or
-deletions has no normal form.
+This is so while the high watermark never falls, nothing is deleted, and a broker that restarts
+has a snapshot of its log's end: see `has_normal_form`.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def is_used_by(client: Client, producer_id: int, epoch: int) -> bool:
     return here or any(
         (entry.producer_id == producer_id and entry.producer_epoch == epoch)
         or any(is_of(b.batch, producer_id, epoch) for b in entry.in_flight)
-        or any(is_of(batch, producer_id, epoch) for batch in entry.given_up)
+        or any(is_of(b.batch, producer_id, epoch) for b in entry.given_up)
         for entry in client.partitions.values()
     )
 
@@ -260,7 +260,7 @@ def ranked_entry(ranks: Ranks, entry: PartitionEntry) -> PartitionEntry:
         entry,
         producer_epoch=rank(ranks, entry.producer_id, entry.producer_epoch),
         in_flight=tuple(replace(b, batch=ranked_batch(ranks, b.batch)) for b in entry.in_flight),
-        given_up=tuple(ranked_batch(ranks, batch) for batch in entry.given_up),
+        given_up=tuple(replace(b, batch=ranked_batch(ranks, b.batch)) for b in entry.given_up),
     )
 
 
@@ -311,7 +311,7 @@ def is_named(entry: PartitionEntry, link: Link, number: int) -> bool:
     """A batch in flight or on its way begins with this record, or with an earlier one."""
     return (
         any(b.batch.first_record <= number for b in entry.in_flight)
-        or any(batch.first_record <= number for batch in entry.given_up)
+        or any(b.batch.first_record <= number for b in entry.given_up)
         or any(r.batch.first_record <= number for r in link.requests)
         or any(a.first_record <= number for a in link.answers)
         or any(any(r.batch.first_record <= number for r in b.requests) for b in link.broken)
@@ -375,7 +375,7 @@ def earlier_entry(k: Setting, gone: int, entry: PartitionEntry) -> PartitionEntr
     return replace(
         entry,
         in_flight=tuple(replace(b, batch=earlier_batch(gone, b.batch)) for b in entry.in_flight),
-        given_up=tuple(earlier_batch(gone, batch) for batch in entry.given_up),
+        given_up=tuple(replace(b, batch=earlier_batch(gone, b.batch)) for b in entry.given_up),
         records_sent=entry.records_sent - gone,
         acknowledged=earlier_records(k, gone, entry.acknowledged),
         failed=earlier_records(k, gone, entry.failed),
@@ -407,6 +407,11 @@ def with_first_records(k: Setting, w: World) -> World:
 
 
 # The whole
+
+
+def has_normal_form(k: Setting) -> bool:
+    """Whether the scope has none of the events that read what a normal form forgets."""
+    return k.layout.max_losses == 0 and k.layout.max_deletions == 0 and k.layout.max_crashes == 0
 
 
 def normal(k: Setting, w: World) -> World:

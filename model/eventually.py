@@ -18,7 +18,16 @@ from dataclasses import dataclass, replace
 from model.leader import log_end_offset
 from model.messages import NO_SEQUENCE, Error
 from model.scopes import Scope
-from model.setting import AckedSequence, Budgets, FirstSequence, Layout, Setting
+from model.setting import (
+    Budgets,
+    FirstSequence,
+    Idempotence,
+    Layout,
+    Recovery,
+    Retries,
+    SequenceOrder,
+    Setting,
+)
 from model.world import World
 
 Pending = Callable[[Setting, World, int, int], int]
@@ -101,12 +110,21 @@ def takes_batches_in_turn(k: Setting) -> bool:
 def sees_what_is_next(k: Setting) -> bool:
     """A producer whose sequences have wrapped still knows which comes next, and begins a new
     epoch if its leader does not take it; as plain numbers they say to try for ever."""
-    return k.variant.acked_sequence == AckedSequence.WRAPS or not k.layout.streams
+    return k.variant.sequence_order == SequenceOrder.WRAPS or not k.layout.streams
+
+
+def tries_for_ever(k: Setting) -> bool:
+    """Producers keep sequences, begin epochs by themselves, and do not count their retries."""
+    return (
+        k.variant.idempotence == Idempotence.ENABLED
+        and k.variant.recovery == Recovery.LOCAL_BUMP
+        and k.variant.retries == Retries.ENDLESS
+    )
 
 
 def never_in_vain(k: Setting) -> bool:
-    """No producer sends for ever what is never taken."""
-    return takes_batches_in_turn(k) and sees_what_is_next(k)
+    """No producer sends for ever what is never taken, or stops before it is."""
+    return tries_for_ever(k) and takes_batches_in_turn(k) and sees_what_is_next(k)
 
 
 # What happens
@@ -256,6 +274,7 @@ EVENTUALLY: tuple[Eventually | Ceases, ...] = (
         to_send_again,
         ("retries", "bumps"),
         asked=never_gives_up,
+        promised=tries_for_ever,
     ),
     Eventually(
         "bumps_happen",

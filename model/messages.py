@@ -18,6 +18,8 @@ RecordNumber = Annotated[int, Index("records")]
 """What a record says: the n-th that its producer's application sent to its partition."""
 StoredCount = Annotated[int, Range(0, "log")]
 """How many batches a log has, or a first part of it."""
+InFlightCount = Annotated[int, Range(0, "unfinished")]
+"""How many of the batches in flight, the first ones."""
 Flag = Annotated[int, Range(0, 1)]
 """A choice between two."""
 

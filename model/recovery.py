@@ -2,9 +2,9 @@
 
 Theory of operation. Kafka has had three recoveries. Since 2.5 the producer takes the next epoch by
 itself and numbers what is in flight again from 0 (KIP-360). Before, it forgot its producer id and
-asked for another one: in 2.0 to use it at once, beside old batches that are still on their way; in
-2.3 a partition uses it once its old batches have ended. Whatever was in flight across a recovery
-may be stored twice: no release promises otherwise.
+asked for another one, to use it at once, beside old batches that are still on their way; since 2.3
+what becomes of those no longer touches the new id's sequences. Whatever was in flight across a
+recovery may be stored twice: no release promises otherwise.
 
 A batch whose time is up fails, although it may be stored. If it was sent more than once, nobody
 knows what became of its sequences: nothing new is sent until all in flight has ended and the gap,
@@ -32,10 +32,11 @@ from model.messages import (
     Batch,
     Partition,
     ProducerId,
+    RecordNumber,
     increment_sequence,
     last_sequence,
 )
-from model.setting import AckedSequence, Expiry, Recovery, Setting
+from model.setting import Expiry, Recovery, SequenceOrder, Setting
 
 # The producer id
 
@@ -106,8 +107,6 @@ def forgotten(k: Setting, entry: PartitionEntry) -> PartitionEntry:
 def reset_producer_id(k: Setting, client: Client) -> Client:
     """The producer id is given back. TransactionManager.resetProducerId."""
     without_id = replace(client, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
-    if k.variant.recovery == Recovery.RESET_2_3:
-        return without_id
     return replace(without_id, partitions=map_values(k, forgotten, client.partitions))
 
 
@@ -121,7 +120,7 @@ def recovered(k: Setting, client: Client, partition: Partition) -> Client:
 def earlier_by(k: Setting, b: InFlightBatch, gap: Batch) -> InFlightBatch:
     """The batch, moved up if it stands behind a gap."""
     base_sequence = b.batch.base_sequence
-    same = b.batch.producer_id == gap.producer_id
+    same = b.batch.producer_id == gap.producer_id or k.variant.recovery == Recovery.RESET_2_0
     if not same or base_sequence < gap.base_sequence:
         return b
     moved = replace(b.batch, base_sequence=base_sequence - gap.record_count)
@@ -143,32 +142,36 @@ def with_closed_gap(k: Setting, entry: PartitionEntry, gap: Batch) -> PartitionE
 
 def is_next(k: Setting, entry: PartitionEntry, sequence: int) -> bool:
     """Whether all before it was acknowledged. TransactionManager.isNextSequence."""
-    if k.variant.acked_sequence == AckedSequence.WRAPS:
+    if k.variant.sequence_order == SequenceOrder.WRAPS:
         return sequence == increment_sequence(k, entry.last_acked_sequence, 1)
     return sequence == entry.last_acked_sequence + 1
 
 
 def overdue(k: Setting, entry: PartitionEntry) -> InFlight:
-    """The batch whose time is up first, if any: see Expiry."""
+    """The batches of which one may be given up next: the first that waits, and, as what is sent
+    again stands behind what was sent meanwhile, any that is on its way; see Expiry.
+    RecordAccumulator.expiredBatches, Sender.getExpiredInflightBatches."""
+    queued = tuple(b for b in entry.in_flight if not b.outstanding)[:1]
     if k.variant.expiry == Expiry.QUEUED_ONLY:
-        return tuple(b for b in entry.in_flight if not b.outstanding)[:1]
-    return entry.in_flight[:1]
+        return queued
+    return (*queued, *tuple(b for b in entry.in_flight if b.outstanding))
 
 
 @acts
-def expire_batch(k: Setting, client: Client, partition: Partition) -> Client:
-    """The oldest batch is given up, stored or not; an epoch that has to be bumped is bumped before.
+def expire_batch(
+    k: Setting, client: Client, partition: Partition, first_record: RecordNumber
+) -> Client:
+    """A batch is given up, stored or not; an epoch that has to be bumped is bumped before.
     Sender.sendProducerData."""
     require(client.bump_for.is_empty())
-    entry = client.partitions[partition]
-    old = overdue(k, entry)
-    require(len(old) > 0)
     require(not client.fatal)
-    batch = old[0].batch
-    end = increment_sequence(k, last_sequence(k, batch), 1)
+    entry = client.partitions[partition]
+    old = tuple(b for b in overdue(k, entry) if b.batch.first_record == first_record)
+    require(len(old) > 0)
+    end = increment_sequence(k, last_sequence(k, old[0].batch), 1)
     told = replace(
         failed(k, entry, old[0]),
-        given_up=(*entry.given_up, batch) if old[0].outstanding else entry.given_up,
+        given_up=(*entry.given_up, old[0]) if old[0].outstanding else entry.given_up,
         unresolved_sequence=max(entry.unresolved_sequence, end)
         if old[0].attempts > 0
         else entry.unresolved_sequence,

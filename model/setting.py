@@ -82,10 +82,10 @@ class Recovery(IntEnum):
     LOCAL_BUMP = 0
     """It takes the next epoch by itself. 2.5 and later, KIP-360."""
     RESET_2_3 = 1
-    """It asks for a new producer id, which a partition uses once its old batches have ended.
-    2.3 and 2.4."""
+    """It asks for a new producer id and uses it at once; what it hears of batches of the old one
+    changes nothing. 2.3 and 2.4."""
     RESET_2_0 = 2
-    """It asks for a new producer id and uses it at once. Up to 2.2."""
+    """The same, but an old batch that fails closes a gap in the new id's sequences. Up to 2.2."""
 
 
 class Expiry(IntEnum):
@@ -97,11 +97,11 @@ class Expiry(IntEnum):
     """Those that are not on their way. Up to 2.0."""
 
 
-class AckedSequence(IntEnum):
-    """How a producer compares the last acknowledged sequence with others."""
+class SequenceOrder(IntEnum):
+    """How a producer orders sequences: what is in flight, and the last that was acknowledged."""
 
     RAW = 0
-    """As plain numbers, also across the wrap. TransactionManager."""
+    """As plain numbers, also across the wrap. TransactionManager, TxnPartitionEntry."""
     WRAPS = 1
     """In the order of the sequences: 0 comes after the last."""
 
@@ -123,7 +123,7 @@ class Variant:
     retries: Retries = Retries.ENDLESS
     acks: Acks = Acks.ALL
     idempotence: Idempotence = Idempotence.ENABLED
-    acked_sequence: AckedSequence = AckedSequence.RAW
+    sequence_order: SequenceOrder = SequenceOrder.RAW
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +205,11 @@ class Layout:
     def producer_ids(self) -> int:
         """How many producer ids there are."""
         return (1 if self.shared_producer_id else self.producers) + self.more_producer_ids
+
+    @property
+    def wraps(self) -> bool:
+        """Whether sequences come to their last, and to 0 again."""
+        return self.first_sequence > 0
 
     @property
     def last_producer_id(self) -> int:

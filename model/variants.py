@@ -6,7 +6,6 @@ from dataclasses import replace
 from enum import IntEnum
 
 from model.setting import (
-    AckedSequence,
     Acks,
     Expiry,
     FirstSequence,
@@ -15,6 +14,7 @@ from model.setting import (
     Recovery,
     RestartWindow,
     Retries,
+    SequenceOrder,
     Validation,
     Variant,
 )
@@ -70,7 +70,7 @@ RULES: dict[str, type[IntEnum]] = {
     "retries": Retries,
     "acks": Acks,
     "idempotence": Idempotence,
-    "acked_sequence": AckedSequence,
+    "sequence_order": SequenceOrder,
 }
 
 LEVELS = ("0", "1", "2")

@@ -14,10 +14,11 @@ from model import client as producer_rules
 from model import leader as leader_rules
 from model import network
 from model import recovery as recovery_rules
-from model.client import Client
+from model.client import Client, InFlight
 from model.language import Map, Range, Step, record, require, rule, within_scope
 from model.leader import Leader, log_end_offset
 from model.messages import (
+    Error,
     Flag,
     Partition,
     Producer,
@@ -27,7 +28,7 @@ from model.messages import (
     StoredCount,
 )
 from model.network import SILENT_LINK, Link
-from model.setting import Acks, Setting
+from model.setting import Acks, Expiry, Setting
 
 Survivors = Annotated[int, Range(0, "in_flight")]
 BrokenIndex = Annotated[int, Range(0, "last_broken")]
@@ -145,11 +146,23 @@ def client_receives_producer_id(k: Setting, w: World, producer: Producer) -> Wor
     return replace(w, clients=clients, given_producer_ids=w.given_producer_ids + 1)
 
 
+def oldest(k: Setting, client: Client, partition: Partition) -> InFlight:
+    """The oldest batch whose time can be up, if any."""
+    in_flight = client.partitions[partition].in_flight
+    if k.variant.expiry == Expiry.QUEUED_ONLY:
+        return tuple(b for b in in_flight if not b.outstanding)[:1]
+    return in_flight[:1]
+
+
 @rule
 def client_gives_up(k: Setting, w: World, producer: Producer, partition: Partition) -> World:
     """The time of the oldest batch is up."""
     within_scope(allows(k.layout.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
-    told = recovery_rules.expire_batch(k, w.clients[producer], partition)
+    client = w.clients[producer]
+    in_flight = oldest(k, client, partition)
+    require(len(in_flight) > 0)
+    first_record = in_flight[0].batch.first_record
+    told = recovery_rules.expire_batch(k, client, partition, first_record)
     spent = replace(w.spent, timeouts=spend(k, w.spent.timeouts))
     return replace(w, clients=w.clients.put(producer, told), spent=spent)
 
@@ -162,6 +175,17 @@ def client_resolves(k: Setting, w: World, producer: Producer) -> World:
     return replace(w, clients=w.clients.put(producer, resolved))
 
 
+def answer_heard(
+    k: Setting, w: World, producer: Producer, partition: Partition, overdue: Flag
+) -> World:
+    """The producer has the next answer."""
+    link = w.links[producer][partition]
+    client = w.clients[producer]
+    moved = answer_rules.on_answer(k, client, partition, link.answers[0], overdue)
+    clients = w.clients.put(producer, moved)
+    return with_link(replace(w, clients=clients), producer, partition, network.received(link))
+
+
 @rule
 def answer_arrives(k: Setting, w: World, producer: Producer, partition: Partition) -> World:
     """The next answer reaches its producer, once the high watermark lets it go."""
@@ -169,13 +193,23 @@ def answer_arrives(k: Setting, w: World, producer: Producer, partition: Partitio
     require(len(link.answers) > 0)
     arriving = link.answers[0]
     require(arriving.required_offset <= w.leaders[partition].high_watermark)
-    moved = answer_rules.on_answer(k, w.clients[producer], partition, arriving)
-    return with_link(
-        replace(w, clients=w.clients.put(producer, moved)),
-        producer,
-        partition,
-        network.received(link),
-    )
+    return answer_heard(k, w, producer, partition, 0)
+
+
+@rule
+def answer_arrives_late(k: Setting, w: World, producer: Producer, partition: Partition) -> World:
+    """The next answer is an error, and the time of its batch, the oldest, is up."""
+    link = w.links[producer][partition]
+    in_flight = w.clients[producer].partitions[partition].in_flight
+    within_scope(allows(k.layout.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
+    require(len(link.answers) > 0)
+    arriving = link.answers[0]
+    require(arriving.required_offset <= w.leaders[partition].high_watermark)
+    require(arriving.error != Error.NONE)
+    require(len(in_flight) > 0)
+    require(in_flight[0].batch.first_record == arriving.first_record)
+    spent = replace(w.spent, timeouts=spend(k, w.spent.timeouts))
+    return answer_heard(k, replace(w, spent=spent), producer, partition, 1)
 
 
 # Leaders
@@ -289,10 +323,10 @@ def records_are_deleted(k: Setting, w: World, partition: Partition, deleted: Sto
 
 
 def disconnected(
-    k: Setting, w: World, producer: Producer, partition: Partition, link: Link
+    k: Setting, w: World, producer: Producer, partition: Partition, link: Link, overdue: int
 ) -> World:
     """The producer sees its connection break; `link` is what is left of it."""
-    moved = answer_rules.on_disconnect(k, w.clients[producer], partition)
+    moved = answer_rules.on_disconnect(k, w.clients[producer], partition, overdue)
     clients = w.clients.put(producer, moved)
     return with_link(replace(w, clients=clients), producer, partition, link)
 
@@ -309,12 +343,31 @@ def connection_breaks(
     within_scope(allows(k.layout.max_breaks, k.budgets.breaks, w.spent.breaks))
     spent = replace(w.spent, breaks=spend(k, w.spent.breaks))
     left = network.broken(link, survivors)
-    return disconnected(k, replace(w, spent=spent), producer, partition, left)
+    return disconnected(k, replace(w, spent=spent), producer, partition, left, 0)
+
+
+@rule
+def connection_breaks_late(
+    k: Setting, w: World, producer: Producer, partition: Partition, survivors: Survivors
+) -> World:
+    """An open connection breaks when the time of the oldest batch, which awaits its answer, is
+    up."""
+    link = w.links[producer][partition]
+    in_flight = w.clients[producer].partitions[partition].in_flight
+    within_scope(allows(k.layout.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
+    require(len(in_flight) > 0)
+    require(in_flight[0].outstanding)
+    require(survivors <= len(link.requests))
+    within_scope(survivors == 0 or len(link.broken) < k.layout.broken_connections)
+    within_scope(allows(k.layout.max_breaks, k.budgets.breaks, w.spent.breaks))
+    spent = replace(w.spent, breaks=spend(k, w.spent.breaks), timeouts=spend(k, w.spent.timeouts))
+    left = network.broken(link, survivors)
+    return disconnected(k, replace(w, spent=spent), producer, partition, left, 1)
 
 
 def hung_up(k: Setting, client: Client, partition: Partition) -> Client:
     """The producer's side when the broker that leads `partition` is gone."""
-    return answer_rules.on_disconnect(k, client, partition)
+    return answer_rules.on_disconnect(k, client, partition, 0)
 
 
 def without_connections(k: Setting, w: World, partition: Partition, leader: Leader) -> World:

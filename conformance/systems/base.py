@@ -54,10 +54,10 @@ class ClientUnderTest(Actor, Protocol):
     def bump_epoch(self) -> Reaction:
         """Time for what the producer does by itself, without a word to any broker."""
 
-    def on_answer(self, partition: int, answer: Payload) -> Reaction:
+    def on_answer(self, partition: int, answer: Payload, overdue: int) -> Reaction:
         """The answer to its oldest open request arrives."""
 
-    def on_disconnect(self, partition: int) -> Reaction:
+    def on_disconnect(self, partition: int, overdue: int) -> Reaction:
         """Its connection to the partition's leader breaks."""
 
 

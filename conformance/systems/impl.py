@@ -309,10 +309,9 @@ class ImplClient:
         """One `poll` that has nobody to send to."""
         return self._polls_in_vain()
 
-    def expire_batch(self, partition: int) -> Reaction:
-        """One `poll`, with nobody to send to, when the oldest record's time is up."""
-        oldest = min(self._created[partition][number] for number in self._open[partition])
-        self._clock.reaches(oldest + DELIVERY_TIMEOUT_MS)
+    def expire_batch(self, partition: int, first_record: int) -> Reaction:
+        """One `poll`, with nobody to send to, when the time of this batch, the oldest, is up."""
+        self._is_overdue(partition, first_record)
         self._polls_in_vain()
         self._hear(partition)
         return Reaction(self.view())
@@ -327,17 +326,25 @@ class ImplClient:
         self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
         return Reaction(self.view())
 
-    def on_answer(self, partition: int, answer: Answer) -> Reaction:
-        """`receive`."""
+    def on_answer(self, partition: int, answer: Answer, overdue: int) -> Reaction:
+        """`receive`, maybe when the time of the oldest batch is up."""
+        if overdue:
+            self._is_overdue(partition, min(self._open[partition]))
         self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
         self._hear(partition)
         return Reaction(self.view())
 
-    def on_disconnect(self, partition: int) -> Reaction:
-        """`disconnected`."""
+    def on_disconnect(self, partition: int, overdue: int) -> Reaction:
+        """`disconnected`, maybe when the time of the oldest batch is up."""
+        if overdue:
+            self._is_overdue(partition, min(self._open[partition]))
         self._core.disconnected(partition, self._clock.now_ms)
         self._hear(partition)
         return Reaction(self.view())
+
+    def _is_overdue(self, partition: int, number: int) -> None:
+        """The time comes at which the record has been waiting for too long."""
+        self._clock.reaches(self._created[partition][number] + DELIVERY_TIMEOUT_MS)
 
     def _hear(self, partition: int) -> None:
         """What the application is told of its records."""
@@ -661,7 +668,7 @@ class ImplSystem:
             answer = leader.on_produce(payload).sent[0][1]
             leader.advance_high_watermark()
             if self.clients:
-                self.clients[0].on_answer(partition, answer)
+                self.clients[0].on_answer(partition, answer, 0)
 
 
 def size_of_batch(record_count: int) -> int:

@@ -39,7 +39,7 @@ SYSTEMS: Final[dict[str, System]] = {
     "impl": System(
         "the implementation of this repository, in process",
         "conformance.verbs.in_process:run",
-        rules="acked_sequence=wraps",
+        rules="sequence_order=wraps",
     ),
     "kafka": System("Apache Kafka: --kafka RELEASE", "conformance.verbs.over_wire:run"),
     "wire": System("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),

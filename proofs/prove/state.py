@@ -45,7 +45,7 @@ RECORDS_IN = dag.leaf("records_in", -INFINITE, INFINITE)
 VARIANT = {
     "first_sequence": dag.leaf("first_sequence", 0, 2),
     "restart_window": dag.leaf("restart_window", 0, 1),
-    "acked_sequence": dag.leaf("acked_sequence", 0, 1),
+    "sequence_order": dag.leaf("sequence_order", 0, 1),
 }
 """Rules of the variant that are unknown: the helpers hold whatever they are."""
 

@@ -224,7 +224,8 @@ class Steps:
 
     def expire_batch(self) -> StepOutcome:
         """The time of the oldest batch is up."""
-        return self.moved("expire_batch", self.model.recovery.expire_batch, ZERO)
+        first_record = number("overdue")
+        return self.moved("expire_batch", self.model.recovery.expire_batch, ZERO, first_record)
 
     def resolve_sequences(self) -> StepOutcome:
         """All in flight has ended after a batch of unknown outcome."""
@@ -240,7 +241,8 @@ class Steps:
         """The client after an answer."""
         evaluator = self.builder.evaluator()
         call = self.model.answers.on_answer
-        return evaluator, evaluator.call(call, [self.k, self.before.client, ZERO, answer])
+        overdue = number("overdue")
+        return evaluator, evaluator.call(call, [self.k, self.before.client, ZERO, answer, overdue])
 
     def on_success(self) -> StepOutcome:
         """An answer without error, once the high watermark lets it go."""
@@ -273,7 +275,8 @@ class Steps:
 
     def on_disconnect(self) -> StepOutcome:
         """A connection breaks."""
-        return self.moved("on_disconnect", self.model.answers.on_disconnect, ZERO)
+        overdue = number("overdue")
+        return self.moved("on_disconnect", self.model.answers.on_disconnect, ZERO, overdue)
 
     # The leader
 

@@ -49,7 +49,7 @@ AT_THE_WRAP = (
     Layout(records=5, in_flight=3, log=6, max_epoch=1, first_sequence=30),
     Budgets(records=5, breaks=1, restarts=1),
 )
-OWN_WRAP = setting(*AT_THE_WRAP, "acked_sequence=wraps")
+OWN_WRAP = setting(*AT_THE_WRAP, "sequence_order=wraps")
 KAFKAS_WRAP = setting(*AT_THE_WRAP)
 
 

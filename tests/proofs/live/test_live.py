@@ -4,6 +4,7 @@ import functools
 
 import pytest
 
+from proofs.explore.scope import explore_scope
 from proofs.lift.text import Patch, plain
 from proofs.live.check import Live, UnknownAssumption, explore_live
 from proofs.live.lasso import Lasso
@@ -12,7 +13,7 @@ from proofs.trace.pictures import text
 from proofs.trace.replay import UnknownScope, replay
 
 STRICT = "4.3.1/first_sequence=strict"
-WRAPS = "4.3.1/acked_sequence=wraps"
+WRAPS = "4.3.1/sequence_order=wraps"
 
 # Each scope with fewer records or less trouble; the whole ones are for the command line.
 RETRIES = ("live-retries/records=3", STRICT)
@@ -161,6 +162,13 @@ def test_after_the_wrap_plain_numbers_never_say_that_a_batch_is_next():
     assert live(*STREAM).report(only=["makes_progress"]).outcome("makes_progress").holds
 
 
+def test_a_producer_that_counts_its_retries_gives_up_and_that_is_no_fault():
+    report = live("live-restarts/records=3", "4.3.1/retries=one").report()
+    outcome = report.outcome("makes_progress")
+    assert (outcome.promised, outcome.holds, report.verdict) == (False, False, "holds")
+    assert live("live-restarts/records=3", "4.3.1/acks=leader").report().verdict == "holds"
+
+
 # Planted bugs
 
 NEVER_RETRIES = Patch(
@@ -212,6 +220,8 @@ def test_a_scope_too_small_for_its_assumptions_decides_nothing():
 def test_bad_use_is_named():
     with pytest.raises(UnknownScope, match=r"idempotent-tiny ends.*live-retries"):
         explore_live("idempotent-tiny")
+    with pytest.raises(UnknownScope, match="live-retries goes on for ever"):
+        explore_scope("live-retries", engine="source")
     with pytest.raises(UnknownScope, match="no scope is called 'live-nothing'"):
         explore_live("live-nothing")
     with pytest.raises(UnknownAssumption, match=r"nothing here rests on 'hope'.*delivery"):

@@ -15,7 +15,7 @@ from proofs.live.graph import Asked, explored, places
 from proofs.live.lasso import raw, with_room
 from proofs.trace.replay import Stepper, setting_of
 
-WRAPS = "acked_sequence=wraps"
+WRAPS = "sequence_order=wraps"
 SCOPES = (
     ("live-retries/records=3", "4.3.1"),
     ("live-restarts/records=3", "4.3.1"),

@@ -1,0 +1,196 @@
+"""What a producer's settings come to: idempotent or not, or refused. And who may ask for an id.
+
+Theory of operation. Idempotence needs acks=all, retries, and no more requests in flight than a
+leader remembers. Where settings contradict that, it matters who wrote what: a user's contradiction
+is refused; since 3.0, where idempotence is on by default, a user who did not ask for it loses it
+silently. The rules of each era are a table, and the first that applies decides.
+`ProducerConfig.postProcessAndValidateIdempotenceConfigs`; `KafkaProducer.configure*` before 3.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from model.setting import MAX_BATCHES_TO_REMEMBER, Acks
+
+
+class Era(IntEnum):
+    """Releases of the Java client with the same rules."""
+
+    V0_11 = 0
+    V1_0 = 1
+    """1.0 to 2.8."""
+    V3_0_0 = 2
+    """3.0.0 and 3.1.0: on by default, they say, but only for who asks. KAFKA-13598."""
+    V3_0_1 = 3
+    """3.0.1, 3.1.1, and from 3.2 to 3.9."""
+    V4_0 = 4
+
+
+class Outcome(IntEnum):
+    """What the settings come to."""
+
+    IDEMPOTENT = 0
+    PLAIN = 1
+    CONFIG_EXCEPTION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the user wrote; None is what was left out."""
+
+    enable_idempotence: bool | None = None
+    acks: Acks | None = None
+    retries: int | None = None
+    max_in_flight_requests_per_connection: int | None = None
+    transactional_id: bool = False
+
+
+Condition = Callable[[Given], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Where `applies`, the settings come to `outcome`."""
+
+    name: str
+    applies: Condition
+    outcome: Outcome
+
+
+def asked(given: Given) -> bool:
+    """The user has asked for idempotence by name."""
+    return given.enable_idempotence is True
+
+
+def declined(given: Given) -> bool:
+    """The user wants none."""
+    return given.enable_idempotence is False
+
+
+def wanted(given: Given) -> bool:
+    """Before 3.0: by name, or by a transactional id."""
+    return asked(given) or (given.transactional_id and not declined(given))
+
+
+def no_retries(given: Given) -> bool:
+    """Nothing is sent again."""
+    return given.retries == 0
+
+
+def weak_acks(given: Given) -> bool:
+    """Fewer than all replicas in sync."""
+    return given.acks is not None and given.acks != Acks.ALL
+
+
+def too_many(given: Given) -> bool:
+    """More in flight than a leader remembers."""
+    in_flight = given.max_in_flight_requests_per_connection
+    return in_flight is not None and in_flight > MAX_BATCHES_TO_REMEMBER
+
+
+def not_one(given: Given) -> bool:
+    """More than one in flight, when a leader remembered one batch."""
+    return given.max_in_flight_requests_per_connection not in (None, 1)
+
+
+def both(a: Condition, b: Condition) -> Condition:
+    """The conjunction."""
+    return lambda given: a(given) and b(given)
+
+
+def always(given: Given) -> bool:
+    """Where nothing else applied."""
+    return True
+
+
+TRANSACTIONS_WITHOUT = Rule(
+    "a transactional id without idempotence",
+    lambda given: declined(given) and given.transactional_id,
+    Outcome.CONFIG_EXCEPTION,
+)
+OFF = Rule("idempotence is off", declined, Outcome.PLAIN)
+
+
+def refused(name: str, condition: Condition) -> Rule:
+    """A contradiction of the user's."""
+    return Rule(name, condition, Outcome.CONFIG_EXCEPTION)
+
+
+def lost(name: str, condition: Condition) -> tuple[Rule, Rule]:
+    """A contradiction of what is on by default: it goes, silently, unless transactions need it."""
+    for_transactions = both(condition, lambda given: given.transactional_id)
+    return (
+        refused(f"{name}, with a transactional id", for_transactions),
+        Rule(f"{name}: idempotence goes", condition, Outcome.PLAIN),
+    )
+
+
+BY_REQUEST = (
+    TRANSACTIONS_WITHOUT,
+    Rule("nobody asked", lambda given: not wanted(given), Outcome.PLAIN),
+    refused("no retries", no_retries),
+    refused("acks other than all", weak_acks),
+)
+"""Before 3.0, idempotence is for those who ask."""
+
+ON = Rule("idempotent", always, Outcome.IDEMPOTENT)
+
+RULES: dict[Era, tuple[Rule, ...]] = {
+    Era.V0_11: (*BY_REQUEST, refused("more than one in flight", not_one), ON),
+    Era.V1_0: (*BY_REQUEST, refused("more than five in flight", too_many), ON),
+    Era.V3_0_0: (*BY_REQUEST, refused("more than five in flight", too_many), ON),
+    Era.V3_0_1: (
+        TRANSACTIONS_WITHOUT,
+        OFF,
+        refused("no retries, though asked for", both(asked, no_retries)),
+        refused("acks other than all, though asked for", both(asked, weak_acks)),
+        refused("more than five in flight, though asked for", both(asked, too_many)),
+        *lost("no retries", no_retries),
+        *lost("acks other than all", weak_acks),
+        *lost("more than five in flight", too_many),
+        ON,
+    ),
+    Era.V4_0: (
+        TRANSACTIONS_WITHOUT,
+        OFF,
+        refused("no retries, though asked for", both(asked, no_retries)),
+        refused("acks other than all, though asked for", both(asked, weak_acks)),
+        refused("more than five in flight", too_many),
+        *lost("no retries", no_retries),
+        *lost("acks other than all", weak_acks),
+        ON,
+    ),
+}
+"""The first rule that applies decides."""
+
+
+def decided(era: Era, given: Given) -> Rule:
+    """The rule that decides what the settings come to."""
+    return next(rule for rule in RULES[era] if rule.applies(given))
+
+
+# Who may ask for a producer id
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """What a principal may do: IDEMPOTENT_WRITE on the cluster, WRITE on some topic."""
+
+    idempotent_write: bool
+    write_on_a_topic: bool
+
+
+def may_get_producer_id(any_topic_is_enough: bool, permissions: Permissions) -> bool:
+    """Whether InitProducerId without a transactional id is answered. Since 2.8 WRITE on any topic
+    is enough (KIP-679); else CLUSTER_AUTHORIZATION_FAILED. KafkaApis."""
+    enough = any_topic_is_enough and permissions.write_on_a_topic
+    return permissions.idempotent_write or enough
+
+
+def may_write_idempotently(cluster_is_asked: bool, permissions: Permissions) -> bool:
+    """Whether a batch with a producer id is taken. Up to 2.7 the cluster is asked again with each
+    Produce; later the topic alone. KafkaApis.handleProduceRequest."""
+    return permissions.idempotent_write if cluster_is_asked else permissions.write_on_a_topic
