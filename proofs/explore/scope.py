@@ -13,9 +13,18 @@ from pathlib import Path
 
 from proofs.explore.engines import ENGINES, Counts, Job, say_on_stderr
 from proofs.explore.explorer import Report
+from proofs.lift.build import is_endless
 from proofs.lift.text import Model, Patch, model_for
 from proofs.trace.format import Header, Instance, Trace, dumps
-from proofs.trace.replay import ReplayError, Stepper, World, events, record, setting_of
+from proofs.trace.replay import (
+    ReplayError,
+    Stepper,
+    UnknownScope,
+    World,
+    events,
+    record,
+    setting_of,
+)
 
 DEFAULT_VARIANT = "4.3.1"
 
@@ -168,6 +177,8 @@ def explore_scope(
     model = model_for(scope_name, tuple(patches))
     name = with_budgets(scope_name, budgets)
     stepper = Stepper(model, setting_of(model, name, variant_text))
+    if is_endless(stepper.k):
+        raise UnknownScope(f"{name} goes on for ever, and its logs are cut short: ask `live` of it")
     promises = asked(model, stepper, promised_only=stop or engine == "tlc")
     job = Job(
         model=model,

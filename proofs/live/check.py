@@ -232,9 +232,11 @@ def explore_live(
     """
     model = patched(tuple(patches))
     stepper = Stepper(model, setting_of(model, scope, variant))
+    known = ", ".join(model.eventually.SCOPES)
     if not stepper.k.layout.endless:
-        known = ", ".join(model.eventually.SCOPES)
         raise UnknownScope(f"{scope} ends, so that nothing goes on for ever; choose one of {known}")
+    if not model.endless.has_normal_form(stepper.k):
+        raise UnknownScope(f"worlds of {scope} have no normal form; choose one of {known}")
     asked = Asked(stepper, scope, sentences(model), fair_rules(model))
     try:
         graph = explored(asked, engine, progress)

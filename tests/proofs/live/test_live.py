@@ -28,7 +28,7 @@ SIZES = {
     RESTARTS: (111, 371),
     FAILOVER: (281, 1543),
     PARTITIONS: (2531, 9983),
-    TIMEOUTS: (2059, 7306),
+    TIMEOUTS: (2381, 9101),
     STREAM: (543, 1218),
 }
 
@@ -57,7 +57,7 @@ NEEDED = {
     ("makes_progress", "connections_hold"): (RETRIES, 1, 2),
     ("makes_progress", "replicas_return"): (RETRIES, 1, 3),
     ("completes", "deadlines"): (TIMEOUTS, 1, 0),
-    ("completes", "bumps"): (TIMEOUTS, 8, 0),
+    ("completes", "bumps"): (TIMEOUTS, 3, 0),
     ("sequences_resolve", "deadlines"): (TIMEOUTS, 4, 0),
     ("sequences_resolve", "resolution"): (TIMEOUTS, 6, 0),
     ("sequences_resolve", "bumps"): (TIMEOUTS, 3, 0),
