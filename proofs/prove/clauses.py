@@ -42,7 +42,7 @@ class Clause:
 
 
 AT, NEXT, LENGTH = number("i"), number("j"), number("length")
-R, F, B = (number(name) for name in ("r", "f", "b"))
+R, F, B, POSITION = (number(name) for name in ("r", "f", "b", "at"))
 E1, C1, F1 = (number(f"{name}1") for name in ("epoch", "count", "first"))
 E2, C2, F2 = (number(f"{name}2") for name in ("epoch", "count", "first"))
 
@@ -476,6 +476,23 @@ def remembers_all(state: State, known: Memory) -> Formula:
     return (AT,), implies(before_end(state, known, AT), same, whole)
 
 
+def epoch_is_whole(state: State, known: Memory) -> Formula:
+    """Of the known epoch each position before the last stands in the log."""
+    some = dag.lt(ZERO, known.window.length)
+    newest = stored(state, place_of(state, known.newest))
+    place = state.cover(known.epoch, POSITION)
+    at = stored(state, place)
+    facts = dag.conjunction(
+        (
+            before_end(state, known, place),
+            dag.eq(at.epoch, known.epoch),
+            dag.both(dag.le(at.begin, POSITION), dag.lt(POSITION, at.end)),
+        )
+    )
+    before = dag.both(dag.le(ZERO, POSITION), dag.lt(POSITION, newest.end))
+    return (POSITION,), implies(some, before, facts)
+
+
 MemoryFormula = Callable[[State, Memory], Formula]
 
 
@@ -541,11 +558,16 @@ def history_agrees(state: State) -> Formula:
 
 
 def answers_are_true(state: State) -> Formula:
-    """A success says where the batch stands."""
-    place = state.where(R)
+    """A success says where the batch stands, if it says it (-1 is no offset)."""
+    place = state.told(F, B, R)
     at = stored(state, place)
     facts = dag.conjunction(
-        (mine(state, place), dag.eq(at.first, F), dag.eq(at.offset, B), dag.eq(at.end_offset, R))
+        (
+            mine(state, place),
+            dag.eq(at.first, F),
+            dag.either(dag.lt(B, ZERO), dag.eq(at.offset, B)),
+            dag.le(at.end_offset, R),
+        )
     )
     return (F, B, R), implies(state.answers(F, B, R), facts)
 
@@ -588,7 +610,6 @@ MEMORY: dict[MemoryFormula, tuple[str, ...]] = {
     ),
 }
 """What is true of a memory, with what else of it the induction stands on."""
-KNOWN = tuple(function.__name__ for function in MEMORY if function is not remembers_all)
 HISTORY = tuple(f"history/{function.__name__}" for function in MEMORY)
 SURVIVES = "high_watermark_survives"
 """An assumption: a new leader has all below the high watermark."""
@@ -602,23 +623,27 @@ ANSWERED = "duplicate_is_the_same"
 DERIVED = "first_sequence_is_derived"
 NAMED = "sequence_names_batch"
 NEAR = "window_is_near"
+BELOW = "below_is_stored"
+NEWEST = "newest_is_appended"
+PREFIX = "prefix_ends_before"
 """Cuts: lemmas about a request that arrives, each proved before it is used."""
 
 
-def clause_of_leader(function: MemoryFormula) -> Clause:
+def clause_of_leader(function: MemoryFormula, *uses: str) -> Clause:
     """What is so of the leader's memory."""
     name = function.__name__
-    uses = frozenset((name, *MEMORY[function], *OFFSETS, ACCEPTED))
-    return Clause(name, (function.__doc__ or "").strip(), of_leader(function), uses)
+    others = (*uses, *MEMORY.get(function, ()), *OFFSETS, ACCEPTED)
+    says = (function.__doc__ or "").strip()
+    return Clause(name, says, of_leader(function), frozenset((name, *others)))
 
 
-def clause_of_replay(function: MemoryFormula) -> Clause:
+def clause_of_replay(function: MemoryFormula, *uses: str) -> Clause:
     """What is so of the memory of a leader that replays a prefix of the log."""
     says = f"After any replay: {(function.__doc__ or '').strip()}"
     name = f"history/{function.__name__}"
-    uses = tuple(f"history/{other}" for other in MEMORY[function])
+    others = (*uses, *(f"history/{other}" for other in MEMORY.get(function, ())))
     of_prefix = of_replay(function)
-    return every_prefix(name, says, of_prefix, *uses, *OFFSETS, ACCEPTED, "history_agrees")
+    return every_prefix(name, says, of_prefix, *others, *OFFSETS, ACCEPTED, "history_agrees")
 
 
 HELPERS: tuple[Clause, ...] = (
@@ -655,6 +680,20 @@ HELPERS: tuple[Clause, ...] = (
     *(clause_of_leader(function) for function in MEMORY if function is not remembers_all),
     *(clause_of_replay(function) for function in MEMORY),
 )
+
+WHOLE: tuple[Clause, ...] = (
+    clause_of_leader(epoch_is_whole, "memory_is_sound", "window_is_log", NEWEST),
+    clause_of_replay(
+        epoch_is_whole,
+        "history/memory_is_sound",
+        "history/window_is_log",
+        "epoch_is_whole",
+        "memory_is_sound",
+        "window_is_log",
+        PREFIX,
+    ),
+)
+"""True where the first sequence of an epoch must be 0."""
 
 CONSEQUENCE = ("log_was_sent", "log_rises", *SENT)
 

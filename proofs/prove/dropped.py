@@ -26,6 +26,25 @@ class Dropped:
     patches: tuple[Patch, ...] = field(default=())
 
 
+BELOW_IS_DUPLICATE = (
+    Patch(
+        "leader.on_produce",
+        "refusal(leader, batch, error)",
+        "Step(leader, (replace(success(k, leader, batch, 0).sends[0], base_offset=INVALID_OFFSET,"
+        " required_offset=log_end_offset(leader.log)),))"
+        " if error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER"
+        " and batch.producer_epoch == entry.producer_epoch"
+        " and batch.base_sequence <= entry.batches[-1].last_sequence"
+        " else refusal(leader, batch, error)",
+    ),
+    Patch(
+        "promises.is_true",
+        "answer.error != Error.NONE",
+        "answer.error != Error.NONE or answer.base_offset < 0",
+    ),
+)
+"""A leader that takes whatever is below the next sequence for a duplicate; it knows no offset."""
+
 WRAPPED = Dropped(
     "at_most_once",
     {"records": 6, "in_flight": 2, "window": 2, "log": 6, "max_sequence": 5, "max_epoch": 1},
@@ -56,6 +75,18 @@ DROPPED: dict[str, Dropped] = {
         {"records": 4, "in_flight": 3, "window": 2, "log": 4, "max_epoch": 1},
         {"records": 4, "breaks": 1},
         "first_sequence=strict/restart_window=full",
+    ),
+    "strict_first_sequence": Dropped(
+        "acked_is_stored",
+        SMALL,
+        {"records": 3, "breaks": 1, "refusals": 1},
+        patches=BELOW_IS_DUPLICATE,
+    ),
+    "own_producer_id": Dropped(
+        "acked_is_stored",
+        {**SMALL, "in_flight": 1, "producers": 2, "shared_producer_id": True},
+        {"records": 2, "breaks": 1},
+        "first_sequence=strict",
     ),
     "answers_in_order": Dropped(
         "no_false_error",

@@ -15,7 +15,7 @@ from typing import Any
 from proofs.explore.source import source_graph
 from proofs.lift.dag import Node, reachable
 from proofs.lift.text import Model
-from proofs.prove.clauses import HELPERS, PROMISED, Clause, Formula
+from proofs.prove.clauses import HELPERS, PROMISED, WHOLE, Clause, Formula
 from proofs.prove.regimes import NO_WRAP, SEQUENCE, Regime, wrapping
 from proofs.prove.state import VARIANT, Builder
 
@@ -155,6 +155,19 @@ class Facts:
                 return i
         return -1
 
+    def cover(self, epoch: int, position: int) -> int:
+        """The last batch of an epoch that has a position; -1 if none has."""
+        for i in reversed(range(len(self.log))):
+            batch = self.log[i].batch
+            begin = self.begins(i)
+            if batch.producer_epoch == epoch and begin <= position < begin + batch.record_count:
+                return i
+        return -1
+
+    def told(self, first: int, base: int, required: int) -> int:
+        """The place that a success speaks of."""
+        return self.where(required)
+
     def replayed(self, name: str, length: int) -> int:
         """A part of the history."""
         return self.history[length].get(name, 0) if 0 <= length < len(self.history) else 0
@@ -171,8 +184,8 @@ class Facts:
             return self.positions.get((arguments[0], arguments[1]), 0)
         if name in ("sent", "answers"):
             return arguments in getattr(self, name)
-        if name in ("place", "previous", "begins", "where"):
-            return int(getattr(self, name)(arguments[0]))
+        if name in ("place", "previous", "begins", "where", "cover", "told"):
+            return int(getattr(self, name)(*arguments))
         return name == "client.partitions[0].acknowledged" and (
             arguments[0] in self.entry.acknowledged
         )
@@ -187,7 +200,8 @@ class Facts:
             return ((*a, *b[1:]) for a, b in pairs if a[0] == b[0])
         if names == ("f", "b", "r"):
             return iter(self.answers)
-        sizes = {"r": self.k.layout.records, "length": len(self.log) + 1}
+        records = self.k.layout.records
+        sizes = {"r": records, "length": len(self.log) + 1, "at": records}
         return product(*(range(sizes.get(name, len(self.log))) for name in names))
 
 
@@ -254,7 +268,8 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
         del kept["no_gap"]
     if k.variant.restart_window == 0:
         del kept["remembers_five"]
-    return (*HELPERS, *kept.values())
+    strict = k.variant.first_sequence != 0 and k.layout.first_sequence == 0
+    return (*HELPERS, *(WHOLE if strict else ()), *kept.values())
 
 
 def check_scope(model: Model, k: Any, name: str) -> ScopeCheck:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-TIMEOUT_S = 20
+TIMEOUT_S = 30
 
 
 @dataclass(frozen=True, slots=True)

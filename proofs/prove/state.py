@@ -11,7 +11,8 @@ Theory of operation. The theorems are about any one producer id p at any one par
 3. The batches in flight and the batches remembered are five slots each, as in Kafka.
 4. Ghosts, which no rule reads: the `position` of a batch in its epoch (its sequence, had sequences
    no end), by epoch and first record; at which position each batch of the log `begins`; `where`
-   in the log the batch stands that ends at an offset; the `place` of each acknowledged record;
+   in the log the batch stands that ends at an offset, and which batch has a position in it
+   (`cover`); the place that a success speaks of (`told`) and each acknowledged record's `place`;
    which batch each batch followed (`previous`); and `history`, what a leader that replays so many
    batches of the log knows of p.
 """
@@ -45,7 +46,7 @@ RECORDS_IN = dag.leaf("records_in", -INFINITE, INFINITE)
 VARIANT = {
     "first_sequence": dag.leaf("first_sequence", 0, 2),
     "restart_window": dag.leaf("restart_window", 0, 1),
-    "sequence_order": dag.leaf("sequence_order", 0, 1),
+    "acked_sequence": dag.leaf("acked_sequence", 0, 1),
 }
 """Rules of the variant that are unknown: the helpers hold whatever they are."""
 
@@ -81,6 +82,8 @@ class State:
     answers: Predicate
     begins: Predicate
     where: Predicate
+    cover: Predicate
+    told: Predicate
     place: Predicate
     previous: Predicate
     history: Callable[[Node], Rec]
@@ -299,6 +302,8 @@ class Builder:
             answers=function("answers", is_bool=True),
             begins=function("begins"),
             where=function("where"),
+            cover=function("cover"),
+            told=function("told"),
             place=function("place"),
             previous=function("previous"),
             history=lambda length: self.record(entry, "history", (length,)),

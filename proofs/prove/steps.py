@@ -21,11 +21,16 @@ from proofs.prove.clauses import (
     ACCEPTED,
     ANSWERED,
     ARITHMETIC,
+    BELOW,
     COUNTED,
     DERIVED,
+    LENGTH,
     NAMED,
     NEAR,
+    NEWEST,
+    OFFSETS,
     ONE,
+    PREFIX,
     SAME,
     SENT,
     SURVIVES,
@@ -35,6 +40,7 @@ from proofs.prove.clauses import (
     fits,
     implies,
     known_now,
+    memory,
     mine,
     place_of,
     slots,
@@ -224,8 +230,7 @@ class Steps:
 
     def expire_batch(self) -> StepOutcome:
         """The time of the oldest batch is up."""
-        first_record = number("overdue")
-        return self.moved("expire_batch", self.model.recovery.expire_batch, ZERO, first_record)
+        return self.moved("expire_batch", self.model.recovery.expire_batch, ZERO)
 
     def resolve_sequences(self) -> StepOutcome:
         """All in flight has ended after a batch of unknown outcome."""
@@ -241,8 +246,7 @@ class Steps:
         """The client after an answer."""
         evaluator = self.builder.evaluator()
         call = self.model.answers.on_answer
-        overdue = number("overdue")
-        return evaluator, evaluator.call(call, [self.k, self.before.client, ZERO, answer, overdue])
+        return evaluator, evaluator.call(call, [self.k, self.before.client, ZERO, answer])
 
     def on_success(self) -> StepOutcome:
         """An answer without error, once the high watermark lets it go."""
@@ -257,7 +261,7 @@ class Steps:
 
         def now_place(r: Node) -> Node:
             news = dag.both(told.acknowledged(r), dag.negate(before.acknowledged(r)))
-            return dag.ite(news, before.where(required), before.place(r))
+            return dag.ite(news, before.told(first, base_offset, required), before.place(r))
 
         return self.outcome(
             "on_success", evaluator, [given, released], client=client, place=now_place
@@ -275,8 +279,7 @@ class Steps:
 
     def on_disconnect(self) -> StepOutcome:
         """A connection breaks."""
-        overdue = number("overdue")
-        return self.moved("on_disconnect", self.model.answers.on_disconnect, ZERO, overdue)
+        return self.moved("on_disconnect", self.model.answers.on_disconnect, ZERO)
 
     # The leader
 
@@ -299,14 +302,15 @@ class Steps:
         )
         was_sent = self.before.sent(b["producer_epoch"], b["record_count"], b["first_record"])
         evaluator, leader, answer = self.produced(batch)
+        appended = dag.lt(self.before.log.length, leader.fields["log"].length)
         step = self.outcome(
             "on_produce",
             evaluator,
             [was_sent, *self.near(batch.fields, begin)],
             leader=leader,
-            answers=self.now_answered(answer),
+            **self.now_answered(answer, batch.fields, begin),
             previous=self.now_previous(),
-            **self.now_stored(batch, begin),
+            **self.now_stored(batch, begin, appended),
         )
         cuts = (
             *self.window_is_near(),
@@ -314,7 +318,10 @@ class Steps:
             self.sequence_names_batch(batch.fields, begin),
             self.sequence_names_records(batch.fields),
             self.accepted_follows(step, batch, begin),
-            self.duplicate_is_the_same(step, batch.fields, answer.fields),
+            self.below_is_stored(batch.fields, begin),
+            self.duplicate_is_the_same(step, batch.fields, begin, answer.fields),
+            self.newest_is_appended(step, batch.fields),
+            self.prefix_ends_before(step, batch.fields, begin),
         )
         return replace(step, lemmas=cuts)
 
@@ -409,6 +416,42 @@ class Steps:
         uses = (*window, "log_was_sent", "sent_is_numbered", ARITHMETIC)
         return Lemma(ACCEPTED, ((), facts), uses)
 
+    def newest_is_appended(self, step: StepOutcome, batch: Mapping[str, Node]) -> Lemma:
+        """What is appended is what the leader remembers as the newest; else nothing is new."""
+        length = self.before.log.length
+        appended = dag.lt(length, step.after.log.length)
+        known, after = known_now(self.before), known_now(step.after)
+        place, new_place = (place_of(s, known_now(s).newest) for s in (self.before, step.after))
+        some = dag.lt(ZERO, known.window.length)
+        facts = dag.conjunction(
+            (
+                implies(appended, dag.eq(new_place, length)),
+                implies(appended, dag.eq(after.epoch, batch["producer_epoch"])),
+                dag.either(appended, dag.eq(after.epoch, known.epoch)),
+                dag.either(appended, implies(some, dag.eq(new_place, place))),
+                dag.either(appended, dag.eq(some, dag.lt(ZERO, after.window.length))),
+            )
+        )
+        uses = ("memory_is_sound", "window_is_log", *OFFSETS, ACCEPTED)
+        return Lemma(NEWEST, ((), facts), uses)
+
+    def prefix_ends_before(
+        self, step: StepOutcome, batch: Mapping[str, Node], begin: Node
+    ) -> Lemma:
+        """What any replay has of an epoch ends before what is appended to it."""
+        appended = dag.lt(self.before.log.length, step.after.log.length)
+        known = memory(self.before.history(LENGTH), LENGTH)
+        fact = implies(
+            appended,
+            within(LENGTH, ZERO, self.before.log.length),
+            dag.lt(ZERO, known.window.length),
+            dag.eq(known.epoch, batch["producer_epoch"]),
+            dag.le(stored(self.before, place_of(self.before, known.newest)).end, begin),
+        )
+        replays = ("history/memory_is_sound", "history/window_is_log")
+        now = ("memory_is_sound", "window_is_log", "memory_has_last_epoch", "newest_is_last")
+        return Lemma(PREFIX, ((), fact), (*replays, *now, "log_rises", *OFFSETS, ACCEPTED))
+
     def first_allowed(self, begin: Node) -> Node:
         """A new epoch begins at 0; what the leader knows nothing of, see FirstSequence."""
         unknown = dag.lt(known_now(self.before).epoch, ZERO)
@@ -416,24 +459,52 @@ class Steps:
         return dag.either(dag.eq(begin, ZERO), dag.both(unknown, any_first))
 
     def duplicate_is_the_same(
-        self, step: StepOutcome, batch: Mapping[str, Node], answer: Mapping[str, Node]
+        self,
+        step: StepOutcome,
+        batch: Mapping[str, Node],
+        begin: Node,
+        answer: Mapping[str, Node],
     ) -> Lemma:
         """A success without an append is about this very batch, where it stands."""
-        before = self.before
+        before, known = self.before, known_now(self.before)
         appended = dag.lt(before.log.length, step.after.log.length)
-        place = before.where(answer["required_offset"])
-        at = stored(before, place)
-        same = dag.conjunction(
-            (
-                mine(before, place),
-                dag.eq(at.first, batch["first_record"]),
-                dag.eq(at.offset, answer["base_offset"]),
-                dag.eq(at.end_offset, answer["required_offset"]),
-            )
-        )
+        at = stored(before, self.answered_place(answer, batch, begin))
+        no_offset = dag.lt(answer["base_offset"], ZERO)
+        newest = stored(before, place_of(before, known.newest))
+        below = dag.both(dag.eq(batch["producer_epoch"], known.epoch), dag.lt(begin, newest.end))
         success = dag.both(dag.eq(answer["error"], ZERO), dag.negate(appended))
-        uses = (SAME, "memory_is_sound", "window_is_log")
-        return Lemma(ANSWERED, ((), implies(success, same)), uses)
+        parts = (
+            implies(no_offset, below),
+            mine(before, self.answered_place(answer, batch, begin)),
+            dag.eq(at.first, batch["first_record"]),
+            dag.either(no_offset, dag.eq(at.offset, answer["base_offset"])),
+            dag.le(at.end_offset, answer["required_offset"]),
+        )
+        facts = dag.conjunction(implies(success, part) for part in parts)
+        numbered = ("window_is_numbered", "log_was_sent", "sent_is_numbered")
+        uses = (SAME, BELOW, "memory_is_sound", "window_is_log", *OFFSETS, *numbered)
+        return Lemma(ANSWERED, ((), facts), uses)
+
+    def below_is_stored(self, batch: Mapping[str, Node], begin: Node) -> Lemma:
+        """Where an epoch is whole, a request below its end is in the log, at its position."""
+        before, known = self.before, known_now(self.before)
+        newest = stored(before, place_of(before, known.newest))
+        place = before.cover(batch["producer_epoch"], begin)
+        at = stored(before, place)
+        log_end = end_offset(before, before.log.length)
+        fact = implies(
+            dag.eq(batch["producer_epoch"], known.epoch),
+            dag.lt(begin, newest.end),
+            dag.conjunction(
+                (
+                    mine(before, place),
+                    dag.eq(at.first, batch["first_record"]),
+                    dag.le(at.end_offset, log_end),
+                )
+            ),
+        )
+        whole = ("epoch_is_whole", "memory_is_sound", "window_is_log", *OFFSETS)
+        return Lemma(BELOW, ((), fact), (*whole, "log_was_sent", *SENT))
 
     def near(self, batch: Mapping[str, Node], begin: Node) -> tuple[Node, ...]:
         """Where sequences wrap: the request is near its log's end, so that its sequence names it.
@@ -450,9 +521,9 @@ class Steps:
         near = dag.both(dag.lt(dag.sub(ZERO, lifetime), distance), dag.lt(distance, lifetime))
         return (near,)
 
-    def now_stored(self, batch: Rec, begin: Node) -> dict[str, Callable[..., Any]]:
-        """Ghosts after an append, of `batch` at the log's end (if nothing is appended, no clause
-        speaks of them)."""
+    def now_stored(self, batch: Rec, begin: Node, appended: Node) -> dict[str, Callable[..., Any]]:
+        """Ghosts after an append, of `batch` at the log's end. (If nothing is appended, no clause
+        speaks of what they say of it.) `appended` if a batch of p is."""
         before = self.before
         length = before.log.length
         offset = end_offset(before, length)
@@ -474,14 +545,22 @@ class Steps:
         def begins(place: Node) -> Node:
             return dag.ite(dag.eq(place, length), begin, before.begins(place))
 
-        return {"history": history, "where": where, "begins": begins}
+        def cover(epoch: Node, position: Node) -> Node:
+            same = dag.eq(epoch, batch.fields["producer_epoch"])
+            here = dag.conjunction((appended, same, dag.le(begin, position)))
+            return dag.ite(here, length, before.cover(epoch, position))
 
-    def now_answered(self, answer: Rec) -> Callable[..., Node]:
-        """The answers, with this one if it is a success."""
-        answers, fields = self.before.answers, answer.fields
+        return {"history": history, "where": where, "begins": begins, "cover": cover}
 
-        def now(first: Node, base: Node, required: Node) -> Node:
-            same = dag.conjunction(
+    def now_answered(
+        self, answer: Rec, batch: Mapping[str, Node], begin: Node
+    ) -> dict[str, Callable[..., Node]]:
+        """The answers, with this one if it is a success; and the place that it speaks of."""
+        before, fields = self.before, answer.fields
+        place = self.answered_place(fields, batch, begin)
+
+        def is_this(first: Node, base: Node, required: Node) -> Node:
+            return dag.conjunction(
                 (
                     dag.eq(fields["error"], ZERO),
                     dag.eq(first, fields["first_record"]),
@@ -489,9 +568,24 @@ class Steps:
                     dag.eq(required, fields["required_offset"]),
                 )
             )
-            return dag.either(answers(first, base, required), same)
 
-        return now
+        return {
+            "answers": lambda *answer: dag.either(before.answers(*answer), is_this(*answer)),
+            "told": lambda *answer: dag.ite(is_this(*answer), place, before.told(*answer)),
+        }
+
+    def answered_place(
+        self, answer: Mapping[str, Node], batch: Mapping[str, Node], begin: Node
+    ) -> Node:
+        """Where the batch of a success stands; without an offset, where its position is."""
+        covered = self.before.cover(batch["producer_epoch"], begin)
+        by_offset = self.before.where(answer["required_offset"])
+        appended = dag.eq(
+            dag.add(end_offset(self.before, self.before.log.length), batch["record_count"]),
+            answer["required_offset"],
+        )
+        at = dag.ite(appended, self.before.log.length, by_offset)
+        return dag.ite(dag.lt(answer["base_offset"], ZERO), covered, at)
 
     def now_previous(self) -> Callable[[Node], Node]:
         """The batch at the log's old end follows the newest remembered one."""
@@ -510,7 +604,7 @@ class Steps:
             evaluator,
             [theirs, some],
             leader=leader,
-            **self.now_stored(batch, ZERO),
+            **self.now_stored(batch, ZERO, FALSE),
         )
 
     def advance_high_watermark(self) -> StepOutcome:

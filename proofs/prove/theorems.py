@@ -9,23 +9,25 @@ from typing import Any
 from proofs.lift import dag
 from proofs.lift.dag import ZERO, const
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.text import Model
+from proofs.lift.text import Model, Patch, patched
 from proofs.prove.clauses import (
     ARITHMETIC,
     HELPERS,
     HISTORY,
     LENGTH,
     PROMISED,
+    WHOLE,
     Clause,
     Formula,
     conjuncts,
     implies,
     within,
 )
+from proofs.prove.dropped import BELOW_IS_DUPLICATE
 from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP, WRAPS, Regime
 from proofs.prove.smt import Obligation, obligation
 from proofs.prove.state import VARIANT, Builder, P, number
-from proofs.prove.steps import StepOutcome, Steps, initial
+from proofs.prove.steps import Lemma, StepOutcome, Steps, initial
 from proofs.prove.why_five import why_five_lemmas
 
 ASSUMPTIONS = {
@@ -40,6 +42,8 @@ ASSUMPTIONS = {
     "no_more_in_flight_than_remembered": (
         "F <= W: a leader remembers as many batches as may be in flight"
     ),
+    "strict_first_sequence": "the first sequence of an epoch must be 0",
+    "own_producer_id": "no two producers share a producer id",
     "answers_in_order": (
         "no answer refuses a batch that is stored, so that batches are acknowledged in their order"
         " (refusals=0, late_errors=0)"
@@ -87,7 +91,8 @@ class Theorem:
     """What is proved: `clause` in every state, or `lemmas` about single rules.
 
     `variant` is the text of the variant it needs; `answered_by` names the promises whose broken
-    trace answers a failure.
+    trace answers a failure. `extra` are helper clauses of its own, that hold under its variant's
+    rules; `patches` change the model that it is about.
     """
 
     name: str
@@ -97,6 +102,8 @@ class Theorem:
     rests_on: tuple[str, ...]
     answered_by: tuple[str, ...]
     clause: Clause | None = None
+    extra: tuple[Clause, ...] = ()
+    patches: tuple[Patch, ...] = ()
     lemmas: Callable[[Model, Any], Iterator[Obligation]] | None = None
 
     @property
@@ -108,7 +115,7 @@ class Theorem:
     @property
     def uses(self) -> tuple[str, ...]:
         """The helper clauses below it."""
-        return tuple(clause.name for clause in HELPERS) if self.clause else ()
+        return tuple(c.name for c in (*HELPERS, *self.extra)) if self.clause else ()
 
 
 # Lemmas
@@ -216,6 +223,18 @@ THEOREMS: tuple[Theorem, ...] = (
     ),
     *safety(WRAPS),
     Theorem(
+        "out_of_order_as_duplicate",
+        "A leader that answers success to every sequence below the next expected one acknowledges"
+        " only what is stored.",
+        "first_sequence=strict",
+        NO_WRAP,
+        ("high_watermark_survives", "strict_first_sequence", "own_producer_id"),
+        ("acked_is_stored",),
+        PROMISED["acked_is_stored"],
+        extra=WHOLE,
+        patches=BELOW_IS_DUPLICATE,
+    ),
+    Theorem(
         "why_five",
         "With F batches in flight and W remembered, F <= W, a batch that is sent again is the next"
         " one or a remembered one: it is answered without error, and stored once.",
@@ -294,30 +313,43 @@ class Induction:
     The helpers are inductive by themselves; the promise stands on them.
     """
 
-    def __init__(self, model: Model, k: Any, regime: Regime) -> None:
+    def __init__(
+        self,
+        model: Model,
+        k: Any,
+        regime: Regime,
+        extra: tuple[Clause, ...] = (),
+        rules: tuple[Formula, ...] = (),
+    ) -> None:
+        self.known = (*HELPERS, *extra)
         steps = Steps(model, k, regime)
         self.regime = regime
         self.state = steps.before
         self.steps = steps.all()
         self.first = initial(model, k, regime)
-        self.before = {c.name: c.formula(self.state) for c in (*HELPERS, *PROMISED.values())}
-        self.helpers = tuple(self.inductive(HELPERS))
+        self.before = {c.name: c.formula(self.state) for c in (*self.known, *PROMISED.values())}
+        self.helpers = (*self.inductive(HELPERS), *self.inductive(extra, rules))
 
     def assumed(self, uses: Collection[str], step: StepOutcome | None) -> list[Formula]:
         """Clauses and cuts by name: of clauses about prefixes, what they say of the prefix in
         question and of those that the step is about."""
         lengths = (LENGTH, *(step.prefixes if step else ()))
         found: list[Formula] = []
-        for c in (*HELPERS, *PROMISED.values()):
+        for c in (*self.known, *PROMISED.values()):
             if c.name in uses and c.of_prefix is not None:
                 found += [c.of_prefix(self.state, length) for length in lengths]
             elif c.name in uses:
                 found.append(self.before[c.name])
         if step:
-            found += [lemma.formula for lemma in step.lemmas if lemma.name in uses]
+            found += [lemma.formula for lemma in self.cuts(step) if lemma.name in uses]
             found += [formula for name, formula in step.given if name in uses]
             found += step.assumed
         return found
+
+    def cuts(self, step: StepOutcome) -> list[Lemma]:
+        """The lemmas of a step, but those about clauses that are not known here."""
+        unknown = {c.name for c in WHOLE} - {c.name for c in self.known}
+        return [lemma for lemma in step.lemmas if not unknown.intersection(lemma.uses)]
 
     def posed(
         self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula
@@ -335,7 +367,7 @@ class Induction:
         """(name, clause after the step, clauses to use); if the log may grow, first of the old
         prefixes."""
         if clause.of_prefix is None or not step.grows:
-            recalled = HISTORY if step.recalls else ()
+            recalled = (*HISTORY, f"history/{clause.name}") if step.recalls else ()
             yield clause.name, clause.formula(step.after), clause.uses.union(recalled)
             return
         length = self.state.log.length
@@ -387,7 +419,7 @@ class Induction:
 
     def lemmas(self, step: StepOutcome) -> Iterator[tuple[str, Obligation]]:
         """The cuts of a step, and the inductions that it carries."""
-        for lemma in step.lemmas:
+        for lemma in self.cuts(step):
             assumed = self.assumed(lemma.uses, step)
             for part, formula in split(lemma.formula):
                 name = f"{step.rule}/{lemma.name}{part}"
@@ -407,15 +439,19 @@ class Planner:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.inductions: dict[tuple[Any, str], Induction] = {}
+        self.inductions: dict[tuple[Any, ...], Induction] = {}
 
-    def induction(self, variant: str, regime: Regime) -> Induction:
-        """The induction in a regime, for all variants that differ in unknown rules only."""
+    def induction(self, variant: str, theorem: Theorem) -> Induction:
+        """The induction in a regime, for all variants that differ in unknown rules only; for a
+        theorem with clauses of its own, under its rules."""
         parsed = self.model.variants.parse(variant)
-        key = (replace(parsed, name="", **dict.fromkeys(VARIANT, 0)), regime.name)
+        rules = rules_of(self.model, variant) if theorem.extra else ()
+        same = parsed if rules else replace(parsed, name="", **dict.fromkeys(VARIANT, 0))
+        key = (same, theorem.regime.name, theorem.patches, bool(rules))
         if key not in self.inductions:
-            k = setting(self.model, variant)
-            self.inductions[key] = Induction(self.model, k, regime)
+            model = patched((*self.model.patches, *theorem.patches))
+            k = setting(model, variant)
+            self.inductions[key] = Induction(model, k, theorem.regime, theorem.extra, rules)
         return self.inductions[key]
 
     def needs(self, theorem: Theorem, variant: str) -> Iterator[tuple[str, Obligation | None]]:
@@ -425,7 +461,7 @@ class Planner:
                 yield lemma.name, lemma
         if theorem.clause is not None:
             rules = rules_of(self.model, variant)
-            yield from self.induction(variant, theorem.regime).promised(theorem.clause, rules)
+            yield from self.induction(variant, theorem).promised(theorem.clause, rules)
 
 
 def plan(model: Model, theorems: tuple[Theorem, ...], under: Callable[[Theorem], str]) -> Plan:
