@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from typing import Any
 
-from proofs.lift.text import model_for
+from proofs.lift.text import model_for, plain
 from proofs.mutants import find
 from proofs.mutants.check import MAX_EVENTS, Checked, check_all
+from proofs.mutants.survivors import Fate, every_mutant, fate_of
 from proofs.mutants.table import MUTANTS
 from proofs.say import say
 from proofs.verbs import EXIT_CODES
@@ -17,13 +19,20 @@ from proofs.verbs.output import Output, trace_json
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's options."""
-    parser.add_argument("--only", metavar="NAME", help="this mutant only")
+    parser.add_argument("--only", metavar="NAME", help="this mutant only; module.function below")
+    parser.add_argument(
+        "--systematic",
+        action="store_true",
+        help="small changes of all the text that acts, or of one function, instead of those named",
+    )
     add_engine(parser)
     add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check all mutants or one; holds if all are found and all twins are clean."""
+    if arguments.systematic:
+        return systematic(arguments)
     chosen = (find(arguments.only),) if arguments.only else MUTANTS
     asked = {"only": arguments.only, "engine": arguments.engine}
     output = Output("mutants", asked, arguments.out, arguments.json)
@@ -71,3 +80,41 @@ def tell(result: Checked) -> None:
             shown += f", MORE THAN {MAX_EVENTS}"
     twin = "twin clean" if result.twin_clean else f"TWIN NOT CLEAN: {mutant.twin}"
     say(f"{mutant.name} ({mutant.kind}, {mutant.reference}): {shown}; {twin}")
+
+
+# Systematic mutants
+
+
+def systematic(arguments: argparse.Namespace) -> int:
+    """Try every small change; holds if none survives. Raises UnknownFunction."""
+    asked = {"only": arguments.only, "systematic": True}
+    output = Output("mutants", asked, arguments.out, arguments.json)
+    fates = []
+    for patch in every_mutant(plain(), arguments.only):
+        fates.append(fate_of(patch))
+        tell_fate(fates[-1])
+    counts = Counter(fate.fate for fate in fates)
+    say(", ".join(f"{count} {fate}" for fate, count in sorted(counts.items())))
+    verdict = "violated" if counts["survives"] else "holds"
+    content = {"mutants": [fate_json(fate) for fate in fates], "verdict": verdict}
+    output.finish(content, {})
+    return EXIT_CODES[verdict]
+
+
+def tell_fate(fate: Fate) -> None:
+    """One systematic mutant for the reader."""
+    where = f" {fate.how} in {fate.scope}" if fate.scope else ""
+    say(f"{fate.fate}{where}: {fate.patch.function}: {fate.patch.before} -> {fate.patch.after}")
+
+
+def fate_json(fate: Fate) -> dict[str, Any]:
+    """One systematic mutant in the report."""
+    return {
+        "function": fate.patch.function,
+        "before": fate.patch.before,
+        "after": fate.patch.after,
+        "found": fate.fate in ("breaks", "refused"),
+        "fate": fate.fate,
+        "scope": fate.scope,
+        "how": fate.how,
+    }
