@@ -49,6 +49,8 @@ TABLES: Mapping[str, Table] = {
         (
             Event("lost_answer", "connection_breaks", f"len({LINK}.answers) > 0"),
             Event("lost_request", "connection_breaks", f"survivors < len({LINK}.requests)"),
+            Event("lost_answer", "connection_breaks_late", f"len({LINK}.answers) > 0"),
+            Event("lost_request", "connection_breaks_late", f"survivors < len({LINK}.requests)"),
             Event("delayed_request", "late_request_arrives"),
             Event("refusal", "request_is_refused"),
             Event("late_error", "request_outlives_replicas"),
@@ -64,6 +66,8 @@ TABLES: Mapping[str, Table] = {
             Event("producer_id_expiry", "producer_id_expires"),
             Event("deleted_records", "records_are_deleted"),
             Event("delivery_timeout", "client_gives_up"),
+            Event("delivery_timeout", "answer_arrives_late"),
+            Event("delivery_timeout", "connection_breaks_late"),
             Event(
                 "exhausted_epochs",
                 "client_bumps_epoch",
