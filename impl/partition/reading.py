@@ -3,7 +3,7 @@
 Three rules:
 
 1. A consumer sees what all replicas have: nothing at or behind the high watermark.
-2. Batches are given whole, as they lie in the log; the first one may begin before the offset.
+2. Batches are given whole, as they lie in one segment; the first may begin before the offset.
 3. An offset before the log's start, or behind its end, is OFFSET_OUT_OF_RANGE; one between the high
    watermark and the end is only early.
 
@@ -14,6 +14,8 @@ Sources: `LocalLog.read`, `UnifiedLog.fetchOffsetByTimestamp`, `Partition.fetchO
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -46,13 +48,24 @@ def read(log: ReplicaLog, offset: int, max_bytes: int, *, at_least_one: bool) ->
         return Read(ErrorCode.OFFSET_OUT_OF_RANGE, b"")
     chosen: list[bytes] = []
     size_bytes = 0
-    for stored in log.batches[log.index_at(offset) :]:
+    for stored in _rest_of_segment(log, offset):
         size_bytes += len(stored.data)
         is_first = at_least_one and not chosen
         if stored.last_offset >= log.high_watermark or (size_bytes > max_bytes and not is_first):
             break
         chosen.append(stored.data)
     return Read(ErrorCode.NONE, b"".join(chosen))
+
+
+def _rest_of_segment(log: ReplicaLog, offset: int) -> list[StoredBatch]:
+    """From the batch that holds `offset`, or the next one: nothing is read across two files."""
+    first = log.index_at(offset)
+    if first == len(log.batches):
+        return []
+    number = bisect_right(log.segments, log.batches[first].base_offset)
+    if number == len(log.segments):
+        return log.batches[first:]
+    return log.batches[first : log.index_at(log.segments[number])]
 
 
 class Timestamp(IntEnum):
@@ -88,23 +101,30 @@ def find_offset(
     if timestamp == Timestamp.LATEST:
         return FoundOffset(NO_TIMESTAMP, upper_bound, leader_epoch)
     if timestamp in (Timestamp.EARLIEST, Timestamp.EARLIEST_LOCAL):
-        first = log.batches[0] if log.batches else None
-        epoch = leader_epoch if first is None else read_header(first.data).partition_leader_epoch
+        epoch = NO_PARTITION_LEADER_EPOCH
+        if log.batches:
+            epoch = read_header(log.batches[0].data).partition_leader_epoch
         return FoundOffset(NO_TIMESTAMP, log.log_start_offset, epoch)
     if timestamp == Timestamp.MAX:
-        latest = max((stored.max_timestamp for stored in log.batches), default=NO_TIMESTAMP)
-        found = NOT_FOUND if latest == NO_TIMESTAMP else _first_at(log, latest)
+        found = _latest(log)
     elif timestamp >= 0:
-        found = _first_at(log, timestamp)
+        found = _first_at(log.batches, timestamp, log.log_start_offset)
     else:
         found = NOT_FOUND
     return found if found.offset < upper_bound else NOT_FOUND
 
 
-def _first_at(log: ReplicaLog, timestamp: int) -> FoundOffset:
-    for stored in log.batches:
+def _latest(log: ReplicaLog) -> FoundOffset:
+    """QUIRK: what is still in a file counts, also before the start of the log."""
+    files = log.deleted + log.batches
+    latest = max((stored.max_timestamp for stored in files), default=NO_TIMESTAMP)
+    return NOT_FOUND if latest == NO_TIMESTAMP else _first_at(files, latest, 0)
+
+
+def _first_at(batches: Sequence[StoredBatch], timestamp: int, log_start: int) -> FoundOffset:
+    for stored in batches:
         if stored.max_timestamp >= timestamp:
-            found = _first_in(stored, timestamp, log.log_start_offset)
+            found = _first_in(stored, timestamp, log_start)
             if found is not None:
                 return found
     return NOT_FOUND

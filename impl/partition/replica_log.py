@@ -388,8 +388,6 @@ class ReplicaLog:
         end = self.log_end_offset if is_cut else MAX_OFFSET
         found = [base for base in segments if base <= end] or [first]
         self.log_end_offset = max(self.log_end_offset, found[-1])
-        while len(found) > 1 and found[1] <= self.log_start_offset:
-            found.pop(0)
         self.segments = found
 
     def _recover(self, recovery_point: int, now_ms: int) -> None:

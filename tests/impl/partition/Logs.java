@@ -13,7 +13,10 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.RecordBatch;
+import org.apache.kafka.common.record.internal.Records;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.log.*;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
@@ -72,6 +75,8 @@ public class Logs {
             case "start": log.truncateFullyAndStartAt(Long.parseLong(words[1]), Optional.empty()); return "0";
             case "expire": log.removeExpiredProducers(Long.parseLong(words[1])); return "0";
             case "close": log.close(); return "0";
+            case "read": return "0 " + read(words);
+            case "find": return "0 " + find(Long.parseLong(words[1]));
             default: throw new IllegalArgumentException(words[0]);
         }
     }
@@ -93,6 +98,23 @@ public class Logs {
 
     static MemoryRecords records(String text) {
         return MemoryRecords.readableRecords(ByteBuffer.wrap(Base64.getDecoder().decode(text)));
+    }
+
+    /** read OFFSET MAX_BYTES AT_LEAST_ONE: the base offsets of whole batches */
+    static String read(String[] words) throws Exception {
+        Records records = log.read(
+            Long.parseLong(words[1]), Integer.parseInt(words[2]), FetchIsolation.HIGH_WATERMARK,
+            Boolean.parseBoolean(words[3])).records;
+        StringBuilder offsets = new StringBuilder();
+        for (RecordBatch batch : records.batches())
+            offsets.append(batch.baseOffset()).append(' ');
+        return offsets.toString().trim();
+    }
+
+    static String find(long timestamp) throws Exception {
+        return log.fetchOffsetByTimestamp(timestamp, Optional.empty()).timestampAndOffsetOpt()
+            .map(found -> found.timestamp + " " + found.offset + " " + found.leaderEpoch.orElse(-1))
+            .orElse("-1 -1 -1");
     }
 
     /** start end high_watermark; producers; segments; snapshots */

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from impl.partition.leader import PartitionLeader
+from impl.partition.reading import Timestamp, find_offset, read
 from impl.partition.replica_log import ReplicaLog
 from impl.partition.validation import LogConfig
 from impl.protocol.record_batch import (
@@ -23,6 +24,7 @@ from impl.protocol.record_batch import (
     TRANSACTIONAL,
     Record,
     increment_sequence,
+    read_headers,
     restamp_batch,
 )
 from tests.impl.jars import Unavailable
@@ -89,7 +91,7 @@ class History:
             self.random.choice((1, 1, 2, 3)),
             producer_id=producer_id,
             epoch=epoch,
-            timestamp=NOW_MS,
+            timestamp=NOW_MS + self.random.randint(0, 20),
         )
         done = self.leader.produce(data, required_acks=1, now_ms=NOW_MS)
         answer = str(int(done.error)) if done.error else f"0 {done.base_offset}"
@@ -101,9 +103,38 @@ class History:
         self.compare(self.kafka.append(data), f"0 {done.base_offset}")
 
     def replicate(self) -> None:
-        offset = self.random.randint(self.leader.high_watermark, self.leader.log_end_offset)
+        """Followers fetch whole batches."""
+        ends = [stored.last_offset + 1 for stored in self.leader.batches]
+        now = self.leader.high_watermark
+        offset = self.random.choice([now, *(end for end in ends if end > now)])
         self.leader.advance_high_watermark(offset)
         self.compare(self.kafka.run("hw", offset))
+
+    def read(self) -> None:
+        """Where the high watermark lies inside a batch, Kafka's own reading moves it."""
+        log = self.leader.log
+        bounds = {stored.base_offset for stored in log.batches} | {log.log_end_offset}
+        if log.high_watermark not in bounds:
+            return
+        offset = self.random.randint(max(0, log.log_start_offset - 1), log.log_end_offset + 1)
+        max_bytes = self.random.choice((1, 150, 400, 1 << 20))
+        at_least_one = self.random.choice((True, False))
+        found = read(log, offset, max_bytes, at_least_one=at_least_one)
+        bases = [header.base_offset for _, header in read_headers(found.records)]
+        answer = str(int(found.error)) if found.error else f"0 {' '.join(map(str, bases))}"
+        told = self.kafka.run("read", offset, max_bytes, str(at_least_one).lower())
+        self.compare(told, answer)
+
+    def find(self) -> None:
+        timestamp = self.random.choice((-2, -3, -5, NOW_MS + self.random.randint(-1, 21)))
+        log = self.leader.log
+        found = find_offset(log, timestamp, log.log_end_offset, self.leader.leader_epoch)
+        answer, state = self.kafka.run("find", timestamp)
+        epoch = found.leader_epoch
+        if timestamp == Timestamp.EARLIEST:
+            # Kafka's list of epochs may know one of records that are gone.
+            answer, epoch = answer.rpartition(" ")[0] + " ?", "?"
+        self.compare((answer, state), f"0 {found.timestamp} {found.offset} {epoch}")
 
     def delete(self) -> None:
         offset = self.random.randint(0, self.leader.high_watermark + 1)
@@ -155,7 +186,16 @@ class History:
         )
 
     def run(self) -> None:
-        often = (self.append, self.append, self.append, self.append, self.append, self.replicate)
+        often = (
+            self.append,
+            self.append,
+            self.append,
+            self.append,
+            self.append,
+            self.replicate,
+            self.read,
+            self.find,
+        )
         seldom = (self.append_plain, self.delete, self.truncate, self.close_and_open)
         rare = (self.kill_and_open, self.start_elsewhere, self.expire)
         for _ in range(STEPS):
