@@ -22,6 +22,7 @@ import functools
 import json
 import os
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -30,7 +31,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -66,11 +67,15 @@ class Disagreement(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One search: how long it took, and what it found. `transitions` includes self-loops."""
+    """One search: how long it took, and what it found. `transitions` includes self-loops.
+
+    `processor_seconds` is what all its threads used, 0 if that was not measured.
+    """
 
     seconds: float
     distinct: int
     transitions: int
+    processor_seconds: float = 0.0
 
 
 class Checker(Protocol):
@@ -210,6 +215,19 @@ def _count(pattern: re.Pattern[str], said: str) -> int:
     return int(float(number[1]))
 
 
+def processor_seconds() -> float:
+    """What this process and its finished children have used until now."""
+    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def searched_by(checker: Checker) -> Found:
+    """One search with the processor time it took."""
+    before = processor_seconds()
+    found = checker.search()
+    return replace(found, processor_seconds=processor_seconds() - before)
+
+
 def agree(name: str, found: Found, distinct: int, transitions: int) -> None:
     """Refuse a search of another graph. Raises Disagreement."""
     close = abs(found.transitions - transitions) <= transitions * 1e-6
@@ -222,46 +240,58 @@ def agree(name: str, found: Found, distinct: int, transitions: int) -> None:
 
 def measured(
     ours: Checker, peers: Sequence[tuple[Checker, int]], managers: int
-) -> dict[str, list[tuple[float, float]]]:
-    """For each peer the seconds of its rounds: ours, then its own. Raises Disagreement."""
+) -> dict[str, list[tuple[Found, Found]]]:
+    """For each peer its rounds: our search, then its own. Raises Disagreement."""
     expected = ours.search()
     agree(ours.name, expected, DISTINCT[managers], expected.transitions)
-    times: dict[str, list[tuple[float, float]]] = {peer.name: [] for peer, _ in peers}
+    pairs: dict[str, list[tuple[Found, Found]]] = {peer.name: [] for peer, _ in peers}
     for number in range(max(rounds for _, rounds in peers)):
         for peer, rounds in peers:
             if number >= rounds:
                 continue
-            pair = ours.search(), peer.search()
+            pair = searched_by(ours), searched_by(peer)
             for name, found in zip((ours.name, peer.name), pair, strict=True):
                 agree(name, found, expected.distinct, expected.transitions)
-            times[peer.name].append((pair[0].seconds, pair[1].seconds))
-    return times
+            pairs[peer.name].append(pair)
+    return pairs
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of one peer: medians of seconds, and how many times as fast we are."""
+    """What came of one peer: medians of seconds, and how many times as fast we are.
+
+    `processor_ratio` compares what the threads used, which says more where others use the machine;
+    a peer's includes its start. None if ours was too short to be measured.
+    """
 
     peer: str
     rounds: int
     ours_seconds: float
     peer_seconds: float
     ratio: float
+    processor_ratio: float | None
     ours_states_per_second: int
     peer_states_per_second: int
     ours_prepared_seconds: float
     peer_prepared_seconds: float
 
 
-def row(ours: Checker, peer: Checker, times: list[tuple[float, float]], distinct: int) -> Row:
-    """Medians of one peer's rounds; the ratio is that of the medians."""
-    mine, its = (statistics.median(column) for column in zip(*times, strict=True))
+def row(ours: Checker, peer: Checker, pairs: list[tuple[Found, Found]], distinct: int) -> Row:
+    """Medians of one peer's rounds; the ratios are those of the medians."""
+    mine, its = (
+        statistics.median(f.seconds for f in column) for column in zip(*pairs, strict=True)
+    )
+    my_share, its_share = (
+        statistics.median(f.processor_seconds for f in column)
+        for column in zip(*pairs, strict=True)
+    )
     return Row(
         peer=peer.name,
-        rounds=len(times),
+        rounds=len(pairs),
         ours_seconds=mine,
         peer_seconds=its,
         ratio=its / mine,
+        processor_ratio=its_share / my_share if my_share else None,
         ours_states_per_second=round(distinct / mine),
         peer_states_per_second=round(distinct / its),
         ours_prepared_seconds=ours.prepared,
@@ -276,16 +306,18 @@ def compare(managers: int, rounds: int, tlc_rounds: int) -> list[Row]:
         peers: list[tuple[Checker, int]] = [(Spin(managers, Path(folder)), rounds)]
         if tlc_rounds:
             peers.append((Tlc(managers), tlc_rounds))
-        times = measured(ours, peers, managers)
-        return [row(ours, peer, times[peer.name], DISTINCT[managers]) for peer, _ in peers]
+        pairs = measured(ours, peers, managers)
+        return [row(ours, peer, pairs[peer.name], DISTINCT[managers]) for peer, _ in peers]
 
 
 def shown(managers: int, rows: Sequence[Row]) -> Iterator[str]:
     """The lines of a report."""
     yield f"two-phase commit, {managers} resource managers: {DISTINCT[managers]:,} states each"
     for r in rows:
+        share = "" if r.processor_ratio is None else f" ({r.processor_ratio:.1f} in processor time)"
         yield (
-            f"{r.peer}: ratio {r.ratio:.1f}, medians of {r.rounds} alternated pairs:"
+            f"{r.peer}: ratio {r.ratio:.1f}{share},"
+            f" medians of {r.rounds} alternated pairs:"
             f" {r.ours_seconds:.3f} s ({r.ours_states_per_second:,} states/s)"
             f" against {r.peer_seconds:.3f} s ({r.peer_states_per_second:,} states/s);"
             f" set-up {r.ours_prepared_seconds:.1f} s against {r.peer_prepared_seconds:.1f} s"

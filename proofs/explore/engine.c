@@ -121,19 +121,21 @@ INLINE const uint64_t *block_keys(const struct kx_engine *e, const struct block 
     return store_key(&e->store, k->first, K);
 }
 
-/* Keeps a successor to be looked up, unless it is its own source. */
-INLINE void keep_move(const struct kx_engine *e, struct bench *bench, const uint64_t *key,
-                      const uint64_t *next, uint32_t source, uint32_t rule, const uint32_t K)
+/* Keeps a successor as the n-th to be looked up, unless it is its own source; how many there are
+ * then. */
+INLINE uint32_t keep_move(const struct store *s, struct moves m, uint64_t *hashes, uint32_t n,
+                          const uint64_t *key, const uint64_t *next, uint32_t source,
+                          uint32_t rule, const uint32_t K)
 {
-    uint32_t n = bench->kept;
+    if (store_same(key, next, K)) return n;
     uint64_t hash = store_hash(next, K);
-    const struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
-    __builtin_prefetch(x->slots + shard_home(&e->store, x, hash) * K);
-    store_copy(bench->moves.keys + n * K, next, K);
-    bench->moves.source[n] = (uint8_t)source;
-    bench->moves.rule[n] = (uint16_t)rule;
-    bench->hash[n] = hash;
-    bench->kept += !store_same(key, next, K);
+    const struct shard *x = &s->shard[store_shard_of(s, hash)];
+    __builtin_prefetch(x->slots + shard_home(s, x, hash) * K);
+    store_copy(m.keys + n * K, next, K);
+    m.source[n] = (uint8_t)source;
+    m.rule[n] = (uint16_t)rule;
+    hashes[n] = hash;
+    return n + 1;
 }
 
 /* The successors of a machine that writes nothing but constants. */
@@ -141,22 +143,25 @@ INLINE void fire_constants(struct kx_engine *e, struct worker *me, struct bench 
                            struct block *k, const uint32_t K)
 {
     const struct steps *steps = &e->steps;
-    const uint64_t *key = block_keys(e, k, K);
+    const struct moves moves = bench->moves;
+    const uint64_t *key = block_keys(e, k, K), *keep = steps->keep, *set = steps->set;
+    uint64_t *firings = me->firings, *hashes = bench->hash;
+    uint32_t n = 0;
     for (uint32_t i = 0; i < k->states; i++, key += K) {
         uint32_t leaving = 0;
         for (uint32_t w = 0; w < steps->rule_words; w++) {
             uint64_t enabled = enabled_word(&e->parts, steps, key, w), next[MAX_KEY_WORDS];
-            leaving += (uint32_t)__builtin_popcountll(enabled);
-            for (; enabled; enabled &= enabled - 1) {
+            for (; enabled; enabled &= enabled - 1, leaving++) {
                 uint32_t r = w * 64 + (uint32_t)__builtin_ctzll(enabled);
-                EACH_WORD(v) next[v] = (key[v] & steps->keep[r * K + v]) | steps->set[r * K + v];
-                me->firings[r]++;
-                keep_move(e, bench, key, next, i, r, K);
+                EACH_WORD(v) next[v] = (key[v] & keep[r * K + v]) | set[r * K + v];
+                firings[r]++;
+                n = keep_move(&e->store, moves, hashes, n, key, next, i, r, K);
             }
         }
         bench->leaving[i] = leaving;
         k->successors += leaving;
     }
+    bench->kept = n;
 }
 
 /* The rule instances that no part forbids, for each state of the block. */
@@ -204,7 +209,7 @@ INLINE void realise(struct kx_engine *e, struct worker *me, struct bench *bench,
         me->firings[r] += bench->weight[i];
         if (e->with_edges) move_copy(&e->batch.every, base + k->successors, m, n, K);
         k->successors++;
-        keep_move(e, bench, key, next, i, r, K);
+        bench->kept = keep_move(&e->store, *m, bench->hash, bench->kept, key, next, i, r, K);
     }
 }
 
@@ -279,7 +284,8 @@ static void expand(void *context, uint32_t worker)
     struct worker *me = &e->worker[worker];
     me->before = me->tally;
     memcpy(me->firings_before, me->firings, e->rules * sizeof *me->firings);
-    memset(e->bench[worker].seen, 0, SEEN * e->parts.key_words * sizeof(uint64_t));
+    if (e->workers > 1)
+        memset(e->bench[worker].seen, 0, SEEN * e->parts.key_words * sizeof(uint64_t));
 #define CALL(K) expand_block(e, worker, n, K)
     for (uint32_t n; !me->crowded && (n = next_ticket(e)) < e->batch.used;) BY_KEY_WORDS(e, CALL)
 #undef CALL

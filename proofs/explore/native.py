@@ -22,6 +22,8 @@ from proofs.lift.machine import Machine
 
 MAX_WORKERS = 256
 TICK_SECONDS = 0.1
+SHORT_LEVEL = 1 << 15
+"""States of a level that needs no thread of its own: it is over before anybody presses Ctrl-C."""
 CHUNK_STATES = 1 << 16
 
 _HERE = Path(__file__).parent
@@ -128,6 +130,15 @@ class NativeSearch:
 
     def expand_level(self, tick: Tick) -> None:
         """Expands the current level; see `Engine`."""
+        counts = self.counts()
+        if counts.level_end - counts.cursor <= SHORT_LEVEL:
+            self._check(self._lib.kx_level(self._engine))
+            tick()
+        else:
+            self._expand_aside(tick)
+
+    def _expand_aside(self, tick: Tick) -> None:
+        """Expands a level in a thread, and ticks meanwhile."""
         status: list[int] = []
         thread = threading.Thread(target=lambda: status.append(self._lib.kx_level(self._engine)))
         thread.start()

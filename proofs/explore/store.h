@@ -162,7 +162,7 @@ INLINE int shard_add(const struct store *s, struct shard *x, const uint64_t *key
     if (x->slots[at * K + K - 1]) return 0;
     store_copy(x->slots + at * K, key, K);
     x->count++;
-    return x->count * 8 <= (uint64_t)5 << x->bits || shard_widen(s, x, K) ? 1 : -1;
+    return x->count * 2 <= (uint64_t)1 << x->bits || shard_widen(s, x, K) ? 1 : -1;
 }
 
 /* Segments for all indexes below `count`. 0: no memory. */
