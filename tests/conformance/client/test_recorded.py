@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from conformance.client import rules
 from conformance.client.judge import DIVERGES, EXPLAINED, judged
 from conformance.client.trace import (
     BadClientTrace,
@@ -53,11 +52,6 @@ def test_what_the_java_client_did_is_explained(release: str):
     assert ("bump_epoch" in rules_met) == bool(own)
 
 
-@pytest.mark.xfail(
-    not (rules.KNOWS_TIME and rules.KNOWS_ORDER),
-    reason="the model does not say yet what an answer does to a batch whose time is up",
-    strict=False,
-)
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_it_did_with_batches_whose_time_was_up_is_explained(release: str):
     for trace in runs_of(f"java-{release}-time.jsonl"):
