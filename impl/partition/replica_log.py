@@ -338,6 +338,7 @@ class ReplicaLog:
         if had_clean_shutdown and recovery_point is not None:
             raise PartitionError("a log that was closed has nothing to recover")
         self.producer_states.forget()
+        self.log_end_offset = min([self.log_end_offset, *segments])
         damage = self._read(log, recovery_point)
         cut_bytes = len(log) - self.size_bytes
         self._split(segments, is_cut=damage is not None)
@@ -349,10 +350,10 @@ class ReplicaLog:
             states.remove_stray_snapshots(self.segments)
         if self.log_end_offset < log_start:
             self.truncate_fully_and_start_at(log_start)
-        else:
-            self.log_start_offset = self.high_watermark = log_start
-            self._keep(self.index_at(log_start), len(self.batches))
-            self._rebuild(self.log_end_offset, now_ms, had_clean_shutdown=had_clean_shutdown)
+            states.forget()
+        self.log_start_offset = self.high_watermark = log_start
+        self._keep(self.index_at(log_start), len(self.batches))
+        self._rebuild(self.log_end_offset, now_ms, had_clean_shutdown=had_clean_shutdown)
         self.recovery = Recovery(states.corrupt_snapshots, cut_bytes, damage)
 
     def _read(
