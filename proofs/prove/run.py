@@ -20,7 +20,7 @@ from proofs.prove.theorems import THEOREMS, Duty, Plan, Theorem
 CHECKED_SCOPES = {
     "idempotent-tiny": None,
     "idempotent-failover": "first_sequence=strict/restart_window=full",
-    "idempotent-wrap": "4.3.1",
+    "idempotent-wrap": "sequence_order=wraps",
 }
 """Where the clauses are checked on every state: leaders restart, are replaced, sequences wrap. The
 small one under each variant in question, the others under the one that is named."""

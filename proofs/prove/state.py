@@ -25,7 +25,7 @@ from typing import Any
 
 from proofs.lift import dag
 from proofs.lift.containers import FocusMap, FunctionSeq, PredicateSet, contains
-from proofs.lift.dag import INFINITE, ZERO, Node
+from proofs.lift.dag import INFINITE, ZERO, Node, const
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes
@@ -46,7 +46,6 @@ RECORDS_IN = dag.leaf("records_in", -INFINITE, INFINITE)
 VARIANT = {
     "first_sequence": dag.leaf("first_sequence", 0, 2),
     "restart_window": dag.leaf("restart_window", 0, 1),
-    "acked_sequence": dag.leaf("acked_sequence", 0, 1),
 }
 """Rules of the variant that are unknown: the helpers hold whatever they are."""
 
@@ -203,6 +202,7 @@ class Builder:
             overrides={
                 ("Layout", "max_sequence"): self.regime.max_sequence,
                 ("Layout", "replicas"): REPLICAS,
+                ("Layout", "wraps"): const(self.regime.wraps),
                 **{("Variant", rule): value for rule, value in VARIANT.items()},
             },
             contracts={"filled": self.filled, **contracts},

@@ -60,6 +60,8 @@ from proofs.prove.state import (
     stored,
 )
 
+OVERDUE = dag.leaf("overdue", 0, 1)
+"""Whether time is up: of the batch that is answered, of the oldest when a connection breaks."""
 FOLDED = number("folded")
 """How many batches a replay has taken in so far."""
 
@@ -229,8 +231,9 @@ class Steps:
         )
 
     def expire_batch(self) -> StepOutcome:
-        """The time of the oldest batch is up."""
-        return self.moved("expire_batch", self.model.recovery.expire_batch, ZERO)
+        """The time of a batch is up."""
+        call = self.model.recovery.expire_batch
+        return self.moved("expire_batch", call, ZERO, number("expired"))
 
     def resolve_sequences(self) -> StepOutcome:
         """All in flight has ended after a batch of unknown outcome."""
@@ -246,7 +249,7 @@ class Steps:
         """The client after an answer."""
         evaluator = self.builder.evaluator()
         call = self.model.answers.on_answer
-        return evaluator, evaluator.call(call, [self.k, self.before.client, ZERO, answer])
+        return evaluator, evaluator.call(call, [self.k, self.before.client, ZERO, answer, OVERDUE])
 
     def on_success(self) -> StepOutcome:
         """An answer without error, once the high watermark lets it go."""
@@ -279,7 +282,7 @@ class Steps:
 
     def on_disconnect(self) -> StepOutcome:
         """A connection breaks."""
-        return self.moved("on_disconnect", self.model.answers.on_disconnect, ZERO)
+        return self.moved("on_disconnect", self.model.answers.on_disconnect, ZERO, OVERDUE)
 
     # The leader
 

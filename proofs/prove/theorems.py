@@ -65,12 +65,14 @@ COVERED = {
     "client_gives_up": ("expire_batch",),
     "client_resolves": ("resolve_sequences",),
     "answer_arrives": ("on_success", "on_error"),
+    "answer_arrives_late": ("on_error",),
     "request_arrives": ("on_produce", "on_produce_of_others"),
     "request_is_refused": ("on_error",),
     "request_outlives_replicas": ("on_produce", "on_produce_of_others", "on_error"),
     "late_request_arrives": ("on_produce", "on_produce_of_others"),
     "high_watermark_advances": ("advance_high_watermark",),
     "connection_breaks": ("on_disconnect",),
+    "connection_breaks_late": ("on_disconnect",),
     "leader_restarts": ("restart", "on_disconnect"),
     "leader_fails_over": ("fail_over", "on_disconnect"),
     "leader_fails_over_uncleanly": ("fail_over", "on_disconnect"),
@@ -196,11 +198,12 @@ SAFETY = (
 def safety(regime: Regime) -> tuple[Theorem, ...]:
     """What holds in every state, in one regime."""
     suffix = "_across_wraps" if regime.wraps else ""
+    order = "/sequence_order=wraps" if regime.wraps else ""
     return tuple(
         Theorem(
             f"{name}{suffix}",
             PROMISED[name].says,
-            variant,
+            f"{variant}{order}",
             regime,
             rests_on,
             (name,),

@@ -20,7 +20,7 @@ from typing import Any
 
 from proofs.lift import containers, dag
 from proofs.lift.containers import FocusMap, FunctionSeq
-from proofs.lift.dag import INFINITE, ZERO, Node, const
+from proofs.lift.dag import FALSE, INFINITE, ZERO, Node, const
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model
 from proofs.lift.values import Rec
@@ -85,6 +85,7 @@ class WhyFive:
             overrides={
                 ("Layout", "max_sequence"): MAX_SEQUENCE,
                 ("Layout", "replicas"): REPLICAS,
+                ("Layout", "wraps"): FALSE,
                 ("Layout", "window"): WINDOW,
                 ("Layout", "in_flight"): IN_FLIGHT,
                 **{("Variant", rule): value for rule, value in VARIANT.items()},
