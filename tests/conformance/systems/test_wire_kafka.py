@@ -30,3 +30,13 @@ def test_kafka_behaves_as_its_model(tmp_path):
     met = {"NONE", "NOT_ENOUGH_REPLICAS", "OUT_OF_ORDER_SEQUENCE_NUMBER"}
     assert not met & set(report["coverage"]["error_codes"]["missing"])
     assert report["coverage"]["rules"]["missing"] == []
+
+
+def test_kafka_is_stopped_and_behaves_as_its_model(tmp_path):
+    """Two dozen traces share one stop."""
+    arguments = ["--system", "kafka", "--kafka", "4.3.1", "--faults", "nodes", "--traces", "24"]
+    scope = ["--scope", "idempotent-restart", "--traces-from", "hunts"]
+    assert main(["run", *arguments, *scope, "--out", str(tmp_path / "out")]) == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (report["conforms"], report["verdict"], report["traces"]) == (True, "holds", 24)
+    assert "leader_restarts" not in report["coverage"]["rules"]["missing"]
