@@ -3,15 +3,18 @@
 Bytes come in, bytes go out, the time is an argument. Four doors:
 
 - the wire: `encode_request` ... `decode_response` and `frame`; `encode_batch`, `decode_batch`
-- the leader of one partition: `PartitionLeader`
+- the leader of one partition: `PartitionLeader`; its log, which a follower has, too: `ReplicaLog`;
+  a folder for its snapshots: `SnapshotDirectory`
 - a broker of one node: `Node`
 - an idempotent producer: `IdempotentProducerCore`, its settings `ProducerConfig.of`; its errors
   and snapshots stand in `impl.producer`
 """
 
 from impl.broker.node import CloseConnection, Node, NodeConfig
+from impl.log.snapshot_directory import SnapshotDirectory
 from impl.partition.errors import PartitionError
 from impl.partition.leader import PartitionLeader, ProduceOutcome
+from impl.partition.replica_log import ReplicaLog
 from impl.partition.validation import LogConfig
 from impl.producer import (
     DeliveryHandle,
@@ -61,7 +64,9 @@ __all__ = [
     "ProtocolError",
     "Record",
     "RecordBatch",
+    "ReplicaLog",
     "SendRequest",
+    "SnapshotDirectory",
     "client_batch",
     "decode_batch",
     "decode_request",

@@ -56,6 +56,9 @@ VALID_ACKS: Final = frozenset((ACKS_ALL, 0, 1))
 HIGH_WATERMARK: Final = -1
 """Delete all records that every replica has. `DeleteRecordsRequest.HIGH_WATERMARK`."""
 
+_CLIENT: Final = CHECKS[AppendOrigin.CLIENT]
+_COORDINATOR: Final = CHECKS[AppendOrigin.COORDINATOR]
+
 _WITHOUT_LOG_START: Final = frozenset(
     (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -225,7 +228,7 @@ class PartitionLeader:
         `required_acks` is -1, 0 or 1, `now_ms` the broker's clock. Every refusal is an outcome;
         nothing is raised. `ReplicaManager.appendRecords`.
         """
-        return self._append_as_leader(batch_bytes, AppendOrigin.CLIENT, required_acks, now_ms)
+        return self._append_as_leader(batch_bytes, _CLIENT, required_acks, now_ms)
 
     def append_as_coordinator(
         self, batch_bytes: bytes, *, required_acks: int = ACKS_ALL, now_ms: int
@@ -235,11 +238,10 @@ class PartitionLeader:
         A transactional batch belongs to no transaction here, and is refused like a client's.
         Raises `TransactionsNotServed` for a control batch.
         """
-        origin = AppendOrigin.COORDINATOR
-        return self._append_as_leader(batch_bytes, origin, required_acks, now_ms)
+        return self._append_as_leader(batch_bytes, _COORDINATOR, required_acks, now_ms)
 
     def _append_as_leader(
-        self, batch_bytes: bytes | None, origin: AppendOrigin, required_acks: int, now_ms: int
+        self, batch_bytes: bytes | None, checks: Checks, required_acks: int, now_ms: int
     ) -> ProduceOutcome:
         data = first_batch(batch_bytes)
         if isinstance(data, ErrorCode):
@@ -249,24 +251,24 @@ class PartitionLeader:
         error = self._check_replicas(required_acks)
         if error:
             return self._refuse(error)
-        checks = CHECKS[origin]
-        batch = validate_batch(data, self.log.config, now_ms, checks)
+        log = self.log
+        batch = validate_batch(data, log.config, now_ms, checks)
         if isinstance(batch, ErrorCode):
             return self._refuse(batch)
         header = batch.header
         if header.attributes & CONTROL:
             raise TransactionsNotServed("a coordinator's control batch")
-        last_offset = self.log.log_end_offset + header.last_offset_delta
-        self.log.roll_if_full(len(batch.data), last_offset, batch.max_timestamp)
+        last_offset = log.log_end_offset + header.last_offset_delta
+        log.roll_if_full(len(batch.data), last_offset, batch.max_timestamp)
         if header.producer_id <= NO_PRODUCER_ID:
             return self._append(batch, None, required_acks, now_ms)
-        entry = self.producers.get(header.producer_id, UNKNOWN_PRODUCER)
+        entry = log.producer_states.entries.get(header.producer_id, UNKNOWN_PRODUCER)
         last = last_sequence(header.base_sequence, header.last_offset_delta)
         known = find_duplicate(entry, header.producer_epoch, last, header.last_offset_delta)
         if known is not None and checks.duplicate:
             wait = known.last_offset + 1 if required_acks == ACKS_ALL else INVALID_OFFSET
             return ProduceOutcome(
-                ErrorCode.NONE, known.first_offset, known.timestamp, self.log_start_offset, wait
+                ErrorCode.NONE, known.first_offset, known.timestamp, log.log_start_offset, wait
             )
         error = _check_producer(entry, header, checks)
         if error:
@@ -313,9 +315,9 @@ class PartitionLeader:
         return ProduceOutcome(
             ErrorCode.NONE,
             base_offset,
-            now_ms if self.config.is_log_append_time else NO_TIMESTAMP,
-            self.log_start_offset,
-            self.log_end_offset if required_acks == ACKS_ALL else INVALID_OFFSET,
+            now_ms if log.config.is_log_append_time else NO_TIMESTAMP,
+            log.log_start_offset,
+            log.log_end_offset if required_acks == ACKS_ALL else INVALID_OFFSET,
         )
 
     # ---- after the append

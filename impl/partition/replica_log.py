@@ -174,14 +174,15 @@ class ReplicaLog:
         This comes before the producer is judged, so that a refused batch, too, can begin one.
         `LogSegment.shouldRoll`, `UnifiedLog.roll`.
         """
-        active = self._active_bytes
-        waited_ms = max_timestamp - self._active_timestamp if self._active_timestamp >= 0 else 0
-        if (
-            active > self.config.segment_bytes - size_bytes
-            or (active and waited_ms > self.config.segment_ms)
-            or last_offset - self.segments[-1] > MAX_RELATIVE_OFFSET
-        ):
+        is_full = self._active_bytes > self.config.segment_bytes - size_bytes
+        is_far = last_offset - self.segments[-1] > MAX_RELATIVE_OFFSET
+        if is_full or is_far or self._is_too_old_for(max_timestamp):
             self._roll()
+
+    def _is_too_old_for(self, max_timestamp: int) -> bool:
+        """Whether segment_ms has passed since the last segment's first batch, by the records."""
+        first = self._active_timestamp
+        return first >= 0 and max_timestamp - first > self.config.segment_ms
 
     def _roll(self) -> None:
         self.segments.append(self.log_end_offset)

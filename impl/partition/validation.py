@@ -47,6 +47,7 @@ from impl.protocol.record_batch import (
 
 MAX_INT64: Final = (1 << 63) - 1
 
+_LAST_CODEC: Final = int(Compression.ZSTD)
 _LENGTH: Final = Struct(">i")
 _LENGTH_OFFSET: Final = 8
 _BEFORE_LENGTH: Final = 12
@@ -138,7 +139,7 @@ def _check_size_and_crc(data: bytes, config: LogConfig, checks: Checks) -> Batch
         check_crc(data, header)
     except CrcMismatch:
         return ErrorCode.CORRUPT_MESSAGE
-    if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
+    if header.attributes & COMPRESSION_MASK > _LAST_CODEC:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     return header
 
