@@ -1,0 +1,375 @@
+"""What more requests in flight are worth, and what idempotence costs: throughput in virtual time.
+
+    python -m benchmarks.in_flight [--requests 2000] [--seed 0] [--json FILE] [--svg FILE]
+
+Our producer core sends to our partition leader through a simulated network; nothing here reads a
+clock, so that the same arguments give the same table and figure, byte for byte. There is always a
+next record to send. A request takes half a round trip to the broker, waits for those before it, is
+handled, and its answer takes the other half. An answer is lost with its connection, and with it go
+all other answers, and the requests that have not reached the broker; the producer connects anew.
+
+Counted is what the log has beside what was sent: `duplicates` are records that are there again,
+`reordered` are records whose first copy stands behind a later record. Each run ends when every
+record is acknowledged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+
+from impl import (
+    ErrorCode,
+    IdempotentProducerCore,
+    PartitionLeader,
+    ProducerConfig,
+    SendRequest,
+    decode_batch,
+)
+from impl.protocol.schemas import ApiKey
+
+TOPIC, PARTITION, NODE_ID = "orders", 0, 1
+IN_FLIGHT = (1, 2, 3, 4, 5)
+LOSSES = (0.0, 0.001, 0.01)
+ROUND_TRIP_MS = 20
+BROKER_MS = 2
+LINGER_MS = 5
+RECORDS_A_BATCH = 4
+VALUE_BYTES = 1000
+BATCH_BYTES = 4200
+"""Room for four records and not for five."""
+PRODUCER_ID = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a run is of: `loss` is the probability that an answer is lost."""
+
+    idempotence: bool
+    loss: float
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run gave; `retries` are requests sent again, the other counts are of records."""
+
+    case: Case
+    records: int
+    virtual_ms: int
+    records_per_second: float
+    retries: int
+    duplicates: int
+    reordered: int
+    missing: int
+
+
+class Simulation:
+    """One producer, one leader, and the network between them, in virtual milliseconds."""
+
+    def __init__(self, case: Case, records: int, seed: int) -> None:
+        self.case = case
+        self.records = records
+        self.random = Random(seed)
+        self.leader = PartitionLeader()
+        self.producer = IdempotentProducerCore(
+            ProducerConfig.of(
+                enable_idempotence=case.idempotence,
+                max_in_flight_requests_per_connection=case.in_flight,
+                linger_ms=LINGER_MS,
+                batch_size=BATCH_BYTES,
+            )
+        )
+        self.producer.update_metadata({(TOPIC, PARTITION): NODE_ID})
+        self.now_ms = 0
+        self.broker_free_ms = 0
+        self.connection = 0
+        self.appended = 0
+        self.requests = 0
+        self.pending: list[tuple[int, int, Callable[[], None]]] = []
+        self.numbers = itertools.count()
+
+    def at(self, when_ms: int, event: Callable[[], None]) -> None:
+        """Something happens later; what happens at one time happens in the order of its causes."""
+        heapq.heappush(self.pending, (when_ms, next(self.numbers), event))
+
+    def run(self) -> Outcome:
+        """Until every record is acknowledged."""
+        while self.appended < self.records or not self.producer.is_idle:
+            self.application_sends()
+            for effect in self.producer.poll(self.now_ms):
+                if isinstance(effect, SendRequest):
+                    self.send(effect)
+                else:
+                    self.break_connection()
+            self.advance()
+        return self.outcome()
+
+    def advance(self) -> None:
+        """To the next moment at which something happens."""
+        wait_ms = self.producer.next_timeout_ms(self.now_ms)
+        if wait_ms == 0:
+            return
+        due = [self.pending[0][0]] if self.pending else []
+        due += [] if wait_ms is None else [self.now_ms + wait_ms]
+        self.now_ms = min(due)
+        while self.pending and self.pending[0][0] == self.now_ms:
+            heapq.heappop(self.pending)[2]()
+
+    def application_sends(self) -> None:
+        """There is always as much queued as may be in flight, and a batch more."""
+        ahead = (self.case.in_flight + 1) * RECORDS_A_BATCH
+        stored = self.leader.log_end_offset
+        while self.appended < min(self.records, stored + ahead):
+            value = self.appended.to_bytes(VALUE_BYTES, "big")
+            self.producer.append(TOPIC, PARTITION, value=value, now_ms=self.now_ms)
+            self.appended += 1
+
+    # ---- the network
+
+    def send(self, request: SendRequest) -> None:
+        """Half a round trip to the broker, if the connection lasts."""
+        sent_on = self.connection
+        self.requests += request.api_key == ApiKey.PRODUCE
+        self.at(self.now_ms + ROUND_TRIP_MS // 2, lambda: self.arrive(request, sent_on))
+
+    def arrive(self, request: SendRequest, sent_on: int) -> None:
+        """The broker handles its requests one after the other."""
+        if sent_on == self.connection:
+            self.broker_free_ms = max(self.broker_free_ms, self.now_ms) + BROKER_MS
+            self.at(self.broker_free_ms, lambda: self.handle(request, sent_on))
+
+    def handle(self, request: SendRequest, sent_on: int) -> None:
+        """The broker answers, even on a connection that is gone."""
+        body = self.answer(request)
+        back_ms = self.now_ms + ROUND_TRIP_MS // 2
+        self.at(back_ms, lambda: self.receive(request, body, sent_on))
+
+    def receive(self, request: SendRequest, body: dict[str, object], sent_on: int) -> None:
+        """The answer reaches the producer, or is lost with its connection."""
+        if sent_on != self.connection:
+            return
+        if self.random.random() < self.case.loss:
+            self.break_connection()
+            self.producer.disconnected(NODE_ID, self.now_ms)
+        else:
+            self.producer.receive(request.correlation_id, body, self.now_ms)
+
+    def break_connection(self) -> None:
+        """What was sent on it before does not arrive any more, and nobody hears its answers."""
+        self.connection += 1
+
+    # ---- the broker
+
+    def answer(self, request: SendRequest) -> dict[str, object]:
+        """What the broker says, once the batch is where all replicas have it."""
+        if request.api_key == ApiKey.INIT_PRODUCER_ID:
+            return {"error_code": 0, "producer_id": PRODUCER_ID, "producer_epoch": 0}
+        records = request.body["topics"][0]["partitions"][0]["records"]
+        done = self.leader.produce(records, required_acks=-1, now_ms=self.now_ms)
+        if done.error is ErrorCode.NONE:
+            self.leader.advance_high_watermark(self.leader.log_end_offset)
+        partition = {
+            "index": PARTITION,
+            "error_code": done.error,
+            "base_offset": done.base_offset,
+            "log_start_offset": done.log_start_offset,
+        }
+        return {"topics": [{"name": TOPIC, "partitions": [partition]}]}
+
+    # ---- what became of it
+
+    def outcome(self) -> Outcome:
+        """The log beside what was sent."""
+        batches = [values(stored.data) for stored in self.leader.batches]
+        found = [number for batch in batches for number in batch]
+        first_copies = list(dict.fromkeys(found))
+        return Outcome(
+            case=self.case,
+            records=self.records,
+            virtual_ms=self.now_ms,
+            records_per_second=round(1000 * self.records / self.now_ms, 1),
+            retries=self.requests - len({batch[0] for batch in batches}),
+            duplicates=len(found) - len(first_copies),
+            reordered=behind_a_later_one(first_copies),
+            missing=self.records - len(first_copies),
+        )
+
+
+def values(batch: bytes) -> list[int]:
+    """The numbers of a stored batch's records."""
+    return [int.from_bytes(r.value or b"", "big") for r in decode_batch(batch).records]
+
+
+def behind_a_later_one(numbers: Sequence[int]) -> int:
+    """How many stand behind a greater one."""
+    highest = itertools.accumulate(numbers, max)
+    return sum(number < most for number, most in zip(numbers, highest, strict=True))
+
+
+def cases() -> Iterator[Case]:
+    """All that are compared."""
+    for idempotence in (True, False):
+        for loss in LOSSES:
+            for in_flight in IN_FLIGHT:
+                yield Case(idempotence, loss, in_flight)
+
+
+def measured(requests: int, seed: int) -> tuple[Outcome, ...]:
+    """Each case, with the same records and the same luck."""
+    records = requests * RECORDS_A_BATCH
+    return tuple(Simulation(case, records, seed).run() for case in cases())
+
+
+# The table
+
+
+def shown(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """The lines of the table."""
+    yield (
+        f"{'idempotence':<12}{'answers lost':>13}{'in flight':>11}{'records/s':>11}"
+        f"{'retries':>9}{'duplicates':>12}{'reordered':>11}"
+    )
+    for o in outcomes:
+        name = "on" if o.case.idempotence else "off"
+        yield (
+            f"{name:<12}{o.case.loss:>13.1%}{o.case.in_flight:>11}{o.records_per_second:>11,.1f}"
+            f"{o.retries:>9,}{o.duplicates:>12,}{o.reordered:>11,}"
+        )
+
+
+# The figure
+
+WIDTH, HEIGHT = 760, 330
+PANEL_WIDTH, TOP, BOTTOM = 290, 60, 260
+LINES = {0.0: "#1b7837", 0.001: "#2166ac", 0.01: "#b2182b"}
+"""A colour for each share of answers lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One diagram over the number in flight: its left edge, its title, what it shows."""
+
+    left: int
+    title: str
+    most: float
+    value: Callable[[Outcome], float]
+
+    def point(self, outcome: Outcome) -> tuple[float, float]:
+        """Where an outcome is drawn."""
+        step = PANEL_WIDTH / (len(IN_FLIGHT) - 1)
+        across = self.left + step * IN_FLIGHT.index(outcome.case.in_flight)
+        return across, BOTTOM - (BOTTOM - TOP) * self.value(outcome) / self.most
+
+
+def rounded_up(value: float) -> float:
+    """The next number that begins with one digit and goes on with zeros; 1 at least."""
+    step = 10 ** (len(str(int(max(value, 1)))) - 1)
+    return float(step * (int(max(value, 1)) // step + 1))
+
+
+def text(x: float, y: float, words: str, anchor: str = "middle") -> str:
+    """A word in the figure."""
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{words}</text>'
+
+
+def axes(panel: Panel) -> Iterator[str]:
+    """A panel's title, its numbers in flight and its scale."""
+    right = panel.left + PANEL_WIDTH
+    yield text((panel.left + right) / 2, TOP - 20, panel.title)
+    for quarter in range(5):
+        y = BOTTOM - (BOTTOM - TOP) * quarter / 4
+        yield f'<path d="M{panel.left} {y:g}H{right}" stroke="#ddd"/>'
+        yield text(panel.left - 8, y + 4, f"{panel.most * quarter / 4:,.0f}", "end")
+    for i, in_flight in enumerate(IN_FLIGHT):
+        x = panel.left + PANEL_WIDTH / (len(IN_FLIGHT) - 1) * i
+        yield text(x, BOTTOM + 18, str(in_flight))
+    yield text((panel.left + right) / 2, BOTTOM + 36, "requests in flight")
+
+
+def lines(panel: Panel, outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """A line for each share of answers lost: whole with idempotence, dashed without."""
+    for idempotence in (True, False):
+        for loss, colour in LINES.items():
+            row = [o for o in outcomes if (o.case.idempotence, o.case.loss) == (idempotence, loss)]
+            points = " ".join("{:.1f},{:.1f}".format(*panel.point(o)) for o in row)
+            dashes = "" if idempotence else ' stroke-dasharray="5 4"'
+            yield (
+                f'<polyline points="{points}" fill="none" stroke="{colour}"'
+                f' stroke-width="2"{dashes}/>'
+            )
+
+
+def legend() -> Iterator[str]:
+    """What colours and dashes mean."""
+    for i, (loss, colour) in enumerate(LINES.items()):
+        x = 60 + 155 * i
+        yield f'<path d="M{x} {HEIGHT - 14}h24" stroke="{colour}" stroke-width="2"/>'
+        yield text(x + 30, HEIGHT - 10, f"{loss:.1%} of answers lost", "start")
+    yield text(540, HEIGHT - 10, "dashed: without idempotence", "start")
+
+
+def figure(outcomes: Sequence[Outcome]) -> str:
+    """The figure as SVG."""
+    fastest = max(o.records_per_second for o in outcomes)
+    wrong = max(o.duplicates + o.reordered for o in outcomes)
+    panels = (
+        Panel(70, "records a second", rounded_up(fastest), lambda o: o.records_per_second),
+        Panel(
+            440,
+            "records in the log twice, or out of order",
+            rounded_up(wrong),
+            lambda o: o.duplicates + o.reordered,
+        ),
+    )
+    drawn = [part for p in panels for part in (*axes(p), *lines(p, outcomes))]
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"'
+        ' font-family="sans-serif" font-size="12">',
+        "<title>Requests in flight: throughput, duplicates and order</title>",
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+    )
+    return "\n".join((*head, *drawn, *legend(), "</svg>")) + "\n"
+
+
+def write(path: Path | None, content: str) -> None:
+    """A file that was asked for."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Simulate, print, write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--requests", type=int, default=2000, help="batches of each run")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="the figure")
+    asked = parser.parse_args(words)
+    outcomes = measured(max(1, asked.requests), asked.seed)
+    for line in shown(outcomes):
+        print(line)
+    content = {
+        "benchmark": "in_flight",
+        "seed": asked.seed,
+        "round_trip_ms": ROUND_TRIP_MS,
+        "broker_ms": BROKER_MS,
+        "linger_ms": LINGER_MS,
+        "records_a_batch": RECORDS_A_BATCH,
+        "outcomes": [asdict(o) for o in outcomes],
+    }
+    write(asked.json, json.dumps(content, indent=2) + "\n")
+    write(asked.svg, figure(outcomes))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
