@@ -85,6 +85,15 @@ class PartitionProducers:
     producers: Mapping[int, ActiveProducer]
 
 
+@dataclass(frozen=True, slots=True)
+class Led:
+    """Who leads a partition (-1: nobody), who is in sync, and who has it."""
+
+    leader: int
+    in_sync: frozenset[int]
+    replicas: frozenset[int]
+
+
 def api_versions(connection: Connection) -> Supported:
     """Ask what the broker supports. Raises RequestRefused and what `Connection.ask` raises."""
     for version in _API_VERSIONS_VERSIONS:
@@ -219,16 +228,17 @@ def describe_producers(
     }
 
 
-def leaders(connection: Connection) -> dict[TopicPartition, tuple[int, tuple[int, ...]]]:
-    """Ask who leads each partition of the cluster, and who is in sync. -1 leads where nobody does.
+def leaders(connection: Connection) -> dict[TopicPartition, Led]:
+    """Ask who leads each partition of the cluster, and who is in sync.
 
     Raises what `Connection.ask` raises.
     """
     body = connection.ask(ApiKey.METADATA, _METADATA_VERSION, {"topics": None})
     return {
-        (topic["name"], partition["partition_index"]): (
+        (topic["name"], partition["partition_index"]): Led(
             partition["leader_id"],
-            tuple(partition["isr_nodes"]),
+            frozenset(partition["isr_nodes"]),
+            frozenset(partition["replica_nodes"]),
         )
         for topic in body["topics"]
         for partition in topic["partitions"]

@@ -6,11 +6,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from conformance.kafka.admin import leaders
+from conformance.kafka.admin import Led, leaders
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.errors import BrokerFailed, KafkaError
 from conformance.kafka.fetch import say
@@ -82,32 +83,27 @@ class KafkaCluster:
         if self._zookeeper is not None:
             self._zookeeper.kill()
 
-    def await_leader(self, asked: int, gone: int) -> int:
-        """Wait until one broker, not `gone`, leads all partitions; `asked` tells. Its id.
+    def await_leader(self, asked: int, leader: int) -> None:
+        """Wait until `leader` leads all partitions, as the broker `asked` says.
 
         Raises BrokerFailed after SETTLE_TIMEOUT_S.
         """
-        return self._await(asked, lambda found: {leader for leader, _ in found} - {gone, -1})
+        self._await(asked, lambda led: led.leader == leader)
 
     def await_in_sync(self, asked: int) -> None:
         """Wait until all replicas of all partitions are in sync. Raises as `await_leader`."""
-        self._await(asked, lambda found: {len(in_sync) for _, in_sync in found})
+        self._await(asked, lambda led: led.in_sync == led.replicas)
 
-    def _await(
-        self, asked: int, wanted: Callable[[list[tuple[int, tuple[int, ...]]]], set[int]]
-    ) -> int:
+    def _await(self, asked: int, settled: Callable[[Led], bool]) -> None:
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        late: list[Led] = []
         while time.monotonic() < deadline:
-            try:
-                with self.brokers[asked].connect() as connection:
-                    found = list(leaders(connection).values())
-            except KafkaError:
-                found = []
-            values = wanted(found)
-            if len(values) == 1:
-                return values.pop()
+            with suppress(KafkaError), self.brokers[asked].connect() as connection:
+                late = [led for led in leaders(connection).values() if not settled(led)]
+                if not late:
+                    return
             time.sleep(_PAUSE_S)
-        raise BrokerFailed(f"the cluster did not settle in {SETTLE_TIMEOUT_S:.0f} s: {found[:5]}")
+        raise BrokerFailed(f"the cluster did not settle in {SETTLE_TIMEOUT_S:.0f} s: {late[:5]}")
 
     def __enter__(self) -> Self:
         try:

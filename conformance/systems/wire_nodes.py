@@ -123,7 +123,7 @@ class TwoReplicas:
             return
         brokers[self._leader].kill()
         brokers[self._follower].resume()
-        self._cluster.await_leader(self._follower, gone=self._leader)
+        self._cluster.await_leader(self._follower, self._follower)
         self._leader, self._follower = self._follower, self._leader
         brokers[self._follower].start()
         self._cluster.await_in_sync(self._leader)
