@@ -35,6 +35,8 @@ _RUNTIME = (
     "parts.h",
     "memo.h",
     "steps.h",
+    "phases.c",
+    "room.c",
     "engine.c",
     "report.c",
 )

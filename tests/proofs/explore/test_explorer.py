@@ -5,9 +5,12 @@ import pytest
 
 from proofs.explore.explorer import explore, load, prepare
 from proofs.explore.result import Ended, Exploration, Interrupted, Progress
+from proofs.lift import parts
 from proofs.lift.dag import FALSE, TRUE
 from proofs.lift.ints_form import ints_form
+from proofs.lift.layout import Layout
 from proofs.lift.machine import Machine, RuleInstance
+from proofs.lift.parts import Split
 from tests.proofs.lift.toys import counters, crowd, two_phase_commit, window
 
 TOYS = [two_phase_commit(3), two_phase_commit(5), counters(), counters(9), window(), window(4, 2)]
@@ -67,6 +70,20 @@ def test_engines_agree_where_values_outgrow_their_fields(actors: int) -> None:
     for workers, edges in ((1, True), (3, True), (2, False)):
         found = facts(explore(machine, workers=workers, want_edges=edges))
         assert found == (expected if edges else {**expected, "graph": None})
+
+
+def test_a_factor_that_forgets_what_it_reads_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: what a rule instance writes is remembered for too few of the parts it reads."""
+
+    def forgetful(rule: RuleInstance, layout: Layout) -> Split:
+        split = parts.split_rule(rule, layout)
+        factors = tuple(dataclasses.replace(f, reads=f.writes or f.reads) for f in split.factors)
+        return dataclasses.replace(split, factors=factors)
+
+    expected = explore(window(), "ints").distinct
+    assert explore(window()).distinct == expected
+    monkeypatch.setattr("proofs.lift.c_form.split_rule", forgetful)
+    assert explore(window()).distinct != expected
 
 
 def test_a_part_that_outgrows_its_room_is_no_limit() -> None:

@@ -1,0 +1,394 @@
+/* The phases of a batch, as engine.c says them. Part of engine.c's unit: it is compiled before it. */
+
+#include "crew.h"
+#include "engine.h"
+#include "steps.h"
+
+#define BLOCK_STATES 128
+#define BLOCKS_A_WORKER 16
+#define MAX_POSITIONS ((uint64_t)1 << 28) /* limits the blocks of machines with many rules */
+#define SEEN ((uint64_t)1 << 13)          /* candidates that a worker knows again */
+#define AHEAD 12                          /* candidates between prefetch and lookup */
+
+#define EDGE_BITS 20
+#define EDGE_CHUNK ((uint64_t)1 << EDGE_BITS)
+
+/* Transitions of a block, in order: by state, then by rule. */
+struct moves {
+    uint64_t *keys;
+    uint8_t *source; /* the state's place in the block */
+    uint16_t *rule;  /* of the model */
+};
+
+struct block {
+    uint64_t first;             /* the first state to expand */
+    uint32_t states, successors, candidates;
+    uint64_t index, edge;       /* the index of the first new state; the first edge */
+};
+
+/* Arrays over positions: block number * capacity + place in the block. */
+struct batch {
+    uint32_t blocks, capacity, used;
+    struct block *block;
+    struct moves found, every; /* candidates; all successors, if edges are wanted */
+    uint64_t *hash;            /* of candidates */
+    uint8_t *fresh;            /* the candidate is new */
+};
+
+struct edges {
+    uint64_t count, room, chunks;
+    uint32_t **sources, **targets;
+    uint16_t **rules;
+};
+
+/* What a worker works with in a block, before it knows which successors are candidates. */
+struct bench {
+    struct moves moves;
+    uint64_t *hash;
+    uint64_t *seen; /* keys of candidates of this batch, by hash; a later one may take the place */
+    uint32_t kept;
+    uint64_t weight[BLOCK_STATES];
+    uint32_t leaving[BLOCK_STATES]; /* successors by state */
+};
+
+struct kx_engine {
+    struct parts parts;
+    struct steps steps;
+    struct store store;
+    struct batch batch;
+    struct edges edges;
+    struct crew crew;
+    struct worker *worker;
+    struct bench *bench;
+    int64_t *inputs;
+    uint64_t *first; /* by check */
+    uint64_t level_first, level_end, cursor, broken;
+    struct tally total;
+    uint32_t workers, rules, ticket;
+    int with_edges, stop;
+};
+
+static uint32_t next_ticket(struct kx_engine *e)
+{
+    return __atomic_fetch_add(&e->ticket, 1, __ATOMIC_RELAXED);
+}
+
+static void phase(struct kx_engine *e, crew_phase *work)
+{
+    e->ticket = 0;
+    crew_run(&e->crew, work);
+}
+
+/* Calls a function of which there is one for each small number of key words. */
+#define BY_KEY_WORDS(e, call)             \
+    switch ((e)->parts.key_words) {       \
+    case 1: call(1); break;               \
+    case 2: call(2); break;               \
+    case 3: call(3); break;               \
+    default: call((e)->parts.key_words);  \
+    }
+
+/* ---- expand ---- */
+
+INLINE void move_copy(struct moves *to, size_t at, const struct moves *from, size_t n,
+                      const uint32_t K)
+{
+    store_copy(to->keys + at * K, from->keys + n * K, K);
+    to->source[at] = from->source[n];
+    to->rule[at] = from->rule[n];
+}
+
+/* Where the keys of a block's states stand; a block lies in one segment. */
+INLINE const uint64_t *block_keys(const struct kx_engine *e, const struct block *k,
+                                  const uint32_t K)
+{
+    return store_key(&e->store, k->first, K);
+}
+
+/* Keeps a successor as the n-th to be looked up, unless it is its own source; how many there are
+ * then. */
+INLINE uint32_t keep_move(const struct store *s, struct moves m, uint64_t *hashes, uint32_t n,
+                          const uint64_t *key, const uint64_t *next, uint32_t source,
+                          uint32_t rule, const uint32_t K)
+{
+    if (store_same(key, next, K)) return n;
+    uint64_t hash = store_hash(next, K);
+    const struct shard *x = &s->shard[store_shard_of(s, hash)];
+    __builtin_prefetch(x->slots + shard_home(s, x, hash) * K);
+    store_copy(m.keys + n * K, next, K);
+    m.source[n] = (uint8_t)source;
+    m.rule[n] = (uint16_t)rule;
+    hashes[n] = hash;
+    return n + 1;
+}
+
+/* The successors of a machine that writes nothing but constants. */
+INLINE void fire_constants(struct kx_engine *e, struct worker *me, struct bench *bench,
+                           struct block *k, const uint32_t K)
+{
+    const struct steps *steps = &e->steps;
+    const struct moves moves = bench->moves;
+    const uint64_t *key = block_keys(e, k, K), *keep = steps->keep, *set = steps->set;
+    uint64_t *firings = me->firings, *hashes = bench->hash;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < k->states; i++, key += K) {
+        uint32_t leaving = 0;
+        for (uint32_t w = 0; w < steps->rule_words; w++) {
+            uint64_t enabled = enabled_word(&e->parts, steps, key, w), next[MAX_KEY_WORDS];
+            for (; enabled; enabled &= enabled - 1, leaving++) {
+                uint32_t r = w * 64 + (uint32_t)__builtin_ctzll(enabled);
+                EACH_WORD(v) next[v] = (key[v] & keep[r * K + v]) | set[r * K + v];
+                firings[r]++;
+                n = keep_move(&e->store, moves, hashes, n, key, next, i, r, K);
+            }
+        }
+        bench->leaving[i] = leaving;
+        k->successors += leaving;
+    }
+    bench->kept = n;
+}
+
+/* The rule instances that no part forbids, for each state of the block. */
+INLINE uint32_t propose(struct kx_engine *e, const struct worker *me, const struct block *k,
+                        struct moves *m, const uint32_t K)
+{
+    const struct steps *steps = &e->steps;
+    const uint64_t *key = block_keys(e, k, K);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < k->states; i++, key += K) {
+        for (uint32_t w = 0; w < steps->rule_words; w++) {
+            uint64_t enabled = enabled_word(&e->parts, steps, key, w);
+            for (; enabled; enabled &= enabled - 1, n++) {
+                uint32_t r = w * 64 + (uint32_t)__builtin_ctzll(enabled);
+                EACH_WORD(v)
+                    m->keys[n * K + v] = (key[v] & steps->keep[r * K + v]) | steps->set[r * K + v];
+                m->source[n] = (uint8_t)i;
+                m->rule[n] = (uint16_t)r;
+                complete_soon(&e->parts, steps, me, r, key, K);
+            }
+        }
+    }
+    return n;
+}
+
+INLINE void note_broken(struct worker *me, uint64_t state, uint32_t rule)
+{
+    uint64_t broken = state << 16 | kx_model.rule_number[rule];
+    if (broken < me->broken) me->broken = broken;
+}
+
+/* Makes the proposed successors and counts them. */
+INLINE void realise(struct kx_engine *e, struct worker *me, struct bench *bench, struct block *k,
+                    uint32_t proposed, size_t base, const uint32_t K)
+{
+    struct moves *m = &bench->moves;
+    for (uint32_t n = 0; n < proposed; n++) {
+        uint32_t i = m->source[n], r = m->rule[n];
+        const uint64_t *key = block_keys(e, k, K) + i * K;
+        uint64_t *next = m->keys + n * K;
+        enum outcome outcome = complete(&e->parts, &e->steps, me, r, key, next, K);
+        if (outcome == OUT_OF_RANGE) note_broken(me, k->first + i, r);
+        if (outcome != FIRES) continue;
+        bench->leaving[i]++;
+        me->firings[r] += bench->weight[i];
+        if (e->with_edges) move_copy(&e->batch.every, base + k->successors, m, n, K);
+        k->successors++;
+        bench->kept = keep_move(&e->store, *m, bench->hash, bench->kept, key, next, i, r, K);
+    }
+}
+
+/* Whether this worker has had this candidate in this batch: then an earlier state led to it, and
+ * the candidate need not be handed on again. */
+INLINE int seen_before(struct bench *bench, const uint64_t *key, uint64_t hash, const uint32_t K)
+{
+    uint64_t *seen = bench->seen + (hash & (SEEN - 1)) * K;
+    if (store_same(seen, key, K)) return 1;
+    store_copy(seen, key, K);
+    return 0;
+}
+
+/* Successors that are not in the visited set become the block's candidates. A worker that is
+ * alone adds them at once. */
+INLINE void look_up(struct kx_engine *e, struct worker *me, struct bench *bench, struct block *k,
+                    size_t base, const uint32_t K)
+{
+    struct batch *b = &e->batch;
+    const int alone = e->workers == 1;
+    for (uint32_t n = 0; n < bench->kept; n++) {
+        uint64_t hash = bench->hash[n];
+        const uint64_t *key = bench->moves.keys + n * K;
+        struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
+        int added = alone ? shard_add(&e->store, x, key, hash, K)
+                          : !shard_has(&e->store, x, key, hash, K) &&
+                                !seen_before(bench, key, hash, K);
+        if (!added) continue;
+        size_t at = base + k->candidates++;
+        move_copy(&b->found, at, &bench->moves, n, K);
+        b->hash[at] = hash;
+        b->fresh[at] = 1;
+        if (added < 0) me->failed = 1;
+    }
+}
+
+static void tally_block(struct worker *me, const struct bench *bench, const struct block *k)
+{
+    for (uint32_t i = 0; i < k->states; i++) {
+        me->tally.transitions += bench->weight[i] * bench->leaving[i];
+        if (bench->leaving[i]) continue;
+        me->tally.deadlocks += bench->weight[i];
+        if (k->first + i < me->tally.deadlock) me->tally.deadlock = k->first + i;
+    }
+}
+
+INLINE void expand_block(struct kx_engine *e, uint32_t worker, uint32_t number, const uint32_t K)
+{
+    struct worker *me = &e->worker[worker];
+    struct bench *bench = &e->bench[worker];
+    struct block *k = &e->batch.block[number];
+    size_t base = (size_t)number * e->batch.capacity;
+    k->successors = k->candidates = bench->kept = 0;
+    for (uint32_t i = 0; i < k->states; i++) {
+        const uint64_t *key = block_keys(e, k, K) + i * K;
+        bench->leaving[i] = 0;
+        bench->weight[i] = weight_of(&e->parts, key);
+        enabled_soon(&e->parts, &e->steps, key);
+    }
+    if (e->steps.factors || e->with_edges || kx_model.canonical)
+        realise(e, me, bench, k, propose(e, me, k, &bench->moves, K), base, K);
+    else
+        fire_constants(e, me, bench, k, K);
+    if (me->crowded) return;
+    look_up(e, me, bench, k, base, K);
+    tally_block(me, bench, k);
+}
+
+static void expand(void *context, uint32_t worker)
+{
+    struct kx_engine *e = context;
+    struct worker *me = &e->worker[worker];
+    me->before = me->tally;
+    memcpy(me->firings_before, me->firings, e->rules * sizeof *me->firings);
+    if (e->workers > 1)
+        memset(e->bench[worker].seen, 0, SEEN * e->parts.key_words * sizeof(uint64_t));
+#define CALL(K) expand_block(e, worker, n, K)
+    for (uint32_t n; !me->crowded && (n = next_ticket(e)) < e->batch.used;) BY_KEY_WORDS(e, CALL)
+#undef CALL
+}
+
+/* ---- settle ---- */
+
+/* Adds the candidates of this worker's shards. */
+INLINE void settle_block(struct kx_engine *e, uint32_t worker, uint32_t number, const uint32_t K)
+{
+    struct worker *me = &e->worker[worker];
+    struct store *s = &e->store;
+    const struct block *k = &e->batch.block[number];
+    size_t base = (size_t)number * e->batch.capacity;
+    uint32_t fresh = 0;
+    for (uint32_t n = 0; n < k->candidates; n++) {
+        if (n + AHEAD < k->candidates) {
+            uint64_t later = e->batch.hash[base + n + AHEAD];
+            const struct shard *x = &s->shard[store_shard_of(s, later)];
+            __builtin_prefetch(x->slots + shard_home(s, x, later) * K);
+        }
+        uint64_t hash = e->batch.hash[base + n];
+        uint32_t shard = store_shard_of(s, hash);
+        if (shard % e->workers != worker) continue;
+        const uint64_t *key = e->batch.found.keys + (base + n) * K;
+        int added = shard_add(s, &s->shard[shard], key, hash, K);
+        if (added < 0) me->failed = 1;
+        e->batch.fresh[base + n] = added == 1;
+        fresh += added == 1;
+    }
+    me->fresh[number] = fresh;
+}
+
+static void settle(void *context, uint32_t worker)
+{
+    struct kx_engine *e = context;
+    if (e->workers == 1) {
+        e->worker[0].fresh[0] = e->batch.block[0].candidates;
+        return;
+    }
+#define CALL(K) settle_block(e, worker, n, K)
+    for (uint32_t n = 0; n < e->batch.used; n++) BY_KEY_WORDS(e, CALL)
+#undef CALL
+}
+
+/* ---- number and link ---- */
+
+INLINE void judge(struct kx_engine *e, struct worker *me, const uint64_t *key, uint64_t index,
+                  const uint32_t K)
+{
+    const struct steps *steps = &e->steps;
+    for (uint32_t w = 0; w < steps->check_words; w++) {
+        uint64_t allowed = allowed_word(&e->parts, key, w);
+        uint64_t look = (~allowed & steps->promises[w]) | (allowed & steps->look[w]);
+        look &= steps->open[w];
+        for (; look; look &= look - 1) {
+            uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(look);
+            if (me->first[c] < index) continue;
+            int holds = allowed >> c % 64 & 1 && check_holds(&e->parts, steps, me, c, key, K);
+            if (holds == kx_model.wanted[c]) me->first[c] = index;
+        }
+    }
+}
+
+INLINE void number_block(struct kx_engine *e, uint32_t worker, uint32_t number, const uint32_t K)
+{
+    struct worker *me = &e->worker[worker];
+    const struct moves *m = &e->batch.found;
+    const struct block *k = &e->batch.block[number];
+    size_t base = (size_t)number * e->batch.capacity;
+    uint64_t index = k->index;
+    for (uint32_t n = 0; n < k->candidates; n++) {
+        size_t at = base + n;
+        if (!e->batch.fresh[at]) continue;
+        const uint64_t *key = m->keys + at * K;
+        store_put(&e->store, index, key, (uint32_t)(k->first + m->source[at]),
+                  kx_model.rule_number[m->rule[at]], K);
+        if (e->with_edges) {
+            struct shard *x = &e->store.shard[store_shard_of(&e->store, e->batch.hash[at])];
+            x->index[shard_slot(&e->store, x, key, e->batch.hash[at], K)] = (uint32_t)index;
+        }
+        me->tally.full += weight_of(&e->parts, key);
+        judge(e, me, key, index, K);
+        index++;
+    }
+}
+
+static void number(void *context, uint32_t worker)
+{
+    struct kx_engine *e = context;
+#define CALL(K) number_block(e, worker, n, K)
+    for (uint32_t n; (n = next_ticket(e)) < e->batch.used;) BY_KEY_WORDS(e, CALL)
+#undef CALL
+}
+
+INLINE uint32_t index_of(const struct kx_engine *e, const uint64_t *key, const uint32_t K)
+{
+    uint64_t hash = store_hash(key, K);
+    const struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
+    return x->index[shard_slot(&e->store, x, key, hash, K)];
+}
+
+static void link_block(struct kx_engine *e, uint32_t number)
+{
+    const struct moves *m = &e->batch.every;
+    const struct block *k = &e->batch.block[number];
+    size_t base = (size_t)number * e->batch.capacity;
+    uint32_t K = e->parts.key_words;
+    for (uint32_t n = 0; n < k->successors; n++) {
+        uint64_t chunk = (k->edge + n) >> EDGE_BITS, at = (k->edge + n) & (EDGE_CHUNK - 1);
+        e->edges.sources[chunk][at] = (uint32_t)(k->first + m->source[base + n]);
+        e->edges.rules[chunk][at] = kx_model.rule_number[m->rule[base + n]];
+        e->edges.targets[chunk][at] = index_of(e, m->keys + (base + n) * K, K);
+    }
+}
+
+static void link_edges(void *context, uint32_t worker)
+{
+    struct kx_engine *e = context;
+    (void)worker;
+    for (uint32_t n; (n = next_ticket(e)) < e->batch.used;) link_block(e, n);
+}

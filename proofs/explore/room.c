@@ -1,0 +1,160 @@
+/* Buffers of a batch, and room for values that were never met before. Part of engine.c's unit: it
+ * is compiled before it. */
+
+/* ---- buffers ---- */
+
+static int moves_open(struct moves *m, size_t room, uint32_t key_words)
+{
+    m->keys = pages_sparse(room * key_words * sizeof *m->keys);
+    m->source = pages_sparse(room * sizeof *m->source);
+    m->rule = pages_sparse(room * sizeof *m->rule);
+    return m->keys && m->source && m->rule;
+}
+
+static void moves_close(struct moves *m, size_t room, uint32_t key_words)
+{
+    pages_give(m->keys, room * key_words * sizeof *m->keys);
+    pages_give(m->source, room * sizeof *m->source);
+    pages_give(m->rule, room * sizeof *m->rule);
+    *m = (struct moves){NULL, NULL, NULL};
+}
+
+static int open_bench(struct kx_engine *e)
+{
+    struct batch *b = &e->batch;
+    e->bench = calloc(e->workers, sizeof *e->bench);
+    for (uint32_t w = 0; e->bench && w < e->workers; w++) {
+        e->bench[w].hash = pages_sparse(b->capacity * sizeof(uint64_t));
+        e->bench[w].seen = pages_sparse(SEEN * e->parts.key_words * sizeof(uint64_t));
+        if (!e->bench[w].hash || !e->bench[w].seen) return 0;
+        if (!moves_open(&e->bench[w].moves, b->capacity, e->parts.key_words)) return 0;
+    }
+    return e->bench != NULL;
+}
+
+static int open_batch(struct kx_engine *e)
+{
+    struct batch *b = &e->batch;
+    uint32_t K = e->parts.key_words;
+    b->capacity = BLOCK_STATES * e->rules;
+    b->blocks = e->workers == 1 ? 1 : BLOCKS_A_WORKER * e->workers;
+    while (b->blocks > e->workers && (uint64_t)b->blocks * b->capacity > MAX_POSITIONS)
+        b->blocks /= 2;
+    size_t room = (size_t)b->blocks * b->capacity;
+    b->block = calloc(b->blocks, sizeof *b->block);
+    b->hash = pages_sparse(room * sizeof *b->hash);
+    b->fresh = pages_sparse(room * sizeof *b->fresh);
+    if (!b->block || !b->hash || !b->fresh || !moves_open(&b->found, room, K)) return 0;
+    return (!e->with_edges || moves_open(&b->every, room, K)) && open_bench(e);
+}
+
+static void close_batch(struct kx_engine *e)
+{
+    struct batch *b = &e->batch;
+    size_t room = (size_t)b->blocks * b->capacity;
+    uint32_t K = e->parts.key_words;
+    for (uint32_t w = 0; e->bench && w < e->workers; w++) {
+        pages_give(e->bench[w].hash, b->capacity * sizeof(uint64_t));
+        pages_give(e->bench[w].seen, SEEN * K * sizeof(uint64_t));
+        moves_close(&e->bench[w].moves, b->capacity, K);
+    }
+    free(e->bench);
+    e->bench = NULL;
+    pages_give(b->hash, room * sizeof *b->hash);
+    pages_give(b->fresh, room * sizeof *b->fresh);
+    moves_close(&b->found, room, K);
+    moves_close(&b->every, room, K);
+    free(b->block);
+    *b = (struct batch){0};
+}
+
+/* ---- room ---- */
+
+INLINE int put_again(struct kx_engine *e, struct store *s, uint64_t index, const uint64_t *key)
+{
+    uint32_t K = s->key_words;
+    uint64_t hash = store_hash(key, K);
+    struct shard *x = &s->shard[store_shard_of(s, hash)];
+    if (shard_add(s, x, key, hash, K) < 0) return 0;
+    if (e->with_edges) x->index[shard_slot(s, x, key, hash, K)] = (uint32_t)index;
+    return 1;
+}
+
+/* A segment's keys in the fields of now, put into the new store; the old ones go. */
+static int transcode_segment(struct kx_engine *e, const struct parts *old, struct store *to,
+                             uint64_t segment)
+{
+    struct store *from = &e->store;
+    uint32_t K = e->parts.key_words;
+    uint64_t first = segment << SEGMENT_BITS, count = from->count - first;
+    uint64_t *keys = to->keys[segment] = pages_take(SEGMENT_STATES * K * sizeof(uint64_t));
+    if (!keys) return 0;
+    for (uint64_t n = 0; n < count && n < SEGMENT_STATES; n++) {
+        move_fields(old, store_key(from, first + n, old->key_words), &e->parts, keys + n * K);
+        if (!put_again(e, to, first + n, keys + n * K)) return 0;
+    }
+    pages_give(from->keys[segment], SEGMENT_STATES * old->key_words * sizeof(uint64_t));
+    from->keys[segment] = NULL;
+    return 1;
+}
+
+static int transcode(struct kx_engine *e, const struct parts *old)
+{
+    struct store *from = &e->store, *to = calloc(1, sizeof *to);
+    int done = to && store_open(to, e->parts.key_words, e->workers, e->with_edges);
+    for (uint64_t g = 0; done && g << SEGMENT_BITS < from->count; g++)
+        done = transcode_segment(e, old, to, g);
+    if (done) {
+        for (uint32_t n = 0; n < store_shards(from); n++) shard_close(&from->shard[n], from->key_words);
+        memcpy(from->keys, to->keys, sizeof to->keys);
+        memcpy(from->shard, to->shard, sizeof to->shard);
+        from->key_words = to->key_words;
+    }
+    free(to);
+    return done;
+}
+
+/* Fields wide enough for the values there are now; nothing that was remembered as a key stays. */
+static int lay_out_again(struct kx_engine *e)
+{
+    struct parts old = e->parts;
+    close_batch(e);
+    for (uint32_t w = 0; w < e->workers; w++)
+        worker_forget(&e->worker[w], &e->steps, old.key_words);
+    lay_key(&e->parts);
+    if (!transcode(e, &old) || !steps_lay(&e->steps, &e->parts) || !open_batch(e)) return 0;
+    for (uint32_t w = 0; w < e->workers; w++)
+        if (!worker_ready(&e->worker[w], &e->steps, e->parts.key_words)) return 0;
+    return 1;
+}
+
+/* Room in the parts that are crowded. 0: no memory. */
+static int make_room(struct kx_engine *e)
+{
+    int narrow = 0;
+    for (uint32_t n = 0; n < e->parts.count; n++) {
+        struct part *p = &e->parts.part[n];
+        if (!p->crowded) continue;
+        p->crowded = 0;
+        narrow |= p->count > p->field;
+        uint64_t room = p->room;
+        if (p->count < room) continue;
+        if (!part_grow(p)) return 0;
+        for (uint32_t w = 0; w < e->workers; w++)
+            if (!worker_grow(&e->worker[w], &e->steps, &e->parts, n, room)) return 0;
+    }
+    return !narrow || lay_out_again(e);
+}
+
+/* Forgets the batch that met a crowded part. */
+static int again(struct kx_engine *e)
+{
+    for (uint32_t w = 0; w < e->workers; w++) {
+        struct worker *me = &e->worker[w];
+        me->tally = me->before;
+        me->broken = KX_NONE;
+        me->crowded = 0;
+        memcpy(me->firings, me->firings_before, e->rules * sizeof *me->firings);
+    }
+    return make_room(e);
+}
