@@ -1,5 +1,5 @@
 """A producer's settings: the model's table of 4.0 against impl's configuration, combination by
-combination; and, where Maven can be reached, the tables of three eras against the Java client."""
+combination; and, where Maven can be reached, the tables of two eras against the Java client."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ ASKED = tuple(
 
 @pytest.mark.parametrize(
     ("release", "era"),
-    [("2.0.0", Era.V1_0), ("2.4.1", Era.V1_0), ("4.3.1", Era.V4_0)],
+    [("3.9.2", Era.V3_0_1), ("4.3.1", Era.V4_0)],
 )
 def test_the_java_client_decides_as_the_table_of_its_era(release: str, era: Era) -> None:
     try:
