@@ -14,6 +14,10 @@ FENCED = (
     "a producer that recovers by another id keeps epoch 0, so that no leader calls it a zombie:"
     " only transactions raise the epoch of an id that someone else still uses"
 )
+OLD_FIRST = (
+    "where only the current id closes gaps, nothing of an old one is left in flight by then: its"
+    " batches end with their next answers, which one connection brings before those of the new id"
+)
 ASKED_BEFORE = "the world's rule asks the same first; an actor's rule says by itself when it may be"
 
 EXPLAINED: Mapping[str, Mapping[str, str]] = {
@@ -29,15 +33,18 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
         "recovery.resolve_sequences: not client.fatal: false": FENCED,
         "answers.give_up: resets and error == Error.INVALID_PRODUCER_EPOCH: then": FENCED,
         "answers.give_up: error == Error.INVALID_PRODUCER_EPOCH: true": FENCED,
-        "answers.on_failure: how == Failure.FAIL_FATALLY: then": FENCED,
+        "answers.given_up: how == Failure.FAIL_FATALLY: then": FENCED,
+        "answers.failed_again: how == Failure.FAIL_FATALLY: then": FENCED,
+        "answers.retry_unknown_producer_id: log_start_offset < 0: true": (
+            "a leader's answer has log_start_offset; only Produce before version 5 had none"
+        ),
+        "recovery.expire_batch: len(old) > 0: false": ASKED_BEFORE,
         "answers.on_late_answer: len(late) == 0: then": (
             "an answer on an open connection is to a batch in flight or to one given up: only a"
             f" producer that fails for good drops both, and {FENCED}"
         ),
-        "recovery.earlier_by: not same: true": (
-            "a batch of an old id ends with its next answer, and one connection answers it before"
-            " any batch of the new id"
-        ),
+        "recovery.earlier_by: not same: true": OLD_FIRST,
+        "recovery.earlier_by: k.variant.recovery == Recovery.RESET_2_0: false": OLD_FIRST,
         "world.spend: k.layout.endless: then": (
             "endless scopes have infinitely many worlds; `live` explores their normal forms"
         ),
