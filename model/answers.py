@@ -63,7 +63,7 @@ class Failure(IntEnum):
 
 
 def later(k: Setting, acked: int, last: int) -> int:
-    """The later of two sequences. TransactionManager.maybeUpdateLastSequenceOrder."""
+    """The later of two sequences. TransactionManager.maybeUpdateLastAckedSequence."""
     if k.variant.sequence_order == SequenceOrder.RAW or acked == NO_SEQUENCE:
         return max(acked, last)
     ahead = last - acked if last >= acked else last - acked + k.layout.max_sequence + 1
@@ -288,12 +288,27 @@ def on_failure(
     """An error: see Failure."""
     entry = client.partitions[partition]
     how = failure(k, client, entry, answered, answer, overdue)
+    if how == Failure.SPLIT and is_lost_in_split(k, client, entry, answered):
+        return with_entry(client, partition, silenced(entry, answered))
     stays = with_entry(client, partition, kept(k, entry, answered, how))
     if how == Failure.RETRY or how == Failure.RETRY_RENUMBERED or how == Failure.SPLIT:
         return stays
     if how == Failure.RETRY_AND_RECOVER:
         return recovered(k, stays, partition)
     return given_up(k, client, partition, answered, how)
+
+
+def silenced(entry: PartitionEntry, b: InFlightBatch) -> PartitionEntry:
+    """The batch is gone, and the application never hears of it: an exception was in the way."""
+    return replace(entry, in_flight=without(entry, b.batch.first_record))
+
+
+def is_lost_in_split(
+    k: Setting, client: Client, entry: PartitionEntry, large: InFlightBatch
+) -> bool:
+    """A batch of an old producer id, where the partition has not begun with the new one."""
+    old = not is_mine(client, large.batch) and not is_current(client, entry)
+    return k.variant.recovery == Recovery.RESET_2_3 and old
 
 
 def given_up(
@@ -304,6 +319,8 @@ def given_up(
     told = with_entry(client, partition, failed(k, entry, b))
     if how == Failure.FAIL_AND_RECOVER:
         return recovered(k, told, partition)
+    if how == Failure.FAIL_AND_CLOSE_GAP and leads_below_zero(k, client, entry, b.batch):
+        return with_entry(client, partition, silenced(entry, b))
     if how == Failure.FAIL_AND_CLOSE_GAP:
         return gap_closed(k, told, partition, b.batch)
     if how == Failure.FAIL_FATALLY:
@@ -311,10 +328,15 @@ def given_up(
     return told
 
 
+def leads_below_zero(k: Setting, client: Client, entry: PartitionEntry, gap: Batch) -> bool:
+    """No sequence is left that many before the next one: IllegalStateException."""
+    return is_current(client, entry) and entry.next_sequence < gap.record_count
+
+
 def gap_closed(k: Setting, client: Client, partition: Partition, gap: Batch) -> Client:
     """Those behind the batch move up; not where the partition has not begun with this id."""
     entry = client.partitions[partition]
-    if not is_current(client, entry) or entry.next_sequence < gap.record_count:
+    if not is_current(client, entry) or leads_below_zero(k, client, entry, gap):
         return client
     return with_entry(client, partition, with_closed_gap(k, entry, gap))
 
