@@ -18,7 +18,7 @@ from conformance.report import Check
 from conformance.systems.wire import WireBackend, traces_plan
 from conformance.systems.wire_brokers import address_of, running, started
 from conformance.systems.wire_harness import SHARE_A_DEED, Broker
-from conformance.systems.wire_nodes import TwoReplicas, one_plays, played
+from conformance.systems.wire_nodes import BUDGETS, TwoReplicas, one_plays, played
 from conformance.systems.wire_producer_ids import check_blocks
 from conformance.verbs import BadUse
 from conformance.verbs.course import AtWork, Subject
@@ -43,7 +43,7 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
         with broker_of(plan, options) as broker:
             wire = WireBackend(prepared, broker)
             try:
-                yield OverWire(wire, broker, plan.faults == "nodes")
+                yield OverWire(wire, broker, plan.faults == "nodes", left_out(plan, options))
             finally:
                 wire.close()
 
@@ -54,16 +54,27 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
 def traces_of(plan: Plan, options: argparse.Namespace) -> Plan:
     """The traces that these brokers are judged by: with what can be done to them alone."""
     traces = traces_plan(plan)
-    rules: frozenset[str] = frozenset()
-    if plan.faults == "nodes":
-        release = find_release(options.kafka or setting(traces).variant.release)
-        rules = TwoReplicas.plays if is_cluster(options) else one_plays(release)
-    return replace(traces, scope=played(traces.scope, rules))
+    return replace(traces, scope=played(traces.scope, rules_played(traces, options)))
 
 
-def is_cluster(options: argparse.Namespace) -> bool:
-    """More than one broker is asked for."""
-    return (options.nodes or 1) > 1
+def rules_played(traces: Plan, options: argparse.Namespace) -> frozenset[str]:
+    """The rules of a leader that can be brought about beside requests."""
+    if traces.faults != "nodes":
+        return frozenset()
+    if (options.nodes or 1) > 1:
+        return TwoReplicas.plays
+    return one_plays(find_release(options.kafka or setting(traces).variant.release))
+
+
+def left_out(plan: Plan, options: argparse.Namespace) -> tuple[str, ...]:
+    """The budgets of the scope for what nobody can do to these brokers."""
+    traces = traces_plan(plan)
+    rules, budgets = rules_played(traces, options), setting(traces).budgets
+    return tuple(
+        f"{name}: nobody can bring that about at these brokers"
+        for name, rule in BUDGETS.items()
+        if plan.faults == "nodes" and rule not in rules and getattr(budgets, name) > 0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,7 @@ class OverWire:
     wire: WireBackend
     broker: Broker
     with_deeds: bool
+    left_out: tuple[str, ...]
 
     @property
     def least_ranges(self) -> int:
@@ -88,8 +100,8 @@ class OverWire:
 
     @property
     def not_applicable(self) -> Sequence[str]:
-        """What the broker's versions do not have."""
-        return self.wire.not_applicable
+        """What the broker's versions do not have, and what nobody can do to it."""
+        return [*self.wire.not_applicable, *self.left_out]
 
     def backend(self) -> Backend:
         """The connections to the broker."""

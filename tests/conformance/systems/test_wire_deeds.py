@@ -3,9 +3,11 @@
 The broker is `impl`'s node behind a socket; stopping it is what the deeds here say it is.
 """
 
+import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from conformance.systems.wire_script import (
     playable,
 )
 from conformance.tables import Tables
+from conformance.verbs.over_wire import left_out
 from impl import PartitionLeader
 from impl.partition.leader import DeleteOutcome
 from model.setting import Setting
@@ -214,6 +217,22 @@ def test_budgets_of_what_cannot_be_done_are_taken_away():
     assert played("s", BUDGETS.values()) == "s"
     assert "expiries=0" in played("s", one_plays(find_release("2.8.2")))
     assert "expiries=0" not in played("s", one_plays(find_release("3.9.2-zookeeper")))
+
+
+def test_what_is_left_out_is_named():
+    plan = Plan(system="kafka", faults="nodes", scope="idempotent-trouble", variant="2.8.2")
+    one = argparse.Namespace(kafka="2.8.2", nodes=None)
+    [expiries] = left_out(plan, one)
+    assert expiries.startswith("expiries: nobody")
+    assert left_out(replace(plan, faults="connections"), one) == ()
+    assert left_out(plan, argparse.Namespace(kafka="3.9.2", nodes=1)) == ()
+    several = left_out(plan, argparse.Namespace(kafka="3.9.2", nodes=3))
+    assert [text.partition(":")[0] for text in several] == [
+        "restarts",
+        "crashes",
+        "expiries",
+        "deletions",
+    ]
 
 
 def test_a_topic_takes_no_larger_batch_than_the_scope_says():
