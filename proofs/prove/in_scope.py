@@ -75,14 +75,13 @@ class Facts:
             (b.producer_epoch, b.first_record): self.position(b)
             for b in (*self.travelling(), *flying)
         }
-        self.values["next_position"] = max(
-            (
-                self.positions[epoch, first] + count
-                for epoch, count, first in (*self.sent, *self.rows(flying))
-                if epoch == self.entry.producer_epoch
-            ),
-            default=self.entry.next_sequence,
-        )
+        self.values["next_position"] = self.next_position()
+
+    def next_position(self) -> int:
+        """Where the partition's next batch begins in its epoch."""
+        if self.entry.producer_epoch == 0 and self.k.layout.first_sequence > 0:
+            return int(self.k.layout.first_sequence + self.entry.records_sent)
+        return int(self.entry.next_sequence)
 
     def replays(self, model: Model) -> Iterator[Any]:
         """What a replay of each prefix of the log knows of the producer."""
@@ -268,6 +267,8 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
         del kept["no_gap"]
     if k.variant.restart_window == 0:
         del kept["remembers_five"]
+    if k.budgets.losses > 0:
+        del kept["acked_is_stored"]
     strict = k.variant.first_sequence != 0 and k.layout.first_sequence == 0
     return (*HELPERS, *(WHOLE if strict else ()), *kept.values())
 

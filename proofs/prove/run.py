@@ -15,15 +15,23 @@ from proofs.mutants import find
 from proofs.prove.in_scope import ScopeCheck, check_scope
 from proofs.prove.ranges import RangeCheck, check_ranges
 from proofs.prove.solvers import SOLVERS, Answer, ask
-from proofs.prove.theorems import THEOREMS, Duty, Plan, Theorem
+from proofs.prove.theorems import COVERED, THEOREMS, Duty, Plan, Theorem
+from proofs.trace.replay import setting_of
 
-CHECKED_SCOPES = {
+STRICT = "first_sequence=strict/restart_window=full"
+RANGED_SCOPES: dict[str, str | None] = {
     "idempotent-tiny": None,
-    "idempotent-failover": "first_sequence=strict/restart_window=full",
+    "idempotent-failover": STRICT,
     "idempotent-wrap": "sequence_order=wraps",
 }
-"""Where the clauses are checked on every state: leaders restart, are replaced, sequences wrap. The
-small one under each variant in question, the others under the one that is named."""
+CHECKED_SCOPES: dict[str, str | None] = {
+    **RANGED_SCOPES,
+    "idempotent-loss": STRICT,
+    "idempotent-late-error": STRICT,
+    "idempotent-timeout/records=2/timeouts=1/breaks=1/refusals=1": STRICT,
+}
+"""Where ranges, and where clauses are checked on every state: together the scopes take each step of
+the proofs. The small one under each variant in question, the others under the one named."""
 
 SEARCHED_SCOPES = (
     "idempotent-tiny",
@@ -168,21 +176,31 @@ def write_texts(asked: Plan, folder: Path) -> list[Path]:
     return files
 
 
-def checked_settings(model: Model, variants: Sequence[str]) -> Iterator[tuple[Any, str]]:
-    """The settings of the checked scopes, with the scopes' names."""
-    for name, variant in CHECKED_SCOPES.items():
+def settings(
+    model: Model, scopes: Mapping[str, str | None], variants: Sequence[str]
+) -> Iterator[tuple[Any, str]]:
+    """The settings of scopes, with the scopes' names."""
+    for name, variant in scopes.items():
         for text in (variant,) if variant else variants:
-            yield model.scopes.SCOPES[name].setting(model.variants.parse(text)), name
+            yield setting_of(model, name, text), name
 
 
 def clause_checks(model: Model, variants: Sequence[str]) -> tuple[ScopeCheck, ...]:
-    """The clauses on every state of the checked scopes, under each variant."""
-    return tuple(check_scope(model, k, name) for k, name in checked_settings(model, variants))
+    """The clauses on every state of the checked scopes."""
+    found = settings(model, CHECKED_SCOPES, variants)
+    return tuple(check_scope(model, k, name) for k, name in found)
+
+
+def never_taken(checks: Sequence[ScopeCheck]) -> tuple[str, ...]:
+    """Rules of the world that the proofs cover and no checked scope takes: vacuous steps."""
+    taken = {rule for check in checks for rule, times in check.firings.items() if times > 0}
+    return tuple(rule for rule in COVERED if rule not in taken)
 
 
 def range_checks(model: Model, variants: Sequence[str]) -> tuple[RangeCheck, ...]:
-    """The ranges of the checked scopes, under each variant."""
-    return tuple(check_ranges(model, k, name) for k, name in checked_settings(model, variants))
+    """The ranges of some scopes."""
+    found = settings(model, RANGED_SCOPES, variants)
+    return tuple(check_ranges(model, k, name) for k, name in found)
 
 
 def elapsed(since: float) -> float:

@@ -31,6 +31,7 @@ from proofs.prove.run import (
     counterexample,
     elapsed,
     failed,
+    never_taken,
     range_checks,
     solve,
     subject,
@@ -286,6 +287,10 @@ def run(arguments: argparse.Namespace) -> int:
         tell_dropped(assumption, found, in_full=False)
     broken = [name for name, found in dropped.items() if name in DROPPED and found is None]
     broken += [name for c in vacuity for name in c.failed]
+    vacuous = never_taken(vacuity) if vacuity else ()
+    for rule in vacuous:
+        say(f"\n{rule} is never taken where the clauses are checked")
+    broken += vacuous
     broken += [name for c in ranges for name in c.failed]
     verdict = "undecided" if broken else verdict_of(names, answers)
     tell_checks(vacuity, ranges)

@@ -9,12 +9,19 @@ from pathlib import Path
 import pytest
 
 from proofs.lift.text import Patch, patched, plain
+from proofs.mutants import find
 from proofs.prove import verb
 from proofs.prove.clauses import PROMISED
 from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.in_scope import check_scope, compiled
 from proofs.prove.ranges import check_ranges
-from proofs.prove.run import counterexample, subject
+from proofs.prove.run import (
+    CHECKED_SCOPES,
+    RANGED_SCOPES,
+    counterexample,
+    never_taken,
+    subject,
+)
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.steps import Steps
 from proofs.prove.theorems import (
@@ -26,6 +33,7 @@ from proofs.prove.theorems import (
     plan,
     setting,
 )
+from proofs.trace.replay import setting_of
 
 BY_NAME = {t.name: t for t in THEOREMS}
 
@@ -84,6 +92,18 @@ def test_cvc5_agrees(theorem: str) -> None:
             None,
             Patch("leader.check_producer_epoch", "Error.INVALID_PRODUCER_EPOCH", "Error.NONE"),
             "on_produce/accepted_follows/3",
+        ),
+        (
+            "acked_is_stored",
+            None,
+            find("gap_dropped_silently").patches[0],
+            "on_produce/duplicate_is_the_same/3",
+        ),
+        (
+            "order_kept",
+            None,
+            find("reassign_in_heap_order").patches[0],
+            "bump_epoch/in_flight_in_order/3",
         ),
         (
             "why_five",
@@ -151,6 +171,17 @@ def test_the_clauses_hold_in_every_state_of_a_scope_and_each_rule_fires_there() 
     assert {"client_sends", "request_arrives", "answer_arrives", "leader_restarts"} <= set(
         found.firings
     )
+
+
+def test_small_scopes_take_the_steps_that_trouble_needs() -> None:
+    model = plain()
+    names = [name for name in CHECKED_SCOPES if name not in RANGED_SCOPES]
+    checks = [
+        check_scope(model, setting_of(model, name, CHECKED_SCOPES[name] or ""), name)
+        for name in names
+    ]
+    assert [check.failed for check in checks] == [()] * len(names)
+    assert set(never_taken(checks)) <= {"client_bumps_epoch", "leader_restarts"}
 
 
 def test_a_wrong_clause_fails_in_scope() -> None:
