@@ -1,5 +1,6 @@
 """What a judge does around its traces, against brokers that are scripted here."""
 
+import shutil
 import socket
 import struct
 import threading
@@ -227,6 +228,7 @@ def cluster(scripted, monkeypatch) -> Iterator[Callable[[list[Any]], KafkaCluste
     yield of
     for one in made:
         one.close()
+        shutil.rmtree(one.folder)
 
 
 def test_a_leader_leads_once_it_leads_all(cluster):
