@@ -53,7 +53,8 @@ def endless_scopes(model: Model) -> dict[str, Any]:
 
 
 def scope_of(model: Model, text: str) -> Any:
-    """The scope that `NAME[/BUDGET=N...]` names, some of its budgets replaced by hand.
+    """The scope that `NAME[/BUDGET=N...]` names, some of its budgets, or how many requests are
+    `in_flight`, replaced by hand.
 
     Raises UnknownScope.
     """
@@ -63,8 +64,19 @@ def scope_of(model: Model, text: str) -> Any:
         raise UnknownScope(f"no scope is called {name!r}; choose one of {', '.join(scopes)}")
     scope = scopes[name]
     for part in parts:
-        scope = replace(scope, name=f"{scope.name}/{part}", budgets=with_budget(scope, part))
+        scope = replace(with_part(scope, part), name=f"{scope.name}/{part}")
     return scope
+
+
+def with_part(scope: Any, part: str) -> Any:
+    """The scope with one `NAME=N` applied. Raises UnknownScope."""
+    name, _, value = part.partition("=")
+    if name != "in_flight":
+        return replace(scope, budgets=with_budget(scope, part))
+    most = scope.layout.in_flight
+    if not value.isdecimal() or not 1 <= int(value) <= most:
+        raise UnknownScope(f"{part!r}: in {scope.name} write a number from 1 to {most}")
+    return replace(scope, layout=replace(scope.layout, in_flight=int(value)))
 
 
 def with_budget(scope: Any, part: str) -> Any:

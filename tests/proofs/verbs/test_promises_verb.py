@@ -1,0 +1,165 @@
+"""`promises`: for settings, what holds by which evidence, and what does not by which trace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.variants import RELEASES
+from proofs.__main__ import main
+from proofs.explore.scope import explore_scope
+from proofs.lift.text import plain
+from proofs.trace.format import read
+from proofs.trace.replay import replay, setting_of
+from proofs.verbs import promises
+
+Ask = Callable[..., tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Ask:
+    """Runs the verb; its exit code, and the report with its promises by name."""
+
+    def run(*words: str) -> tuple[int, dict[str, Any]]:
+        file = tmp_path / "report.json"
+        code = main(["promises", *words, "--json", str(file)])
+        report: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return code, {**report, "by_name": {row["name"]: row for row in report["promises"]}}
+
+    return run
+
+
+def test_one_in_flight_keeps_all_where_no_leader_fails(ask: Ask) -> None:
+    code, report = ask("--in-flight", "1", "--failover", "none")
+    assert (code, report["verdict"]) == (0, "holds")
+    rows = report["by_name"]
+    assert set(rows) == {p.name for p in plain().promises.PROMISES}
+    assert rows["at_most_once"]["proof"] == {"kind": "theorem", "theorems": ["at_most_once"]}
+    assert any("nothing_forgotten" in said for said in rows["at_most_once"]["conditions"])
+    scope = "idempotent-tiny/in_flight=1"
+    by_source = explore_scope(scope, engine="source").counts
+    assert by_source.complete
+    seen = {"distinct": by_source.distinct, "transitions": by_source.transitions}
+    assert rows["order_kept"]["proof"] == {"kind": "scope", "scopes": [{"scope": scope, **seen}]}
+    assert not rows["order_kept"]["promised"]
+
+
+def test_what_is_broken_has_a_trace_that_breaks_it(ask: Ask, tmp_path: Path) -> None:
+    code, report = ask("--release", "3.9", "--failover", "none", "--out", str(tmp_path / "out"))
+    assert (code, report["verdict"]) == (1, "violated")
+    broken = {row["name"] for row in report["promises"] if not row["holds"]}
+    assert broken == {"no_gap", "order_kept", "acked_once", "no_false_error"}
+    for name in broken:
+        assert "proof" not in report["by_name"][name]
+        trace = read(tmp_path / "out" / "traces" / f"{name}.jsonl")
+        k = setting_of(plain(), trace.header.scope, trace.header.variant)
+        promise = next(p for p in plain().promises.PROMISES if p.name == name)
+        worlds = replay(trace)
+        assert not promise.check(k, worlds[-1])
+        assert all(promise.check(k, world) for world in worlds[:-1])
+
+
+def test_less_than_all_acks_is_about_a_producer_without_idempotence(
+    ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    code, report = ask("--acks", "0", "--in-flight", "1", "--failover", "none", "--out", str(out))
+    assert code == 1
+    rows = report["by_name"]
+    assert {name: row["holds"] for name, row in rows.items()} == {
+        "at_most_once": True,
+        "acked_is_stored": False,
+        "order_kept": False,
+        "acked_once": False,
+    }
+    assert rows["at_most_once"]["proof"]["kind"] == "scope"
+    assert "idempotence is refused" in capsys.readouterr().out
+    trace = read(out / "traces" / "acked_is_stored.jsonl")
+    assert trace.header.scope == "idempotent-tiny/in_flight=1"
+    replay(trace)
+
+
+def test_six_in_flight_are_refused_and_answered_for_all_that(ask: Ask) -> None:
+    code, report = ask("--in-flight", "6", "--failover", "none")
+    assert code == 1
+    assert "every client refuses this" in report["notes"][0]
+    proof = report["by_name"]["at_most_once"]["proof"]
+    assert [row["scope"] for row in proof["scopes"]] == [
+        "idempotent-tiny",
+        "idempotent-six-in-flight",
+    ]
+
+
+def test_an_unclean_failover_loses_what_was_acknowledged(ask: Ask) -> None:
+    _, report = ask("--failover", "unclean")
+    row = report["by_name"]["acked_is_stored"]
+    assert (row["holds"], row["promised"]) == (False, False)
+    assert row["trace"]["steps"] == 5
+    assert "theorem" not in json.dumps(report["promises"])
+
+
+def test_a_leader_that_forgets_takes_a_record_twice(ask: Ask) -> None:
+    _, report = ask("--failover", "none", "--expiry", "yes")
+    row = report["by_name"]["at_most_once"]
+    assert (row["holds"], row["promised"]) == (False, False)
+    assert row["trace"]["trace"][0]["scope"] == "idempotent-expiry/refusals=1/restarts=1"
+
+
+def test_theorems_are_named_only_where_the_rules_are_theirs() -> None:
+    asked = partial(promises.Asked, level=0, acks="all", in_flight=5, expiry=False)
+    named = {
+        release: set(promises.proved("at_most_once", asked(release, failover="clean")))
+        for release in RELEASES
+    }
+    assert {release for release, found in named.items() if found == {"at_most_once"}} == {
+        "4.3.1",
+        "4.0.2",
+        "3.9.2",
+        "2.8.2",
+    }
+    assert not named["2.4.1"] | named["2.0.0"]
+    assert not promises.proved("acked_is_stored", asked("4.3.1", failover="unclean"))
+
+
+def test_each_release_has_the_rules_of_a_client() -> None:
+    assert set(promises.ERAS) == set(RELEASES)
+
+
+def test_what_was_not_seen_to_its_end_is_not_decided(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(promises, "explore_scope", partial(explore_scope, max_depth=1))
+    code, report = ask("--failover", "none")
+    assert (code, report["verdict"]) == (3, "undecided")
+    rows = report["by_name"]
+    assert rows["at_most_once"]["holds"] is True, "a theorem needs no scope"
+    assert rows["no_false_error"]["holds"] is None
+
+
+BAD = {
+    "a level too high": (["--release", "3.9", "--level", "2"], "is not to be had with 3.9.2"),
+    "no such release": (["--release", "3.7"], "choose one of 4.3.1"),
+    "many releases": (["--release", "2"], "choose one of 4.3.1"),
+    "none in flight": (["--in-flight", "0"], "is not a number from 1"),
+    "no such acks": (["--acks", "2"], "invalid choice"),
+    "no such failover": (["--failover", "some"], "invalid choice"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), BAD.values(), ids=BAD)
+def test_bad_use(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["promises", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("part", ["in_flight=3", "in_flight=0", "in_flight=x"])
+def test_a_scope_is_made_narrower_and_not_wider(
+    part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explore", f"idempotent-tiny/{part}", "--engine", "ints"]) == 2
+    assert "write a number from 1 to 2" in capsys.readouterr().err
