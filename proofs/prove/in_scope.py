@@ -15,7 +15,8 @@ from typing import Any
 from proofs.explore.source import source_graph
 from proofs.lift.dag import Node, reachable
 from proofs.lift.text import Model
-from proofs.prove.clauses import HELPERS, PROMISED, WHOLE, Clause, Formula
+from proofs.prove.clauses import Clause, Formula
+from proofs.prove.invariant import HELPERS, PROMISED, WHOLE
 from proofs.prove.regimes import NO_WRAP, SEQUENCE, Regime, wrapping
 from proofs.prove.state import VARIANT, Builder
 

@@ -18,22 +18,8 @@ from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model
 from proofs.lift.values import MapValue, Rec, SetValue
 from proofs.prove.clauses import (
-    ACCEPTED,
-    ANSWERED,
-    ARITHMETIC,
-    BELOW,
-    COUNTED,
-    DERIVED,
     LENGTH,
-    NAMED,
-    NEAR,
-    NEWEST,
-    OFFSETS,
     ONE,
-    PREFIX,
-    SAME,
-    SENT,
-    SURVIVES,
     Formula,
     batch_at,
     end_offset,
@@ -45,6 +31,22 @@ from proofs.prove.clauses import (
     place_of,
     slots,
     within,
+)
+from proofs.prove.invariant import (
+    ACCEPTED,
+    ANSWERED,
+    ARITHMETIC,
+    BELOW,
+    COUNTED,
+    DERIVED,
+    NAMED,
+    NEAR,
+    NEWEST,
+    OFFSETS,
+    PREFIX,
+    SAME,
+    SENT,
+    SURVIVES,
 )
 from proofs.prove.regimes import LIFETIME, NO_WRAP, Regime
 from proofs.prove.state import (

@@ -10,20 +10,9 @@ from proofs.lift import dag
 from proofs.lift.dag import ZERO, const
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model, Patch, patched
-from proofs.prove.clauses import (
-    ARITHMETIC,
-    HELPERS,
-    HISTORY,
-    LENGTH,
-    PROMISED,
-    WHOLE,
-    Clause,
-    Formula,
-    conjuncts,
-    implies,
-    within,
-)
+from proofs.prove.clauses import LENGTH, Clause, Formula, conjuncts, implies, within
 from proofs.prove.dropped import BELOW_IS_DUPLICATE
+from proofs.prove.invariant import ARITHMETIC, HELPERS, HISTORY, PROMISED, WHOLE
 from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP, WRAPS, Regime
 from proofs.prove.smt import Obligation, obligation
 from proofs.prove.state import VARIANT, Builder, P, number

@@ -11,9 +11,9 @@ import pytest
 from proofs.lift.text import Patch, patched, plain
 from proofs.mutants import find
 from proofs.prove import verb
-from proofs.prove.clauses import PROMISED
 from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.in_scope import check_scope, compiled
+from proofs.prove.invariant import PROMISED
 from proofs.prove.ranges import check_ranges
 from proofs.prove.run import (
     CHECKED_SCOPES,

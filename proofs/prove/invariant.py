@@ -1,0 +1,197 @@
+"""The invariant: the clauses in their order, each with what its induction stands on.
+
+A clause uses others, cuts (lemmas about one step, proved before they are used) and assumptions,
+all by name; nothing else is given to the solvers when it is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from proofs.lift.dag import Node
+from proofs.prove.clauses import (
+    LENGTH,
+    Clause,
+    Formula,
+    MemoryFormula,
+    acked_is_stored,
+    answers_are_true,
+    at_most_once,
+    batches_stay_whole,
+    epoch_is_whole,
+    epochs_rise,
+    history_agrees,
+    history_is_replay,
+    in_flight_has_its_place,
+    in_flight_in_order,
+    in_flight_is_mine,
+    in_flight_is_numbered,
+    log_is_numbered,
+    log_rises,
+    log_was_sent,
+    memory_has_last_epoch,
+    memory_is_sound,
+    newest_is_last,
+    no_gap,
+    nothing_stored_is_empty,
+    of_leader,
+    of_replay,
+    offsets_rise,
+    order_kept,
+    remembers_all,
+    remembers_five,
+    sent_is_numbered,
+    sent_once_numbered,
+    watermark_within_log,
+    window_has_no_gap,
+    window_is_log,
+    window_is_numbered,
+)
+from proofs.prove.state import State
+
+
+def clause(function: Callable[[State], Formula], *uses: str) -> Clause:
+    """A clause named and described as its function is; it stands on itself and what it uses."""
+    name = function.__name__
+    return Clause(name, (function.__doc__ or "").strip(), function, frozenset((name, *uses)))
+
+
+def every_prefix(
+    name: str, says: str, of_prefix: Callable[[State, Node], Formula], *uses: str
+) -> Clause:
+    """A clause about every prefix of the log."""
+
+    def formula(state: State) -> Formula:
+        bound, body = of_prefix(state, LENGTH)
+        return (LENGTH, *bound), body
+
+    return Clause(name, says, formula, frozenset((name, *uses)), of_prefix)
+
+
+OFFSETS = ("offsets_rise", "nothing_stored_is_empty", "watermark_within_log")
+CLIENT = ("epochs_rise", "in_flight_in_order", "in_flight_is_mine")
+SENT = ("sent_is_numbered", "sent_once_numbered")
+FLYING = (*CLIENT, *SENT, "batches_stay_whole", "in_flight_has_its_place")
+MEMORY: dict[MemoryFormula, tuple[str, ...]] = {
+    memory_has_last_epoch: (),
+    memory_is_sound: (),
+    window_is_log: ("memory_is_sound",),
+    window_is_numbered: ("memory_is_sound", "window_is_log"),
+    window_has_no_gap: ("memory_is_sound", "window_is_log"),
+    newest_is_last: ("memory_is_sound", "window_is_log"),
+    remembers_all: (
+        "memory_is_sound",
+        "window_is_log",
+        "window_has_no_gap",
+        "newest_is_last",
+        "memory_has_last_epoch",
+    ),
+}
+"""What is true of a memory, with what else of it the induction stands on."""
+HISTORY = tuple(f"history/{function.__name__}" for function in MEMORY)
+SURVIVES = "high_watermark_survives"
+"""An assumption: a new leader has all below the high watermark."""
+ARITHMETIC = "sequences_are_remainders"
+"""What sequences mean where they wrap: for the few obligations that are about their arithmetic."""
+COUNTED = "sequences_suffice"
+"""An assumption: what the regime says of how many records there are."""
+ACCEPTED = "accepted_follows"
+SAME = "sequence_names_records"
+ANSWERED = "duplicate_is_the_same"
+DERIVED = "first_sequence_is_derived"
+NAMED = "sequence_names_batch"
+NEAR = "window_is_near"
+BELOW = "below_is_stored"
+NEWEST = "newest_is_appended"
+PREFIX = "prefix_ends_before"
+"""Cuts: lemmas about a request that arrives, each proved before it is used."""
+
+
+def clause_of_leader(function: MemoryFormula, *uses: str) -> Clause:
+    """What is so of the leader's memory."""
+    name = function.__name__
+    others = (*uses, *MEMORY.get(function, ()), *OFFSETS, ACCEPTED)
+    says = (function.__doc__ or "").strip()
+    return Clause(name, says, of_leader(function), frozenset((name, *others)))
+
+
+def clause_of_replay(function: MemoryFormula, *uses: str) -> Clause:
+    """What is so of the memory of a leader that replays a prefix of the log."""
+    says = f"After any replay: {(function.__doc__ or '').strip()}"
+    name = f"history/{function.__name__}"
+    others = (*uses, *(f"history/{other}" for other in MEMORY.get(function, ())))
+    of_prefix = of_replay(function)
+    return every_prefix(name, says, of_prefix, *others, *OFFSETS, ACCEPTED, "history_agrees")
+
+
+HELPERS: tuple[Clause, ...] = (
+    clause(epochs_rise, *CLIENT),
+    clause(in_flight_in_order, *CLIENT),
+    clause(in_flight_is_numbered, *CLIENT, COUNTED, ARITHMETIC),
+    clause(in_flight_is_mine, *CLIENT),
+    clause(sent_is_numbered, *CLIENT, "in_flight_is_numbered", COUNTED),
+    clause(sent_once_numbered, *FLYING),
+    clause(batches_stay_whole, *FLYING),
+    clause(in_flight_has_its_place, *FLYING),
+    clause(log_was_sent, "sent_is_numbered", *CLIENT, "watermark_within_log"),
+    clause(log_is_numbered, "watermark_within_log"),
+    clause(
+        log_rises,
+        "memory_is_sound",
+        "memory_has_last_epoch",
+        "window_is_log",
+        "newest_is_last",
+        ACCEPTED,
+        *OFFSETS,
+    ),
+    clause(offsets_rise, *OFFSETS),
+    clause(nothing_stored_is_empty, *OFFSETS, "sent_is_numbered"),
+    clause(watermark_within_log, *OFFSETS, "sent_is_numbered"),
+    clause(answers_are_true, *OFFSETS, ACCEPTED, ANSWERED),
+    every_prefix(
+        "history_is_replay",
+        (history_is_replay.__doc__ or "").strip(),
+        history_is_replay,
+        "watermark_within_log",
+    ),
+    clause(history_agrees, "watermark_within_log", "memory_is_sound", "history/memory_is_sound"),
+    *(clause_of_leader(function) for function in MEMORY if function is not remembers_all),
+    *(clause_of_replay(function) for function in MEMORY),
+)
+
+WHOLE: tuple[Clause, ...] = (
+    clause_of_leader(epoch_is_whole, "memory_is_sound", "window_is_log", NEWEST),
+    clause_of_replay(
+        epoch_is_whole,
+        "history/memory_is_sound",
+        "history/window_is_log",
+        "epoch_is_whole",
+        "memory_is_sound",
+        "window_is_log",
+        PREFIX,
+    ),
+)
+"""True where the first sequence of an epoch must be 0."""
+
+CONSEQUENCE = ("log_was_sent", "log_rises", *SENT)
+
+PROMISED: dict[str, Clause] = {
+    c.name: c
+    for c in (
+        replace(clause(at_most_once, *CONSEQUENCE), follows=True),
+        replace(clause(order_kept, *CONSEQUENCE), follows=True),
+        clause(
+            acked_is_stored,
+            *OFFSETS,
+            ACCEPTED,
+            "log_was_sent",
+            "answers_are_true",
+            "in_flight_in_order",
+            "batches_stay_whole",
+            SURVIVES,
+        ),
+        clause(no_gap, *OFFSETS, "memory_is_sound", "window_is_log", ACCEPTED),
+        clause(remembers_five, *OFFSETS, *MEMORY[remembers_all], ACCEPTED),
+    )
+}
