@@ -11,12 +11,13 @@ from proofs.lift.dag import ZERO, const
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model, Patch, patched
 from proofs.prove.clauses import LENGTH, Clause, Formula, conjuncts, implies, within
+from proofs.prove.cuts import Lemma
 from proofs.prove.dropped import BELOW_IS_DUPLICATE
 from proofs.prove.invariant import ARITHMETIC, HELPERS, HISTORY, PROMISED, WHOLE
 from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP, WRAPS, Regime
 from proofs.prove.smt import Obligation, obligation
 from proofs.prove.state import VARIANT, Builder, P, number
-from proofs.prove.steps import Lemma, StepOutcome, Steps, initial
+from proofs.prove.steps import StepOutcome, Steps, initial
 from proofs.prove.why_five import why_five_lemmas
 
 ASSUMPTIONS = {
