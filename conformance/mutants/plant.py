@@ -37,22 +37,33 @@ def hunt(mutant: Mutant, prepared: Path) -> Finding | None:
     with tempfile.TemporaryDirectory(prefix="kafka-eos-mutant-") as folder:
         root = Path(folder).resolve()
         plant(mutant, root)
-        # -P: what stands in the current folder must not come before the copy.
-        command = [sys.executable, "-P", "-m", "conformance.mutants.hunt", str(prepared), str(root)]
-        path = os.pathsep.join((str(root), str(REPOSITORY)))
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-        try:
-            ended = subprocess.run(
-                command,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise HuntFailed(f"{mutant.name}: no end after {PATIENCE_SECONDS:.0f} s") from error
+        return hunted(mutant.name, root, prepared)
+
+
+def hunt_unpatched(prepared: Path) -> Finding | None:
+    """What impl as it is shows in the same traces: nothing. Raises HuntFailed."""
+    source = package_folder("impl", (REPOSITORY,))
+    return hunted("impl as it is", source.parent, prepared)
+
+
+def hunted(what: str, root: Path, prepared: Path) -> Finding | None:
+    """What a fresh process with the impl below `root` finds. Raises HuntFailed."""
+    # -P: what stands in the current folder must not come before the copy.
+    command = [sys.executable, "-P", "-m", "conformance.mutants.hunt", str(prepared), str(root)]
+    path = os.pathsep.join((str(root), str(REPOSITORY)))
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        ended = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise HuntFailed(f"{what}: no end after {PATIENCE_SECONDS:.0f} s") from error
     if ended.returncode != 0:
-        raise HuntFailed(f"{mutant.name}: {ended.stderr.strip()}")
+        raise HuntFailed(f"{what}: {ended.stderr.strip()}")
     finding: Finding | None = json.loads(ended.stdout)
     return finding

@@ -1,4 +1,7 @@
-"""`mutants`: each bug planted in impl is found by the judge alone, and shrunk."""
+"""`mutants`: each bug planted in impl is found by the judge alone, and shrunk.
+
+Impl as it is goes through the same traces first: what they show without a bug shows no bug.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from typing import Any, Final
 from conformance import pages
 from conformance.backends.processes import usable_cores
 from conformance.files import alone_in, pretty, write_whole
-from conformance.mutants import MUTANTS, Mutant
-from conformance.mutants.plant import hunt
-from conformance.plan import Finding, Plan, Prepared, judge_of, prepare, steps_of
+from conformance.mutants import MUTANTS, Ground, Mutant
+from conformance.mutants.plant import hunt, hunt_unpatched
+from conformance.plan import Finding, Plan, Prepared, prepare
 from conformance.promised import HOLDS, VIOLATED
 from conformance.report import sentence
 from conformance.verbs import EXIT_CODES, Verb, note, one_of, write_json
@@ -30,7 +33,7 @@ DEFAULT_OUT: Final = Path("out") / "mutants"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a bug. `twin_clean`: impl as it is shows nothing on the same trace."""
+    """What became of a bug. `twin_clean`: impl as it is shows nothing in all that was hunted."""
 
     mutant: Mutant
     finding: Finding | None
@@ -48,7 +51,8 @@ class Outcome:
         return {
             "name": self.mutant.name,
             "what": self.mutant.what,
-            "scope": self.mutant.scope,
+            "scope": self.mutant.ground.scope,
+            "variant": self.mutant.ground.variant,
             "found": self.found,
             "steps": finding.get("steps"),
             "one_minimal": finding.get("one_minimal"),
@@ -62,7 +66,12 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `mutants` takes."""
-    parser.add_argument("--only", metavar="NAME", help="one bug; conformance list names all")
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        help="this bug, and those of further --only; conformance list names all",
+    )
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the answer as JSON")
 
@@ -71,7 +80,7 @@ def execute(options: argparse.Namespace) -> int:
     """Hunt; 0 if all are found, 1 if one is not. Raises BadUse, PatchError, HuntFailed."""
     chosen = list(MUTANTS.values())
     if options.only is not None:
-        chosen = [MUTANTS[one_of("--only", options.only, tuple(MUTANTS))]]
+        chosen = [MUTANTS[one_of("--only", name, tuple(MUTANTS))] for name in options.only]
     with alone_in(options.out):
         begin(options.out, {})
         outcomes = hunt_all(chosen, options.out)
@@ -96,16 +105,18 @@ def report_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 def hunt_all(mutants: Sequence[Mutant], out: Path) -> list[Outcome]:
     """Hunt all, as many at a time as there are cores; each is told when its turn comes."""
-    prepared = {scope: prepared_of(scope, out) for scope in {m.scope: None for m in mutants}}
+    prepared = {ground: prepared_of(ground, out) for ground in {m.ground: None for m in mutants}}
     outcomes = []
     with ThreadPoolExecutor(usable_cores()) as pool:
+        twins = {ground: pool.submit(hunt_unpatched, p.directory) for ground, p in prepared.items()}
         hunts: list[tuple[Mutant, Future[Finding | None]]] = [
-            (mutant, pool.submit(hunt, mutant, prepared[mutant.scope].directory))
+            (mutant, pool.submit(hunt, mutant, prepared[mutant.ground].directory))
             for mutant in mutants
         ]
         try:
             for mutant, running in hunts:
-                outcome = outcome_of(mutant, prepared[mutant.scope], running.result(), out)
+                finding, twin = running.result(), twins[mutant.ground].result()
+                outcome = outcome_of(mutant, prepared[mutant.ground], finding, twin, out)
                 say(told(outcome))
                 outcomes.append(outcome)
         finally:
@@ -113,29 +124,31 @@ def hunt_all(mutants: Sequence[Mutant], out: Path) -> list[Outcome]:
     return outcomes
 
 
-def prepared_of(scope: str, out: Path) -> Prepared:
+def prepared_of(ground: Ground, out: Path) -> Prepared:
     """The scope's traces, cut once for all bugs that are hunted there."""
-    note(f"preparing {scope}")
-    plan = Plan(scope=scope, variant=parse(default_variant("impl", None)).name)
-    return prepare(plan, (out / "prepared" / scope.replace("/", "-")).resolve())
+    note(f"preparing {ground}")
+    variant = parse(ground.variant or default_variant("impl", None)).name
+    plan = Plan(scope=ground.scope, variant=variant)
+    return prepare(plan, (out / "prepared" / str(ground).replace("/", "-")).resolve())
 
 
-def outcome_of(mutant: Mutant, prepared: Prepared, finding: Finding | None, out: Path) -> Outcome:
-    """The finding drawn, and held against impl as it is."""
+def outcome_of(
+    mutant: Mutant, prepared: Prepared, finding: Finding | None, twin: Finding | None, out: Path
+) -> Outcome:
+    """The finding drawn. `twin` is what impl as it is shows in the same traces."""
     if finding is None:
-        return Outcome(mutant, None, False, None)
-    clean = judge_of(prepared.plan).judge(steps_of(finding)).divergence is None
+        return Outcome(mutant, None, twin is None, None)
     pages.write(prepared, finding, out / mutant.name)
-    return Outcome(mutant, finding, clean, f"{mutant.name}.jsonl")
+    return Outcome(mutant, finding, twin is None, f"{mutant.name}.jsonl")
 
 
 def told(outcome: Outcome) -> str:
     """One line for a bug."""
-    name = f"{outcome.mutant.name:<34}"
+    name = f"{outcome.mutant.name:<37}"
     if outcome.finding is None:
         return f"{name} not found: {outcome.mutant.what}"
     if not outcome.twin_clean:
-        return f"{name} the same trace diverges without the bug: {sentence(outcome.finding)}"
+        return f"{name} {outcome.mutant.ground} shows a difference without the bug, too"
     return f"{name} {outcome.finding['steps']:>3} steps  {sentence(outcome.finding)}"
 
 

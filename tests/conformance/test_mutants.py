@@ -9,17 +9,23 @@ import pytest
 from conformance.__main__ import main
 from conformance.mutants import FOLDER, MUTANTS
 from conformance.mutants.patches import PatchError, apply, read_hunks
-from conformance.mutants.plant import HuntFailed, hunt, plant
-from conformance.plan import Plan, prepare
+from conformance.mutants.plant import HuntFailed, hunt, hunt_unpatched, plant
+from conformance.plan import Plan, prepare, setting
+from model.variants import parse
 
 TEXT = "one\ntwo\nthree\ntwo and a half\n"
 HEAD = "--- a/impl/x.py\n+++ b/impl/x.py\n"
 
 
+SHOWN = ("overlap_is_duplicate", "bump_repeated", "wrap_refused", "plain_batches_deduplicated")
+"""A few of each kind on three grounds: all of them take the verb's own minutes."""
+
+
 @pytest.fixture(scope="module")
 def hunted(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
     out = tmp_path_factory.mktemp("hunted") / "out"
-    return main(["mutants", "--out", str(out)]), out
+    names = [argument for name in SHOWN for argument in ("--only", name)]
+    return main(["mutants", *names, "--out", str(out)]), out
 
 
 @pytest.fixture
@@ -45,7 +51,7 @@ def test_each_bug_is_found_shrunk_and_drawn(hunted):
     rows = report["mutants"]
     assert code == 0
     assert report["verdict"] == "holds"
-    assert [row["name"] for row in rows] == list(MUTANTS)
+    assert [row["name"] for row in rows] == list(SHOWN)
     for row in rows:
         assert row["found"]
         assert row["one_minimal"]
@@ -53,7 +59,7 @@ def test_each_bug_is_found_shrunk_and_drawn(hunted):
         assert (out / row["trace"]).is_file()
         page = (out / row["trace"]).with_suffix(".html").read_text()
         assert row["rule"] in page
-    assert median(row["steps"] for row in rows) <= 15
+    assert median(row["steps"] for row in rows) <= 10
 
 
 @pytest.mark.xdist_group("mutants")
@@ -65,10 +71,10 @@ def test_a_found_bug_can_be_explained(hunted, capsys):
 
 @pytest.mark.xdist_group("mutants")
 def test_what_is_no_bug_is_not_found(hunted, tmp_path, monkeypatch, capsys):
-    """A patch that changes nothing: the verb says so, and exits 1."""
+    """What no trace shows: the verb says so, and exits 1."""
     from conformance.verbs import mutants as verb
 
-    name = "high_watermark_ignored"
+    name = "overlap_is_duplicate"
     monkeypatch.setattr(verb, "hunt", lambda mutant, prepared: None)
     assert main(["mutants", "--only", name, "--out", str(tmp_path / "out")]) == 1
     assert f"{name} " in capsys.readouterr().out
@@ -78,7 +84,30 @@ def test_what_is_no_bug_is_not_found(hunted, tmp_path, monkeypatch, capsys):
 
 def test_an_unknown_bug_is_bad_use(tmp_path, capsys):
     assert main(["mutants", "--only", "none", "--out", str(tmp_path / "out")]) == 2
-    assert "window_of_four" in capsys.readouterr().err
+    assert "window_smaller_than_in_flight" in capsys.readouterr().err
+
+
+@pytest.mark.xdist_group("mutants")
+def test_what_shows_without_the_bug_shows_no_bug(tmp_path, monkeypatch, capsys):
+    """Another difference on the same ground: no row of it counts as found."""
+    from conformance.verbs import mutants as verb
+
+    finding = hunt(MUTANTS["sequences_count_batches"], prepared_tiny(tmp_path))
+    monkeypatch.setattr(verb, "hunt_unpatched", lambda prepared: finding)
+    arguments = ["mutants", "--only", "acks_weakened", "--out", str(tmp_path / "out")]
+    assert main(arguments) == 1
+    assert "without the bug, too" in capsys.readouterr().out
+    [row] = json.loads((tmp_path / "out" / "report.json").read_text())["mutants"]
+    assert (row["found"], row["twin_clean"]) == (False, False)
+
+
+@pytest.mark.xdist_group("mutants")
+def test_impl_as_it_is_shows_nothing(tmp_path):
+    assert hunt_unpatched(prepared_tiny(tmp_path)) is None
+
+
+def prepared_tiny(folder: Path) -> Path:
+    return prepare(Plan(scope="idempotent-tiny", traces=3), folder / "prepared").directory
 
 
 def test_a_process_that_fails_is_told_with_its_last_words(tmp_path, monkeypatch):
@@ -95,14 +124,43 @@ def test_a_process_that_fails_is_told_with_its_last_words(tmp_path, monkeypatch)
 # The registry
 
 
-def test_every_patch_belongs_to_a_row_and_fits(tmp_path):
+def test_there_are_forty_bugs_and_each_is_another_one():
+    assert len(MUTANTS) >= 40
+    assert len({mutant.what for mutant in MUTANTS.values()}) == len(MUTANTS)
+    changes = [tuple((h.path, h.old, h.new) for h in read_hunks(m.patch)) for m in MUTANTS.values()]
+    assert len(set(changes)) == len(MUTANTS)
+
+
+def test_every_patch_belongs_to_a_row():
     assert {path.stem for path in FOLDER.glob("*.patch")} == set(MUTANTS)
-    for mutant in MUTANTS.values():
-        plant(mutant, tmp_path / mutant.name)
-        changed = {hunk.path for hunk in read_hunks(mutant.patch)}
-        for path in changed:
-            original = Path(FOLDER).parents[1] / path
-            assert (tmp_path / mutant.name / path).read_text() != original.read_text()
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_patch_fits_once_and_leaves_python(name, tmp_path):
+    originals = {
+        hunk.path: (FOLDER.parents[1] / hunk.path).read_text()
+        for hunk in read_hunks(MUTANTS[name].patch)
+    }
+    for path, text in originals.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    apply(MUTANTS[name].patch, tmp_path)
+    for path, text in originals.items():
+        changed = (tmp_path / path).read_text()
+        assert changed != text
+        compile(changed, path, "exec")
+
+
+def test_a_bug_is_planted_in_a_copy_of_all(tmp_path):
+    plant(MUTANTS["wrap_refused"], tmp_path)
+    files = {path.relative_to(tmp_path) for path in tmp_path.rglob("*.py")}
+    there = FOLDER.parents[1]
+    assert files == {path.relative_to(there) for path in (there / "impl").rglob("*.py")}
+
+
+@pytest.mark.parametrize("ground", sorted({m.ground for m in MUTANTS.values()}, key=str), ids=str)
+def test_each_ground_is_a_setting(ground):
+    assert setting(Plan(scope=ground.scope, variant=parse(ground.variant or "v2").name))
 
 
 # Patches
