@@ -325,13 +325,19 @@ def restart(k: Setting, leader: Leader) -> Leader:
 @acts
 def recover(k: Setting, leader: Leader, covered: StoredCount) -> Leader:
     """The broker comes back after a crash: its newest snapshot holds the first `covered` batches,
-    the others are replayed. UnifiedLog.rebuildProducerState."""
+    the others are replayed, and what comes of it goes through a snapshot of its own. LogLoader,
+    UnifiedLog.rebuildProducerState."""
     before = leader.log[:covered]
-    if is_usable(log_end_offset(before), leader.log_start_offset):
-        state = map_values(k, snapshot, fold(k, replayed, before, nobody(k)))
-        return replace(leader, producers=fold(k, replayed, leader.log[covered:], state))
-    kept = tuple(s for s in leader.log if s.base_offset >= leader.log_start_offset)
-    return replace(leader, producers=fold(k, replayed, kept, nobody(k)))
+    usable = is_usable(log_end_offset(before), leader.log_start_offset)
+    state = map_values(k, snapshot, fold(k, replayed, before, nobody(k))) if usable else nobody(k)
+    behind = tuple(
+        s
+        for i, s in enumerate(leader.log)
+        if (i >= covered if usable else s.base_offset >= leader.log_start_offset)
+    )
+    rebuilt = fold(k, replayed, behind, state)
+    recovered = replace(leader, producers=map_values(k, snapshot, rebuilt))
+    return without_evicted(k, recovered)
 
 
 @acts

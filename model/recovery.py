@@ -118,10 +118,10 @@ def recovered(k: Setting, client: Client, partition: Partition) -> Client:
 
 
 def earlier_by(k: Setting, b: InFlightBatch, gap: Batch) -> InFlightBatch:
-    """The batch, moved up if it stands behind a gap."""
+    """The batch, moved up if it stands behind a gap; none begins before 0."""
     base_sequence = b.batch.base_sequence
     same = b.batch.producer_id == gap.producer_id or k.variant.recovery == Recovery.RESET_2_0
-    if not same or base_sequence < gap.base_sequence:
+    if not same or base_sequence < gap.base_sequence or base_sequence < gap.record_count:
         return b
     moved = replace(b.batch, base_sequence=base_sequence - gap.record_count)
     return replace(b, batch=moved, sequence_has_been_reset=True)

@@ -523,9 +523,12 @@ class ImplLeader:
         return self._restarted({self._leader.log_end_offset: self._leader.snapshot()})
 
     def recover(self, covered: int) -> Reaction:
-        """Log and an older snapshot as bytes, read back."""
+        """Killed: log and an older snapshot, taken where a segment begins, as bytes, read back."""
         earlier = self._elected(covered)
-        return self._restarted({earlier.log_end_offset: earlier.snapshot()} if covered else {})
+        flushed = earlier.log_end_offset
+        segments = (0, flushed) if covered else (0,)
+        snapshots = {flushed: earlier.snapshot()} if covered else {}
+        return self._restarted(snapshots, segments, recovery_point=flushed)
 
     def fail_over(self, kept: int) -> Reaction:
         """A prefix of the log, replayed."""
@@ -559,7 +562,12 @@ class ImplLeader:
         if self._k.layout.replicas == 1:
             self._leader.advance_high_watermark(self._leader.log_end_offset)
 
-    def _restarted(self, snapshots: dict[int, bytes]) -> Reaction:
+    def _restarted(
+        self,
+        snapshots: dict[int, bytes],
+        segments: tuple[int, ...] = (),
+        recovery_point: int | None = None,
+    ) -> Reaction:
         leader = self._leader
         self._leader = PartitionLeader.restarted(
             b"".join(batch.data for batch in leader.batches),
@@ -570,6 +578,8 @@ class ImplLeader:
             now_ms=BROKER_NOW_MS,
             config=self._config,
             replication_factor=REPLICAS,
+            segments=segments,
+            recovery_point=recovery_point,
         )
         return Reaction(self.view())
 
