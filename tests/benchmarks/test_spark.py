@@ -1,0 +1,99 @@
+"""Spark against processes: how pairs are taken and compared. Nothing is timed here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks import spark
+from conformance.backends import SUMMARY, Options, Range, Row, Task, processes
+from conformance.runner import cut
+
+RANGES = (Range(0, 2), Range(2, 4))
+
+
+class Fake:
+    """A backend whose rounds take so many ticks of a clock that it moves itself."""
+
+    cores = 2
+
+    def __init__(self, name: str, ticks: Sequence[int], body: str = "{}") -> None:
+        self.name = name
+        self.ticks = iter(ticks)
+        self.body = body
+
+    def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
+        Clock.now += next(self.ticks)
+        Clock.order.append(self.name)
+        yield None
+        for part in reversed(ranges):
+            yield Row(SUMMARY, part.first, part.last, self.body)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Clock:
+    """Time that passes only in rounds."""
+
+    now = 0.0
+    order: list[str] = []  # noqa: RUF012
+
+    @classmethod
+    def read(cls) -> float:
+        return cls.now
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Clock.now, Clock.order = 0.0, []
+
+
+def test_pairs_alternate_and_the_ratio_is_the_median_of_each() -> None:
+    backends = {"spark": Fake("spark", (10, 10, 20)), "processes": Fake("processes", (9, 5, 19))}
+    pairs = spark.alternated(backends, RANGES, 3, Clock.read)
+    assert Clock.order == ["spark", "processes", "processes", "spark", "spark", "processes"]
+    found = spark.compared("s", RANGES, 2, {"spark": 3.0, "processes": 1.0}, pairs)
+    assert found.ratio_of_each_pair == (0.9, 0.5, 0.95)
+    assert (found.ratio, found.spark_seconds, found.processes_seconds) == (0.9, 10, 9)
+    assert found.microseconds_a_trace == 9 * 2 * 1e6 / 4
+    assert "ratio 0.900" in spark.shown(found)
+
+
+def test_backends_that_disagree_are_refused() -> None:
+    backends = {"spark": Fake("spark", (1,)), "processes": Fake("processes", (1,), "[]")}
+    with pytest.raises(spark.Disagreement, match="processes gives other rows"):
+        spark.alternated(backends, RANGES, 1, Clock.read)
+
+
+def test_the_command_judges_and_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With processes in the place of Spark, which takes too long to begin here."""
+    masters: list[str | None] = []
+
+    def opened(_name: str, task: Task, options: Options) -> processes.Processes:
+        masters.append(options.master)
+        return processes.open_backend(task, Options(options.log, partitions=1))
+
+    monkeypatch.setattr(spark, "open_backend", opened)
+    file = tmp_path / "new" / "out.json"
+    words = ["idempotent-restart", "--traces", "8", "--pairs", "2", "--json", str(file)]
+    assert spark.main(words) == 0
+    assert masters == ["local[2]", None]
+    assert capsys.readouterr().out.startswith("idempotent-restart: 8 traces in ")
+    written = json.loads(file.read_text(encoding="utf-8"))
+    assert written["benchmark"] == "spark"
+    assert written["ranges"] == len(cut(0, 8))
+    assert len(written["ratio_of_each_pair"]) == 2
+    assert written["begin_seconds"].keys() == {"spark", "processes"}
+
+
+def test_an_unknown_scope_is_bad_use(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        spark.main(["none"])
+    assert stop.value.code == 2
+    assert "choose one of" in capsys.readouterr().err
