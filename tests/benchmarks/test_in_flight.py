@@ -44,6 +44,11 @@ def test_with_idempotence_the_log_is_what_was_sent(outcomes: dict[Case, Outcome]
             assert (outcome.duplicates, outcome.reordered) == (0, 0)
 
 
+def test_a_leader_that_knows_no_duplicates_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("impl.partition.leader.find_duplicate", lambda *_: None)
+    assert Simulation(Case(True, LOSSY, 5), 800, seed=0).run().duplicates > 0
+
+
 def test_without_it_records_are_there_twice_and_out_of_order(
     outcomes: dict[Case, Outcome],
 ) -> None:

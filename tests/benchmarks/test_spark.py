@@ -18,7 +18,7 @@ RANGES = (Range(0, 2), Range(2, 4))
 class Fake:
     """A backend whose rounds take so many ticks of a clock that it moves itself."""
 
-    cores = 2
+    cores: int | None = 2
 
     def __init__(self, name: str, ticks: Sequence[int], body: str = "{}") -> None:
         self.name = name

@@ -13,7 +13,7 @@ import pytest
 from model.variants import RELEASES
 from proofs.__main__ import main
 from proofs.explore.scope import explore_scope
-from proofs.lift.text import plain
+from proofs.lift.text import Patch, plain
 from proofs.trace.format import read
 from proofs.trace.replay import replay, setting_of
 from proofs.verbs import promises
@@ -47,6 +47,19 @@ def test_one_in_flight_keeps_all_where_no_leader_fails(ask: Ask) -> None:
     seen = {"distinct": by_source.distinct, "transitions": by_source.transitions}
     assert rows["order_kept"]["proof"] == {"kind": "scope", "scopes": [{"scope": scope, **seen}]}
     assert not rows["order_kept"]["promised"]
+
+
+def test_a_model_that_knows_no_duplicates_keeps_less(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knows_none = Patch(
+        "leader.is_duplicate", "batch.producer_epoch == entry.producer_epoch", "False"
+    )
+    monkeypatch.setattr(promises, "explore_scope", partial(explore_scope, patches=(knows_none,)))
+    code, report = ask("--in-flight", "1", "--failover", "none")
+    assert code == 1
+    broken = {row["name"] for row in report["promises"] if not row["holds"]}
+    assert broken == {"acked_once", "no_false_error"}
 
 
 def test_what_is_broken_has_a_trace_that_breaks_it(ask: Ask, tmp_path: Path) -> None:
