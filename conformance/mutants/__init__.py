@@ -67,7 +67,7 @@ CRASH: Final = Ground("idempotent-crash/crashes=1/breaks=0")
 CRASHES: Final = Ground("idempotent-crash/breaks=0")
 LATE_REQUEST: Final = Ground("idempotent-crash/crashes=1")
 """A broker is killed, and a request comes late."""
-DELETION: Final = Ground("idempotent-deletion/breaks=0/deletions=1")
+DELETION: Final = Ground("idempotent-deletion/breaks=0/deletions=1/crashes=0")
 EXPIRY: Final = Ground("idempotent-expiry")
 FORGOTTEN: Final = Ground(
     "idempotent-trouble/refusals=0/restarts=0/deletions=0/late_errors=0/timeouts=0"
@@ -269,14 +269,18 @@ MUTANTS: Final[dict[str, Mutant]] = {
             DELETION,
         ),
         Mutant(
-            "snapshot_believed_to_be_newest", "batches behind the snapshot are not replayed", CRASH
-        ),
-        Mutant(
-            "replay_ignores_snapshot_offset",
-            "batches that the snapshot has are replayed once more",
+            "snapshot_believed_to_be_newest",
+            "after a kill the batches behind the last snapshot are not replayed",
             CRASH,
         ),
-        Mutant("replay_remembers_one_batch", "replaying a batch forgets the ones before it", CRASH),
+        Mutant(
+            "recovery_keeps_what_it_replayed",
+            "a killed broker remembers all that it replayed, not what a snapshot keeps",
+            CRASH,
+        ),
+        Mutant(
+            "replay_remembers_one_batch", "replaying a batch forgets the ones before it", FAILOVER
+        ),
         Mutant(
             "accepted_batches_judged_again",
             "replaying checks sequences, and leaves out what a leader had accepted",
