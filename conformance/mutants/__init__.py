@@ -83,6 +83,7 @@ IDLE: Final = Ground("idempotent-partitions/breaks=0/refusals=0/restarts=0")
 TIMEOUT: Final = Ground("idempotent-timeout/breaks=1/refusals=0/timeouts=1")
 TIMEOUT_REFUSED: Final = Ground("idempotent-timeout/breaks=1/timeouts=1")
 """A batch is given up, and one of the next epoch refused."""
+UNRESOLVED: Final = Ground("idempotent-unresolved")
 ONE_RETRY: Final = Ground("idempotent-tiny/restarts=0", "retries=one")
 PLAIN: Final = Ground("delivery/breaks=1", "at-least-once")
 """Without idempotence."""
@@ -434,6 +435,16 @@ MUTANTS: Final[dict[str, Mutant]] = {
             "gap_behind_expired_batch_ignored",
             "a gap that an expired batch left does not bump the epoch",
             TIMEOUT,
+        ),
+        Mutant(
+            "successor_of_doubt_waits_for_ever",
+            "the batch behind one of unknown outcome is sent again without end, and no epoch bumped",
+            TIMEOUT_REFUSED,
+        ),
+        Mutant(
+            "any_follower_of_doubt_bumps",
+            "after a batch of unknown outcome any out-of-order answer bumps the epoch",
+            UNRESOLVED,
         ),
         Mutant(
             "late_acknowledgement_ignored",
