@@ -340,9 +340,11 @@ def memory_is_kept(k: Setting) -> bool:
 
 
 def memory_is_kept_in_order(k: Setting) -> bool:
-    """The same, and no producer takes the sequences after the wrap for the first."""
+    """The same, no producer takes the sequences after the wrap for the first, and no error lets
+    later batches push an earlier one, which is stored, out of the leader's memory."""
     in_order = k.variant.sequence_order == SequenceOrder.WRAPS or not k.layout.wraps
-    return memory_is_kept(k) and in_order
+    in_turn = k.budgets.refusals == 0 and k.budgets.late_errors == 0
+    return memory_is_kept(k) and in_order and in_turn
 
 
 def keeps_order(k: Setting) -> bool:
