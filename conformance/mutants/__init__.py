@@ -438,7 +438,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         ),
         Mutant(
             "successor_of_doubt_waits_for_ever",
-            "the batch behind one of unknown outcome is sent again without end, and no epoch bumped",
+            "the batch behind one of unknown outcome is sent again without end, and without a bump",
             TIMEOUT_REFUSED,
         ),
         Mutant(
