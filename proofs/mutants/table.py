@@ -106,6 +106,7 @@ SHIPPED: tuple[Mutant, ...] = (
             "following == 0 and last == k.layout.max_sequence",
             "following == -k.layout.max_sequence - 1 and last == k.layout.max_sequence",
         ),
+        on=f"{BASE}/sequence_order=wraps",
     ),
     mutant(
         "out_of_order_for_duplicate",
@@ -172,9 +173,8 @@ SHIPPED: tuple[Mutant, ...] = (
         "acked_is_stored",
         Patch(
             "answers.on_disconnect",
-            "replace(entry, in_flight=reenqueued(k, entry.in_flight, again), given_up=())",
-            "replace(entry, in_flight=reenqueued(k, entry.in_flight, again), given_up=(),"
-            " next_sequence=0)",
+            "replace(told.partitions[partition], given_up=())",
+            "replace(told.partitions[partition], given_up=(), next_sequence=0)",
         ),
     ),
     mutant(
@@ -186,7 +186,7 @@ SHIPPED: tuple[Mutant, ...] = (
         Patch(
             "recovery.expire_batch",
             "failed(k, entry, old[0])",
-            "replace(failed(k, entry, old[0]), next_sequence=batch.base_sequence)",
+            "replace(failed(k, entry, old[0]), next_sequence=old[0].batch.base_sequence)",
         ),
         Patch(
             "recovery.expire_batch",
@@ -203,9 +203,9 @@ SHIPPED: tuple[Mutant, ...] = (
         "no_false_error",
         Patch(
             "answers.on_disconnect",
-            "replace(entry, in_flight=reenqueued(k, entry.in_flight, again), given_up=())",
-            "replace(entry, in_flight=reenqueued(k, entry.in_flight, again), given_up=(),"
-            " next_sequence=increment_sequence(k, entry.next_sequence, 1))",
+            "replace(told.partitions[partition], given_up=())",
+            "replace(told.partitions[partition], given_up=(),"
+            " next_sequence=increment_sequence(k, told.partitions[partition].next_sequence, 1))",
         ),
     ),
     mutant(
@@ -219,7 +219,7 @@ SHIPPED: tuple[Mutant, ...] = (
             "w.links[producer][partition]",
             "replace(w.links[producer][partition], requests=tuple("
             "replace(r, batch=replace(r.batch, first_record=step.sends[0].batch.first_record))"
-            " if any(g.first_record == r.batch.first_record"
+            " if any(g.batch.first_record == r.batch.first_record"
             " for g in w.clients[producer].partitions[partition].given_up) else r"
             " for r in w.links[producer][partition].requests))",
         ),

@@ -28,22 +28,22 @@ TRACE = (
 GOLDEN = """\
 idempotent-tiny, 4.3.1/level=2/requests=v2
    1.  producer 0 sends #1 ProduceRequest(producer_id=0 producer_epoch=0 base_sequence=0 \
-record_count=1 first_record=0) to partition 0
+record_count=1 producer=0 first_record=0) to partition 0
    2.  producer 0 sends #2 ProduceRequest(producer_id=0 producer_epoch=0 base_sequence=1 \
-record_count=2 first_record=1) to partition 0
+record_count=2 producer=0 first_record=1) to partition 0
    3.  partition 0 handles #1
        partition 0 answers #3 ProduceResponse(first_record=0 error=NONE base_offset=0 \
-required_offset=1)
+required_offset=1 log_start_offset=0)
    4.  producer 0, partition 0: An open connection breaks, or its client gives it up; \
 `survivors` requests still arrive.
        #2 will still arrive
        #3 is lost
    5.  partition 0 handles late #2; its answer is lost
    6.  producer 0 sends #4 ProduceRequest(producer_id=0 producer_epoch=0 base_sequence=0 \
-record_count=1 first_record=0) to partition 0
+record_count=1 producer=0 first_record=0) to partition 0
    7.  partition 0 handles #4
        partition 0 answers #5 ProduceResponse(first_record=0 error=NONE base_offset=0 \
-required_offset=1)
+required_offset=1 log_start_offset=0)
    8.  producer 0 hears #5
    9.  partition 0: The leader's broker stops and comes back.
 """
@@ -87,9 +87,16 @@ def test_each_rule_that_names_a_link_and_leaves_it_does_so_by_a_known_verb():
     untold = {rule for rule in model.rules if network_verb(model, rule).__name__ == "gone"}
     assert untold == {
         "client_bumps_epoch",
+        "client_gives_up",
+        "client_receives_producer_id",
+        "client_resolves",
         "high_watermark_advances",
-        "leader_restarts",
+        "leader_crashes",
         "leader_fails_over",
+        "leader_fails_over_uncleanly",
+        "leader_restarts",
+        "producer_id_expires",
+        "records_are_deleted",
     }
 
 

@@ -80,10 +80,8 @@ def test_explore_finds_what_a_patch_breaks(report, tmp_path):
     assert code == 1
     assert written["violations"][0].keys() >= {"property", "trace", "steps", "events"}
     traces = sorted(path.name for path in (out / "traces").iterdir())
-    assert traces == [
-        f"idempotent-tiny-no_false_error{s}" for s in (".html", ".jsonl", ".mmd", ".txt")
-    ]
-    replay(read(out / "traces" / "idempotent-tiny-no_false_error.jsonl"))
+    assert traces == [f"idempotent-tiny-acked_once{s}" for s in (".html", ".jsonl", ".mmd", ".txt")]
+    replay(read(out / "traces" / "idempotent-tiny-acked_once.jsonl"))
 
 
 def test_a_folder_resumes_and_its_report_is_the_same_bytes(tmp_path, capsys):
