@@ -59,7 +59,7 @@ def logs(world: Any) -> list[dict[str, Any]]:
                 for stored in leader["log"]
             ],
         }
-        for key, leader in world["leaders"].items()
+        for key, leader in world.get("leaders", {}).items()
     ]
 
 

@@ -191,7 +191,9 @@ def network_verb(model: Model, rule: str) -> Any:
 
 
 def links(world: World) -> dict[tuple[int, int], Any]:
-    """All links, by producer and partition."""
+    """All links, by producer and partition; none in a world without a network."""
+    if not hasattr(world, "links"):
+        return {}
     return {
         (producer, partition): link
         for producer, by_partition in world.links.items()
