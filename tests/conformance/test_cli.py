@@ -11,6 +11,7 @@ import pytest
 import kafka_eos
 from conformance.__main__ import VERBS, load, main, parser_of
 from conformance.backends import REPOSITORY
+from conformance.explained import fields_of
 from conformance.mutants import MUTANTS
 from conformance.plan import Plan
 from conformance.verbs.arguments import plan_of
@@ -201,7 +202,7 @@ def test_a_system_that_differs_is_violated_with_a_trace(tmp_path, capsys):
     first = report["divergences"][0]
     assert first["one_minimal"]
     assert first["steps"] <= 15
-    assert "last_acked_sequence" in capsys.readouterr().out
+    assert "in_flight" in capsys.readouterr().out
     trace = out / first["trace"]
     assert trace.with_suffix(".html").is_file()
     assert main(["replay", str(trace)]) == 0
@@ -212,7 +213,7 @@ def test_a_system_that_differs_is_violated_with_a_trace(tmp_path, capsys):
         {
             "release": "4.3.1",
             "rule": divergence["rule"],
-            "fields": ["client.partitions.last_acked_sequence"],
+            "fields": list(fields_of(divergence)),
             "reference": "https://example.org/why",
             "trace": "x.jsonl",
         }

@@ -65,16 +65,21 @@ def test_a_lost_answer_a_retry_and_a_duplicate(on: str) -> None:
     client, leader = system.clients[0], system.leaders[0]
     state, sent = client.send_new(0, 0, 1)
     assert sent[0][0] == (0, 0, 0, 1, 0)
-    assert state == (0, 0, False, ((0, 1, -1, ((0, 0, 0, 1, 0, True, False),), 1, 0),))
-    stored = (((0, 0, 0, 1, 0, 0),), 1, ((0, ((0, 0, 0),)),))
+    assert state == (0, 0, False, ((0, 1, -1, -1, ((0, 0, 0, 1, 0, True, False),), 1, 0, 0),))
+    stored = (((0, 0, 0, 1, 0, 0),), 0, 1, ((0, ((0, 0, 0),)),))
     assert leader.on_produce(sent[0][1]).state == stored
-    assert client.on_disconnect(0).state[3][0][3] == ((0, 0, 0, 1, 0, False, False),)
+    assert client.on_disconnect(0, 0).state[3][0][4] == ((0, 0, 0, 1, 0, False, False),)
     again = client.send_again(0).sent
     assert again[0][0] == sent[0][0]
     state, answers = leader.on_produce(again[0][1])
     assert state == stored
-    assert answers[0][0] == (0, 0, 0, 1)
-    assert client.on_answer(0, answers[0][1]).state == (0, 0, False, ((0, 1, 0, (), 1, 1),))
+    assert answers[0][0] == (0, 0, 0, 1, 0)
+    assert client.on_answer(0, answers[0][1], 0).state == (
+        0,
+        0,
+        False,
+        ((0, 1, 0, -1, (), 1, 1, 0),),
+    )
 
 
 def test_a_step_that_does_not_send_fails() -> None:
@@ -89,7 +94,12 @@ def test_a_scope_near_the_wrap_begins_with_one_record_stored(actors: frozenset[s
     system = ImplSystem(setting(max_sequence=31, first_sequence=30), actors, "bytes")
     system.reset()
     first = WIRE_MAX_SEQUENCE - 1
-    assert system.leaders[0].view() == (((0, 0, first, 1, 0, 0),), 1, ((0, ((first, 0, 0),)),))
+    assert system.leaders[0].view() == (
+        ((0, 0, first, 1, 0, 0),),
+        0,
+        1,
+        ((0, ((first, 0, 0),)),),
+    )
     if system.clients:
-        entry = (0, WIRE_MAX_SEQUENCE, first, (), 1, 1)
+        entry = (0, WIRE_MAX_SEQUENCE, first, -1, (), 1, 1, 0)
         assert system.clients[0].view() == (0, 0, False, (entry,))
