@@ -53,6 +53,7 @@ class ErrorCode(IntEnum):
     NOT_LEADER_OR_FOLLOWER = 6, _RM
     REQUEST_TIMED_OUT = 7, _R
     MESSAGE_TOO_LARGE = 10
+    OFFSET_METADATA_TOO_LARGE = 12
     NETWORK_EXCEPTION = 13, _RM
     COORDINATOR_LOAD_IN_PROGRESS = 14, _R
     COORDINATOR_NOT_AVAILABLE = 15, _R
@@ -63,7 +64,9 @@ class ErrorCode(IntEnum):
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, _R
     INVALID_REQUIRED_ACKS = 21
     ILLEGAL_GENERATION = 22
+    INVALID_GROUP_ID = 24
     UNKNOWN_MEMBER_ID = 25
+    REBALANCE_IN_PROGRESS = 27
     INVALID_COMMIT_OFFSET_SIZE = 28
     TOPIC_AUTHORIZATION_FAILED = 29
     GROUP_AUTHORIZATION_FAILED = 30
@@ -90,6 +93,8 @@ class ErrorCode(IntEnum):
     OPERATION_NOT_ATTEMPTED = 55
     KAFKA_STORAGE_ERROR = 56, _RM
     UNKNOWN_PRODUCER_ID = 59
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
     FENCED_LEADER_EPOCH = 74, _RM
     UNKNOWN_LEADER_EPOCH = 75, _R
     UNSUPPORTED_COMPRESSION_TYPE = 76
@@ -101,6 +106,7 @@ class ErrorCode(IntEnum):
     UNKNOWN_TOPIC_ID = 100, _RM
     BROKER_ID_NOT_REGISTERED = 102
     TRANSACTIONAL_ID_NOT_FOUND = 105
+    STALE_MEMBER_EPOCH = 113
     TRANSACTION_ABORTABLE = 120
 
     @property
@@ -262,6 +268,12 @@ class CorruptSnapshot(DecodeError):
     """A producer snapshot that cannot be loaded. `ProducerStateManager.readSnapshot`."""
 
     advice = "delete this snapshot and take the next older one"
+
+
+class UnknownRecordVersion(DecodeError):
+    """A key or value of an internal topic in a version that is not read."""
+
+    advice = "skip a key of a newer version; a value of one was written by a newer broker"
 
 
 class EncodeError(ProtocolError):

@@ -20,6 +20,9 @@ REMOVED_BEFORE = {
     ApiKey.CREATE_TOPICS: 2,
     ApiKey.DELETE_TOPICS: 1,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
+    ApiKey.OFFSET_COMMIT: 2,
+    ApiKey.OFFSET_FETCH: 1,
+    ApiKey.WRITE_TXN_MARKERS: 1,
 }
 """The oldest version that Kafka 4 still has, where it is not 0."""
 

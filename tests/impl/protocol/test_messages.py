@@ -56,6 +56,9 @@ KIO_BEGINS = {
     ApiKey.CREATE_TOPICS: 2,
     ApiKey.DELETE_TOPICS: 1,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
+    ApiKey.OFFSET_COMMIT: 2,
+    ApiKey.OFFSET_FETCH: 1,
+    ApiKey.WRITE_TXN_MARKERS: 1,
 }
 """What Kafka 4.0 removed, kio does not have."""
 KNOWN_TO_KIO = [form for form in FORMS if form[1] >= KIO_BEGINS.get(form[0], 0)]
@@ -67,7 +70,10 @@ FOR_KIO = {
     "topic_config_error_code": st.sampled_from([int(code) for code in ErrorCode]),
     "throttle_time_ms": st.integers(0, 1 << 30),
     "timeout_ms": st.integers(0, 1 << 30),
+    "partition_error_code": st.sampled_from([int(code) for code in ErrorCode]),
+    "retention_time_ms": st.integers(0, 1 << 30),
     "transaction_timeout_ms": st.integers(0, 1 << 30),
+    "transaction_start_time_ms": st.integers(0, 1 << 40),
     "log_append_time_ms": st.integers(-1, 1 << 40),
 }
 

@@ -1,0 +1,50 @@
+"""Keys and values of internal topics: bytes to dict and back, by the tables of schemas.
+
+Two rules:
+
+1. A record is its version as int16, then the fields of that version.
+2. What cannot be read or written raises a `ProtocolError`; nothing else is raised.
+
+Sources: `MessageUtil.toVersionPrefixedBytes`, `TransactionLog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+from impl.protocol.codegen import Value, compile_decoder, compile_encoder
+from impl.protocol.errors import TruncatedFrame, UnknownRecordVersion
+from impl.protocol.schemas import MESSAGES
+
+_VERSION_SIZE: Final = 2
+
+
+@cache
+def _encoder(name: str, version: int) -> Callable[..., bytes]:
+    return compile_encoder(MESSAGES["header", "record"], 0, MESSAGES[name, "record"], version)
+
+
+@cache
+def _decoder(name: str, version: int) -> Callable[[bytes], tuple[Value, Value]]:
+    return compile_decoder(MESSAGES["header", "record"], 0, MESSAGES[name, "record"], version)
+
+
+def encode_record(name: str, version: int, body: Value) -> bytes:
+    """The key or value `name` of the tables, in this version. Raises `EncodeError`."""
+    return _encoder(name, version)(version, body)
+
+
+def decode_record(name: str, data: bytes) -> tuple[int, Value]:
+    """`(version, body)` of a key or value. Raises `DecodeError`, for a version that the table
+    lacks `UnknownRecordVersion`.
+    """
+    if len(data) < _VERSION_SIZE:
+        raise TruncatedFrame("a record begins with its version", len(data))
+    version = int.from_bytes(data[:_VERSION_SIZE], "big", signed=True)
+    known = MESSAGES[name, "record"].versions
+    if version not in known:
+        raise UnknownRecordVersion(f"{name} has versions {known}, not {version}", 0)
+    _, body = _decoder(name, version)(data)
+    return version, body
