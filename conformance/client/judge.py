@@ -7,10 +7,14 @@ the end some state must agree with what the application was told.
 
 That a request is written and never arrives is rare, and makes many states: only a run that nothing
 else explains is asked again with it.
+
+States are kept in the order in which they were found, never in that of their hashes: what is
+reported of several explanations is a function of the trace alone.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -116,7 +120,7 @@ class Observer:
         self.trace = trace
         self.unseen = unseen
         self.sight = Sight(trace)
-        self.states = {Explanation(begun_client(k, 0), ())}
+        self.states = (Explanation(begun_client(k, 0), ()),)
         self.requests = 0
         self.most_states = 1
         self.rules: set[str] = set()
@@ -128,10 +132,10 @@ class Observer:
             for position, event in enumerate(self.trace.events):
                 self.sight.comes(position, event)
                 if isinstance(event, Opened):
-                    self.states = {replace(s, heard=(*s.heard, 0)) for s in self.states}
+                    self.states = tuple(replace(s, heard=(*s.heard, 0)) for s in self.states)
                 elif isinstance(event, Produce | InitProducerId):
                     before = list(self.reachable(self.states))
-                    self.states = set(self.after(before, event))
+                    self.states = tuple(dict.fromkeys(self.after(before, event)))
                     if not self.states:
                         return self.diverges(position, event, before)
                     self.requests += 1
@@ -149,12 +153,13 @@ class Observer:
     # Between what is seen
 
     def reachable(self, states: Iterable[Explanation]) -> Iterator[Explanation]:
-        """All states that these may have become unseen, themselves first. Raises TooManyStates."""
+        """All states that these may have become unseen, themselves first, then by the number of
+        moves. Raises TooManyStates."""
         self._came_by = dict.fromkeys(states)
-        waiting = list(self._came_by)
-        yield from waiting
+        waiting = deque(self._came_by)
+        yield from list(self._came_by)
         while waiting:
-            state = waiting.pop()
+            state = waiting.popleft()
             for moves_of in self.unseen:
                 for name, following in moves_of(self.k, self.sight, state):
                     if following not in self._came_by and moves.is_timely(
@@ -185,7 +190,9 @@ class Observer:
             if state.heard[event.connection] == ENDED:
                 continue
             if isinstance(event, InitProducerId):
-                yield from moves.asks(state, event)
+                for following in moves.asks(state, event):
+                    self.explains(state)
+                    yield following
             elif self.is_alone(state, event.connection):
                 for names, following in self.sent(state, event.batches):
                     self.explains(state)
@@ -223,7 +230,7 @@ class Observer:
         if isinstance(event, Produce):
             rule, allowed = "produce", self.allowed(before, event.batches)
             observed, expected = nearest(event.batches, allowed)
-        words = tuple(sorted({in_words(batch) for batch in allowed}))
+        words = tuple(sorted(in_words(batch) for batch in allowed))
         return self.judgement(
             DIVERGES,
             position=position,
@@ -235,15 +242,16 @@ class Observer:
 
     def allowed(
         self, states: Iterable[Explanation], batches: tuple[SentBatch, ...]
-    ) -> set[tuple[int, Batch]]:
+    ) -> tuple[tuple[int, Batch], ...]:
         """What these states may send; new batches as large as those that were sent."""
         counts = {batch.partition: len(batch.records) for batch in batches}
-        return {
+        sendable = (
             (partition, batch)
             for state in states
             for partition in range(self.k.layout.partitions)
             for batch in moves.sendable(self.k, state.client, partition, counts.get(partition, 1))
-        }
+        )
+        return tuple(dict.fromkeys(sendable))
 
     def ended(self) -> Judgement:
         """Some state must agree with what the application was told; in a run that was not waited
