@@ -120,7 +120,7 @@ class Observer:
         self.trace = trace
         self.unseen = unseen
         self.sight = Sight(trace)
-        self.states = (Explanation(begun_client(k, 0), ()),)
+        self.states: tuple[Explanation, ...] = (Explanation(begun_client(k, 0), ()),)
         self.requests = 0
         self.most_states = 1
         self.rules: set[str] = set()
