@@ -1,0 +1,182 @@
+"""Where experiments stand: one broker or three, of one release and level, and who leads what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from itertools import count
+from types import TracebackType
+from typing import Final, Self
+
+from conformance.kafka.admin import (
+    TopicPartition,
+    api_versions,
+    await_leader,
+    create_topic,
+    leaders,
+)
+from conformance.kafka.broker import KafkaBroker
+from conformance.kafka.cluster import KafkaCluster
+from conformance.kafka.errors import RequestRefused, UnknownRelease
+from conformance.kafka.releases import find_release
+from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE
+from conformance.transactions.wire import (
+    BUSY_TIMEOUT_S,
+    Conversation,
+    Requests,
+    Wire,
+    conversation,
+    find_coordinator,
+    speaks,
+)
+from impl.protocol.errors import ErrorCode
+
+PATIENT: Final = {
+    # A frozen node stays the leader of what it leads for as long as an experiment lasts.
+    "broker.session.timeout.ms": "60000",
+}
+
+
+class Ground:
+    """Brokers of one release and level; a context manager that starts and ends them.
+
+    `nodes` is 1 or 3. `properties` go over the recipe's. Raises UnknownRelease.
+    """
+
+    def __init__(
+        self,
+        release: str,
+        *,
+        level: int | None = None,
+        nodes: int = 1,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self.release = find_release(release)
+        self.level = self.release.default_level if level is None else level
+        if self.level not in (*self.release.levels, 0):
+            raise UnknownRelease(
+                f"Kafka {release} has no transaction.version {self.level} that is stable;"
+                f" it has {sorted({0, *self.release.levels})}"
+            )
+        self.nodes = nodes
+        self._open = ExitStack()
+        self._servers: KafkaBroker | KafkaCluster = (
+            KafkaBroker(release, level=self.level, properties=properties)
+            if nodes == 1
+            else KafkaCluster(
+                release, level=self.level, properties={**PATIENT, **(properties or {})}
+            )
+        )
+        self._numbers = count(1)
+        self._wires: dict[int, Wire] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+
+    @property
+    def brokers(self) -> dict[int, KafkaBroker]:
+        """The brokers by id."""
+        servers = self._servers
+        return servers.brokers if isinstance(servers, KafkaCluster) else {1: servers}
+
+    @property
+    def name(self) -> str:
+        """What it is, for tables: `4.3.1 level 2`."""
+        return f"{self.release.name} level {self.level}"
+
+    def speaks(self, requests: Requests) -> bool:
+        """Whether its brokers serve the requests."""
+        return speaks(self._supported, requests)
+
+    def conversation(self, requests: Requests) -> Conversation:
+        """The newest versions of the kind. Raises RequestRefused."""
+        return conversation(self._supported, requests)
+
+    def fresh(self, word: str) -> str:
+        """A name that no experiment had before."""
+        return f"{word}-{next(self._numbers)}"
+
+    def topic(self, partitions: int = 1, *, on: int | None = None) -> list[TopicPartition]:
+        """A new topic's partitions, led by the broker `on` (else 1)."""
+        name, leader = self.fresh("topic"), on or 1
+        wire = self.wire(leader)
+        create_topic_on(wire, name, partitions, leader)
+        found = [(name, index) for index in range(partitions)]
+        self._leaders |= dict.fromkeys(found, leader)
+        return found
+
+    def wire(self, node_id: int) -> Wire:
+        """The connection to a broker, made once."""
+        if node_id not in self._wires:
+            self._wires[node_id] = self.connect(node_id)
+        return self._wires[node_id]
+
+    def connect(self, node_id: int = 1) -> Wire:
+        """One more connection to a broker, closed with the ground."""
+        wire = Wire(self.brokers[node_id].connect(timeout_ms=10_000))
+        self._open.callback(wire.close)
+        return wire
+
+    def leader_of(self, partition: TopicPartition) -> int:
+        """Who leads a partition that `topic` made, or one of the internal topics."""
+        if partition not in self._leaders:
+            self._leaders[partition] = self._lookup(partition)
+        return self._leaders[partition]
+
+    def _lookup(self, partition: TopicPartition) -> int:
+        """Both internal topics have one partition: any key of theirs leads to it."""
+        keys = {TRANSACTION_STATE: False, CONSUMER_OFFSETS: True}
+        call = find_coordinator("anybody", of_group=keys[partition])
+        answer = self.wire(1).retry(call, BUSY_TIMEOUT_S)
+        if answer.error is not ErrorCode.NONE:
+            raise RequestRefused(f"FindCoordinator: {answer.error.name}")
+        return answer.node_id
+
+    def coordinator(self) -> Wire:
+        """The connection to the coordinator of all transactional ids."""
+        return self.wire(self.leader_of(TRANSACTION_STATE))
+
+    def group_coordinator(self) -> Wire:
+        """The connection to the coordinator of all groups."""
+        return self.wire(self.leader_of(CONSUMER_OFFSETS))
+
+    def leader(self, partition: TopicPartition) -> Wire:
+        """The connection to a partition's leader."""
+        return self.wire(self.leader_of(partition))
+
+    def restart(self) -> None:
+        """Stop and start the only broker: its coordinators load their logs."""
+        [broker] = self.brokers.values()
+        broker.restart()
+        self._forget()
+        with broker.connect() as connection:
+            await_leader(connection, [p for p in self._leaders if not p[0].startswith("__")])
+
+    def _forget(self) -> None:
+        self._open.close()
+        self._wires.clear()
+
+    def __enter__(self) -> Self:
+        self._servers.__enter__()
+        try:
+            with next(iter(self.brokers.values())).connect() as connection:
+                self._supported = api_versions(connection)
+        except BaseException:
+            self._servers.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._forget()
+        self._servers.__exit__(kind, error, traceback)
+
+
+def create_topic_on(wire: Wire, name: str, partitions: int, leader: int) -> None:
+    """Create a topic whose partitions all are on one broker, which leads them."""
+    create_topic(wire.connection, name, partitions, replicas=[leader])
+
+
+__all__ = ["Ground", "leaders"]

@@ -1,0 +1,49 @@
+"""What brokers answer, in words that do not depend on the run: producer ids by first sight."""
+
+from __future__ import annotations
+
+from conformance.transactions.reading import TransactionSeen
+from conformance.transactions.wire import Coordinator, Identified, PerPartition, Produced
+from impl.protocol.errors import ErrorCode
+
+LETTERS = "PQRSTUVWXYZ"
+"""The first producer id that is seen is P, the next Q."""
+
+
+class Names:
+    """Names for producer ids, given in the order in which they are first told."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, str] = {}
+
+    def producer(self, producer_id: int) -> str:
+        """`P`, `Q`, ...; `-` for none."""
+        if producer_id < 0:
+            return "-"
+        return self._seen.setdefault(producer_id, LETTERS[len(self._seen)])
+
+    def identity(self, producer_id: int, producer_epoch: int) -> str:
+        """`P:3`."""
+        return f"{self.producer(producer_id)}:{producer_epoch}"
+
+    def answer(self, answer: object) -> str:
+        """An error's name, with the identity that was told if one was."""
+        match answer:
+            case ErrorCode():
+                return answer.name
+            case Identified(error, producer_id, producer_epoch) if producer_id >= 0:
+                return f"{error.name} {self.identity(producer_id, producer_epoch)}"
+            case PerPartition(ErrorCode.NONE, partitions):
+                errors = [error.name for _, error in sorted(partitions.items())]
+                return " ".join(errors if len(set(errors)) > 1 else errors[:1])
+            case Identified(error) | Produced(error) | PerPartition(error) | Coordinator(error):
+                return error.name
+        raise TypeError(f"no name for {answer!r}")
+
+    def state(self, seen: TransactionSeen) -> str:
+        """`Ongoing P:3 {topic-1-0}`, or the error of one that is not there."""
+        if seen.error is not ErrorCode.NONE:
+            return seen.error.name
+        topics = " ".join(f"{name}-{index}" for name, index in seen.partitions)
+        partitions = f" {{{topics}}}" if topics else ""
+        return f"{seen.state} {self.identity(seen.producer_id, seen.producer_epoch)}{partitions}"

@@ -1,0 +1,119 @@
+"""All that a server shows at one moment, as one frozen record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from conformance.kafka.admin import ActiveProducer, TopicPartition, describe_producers
+from conformance.transactions.ground import Ground
+from conformance.transactions.reading import (
+    TRANSACTION_STATE,
+    BatchSeen,
+    Isolation,
+    OffsetSeen,
+    TransactionRecord,
+    TransactionSeen,
+    committed_values,
+    describe_transactions,
+    fetch,
+    fetch_offsets,
+    list_latest,
+    see,
+    transaction_records,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSeen:
+    """A log and its leader's memory.
+
+    `batches` is the log as read_uncommitted; `committed` what a read_committed consumer hands on;
+    `aborted` the (producer id, first offset) that the leader tells such a consumer.
+    """
+
+    high_watermark: int
+    last_stable_offset: int
+    batches: tuple[BatchSeen, ...]
+    committed: tuple[str, ...]
+    aborted: tuple[tuple[int, int], ...]
+    producers: Mapping[int, ActiveProducer]
+
+    @property
+    def uncommitted(self) -> tuple[str, ...]:
+        """What a read_uncommitted consumer hands on."""
+        return tuple(value for batch in self.batches for value in batch.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to look at: transactional ids, partitions, and the groups' offsets of partitions."""
+
+    ids: tuple[str, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
+    offsets: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A server's state: by transactional id, by partition, by group and partition.
+
+    `stable` are the groups' offsets as a read_committed consumer asks for them. `log` are the
+    records of `__transaction_state` that belong to the ids that were asked about.
+    """
+
+    transactions: Mapping[str, TransactionSeen]
+    partitions: Mapping[TopicPartition, PartitionSeen]
+    offsets: Mapping[tuple[str, TopicPartition], OffsetSeen]
+    stable: Mapping[tuple[str, TopicPartition], OffsetSeen]
+    log: tuple[TransactionRecord, ...]
+
+
+def observe(ground: Ground, asked: Asked) -> Observed:
+    """Look at all that was asked. Raises what a `Wire` raises, RequestRefused."""
+    return Observed(
+        ground.coordinator().ask(describe_transactions(asked.ids)) if asked.ids else {},
+        {partition: see_partition(ground, partition) for partition in asked.partitions},
+        _offsets(ground, asked, require_stable=False),
+        _offsets(ground, asked, require_stable=True),
+        see_log(ground, asked.ids),
+    )
+
+
+def see_partition(ground: Ground, partition: TopicPartition) -> PartitionSeen:
+    """A partition at its leader."""
+    wire = ground.leader(partition)
+    all_of_it = wire.ask(fetch(partition, 0, Isolation.READ_UNCOMMITTED))
+    decided = wire.ask(fetch(partition, 0, Isolation.READ_COMMITTED))
+    producers = describe_producers(wire.connection, [partition])[partition].producers
+    return PartitionSeen(
+        wire.ask(list_latest(partition, Isolation.READ_UNCOMMITTED)),
+        wire.ask(list_latest(partition, Isolation.READ_COMMITTED)),
+        tuple(map(see, all_of_it.batches)),
+        committed_values(decided),
+        decided.aborted,
+        producers,
+    )
+
+
+def see_log(ground: Ground, ids: Iterable[str]) -> tuple[TransactionRecord, ...]:
+    """The records of `__transaction_state` about some ids, in order; all of the log is read."""
+    wanted = set(ids)
+    wire, offset = ground.coordinator(), 0
+    found: list[TransactionRecord] = []
+    while (got := wire.ask(fetch(TRANSACTION_STATE, offset, Isolation.READ_UNCOMMITTED))).batches:
+        found += [row for row in transaction_records(got) if row.transactional_id in wanted]
+        offset = got.batches[-1].last_offset + 1
+    return tuple(found)
+
+
+def _offsets(
+    ground: Ground, asked: Asked, *, require_stable: bool
+) -> dict[tuple[str, TopicPartition], OffsetSeen]:
+    return {
+        (group, partition): seen
+        for group, partitions in asked.offsets.items()
+        for partition, seen in ground.group_coordinator()
+        .ask(fetch_offsets(group, partitions, require_stable=require_stable))
+        .items()
+    }
