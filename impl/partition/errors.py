@@ -15,8 +15,12 @@ class OffsetsNotContiguous(PartitionError):
     """A batch does not begin where the one before it ended: replay in order, without gaps."""
 
 
-class TransactionsNotServed(PartitionError):
-    """A log or an append has transactions or markers: only idempotent producers are served."""
+class TransactionNotOngoing(PartitionError):
+    """A marker ends a transaction that is not in the book: two snapshot rows share one offset."""
+
+
+class PlainBatchInTransaction(PartitionError):
+    """A replicated batch lies inside its producer's transaction, but is not of it: who wrote it?"""
 
 
 class BatchTooLarge(PartitionError):

@@ -1,15 +1,17 @@
 """The leader of one partition: client batches in, offsets out.
 
-Six rules:
+Seven rules:
 
 1. `produce` appends a batch or leaves everything as it was; there is no third outcome.
-2. The checks come in Kafka's order: shape, acks, leadership, replicas, batch, duplicate, epoch,
-   transaction, sequence.
+2. The checks come in Kafka's order: shape, acks, leadership, replicas, batch, duplicate,
+   verification, epoch, sequence, open transaction.
 3. What is stored is the client's batch with offset and leader epoch stamped on.
 4. The high watermark moves only when told, never back, never past the end of the log.
 5. A batch that is in the log stays there whatever its client is told: too few replicas, too late.
 6. A new leader is made by replaying batches unchecked: of a prefix that was replicated (it
    remembers five batches a producer), or from disk behind a snapshot (one, and what follows).
+7. The first batch of a transaction needs a guard: `begin_verification` gives one, the caller asks
+   the coordinator, and appends with it. Markers come from coordinators only: `write_marker`.
 
 Theory of operation: `produce` returns a `ProduceOutcome`. Its `required_offset` is the high
 watermark at which an acks=-1 request may be answered; the caller holds the answer and asks `settle`
@@ -25,7 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Final, NamedTuple
 
-from impl.partition.errors import InvalidOffset, TransactionsNotServed
+from impl.log.transaction_index import AbortedTransaction
+from impl.partition.errors import InvalidOffset
 from impl.partition.origins import CHECKS, AppendOrigin, Checks
 from impl.partition.producer_state import (
     UNKNOWN_PRODUCER,
@@ -36,9 +39,22 @@ from impl.partition.producer_state import (
 )
 from impl.partition.producer_states import entry_after
 from impl.partition.replica_log import DEFAULT_CONFIG, Recovery, ReplicaLog
+from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.stored_batch import StoredBatch
+from impl.partition.transactions import (
+    UNKNOWN_TRANSACTION_VERSION,
+    check_marker,
+    check_open,
+    check_verified,
+    check_verified_sequence,
+    is_ongoing,
+    marker_of,
+    with_marker,
+)
 from impl.partition.validation import LogConfig, ValidBatch, first_batch, validate_batch
-from impl.protocol.errors import ErrorCode
+from impl.partition.verification import NO_GUARD, BegunVerification, VerificationEntry
+from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
+from impl.protocol.errors import ErrorCode, InvalidRecord
 from impl.protocol.record_batch import (
     CONTROL,
     INVALID_OFFSET,
@@ -46,6 +62,7 @@ from impl.protocol.record_batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
+    encode_batch,
     last_sequence,
     place_batch,
 )
@@ -92,12 +109,32 @@ class DeleteOutcome(NamedTuple):
     low_watermark: int
 
 
+class LeaderView(NamedTuple):
+    """All that a leader's answers follow from, but for the bytes of its log; comparable, hashable.
+
+    `ongoing` has (first offset, producer id), `unreplicated` (first offset, the marker's offset).
+    """
+
+    leader_epoch: int
+    is_leader: bool
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    producers: tuple[tuple[int, ProducerStateEntry], ...]
+    verifications: tuple[tuple[int, VerificationEntry], ...]
+    ongoing: tuple[tuple[int, int], ...]
+    unreplicated: tuple[tuple[int, int], ...]
+    aborted: tuple[AbortedTransaction, ...]
+
+
 class PartitionLeader:
-    """The leader of one partition, of release 4.3.1, for idempotent and plain producers.
+    """The leader of one partition; its transactions are judged by `log.rules`, a release's.
 
     To be read, not written: `log`, and of it `log_start_offset`, `log_end_offset`,
-    `high_watermark` (offsets), `config`, `producers` (producer id to its entry), `batches`; further
-    `leader_epoch`, `replication_factor`, `in_sync_replicas`, `is_leader`.
+    `high_watermark`, `last_stable_offset` (offsets), `config`, `producers` (producer id to its
+    entry), `batches`; further `leader_epoch`, `replication_factor`, `in_sync_replicas`,
+    `is_leader`.
     """
 
     __slots__ = ("in_sync_replicas", "is_leader", "leader_epoch", "log", "replication_factor")
@@ -110,9 +147,10 @@ class PartitionLeader:
         config: LogConfig = DEFAULT_CONFIG,
         replication_factor: int = 1,
         log: ReplicaLog | None = None,
+        rules: TransactionRules = DEFAULT_RULES,
     ) -> None:
         """The leader of an empty log, or of `log`, which then has start and settings of its own."""
-        self.log = log or ReplicaLog(log_start_offset=log_start_offset, config=config)
+        self.log = log or ReplicaLog(log_start_offset=log_start_offset, config=config, rules=rules)
         self.leader_epoch = leader_epoch
         self.replication_factor = replication_factor
         self.in_sync_replicas = replication_factor
@@ -128,13 +166,14 @@ class PartitionLeader:
         log_start_offset: int = 0,
         config: LogConfig = DEFAULT_CONFIG,
         replication_factor: int = 1,
+        rules: TransactionRules = DEFAULT_RULES,
     ) -> PartitionLeader:
         """A follower that becomes leader with the batches it had fetched, in order.
 
         It applied them with origin REPLICATION, so it remembers up to five batches a producer, also
         of records that were deleted since. Raises `PartitionError`.
         """
-        log = ReplicaLog(log_start_offset=log_start_offset, config=config)
+        log = ReplicaLog(log_start_offset=log_start_offset, config=config, rules=rules)
         log.replicate(replicated)
         log.advance_high_watermark(high_watermark)
         return cls(leader_epoch=leader_epoch, replication_factor=replication_factor, log=log)
@@ -155,6 +194,8 @@ class PartitionLeader:
         segments: Sequence[int] = (),
         had_clean_shutdown: bool = False,
         recovery_point: int | None = None,
+        transaction_indexes: Mapping[int, bytes] | None = None,
+        rules: TransactionRules = DEFAULT_RULES,
     ) -> PartitionLeader:
         """A leader rebuilt from disk: the log's bytes and `{offset: snapshot bytes}`.
 
@@ -169,13 +210,16 @@ class PartitionLeader:
         kept = dict(snapshots) if store is None else store
         if store is not None and store is not snapshots:
             store.update(snapshots)
-        replica = ReplicaLog(log_start_offset=log_start_offset, config=config, snapshots=kept)
+        replica = ReplicaLog(
+            log_start_offset=log_start_offset, config=config, snapshots=kept, rules=rules
+        )
         replica.reload(
             log,
             now_ms=now_ms,
             segments=segments,
             had_clean_shutdown=had_clean_shutdown,
             recovery_point=recovery_point,
+            transaction_indexes=transaction_indexes,
         )
         inside = min(max(high_watermark, replica.log_start_offset), replica.log_end_offset)
         replica.advance_high_watermark(inside)
@@ -204,6 +248,11 @@ class PartitionLeader:
         return self.log.high_watermark
 
     @property
+    def last_stable_offset(self) -> int:
+        """All below is decided and replicated: where a read_committed consumer has to stop."""
+        return self.log.last_stable_offset
+
+    @property
     def producers(self) -> dict[int, ProducerStateEntry]:
         """What is remembered of producers, by producer id."""
         return self.log.producer_states.entries
@@ -218,30 +267,129 @@ class PartitionLeader:
         """What the last restart had to give up."""
         return self.log.recovery
 
+    def view(self) -> LeaderView:
+        """This leader as a value."""
+        log, states = self.log, self.log.producer_states
+        return LeaderView(
+            self.leader_epoch,
+            self.is_leader,
+            log.log_start_offset,
+            log.log_end_offset,
+            log.high_watermark,
+            log.last_stable_offset,
+            tuple(sorted(states.entries.items())),
+            tuple(sorted(states.verifications.items())),
+            tuple(states.ongoing.items()),
+            tuple(sorted(states.unreplicated.items())),
+            tuple(log.aborted),
+        )
+
     # ---- appending
 
+    def begin_verification(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        *,
+        supports_epoch_bump: bool,
+        now_ms: int,
+    ) -> BegunVerification:
+        """Before a transactional batch is appended: the guard to append it with.
+
+        NO_GUARD without an error: its transaction is open here, append at once. Any other guard:
+        ask the coordinator first (AddPartitionsToTxn, to verify for V1 requests, to add for V2) and
+        append with the guard if it agrees. `base_sequence` is the batch's, or -1 for
+        TxnOffsetCommit; `supports_epoch_bump`: the request is V2. Errors: NOT_LEADER_OR_FOLLOWER,
+        INVALID_PRODUCER_EPOCH. `UnifiedLog.maybeStartTransactionVerification`.
+        """
+        states, rules = self.log.producer_states, self.log.rules
+        entry = states.entries.get(producer_id, UNKNOWN_PRODUCER)
+        if not self.is_leader:
+            return BegunVerification(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if rules.checks_epoch_at_begin and producer_id in states.entries:
+            error = check_producer_epoch(entry, producer_epoch)
+            if error:
+                return BegunVerification(error)
+        if is_ongoing(entry, producer_epoch, rules):
+            return BegunVerification(ErrorCode.NONE)
+        begun = states.begin_verification(
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            supports_epoch_bump=supports_epoch_bump,
+            now_ms=now_ms,
+        )
+        return BegunVerification(ErrorCode.NONE, begun.guard)
+
     def produce(
-        self, batch_bytes: bytes | None, *, required_acks: int, now_ms: int
+        self,
+        batch_bytes: bytes | None,
+        *,
+        required_acks: int,
+        now_ms: int,
+        guard: int = NO_GUARD,
     ) -> ProduceOutcome:
         """Append the one batch of a client's Produce request (3 or later), origin CLIENT.
 
-        `required_acks` is -1, 0 or 1, `now_ms` the broker's clock. Every refusal is an outcome;
-        nothing is raised. `ReplicaManager.appendRecords`.
+        `required_acks` is -1, 0 or 1, `now_ms` the broker's clock, `guard` from
+        `begin_verification`. Every refusal is an outcome; nothing is raised.
+        `ReplicaManager.appendRecords`.
         """
-        return self._append_as_leader(batch_bytes, _CLIENT, required_acks, now_ms)
+        return self._append_as_leader(batch_bytes, _CLIENT, required_acks, now_ms, guard)
 
     def append_as_coordinator(
-        self, batch_bytes: bytes, *, required_acks: int = ACKS_ALL, now_ms: int
+        self,
+        batch_bytes: bytes,
+        *,
+        required_acks: int = ACKS_ALL,
+        now_ms: int,
+        guard: int = NO_GUARD,
+        transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
     ) -> ProduceOutcome:
         """Append a batch that a coordinator of this broker writes: no header check, no sequence.
 
-        A transactional batch belongs to no transaction here, and is refused like a client's.
-        Raises `TransactionsNotServed` for a control batch.
+        A transactional batch is verified like a client's. A control batch is a marker:
+        `write_marker`.
         """
-        return self._append_as_leader(batch_bytes, _COORDINATOR, required_acks, now_ms)
+        return self._append_as_leader(
+            batch_bytes, _COORDINATOR, required_acks, now_ms, guard, transaction_version
+        )
+
+    def write_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        control_type: ControlType,
+        coordinator_epoch: int,
+        now_ms: int,
+        transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
+    ) -> ProduceOutcome:
+        """Append what WriteTxnMarkers asks for: COMMIT or ABORT, answered when it is replicated.
+
+        `transaction_version` is the request's (2 of WriteTxnMarkers and later). Errors beside an
+        append's own: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. Raises `InvalidField`
+        for numbers that no marker can hold. `KafkaApis.handleWriteTxnMarkersRequest`.
+        """
+        batch = marker_batch(
+            EndTransactionMarker(control_type, coordinator_epoch),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            timestamp=now_ms,
+        )
+        return self.append_as_coordinator(
+            encode_batch(batch), now_ms=now_ms, transaction_version=transaction_version
+        )
 
     def _append_as_leader(
-        self, batch_bytes: bytes | None, checks: Checks, required_acks: int, now_ms: int
+        self,
+        batch_bytes: bytes | None,
+        checks: Checks,
+        required_acks: int,
+        now_ms: int,
+        guard: int,
+        transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
     ) -> ProduceOutcome:
         data = first_batch(batch_bytes)
         if isinstance(data, ErrorCode):
@@ -256,13 +404,13 @@ class PartitionLeader:
         if isinstance(batch, ErrorCode):
             return self._refuse(batch)
         header = batch.header
-        if header.attributes & CONTROL:
-            raise TransactionsNotServed("a coordinator's control batch")
         last_offset = log.log_end_offset + header.last_offset_delta
         log.roll_if_full(len(batch.data), last_offset, batch.max_timestamp)
         if header.producer_id <= NO_PRODUCER_ID:
             return self._append(batch, None, required_acks, now_ms)
         entry = log.producer_states.entries.get(header.producer_id, UNKNOWN_PRODUCER)
+        if header.attributes & CONTROL:
+            return self._append_marker(batch, entry, required_acks, now_ms, transaction_version)
         last = last_sequence(header.base_sequence, header.last_offset_delta)
         known = find_duplicate(entry, header.producer_epoch, last, header.last_offset_delta)
         if known is not None and checks.duplicate:
@@ -270,10 +418,53 @@ class PartitionLeader:
             return ProduceOutcome(
                 ErrorCode.NONE, known.first_offset, known.timestamp, log.log_start_offset, wait
             )
-        error = _check_producer(entry, header, checks)
+        error = self._check_producer(entry, header, checks, guard)
         if error:
             return self._refuse(error)
         return self._append(batch, entry, required_acks, now_ms)
+
+    def _check_producer(
+        self, entry: ProducerStateEntry, header: BatchHeader, checks: Checks, guard: int
+    ) -> ErrorCode:
+        """Verification, epoch, sequence, open transaction. `ProducerAppendInfo.append`."""
+        rules, epoch = self.log.rules, header.producer_epoch
+        verification = self.log.producer_states.verifications.get(header.producer_id)
+        is_transactional = bool(header.attributes & TRANSACTIONAL)
+        if checks.verification and is_transactional:
+            error = check_verified(entry, epoch, verification, guard, rules)
+            if error:
+                return error
+        error = check_producer_epoch(entry, epoch)
+        if checks.producer_epoch and error:
+            return error
+        if checks.sequence:
+            first = header.base_sequence
+            error = check_verified_sequence(entry, first, verification, rules)
+            error = error or check_sequence(entry, epoch, first)
+            if error:
+                return error
+        return check_open(entry, is_transactional)
+
+    def _append_marker(
+        self,
+        batch: ValidBatch,
+        entry: ProducerStateEntry,
+        required_acks: int,
+        now_ms: int,
+        transaction_version: int,
+    ) -> ProduceOutcome:
+        """A control batch that holds no marker is stored, and means nothing."""
+        try:
+            marker = marker_of(batch.data)
+        except InvalidRecord:
+            return self._refuse(ErrorCode.INVALID_RECORD)
+        if marker is None:
+            return self._append(batch, None, required_acks, now_ms)
+        epoch, coordinator_epoch = batch.header.producer_epoch, marker.coordinator_epoch
+        error = check_marker(entry, epoch, coordinator_epoch, transaction_version, self.log.rules)
+        if error:
+            return self._refuse(error)
+        return self._append(batch, entry, required_acks, now_ms, marker)
 
     def _check_replicas(self, required_acks: int) -> ErrorCode:
         """Whether this broker leads, with enough replicas. `Partition.appendRecordsToLeader`."""
@@ -293,7 +484,12 @@ class PartitionLeader:
         return _refused(error, INVALID_OFFSET if bare else self.log_start_offset)
 
     def _append(
-        self, batch: ValidBatch, entry: ProducerStateEntry | None, required_acks: int, now_ms: int
+        self,
+        batch: ValidBatch,
+        entry: ProducerStateEntry | None,
+        required_acks: int,
+        now_ms: int,
+        marker: EndTransactionMarker | None = None,
     ) -> ProduceOutcome:
         """Assign offsets, store, remember. `UnifiedLog.append` from where nothing can fail."""
         header, attributes, max_timestamp, data = batch
@@ -311,7 +507,14 @@ class PartitionLeader:
             attributes,
             place_batch(data, header, base_offset, self.leader_epoch),
         )
-        log.append(stored, None if entry is None else entry_after(entry, stored))
+        if entry is None or marker is None:
+            log.append(stored, None if entry is None else entry_after(entry, stored))
+        else:
+            after = with_marker(
+                entry, header.producer_epoch, marker.coordinator_epoch, max_timestamp
+            )
+            is_aborted = marker.control_type == ControlType.ABORT
+            log.append_marker(stored, after, is_aborted=is_aborted)
         return ProduceOutcome(
             ErrorCode.NONE,
             base_offset,
@@ -381,18 +584,3 @@ class PartitionLeader:
 
 def _refused(error: ErrorCode, log_start_offset: int) -> ProduceOutcome:
     return ProduceOutcome(error, INVALID_OFFSET, NO_TIMESTAMP, log_start_offset, INVALID_OFFSET)
-
-
-def _check_producer(entry: ProducerStateEntry, header: BatchHeader, checks: Checks) -> ErrorCode:
-    """Epoch, transaction, sequence, in the order of 4.2 and later. `ProducerAppendInfo.append`.
-
-    No transaction is ever verified here, so a transactional batch is one outside a transaction.
-    """
-    error = check_producer_epoch(entry, header.producer_epoch)
-    if checks.producer_epoch and error:
-        return error
-    if checks.verification and header.attributes & TRANSACTIONAL:
-        return ErrorCode.INVALID_TXN_STATE
-    if not checks.sequence:
-        return ErrorCode.NONE
-    return check_sequence(entry, header.producer_epoch, header.base_sequence)

@@ -1,6 +1,6 @@
 """All producers that one replica of a partition remembers, and the snapshots that outlive it.
 
-Five rules:
+Six rules:
 
 1. Memory is `entries`; `map_end_offset` is the offset up to which the log is in it.
 2. A snapshot is taken only at an offset that is later than the last one's.
@@ -8,11 +8,13 @@ Five rules:
 4. A corrupt snapshot is deleted, told in `corrupt_snapshots`, and the next older one is tried.
 5. Records that are deleted at the head of the log leave memory as it is (2.4 and later,
    KAFKA-7190). Disk forgets with the segment: after a restart such a producer is unknown.
+6. A transaction is `ongoing` until its marker is written, and `unreplicated` until that marker is
+   below the high watermark: the first offset of any of them is the first unstable one.
 
-Theory of operation: a log calls `replay` for what another leader accepted, `take_snapshot` where a
-segment begins and where a log is closed, `truncate_and_reload` after everything that changes the
-end of the log. Snapshots are a mapping from offset to the bytes of the file: a dict in memory, or a
-`SnapshotDirectory`. Source: `ProducerStateManager` of 4.3.1, without transactions.
+Theory of operation: a log calls `update` for what its leader accepted, `replay` for what another
+one did, `take_snapshot` where a segment begins and where a log is closed, `truncate_and_reload`
+after everything that changes the end of the log. Snapshots are a mapping from offset to the bytes
+of the file: a dict in memory, or a `SnapshotDirectory`. Source: `ProducerStateManager` of 4.3.1.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from collections.abc import MutableMapping
 from typing import NamedTuple
 
 from impl.log.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
-from impl.partition.errors import TransactionsNotServed
+from impl.partition.errors import PlainBatchInTransaction, TransactionNotOngoing
 from impl.partition.producer_state import (
     UNKNOWN_PRODUCER,
     BatchMetadata,
@@ -31,7 +33,17 @@ from impl.partition.producer_state import (
     to_snapshot,
     with_batch,
 )
+from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.stored_batch import StoredBatch
+from impl.partition.transactions import (
+    CompletedTransaction,
+    check_open,
+    is_open,
+    marker_of,
+    with_marker,
+)
+from impl.partition.verification import VerificationEntry, with_attempt
+from impl.protocol.control_records import ControlType
 from impl.protocol.errors import CorruptSnapshot
 from impl.protocol.record_batch import (
     CONTROL,
@@ -50,7 +62,10 @@ class SkippedSnapshot(NamedTuple):
 
 
 def entry_after(entry: ProducerStateEntry, stored: StoredBatch) -> ProducerStateEntry:
-    """`entry` with one more data batch. `ProducerAppendInfo.appendDataBatch`."""
+    """`entry` with one more data batch, which may begin a transaction.
+
+    `ProducerAppendInfo.appendDataBatch`.
+    """
     delta = stored.last_offset_delta
     metadata = BatchMetadata(
         last_sequence(stored.base_sequence, delta),
@@ -58,48 +73,163 @@ def entry_after(entry: ProducerStateEntry, stored: StoredBatch) -> ProducerState
         delta,
         stored.max_timestamp,
     )
-    return with_batch(entry, stored.producer_epoch, metadata)
+    after = with_batch(entry, stored.producer_epoch, metadata)
+    if stored.attributes & TRANSACTIONAL and not is_open(after):
+        return after._replace(current_txn_first_offset=stored.base_offset)
+    return after
 
 
 class ProducerStates:
     """The producers of one replica: see the rules above.
 
-    To be read: `entries` (producer id to entry), `map_end_offset`, `last_snapshot_offset`,
-    `snapshots`, `corrupt_snapshots` (of the last reload).
+    To be read: `entries` and `verifications` (by producer id), `ongoing` (first offset to producer
+    id, ascending), `unreplicated` (first offset to that of the marker), `map_end_offset`,
+    `last_snapshot_offset`, `snapshots`, `corrupt_snapshots` (of the last reload).
     """
 
     __slots__ = (
         "_expiration_ms",
+        "_last_guard",
+        "_rules",
         "corrupt_snapshots",
         "entries",
         "last_snapshot_offset",
         "map_end_offset",
+        "ongoing",
         "snapshots",
+        "unreplicated",
+        "verifications",
     )
 
     def __init__(
-        self, snapshots: MutableMapping[int, bytes], log_start_offset: int, expiration_ms: int
+        self,
+        snapshots: MutableMapping[int, bytes],
+        log_start_offset: int,
+        expiration_ms: int,
+        rules: TransactionRules = DEFAULT_RULES,
     ) -> None:
         self._expiration_ms = expiration_ms
+        self._last_guard = 0
+        self._rules = rules
         self.snapshots = snapshots
         self.entries: dict[int, ProducerStateEntry] = {}
+        self.ongoing: dict[int, int] = {}
+        self.unreplicated: dict[int, int] = {}
+        self.verifications: dict[int, VerificationEntry] = {}
         self.map_end_offset = log_start_offset
         self.last_snapshot_offset = max(snapshots, default=log_start_offset)
         self.corrupt_snapshots: tuple[SkippedSnapshot, ...] = ()
 
-    def replay(self, stored: StoredBatch) -> None:
-        """Take in a batch unchecked (origin REPLICATION). Raises `TransactionsNotServed`."""
-        if stored.attributes & CONTROL:
-            raise TransactionsNotServed(f"a control batch at offset {stored.base_offset}")
+    # ---- batches
+
+    def replay(self, stored: StoredBatch) -> CompletedTransaction | None:
+        """Take in a batch unchecked (origin REPLICATION); what its marker has completed.
+
+        Raises `InvalidRecord`, `PlainBatchInTransaction`, `TransactionNotOngoing`.
+        """
         if stored.producer_id <= NO_PRODUCER_ID:
-            return
-        if stored.attributes & TRANSACTIONAL:
-            raise TransactionsNotServed(f"a transaction at offset {stored.base_offset}")
+            return None
         entry = self.entries.get(stored.producer_id, UNKNOWN_PRODUCER)
-        self.entries[stored.producer_id] = entry_after(entry, stored)
+        if not stored.attributes & CONTROL:
+            if check_open(entry, bool(stored.attributes & TRANSACTIONAL)):
+                raise PlainBatchInTransaction(f"at offset {stored.base_offset}")
+            self.update(stored, entry_after(entry, stored))
+            return None
+        marker = marker_of(stored.data)
+        if marker is None:
+            return None
+        after = with_marker(
+            entry, stored.producer_epoch, marker.coordinator_epoch, stored.max_timestamp
+        )
+        return self.end(stored, after, is_aborted=marker.control_type == ControlType.ABORT)
+
+    def update(self, stored: StoredBatch, entry: ProducerStateEntry) -> None:
+        """A data batch is in the log; `entry` is its producer's from now on."""
+        producer_id = stored.producer_id
+        self.entries[producer_id] = entry
+        if stored.attributes & TRANSACTIONAL:
+            self.verifications.pop(producer_id, None)
+            if entry.current_txn_first_offset == stored.base_offset:
+                self.ongoing[stored.base_offset] = producer_id
+
+    def end(
+        self, stored: StoredBatch, entry: ProducerStateEntry, *, is_aborted: bool
+    ) -> CompletedTransaction | None:
+        """A marker is in the log; `entry` is its producer's from now on. None if nothing was open.
+
+        Raises `TransactionNotOngoing`. `ProducerStateManager.completeTxn`.
+        """
+        producer_id = stored.producer_id
+        before = self.entries.get(producer_id, UNKNOWN_PRODUCER)
+        self.entries[producer_id] = entry
+        if not self._outlives(stored):
+            self.verifications.pop(producer_id, None)
+        if not is_open(before):
+            return None
+        first_offset = before.current_txn_first_offset
+        if self.ongoing.pop(first_offset, None) is None:
+            raise TransactionNotOngoing(f"of producer {producer_id} from offset {first_offset} on")
+        self.unreplicated[first_offset] = stored.base_offset
+        return CompletedTransaction(producer_id, first_offset, stored.base_offset, is_aborted)
+
+    def _outlives(self, stored: StoredBatch) -> bool:
+        """The producer's next transaction has asked already, in the epoch of this marker."""
+        entry = self.verifications.get(stored.producer_id)
+        return (
+            entry is not None
+            and entry.supports_epoch_bump
+            and entry.producer_epoch == stored.producer_epoch
+            and self._rules.marker_keeps_verification
+        )
+
+    def begin_verification(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        *,
+        supports_epoch_bump: bool,
+        now_ms: int,
+    ) -> VerificationEntry:
+        """The producer's entry, a new one if it has none. `maybeCreateVerificationStateEntry`."""
+        entry = self.verifications.get(producer_id)
+        if entry is None:
+            self._last_guard += 1
+            entry = VerificationEntry(
+                now_ms, self._last_guard, base_sequence, producer_epoch, supports_epoch_bump
+            )
+        entry = with_attempt(entry, base_sequence, producer_epoch)
+        self.verifications[producer_id] = entry
+        return entry
+
+    # ---- transactions
+
+    @property
+    def first_unstable_offset(self) -> int:
+        """The first offset of all transactions without a replicated marker, or INVALID_OFFSET."""
+        first = next(iter(self.ongoing), INVALID_OFFSET)
+        if not self.unreplicated:
+            return first
+        ended = min(self.unreplicated)
+        return ended if first == INVALID_OFFSET else min(first, ended)
+
+    def last_stable_offset(self, completed: CompletedTransaction) -> int:
+        """As far as was decided when this transaction was. `ProducerStateManager`."""
+        return next(iter(self.ongoing), completed.last_offset + 1)
+
+    def remove_unreplicated(self, offset: int) -> None:
+        """Markers below `offset` are where they need to be. `removeUnreplicatedTransactions`."""
+        for first_offset, last_offset in list(self.unreplicated.items()):
+            if last_offset < offset:
+                del self.unreplicated[first_offset]
+
+    # ---- forgetting, and snapshots
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forget idle producers. `ProducerStateManager.removeExpiredProducers`."""
+        """Forget idle producers, and verifications that came to nothing.
+
+        `ProducerStateManager.removeExpiredProducers`.
+        """
         expired = [
             producer_id
             for producer_id, entry in self.entries.items()
@@ -107,6 +237,9 @@ class ProducerStates:
         ]
         for producer_id in expired:
             del self.entries[producer_id]
+        for producer_id, verification in list(self.verifications.items()):
+            if now_ms - verification.created_ms >= self._expiration_ms:
+                del self.verifications[producer_id]
 
     def encode(self) -> bytes:
         """The bytes of a snapshot of now."""
@@ -120,14 +253,14 @@ class ProducerStates:
 
     def forget(self) -> None:
         """As if nothing had been read yet; snapshots stay."""
-        self.entries.clear()
+        self._clear()
         self.map_end_offset = 0
         self.last_snapshot_offset = max(self.snapshots, default=0)
 
     def truncate_and_reload(self, log_start: int, log_end: int, now_ms: int) -> None:
         """Forget what is not true of a log with these ends; `map_end_offset` says what is left.
 
-        Expired producers are not loaded. Raises `TransactionsNotServed`.
+        Expired producers are not loaded.
         """
         self.corrupt_snapshots = ()
         for offset in list(self.snapshots):
@@ -136,8 +269,13 @@ class ProducerStates:
         if log_end == self.map_end_offset:
             self.log_start_advanced(log_start)
         else:
-            self.entries.clear()
+            self._clear()
             self._load_newest(log_start, now_ms)
+
+    def _clear(self) -> None:
+        self.entries.clear()
+        self.ongoing.clear()
+        self.unreplicated.clear()
 
     def _load_newest(self, log_start: int, now_ms: int) -> None:
         self.last_snapshot_offset = self.map_end_offset = log_start
@@ -148,26 +286,29 @@ class ProducerStates:
                 self.corrupt_snapshots += (SkippedSnapshot(offset, error),)
                 del self.snapshots[offset]
                 continue
-            self._load(rows, offset, now_ms)
+            self._load(rows, now_ms)
             self.last_snapshot_offset = self.map_end_offset = offset
             return
 
-    def _load(self, rows: list[SnapshotEntry], offset: int, now_ms: int) -> None:
+    def _load(self, rows: list[SnapshotEntry], now_ms: int) -> None:
         for row in rows:
             entry = from_snapshot(row)
-            if entry.current_txn_first_offset != INVALID_OFFSET:
-                raise TransactionsNotServed(f"snapshot {offset} has an open transaction")
             if not is_expired(entry, now_ms, self._expiration_ms):
                 self.entries[row.producer_id] = entry
+        opened = (item for item in self.entries.items() if is_open(item[1]))
+        self.ongoing.update(
+            sorted((entry.current_txn_first_offset, producer_id) for producer_id, entry in opened)
+        )
 
     def log_start_advanced(self, log_start: int) -> None:
         """Records before `log_start` are gone. `onLogStartOffsetIncremented`."""
+        self.remove_unreplicated(log_start)
         self.map_end_offset = max(self.map_end_offset, log_start)
         self.last_snapshot_offset = max(self.snapshots, default=log_start)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """An empty log that begins at `offset`: no producer, no snapshot."""
-        self.entries.clear()
+        self._clear()
         self.snapshots.clear()
         self.map_end_offset = self.last_snapshot_offset = offset
 

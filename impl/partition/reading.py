@@ -1,14 +1,17 @@
 """What is read from a leader's log: batches from an offset on, and offsets by time.
 
-Three rules:
+Four rules:
 
-1. A consumer sees what all replicas have: nothing at or behind the high watermark.
+1. A consumer sees what all replicas have: nothing at or behind the high watermark; a read_committed
+   one what is decided, too: nothing at or behind the last stable offset.
 2. Batches are given whole, as they lie in one segment; the first may begin before the offset.
 3. An offset before the log's start, or behind its end, is OFFSET_OUT_OF_RANGE; one between the high
    watermark and the end is only early.
+4. Aborted data is given, and told: the transactions that reach into what is given, no others. It is
+   the consumer that leaves them out (`impl.partition.consuming`).
 
-Theory of operation: pure functions of a `ReplicaLog`. Isolation levels are the same here, because
-there are no transactions: the last stable offset is the high watermark.
+Theory of operation: pure functions of a `ReplicaLog`. Kafka's list of aborted transactions goes on
+to the next entry of the offset index, so it may name more of them; a consumer sees no difference.
 Sources: `LocalLog.read`, `UnifiedLog.fetchOffsetByTimestamp`, `Partition.fetchOffsetForTimestamp`.
 """
 
@@ -19,6 +22,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from impl.log.transaction_index import AbortedTransaction, overlapping
 from impl.partition.replica_log import ReplicaLog
 from impl.partition.stored_batch import StoredBatch
 from impl.protocol.errors import ErrorCode
@@ -32,29 +36,55 @@ from impl.protocol.record_batch import (
 )
 
 
+class Isolation(IntEnum):
+    """`isolation_level` of Fetch and ListOffsets. `IsolationLevel`."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
 class Read(NamedTuple):
-    """Whole batches, one after the other."""
+    """Whole batches, one after the other, and what of them is aborted, in the order of markers."""
 
     error: ErrorCode
     records: bytes
+    aborted_transactions: tuple[AbortedTransaction, ...] = ()
 
 
-def read(log: ReplicaLog, offset: int, max_bytes: int, *, at_least_one: bool) -> Read:
+def fetch_bound(log: ReplicaLog, isolation: int) -> int:
+    """The first offset that a consumer may not see; it is also the latest that it is told of."""
+    is_committed = isolation == Isolation.READ_COMMITTED
+    return log.last_stable_offset if is_committed else log.high_watermark
+
+
+def read(
+    log: ReplicaLog,
+    offset: int,
+    max_bytes: int,
+    *,
+    at_least_one: bool,
+    isolation: int = Isolation.READ_UNCOMMITTED,
+) -> Read:
     """The batches from the one that holds `offset` on, together at most `max_bytes`.
 
-    `at_least_one`: the first is given even if it is larger (KIP-74).
+    `at_least_one`: the first is given even if it is larger (KIP-74). Only a read_committed reader
+    is told of aborted transactions.
     """
     if not log.log_start_offset <= offset <= log.log_end_offset:
         return Read(ErrorCode.OFFSET_OUT_OF_RANGE, b"")
-    chosen: list[bytes] = []
+    chosen: list[StoredBatch] = []
     size_bytes = 0
+    upper_bound = fetch_bound(log, isolation)
     for stored in _rest_of_segment(log, offset):
         size_bytes += len(stored.data)
         is_first = at_least_one and not chosen
-        if stored.last_offset >= log.high_watermark or (size_bytes > max_bytes and not is_first):
+        if stored.last_offset >= upper_bound or (size_bytes > max_bytes and not is_first):
             break
-        chosen.append(stored.data)
-    return Read(ErrorCode.NONE, b"".join(chosen))
+        chosen.append(stored)
+    aborted: list[AbortedTransaction] = []
+    if chosen and isolation == Isolation.READ_COMMITTED:
+        aborted = overlapping(log.aborted, offset, chosen[-1].last_offset + 1)
+    return Read(ErrorCode.NONE, b"".join(stored.data for stored in chosen), tuple(aborted))
 
 
 def _rest_of_segment(log: ReplicaLog, offset: int) -> list[StoredBatch]:
@@ -95,7 +125,8 @@ def find_offset(
 ) -> FoundOffset:
     """The first offset whose record is at least this late, or the one that a `Timestamp` names.
 
-    `upper_bound` is the first offset that the asker may not see; `leader_epoch` the leader's own.
+    `upper_bound` is the first offset that the asker may not see (a consumer's is `fetch_bound`);
+    `leader_epoch` the leader's own.
     A log without remote storage has no tiered offsets.
     """
     if timestamp == Timestamp.LATEST:

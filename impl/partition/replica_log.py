@@ -1,8 +1,9 @@
 """The log of one replica of a partition: batches, segments, and the producers they came from.
 
-Six rules:
+Seven rules:
 
-1. What a replica remembers of producers follows from its log: whatever changes the log changes it.
+1. What a replica remembers of producers and transactions follows from its log: whatever changes the
+   log changes it.
 2. A new segment begins when a batch would not fit; a snapshot is taken where it begins.
 3. Records leave at the head (`advance_log_start`) or at the end (`truncate_to`). At the head memory
    stays; at the end it is rebuilt from the newest snapshot and the batches behind it.
@@ -10,9 +11,11 @@ Six rules:
 5. A log that was closed is believed. One that was not is checked from its recovery point on, cut
    off at the first damage, and replayed from the beginning of the segment of that point.
 6. The high watermark never passes the end of the log and moves back only with it.
+7. The last stable offset is the first unstable one, or the high watermark if that is less.
 
 Theory of operation: `append` is for a leader that has checked the batch, `append_as_follower` for
-what another leader has accepted. `batches` is the log, `segments` are offsets at which files begin.
+what another leader has accepted. `batches` is the log, `segments` are offsets at which files begin,
+`aborted` is what their transaction indexes hold.
 Nothing here reads a clock or a file: times are arguments, logs and snapshots are bytes.
 Sources: `UnifiedLog`, `LocalLog`, `LogSegment`, `LogLoader` of 4.3.1.
 """
@@ -20,10 +23,16 @@ Sources: `UnifiedLog`, `LocalLog`, `LogSegment`, `LogLoader` of 4.3.1.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from impl.log.transaction_index import (
+    AbortedTransaction,
+    CorruptTransactionIndex,
+    decode_transaction_index,
+    encode_transaction_index,
+)
 from impl.partition.errors import (
     BatchTooLarge,
     HighWatermarkOutOfRange,
@@ -33,10 +42,18 @@ from impl.partition.errors import (
 )
 from impl.partition.producer_state import ProducerStateEntry
 from impl.partition.producer_states import ProducerStates, SkippedSnapshot
+from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.stored_batch import StoredBatch, stored_batch
+from impl.partition.transactions import CompletedTransaction
 from impl.partition.validation import LogConfig
 from impl.protocol.errors import DecodeError
-from impl.protocol.record_batch import check_crc, read_header, read_headers
+from impl.protocol.record_batch import (
+    INVALID_OFFSET,
+    TRANSACTIONAL,
+    check_crc,
+    read_header,
+    read_headers,
+)
 
 DEFAULT_CONFIG: Final = LogConfig()
 
@@ -62,12 +79,14 @@ class ReplicaLog:
 
     To be read: `log_start_offset`, `log_end_offset`, `high_watermark` (offsets), `batches`,
     `segments` (base offsets), `deleted` (still in the first segment's file, but before the start of
-    the log), `size_bytes` (of the files), `producer_states`, `recovery`, `config`.
+    the log), `aborted` (by the offset of the marker), `size_bytes` (of the files),
+    `producer_states`, `recovery`, `config`, `rules`.
     """
 
     __slots__ = (
         "_active_bytes",
         "_active_timestamp",
+        "aborted",
         "batches",
         "config",
         "deleted",
@@ -76,6 +95,7 @@ class ReplicaLog:
         "log_start_offset",
         "producer_states",
         "recovery",
+        "rules",
         "segments",
         "size_bytes",
     )
@@ -86,12 +106,14 @@ class ReplicaLog:
         log_start_offset: int = 0,
         config: LogConfig = DEFAULT_CONFIG,
         snapshots: MutableMapping[int, bytes] | None = None,
+        rules: TransactionRules = DEFAULT_RULES,
     ) -> None:
         """An empty log. `snapshots` is where its own are kept: a dict unless given."""
         kept = {} if snapshots is None else snapshots
         self.config = config
+        self.rules = rules
         self.producer_states = ProducerStates(
-            kept, log_start_offset, config.producer_id_expiration_ms
+            kept, log_start_offset, config.producer_id_expiration_ms, rules
         )
         self.recovery = Recovery()
         self._start_at(log_start_offset)
@@ -100,6 +122,7 @@ class ReplicaLog:
         self.log_start_offset = self.log_end_offset = self.high_watermark = offset
         self.batches: list[StoredBatch] = []
         self.deleted: list[StoredBatch] = []
+        self.aborted: list[AbortedTransaction] = []
         self.segments = [offset]
         self.size_bytes = 0
         self._active_bytes = 0
@@ -111,14 +134,26 @@ class ReplicaLog:
         """Store a batch that a leader has accepted; `entry` is its producer's from now on."""
         self._store(stored)
         if entry is not None:
-            self.producer_states.entries[stored.producer_id] = entry
+            self.producer_states.update(stored, entry)
         self.producer_states.map_end_offset = self.log_end_offset
+
+    def append_marker(
+        self, stored: StoredBatch, entry: ProducerStateEntry, *, is_aborted: bool
+    ) -> None:
+        """As `append`, for a marker; what it completes is decided from now on."""
+        self._store(stored)
+        self._index(self.producer_states.end(stored, entry, is_aborted=is_aborted))
+        self.producer_states.map_end_offset = self.log_end_offset
+
+    def _index(self, completed: CompletedTransaction | None) -> None:
+        self.aborted += _aborted_by(self.producer_states, completed)
 
     def append_as_follower(self, records: bytes, leader_epoch: int) -> None:
         """Append the batches of a fetch answer as they are (origin REPLICATION).
 
         Those from the first one on that is of a later epoch than the leader's are left out
-        (KAFKA-18723). Raises `DecodeError`, `PartitionError`; nothing is appended then.
+        (KAFKA-18723). Raises `DecodeError`, `PartitionError`; nothing is appended then, but for
+        what lies before a batch that makes no sense in its transaction.
         `UnifiedLog.appendAsFollower`.
         """
         fetched = []
@@ -135,7 +170,7 @@ class ReplicaLog:
             fetched.append(stored_batch(header, records[offset : offset + header.size_bytes]))
         for stored in fetched:
             self.roll_if_full(len(stored.data), stored.last_offset, stored.max_timestamp)
-            self.producer_states.replay(stored)
+            self._index(self.producer_states.replay(stored))
             self.append(stored, None)
 
     def replicate(self, batches: Iterable[StoredBatch]) -> None:
@@ -146,7 +181,7 @@ class ReplicaLog:
         log_start = self.log_start_offset
         for stored in batches:
             self._begin_at(stored.base_offset)
-            self.producer_states.replay(stored)
+            self._index(self.producer_states.replay(stored))
             self.append(stored, None)
         if self.log_end_offset < log_start:
             raise OffsetsNotContiguous(f"the log ends at {self.log_end_offset}, before {log_start}")
@@ -198,6 +233,30 @@ class ReplicaLog:
                 f"{offset} is not in {self.high_watermark} ... {self.log_end_offset}"
             )
         self.high_watermark = offset
+        self.producer_states.remove_unreplicated(offset)
+
+    # ---- transactions
+
+    @property
+    def first_unstable_offset(self) -> int:
+        """The first offset that can be read and is not decided; INVALID_OFFSET if all are."""
+        first = self.producer_states.first_unstable_offset
+        return first if first == INVALID_OFFSET else max(first, self.log_start_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """All below is decided and replicated. `UnifiedLog.lastStableOffset`."""
+        first = self.first_unstable_offset
+        return self.high_watermark if first == INVALID_OFFSET else min(first, self.high_watermark)
+
+    def transaction_index(self, base_offset: int) -> bytes:
+        """The file of the segment that begins there. Raises `InvalidOffset`."""
+        if base_offset not in self.segments:
+            raise InvalidOffset(f"no segment begins at {base_offset}")
+        following = [*self.segments, MAX_OFFSET][self.segments.index(base_offset) + 1]
+        return encode_transaction_index(
+            entry for entry in self.aborted if base_offset <= entry.last_offset < following
+        )
 
     # ---- deleting at the head
 
@@ -268,7 +327,9 @@ class ReplicaLog:
     def _keep(self, first: int, end: int) -> None:
         """Only `batches[first:end]` are left; what is before them stays in its segment's file."""
         before = self.deleted + self.batches[:first]
-        self.deleted = [stored for stored in before if stored.base_offset >= self.segments[0]]
+        oldest = self.segments[0]
+        self.deleted = [stored for stored in before if stored.base_offset >= oldest]
+        self.aborted = [entry for entry in self.aborted if entry.last_offset >= oldest]
         self.batches = self.batches[first:end]
         self._measure()
 
@@ -298,6 +359,7 @@ class ReplicaLog:
         while self.segments[-1] > offset:
             self.segments.pop()
         self.deleted = [stored for stored in self.deleted if stored.last_offset < offset]
+        self.aborted = [entry for entry in self.aborted if entry.last_offset < offset]
         self._keep(0, self.index_at(offset))
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
@@ -327,14 +389,16 @@ class ReplicaLog:
         segments: Sequence[int] = (),
         had_clean_shutdown: bool = False,
         recovery_point: int | None = None,
+        transaction_indexes: Mapping[int, bytes] | None = None,
     ) -> None:
         """Fill this empty log with the bytes of its files, its producers from the snapshots it has.
 
         `segments` are the offsets at which the files begin; of none given, there is one, and a
         snapshot anywhere is believed. `had_clean_shutdown`: a log without any snapshot had no
         producers. `recovery_point`: the process was killed, and what follows may not be on disk.
-        What had to be given up is in `recovery`. Raises `DecodeError` (damage before the recovery
-        point), `PartitionError`. `LogLoader.load`.
+        `transaction_indexes` are files of segments, by where these begin; what is not there, not
+        whole or not flushed follows from the log. What had to be given up is in `recovery`. Raises
+        `DecodeError` (damage before the recovery point), `PartitionError`. `LogLoader.load`.
         """
         if had_clean_shutdown and recovery_point is not None:
             raise PartitionError("a log that was closed has nothing to recover")
@@ -343,6 +407,7 @@ class ReplicaLog:
         damage = self._read(log, recovery_point)
         cut_bytes = len(log) - self.size_bytes
         self._split(segments, is_cut=damage is not None)
+        self._find_aborted(transaction_indexes or {}, recovery_point)
         log_start = max(self.log_start_offset, self.segments[0])
         states = self.producer_states
         if recovery_point is not None:
@@ -392,6 +457,35 @@ class ReplicaLog:
         self.log_end_offset = max(self.log_end_offset, found[-1])
         self.segments = found
 
+    def _find_aborted(self, indexes: Mapping[int, bytes], recovery_point: int | None) -> None:
+        """Believe the index of a segment that was flushed; else find in the log what it had.
+
+        Of a transaction whose head was deleted the log shows as much as a reader can meet.
+        """
+        found: list[AbortedTransaction] = []
+        states = ProducerStates({}, 0, self.config.producer_id_expiration_ms, self.rules)
+        for stored in self.batches:
+            if stored.attributes & TRANSACTIONAL:
+                found += _aborted_by(states, states.replay(stored))
+        flushed = [*self.segments, MAX_OFFSET][: self._flushed_segments(recovery_point) + 1]
+        for base, following in pairwise(flushed):
+            try:
+                listed = decode_transaction_index(indexes[base], base)
+            except (KeyError, CorruptTransactionIndex):
+                continue
+            others = (entry for entry in found if not base <= entry.last_offset < following)
+            found = sorted([*others, *listed], key=_marker_offset)
+        self.aborted = found
+
+    def _flushed_segments(self, recovery_point: int | None) -> int:
+        if recovery_point is None:
+            return len(self.segments)
+        return self._segment_number(recovery_point)
+
+    def _segment_number(self, offset: int) -> int:
+        """Which segment this offset lies in, or the first one."""
+        return max(bisect_right(self.segments, offset) - 1, 0)
+
     def _recover(self, recovery_point: int, now_ms: int) -> None:
         """Replay each segment that may not be on disk as a whole; a snapshot is left behind it.
 
@@ -399,7 +493,7 @@ class ReplicaLog:
         was deleted at the head of such a segment is replayed, too. `LogLoader.recoverSegment`.
         """
         states = self.producer_states
-        first = max(bisect_right(self.segments, recovery_point) - 1, 0)
+        first = self._segment_number(recovery_point)
         self._rebuild(self.segments[first], now_ms)
         for base, following in pairwise([*self.segments[first:], self.log_end_offset]):
             for stored in self.batches[self.index_at(base) : self.index_at(following)]:
@@ -421,7 +515,8 @@ class ReplicaLog:
                 states.take_snapshot()
             return
         # QUIRK: of a log without producers that gets shorter nothing is replayed: there were none.
-        was_empty = not states.entries and states.map_end_offset >= end
+        is_empty = not states.entries and not states.unreplicated
+        was_empty = is_empty and states.map_end_offset >= end
         states.truncate_and_reload(self.log_start_offset, end, now_ms)
         if states.map_end_offset < end and not was_empty:
             self._replay(marks, end)
@@ -441,6 +536,20 @@ class ReplicaLog:
                 states.take_snapshot()
             for stored in self.batches[self.index_at(start) : self.index_at(following)]:
                 states.replay(stored)
+
+
+def _aborted_by(
+    states: ProducerStates, completed: CompletedTransaction | None
+) -> list[AbortedTransaction]:
+    """The entry of the transaction index, if this is one. `LogSegment.updateTxnIndex`."""
+    if completed is None or not completed.is_aborted:
+        return []
+    last_stable_offset = states.last_stable_offset(completed)
+    return [AbortedTransaction(*completed[:3], last_stable_offset)]
+
+
+def _marker_offset(entry: AbortedTransaction) -> int:
+    return entry.last_offset
 
 
 def _last_offset(stored: StoredBatch) -> int:

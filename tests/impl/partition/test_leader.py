@@ -8,7 +8,6 @@ from impl.log.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
 from impl.partition.errors import (
     HighWatermarkOutOfRange,
     OffsetsNotContiguous,
-    TransactionsNotServed,
 )
 from impl.partition.leader import PartitionLeader, ProduceOutcome
 from impl.partition.validation import MAX_INT64, LogConfig
@@ -240,7 +239,7 @@ def test_a_transactional_duplicate_succeeds_before_it_is_judged() -> None:
     assert send(leader, p1(0, attributes=TRANSACTIONAL)).base_offset == 0
 
 
-def test_transactional_batches_belong_to_no_transaction_here() -> None:
+def test_transactional_batches_without_a_guard_belong_to_no_transaction() -> None:
     leader = PartitionLeader()
     refuses(leader, p1(0, attributes=TRANSACTIONAL), ErrorCode.INVALID_TXN_STATE)
     send(leader, p1(0, epoch=1))
@@ -486,13 +485,6 @@ def test_a_prefix_with_a_gap_is_refused() -> None:
         PartitionLeader.elected(old.batches, leader_epoch=1, high_watermark=8)
 
 
-@pytest.mark.parametrize("attributes", [TRANSACTIONAL, TRANSACTIONAL | CONTROL])
-def test_a_log_with_transactions_is_not_taken_over(attributes: int) -> None:
-    stored = with_seven_batches().batches[0]._replace(attributes=attributes)
-    with pytest.raises(TransactionsNotServed):
-        PartitionLeader.elected([stored], leader_epoch=1, high_watermark=0)
-
-
 def restart(leader: PartitionLeader, snapshots: dict[int, bytes], now_ms: int = NOW_MS) -> Any:
     log = b"".join(batch.data for batch in leader.batches)
     return PartitionLeader.restarted(
@@ -540,13 +532,6 @@ def test_the_newest_snapshot_in_reach_that_is_whole_is_taken() -> None:
     assert sequences(new) == [(6, 6)]
     assert set(new.producers) == {1}
     assert set(restart(old, {8: beyond, 0: beyond}).producers) == {1}
-
-
-def test_a_snapshot_with_an_open_transaction_is_not_taken_over() -> None:
-    old = with_seven_batches()
-    entry = SnapshotEntry(9, 0, 1, 1, 0, NOW_MS, -1, 3)
-    with pytest.raises(TransactionsNotServed):
-        restart(old, {7: encode_snapshot([entry])})
 
 
 def test_a_snapshot_without_a_batch_leaves_only_sequence_zero() -> None:

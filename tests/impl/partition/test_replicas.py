@@ -2,7 +2,7 @@
 
 import pytest
 
-from impl.partition.errors import InvalidOffset, TransactionsNotServed
+from impl.partition.errors import InvalidOffset
 from impl.partition.leader import DeleteOutcome, PartitionLeader, ProduceOutcome
 from impl.partition.origins import CHECKS, AppendOrigin
 from impl.partition.validation import LogConfig
@@ -175,11 +175,6 @@ def test_a_coordinators_transaction_is_verified_like_a_clients() -> None:
     leader = PartitionLeader()
     data = p1(0, attributes=TRANSACTIONAL)
     assert coordinate(leader, data).error == ErrorCode.INVALID_TXN_STATE
-
-
-def test_markers_are_not_served() -> None:
-    with pytest.raises(TransactionsNotServed):
-        coordinate(PartitionLeader(), p1(-1, attributes=TRANSACTIONAL | CONTROL))
 
 
 def test_a_coordinators_batch_is_still_measured() -> None:

@@ -1,0 +1,44 @@
+"""What releases judge differently about transactions, one field a difference.
+
+Source: the releases themselves (3.9.2, 4.0.2, 4.3.1), KIP-890, KIP-1228.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRules:
+    """A release's rules; the defaults are those of 4.3.1."""
+
+    verifies: bool = True
+    """A transaction's first batch needs a guard: 3.6 and later, unless
+    transaction.partition.verification.enable is false."""
+
+    ongoing_needs_epoch: bool = True
+    """An open transaction of another epoch does not vouch for a batch (4.0, KAFKA-18575)."""
+
+    checks_epoch_before_guard: bool = True
+    """An older epoch is told so even without a guard (4.0.2 and 4.2, KAFKA-19690)."""
+
+    checks_epoch_at_begin: bool = True
+    """An older epoch is not even verified (after 4.0)."""
+
+    marker_keeps_verification: bool = True
+    """With V2 requests a marker does not end the verification of the epoch that it bumps to: the
+    next transaction's first batch may have come before it (4.0, KAFKA-18575)."""
+
+    first_sequence_is_zero: bool = True
+    """With V2 requests a producer without remembered batches begins at 0 (4.1, KAFKA-18202)."""
+
+    strict_marker_epoch: bool = True
+    """A marker of transaction version 2 needs a greater epoch than the producer's (4.2, KIP-1228),
+    or to be the retry of one that was written: an equal epoch with nothing open (KAFKA-19999)."""
+
+    accepts_last_epoch: bool = True
+    """... or the last epoch there is, which cannot be bumped (4.3, KAFKA-20090)."""
+
+
+DEFAULT_RULES: Final = TransactionRules()
