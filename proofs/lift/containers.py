@@ -1,9 +1,9 @@
 """What can be done with containers, in both domains.
 
 In the bounded domain a tuple is slots with a length; in the unbounded one it is a function with a
-length (`FunctionSeq`), a set is a predicate (`PredicateSet`), and a map is known at one key only,
-that of the producer a theorem is about (`FocusMap`): nothing is assumed of what the other keys
-hold.
+length (`FunctionSeq`), a set is a predicate (`PredicateSet`), and a map is a function of any number
+of keys (`FunctionMap`), or is known at one key only, that of the producer a theorem is about
+(`FocusMap`): nothing is assumed of what the other keys hold.
 """
 
 from __future__ import annotations
@@ -37,6 +37,22 @@ class FocusMap:
         """The map after a change at any key."""
         here = merge(shapes, dag.eq(key, self.key), value, self.value)
         return FocusMap(self.key, here, self.elsewhere)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionMap:
+    """A map of any number of keys: key i has at(i) for 0 <= i < size."""
+
+    size: Node
+    at: Callable[[Node], Any]
+
+    def put(self, shapes: Shapes, key: Node, value: Any) -> FunctionMap:
+        """The map after a change at one key."""
+        return FunctionMap(self.size, lambda i: merge(shapes, dag.eq(i, key), value, self.at(i)))
+
+    def values(self) -> FunctionSeq:
+        """The values, in the order of the keys."""
+        return FunctionSeq(self.size, self.at)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,9 +98,20 @@ def merge(shapes: Shapes, condition: Node, a: Any, b: Any) -> Any:
     if isinstance(a, FunctionSeq) and isinstance(b, FunctionSeq):
         length = dag.ite(condition, a.length, b.length)
         return FunctionSeq(length, lambda i: merge(shapes, condition, a.at(i), b.at(i)))
-    if isinstance(a, FocusMap) and isinstance(b, FocusMap):
-        return FocusMap(a.key, merge(shapes, condition, a.value, b.value), a.elsewhere)
+    if isinstance(a, (FocusMap, FunctionMap)) and isinstance(b, (FocusMap, FunctionMap)):
+        return merge_maps(shapes, condition, a, b)
     raise TypeError(f"{a!r} and {b!r} cannot be the two results of one condition")
+
+
+def merge_maps(
+    shapes: Shapes, condition: Node, a: FocusMap | FunctionMap, b: FocusMap | FunctionMap
+) -> FocusMap | FunctionMap:
+    """a if condition else b, of maps of the same form."""
+    if isinstance(a, FunctionMap) and isinstance(b, FunctionMap):
+        return FunctionMap(a.size, lambda i: merge(shapes, condition, a.at(i), b.at(i)))
+    assert isinstance(a, FocusMap)
+    assert isinstance(b, FocusMap)
+    return FocusMap(a.key, merge(shapes, condition, a.value, b.value), a.elsewhere)
 
 
 def as_function(shapes: Shapes, value: Seq) -> FunctionSeq:
@@ -134,6 +161,8 @@ def is_defined(owner: Any, index: Node) -> Node:
         return dag.both(dag.le(ZERO, index), dag.lt(index, const(len(owner.slots))))
     if isinstance(owner, FocusMap):
         return TRUE
+    if isinstance(owner, FunctionMap):
+        return dag.both(dag.le(ZERO, index), dag.lt(index, owner.size))
     if index.is_const and index.value < 0:
         return dag.le(const(-index.value), owner.length)
     return dag.both(dag.le(ZERO, index), dag.lt(index, owner.length))
@@ -143,6 +172,8 @@ def at(shapes: Shapes, owner: Any, index: Node) -> Any:
     """owner[index]."""
     if isinstance(owner, FocusMap):
         return merge(shapes, dag.eq(index, owner.key), owner.value, owner.elsewhere)
+    if isinstance(owner, FunctionMap):
+        return owner.at(index)
     if isinstance(owner, FunctionSeq):
         place = dag.add(owner.length, index) if index.is_const and index.value < 0 else index
         return owner.at(place)
@@ -165,7 +196,7 @@ def selected(shapes: Shapes, slots: Sequence[Any], index: Node) -> Any:
 
 def put(shapes: Shapes, owner: Any, key: Node, value: Any) -> Any:
     """The map with one value replaced."""
-    if isinstance(owner, FocusMap):
+    if isinstance(owner, (FocusMap, FunctionMap)):
         return owner.put(shapes, key, value)
     return MapValue(
         tuple(
@@ -178,6 +209,8 @@ def map_values(owner: Any, function: Callable[[Any], Any]) -> Any:
     """The map of function's results."""
     if isinstance(owner, FocusMap):
         return FocusMap(owner.key, function(owner.value), owner.elsewhere)
+    if isinstance(owner, FunctionMap):
+        return FunctionMap(owner.size, lambda i: function(owner.at(i)))
     return MapValue(tuple(function(slot) for slot in owner.slots))
 
 
@@ -293,8 +326,10 @@ def contains(owner: Any, element: Node) -> Node:
     )
 
 
-def plus(owner: SetValue, element: Node) -> SetValue:
+def plus(owner: Any, element: Node) -> Any:
     """The set with one more element."""
+    if isinstance(owner, PredicateSet):
+        return PredicateSet(lambda x: dag.either(owner.holds(x), dag.eq(x, element)))
     size = max(len(owner.bits), element.hi + 1)
     bits = bits_of(owner, size)
     return SetValue(tuple(dag.either(bit, dag.eq(element, const(i))) for i, bit in enumerate(bits)))

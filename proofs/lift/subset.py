@@ -27,6 +27,8 @@ LIFTED_MODULES = (
     "eventually",
     "store",
     "manager",
+    "coordinator",
+    "end_txn",
 )
 """The modules whose functions are lifted; the others make settings and initial worlds."""
 

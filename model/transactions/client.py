@@ -1,0 +1,449 @@
+"""The transaction manager of one instance: its states, and what it makes of each answer.
+
+Theory of operation. The application calls; the manager sends what the calls need, one request to
+the coordinator at a time, in an order: producer id, partitions, batches, end. An error does one of
+four things (`Effect`): the request is sent again, the transaction must be aborted, or the instance
+is finished. While a batch's outcome is unknown the transaction does not end; a batch whose time is
+up fails, and then the transaction can only be aborted. `TransactionManager`, `Sender`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import IntEnum
+
+from model.language import Map, Step, acts, receives, record, require
+from model.transactions.messages import (
+    NO_BATCH,
+    Answer,
+    Api,
+    Batch,
+    EpochOrNone,
+    Error,
+    Instance,
+    Partition,
+    ProduceAnswer,
+    ProducerIdOrNone,
+    Request,
+    Sequence,
+    Transaction,
+    TransactionCount,
+    WriteCount,
+    speaks_v2,
+)
+from model.transactions.setting import Bump, Requests, Setting
+
+
+class State(IntEnum):
+    """TransactionManager.State."""
+
+    UNINITIALIZED = 0
+    INITIALIZING = 1
+    READY = 2
+    IN_TRANSACTION = 3
+    COMMITTING = 4
+    ABORTING = 5
+    ABORTABLE_ERROR = 6
+    FATAL_ERROR = 7
+
+
+class Membership(IntEnum):
+    """Whether a partition is in the client's transaction."""
+
+    OUT = 0
+    NEW = 1
+    """To be added before anything is written there."""
+    IN = 2
+
+
+class Write(IntEnum):
+    """The batch that the client has for a partition."""
+
+    NONE = 0
+    QUEUED = 1
+    SENT = 2
+    """It has its sequence, and no answer that settles it."""
+
+
+class Outcome(IntEnum):
+    """What the application asked for a transaction, and whether it was told that it is done."""
+
+    OPEN = 0
+    COMMIT_ASKED = 1
+    COMMITTED = 2
+    ABORT_ASKED = 3
+    ABORTED = 4
+
+
+class Effect(IntEnum):
+    """What an error does."""
+
+    RETRY = 0
+    ABORT = 1
+    """The transaction can only be aborted."""
+    DIE = 2
+    """The instance can do nothing more."""
+
+
+@record
+class ClientPartition:
+    """One partition as the client sees it. `acked` counts, for each transaction, the records that
+    the application was told are written."""
+
+    membership: Membership
+    write: Write
+    next_sequence: Sequence
+    written: WriteCount
+    acked: Map[Transaction, WriteCount]
+
+
+@record
+class Client:
+    """One instance. `begun` transactions have begun; the last of them is the present one. It
+    `is_started` when the coordinator may know of it; then only EndTxn ends it."""
+
+    state: State
+    producer_id: ProducerIdOrNone
+    producer_epoch: EpochOrNone
+    begun: TransactionCount
+    is_started: bool
+    must_bump: bool
+    partitions: Map[Partition, ClientPartition]
+    outcomes: Map[Transaction, Outcome]
+
+
+# What the application calls
+
+
+def present(client: Client) -> int:
+    """The number of the present transaction."""
+    return client.begun - 1
+
+
+def with_outcome(client: Client, outcome: Outcome) -> Client:
+    """The present transaction's outcome."""
+    return replace(client, outcomes=client.outcomes.put(present(client), outcome))
+
+
+@acts
+def init_transactions(k: Setting, client: Client) -> Client:
+    """KafkaProducer.initTransactions."""
+    require(client.state == State.UNINITIALIZED)
+    return replace(client, state=State.INITIALIZING)
+
+
+@acts
+def begin_transaction(k: Setting, client: Client) -> Client:
+    """KafkaProducer.beginTransaction: nobody else hears of it."""
+    require(client.state == State.READY)
+    return replace(client, state=State.IN_TRANSACTION, begun=client.begun + 1)
+
+
+@acts
+def send(k: Setting, client: Client, partition: Partition) -> Client:
+    """KafkaProducer.send: V2 needs no request to add the partition."""
+    there = client.partitions[partition]
+    require(client.state == State.IN_TRANSACTION)
+    require(there.write == Write.NONE)
+    added = Membership.IN if speaks_v2(k) else Membership.NEW
+    queued = replace(
+        there,
+        membership=added if there.membership == Membership.OUT else there.membership,
+        write=Write.QUEUED,
+        written=there.written + 1,
+    )
+    return replace(
+        client,
+        is_started=client.is_started or speaks_v2(k),
+        partitions=client.partitions.put(partition, queued),
+    )
+
+
+@acts
+def commit_transaction(k: Setting, client: Client) -> Client:
+    """KafkaProducer.commitTransaction. What nobody knows of is over at once."""
+    require(client.state == State.IN_TRANSACTION)
+    asked = with_outcome(client, Outcome.COMMIT_ASKED)
+    if not has_work(client):
+        return finished(k, with_outcome(client, Outcome.COMMITTED))
+    return replace(asked, state=State.COMMITTING)
+
+
+def has_work(client: Client) -> bool:
+    """The coordinator may know of the transaction, or must still hear of it."""
+    return client.is_started or any(
+        there.membership != Membership.OUT for there in client.partitions.values()
+    )
+
+
+def unsent_dropped(k: Setting, there: ClientPartition) -> ClientPartition:
+    """What was not sent is not sent any more. RecordAccumulator.abortUndrainedBatches."""
+    is_new = there.membership == Membership.NEW
+    return replace(
+        there,
+        membership=Membership.OUT if is_new else there.membership,
+        write=Write.NONE if there.write == Write.QUEUED else there.write,
+    )
+
+
+@acts
+def abort_transaction(k: Setting, client: Client) -> Client:
+    """KafkaProducer.abortTransaction."""
+    require(client.state == State.IN_TRANSACTION or client.state == State.ABORTABLE_ERROR)
+    dropped = replace(
+        client, partitions=Map(tuple(unsent_dropped(k, t) for t in client.partitions.values()))
+    )
+    if not client.is_started and not client.must_bump:
+        return finished(k, with_outcome(dropped, Outcome.ABORTED))
+    return replace(with_outcome(dropped, Outcome.ABORT_ASKED), state=State.ABORTING)
+
+
+# What the manager sends
+
+
+def request_of(k: Setting, client: Client, api: Api) -> Request:
+    """A request with the client's producer id and epoch."""
+    return Request(
+        api=api,
+        producer_id=client.producer_id,
+        producer_epoch=client.producer_epoch,
+        partitions=Map.filled(k.layout.partitions, False),
+        committed=False,
+        partition=0,
+        batch=NO_BATCH,
+    )
+
+
+@acts
+def ask_producer_id(k: Setting, client: Client) -> Step[Client, Request]:
+    """InitProducerId; with the present id and epoch where only the epoch is to go up."""
+    require(client.state == State.INITIALIZING)
+    return Step(client, (request_of(k, client, Api.INIT_PRODUCER_ID),))
+
+
+def has_new(client: Client) -> bool:
+    """A partition is still to be added."""
+    return any(there.membership == Membership.NEW for there in client.partitions.values())
+
+
+def new_partitions(client: Client) -> Map[Partition, bool]:
+    """Those that are to be added."""
+    return Map(tuple(t.membership == Membership.NEW for t in client.partitions.values()))
+
+
+@acts
+def add_partitions(k: Setting, client: Client) -> Step[Client, Request]:
+    """AddPartitionsToTxn for all that are new."""
+    require(k.variant.requests == Requests.V1)
+    require(client.state == State.IN_TRANSACTION or client.state == State.COMMITTING)
+    require(has_new(client))
+    request = request_of(k, client, Api.ADD_PARTITIONS_TO_TXN)
+    return Step(client, (replace(request, partitions=new_partitions(client)),))
+
+
+def is_working(client: Client) -> bool:
+    """Batches go out: also those that an abort waits for."""
+    return (
+        client.state == State.IN_TRANSACTION
+        or client.state == State.COMMITTING
+        or client.state == State.ABORTING
+        or client.state == State.ABORTABLE_ERROR
+    )
+
+
+@acts
+def produce(
+    k: Setting, client: Client, instance: Instance, partition: Partition
+) -> Step[Client, Request]:
+    """The partition's batch goes out, first or again. RecordAccumulator.drain."""
+    there = client.partitions[partition]
+    require(is_working(client))
+    require(there.membership == Membership.IN)
+    require(there.write != Write.NONE)
+    require(there.write == Write.SENT or client.state != State.ABORTABLE_ERROR)
+    is_first = there.write == Write.QUEUED
+    batch = Batch(
+        producer_id=client.producer_id,
+        producer_epoch=client.producer_epoch,
+        base_sequence=there.next_sequence if is_first else there.next_sequence - 1,
+        instance=instance,
+        transaction=present(client),
+        number=there.written - 1,
+    )
+    sent = replace(
+        there,
+        write=Write.SENT,
+        next_sequence=there.next_sequence + 1 if is_first else there.next_sequence,
+    )
+    request = replace(request_of(k, client, Api.PRODUCE), partition=partition, batch=batch)
+    return Step(replace(client, partitions=client.partitions.put(partition, sent)), (request,))
+
+
+def is_quiet(client: Client) -> bool:
+    """No batch is unfinished, and no partition is to be added."""
+    return not any(
+        there.write != Write.NONE or there.membership == Membership.NEW
+        for there in client.partitions.values()
+    )
+
+
+@acts
+def end_transaction(k: Setting, client: Client) -> Step[Client, Request]:
+    """EndTxn, once all batches are finished."""
+    require(client.state == State.COMMITTING or client.state == State.ABORTING)
+    require(is_quiet(client))
+    committed = client.state == State.COMMITTING
+    return Step(client, (replace(request_of(k, client, Api.END_TXN), committed=committed),))
+
+
+# What the manager makes of answers
+
+
+def is_retriable(error: Error) -> bool:
+    """RetriableException and its kind."""
+    return (
+        error == Error.CONCURRENT_TRANSACTIONS
+        or error == Error.COORDINATOR_NOT_AVAILABLE
+        or error == Error.NOT_COORDINATOR
+        or error == Error.NOT_ENOUGH_REPLICAS
+    )
+
+
+def effect_of(error: Error) -> Effect:
+    """What an error does in an answer of the coordinator. The handlers' handleResponse."""
+    if is_retriable(error):
+        return Effect.RETRY
+    return Effect.ABORT if error == Error.TRANSACTION_ABORTABLE else Effect.DIE
+
+
+def produce_effect_of(error: Error) -> Effect:
+    """What an error does in an answer of a leader. TransactionManager.canRetry,
+    maybeTransitionToErrorState."""
+    if is_retriable(error):
+        return Effect.RETRY
+    fatal = error == Error.PRODUCER_FENCED or error == Error.INVALID_PRODUCER_ID_MAPPING
+    return Effect.DIE if fatal else Effect.ABORT
+
+
+def in_error(k: Setting, client: Client, effect: Effect) -> Client:
+    """The state after an error that is not to be tried again. An abort in progress goes on."""
+    if effect == Effect.DIE:
+        return replace(client, state=State.FATAL_ERROR)
+    if effect == Effect.RETRY or client.state == State.ABORTING:
+        return client
+    bumps = not speaks_v2(k) and k.variant.bump == Bump.ASKS and client.is_started
+    was_completing = client.state == State.COMMITTING
+    return replace(
+        client,
+        state=State.ABORTABLE_ERROR,
+        must_bump=client.must_bump or (bumps and not was_completing),
+    )
+
+
+def numbered_anew(k: Setting, there: ClientPartition) -> ClientPartition:
+    """Sequences begin at 0 again."""
+    return replace(there, membership=Membership.OUT, next_sequence=0, written=0)
+
+
+def left(k: Setting, there: ClientPartition) -> ClientPartition:
+    """The partition is in no transaction; its sequences go on."""
+    return replace(there, membership=Membership.OUT, written=0)
+
+
+@receives
+def on_producer_id(k: Setting, client: Client, answer: Answer) -> Client:
+    """InitProducerId is answered. InitProducerIdHandler."""
+    if answer.error != Error.NONE:
+        return in_error(k, client, effect_of(answer.error))
+    return replace(
+        client,
+        state=State.READY,
+        producer_id=answer.producer_id,
+        producer_epoch=answer.producer_epoch,
+        must_bump=False,
+        partitions=Map(tuple(numbered_anew(k, t) for t in client.partitions.values())),
+    )
+
+
+def joined(k: Setting, there: ClientPartition) -> ClientPartition:
+    """What was new is in the transaction."""
+    is_new = there.membership == Membership.NEW
+    return replace(there, membership=Membership.IN if is_new else there.membership)
+
+
+@receives
+def on_partitions_added(k: Setting, client: Client, answer: Answer) -> Client:
+    """AddPartitionsToTxn is answered. AddPartitionsToTxnHandler."""
+    if answer.error != Error.NONE:
+        return in_error(k, client, effect_of(answer.error))
+    return replace(
+        client,
+        is_started=True,
+        partitions=Map(tuple(joined(k, t) for t in client.partitions.values())),
+    )
+
+
+def settled(client: Client, partition: Partition) -> Client:
+    """The partition's batch is finished."""
+    there = replace(client.partitions[partition], write=Write.NONE)
+    return replace(client, partitions=client.partitions.put(partition, there))
+
+
+def acknowledged(client: Client, partition: Partition) -> Client:
+    """The partition's batch is written, and the application hears it."""
+    there = client.partitions[partition]
+    now = present(client)
+    acked = there.acked.put(now, there.acked[now] + 1)
+    told = replace(there, write=Write.NONE, acked=acked)
+    return replace(client, partitions=client.partitions.put(partition, told))
+
+
+@receives
+def on_produced(k: Setting, client: Client, partition: Partition, answer: ProduceAnswer) -> Client:
+    """Produce is answered. Sender.completeBatch."""
+    if answer.error == Error.NONE:
+        return acknowledged(client, partition)
+    effect = produce_effect_of(answer.error)
+    if effect == Effect.RETRY:
+        return client
+    return in_error(k, settled(client, partition), effect)
+
+
+@acts
+def give_up(k: Setting, client: Client, partition: Partition) -> Client:
+    """The delivery time of a batch is up: its outcome is unknown. Sender.failBatch."""
+    require(is_working(client))
+    require(client.partitions[partition].write == Write.SENT)
+    return in_error(k, settled(client, partition), Effect.ABORT)
+
+
+def finished(k: Setting, client: Client) -> Client:
+    """The transaction is over, its partitions are forgotten; sequences go on with V1.
+    TransactionManager.completeTransaction."""
+    return replace(
+        client,
+        state=State.INITIALIZING if client.must_bump else State.READY,
+        is_started=False,
+        partitions=Map(tuple(left(k, t) for t in client.partitions.values())),
+    )
+
+
+def with_next(k: Setting, client: Client, answer: Answer) -> Client:
+    """V2: the answer says what to use next, and sequences begin at 0 again."""
+    if not speaks_v2(k):
+        return client
+    return replace(
+        client,
+        producer_id=answer.producer_id,
+        producer_epoch=answer.producer_epoch,
+        partitions=Map(tuple(numbered_anew(k, t) for t in client.partitions.values())),
+    )
+
+
+@receives
+def on_ended(k: Setting, client: Client, answer: Answer) -> Client:
+    """EndTxn is answered. EndTxnHandler."""
+    if answer.error != Error.NONE:
+        return in_error(k, client, effect_of(answer.error))
+    done = Outcome.COMMITTED if client.state == State.COMMITTING else Outcome.ABORTED
+    return finished(k, with_next(k, with_outcome(client, done), answer))

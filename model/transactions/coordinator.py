@@ -1,0 +1,490 @@
+"""The transaction coordinator: what it knows of the transactional id, and how that changes.
+
+Theory of operation. Nothing counts before it is in the transaction log: a change is prepared, its
+image is appended, and only then is it what the coordinator knows and answers (`transition`). The
+end of a transaction is two such changes: once PREPARE is in the log the outcome is decided and
+the client has its answer; then each partition gets its marker, and with the last of them the
+transaction is complete. A coordinator that takes over reads the log, and sends the markers of
+what it finds prepared again, with its own, newer coordinator epoch. `TransactionCoordinator`,
+`TransactionMetadata`, `TransactionStateManager`, `TransactionMarkerChannelManager`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import IntEnum
+from typing import Annotated
+
+from model.language import Map, Range, Step, acts, receives, record, require, within_scope
+from model.transactions.messages import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Answer,
+    CoordinatorEpoch,
+    EpochOrNone,
+    Error,
+    InstanceOrNone,
+    Marker,
+    Partition,
+    ProducerIdOrNone,
+    Request,
+    failed,
+)
+from model.transactions.setting import Fence, Pending, Setting
+
+
+class State(IntEnum):
+    """The states of a transactional id. TransactionState."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    ABSENT = 6
+    """The id is not known; nor is it while it is being forgotten (Dead)."""
+
+
+@record
+class Metadata:
+    """What the transaction log says of the id. TransactionLogValue."""
+
+    state: State
+    producer_id: ProducerIdOrNone
+    producer_epoch: EpochOrNone
+    partitions: Map[Partition, bool]
+
+
+@record
+class Known:
+    """What a coordinator knows of the id: the log's words, and what it remembers beside them."""
+
+    metadata: Metadata
+    last_producer_epoch: EpochOrNone
+    previous_producer_id: ProducerIdOrNone
+    next_producer_id: ProducerIdOrNone
+
+
+@record
+class Coordinator:
+    """The coordinator of the id and its log.
+
+    While `is_appending`, `image` is on its way into the log, and `answer` is for `requester` once
+    it is there. `is_stopped` when a partition has said that a newer coordinator is there.
+    """
+
+    known: Known
+    log: Metadata
+    is_appending: bool
+    image: Known
+    requester: InstanceOrNone
+    answer: Answer
+    is_stopped: bool
+    coordinator_epoch: CoordinatorEpoch
+    given_producer_ids: Annotated[int, Range(0, "producer_ids")]
+
+
+NOBODY = -1
+NO_ANSWER = failed(Error.NONE)
+
+
+def is_prepared(metadata: Metadata) -> bool:
+    """The outcome is decided, the markers are on their way."""
+    return metadata.state == State.PREPARE_COMMIT or metadata.state == State.PREPARE_ABORT
+
+
+def is_finished(metadata: Metadata) -> bool:
+    """No transaction is open, and the next one can begin."""
+    return (
+        metadata.state == State.EMPTY
+        or metadata.state == State.COMPLETE_COMMIT
+        or metadata.state == State.COMPLETE_ABORT
+    )
+
+
+def is_pending(c: Coordinator) -> bool:
+    """A transition has begun and is not complete; CompleteX is, from PREPARE on."""
+    return c.is_appending or is_prepared(c.known.metadata)
+
+
+def no_partitions(k: Setting) -> Map[Partition, bool]:
+    """The empty set."""
+    return Map.filled(k.layout.partitions, False)
+
+
+def no_more_markers(metadata: Metadata) -> bool:
+    """All partitions have their marker."""
+    return not any(waits for waits in metadata.partitions.values())
+
+
+# The two steps of a transition
+
+
+def logged(c: Coordinator, image: Known) -> Coordinator:
+    """The image is in the log, and known. TransactionMetadata.completeTransitionTo."""
+    return replace(c, known=image, log=image.metadata)
+
+
+def appending(c: Coordinator, image: Known) -> Coordinator:
+    """The image is on its way. TransactionStateManager.appendTransactionToLog."""
+    return replace(c, image=image, is_appending=True)
+
+
+def completed(k: Setting, prepared: Known) -> Known:
+    """The transaction is over; where its epoch was the last, the next producer id takes over with
+    epoch 0. TransactionMetadata.prepareComplete."""
+    metadata = prepared.metadata
+    committed = metadata.state == State.PREPARE_COMMIT
+    rotates = prepared.next_producer_id != NO_PRODUCER_ID
+    done = Metadata(
+        state=State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT,
+        producer_id=prepared.next_producer_id if rotates else metadata.producer_id,
+        producer_epoch=0 if rotates else metadata.producer_epoch,
+        partitions=no_partitions(k),
+    )
+    return Known(
+        metadata=done,
+        last_producer_epoch=prepared.last_producer_epoch,
+        previous_producer_id=metadata.producer_id if rotates else prepared.previous_producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+    )
+
+
+def completing(k: Setting, c: Coordinator) -> Coordinator:
+    """What is prepared and lacks no marker is completed.
+    TransactionMarkerChannelManager.maybeWriteTxnCompletion."""
+    if not is_prepared(c.known.metadata) or not no_more_markers(c.known.metadata):
+        return c
+    image = completed(k, c.known)
+    return appending(c, image) if k.layout.appends else logged(c, image)
+
+
+def transition(k: Setting, c: Coordinator, image: Known) -> Coordinator:
+    """The image goes to the log."""
+    if k.layout.appends:
+        return appending(c, image)
+    return completing(k, logged(c, image))
+
+
+def answered(c: Coordinator, answer: Answer) -> Step[Coordinator, Answer]:
+    """Nothing changes, and the answer goes at once."""
+    return Step(c, (answer,))
+
+
+def changed(
+    k: Setting, c: Coordinator, image: Known, requester: int, answer: Answer
+) -> Step[Coordinator, Answer]:
+    """A change; its answer goes when the image is in the log."""
+    moved = transition(k, c, image)
+    if k.layout.appends:
+        return Step(replace(moved, requester=requester, answer=answer), ())
+    return Step(moved, (answer,))
+
+
+# The outcome of an append
+
+
+def settled(c: Coordinator) -> Coordinator:
+    """No append is on its way."""
+    return replace(c, is_appending=False, image=c.known, requester=NOBODY, answer=NO_ANSWER)
+
+
+@acts
+def append_succeeds(k: Setting, c: Coordinator) -> Step[Coordinator, Answer]:
+    """The image is in the log. What is prepared without a partition is completed next."""
+    require(c.is_appending)
+    written = logged(c, c.image)
+    return Step(completing(k, settled(written)), (c.answer,))
+
+
+@acts
+def append_fails(k: Setting, c: Coordinator, in_log: bool) -> Step[Coordinator, Answer]:
+    """The append is reported as failed, and memory is as before; the image may be `in_log` all the
+    same. A completion is tried again. COORDINATOR_NOT_AVAILABLE."""
+    require(c.is_appending)
+    written = replace(c, log=c.image.metadata if in_log else c.log)
+    return Step(completing(k, settled(written)), (failed(Error.COORDINATOR_NOT_AVAILABLE),))
+
+
+# InitProducerId
+
+
+def is_exhausted(k: Setting, epoch: int) -> bool:
+    """No client may use a later epoch. TransactionMetadata.isProducerEpochExhausted."""
+    return k.layout.epochs_end and epoch >= k.layout.exhausted_epoch
+
+
+def next_epoch(k: Setting, epoch: int) -> int:
+    """One more; the protocol's last stays. KAFKA-20090."""
+    within_scope(k.layout.epochs_end or epoch < k.layout.max_epoch)
+    return min(epoch + 1, k.layout.max_epoch)
+
+
+def with_new_id(k: Setting, c: Coordinator, last_epoch: int) -> Known:
+    """Empty, under a producer id that nobody had."""
+    within_scope(c.given_producer_ids < k.layout.producer_ids)
+    fresh = Metadata(
+        state=State.EMPTY,
+        producer_id=c.given_producer_ids,
+        producer_epoch=0,
+        partitions=no_partitions(k),
+    )
+    return Known(
+        metadata=fresh,
+        last_producer_epoch=last_epoch,
+        previous_producer_id=c.known.metadata.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+    )
+
+
+def with_epoch(k: Setting, c: Coordinator, epoch: int, last_epoch: int) -> Known:
+    """Empty, under the same producer id."""
+    metadata = c.known.metadata
+    empty = Metadata(
+        state=State.EMPTY,
+        producer_id=metadata.producer_id,
+        producer_epoch=epoch,
+        partitions=no_partitions(k),
+    )
+    return Known(
+        metadata=empty,
+        last_producer_epoch=last_epoch,
+        previous_producer_id=metadata.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+    )
+
+
+def fenced(k: Setting, c: Coordinator) -> Known:
+    """The open transaction is aborted by the coordinator, whose next epoch fences its writers.
+    TransactionMetadata.prepareFenceProducerEpoch."""
+    metadata = c.known.metadata
+    same = k.variant.fence == Fence.SAME_EPOCH
+    epoch = metadata.producer_epoch if same else next_epoch(k, metadata.producer_epoch)
+    return replace(
+        c.known,
+        metadata=replace(metadata, state=State.PREPARE_ABORT, producer_epoch=epoch),
+        last_producer_epoch=metadata.producer_epoch if k.variant.level == 2 else NO_PRODUCER_EPOCH,
+    )
+
+
+def expects(k: Setting, c: Coordinator, request: Request) -> bool:
+    """The producer id is that of now, or the one whose last epoch was used up before."""
+    before = request.producer_id == c.known.previous_producer_id
+    return request.producer_id == c.known.metadata.producer_id or (
+        before and is_exhausted(k, request.producer_epoch)
+    )
+
+
+def begun_anew(
+    k: Setting, c: Coordinator, image: Known, requester: int
+) -> Step[Coordinator, Answer]:
+    """An instance gets the id and epoch of the image; an id that is new was taken for it."""
+    metadata = image.metadata
+    answer = Answer(
+        error=Error.NONE,
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+    )
+    is_new = metadata.producer_id != c.known.metadata.producer_id
+    taken = replace(c, given_producer_ids=c.given_producer_ids + (1 if is_new else 0))
+    return changed(k, taken, image, requester, answer)
+
+
+@receives
+def on_init_producer_id(
+    k: Setting, c: Coordinator, request: Request, requester: int
+) -> Step[Coordinator, Answer]:
+    """A new instance, or one that asks for the next epoch.
+    TransactionCoordinator.prepareInitProducerIdTransit, row by row."""
+    metadata = c.known.metadata
+    expected = request.producer_id != NO_PRODUCER_ID
+    if is_pending(c):
+        return answered(c, failed(Error.CONCURRENT_TRANSACTIONS))
+    if metadata.state == State.ABSENT:
+        return begun_anew(k, c, with_new_id(k, c, NO_PRODUCER_EPOCH), requester)
+    if expected and not expects(k, c, request):
+        return answered(c, failed(Error.PRODUCER_FENCED))
+    if metadata.state == State.ONGOING:
+        waits = failed(Error.CONCURRENT_TRANSACTIONS)
+        return changed(k, c, fenced(k, c), requester, waits)
+    return on_finished(k, c, request, requester)
+
+
+def on_finished(
+    k: Setting, c: Coordinator, request: Request, requester: int
+) -> Step[Coordinator, Answer]:
+    """InitProducerId where no transaction is open. Rows d to h."""
+    epoch = c.known.metadata.producer_epoch
+    expected = request.producer_id != NO_PRODUCER_ID
+    current = request.producer_epoch == epoch
+    if is_exhausted(k, epoch) and (not expected or current):
+        last = epoch if expected else NO_PRODUCER_EPOCH
+        return begun_anew(k, c, with_new_id(k, c, last), requester)
+    if not expected:
+        image = with_epoch(k, c, next_epoch(k, epoch), NO_PRODUCER_EPOCH)
+        return begun_anew(k, c, image, requester)
+    if current:
+        image = with_epoch(k, c, next_epoch(k, epoch), epoch)
+        return begun_anew(k, c, image, requester)
+    if request.producer_epoch == c.known.last_producer_epoch:
+        image = with_epoch(k, c, epoch, c.known.last_producer_epoch)
+        return begun_anew(k, c, image, requester)
+    return answered(c, failed(Error.PRODUCER_FENCED))
+
+
+# AddPartitionsToTxn
+
+
+def check_producer(k: Setting, c: Coordinator, request: Request) -> Error:
+    """Whose transactional id it is. TransactionCoordinator.handleAddPartitionsToTransaction."""
+    metadata = c.known.metadata
+    first = k.variant.pending == Pending.BEFORE_PRODUCER
+    if metadata.state == State.ABSENT:
+        return Error.INVALID_PRODUCER_ID_MAPPING
+    if is_pending(c) and first:
+        return Error.CONCURRENT_TRANSACTIONS
+    if request.producer_id != metadata.producer_id:
+        return Error.INVALID_PRODUCER_ID_MAPPING
+    if request.producer_epoch != metadata.producer_epoch:
+        return Error.PRODUCER_FENCED
+    return Error.CONCURRENT_TRANSACTIONS if is_pending(c) else Error.NONE
+
+
+def has_all(metadata: Metadata, partitions: Map[Partition, bool]) -> bool:
+    """All of `partitions` are in the transaction."""
+    return all(metadata.partitions[p] or not wanted for p, wanted in partitions.items())
+
+
+def union(a: Map[Partition, bool], b: Map[Partition, bool]) -> Map[Partition, bool]:
+    """All that are in either."""
+    return Map(tuple(a[p] or there for p, there in b.items()))
+
+
+def with_partitions(c: Coordinator, partitions: Map[Partition, bool]) -> Known:
+    """The transaction is open, with these partitions too."""
+    return replace(
+        c.known,
+        metadata=replace(
+            c.known.metadata,
+            state=State.ONGOING,
+            partitions=union(c.known.metadata.partitions, partitions),
+        ),
+        previous_producer_id=c.known.metadata.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+    )
+
+
+@receives
+def on_add_partitions(
+    k: Setting, c: Coordinator, request: Request, requester: int
+) -> Step[Coordinator, Answer]:
+    """Partitions join the transaction, and begin it if need be."""
+    error = check_producer(k, c, request)
+    if error != Error.NONE:
+        return answered(c, failed(error))
+    metadata = c.known.metadata
+    if metadata.state == State.ONGOING and has_all(metadata, request.partitions):
+        return answered(c, failed(Error.NONE))
+    image = with_partitions(c, request.partitions)
+    return changed(k, c, image, requester, failed(Error.NONE))
+
+
+@receives
+def on_verify(k: Setting, c: Coordinator, request: Request, partition: Partition) -> Error:
+    """Whether a partition is in the transaction; an append on its way is not looked at.
+    TransactionCoordinator.handleVerifyPartitionsInTransaction."""
+    metadata = c.known.metadata
+    if metadata.state == State.ABSENT or request.producer_id != metadata.producer_id:
+        return Error.INVALID_PRODUCER_ID_MAPPING
+    if request.producer_epoch != metadata.producer_epoch:
+        return Error.PRODUCER_FENCED
+    if is_prepared(metadata):
+        return Error.CONCURRENT_TRANSACTIONS
+    return Error.NONE if metadata.partitions[partition] else Error.TRANSACTION_ABORTABLE
+
+
+# Markers
+
+
+@acts
+def marker_for(k: Setting, c: Coordinator, partition: Partition) -> Step[Coordinator, Marker]:
+    """The marker that a partition still waits for. TransactionMarkerChannelManager."""
+    metadata = c.known.metadata
+    require(is_prepared(metadata))
+    require(metadata.partitions[partition])
+    require(not c.is_stopped)
+    marker = Marker(
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+        committed=metadata.state == State.PREPARE_COMMIT,
+        coordinator_epoch=c.coordinator_epoch,
+        partition=partition,
+    )
+    return Step(c, (marker,))
+
+
+@receives
+def on_marker_written(
+    k: Setting, c: Coordinator, partition: Partition, error: Error
+) -> Coordinator:
+    """A partition has answered. TransactionMarkerRequestCompletionHandler."""
+    if error != Error.NONE:
+        return replace(c, is_stopped=True)
+    metadata = c.known.metadata
+    left = replace(metadata, partitions=metadata.partitions.put(partition, False))
+    return completing(k, replace(c, known=replace(c.known, metadata=left)))
+
+
+# What the coordinator does of itself, and what happens to it
+
+
+@acts
+def time_out(k: Setting, c: Coordinator) -> Coordinator:
+    """The transaction has lasted longer than it may. abortTimedOutTransactions."""
+    require(c.known.metadata.state == State.ONGOING)
+    require(not c.is_appending)
+    return replace(transition(k, c, fenced(k, c)), requester=NOBODY, answer=NO_ANSWER)
+
+
+def nothing_known(k: Setting) -> Known:
+    """The id is not in the log."""
+    return Known(
+        metadata=absent(k),
+        last_producer_epoch=NO_PRODUCER_EPOCH,
+        previous_producer_id=NO_PRODUCER_ID,
+        next_producer_id=NO_PRODUCER_ID,
+    )
+
+
+def absent(k: Setting) -> Metadata:
+    """A tombstone."""
+    return Metadata(
+        state=State.ABSENT,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        partitions=no_partitions(k),
+    )
+
+
+@acts
+def forget(k: Setting, c: Coordinator) -> Coordinator:
+    """The id was not used for long: a tombstone. removeExpiredTransactionalIds."""
+    require(is_finished(c.known.metadata))
+    require(not c.is_appending)
+    return replace(c, known=nothing_known(k), log=absent(k))
+
+
+@acts
+def take_over(k: Setting, c: Coordinator) -> Coordinator:
+    """Another broker leads the log's partition: it knows what is there, and no more.
+    TransactionStateManager.loadTransactionsForTxnTopicPartition."""
+    within_scope(c.coordinator_epoch < k.layout.max_moves)
+    loaded = replace(nothing_known(k), metadata=c.log)
+    fresh = replace(
+        c,
+        known=loaded,
+        is_stopped=False,
+        coordinator_epoch=c.coordinator_epoch + 1,
+    )
+    return completing(k, settled(fresh) if k.layout.appends else fresh)

@@ -1,0 +1,194 @@
+"""EndTxn: what is answered in each state, and what is prepared.
+
+Theory of operation. V1 knows a transaction by its epoch alone, and the next transaction has the
+same one: a request is judged by the state that it meets. With V2 every end takes the next epoch,
+so that a request with the epoch before is known to be a retry (`is_retry`).
+`TransactionCoordinator.endTransaction`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import IntEnum
+
+from model.language import Map, Step, receives, within_scope
+from model.transactions.coordinator import (
+    Coordinator,
+    Known,
+    Metadata,
+    State,
+    answered,
+    changed,
+    completed,
+    is_exhausted,
+    is_pending,
+    next_epoch,
+)
+from model.transactions.messages import (
+    NO_PRODUCER_ID,
+    Answer,
+    Error,
+    Request,
+    failed,
+    speaks_v2,
+)
+from model.transactions.setting import Setting
+
+
+class End(IntEnum):
+    """What EndTxn does, and answers."""
+
+    PREPARE = 0
+    """The end begins; NONE once PREPARE is in the log."""
+    DONE = 1
+    """It was done before: NONE."""
+    CONCURRENT = 2
+    """It is being done: CONCURRENT_TRANSACTIONS."""
+    INVALID = 3
+    """Not in this state: INVALID_TXN_STATE."""
+    FENCED = 4
+    """Not with this epoch: PRODUCER_FENCED."""
+    UNKNOWN = 5
+    """Nobody knows the id: INVALID_PRODUCER_ID_MAPPING."""
+
+
+P, D, C, I, F, U = tuple(End)  # noqa: E741
+
+#               EMPTY ONGOING PREPARE_COMMIT PREPARE_ABORT COMPLETE_COMMIT COMPLETE_ABORT ABSENT
+V1_COMMIT: Map[State, End] = Map((I, P, C, I, D, I, U))
+V1_ABORT: Map[State, End] = Map((I, P, I, C, I, D, U))
+V2_COMMIT: Map[State, End] = Map((I, P, F, F, I, I, U))
+V2_ABORT: Map[State, End] = Map((P, P, F, F, P, P, U))
+V2_COMMIT_RETRIED: Map[State, End] = Map((F, F, C, I, D, I, U))
+V2_ABORT_RETRIED: Map[State, End] = Map((F, F, I, C, I, D, U))
+
+ERRORS: Map[End, Error] = Map(
+    (
+        Error.NONE,
+        Error.NONE,
+        Error.CONCURRENT_TRANSACTIONS,
+        Error.INVALID_TXN_STATE,
+        Error.PRODUCER_FENCED,
+        Error.INVALID_PRODUCER_ID_MAPPING,
+    )
+)
+"""The error code of each `End`."""
+
+
+def is_retry(k: Setting, c: Coordinator, request: Request) -> bool:
+    """The epoch is the one before: the end that it asks for has been prepared. KIP-890."""
+    known = c.known
+    bumped = (
+        request.producer_id == known.metadata.producer_id
+        and request.producer_epoch + 1 == known.metadata.producer_epoch
+    )
+    return bumped or is_retry_of_last(k, known, request)
+
+
+def is_retry_of_last(k: Setting, known: Known, request: Request) -> bool:
+    """The same, where the epoch was the last and the next producer id has taken over."""
+    return (
+        known.previous_producer_id != NO_PRODUCER_ID
+        and request.producer_id == known.previous_producer_id
+        and is_exhausted(k, request.producer_epoch)
+        and known.metadata.producer_epoch == 0
+        and request.producer_id != known.metadata.producer_id
+    )
+
+
+def end_v1(c: Coordinator, request: Request) -> End:
+    """The strict epoch since 2.6, then the state."""
+    metadata = c.known.metadata
+    if metadata.state == State.ABSENT or request.producer_id != metadata.producer_id:
+        return End.UNKNOWN
+    if request.producer_epoch != metadata.producer_epoch:
+        return End.FENCED
+    if is_pending(c):
+        return End.CONCURRENT
+    return V1_COMMIT[metadata.state] if request.committed else V1_ABORT[metadata.state]
+
+
+def end_v2(k: Setting, c: Coordinator, request: Request) -> End:
+    """What is pending comes first: the client may use an id that is not in force yet.
+    KAFKA-18464."""
+    metadata = c.known.metadata
+    state = metadata.state
+    retried = is_retry(k, c, request)
+    if state == State.ABSENT:
+        return End.UNKNOWN
+    if is_pending(c):
+        return End.CONCURRENT
+    if request.producer_id != metadata.producer_id and not retried:
+        return End.UNKNOWN
+    if retried:
+        return V2_COMMIT_RETRIED[state] if request.committed else V2_ABORT_RETRIED[state]
+    if request.producer_epoch != metadata.producer_epoch:
+        return End.FENCED
+    return V2_COMMIT[state] if request.committed else V2_ABORT[state]
+
+
+def prepared(k: Setting, c: Coordinator, committed: bool) -> Known:
+    """PREPARE: V1 keeps the epoch. TransactionMetadata.prepareAbortOrCommit."""
+    state = State.PREPARE_COMMIT if committed else State.PREPARE_ABORT
+    metadata = replace(c.known.metadata, state=state)
+    if not speaks_v2(k):
+        return replace(
+            c.known,
+            metadata=metadata,
+            previous_producer_id=metadata.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+        )
+    return prepared_with_next_epoch(k, c, metadata)
+
+
+def prepared_with_next_epoch(k: Setting, c: Coordinator, metadata: Metadata) -> Known:
+    """V2: the markers carry the next epoch; at the last, the next producer id is taken."""
+    epoch = metadata.producer_epoch
+    rotates = is_exhausted(k, epoch)
+    return Known(
+        metadata=replace(metadata, producer_epoch=next_epoch(k, epoch)),
+        last_producer_epoch=epoch,
+        previous_producer_id=metadata.producer_id,
+        next_producer_id=c.given_producer_ids if rotates else NO_PRODUCER_ID,
+    )
+
+
+def ended_with(k: Setting, image: Known) -> Answer:
+    """NONE; with V2 the id and epoch to use next, those of the complete transaction."""
+    if not speaks_v2(k):
+        return failed(Error.NONE)
+    metadata = completed(k, image).metadata
+    return Answer(
+        error=Error.NONE,
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+    )
+
+
+def done_before(k: Setting, c: Coordinator) -> Answer:
+    """NONE; with V2 what the coordinator has now."""
+    metadata = c.known.metadata
+    if not speaks_v2(k):
+        return failed(Error.NONE)
+    return Answer(
+        error=Error.NONE,
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+    )
+
+
+@receives
+def on_end_txn(
+    k: Setting, c: Coordinator, request: Request, requester: int
+) -> Step[Coordinator, Answer]:
+    """The client ends its transaction."""
+    end = end_v2(k, c, request) if speaks_v2(k) else end_v1(c, request)
+    if end == End.PREPARE:
+        image = prepared(k, c, request.committed)
+        takes = image.next_producer_id != NO_PRODUCER_ID
+        within_scope(not takes or c.given_producer_ids < k.layout.producer_ids)
+        taken = replace(c, given_producer_ids=c.given_producer_ids + (1 if takes else 0))
+        return changed(k, taken, image, requester, ended_with(k, image))
+    if end == End.DONE:
+        return answered(c, done_before(k, c))
+    return answered(c, failed(ERRORS[end]))

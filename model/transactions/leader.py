@@ -1,0 +1,320 @@
+"""The leader of a partition: who writes in a transaction, what its marker ends, what is stable.
+
+Theory of operation. A transaction is open at a partition from its first batch there to the next
+marker of its producer id. A batch of a transaction that is not open here is taken only after the
+coordinator has said that the partition is in it. A marker closes what is open; one of a newer
+epoch also ends the producer's sequences, which begin at 0 again. Readers of committed records
+stop at the last stable offset: the first offset of the earliest open transaction.
+`ProducerStateManager`, `ProducerAppendInfo`, `UnifiedLog`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import IntEnum
+from typing import Annotated
+
+from model.language import AtMost, Map, Range, Step, receives, record
+from model.transactions.messages import (
+    NO_COORDINATOR_EPOCH,
+    NO_OFFSET,
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    Batch,
+    CoordinatorEpochOrNone,
+    Epoch,
+    EpochOrNone,
+    Error,
+    Instance,
+    Marker,
+    OffsetOrNone,
+    ProduceAnswer,
+    ProducerId,
+    Sequence,
+    SequenceOrNone,
+    Transaction,
+    WriteNumber,
+    speaks_v2,
+)
+from model.transactions.setting import (
+    MAX_BATCHES_TO_REMEMBER,
+    FirstSequence,
+    MarkerEpoch,
+    Setting,
+    Verification,
+)
+
+
+class Kind(IntEnum):
+    """What stands at an offset."""
+
+    DATA = 0
+    COMMIT = 1
+    ABORT = 2
+    OTHER = 3
+    """A record or a marker of another transactional id."""
+
+
+@record
+class Stored:
+    """One offset of the log. A marker has no sequence and nobody's record."""
+
+    kind: Kind
+    producer_id: ProducerId
+    producer_epoch: Epoch
+    sequence: Sequence
+    instance: Instance
+    transaction: Transaction
+    number: WriteNumber
+
+
+@record
+class ProducerStateEntry:
+    """What a leader knows of one producer id. The last `remembered` sequences are those of the
+    batches that it would know again."""
+
+    producer_epoch: EpochOrNone
+    coordinator_epoch: CoordinatorEpochOrNone
+    last_sequence: SequenceOrNone
+    remembered: Annotated[int, Range(0, MAX_BATCHES_TO_REMEMBER)]
+    current_txn_first_offset: OffsetOrNone
+
+
+@record
+class Leader:
+    """One partition. `other_first_offset` is where an open transaction of another id begins."""
+
+    log: Annotated[tuple[Stored, ...], AtMost("log")]
+    producers: Map[ProducerId, ProducerStateEntry]
+    other_first_offset: OffsetOrNone
+
+
+UNKNOWN_PRODUCER = ProducerStateEntry(
+    producer_epoch=NO_PRODUCER_EPOCH,
+    coordinator_epoch=NO_COORDINATOR_EPOCH,
+    last_sequence=NO_SEQUENCE,
+    remembered=0,
+    current_txn_first_offset=NO_OFFSET,
+)
+
+
+# Verification
+
+
+def must_ask(k: Setting, leader: Leader, batch: Batch) -> bool:
+    """Whether the coordinator is asked first: not where the transaction is open already.
+    ReplicaManager.maybeSendPartitionsToTransactionCoordinator; the epoch counts since 4.0."""
+    entry = leader.producers[batch.producer_id]
+    is_open = entry.current_txn_first_offset != NO_OFFSET
+    known = is_open and entry.producer_epoch == batch.producer_epoch
+    asks = k.variant.verification == Verification.ASKS or speaks_v2(k)
+    return asks and not known
+
+
+def told(k: Setting, error: Error) -> Error:
+    """What a client hears of the coordinator's refusal. AddPartitionsToTxnManager, 3.6."""
+    if error == Error.PRODUCER_FENCED:
+        return Error.INVALID_PRODUCER_EPOCH
+    if error == Error.CONCURRENT_TRANSACTIONS and speaks_v2(k):
+        return Error.CONCURRENT_TRANSACTIONS
+    if error == Error.CONCURRENT_TRANSACTIONS or error == Error.NOT_COORDINATOR:
+        return Error.NOT_ENOUGH_REPLICAS
+    return error
+
+
+# Batches
+
+
+def is_duplicate(entry: ProducerStateEntry, batch: Batch) -> bool:
+    """One of the remembered batches. ProducerStateEntry.findDuplicateBatch."""
+    behind = entry.last_sequence - batch.base_sequence
+    return (
+        batch.producer_epoch == entry.producer_epoch and behind >= 0 and behind < entry.remembered
+    )
+
+
+def check_first_sequence(k: Setting, entry: ProducerStateEntry, batch: Batch) -> Error:
+    """The first batch of an epoch begins at 0; of an unknown producer id, see FirstSequence."""
+    if batch.base_sequence == 0:
+        return Error.NONE
+    strict = k.variant.first_sequence == FirstSequence.ZERO_IN_V2 and speaks_v2(k)
+    if entry.producer_epoch == NO_PRODUCER_EPOCH and not strict:
+        return Error.NONE
+    return Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def check_append(k: Setting, entry: ProducerStateEntry, batch: Batch) -> Error:
+    """Epoch before sequence. ProducerAppendInfo.maybeValidateDataBatch."""
+    if batch.producer_epoch < entry.producer_epoch:
+        return Error.INVALID_PRODUCER_EPOCH
+    if batch.producer_epoch != entry.producer_epoch:
+        return check_first_sequence(k, entry, batch)
+    if batch.base_sequence == entry.last_sequence + 1:
+        return Error.NONE
+    return Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def base_offset_of(leader: Leader, batch: Batch) -> int:
+    """Where a remembered batch stands."""
+    return sum(
+        offset
+        for offset, stored in enumerate(leader.log)
+        if stored.kind == Kind.DATA
+        and stored.producer_id == batch.producer_id
+        and stored.producer_epoch == batch.producer_epoch
+        and stored.sequence == batch.base_sequence
+    )
+
+
+def remember(entry: ProducerStateEntry, batch: Batch, offset: int) -> ProducerStateEntry:
+    """One more batch, which opens the transaction if none is open. ProducerStateEntry.addBatch."""
+    same = batch.producer_epoch == entry.producer_epoch
+    is_open = entry.current_txn_first_offset != NO_OFFSET
+    return ProducerStateEntry(
+        producer_epoch=batch.producer_epoch,
+        coordinator_epoch=entry.coordinator_epoch,
+        last_sequence=batch.base_sequence,
+        remembered=min(entry.remembered + 1, MAX_BATCHES_TO_REMEMBER) if same else 1,
+        current_txn_first_offset=entry.current_txn_first_offset if is_open else offset,
+    )
+
+
+def appended(leader: Leader, batch: Batch) -> Leader:
+    """The batch at the end of the log. UnifiedLog.append."""
+    stored = Stored(
+        kind=Kind.DATA,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        sequence=batch.base_sequence,
+        instance=batch.instance,
+        transaction=batch.transaction,
+        number=batch.number,
+    )
+    entry = remember(leader.producers[batch.producer_id], batch, len(leader.log))
+    return replace(
+        leader,
+        log=(*leader.log, stored),
+        producers=leader.producers.put(batch.producer_id, entry),
+    )
+
+
+def refused(leader: Leader, error: Error) -> Step[Leader, ProduceAnswer]:
+    """Nothing is written."""
+    return Step(leader, (ProduceAnswer(error=error, base_offset=NO_OFFSET),))
+
+
+@receives
+def on_produce(k: Setting, leader: Leader, batch: Batch) -> Step[Leader, ProduceAnswer]:
+    """One batch whose transaction is verified, or need not be. ReplicaManager.appendRecords."""
+    entry = leader.producers[batch.producer_id]
+    if is_duplicate(entry, batch):
+        known = ProduceAnswer(error=Error.NONE, base_offset=base_offset_of(leader, batch))
+        return Step(leader, (known,))
+    error = check_append(k, entry, batch)
+    if error != Error.NONE:
+        return refused(leader, error)
+    answer = ProduceAnswer(error=Error.NONE, base_offset=len(leader.log))
+    return Step(appended(leader, batch), (answer,))
+
+
+# Markers
+
+
+def check_marker(k: Setting, entry: ProducerStateEntry, marker: Marker) -> Error:
+    """An older epoch, or an older coordinator. ProducerAppendInfo.checkProducerEpoch,
+    checkCoordinatorEpoch; KIP-1228."""
+    is_open = entry.current_txn_first_offset != NO_OFFSET
+    newer = k.variant.marker_epoch == MarkerEpoch.NEWER and is_open
+    strict = speaks_v2(k) and (newer or k.variant.marker_epoch == MarkerEpoch.STRICTLY_NEWER)
+    if marker.producer_epoch < entry.producer_epoch:
+        return Error.INVALID_PRODUCER_EPOCH
+    if marker.producer_epoch == entry.producer_epoch and strict:
+        return Error.INVALID_PRODUCER_EPOCH
+    if marker.coordinator_epoch < entry.coordinator_epoch:
+        return Error.TRANSACTION_COORDINATOR_FENCED
+    return Error.NONE
+
+
+def ended(entry: ProducerStateEntry, marker: Marker) -> ProducerStateEntry:
+    """The transaction is over; a newer epoch forgets the old one's batches.
+    ProducerStateEntry.update."""
+    same = marker.producer_epoch == entry.producer_epoch
+    return ProducerStateEntry(
+        producer_epoch=marker.producer_epoch,
+        coordinator_epoch=marker.coordinator_epoch,
+        last_sequence=entry.last_sequence if same else NO_SEQUENCE,
+        remembered=entry.remembered if same else 0,
+        current_txn_first_offset=NO_OFFSET,
+    )
+
+
+@receives
+def on_marker(k: Setting, leader: Leader, marker: Marker) -> Step[Leader, Error]:
+    """WriteTxnMarkers. ProducerAppendInfo.appendEndTxnMarker."""
+    entry = leader.producers[marker.producer_id]
+    error = check_marker(k, entry, marker)
+    if error != Error.NONE:
+        return Step(leader, (error,))
+    stored = Stored(
+        kind=Kind.COMMIT if marker.committed else Kind.ABORT,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        sequence=0,
+        instance=0,
+        transaction=0,
+        number=0,
+    )
+    after = replace(
+        leader,
+        log=(*leader.log, stored),
+        producers=leader.producers.put(marker.producer_id, ended(entry, marker)),
+    )
+    return Step(after, (Error.NONE,))
+
+
+# Other transactional ids
+
+OTHERS = Stored(
+    kind=Kind.OTHER,
+    producer_id=0,
+    producer_epoch=0,
+    sequence=0,
+    instance=0,
+    transaction=0,
+    number=0,
+)
+
+
+@receives
+def on_other(k: Setting, leader: Leader) -> Leader:
+    """Another transactional id writes here, or ends what it wrote."""
+    begins = leader.other_first_offset == NO_OFFSET
+    return replace(
+        leader,
+        log=(*leader.log, OTHERS),
+        other_first_offset=len(leader.log) if begins else NO_OFFSET,
+    )
+
+
+# What readers see
+
+
+def first_open(k: Setting, leader: Leader) -> int:
+    """The first offset of the earliest open transaction of ours; the log's end if none is open.
+    ProducerStateManager.firstUnstableOffset."""
+    end = len(leader.log)
+    return end - sum(
+        1
+        for offset in range(k.layout.log)
+        if offset < end
+        and any(
+            e.current_txn_first_offset != NO_OFFSET and e.current_txn_first_offset <= offset
+            for e in leader.producers.values()
+        )
+    )
+
+
+def last_stable_offset(k: Setting, leader: Leader) -> int:
+    """Where readers of committed records stop. UnifiedLog.lastStableOffset."""
+    ours = first_open(k, leader)
+    return ours if leader.other_first_offset == NO_OFFSET else min(ours, leader.other_first_offset)

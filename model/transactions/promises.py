@@ -1,0 +1,387 @@
+"""What transactions promise, what shows that the promises are not empty, and when they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from model.transactions.client import Client, Outcome
+from model.transactions.client import State as ClientState
+from model.transactions.coordinator import State as TransactionState
+from model.transactions.leader import Kind, Stored, last_stable_offset
+from model.transactions.messages import (
+    NO_OFFSET,
+    NO_PRODUCER_ID,
+    Partition,
+    speaks_v2,
+)
+from model.transactions.setting import Fence, MarkerEpoch, Setting, Verification
+from model.transactions.world import World
+
+Log = tuple[Stored, ...]
+
+
+# What became of a record
+
+
+def is_marker(stored: Stored) -> bool:
+    """It ends a transaction of ours."""
+    return stored.kind == Kind.COMMIT or stored.kind == Kind.ABORT
+
+
+def ended_by(log: Log, offset: int, kind: Kind) -> bool:
+    """The first marker of the record's producer id after it is of this kind."""
+    producer_id = log[offset].producer_id
+    return any(
+        m.kind == kind
+        and m.producer_id == producer_id
+        and i > offset
+        and not any(
+            is_marker(b) and b.producer_id == producer_id and j > offset
+            for j, b in enumerate(log[:i])
+        )
+        for i, m in enumerate(log)
+    )
+
+
+def is_committed(log: Log, offset: int) -> bool:
+    """Readers of committed records get it, once it is stable."""
+    return ended_by(log, offset, Kind.COMMIT)
+
+
+def is_aborted(log: Log, offset: int) -> bool:
+    """Readers of committed records never get it."""
+    return ended_by(log, offset, Kind.ABORT)
+
+
+def outcome_of(w: World, stored: Stored) -> Outcome:
+    """What the application asked for the record's transaction, and was told."""
+    return w.clients[stored.instance].outcomes[stored.transaction]
+
+
+def asked_to_commit(outcome: Outcome) -> bool:
+    """The application has called commitTransaction."""
+    return outcome == Outcome.COMMIT_ASKED or outcome == Outcome.COMMITTED
+
+
+# Visibility
+
+
+def no_aborted_read(k: Setting, w: World) -> bool:
+    """No record becomes visible whose application did not ask to commit it. P9."""
+    return all(nothing_unasked(w, leader.log) for leader in w.leaders.values())
+
+
+def nothing_unasked(w: World, log: Log) -> bool:
+    """Each committed record was to be committed."""
+    return all(
+        s.kind != Kind.DATA or asked_to_commit(outcome_of(w, s)) or not is_committed(log, i)
+        for i, s in enumerate(log)
+    )
+
+
+def no_lost_write(k: Setting, w: World) -> bool:
+    """What was acknowledged, in a transaction whose commit succeeded, is there and is not aborted.
+    P2, P7."""
+    return all(nothing_lost(k, w, partition, leader.log) for partition, leader in w.leaders.items())
+
+
+def nothing_lost(k: Setting, w: World, partition: Partition, log: Log) -> bool:
+    """The same, in one log."""
+    kept = all(
+        s.kind != Kind.DATA or outcome_of(w, s) != Outcome.COMMITTED or not is_aborted(log, i)
+        for i, s in enumerate(log)
+    )
+    return kept and all(
+        has_acknowledged(k, client, instance, partition, log)
+        for instance, client in w.clients.items()
+    )
+
+
+def has_acknowledged(
+    k: Setting, client: Client, instance: int, partition: Partition, log: Log
+) -> bool:
+    """Each acknowledged record of a committed transaction is in the log."""
+    return all(
+        client.outcomes[t] != Outcome.COMMITTED or copies(log, instance, t) >= acked
+        for t, acked in client.partitions[partition].acked.items()
+    )
+
+
+def copies(log: Log, instance: int, transaction: int) -> int:
+    """How many records of a transaction are in the log."""
+    return sum(
+        1
+        for s in log
+        if s.kind == Kind.DATA and s.instance == instance and s.transaction == transaction
+    )
+
+
+def all_or_none(k: Setting, w: World) -> bool:
+    """Of no transaction is one record committed and another aborted. P7."""
+    return not any(
+        any(is_torn(w, instance, t) for t in range(k.layout.transactions))
+        for instance, _ in w.clients.items()
+    )
+
+
+def is_torn(w: World, instance: int, transaction: int) -> bool:
+    """A record of the transaction is committed, and another is aborted."""
+    return any(
+        has_ended(leader.log, instance, transaction, Kind.COMMIT) for leader in w.leaders.values()
+    ) and any(
+        has_ended(leader.log, instance, transaction, Kind.ABORT) for leader in w.leaders.values()
+    )
+
+
+def has_ended(log: Log, instance: int, transaction: int, kind: Kind) -> bool:
+    """A record of the transaction was ended that way."""
+    return any(
+        s.kind == Kind.DATA
+        and s.instance == instance
+        and s.transaction == transaction
+        and ended_by(log, i, kind)
+        for i, s in enumerate(log)
+    )
+
+
+def acked_once(k: Setting, w: World) -> bool:
+    """No record is twice in the log. P1."""
+    return all(all_once(leader.log) for leader in w.leaders.values())
+
+
+def all_once(log: Log) -> bool:
+    """No two records are the same."""
+    return all(
+        a.kind != Kind.DATA
+        or not any(
+            b.kind == Kind.DATA
+            and a.instance == b.instance
+            and a.transaction == b.transaction
+            and a.number == b.number
+            for b in log[:i]
+        )
+        for i, a in enumerate(log)
+    )
+
+
+# Decisions
+
+
+def one_outcome(k: Setting, w: World) -> bool:
+    """All markers of one (producer id, epoch) say the same, in all partitions. P8."""
+    return not any(any(contradicts(w, m) for m in leader.log) for leader in w.leaders.values())
+
+
+def contradicts(w: World, marker: Stored) -> bool:
+    """Somewhere a marker of the same epoch aborts what this one commits."""
+    return marker.kind == Kind.COMMIT and any(
+        any(
+            m.kind == Kind.ABORT
+            and m.producer_id == marker.producer_id
+            and m.producer_epoch == marker.producer_epoch
+            for m in leader.log
+        )
+        for leader in w.leaders.values()
+    )
+
+
+def no_write_outside(k: Setting, w: World) -> bool:
+    """What is open at a partition is open at the coordinator too: nothing hangs."""
+    metadata = w.coordinator.known.metadata
+    ends = metadata.state == TransactionState.PREPARE_COMMIT or (
+        metadata.state == TransactionState.PREPARE_ABORT
+    )
+    is_open = ends or metadata.state == TransactionState.ONGOING
+    return all(
+        all(
+            e.current_txn_first_offset == NO_OFFSET
+            or (is_open and metadata.producer_id == producer_id and metadata.partitions[partition])
+            for producer_id, e in leader.producers.items()
+        )
+        for partition, leader in w.leaders.items()
+    )
+
+
+def fenced(k: Setting, w: World) -> bool:
+    """After InitProducerId has returned, nothing of an older epoch becomes visible that was not
+    written before, and all that was is decided. P5, P6."""
+    return w.reign.producer_id == NO_PRODUCER_ID or all(
+        is_fenced(w, leader.log, w.reign.log_end[partition])
+        for partition, leader in w.leaders.items()
+    )
+
+
+def is_fenced(w: World, log: Log, log_end: int) -> bool:
+    """The same, in one log."""
+    return all(
+        s.kind != Kind.DATA
+        or not is_older(w, s)
+        or (is_decided(log, i) if i < log_end else not is_committed(log, i))
+        for i, s in enumerate(log)
+    )
+
+
+def is_older(w: World, stored: Stored) -> bool:
+    """Written under an id or epoch before the present reign."""
+    return (
+        stored.producer_id != w.reign.producer_id or stored.producer_epoch < w.reign.producer_epoch
+    )
+
+
+def is_decided(log: Log, offset: int) -> bool:
+    """Its transaction is over."""
+    return is_committed(log, offset) or is_aborted(log, offset)
+
+
+def epochs_unique(k: Setting, w: World) -> bool:
+    """No two instances have the same producer id and epoch."""
+    return not any(
+        any(same_epoch(a, b) for b in w.clients.values()[:i])
+        for i, a in enumerate(w.clients.values())
+    )
+
+
+def same_epoch(a: Client, b: Client) -> bool:
+    """Both have the same, and it is one."""
+    return (
+        a.producer_id != NO_PRODUCER_ID
+        and a.producer_id == b.producer_id
+        and a.producer_epoch == b.producer_epoch
+        and a.state != ClientState.FATAL_ERROR
+        and b.state != ClientState.FATAL_ERROR
+    )
+
+
+# Readers
+
+
+def last_stable_offset_sound(k: Setting, w: World) -> bool:
+    """It never passes an open transaction, and never goes back."""
+    return all(
+        w.read_to[partition] <= last_stable_offset(k, leader)
+        and all(
+            e.current_txn_first_offset == NO_OFFSET
+            or last_stable_offset(k, leader) <= e.current_txn_first_offset
+            for e in leader.producers.values()
+        )
+        for partition, leader in w.leaders.items()
+    )
+
+
+def no_dirty_read(k: Setting, w: World) -> bool:
+    """What a reader has passed is decided. P9."""
+    return all(
+        all(
+            s.kind != Kind.DATA or i >= w.read_to[partition] or is_decided(leader.log, i)
+            for i, s in enumerate(leader.log)
+        )
+        for partition, leader in w.leaders.items()
+    )
+
+
+# When they hold
+
+
+def always(k: Setting) -> bool:
+    """In every setting."""
+    return True
+
+
+def nothing_is_late(k: Setting) -> bool:
+    """No request of V1 arrives after its sender gave it up: what V1 lacks, and V2 does not need.
+    KAFKA-17754."""
+    return speaks_v2(k) or k.budgets.delays == 0
+
+
+def markers_are_known(k: Setting) -> bool:
+    """No marker arrives late that a leader takes for the next transaction's. KIP-1228."""
+    sound = k.variant.marker_epoch != MarkerEpoch.NOT_OLDER
+    return k.budgets.marker_delays == 0 or (sound and speaks_v2(k))
+
+
+def writes_are_verified(k: Setting) -> bool:
+    """Leaders ask, or nothing can be late."""
+    asks = k.variant.verification == Verification.ASKS or speaks_v2(k)
+    return asks or k.budgets.delays == 0
+
+
+def whole(k: Setting) -> bool:
+    """All of that; and a coordinator that ends a transaction of itself takes the next epoch."""
+    fences = k.variant.fence == Fence.NEXT_EPOCH
+    return nothing_is_late(k) and markers_are_known(k) and writes_are_verified(k) and fences
+
+
+def is_v2(k: Setting) -> bool:
+    """An epoch is one transaction."""
+    return speaks_v2(k) and whole(k)
+
+
+# Sometimes
+
+
+def something_committed(k: Setting, w: World) -> bool:
+    """Sometimes: a record is visible."""
+    return any(
+        any(s.kind == Kind.DATA and is_committed(leader.log, i) for i, s in enumerate(leader.log))
+        for leader in w.leaders.values()
+    )
+
+
+def something_aborted(k: Setting, w: World) -> bool:
+    """Sometimes: a record never will be."""
+    return any(
+        any(s.kind == Kind.DATA and is_aborted(leader.log, i) for i, s in enumerate(leader.log))
+        for leader in w.leaders.values()
+    )
+
+
+def zombie_died(k: Setting, w: World) -> bool:
+    """Sometimes: an older instance hears that it is fenced."""
+    return w.clients[0].state == ClientState.FATAL_ERROR
+
+
+def both_committed(k: Setting, w: World) -> bool:
+    """Sometimes: two transactions are committed."""
+    told = sum(
+        sum(1 for o in c.outcomes.values() if o == Outcome.COMMITTED) for c in w.clients.values()
+    )
+    return told >= 2
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A sentence that is true in each world of a setting in which it is `promised`."""
+
+    name: str
+    check: Callable[[Setting, World], bool]
+    promised: Callable[[Setting], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A sentence that is true in some world: what shows that promises are not empty."""
+
+    name: str
+    check: Callable[[Setting, World], bool]
+
+
+PROMISES: tuple[Promise, ...] = (
+    Promise("no_aborted_read", no_aborted_read, whole),
+    Promise("no_lost_write", no_lost_write, whole),
+    Promise("all_or_none", all_or_none, whole),
+    Promise("acked_once", acked_once, always),
+    Promise("one_outcome", one_outcome, is_v2),
+    Promise("no_write_outside", no_write_outside, writes_are_verified),
+    Promise("fenced", fenced, whole),
+    Promise("epochs_unique", epochs_unique, always),
+    Promise("last_stable_offset_sound", last_stable_offset_sound, always),
+    Promise("no_dirty_read", no_dirty_read, always),
+)
+
+WITNESSES: tuple[Witness, ...] = (
+    Witness("something_committed", something_committed),
+    Witness("something_aborted", something_aborted),
+    Witness("zombie_died", zombie_died),
+    Witness("both_committed", both_committed),
+)

@@ -1,0 +1,514 @@
+"""The whole: instances of one transactional id, its coordinator, the partitions, and every event.
+
+One request with the fate of its answer is one event: it is handled at once, and the answer is
+heard or not. A request whose sender gives it up is `late`: it arrives once, at any time, or never;
+nobody hears its answer. No network sends a request twice; only a client that retries does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from model.language import AtMost, Map, Range, Step, record, require, rule, within_scope
+from model.transactions import client as client_rules
+from model.transactions import coordinator as coordinator_rules
+from model.transactions import end_txn as end_rules
+from model.transactions import leader as leader_rules
+from model.transactions.client import Client
+from model.transactions.coordinator import Coordinator
+from model.transactions.leader import Leader
+from model.transactions.messages import (
+    NO_OFFSET,
+    Answer,
+    Api,
+    Batch,
+    EpochOrNone,
+    Error,
+    Flag,
+    Instance,
+    Marker,
+    Offset,
+    Partition,
+    ProduceAnswer,
+    ProducerIdOrNone,
+    Request,
+    speaks_v2,
+)
+from model.transactions.setting import Setting
+
+LateIndex = Annotated[int, Range(0, "last_late")]
+LateMarkerIndex = Annotated[int, Range(0, "last_late_marker")]
+
+
+@record
+class Spent:
+    """How often each event that a budget limits has happened."""
+
+    begun: Annotated[int, Range(0, "max_begun")]
+    delays: Annotated[int, Range(0, "max_delays")]
+    unheard: Annotated[int, Range(0, "max_unheard")]
+    expirations: Annotated[int, Range(0, "max_expirations")]
+    marker_losses: Annotated[int, Range(0, "max_marker_losses")]
+    marker_delays: Annotated[int, Range(0, "max_marker_delays")]
+    moves: Annotated[int, Range(0, "max_moves")]
+    timeouts: Annotated[int, Range(0, "max_timeouts")]
+    forgotten: Annotated[int, Range(0, "max_forgotten")]
+    failures: Annotated[int, Range(0, "max_failures")]
+    others: Annotated[int, Range(0, "max_others")]
+
+
+@record
+class Reign:
+    """Whose the transactional id is since an instance heard its producer id, and where each log
+    ended then: nothing of an older id or epoch may become visible from there on. Nobody's state:
+    it is what `fenced` speaks of."""
+
+    producer_id: ProducerIdOrNone
+    producer_epoch: EpochOrNone
+    log_end: Map[Partition, Offset]
+
+
+@record
+class World:
+    """All actors, all that is late, and how far a reader of committed records has come."""
+
+    clients: Map[Instance, Client]
+    coordinator: Coordinator
+    leaders: Map[Partition, Leader]
+    late: Annotated[tuple[Request, ...], AtMost("late")]
+    late_markers: Annotated[tuple[Marker, ...], AtMost("late_markers")]
+    read_to: Map[Partition, Offset]
+    reign: Reign
+    spent: Spent
+
+
+def allows(most: int, budget: int, spent: int) -> bool:
+    """Whether the scope lets an event happen once more. `most` is the layout's."""
+    return most > 0 and spent < budget
+
+
+def with_client(w: World, instance: Instance, client: Client) -> World:
+    """The world with one client replaced."""
+    return replace(w, clients=w.clients.put(instance, client))
+
+
+def with_leader(w: World, partition: Partition, leader: Leader) -> World:
+    """The world with one leader replaced."""
+    return replace(w, leaders=w.leaders.put(partition, leader))
+
+
+def fate_known(k: Setting, w: World, heard: Flag) -> World:
+    """An answer that is lost costs one of the scope's budget."""
+    within_scope(heard == 1 or allows(k.layout.max_unheard, k.budgets.unheard, w.spent.unheard))
+    lost = 1 - heard
+    return replace(w, spent=replace(w.spent, unheard=w.spent.unheard + lost))
+
+
+def room_in_log(k: Setting, w: World, partition: Partition) -> bool:
+    """The log has room in this scope."""
+    return len(w.leaders[partition].log) < k.layout.log
+
+
+# The application
+
+
+@rule
+def instance_begins(k: Setting, w: World, instance: Instance) -> World:
+    """An instance of the application comes up; the one before may still be there."""
+    earlier = w.clients.values()[:instance]
+    within_scope(all(c.state != client_rules.State.UNINITIALIZED for c in earlier))
+    return with_client(w, instance, client_rules.init_transactions(k, w.clients[instance]))
+
+
+@rule
+def transaction_begins(k: Setting, w: World, instance: Instance) -> World:
+    """The application begins a transaction."""
+    client = w.clients[instance]
+    within_scope(w.spent.begun < k.budgets.begun)
+    within_scope(client.begun < k.layout.transactions)
+    begun = client_rules.begin_transaction(k, client)
+    spent = replace(w.spent, begun=w.spent.begun + 1)
+    return with_client(replace(w, spent=spent), instance, begun)
+
+
+@rule
+def record_is_sent(k: Setting, w: World, instance: Instance, partition: Partition) -> World:
+    """The application sends a record to a partition."""
+    client = w.clients[instance]
+    within_scope(client.partitions[partition].written < k.layout.writes)
+    return with_client(w, instance, client_rules.send(k, client, partition))
+
+
+@rule
+def commit_is_asked(k: Setting, w: World, instance: Instance) -> World:
+    """The application commits."""
+    return with_client(w, instance, client_rules.commit_transaction(k, w.clients[instance]))
+
+
+@rule
+def abort_is_asked(k: Setting, w: World, instance: Instance) -> World:
+    """The application aborts."""
+    return with_client(w, instance, client_rules.abort_transaction(k, w.clients[instance]))
+
+
+@rule
+def batch_expires(k: Setting, w: World, instance: Instance, partition: Partition) -> World:
+    """The delivery time of a batch that was sent is up."""
+    within_scope(allows(k.layout.max_expirations, k.budgets.expirations, w.spent.expirations))
+    given_up = client_rules.give_up(k, w.clients[instance], partition)
+    spent = replace(w.spent, expirations=w.spent.expirations + 1)
+    return with_client(replace(w, spent=spent), instance, given_up)
+
+
+# Requests to the coordinator
+
+
+def log_ends(w: World) -> Map[Partition, Offset]:
+    """Where each log ends."""
+    return Map(tuple(len(leader.log) for leader in w.leaders.values()))
+
+
+def told_by(
+    w: World, instance: Instance, client: Client, step: Step[Coordinator, Answer], heard: Flag
+) -> World:
+    """The coordinator has moved, and `client` is what it is if the answer was heard."""
+    moved = replace(w, coordinator=step.actor)
+    return with_client(moved, instance, client) if heard == 1 else moved
+
+
+@rule
+def producer_id_is_asked(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
+    """InitProducerId. Its success is where older instances end."""
+    asked = client_rules.ask_producer_id(k, w.clients[instance])
+    step = coordinator_rules.on_init_producer_id(k, w.coordinator, asked.sends[0], instance)
+    if len(step.sends) == 0:
+        return replace(fate_known(k, w, 1), coordinator=step.actor)
+    told = client_rules.on_producer_id(k, asked.actor, step.sends[0])
+    after = told_by(fate_known(k, w, heard), instance, told, step, heard)
+    reigns = heard == 1 and step.sends[0].error == Error.NONE
+    return replace(after, reign=begun_reign(w, step.sends[0]) if reigns else w.reign)
+
+
+def begun_reign(w: World, answer: Answer) -> Reign:
+    """The instance that hears this answer is the one."""
+    return Reign(
+        producer_id=answer.producer_id,
+        producer_epoch=answer.producer_epoch,
+        log_end=log_ends(w),
+    )
+
+
+@rule
+def partitions_are_added(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
+    """AddPartitionsToTxn."""
+    asked = client_rules.add_partitions(k, w.clients[instance])
+    step = coordinator_rules.on_add_partitions(k, w.coordinator, asked.sends[0], instance)
+    if len(step.sends) == 0:
+        return replace(fate_known(k, w, 1), coordinator=step.actor)
+    told = client_rules.on_partitions_added(k, asked.actor, step.sends[0])
+    return told_by(fate_known(k, w, heard), instance, told, step, heard)
+
+
+@rule
+def transaction_is_ended(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
+    """EndTxn."""
+    asked = client_rules.end_transaction(k, w.clients[instance])
+    step = end_rules.on_end_txn(k, w.coordinator, asked.sends[0], instance)
+    if len(step.sends) == 0:
+        return replace(fate_known(k, w, 1), coordinator=step.actor)
+    told = client_rules.on_ended(k, asked.actor, step.sends[0])
+    return told_by(fate_known(k, w, heard), instance, told, step, heard)
+
+
+# Batches
+
+
+def joined(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[Coordinator, Error]:
+    """What the coordinator says of a batch's transaction: V1 asks, V2 adds."""
+    request = Request(
+        api=Api.ADD_PARTITIONS_TO_TXN,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        partitions=Map.filled(k.layout.partitions, False).put(partition, True),
+        committed=False,
+        partition=partition,
+        batch=batch,
+    )
+    if not speaks_v2(k):
+        error = coordinator_rules.on_verify(k, w.coordinator, request, partition)
+        return Step(w.coordinator, (error,))
+    step = coordinator_rules.on_add_partitions(k, w.coordinator, request, coordinator_rules.NOBODY)
+    if len(step.sends) == 0:
+        return Step(step.actor, (Error.CONCURRENT_TRANSACTIONS,))
+    return Step(step.actor, (step.sends[0].error,))
+
+
+def produced(
+    k: Setting, w: World, batch: Batch, partition: Partition
+) -> Step[World, ProduceAnswer]:
+    """A batch arrives: the coordinator is asked if it must be, and then the leader takes it."""
+    leader = w.leaders[partition]
+    if not leader_rules.must_ask(k, leader, batch):
+        return taken(k, w, batch, partition)
+    step = joined(k, w, batch, partition)
+    asked = replace(w, coordinator=step.actor)
+    if step.sends[0] == Error.NONE:
+        return taken(k, asked, batch, partition)
+    refusal = ProduceAnswer(error=leader_rules.told(k, step.sends[0]), base_offset=NO_OFFSET)
+    return Step(asked, (refusal,))
+
+
+def taken(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[World, ProduceAnswer]:
+    """The leader has the batch."""
+    step = leader_rules.on_produce(k, w.leaders[partition], batch)
+    return Step(with_leader(w, partition, step.actor), (step.sends[0],))
+
+
+@rule
+def batch_is_produced(
+    k: Setting, w: World, instance: Instance, partition: Partition, heard: Flag
+) -> World:
+    """Produce."""
+    within_scope(room_in_log(k, w, partition))
+    asked = client_rules.produce(k, w.clients[instance], instance, partition)
+    step = produced(k, w, asked.sends[0].batch, partition)
+    told = client_rules.on_produced(k, asked.actor, partition, step.sends[0])
+    after = fate_known(k, step.actor, heard)
+    return with_client(after, instance, told if heard == 1 else asked.actor)
+
+
+# What is late
+
+
+def delayed(k: Setting, w: World, instance: Instance, step: Step[Client, Request]) -> World:
+    """The client gives its connection up; the request may still arrive."""
+    within_scope(len(w.late) < k.layout.late)
+    within_scope(allows(k.layout.max_delays, k.budgets.delays, w.spent.delays))
+    spent = replace(w.spent, delays=w.spent.delays + 1)
+    kept = replace(w, late=(*w.late, step.sends[0]), spent=spent)
+    return with_client(kept, instance, step.actor)
+
+
+@rule
+def init_is_delayed(k: Setting, w: World, instance: Instance) -> World:
+    """InitProducerId is given up on its way."""
+    return delayed(k, w, instance, client_rules.ask_producer_id(k, w.clients[instance]))
+
+
+@rule
+def addition_is_delayed(k: Setting, w: World, instance: Instance) -> World:
+    """AddPartitionsToTxn is given up on its way."""
+    return delayed(k, w, instance, client_rules.add_partitions(k, w.clients[instance]))
+
+
+@rule
+def end_is_delayed(k: Setting, w: World, instance: Instance) -> World:
+    """EndTxn is given up on its way."""
+    return delayed(k, w, instance, client_rules.end_transaction(k, w.clients[instance]))
+
+
+@rule
+def batch_is_delayed(k: Setting, w: World, instance: Instance, partition: Partition) -> World:
+    """Produce is given up on its way."""
+    asked = client_rules.produce(k, w.clients[instance], instance, partition)
+    return delayed(k, w, instance, asked)
+
+
+def arriving(w: World, late: LateIndex, api: Api) -> Request:
+    """The late request that arrives now."""
+    require(late < len(w.late))
+    require(w.late[late].api == api)
+    return w.late[late]
+
+
+def arrived(w: World, late: LateIndex) -> World:
+    """It is not late any more."""
+    return replace(w, late=tuple(r for i, r in enumerate(w.late) if i != late))
+
+
+@rule
+def late_init_arrives(k: Setting, w: World, late: LateIndex) -> World:
+    """InitProducerId that nobody waits for."""
+    request = arriving(w, late, Api.INIT_PRODUCER_ID)
+    step = coordinator_rules.on_init_producer_id(
+        k, w.coordinator, request, coordinator_rules.NOBODY
+    )
+    return replace(arrived(w, late), coordinator=step.actor)
+
+
+@rule
+def late_addition_arrives(k: Setting, w: World, late: LateIndex) -> World:
+    """AddPartitionsToTxn that nobody waits for."""
+    request = arriving(w, late, Api.ADD_PARTITIONS_TO_TXN)
+    step = coordinator_rules.on_add_partitions(k, w.coordinator, request, coordinator_rules.NOBODY)
+    return replace(arrived(w, late), coordinator=step.actor)
+
+
+@rule
+def late_end_arrives(k: Setting, w: World, late: LateIndex) -> World:
+    """EndTxn that nobody waits for: KAFKA-17754."""
+    request = arriving(w, late, Api.END_TXN)
+    step = end_rules.on_end_txn(k, w.coordinator, request, coordinator_rules.NOBODY)
+    return replace(arrived(w, late), coordinator=step.actor)
+
+
+@rule
+def late_batch_arrives(k: Setting, w: World, late: LateIndex, partition: Partition) -> World:
+    """Produce that nobody waits for."""
+    request = arriving(w, late, Api.PRODUCE)
+    require(request.partition == partition)
+    within_scope(room_in_log(k, w, partition))
+    return arrived(produced(k, w, request.batch, partition).actor, late)
+
+
+# Markers
+
+
+@rule
+def marker_is_written(k: Setting, w: World, partition: Partition, heard: Flag) -> World:
+    """A partition gets its marker; if the coordinator does not hear so, it sends another."""
+    within_scope(room_in_log(k, w, partition))
+    losses = w.spent.marker_losses
+    within_scope(heard == 1 or allows(k.layout.max_marker_losses, k.budgets.marker_losses, losses))
+    asked = coordinator_rules.marker_for(k, w.coordinator, partition)
+    step = leader_rules.on_marker(k, w.leaders[partition], asked.sends[0])
+    told = coordinator_rules.on_marker_written(k, w.coordinator, partition, step.sends[0])
+    spent = replace(w.spent, marker_losses=losses + 1 - heard)
+    after = with_leader(replace(w, spent=spent), partition, step.actor)
+    return replace(after, coordinator=told if heard == 1 else w.coordinator)
+
+
+@rule
+def marker_is_delayed(k: Setting, w: World, partition: Partition) -> World:
+    """The coordinator's connection breaks with a marker on it, which may still arrive."""
+    within_scope(len(w.late_markers) < k.layout.late_markers)
+    delays = w.spent.marker_delays
+    within_scope(allows(k.layout.max_marker_delays, k.budgets.marker_delays, delays))
+    asked = coordinator_rules.marker_for(k, w.coordinator, partition)
+    spent = replace(w.spent, marker_delays=delays + 1)
+    return replace(w, late_markers=(*w.late_markers, asked.sends[0]), spent=spent)
+
+
+@rule
+def late_marker_arrives(k: Setting, w: World, late: LateMarkerIndex, partition: Partition) -> World:
+    """A marker arrives whose coordinator has sent another since."""
+    require(late < len(w.late_markers))
+    marker = w.late_markers[late]
+    require(marker.partition == partition)
+    within_scope(room_in_log(k, w, partition))
+    step = leader_rules.on_marker(k, w.leaders[partition], marker)
+    left = tuple(m for i, m in enumerate(w.late_markers) if i != late)
+    return replace(with_leader(w, partition, step.actor), late_markers=left)
+
+
+# The coordinator
+
+
+@rule
+def transaction_times_out(k: Setting, w: World) -> World:
+    """The open transaction has lasted too long."""
+    within_scope(allows(k.layout.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
+    spent = replace(w.spent, timeouts=w.spent.timeouts + 1)
+    return replace(w, coordinator=coordinator_rules.time_out(k, w.coordinator), spent=spent)
+
+
+@rule
+def coordinator_moves(k: Setting, w: World) -> World:
+    """Another broker takes the coordinator's place."""
+    within_scope(allows(k.layout.max_moves, k.budgets.moves, w.spent.moves))
+    spent = replace(w.spent, moves=w.spent.moves + 1)
+    return replace(w, coordinator=coordinator_rules.take_over(k, w.coordinator), spent=spent)
+
+
+@rule
+def coordinator_moves_with_append(k: Setting, w: World) -> World:
+    """The same, while an append is on its way, and it is in the log that the next one reads."""
+    within_scope(allows(k.layout.max_moves, k.budgets.moves, w.spent.moves))
+    require(k.layout.appends)
+    require(w.coordinator.is_appending)
+    spent = replace(w.spent, moves=w.spent.moves + 1)
+    written = replace(w.coordinator, log=w.coordinator.image.metadata)
+    return replace(w, coordinator=coordinator_rules.take_over(k, written), spent=spent)
+
+
+@rule
+def transactional_id_is_forgotten(k: Setting, w: World) -> World:
+    """The id was not used for long."""
+    within_scope(allows(k.layout.max_forgotten, k.budgets.forgotten, w.spent.forgotten))
+    spent = replace(w.spent, forgotten=w.spent.forgotten + 1)
+    return replace(w, coordinator=coordinator_rules.forget(k, w.coordinator), spent=spent)
+
+
+def append_settled(k: Setting, w: World, step: Step[Coordinator, Answer]) -> World:
+    """Whoever waits for the append hears; the request was its only one."""
+    requester = w.coordinator.requester
+    moved = replace(w, coordinator=step.actor)
+    if requester == coordinator_rules.NOBODY:
+        return moved
+    client = w.clients[requester]
+    answer = step.sends[0]
+    told = heard_after_append(k, client, answer)
+    reigns = client.state == client_rules.State.INITIALIZING and answer.error == Error.NONE
+    after = with_client(moved, requester, told)
+    return replace(after, reign=begun_reign(w, answer) if reigns else w.reign)
+
+
+def heard_after_append(k: Setting, client: Client, answer: Answer) -> Client:
+    """What the client makes of it, by what it had asked."""
+    if client.state == client_rules.State.INITIALIZING:
+        return client_rules.on_producer_id(k, client, answer)
+    if client_rules.has_new(client):
+        return client_rules.on_partitions_added(k, client, answer)
+    return client_rules.on_ended(k, client, answer)
+
+
+@rule
+def append_is_done(k: Setting, w: World) -> World:
+    """What is on its way is in the transaction log."""
+    require(k.layout.appends)
+    return append_settled(k, w, coordinator_rules.append_succeeds(k, w.coordinator))
+
+
+@rule
+def append_is_refused(k: Setting, w: World, in_log: Flag) -> World:
+    """The append is reported as failed; it may be in the log all the same."""
+    require(k.layout.appends)
+    within_scope(allows(k.layout.max_failures, k.budgets.failures, w.spent.failures))
+    spent = replace(w.spent, failures=w.spent.failures + 1)
+    step = coordinator_rules.append_fails(k, w.coordinator, in_log == 1)
+    return append_settled(k, replace(w, spent=spent), step)
+
+
+@rule
+def requester_leaves(k: Setting, w: World) -> World:
+    """The connection of whoever waits for an append breaks."""
+    require(k.layout.appends)
+    require(w.coordinator.requester != coordinator_rules.NOBODY)
+    lost = fate_known(k, w, 0)
+    alone = replace(w.coordinator, requester=coordinator_rules.NOBODY)
+    return replace(lost, coordinator=alone)
+
+
+# Readers, and other transactional ids
+
+
+@rule
+def other_writes(k: Setting, w: World, partition: Partition) -> World:
+    """Another transactional id begins to write here, or ends what it wrote."""
+    leader = w.leaders[partition]
+    begins = leader.other_first_offset == NO_OFFSET
+    within_scope(k.layout.others)
+    within_scope(not begins or allows(k.layout.max_others, k.budgets.others, w.spent.others))
+    within_scope(room_in_log(k, w, partition))
+    spent = replace(w.spent, others=w.spent.others + (1 if begins else 0))
+    other = leader_rules.on_other(k, leader)
+    return with_leader(replace(w, spent=spent), partition, other)
+
+
+@rule
+def reader_reads(k: Setting, w: World, partition: Partition) -> World:
+    """A reader of committed records takes all that is stable."""
+    stable = leader_rules.last_stable_offset(k, w.leaders[partition])
+    require(w.read_to[partition] != stable)
+    return replace(w, read_to=w.read_to.put(partition, stable))
