@@ -1,0 +1,1 @@
+"""The coordinators: transactions, group offsets. Decisions without I/O."""

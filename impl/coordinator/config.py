@@ -1,0 +1,61 @@
+"""Settings of a transaction coordinator, and the rules that differ by release.
+
+The defaults are those of Kafka 4.3.1 at `transaction.version` 2. A rule names the releases that
+have its other value; a release is a choice of them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from impl.protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionConfig:
+    """A coordinator's settings; times in milliseconds. `TransactionConfig`, `TransactionLogConfig`.
+
+    Raises `ValueError` for a number that no broker starts with.
+    """
+
+    num_partitions: int = 50
+    """Of `__transaction_state`; it must never change."""
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    abort_timed_out_interval_ms: int = 10_000
+    remove_expired_interval_ms: int = 3_600_000
+    request_timeout_ms: int = 30_000
+    max_tombstone_batch_bytes: int = 16_384
+    transaction_version: int = 2
+    """The cluster's level: the form of log values, and how the coordinator itself aborts."""
+
+    fence_bump: Literal["once", "twice"] = "once"
+    """Of a fence at level 2; "twice" in 4.0.0 (KAFKA-19367)."""
+    end_txn_pending_first: bool = True
+    """EndTxn V2 looks for a pending transition before it compares ids; not before KAFKA-18464."""
+    add_partitions_pending_first: bool = True
+    """The same for AddPartitionsToTxn; not before KAFKA-18660."""
+    strict_end_txn_epoch: bool = True
+    """A client's EndTxn V1 must have the very epoch; before 2.6 a higher one passed."""
+    absent_partition_error: ErrorCode = ErrorCode.TRANSACTION_ABORTABLE
+    """What verification says of a partition outside; INVALID_TXN_STATE before 3.8."""
+    transition_assigns: Literal["all", "by_target"] = "all"
+    """Which fields a completed transition sets; "by_target" before 4.2."""
+    logs_producer_ids: bool = True
+    """Previous and next producer id stand in log values of version 1; not before 4.3."""
+    tolerates_last_epoch: bool = True
+    """A producer at epoch 32767 can be fenced and aborted; not before KAFKA-20090."""
+
+    def __post_init__(self) -> None:
+        if self.num_partitions < 1 or self.transaction_version not in (0, 1, 2):
+            raise ValueError("num_partitions is at least 1, transaction_version is 0, 1 or 2")
+
+    @property
+    def bumps_epoch(self) -> bool:
+        """Whether the coordinator's own aborts end a transaction as V2 does (KIP-890)."""
+        return self.transaction_version >= EPOCH_BUMP_FROM
+
+
+EPOCH_BUMP_FROM = 2
+"""The first version whose end bumps the epoch. `TransactionVersion.supportsEpochBump`."""

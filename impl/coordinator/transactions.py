@@ -1,0 +1,543 @@
+"""The transaction coordinator: who may write under a transactional id, how transactions end.
+
+Five rules:
+
+1. An answer, an append, a marker is an effect; this module does nothing but decide.
+2. A state change is logged first. `on_appended` says how that went; then it is remembered, and
+   then answered.
+3. An EndTxn is answered when PrepareX is logged. The markers, and CompleteX, follow.
+4. One transition at a time for an id: all else is CONCURRENT_TRANSACTIONS meanwhile.
+5. What Kafka calls an illegal state is UNKNOWN_SERVER_ERROR, and changes nothing.
+
+Theory of operation: the caller gives requests with a name of its own and the time, gets effects,
+and reports back: `on_appended` for each `AppendRecords`, `on_markers_written` for `SendMarkers`
+(all of its partitions at once, or some now and some later). It calls `retry`, `abort_timed_out`
+and `remove_expired` as time goes by, `elect`, `load` and `resign` as leadership moves. What a
+coordinator knows is `view()`.
+
+    EndTxn -> AppendRecords(PrepareCommit) -> on_appended -> Answered, SendMarkers
+           -> on_markers_written -> AppendRecords(CompleteCommit) -> on_appended
+
+Sources: `TransactionCoordinator`, `TransactionStateManager`, `TransactionMarkerChannelManager`;
+release 4.3.1; KIP-98, KIP-360, KIP-890.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from impl.coordinator import inspection
+from impl.coordinator.config import EPOCH_BUMP_FROM, TransactionConfig
+from impl.coordinator.effects import Answered, Effect, Request, SendMarkers
+from impl.coordinator.end_txn import Verdict, answer_v1, answer_v2, check_prepared
+from impl.coordinator.init_producer_id import Step, decide
+from impl.coordinator.log_records import encode_key
+from impl.coordinator.markers import Action, Completion, Completions, Logging
+from impl.coordinator.metadata import (
+    NO_PRODUCER,
+    IllegalTransition,
+    ProducerIdAndEpoch,
+    TopicPartition,
+    TransactionImage,
+    TransactionMetadata,
+    is_epoch_exhausted,
+)
+from impl.coordinator.state_manager import (
+    Entry,
+    PendingAppend,
+    Purpose,
+    TransactionStateManager,
+    is_expired,
+    is_timed_out,
+)
+from impl.coordinator.states import PREPARED, TransactionState, prepared
+from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+GenerateProducerId = Callable[[int], tuple[ErrorCode, int]]
+"""Of a time in ms: an error, or a fresh id. `ProducerIdManager.generate`."""
+
+
+class TransactionCoordinator:
+    """One broker's. Public state, to be read: `config`, and `view()`."""
+
+    __slots__ = ("_completions", "_generate_producer_id", "_next_token", "_states", "config")
+
+    def __init__(
+        self, generate_producer_id: GenerateProducerId, config: TransactionConfig | None = None
+    ) -> None:
+        self.config = config or TransactionConfig()
+        self._generate_producer_id = generate_producer_id
+        self._states = TransactionStateManager(self.config)
+        self._completions = Completions()
+        self._next_token = 0
+
+    # ---- requests
+
+    def init_producer_id(
+        self,
+        request: Request,
+        transactional_id: str | None,
+        transaction_timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        now_ms: int,
+    ) -> list[Effect]:
+        """InitProducerId. `expected` is who the producer was (KIP-360). `handleInitProducerId`."""
+        if transactional_id is None:
+            error, producer_id = self._generate_producer_id(now_ms)
+            producer = NO_PRODUCER if error else ProducerIdAndEpoch(producer_id, 0)
+            return [Answered(request, error, producer)]
+        if transactional_id == "":
+            return [Answered(request, ErrorCode.INVALID_REQUEST)]
+        if not 0 < transaction_timeout_ms <= self.config.transaction_max_timeout_ms:
+            return [Answered(request, ErrorCode.INVALID_TRANSACTION_TIMEOUT)]
+        entry = self._find_or_add(transactional_id, transaction_timeout_ms, now_ms)
+        if isinstance(entry, ErrorCode):
+            return [Answered(request, entry)]
+        try:
+            return self._init(request, entry, transaction_timeout_ms, expected, now_ms)
+        except IllegalTransition:
+            return [Answered(request, ErrorCode.UNKNOWN_SERVER_ERROR)]
+
+    def _find_or_add(
+        self, transactional_id: str, timeout_ms: int, now_ms: int
+    ) -> Entry | ErrorCode:
+        found = self._states.find(transactional_id)
+        if found is not None:
+            return found
+        error, producer_id = self._generate_producer_id(now_ms)
+        if error:
+            return error
+        image = TransactionImage(
+            producer_id, NO_PRODUCER_EPOCH, timeout_ms, last_update_timestamp_ms=now_ms
+        )
+        return self._states.add(transactional_id, image)
+
+    def _init(
+        self,
+        request: Request,
+        entry: Entry,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        now_ms: int,
+    ) -> list[Effect]:
+        step = decide(entry.metadata, expected)
+        if isinstance(step, ErrorCode):
+            return [Answered(request, step)]
+        if step is Step.FENCE:
+            return self._abort(Purpose.FENCE, request, entry, now_ms)
+        image: TransactionImage | None
+        if step is Step.ROTATE:
+            error, producer_id = self._generate_producer_id(now_ms)
+            if error:
+                return [Answered(request, error)]
+            image = entry.metadata.prepare_rotation(
+                producer_id, timeout_ms, now_ms, keep_last=expected is not None
+            )
+        else:
+            epoch = None if expected is None else expected.producer_epoch
+            image = entry.metadata.prepare_epoch_bump(timeout_ms, epoch, now_ms)
+        if image is None:
+            return [Answered(request, ErrorCode.PRODUCER_FENCED)]
+        return [self._states.append(Purpose.INIT_PRODUCER_ID, entry, image, request=request)]
+
+    def add_partitions(
+        self,
+        request: Request,
+        transactional_id: str | None,
+        producer: ProducerIdAndEpoch,
+        partitions: Iterable[TopicPartition],
+        client_transaction_version: int,
+        now_ms: int,
+    ) -> list[Effect]:
+        """AddPartitionsToTxn that adds, and AddOffsetsToTxn. One answer for all partitions.
+
+        `handleAddPartitionsToTransaction`.
+        """
+        entry = self._find(transactional_id)
+        if isinstance(entry, ErrorCode):
+            return [Answered(request, entry)]
+        metadata, wanted = entry.metadata, frozenset(partitions)
+        error = self._check_add(metadata, producer)
+        is_open = metadata.current.state is TransactionState.ONGOING
+        if error or (is_open and wanted <= metadata.current.partitions):
+            return [Answered(request, error)]
+        try:
+            image = metadata.prepare_add_partitions(wanted, client_transaction_version, now_ms)
+        except IllegalTransition:
+            return [Answered(request, ErrorCode.UNKNOWN_SERVER_ERROR)]
+        return [self._states.append(Purpose.ADD_PARTITIONS, entry, image, request=request)]
+
+    def _check_add(self, metadata: TransactionMetadata, producer: ProducerIdAndEpoch) -> ErrorCode:
+        is_pending = metadata.pending_state is not None
+        if is_pending and self.config.add_partitions_pending_first:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        error = _check_producer(metadata.current, producer)
+        if error:
+            return error
+        if is_pending or metadata.current.state in PREPARED:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        return ErrorCode.NONE
+
+    def verify_partitions(
+        self,
+        transactional_id: str | None,
+        producer: ProducerIdAndEpoch,
+        partitions: Iterable[TopicPartition],
+    ) -> dict[TopicPartition, ErrorCode]:
+        """AddPartitionsToTxn that only asks: writes nothing, waits for nothing.
+
+        A pending transition is not looked at: the leader's guard covers it.
+        `handleVerifyPartitionsInTransaction`.
+        """
+        entry = self._find(transactional_id)
+        if isinstance(entry, ErrorCode):
+            return dict.fromkeys(partitions, entry)
+        now = entry.metadata.current
+        error = _check_producer(now, producer)
+        if not error and now.state in PREPARED:
+            error = ErrorCode.CONCURRENT_TRANSACTIONS
+        if error:
+            return dict.fromkeys(partitions, error)
+        absent = self.config.absent_partition_error
+        return {
+            partition: ErrorCode.NONE if partition in now.partitions else absent
+            for partition in partitions
+        }
+
+    def end_txn(
+        self,
+        request: Request,
+        transactional_id: str | None,
+        producer: ProducerIdAndEpoch,
+        commit: bool,
+        client_transaction_version: int,
+        now_ms: int,
+    ) -> list[Effect]:
+        """A client's EndTxn. `client_transaction_version` is 2 from request version 5 on, else 0.
+
+        `handleEndTransaction`.
+        """
+        entry = self._find(transactional_id)
+        if isinstance(entry, ErrorCode):
+            return [Answered(request, entry)]
+        is_v2 = client_transaction_version >= EPOCH_BUMP_FROM
+        try:
+            verdict = (answer_v2 if is_v2 else answer_v1)(
+                entry.metadata, producer, commit, self.config
+            )
+            if isinstance(verdict, Verdict):
+                return self._end(
+                    request, entry, producer, commit, client_transaction_version, now_ms
+                )
+        except IllegalTransition:
+            return [Answered(request, ErrorCode.UNKNOWN_SERVER_ERROR)]
+        repeats = is_v2 and not verdict
+        identity = entry.metadata.current.identity if repeats else NO_PRODUCER
+        return [Answered(request, verdict, identity)]
+
+    def _end(
+        self,
+        request: Request,
+        entry: Entry,
+        producer: ProducerIdAndEpoch,
+        commit: bool,
+        client_transaction_version: int,
+        now_ms: int,
+    ) -> list[Effect]:
+        metadata = entry.metadata
+        error, next_id = self._next_producer_id(metadata, client_transaction_version, now_ms)
+        if error:
+            return [Answered(request, error)]
+        image = metadata.prepare_end(
+            prepared(commit=commit), client_transaction_version, next_id, now_ms
+        )
+        return [
+            self._states.append(
+                Purpose.END_TXN, entry, image, request=request, producer=producer, commit=commit
+            )
+        ]
+
+    def _next_producer_id(
+        self, metadata: TransactionMetadata, client_transaction_version: int, now_ms: int
+    ) -> tuple[ErrorCode, int]:
+        """The id to go on with, where this end takes the last epoch of the one in use."""
+        ends_as_v2 = client_transaction_version >= EPOCH_BUMP_FROM
+        if ends_as_v2 and is_epoch_exhausted(metadata.current.producer_epoch):
+            return self._generate_producer_id(now_ms)
+        return ErrorCode.NONE, NO_PRODUCER_ID
+
+    def _find(self, transactional_id: str | None) -> Entry | ErrorCode:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        found = self._states.find(transactional_id)
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING if found is None else found
+
+    # ---- the coordinator's own aborts
+
+    def _abort(self, purpose: Purpose, request: Request, entry: Entry, now_ms: int) -> list[Effect]:
+        """Fence whoever holds the id, and abort. Raises `IllegalTransition`.
+
+        Below level 2 memory takes the fencing epoch before the log does; at level 2 the abort
+        itself bumps it, once (KAFKA-19367), and a fence that fails leaves nothing behind.
+        """
+        metadata = entry.metadata
+        version = self.config.transaction_version if self.config.bumps_epoch else 0
+        fence_epoch = metadata.prepare_fence()
+        metadata.cancel()
+        error, next_id = ErrorCode.NONE, NO_PRODUCER_ID
+        if self._fences_in_memory:
+            metadata.take_fenced_epoch(fence_epoch)
+        else:
+            error, next_id = self._next_producer_id(metadata, version, now_ms)
+        if error:
+            return [] if purpose is Purpose.TIME_OUT else [Answered(request, error)]
+        producer = ProducerIdAndEpoch(metadata.current.producer_id, fence_epoch)
+        image = metadata.prepare_end(TransactionState.PREPARE_ABORT, version, next_id, now_ms)
+        return [self._states.append(purpose, entry, image, request=request, producer=producer)]
+
+    @property
+    def _fences_in_memory(self) -> bool:
+        return not self.config.bumps_epoch or self.config.fence_bump == "twice"
+
+    def abort_timed_out(self, now_ms: int) -> list[Effect]:
+        """Abort every transaction that took too long; what fails now, the next scan tries again.
+
+        `abortTimedOutTransactions`.
+        """
+        effects: list[Effect] = []
+        for _, entry in self._states.entries():
+            if is_timed_out(entry, now_ms):
+                try:
+                    effects += self._abort(Purpose.TIME_OUT, None, entry, now_ms)
+                except IllegalTransition:
+                    continue
+        return effects
+
+    def remove_expired(self, now_ms: int) -> list[Effect]:
+        """Forget ids that nobody used. `removeExpiredTransactionalIds`."""
+        expired: dict[tuple[int, int], list[str]] = {}
+        for partition, entry in self._states.entries():
+            if is_expired(entry, now_ms, self.config.transactional_id_expiration_ms):
+                names = expired.setdefault((partition, entry.coordinator_epoch), [])
+                names.append(entry.metadata.transactional_id)
+                entry.metadata.prepare_dead()
+        limit = self.config.max_tombstone_batch_bytes
+        return [
+            self._states.append_tombstones(partition, epoch, names)
+            for (partition, epoch), all_names in expired.items()
+            for names in _chunks(all_names, limit)
+        ]
+
+    # ---- what became of it
+
+    def on_appended(self, token: int, error: ErrorCode, now_ms: int) -> list[Effect]:
+        """The outcome of an `AppendRecords`: NONE, or an error of the log.
+
+        An error says nothing about the log: the record may be there. Raises `KeyError` for a token
+        that is not open.
+        """
+        try:
+            pending, error = self._states.appended(token, error)
+        except IllegalTransition:
+            return []
+        return _AFTER[pending.purpose](self, pending, error, now_ms)
+
+    def _after_init(self, pending: PendingAppend, error: ErrorCode, now_ms: int) -> list[Effect]:
+        assert pending.image is not None
+        identity = NO_PRODUCER if error else pending.image.identity
+        return [Answered(pending.request, error, identity)]
+
+    def _after_add(self, pending: PendingAppend, error: ErrorCode, now_ms: int) -> list[Effect]:
+        return [Answered(pending.request, error)]
+
+    def _after_expire(self, pending: PendingAppend, error: ErrorCode, now_ms: int) -> list[Effect]:
+        return []
+
+    def _after_prepare(self, pending: PendingAppend, error: ErrorCode, now_ms: int) -> list[Effect]:
+        """PrepareX is logged, or not: answer, and send the markers. `sendTxnMarkersCallback`."""
+        epoch = pending.append.coordinator_epoch
+        metadata = self._states.find_under(pending.transactional_id, epoch)
+        if isinstance(metadata, ErrorCode):
+            return _end_answer(pending, error or metadata)
+        if error:
+            is_fence = pending.purpose is not Purpose.END_TXN
+            metadata.has_failed_epoch_fence |= is_fence and self._fences_in_memory
+            return _end_answer(pending, error)
+        error = check_prepared(metadata, pending.producer, pending.commit)
+        if error:
+            return _end_answer(pending, error)
+        image = metadata.prepare_complete(now_ms)
+        answer = _end_answer(pending, ErrorCode.NONE, image)
+        return answer + self._begin_completion(Entry(epoch, metadata), image)
+
+    def _after_complete(
+        self, pending: PendingAppend, error: ErrorCode, now_ms: int
+    ) -> list[Effect]:
+        epoch = pending.append.coordinator_epoch
+        completion = self._completions.find(pending.transactional_id, epoch)
+        if completion is None:
+            return []
+        if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            completion.logging = Logging.AGAIN
+        else:
+            self._completions.remove(completion)
+        return []
+
+    # ---- markers
+
+    def _begin_completion(self, entry: Entry, image: TransactionImage) -> list[Effect]:
+        """`TransactionMarkerChannelManager.addTxnMarkersToSend`."""
+        now = entry.metadata.current
+        self._next_token += 1
+        completion = Completion(
+            self._next_token,
+            entry.metadata.transactional_id,
+            self._states.partition_of(entry.metadata.transactional_id),
+            entry.coordinator_epoch,
+            image,
+            now.identity,
+            now.state is TransactionState.PREPARE_COMMIT,
+            now.client_transaction_version,
+            waiting=set(now.partitions),
+        )
+        self._completions.add(completion)
+        return [completion.send()] if completion.waiting else [self._log(completion, entry)]
+
+    def _log(self, completion: Completion, entry: Entry) -> AppendRecords:
+        """No marker is missing: CompleteX. `writeTxnCompletion`."""
+        completion.logging = Logging.UNDER_WAY
+        return self._states.append(Purpose.COMPLETE, entry, completion.image)
+
+    def on_markers_written(
+        self, sent: SendMarkers, errors: Mapping[TopicPartition, ErrorCode], now_ms: int
+    ) -> list[Effect]:
+        """The leaders' answers to some markers of `sent`; NETWORK_EXCEPTION where none came.
+
+        `TransactionMarkerRequestCompletionHandler.onComplete`.
+        """
+        completion = self._completions.find(sent.transactional_id, sent.coordinator_epoch)
+        if completion is None or completion.token != sent.token:
+            return []
+        metadata = self._states.find_under(sent.transactional_id, sent.coordinator_epoch)
+        if isinstance(metadata, ErrorCode):
+            self._completions.remove(completion)
+            return []
+        for partition, error in errors.items():
+            action = completion.take(partition, error)
+            if action is Action.STOP:
+                self._completions.remove(completion)
+                return []
+            if action is Action.DONE:
+                metadata.remove_partition(partition)
+        if metadata.current.partitions or completion.logging is not Logging.NOT_YET:
+            return []
+        return [self._log(completion, Entry(sent.coordinator_epoch, metadata))]
+
+    def retry(self, now_ms: int) -> list[Effect]:
+        """Send again the markers, and append again the CompleteX, that could not be written."""
+        effects: list[Effect] = []
+        for completion in self._completions:
+            entry = self._states.find(completion.transactional_id)
+            if not isinstance(entry, Entry):
+                self._completions.remove(completion)
+            elif completion.waiting:
+                effects.append(completion.send())
+            elif completion.logging is Logging.AGAIN:
+                effects.append(self._log(completion, entry))
+        return effects
+
+    # ---- leadership
+
+    def elect(self, partition: int, coordinator_epoch: int) -> None:
+        """This broker leads a partition of `__transaction_state`: read it, then call `load`."""
+        self._completions.remove_partition(partition)
+        self._states.elect(partition, coordinator_epoch)
+
+    def load(
+        self,
+        partition: int,
+        coordinator_epoch: int,
+        records: Iterable[tuple[bytes, bytes | None]],
+        now_ms: int,
+    ) -> list[Effect]:
+        """The partition's records, oldest first. Markers of prepared transactions are sent again.
+
+        Raises `DecodeError`; the partition is then still loading.
+        """
+        effects: list[Effect] = []
+        for entry in self._states.load(partition, coordinator_epoch, records):
+            if entry.metadata.current.state in PREPARED:
+                image = entry.metadata.prepare_complete(now_ms)
+                effects += self._begin_completion(entry, image)
+        return effects
+
+    def resign(self, partition: int, coordinator_epoch: int | None = None) -> None:
+        """Another broker leads. What is under way here comes to nothing."""
+        self._states.resign(partition, coordinator_epoch)
+        if partition not in self._states.coordinator_epochs:
+            self._completions.remove_partition(partition)
+
+    # ---- inspection
+
+    def describe(self, transactional_id: str) -> inspection.Described:
+        """DescribeTransactions, one id. `handleDescribeTransactions`."""
+        return inspection.describe(self._states, transactional_id)
+
+    def list_transactions(self, filters: inspection.Filters, now_ms: int) -> inspection.Listed:
+        """ListTransactions. `listTransactionStates`."""
+        return inspection.list_transactions(self._states, filters, now_ms)
+
+    def view(self) -> inspection.CoordinatorView:
+        """All that is known, frozen."""
+        return inspection.view(self._states, self._completions)
+
+
+def _check_producer(now: TransactionImage, producer: ProducerIdAndEpoch) -> ErrorCode:
+    if producer.producer_id != now.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if producer.producer_epoch != now.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.NONE
+
+
+def _end_answer(
+    pending: PendingAppend, error: ErrorCode, complete: TransactionImage | None = None
+) -> list[Effect]:
+    """EndTxn says who the producer is from now on; a fence sends its client round again."""
+    if pending.purpose is Purpose.TIME_OUT:
+        return []
+    if pending.purpose is Purpose.FENCE:
+        return [Answered(pending.request, error or ErrorCode.CONCURRENT_TRANSACTIONS)]
+    producer = complete.identity if complete and complete.bumps_epoch else NO_PRODUCER
+    return [Answered(pending.request, error, producer)]
+
+
+def _chunks(names: list[str], limit_bytes: int) -> Iterable[tuple[str, ...]]:
+    """Names whose keys fit into one batch; at least one each."""
+    chunk: list[str] = []
+    size = 0
+    for name in names:
+        size += len(encode_key(name))
+        if chunk and size > limit_bytes:
+            yield tuple(chunk)
+            chunk, size = [], len(encode_key(name))
+        chunk.append(name)
+    if chunk:
+        yield tuple(chunk)
+
+
+_AFTER: Final[
+    Mapping[
+        Purpose, Callable[[TransactionCoordinator, PendingAppend, ErrorCode, int], list[Effect]]
+    ]
+] = {
+    Purpose.INIT_PRODUCER_ID: TransactionCoordinator._after_init,
+    Purpose.ADD_PARTITIONS: TransactionCoordinator._after_add,
+    Purpose.END_TXN: TransactionCoordinator._after_prepare,
+    Purpose.FENCE: TransactionCoordinator._after_prepare,
+    Purpose.TIME_OUT: TransactionCoordinator._after_prepare,
+    Purpose.COMPLETE: TransactionCoordinator._after_complete,
+    Purpose.EXPIRE: TransactionCoordinator._after_expire,
+}
