@@ -18,7 +18,8 @@ from proofs.lift.containers import FocusMap
 from proofs.lift.dag import ZERO, Node, const
 from proofs.lift.values import Rec, Seq
 from proofs.prove.regimes import LARGEST_BATCH
-from proofs.prove.state import PRODUCER, P, State, Stored, number, stored
+from proofs.prove.state import PRODUCER, P, State, Stored, stored
+from proofs.prove.unknowns import number
 
 Formula = tuple[tuple[Node, ...], Node]
 ONE = const(1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 from proofs.explore.source import source_graph
 from proofs.lift.dag import Node, reachable
@@ -221,7 +221,19 @@ def flat(name: str, value: Any) -> Iterator[tuple[str, int]]:
         yield name, int(value)
 
 
-Check = Callable[[Facts], bool]
+class Known(Protocol):
+    """A world as the unknowns and functions of the proofs."""
+
+    values: dict[str, int]
+
+    def apply(self, name: str, *arguments: int) -> int:
+        """The value of a function."""
+
+    def domain(self, variables: tuple[Node, ...]) -> Iterator[Row]:
+        """The values of bound numbers that can matter."""
+
+
+Check = Callable[[Known], bool]
 
 
 def compiled(formula: Formula) -> Check:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from proofs.explore.scope import Finding, explore_scope
-from proofs.lift.text import Model, Patch
+from proofs.lift.text import Model, Patch, composition, home_of, patched
 from proofs.mutants import find
 from proofs.prove.in_scope import ScopeCheck, check_scope
 from proofs.prove.ranges import RangeCheck, check_ranges
 from proofs.prove.solvers import SOLVERS, Answer, ask
 from proofs.prove.theorems import COVERED, THEOREMS, Duty, Plan, Theorem
+from proofs.prove.worlds_in_scope import check_world_scope
 from proofs.trace.replay import setting_of
 
 STRICT = "first_sequence=strict/restart_window=full"
@@ -120,7 +122,7 @@ class Subject:
 
     `variants` replaces the variants of theorems, by name: all of them ("*") or those that need
     just the rule that a mutant takes back. `shown_in` and `shown_as` are the variant and the
-    promise of a mutant's entry.
+    promise of a mutant's entry; `home` is the composition that the patches are of, if any.
     """
 
     patches: tuple[Patch, ...] = ()
@@ -128,9 +130,17 @@ class Subject:
     scopes: tuple[str, ...] = SEARCHED_SCOPES
     shown_in: str | None = None
     shown_as: str | None = None
+    home: str = ""
+
+    @property
+    def model(self) -> Model:
+        """The model that the patches are of."""
+        return composition(self.home, self.patches) if self.home else patched(self.patches)
 
     def under(self, theorem: Theorem) -> str:
         """The variant that a theorem is proved under."""
+        if theorem.composition is not None:
+            return theorem.variant
         return self.variants.get("*") or self.variants.get(theorem.variant) or theorem.variant
 
 
@@ -149,20 +159,29 @@ def subject(model: Model, mutant: str | None, variant: str | None) -> Subject:
         twin = model.variants.parse(found.twin)
         own = {t.variant for t in THEOREMS if model.variants.parse(t.variant) == twin}
         variants = variants or dict.fromkeys(own, found.variant)
-    return Subject(found.patches, variants, (found.scope,), found.variant, found.property)
+    home = home_of(found.scope)
+    return Subject(found.patches, variants, (found.scope,), found.variant, found.property, home)
 
 
 def counterexample(theorem: Theorem, of: Subject) -> Counterexample | None:
     """A shortest trace in the first of the scopes that has one; None if none has."""
     names = (of.shown_as,) if of.shown_as else theorem.answered_by
-    variant = of.shown_in or of.under(theorem)
-    for scope in of.scopes:
-        report = explore_scope(scope, variant, patches=of.patches, engine="source")
+    patches = of.patches if of.home == theorem.home else ()
+    for scope, variant in places(theorem, of):
+        report = explore_scope(scope, variant, patches=patches, engine="source")
         for name in names:
             finding = report.found(name)
             if finding is not None:
                 return Counterexample(theorem.name, scope, finding)
     return None
+
+
+def places(theorem: Theorem, of: Subject) -> Iterator[tuple[str, str]]:
+    """The scopes, with variants, where a trace is looked for."""
+    if theorem.composition is not None and not of.shown_in:
+        yield from product(theorem.composition.scopes, theorem.composition.variants)
+    else:
+        yield from product(of.scopes, (of.shown_in or of.under(theorem),))
 
 
 def write_texts(asked: Plan, folder: Path) -> list[Path]:
@@ -195,6 +214,23 @@ def never_taken(checks: Sequence[ScopeCheck]) -> tuple[str, ...]:
     """Rules of the world that the proofs cover and no checked scope takes: vacuous steps."""
     taken = {rule for check in checks for rule, times in check.firings.items() if times > 0}
     return tuple(rule for rule in COVERED if rule not in taken)
+
+
+def composition_checks(theorems: Sequence[Theorem]) -> tuple[ScopeCheck, ...]:
+    """The clauses of compositions on every world of their scopes. Rules that no scope takes, which
+    would leave their steps vacuous, are named among the failures."""
+    checks: list[ScopeCheck] = []
+    for of in (theorem.composition for theorem in theorems):
+        if of is not None:
+            model = composition(of.home)
+            mine = [
+                check_world_scope(of, model, setting_of(model, scope, variant), scope)
+                for scope, variant in product(of.scopes, of.variants)
+            ]
+            taken = {rule for check in mine for rule in check.firings}
+            vacuous = tuple(rule for rule in model.rules if rule not in taken)
+            checks += [*mine[:-1], replace(mine[-1], failed=(*mine[-1].failed, *vacuous))]
+    return tuple(checks)
 
 
 def range_checks(model: Model, variants: Sequence[str]) -> tuple[RangeCheck, ...]:

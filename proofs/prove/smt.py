@@ -105,10 +105,17 @@ def declarations(nodes: Iterable[Node]) -> list[str]:
     return list(lines.values())
 
 
+def logic(nodes: Sequence[Node]) -> str:
+    """The logic that the nodes need: linear, unless two unknowns are multiplied."""
+    products = (node for node in reachable(nodes) if node.op == "mul")
+    unknown = any(not (a.is_const or b.is_const) for a, b in (p.args for p in products))
+    return "UFNIA" if unknown else "UFLIA"
+
+
 def obligation(name: str, assumed: Sequence[Formula], goal: Formula) -> Obligation:
     """Can the goal fail where all that is assumed holds? `unsat` proves it."""
     bodies = [*(body for _, body in assumed), goal[1]]
-    lines = ["(set-logic UFLIA)", f"; {name}", *declarations(bodies)]
+    lines = [f"(set-logic {logic(bodies)})", f"; {name}", *declarations(bodies)]
     lines += [f"(assert {quantified(formula)})" for formula in assumed]
     lines += [f"(assert (not {term(goal[1])}))", "(check-sat)"]
     return Obligation(name, "\n".join(lines) + "\n")

@@ -24,14 +24,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proofs.lift import dag
-from proofs.lift.containers import FocusMap, FunctionSeq, PredicateSet, contains
+from proofs.lift.containers import FocusMap, FunctionSeq, contains
 from proofs.lift.dag import INFINITE, ZERO, Node, const
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model
-from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes
+from proofs.lift.values import Rec, Seq
 from proofs.prove.regimes import NO_WRAP, Regime
-
-Predicate = Callable[..., Node]
+from proofs.prove.unknowns import Predicate, Unknowns, function, number
 
 P = dag.leaf("p", 0, INFINITE)
 """The producer id that the theorems are about."""
@@ -48,16 +47,6 @@ VARIANT = {
     "restart_window": dag.leaf("restart_window", 0, 1),
 }
 """Rules of the variant that are unknown: the helpers hold whatever they are."""
-
-
-def number(name: str) -> Node:
-    """An unknown int."""
-    return dag.leaf(name, -INFINITE, INFINITE)
-
-
-def truth(name: str) -> Node:
-    """An unknown bool."""
-    return dag.leaf(name, 0, 1, is_bool=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,19 +169,14 @@ def stored(state: State, place: Node) -> Stored:
     )
 
 
-def function(name: str, *, is_bool: bool = False) -> Predicate:
-    """An unknown function of numbers."""
-    return lambda *args: dag.uninterpreted(name, args, is_bool=is_bool)
-
-
-class Builder:
-    """Makes values whose scalars are unknowns, for the records of one model."""
+class Builder(Unknowns):
+    """Makes the state of unknowns, for one model."""
 
     def __init__(self, model: Model, k: Any, regime: Regime = NO_WRAP) -> None:
+        super().__init__(k.layout)
         self.model = model
         self.k = k
         self.regime = regime
-        self.shapes = Shapes(k.layout)
 
     def evaluator(self, **contracts: Callable[..., Any]) -> Evaluator:
         """An evaluator in which sequences and replicas are unknown."""
@@ -222,49 +206,6 @@ class Builder:
         """What is known of a producer id that was never seen."""
         result: Rec = self.evaluator().lift(self.model.leader.UNKNOWN_PRODUCER)
         return result
-
-    def record(self, cls: type, name: str, arguments: tuple[Node, ...] = ()) -> Rec:
-        """A record of unknowns; of functions, if there are arguments."""
-        hints = self.shapes.hints(cls)
-        return Rec(
-            cls, {f: self.value(hint, f"{name}.{f}", arguments) for f, hint in hints.items()}
-        )
-
-    def scalar(self, name: str, arguments: tuple[Node, ...], *, is_bool: bool = False) -> Node:
-        """An unknown, or an unknown function of the arguments."""
-        if arguments:
-            return dag.uninterpreted(name, arguments, is_bool=is_bool)
-        return truth(name) if is_bool else number(name)
-
-    def value(self, hint: Any, name: str, arguments: tuple[Node, ...] = ()) -> Any:
-        """A value of unknowns; lengths of bounded tuples are within their capacity."""
-        kind = self.shapes.kind(hint)
-        if kind == "scalar":
-            return self.scalar(name, arguments, is_bool=hint is bool)
-        if kind == "record":
-            return self.record(hint, name, arguments)
-        if kind == "tuple":
-            return self.tuple_of(hint, name, arguments)
-        if kind == "map":
-            count = self.shapes.keys(hint)
-            inner = hint.__args__[1]
-            return MapValue(
-                tuple(self.value(inner, f"{name}[{i}]", arguments) for i in range(count))
-            )
-        count = self.shapes.keys(hint)
-        if count == 0:
-            return PredicateSet(function(name, is_bool=True))
-        return SetValue(tuple(truth(f"{i} in {name}") for i in range(count)))
-
-    def tuple_of(self, hint: Any, name: str, arguments: tuple[Node, ...]) -> Seq:
-        """A bounded tuple: its length and its slots."""
-        capacity = self.shapes.capacity(hint)
-        inner = self.shapes.element(hint)
-        slots = tuple(self.value(inner, f"{name}[{i}]", arguments) for i in range(capacity))
-        length = f"len({name})"
-        if arguments:
-            return Seq(self.scalar(length, arguments), slots)
-        return Seq(dag.leaf(length, 0, capacity), slots)
 
     def client(self) -> Rec:
         """Producer p, with the partition of the theorems at index 0 and any other at 1."""

@@ -42,9 +42,9 @@ from proofs.prove.state import (
     Builder,
     P,
     State,
-    number,
     stored,
 )
+from proofs.prove.unknowns import number
 
 OVERDUE = dag.leaf("overdue", 0, 1)
 """Whether time is up: of the batch that is answered, of the oldest when a connection breaks."""

@@ -9,16 +9,19 @@ from typing import Any
 from proofs.lift import dag
 from proofs.lift.dag import ZERO, const
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.text import Model, Patch, patched
+from proofs.lift.text import Model, Patch, composition, patched, plain
 from proofs.prove.clauses import LENGTH, Clause, Formula, conjuncts, implies, within
 from proofs.prove.cuts import Lemma
 from proofs.prove.dropped import BELOW_IS_DUPLICATE
 from proofs.prove.invariant import ARITHMETIC, HELPERS, HISTORY, PROMISED, WHOLE
+from proofs.prove.producer_ids import PRODUCER_IDS
 from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP, WRAPS, Regime
 from proofs.prove.smt import Obligation, obligation
-from proofs.prove.state import VARIANT, Builder, P, number
+from proofs.prove.state import VARIANT, Builder, P
 from proofs.prove.steps import StepOutcome, Steps, initial
+from proofs.prove.unknowns import number
 from proofs.prove.why_five import why_five_lemmas
+from proofs.prove.worlds import Composition, WorldInduction
 
 ASSUMPTIONS = {
     "no_wrap": "no epoch of a producer has more records than there are sequences",
@@ -84,7 +87,8 @@ class Theorem:
 
     `variant` is the text of the variant it needs; `answered_by` names the promises whose broken
     trace answers a failure. `extra` are helper clauses of its own, that hold under its variant's
-    rules; `patches` change the model that it is about.
+    rules; `patches` change the model that it is about. A theorem of a `composition` is all of its
+    clauses.
     """
 
     name: str
@@ -97,6 +101,12 @@ class Theorem:
     extra: tuple[Clause, ...] = ()
     patches: tuple[Patch, ...] = ()
     lemmas: Callable[[Model, Any], Iterator[Obligation]] | None = None
+    composition: Composition | None = None
+
+    @property
+    def home(self) -> str:
+        """The composition that it is about; "" for the model itself."""
+        return self.composition.home if self.composition else ""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -107,6 +117,8 @@ class Theorem:
     @property
     def uses(self) -> tuple[str, ...]:
         """The helper clauses below it."""
+        if self.composition is not None:
+            return tuple(c.name for c in self.composition.clauses)
         return tuple(c.name for c in (*HELPERS, *self.extra)) if self.clause else ()
 
 
@@ -115,6 +127,10 @@ class Theorem:
 
 WRAPPING = replace(NO_WRAP, assumptions=(), says="any sequence, wrapping after any last one")
 """What single rules do, whatever the last sequence is."""
+
+
+UNCOUNTED = replace(NO_WRAP, assumptions=(), says="no sequence is in it")
+"""What is not about sequences."""
 
 
 def wrapping_evaluator(model: Model, k: Any) -> Evaluator:
@@ -254,6 +270,16 @@ THEOREMS: tuple[Theorem, ...] = (
         (),
         ("no_false_error", "acked_once"),
         lemmas=duplicate_lemmas,
+    ),
+    Theorem(
+        "producer_ids_unique",
+        "No producer id is given twice: by any number of brokers, with any number of blocks of any"
+        " size, allocated by the controller or by ZooKeeper, across restarts and lost answers.",
+        "4.3.1",
+        UNCOUNTED,
+        (),
+        ("producer_ids_unique", "blocks_have_one_owner"),
+        composition=PRODUCER_IDS,
     ),
 )
 
@@ -428,10 +454,14 @@ def rules_of(model: Model, variant: str) -> tuple[Formula, ...]:
 
 
 class Planner:
-    """Makes the obligations of theorems about one model; those of the helpers once."""
+    """Makes the obligations of theorems; those of the helpers once.
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    `home` says which composition `model` is; the theorems of others are about their plain text.
+    """
+
+    def __init__(self, model: Model, home: str) -> None:
+        self.model = model if home == "" else plain()
+        self.composed = {home: model} if home else {}
         self.inductions: dict[tuple[Any, ...], Induction] = {}
 
     def induction(self, variant: str, theorem: Theorem) -> Induction:
@@ -449,6 +479,9 @@ class Planner:
 
     def needs(self, theorem: Theorem, variant: str) -> Iterator[tuple[str, Obligation | None]]:
         """(name, obligation or None where nothing changes) of a theorem."""
+        if theorem.composition is not None:
+            model = self.composed.get(theorem.home) or composition(theorem.home)
+            yield from WorldInduction(theorem.composition, model, variant).obligations()
         if theorem.lemmas is not None:
             for lemma in theorem.lemmas(self.model, setting(self.model, variant)):
                 yield lemma.name, lemma
@@ -457,9 +490,11 @@ class Planner:
             yield from self.induction(variant, theorem).promised(theorem.clause, rules)
 
 
-def plan(model: Model, theorems: tuple[Theorem, ...], under: Callable[[Theorem], str]) -> Plan:
-    """The obligations of the theorems, each under the variant that `under` says."""
-    planner = Planner(model)
+def plan(
+    model: Model, theorems: tuple[Theorem, ...], under: Callable[[Theorem], str], home: str = ""
+) -> Plan:
+    """The obligations of the theorems, each under the variant that `under` says; see Planner."""
+    planner = Planner(model, home)
     duties: dict[str, Duty] = {}
     unchanged: dict[str, None] = {}
     for theorem in theorems:

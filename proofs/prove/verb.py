@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from proofs.explore.scope import Finding
-from proofs.lift.text import patched, plain
+from proofs.lift.text import plain
 from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.ranges import RangeCheck
@@ -28,6 +28,7 @@ from proofs.prove.run import (
     Verdict,
     chosen,
     clause_checks,
+    composition_checks,
     counterexample,
     elapsed,
     failed,
@@ -268,9 +269,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.drop:
         return drop(arguments.drop)
     of = subject(plain(), arguments.mutant, arguments.variant)
-    theorems = chosen(arguments.only)
-    model = patched(of.patches)
-    asked = plan(model, theorems, of.under)
+    theorems = tuple(t for t in chosen(arguments.only) if of.home in ("", t.home))
+    asked = plan(of.model, theorems, of.under, of.home)
     say(
         f"{len(asked.duties)} obligations, {len(asked.unchanged)} more leave their clause unchanged"
     )
@@ -279,18 +279,19 @@ def run(arguments: argparse.Namespace) -> int:
     names = failed(verdicts)
     answers = answer_failures(names, theorems, of)
     variants = sorted({of.under(t) for t in theorems if t.clause})
-    vacuity = () if names else clause_checks(model, variants)
-    ranges = () if names else range_checks(model, variants)
+    whole = [] if names else [t for t in theorems if t.composition is None]
+    vacuity = clause_checks(of.model, variants) if whole else ()
+    ranges = range_checks(of.model, variants) if whole else ()
     assumptions = dict.fromkeys(a for t in theorems for a in t.assumptions)
     dropped = {} if names else without(assumptions)
     for assumption, found in dropped.items():
         tell_dropped(assumption, found, in_full=False)
     broken = [name for name, found in dropped.items() if name in DROPPED and found is None]
-    broken += [name for c in vacuity for name in c.failed]
     vacuous = never_taken(vacuity) if vacuity else ()
+    vacuity += () if names else composition_checks(theorems)
     for rule in vacuous:
         say(f"\n{rule} is never taken where the clauses are checked")
-    broken += vacuous
+    broken += [*vacuous, *(name for c in vacuity for name in c.failed)]
     broken += [name for c in ranges for name in c.failed]
     verdict = "undecided" if broken else verdict_of(names, answers)
     tell_checks(vacuity, ranges)

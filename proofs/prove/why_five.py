@@ -27,7 +27,8 @@ from proofs.lift.values import Rec
 from proofs.prove.clauses import ONE, Formula, implies, within
 from proofs.prove.regimes import MAX_SEQUENCE
 from proofs.prove.smt import Obligation, obligation
-from proofs.prove.state import PRODUCER, REPLICAS, VARIANT, Builder, P, function, number
+from proofs.prove.state import PRODUCER, REPLICAS, VARIANT, Builder, P
+from proofs.prove.unknowns import function, number
 
 WINDOW = dag.leaf("window", 1, INFINITE)
 IN_FLIGHT = dag.leaf("in_flight", 1, INFINITE)

@@ -1,0 +1,88 @@
+"""Values of unknowns: any value of a type of the model.
+
+A map or a set whose size is 0 in the layout of the proofs is one of any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from proofs.lift import dag
+from proofs.lift.containers import FunctionMap, PredicateSet
+from proofs.lift.dag import INFINITE, Node
+from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes
+
+Predicate = Callable[..., Node]
+
+
+def number(name: str) -> Node:
+    """An unknown int."""
+    return dag.leaf(name, -INFINITE, INFINITE)
+
+
+def truth(name: str) -> Node:
+    """An unknown bool."""
+    return dag.leaf(name, 0, 1, is_bool=True)
+
+
+def function(name: str, *, is_bool: bool = False) -> Predicate:
+    """An unknown function of numbers."""
+    return lambda *args: dag.uninterpreted(name, args, is_bool=is_bool)
+
+
+class Unknowns:
+    """Makes values whose scalars are unknowns, for the types of one model."""
+
+    def __init__(self, layout: Any) -> None:
+        self.shapes = Shapes(layout)
+
+    def record(self, cls: type, name: str, arguments: tuple[Node, ...] = ()) -> Rec:
+        """A record of unknowns; of functions, if there are arguments."""
+        hints = self.shapes.hints(cls)
+        return Rec(
+            cls, {f: self.value(hint, f"{name}.{f}", arguments) for f, hint in hints.items()}
+        )
+
+    def scalar(self, name: str, arguments: tuple[Node, ...], *, is_bool: bool = False) -> Node:
+        """An unknown, or an unknown function of the arguments."""
+        if arguments:
+            return dag.uninterpreted(name, arguments, is_bool=is_bool)
+        return truth(name) if is_bool else number(name)
+
+    def value(self, hint: Any, name: str, arguments: tuple[Node, ...] = ()) -> Any:
+        """A value of unknowns; lengths of bounded tuples are within their capacity."""
+        kind = self.shapes.kind(hint)
+        if kind == "scalar":
+            return self.scalar(name, arguments, is_bool=hint is bool)
+        if kind == "record":
+            return self.record(hint, name, arguments)
+        if kind == "tuple":
+            return self.tuple_of(hint, name, arguments)
+        if kind == "map":
+            count = self.shapes.keys(hint)
+            inner = hint.__args__[1]
+            if count == 0:
+                return self.function_map(inner, name, arguments)
+            return MapValue(
+                tuple(self.value(inner, f"{name}[{i}]", arguments) for i in range(count))
+            )
+        count = self.shapes.keys(hint)
+        if count == 0:
+            return PredicateSet(function(name, is_bool=True))
+        return SetValue(tuple(truth(f"{i} in {name}") for i in range(count)))
+
+    def tuple_of(self, hint: Any, name: str, arguments: tuple[Node, ...]) -> Seq:
+        """A bounded tuple: its length and its slots."""
+        capacity = self.shapes.capacity(hint)
+        inner = self.shapes.element(hint)
+        slots = tuple(self.value(inner, f"{name}[{i}]", arguments) for i in range(capacity))
+        length = f"len({name})"
+        if arguments:
+            return Seq(self.scalar(length, arguments), slots)
+        return Seq(dag.leaf(length, 0, capacity), slots)
+
+    def function_map(self, inner: Any, name: str, arguments: tuple[Node, ...]) -> FunctionMap:
+        """A map of any number of keys: each scalar of its values is a function of the key."""
+        size = self.scalar(f"size({name})", arguments)
+        return FunctionMap(size, lambda i: self.value(inner, name, (*arguments, i)))

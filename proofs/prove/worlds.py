@@ -1,0 +1,161 @@
+"""Any world of a composition: its rules as steps, and the obligations that its clauses hold always.
+
+Theory of operation. A map or a set whose size is 0 in the layout has any number of keys, and
+numbers have no ends. Each rule of the world is evaluated as its text stands, for any choice; what
+it requires is assumed, and the limits of scopes are left out. So a composition brings its clauses
+and what of its setting is unknown; what its rules do is said by its text alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from proofs.lift.containers import FunctionMap
+from proofs.lift.dag import Node
+from proofs.lift.evaluate import Evaluator
+from proofs.lift.text import Model
+from proofs.lift.values import Rec
+from proofs.prove.smt import Formula, Obligation, obligation
+from proofs.prove.unknowns import Unknowns, number
+
+
+@dataclass(frozen=True, slots=True)
+class WorldClause:
+    """What is so in every world, for all values of the bound numbers; and what it stands on:
+    other clauses and facts, by name, and always itself."""
+
+    name: str
+    says: str
+    formula: Callable[[Rec], Formula]
+    uses: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class WorldStep:
+    """A rule applied to any world, with any choices; `assumed` is what it requires."""
+
+    rule: str
+    choices: Mapping[str, Node]
+    before: Rec
+    after: Rec
+    assumed: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """What the proofs say of a model of `proofs.lift.text.COMPOSITIONS`.
+
+    `layout` sizes its worlds: 0 is any number; `unknown` are attributes of its setting, by class
+    and name, that may be anything. `facts` say what is so of functions, by name: of ghosts, which
+    no rule reads, and of `contracts`, which replace functions of the text; `lemmas` prove of the
+    text what the facts say of a contract.
+
+    For the check in `scopes`, each under each of `variants`: `functions` says what the facts'
+    functions mean there, `numbers` which of the layout's sizes a bound number runs to.
+    """
+
+    home: str
+    layout: Mapping[str, int]
+    unknown: Mapping[tuple[str, str], Node]
+    clauses: tuple[WorldClause, ...]
+    facts: Mapping[str, Formula] = field(default_factory=dict)
+    contracts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    lemmas: Callable[[Worlds], Iterator[Obligation]] | None = None
+    scopes: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    functions: Mapping[str, Callable[..., int]] = field(default_factory=dict)
+    numbers: Mapping[str, str] = field(default_factory=dict)
+
+    def setting(self, model: Model, variant: str) -> Any:
+        """The setting of the proofs."""
+        parts = model.setting
+        layout = parts.Layout(**self.layout)
+        chosen = model.variants.parse(variant)
+        return parts.Setting(variant=chosen, layout=layout, budgets=parts.Budgets())
+
+
+class Worlds:
+    """The steps of one composition's model, from any world."""
+
+    def __init__(self, of: Composition, model: Model, variant: str) -> None:
+        self.of = of
+        self.model = model
+        self.k = of.setting(model, variant)
+        self.unknowns = Unknowns(self.k.layout)
+        self.before = self.unknowns.record(model.world.World, "w")
+
+    def evaluator(self) -> Evaluator:
+        """An evaluator without a scope's limits."""
+        contracts: dict[str, Callable[..., Any]] = {
+            "filled": _filled,
+            "within_scope": _no_limit,
+            **self.of.contracts,
+        }
+        return Evaluator(self.model, self.k, self.of.unknown, contracts)
+
+    def initial(self) -> Rec:
+        """The world that every scope begins in."""
+        result: Rec = self.evaluator().call(self.model.scopes.initial, [self.k])
+        return result
+
+    def step(self, rule: str, function: Callable[..., Any]) -> WorldStep:
+        """One rule, its choices any numbers."""
+        names = list(inspect.signature(function).parameters)[2:]
+        choices = {name: number(name) for name in names}
+        evaluator = self.evaluator()
+        after = evaluator.call(function, [self.k, self.before, *choices.values()])
+        required: list[Formula] = [((), limit.condition) for limit in evaluator.limits]
+        assumed = (*required, *evaluator.choices)
+        return WorldStep(rule, choices, self.before, after, assumed)
+
+    def steps(self) -> Iterator[WorldStep]:
+        """All rules, in the order of the text."""
+        for rule, function in self.model.rules.items():
+            yield self.step(rule, function)
+
+
+def _filled(_evaluator: Evaluator, size: Node, value: Any) -> FunctionMap:
+    return FunctionMap(size, lambda _key: value)
+
+
+def _no_limit(_evaluator: Evaluator, _condition: Node) -> None:
+    return None
+
+
+class WorldInduction:
+    """The obligations by which a composition's clauses hold in every world."""
+
+    def __init__(self, of: Composition, model: Model, variant: str) -> None:
+        self.of = of
+        self.worlds = Worlds(of, model, variant)
+        self.before = {c.name: c.formula(self.worlds.before) for c in of.clauses}
+
+    def assumed(self, uses: Collection[str], step: WorldStep) -> Sequence[Formula]:
+        """Clauses and facts by name, and what the rule requires."""
+        clauses = [formula for name, formula in self.before.items() if name in uses]
+        facts = [formula for name, formula in self.of.facts.items() if name in uses]
+        return [*clauses, *facts, *step.assumed]
+
+    def obligations(self) -> Iterator[tuple[str, Obligation | None]]:
+        """(rule/clause, obligation), None where the rule leaves the clause unchanged."""
+        home = self.of.home
+        for lemma in self.of.lemmas(self.worlds) if self.of.lemmas else ():
+            yield lemma.name, lemma
+        initial = self.worlds.initial()
+        for clause in self.of.clauses:
+            name = f"{home}/initial/{clause.name}"
+            yield name, obligation(name, [], clause.formula(initial))
+        for step in self.worlds.steps():
+            for clause in self.of.clauses:
+                yield self.kept(clause, step)
+
+    def kept(self, clause: WorldClause, step: WorldStep) -> tuple[str, Obligation | None]:
+        """That a rule leaves a clause true."""
+        name = f"{self.of.home}/{step.rule}/{clause.name}"
+        goal = clause.formula(step.after)
+        if goal == self.before[clause.name]:
+            return name, None
+        return name, obligation(name, self.assumed(clause.uses | {clause.name}, step), goal)
