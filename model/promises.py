@@ -306,8 +306,11 @@ def takes_every_record(k: Setting) -> bool:
 
 def keeps_its_numbers(k: Setting) -> bool:
     """No producer gives the sequences of a batch of unknown outcome to others: only the local
-    bump never does, KIP-360."""
-    return k.variant.recovery == Recovery.LOCAL_BUMP or k.budgets.timeouts == 0
+    bump never does, KIP-360. In 2.0 what fails of an id that is forgotten takes some from the
+    next id."""
+    resets = k.variant.recovery != Recovery.LOCAL_BUMP
+    mixes_ids = k.variant.recovery == Recovery.RESET_2_0 and not keeps_producers(k)
+    return not mixes_ids and (not resets or k.budgets.timeouts == 0)
 
 
 def recognises_duplicates(k: Setting) -> bool:

@@ -244,6 +244,23 @@ SCOPES: dict[str, Scope] = {
             Budgets(records=6, breaks=1, expiries=1),
         ),
         Scope(
+            "idempotent-forgotten-split",
+            "the same, where the batch that comes back late is too large for its leader",
+            Layout(
+                records=7,
+                in_flight=2,
+                max_message=1,
+                log=5,
+                max_epoch=1,
+                max_breaks=0,
+                max_expiries=1,
+                max_refusals=0,
+                max_restarts=0,
+                max_failovers=0,
+            ),
+            Budgets(records=7, breaks=0, expiries=1),
+        ),
+        Scope(
             "idempotent-five-in-flight",
             "as many batches in flight as a leader remembers",
             Layout(records=9, in_flight=5, log=8, max_epoch=1),

@@ -35,7 +35,15 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ("idempotence=disabled/retries=one", ("idempotent-tiny",)),
     ("idempotence=disabled/retries=none", ("delivery",)),
     ("sequence_order=wraps", ("idempotent-tiny", "idempotent-wrap")),
-    ("2.4.1", ("idempotent-tiny", "idempotent-expiry", "idempotent-timeout")),
+    (
+        "2.4.1",
+        (
+            "idempotent-tiny",
+            "idempotent-expiry",
+            "idempotent-timeout",
+            "idempotent-forgotten-split",
+        ),
+    ),
     ("2.0.0", ("idempotent-timeout", "idempotent-too-large", "idempotent-forgotten")),
     ("2.0.0/retries=one", ("idempotent-forgotten",)),
     ("3.9.2-zookeeper", ("producer-ids",)),

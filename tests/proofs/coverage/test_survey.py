@@ -11,6 +11,7 @@ from proofs.coverage.search import UnknownGoal, resolved, shortest
 from proofs.coverage.space import Space
 from proofs.coverage.survey import Look, Survey, every_pair
 from proofs.explore.explorer import explore
+from proofs.explore.scope import explore_scope
 from proofs.lift import dag
 from proofs.lift.build import lift
 from proofs.lift.step import evaluate
@@ -97,6 +98,40 @@ def test_columns_are_what_single_states_are(lifted, wanted):
         leaves = dict(zip(names, space.layout.unpack(packed), strict=True))
         alone = evaluate(nodes, leaves, space.inputs)
         assert [int(column[state]) for column in columns] == [int(value) for value in alone]
+
+
+# What one era alone shows
+
+
+def test_a_batch_is_lost_in_a_split_in_one_era_alone():
+    """Up to 2.4 an exception is in the way: the application never hears of the batch."""
+    scope, then = "idempotent-forgotten-split", "answers.on_failure#1:then"
+    looked = {era: Survey(MODEL, EVENTS) for era in ("2.4.1", "2.0.0", VARIANT)}
+    for era, seen in looked.items():
+        seen.look(Look(scope, era, "ints"))
+    counts = {era: sum(seen.states.values()) for era, seen in looked.items()}
+    assert counts == {"2.4.1": 418, "2.0.0": 520, VARIANT: 239}
+    assert [era for era, seen in looked.items() if then in seen.points] == ["2.4.1"]
+    stepper = Stepper(MODEL, setting_of(MODEL, scope, "2.4.1"))
+    steps = looked["2.4.1"].points[then].way.steps
+    trace, worlds = record(stepper, Header(scope, "2.4.1"), steps)
+    before, after = (world.clients[0].partitions[0] for world in worlds[-2:])
+    (lost,) = before.in_flight
+    assert (lost.batch.record_count, after.in_flight) == (2, ())
+    assert lost.batch.first_record not in after.acknowledged
+    assert lost.batch.first_record not in after.failed
+    assert trace.steps[-1].rule == "answer_arrives"
+
+
+def test_what_fails_of_a_forgotten_id_costs_a_record_in_another_era_alone():
+    """In 2.0 the next id gives one sequence to two batches: the second counts as stored."""
+    scope = "idempotent-forgotten-split"
+    reports = {era: explore_scope(scope, era, engine="ints") for era in ("2.0.0", "2.4.1", VARIANT)}
+    assert {report.verdict for report in reports.values()} == {"holds"}
+    found = {era: report.found("acked_is_stored") for era, report in reports.items()}
+    assert found["2.0.0"] is not None
+    assert (found["2.0.0"].promised, found["2.0.0"].events) == (False, 15)
+    assert found["2.4.1"] is found[VARIANT] is None
 
 
 # One goal at a time
