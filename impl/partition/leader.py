@@ -42,7 +42,6 @@ from impl.partition.replica_log import DEFAULT_CONFIG, Recovery, ReplicaLog
 from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.transactions import (
-    UNKNOWN_TRANSACTION_VERSION,
     check_marker,
     check_open,
     check_verified,
@@ -345,7 +344,7 @@ class PartitionLeader:
         required_acks: int = ACKS_ALL,
         now_ms: int,
         guard: int = NO_GUARD,
-        transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
+        transaction_version: int = 0,
     ) -> ProduceOutcome:
         """Append a batch that a coordinator of this broker writes: no header check, no sequence.
 
@@ -364,13 +363,14 @@ class PartitionLeader:
         control_type: ControlType,
         coordinator_epoch: int,
         now_ms: int,
-        transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
+        transaction_version: int = 0,
     ) -> ProduceOutcome:
         """Append what WriteTxnMarkers asks for: COMMIT or ABORT, answered when it is replicated.
 
-        `transaction_version` is the request's (2 of WriteTxnMarkers and later). Errors beside an
-        append's own: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. Raises `InvalidField`
-        for numbers that no marker can hold. `KafkaApis.handleWriteTxnMarkersRequest`.
+        `transaction_version` is the request's, 0 where it has none (WriteTxnMarkers 1). Errors
+        beside an append's own: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. Raises
+        `InvalidField` for numbers that no marker can hold.
+        `KafkaApis.handleWriteTxnMarkersRequest`.
         """
         batch = marker_batch(
             EndTransactionMarker(control_type, coordinator_epoch),
@@ -389,7 +389,7 @@ class PartitionLeader:
         required_acks: int,
         now_ms: int,
         guard: int,
-        transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
+        transaction_version: int = 0,
     ) -> ProduceOutcome:
         data = first_batch(batch_bytes)
         if isinstance(data, ErrorCode):

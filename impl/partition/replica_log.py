@@ -239,9 +239,15 @@ class ReplicaLog:
 
     @property
     def first_unstable_offset(self) -> int:
-        """The first offset that can be read and is not decided; INVALID_OFFSET if all are."""
+        """The first offset that can be read and is not decided; INVALID_OFFSET if all are.
+
+        QUIRK: where records were deleted, it is where the first batch that is left begins, even if
+        that is before the start of the log. `UnifiedLog.maybeIncrementFirstUnstableOffset`.
+        """
         first = self.producer_states.first_unstable_offset
-        return first if first == INVALID_OFFSET else max(first, self.log_start_offset)
+        if first == INVALID_OFFSET or first >= self.log_start_offset:
+            return first
+        return self.batches[0].base_offset if self.batches else self.log_start_offset
 
     @property
     def last_stable_offset(self) -> int:
@@ -407,7 +413,7 @@ class ReplicaLog:
         damage = self._read(log, recovery_point)
         cut_bytes = len(log) - self.size_bytes
         self._split(segments, is_cut=damage is not None)
-        self._find_aborted(transaction_indexes or {}, recovery_point)
+        self._find_aborted(transaction_indexes or {})
         log_start = max(self.log_start_offset, self.segments[0])
         states = self.producer_states
         if recovery_point is not None:
@@ -457,8 +463,8 @@ class ReplicaLog:
         self.log_end_offset = max(self.log_end_offset, found[-1])
         self.segments = found
 
-    def _find_aborted(self, indexes: Mapping[int, bytes], recovery_point: int | None) -> None:
-        """Believe the index of a segment that was flushed; else find in the log what it had.
+    def _find_aborted(self, indexes: Mapping[int, bytes]) -> None:
+        """Believe a segment's index that is whole; else find in the log what it had.
 
         Of a transaction whose head was deleted the log shows as much as a reader can meet.
         """
@@ -467,8 +473,7 @@ class ReplicaLog:
         for stored in self.batches:
             if stored.attributes & TRANSACTIONAL:
                 found += _aborted_by(states, states.replay(stored))
-        flushed = [*self.segments, MAX_OFFSET][: self._flushed_segments(recovery_point) + 1]
-        for base, following in pairwise(flushed):
+        for base, following in pairwise([*self.segments, MAX_OFFSET]):
             try:
                 listed = decode_transaction_index(indexes[base], base)
             except (KeyError, CorruptTransactionIndex):
@@ -477,27 +482,20 @@ class ReplicaLog:
             found = sorted([*others, *listed], key=_marker_offset)
         self.aborted = found
 
-    def _flushed_segments(self, recovery_point: int | None) -> int:
-        if recovery_point is None:
-            return len(self.segments)
-        return self._segment_number(recovery_point)
-
-    def _segment_number(self, offset: int) -> int:
-        """Which segment this offset lies in, or the first one."""
-        return max(bisect_right(self.segments, offset) - 1, 0)
-
     def _recover(self, recovery_point: int, now_ms: int) -> None:
-        """Replay each segment that may not be on disk as a whole; a snapshot is left behind it.
+        """Replay each segment that may not be on disk as a whole, and its index with it; a snapshot
+        is left behind it.
 
         So nothing more than a producer's last batch is remembered after a kill, either. QUIRK: what
         was deleted at the head of such a segment is replayed, too. `LogLoader.recoverSegment`.
         """
         states = self.producer_states
-        first = self._segment_number(recovery_point)
+        first = max(bisect_right(self.segments, recovery_point) - 1, 0)
+        self.aborted = [e for e in self.aborted if e.last_offset < self.segments[first]]
         self._rebuild(self.segments[first], now_ms)
         for base, following in pairwise([*self.segments[first:], self.log_end_offset]):
             for stored in self.batches[self.index_at(base) : self.index_at(following)]:
-                states.replay(stored)
+                self._index(states.replay(stored))
             states.map_end_offset = following
             states.take_snapshot()
         states.forget()

@@ -32,7 +32,6 @@ from impl.protocol.record_batch import INVALID_OFFSET, Record, read_header, scan
 
 MAX_PRODUCER_EPOCH: Final = 32_767
 
-UNKNOWN_TRANSACTION_VERSION: Final = -1
 STRICT_MARKERS_FROM: Final = 2
 """The transaction version of a WriteTxnMarkers request from which on its epoch was bumped."""
 

@@ -2,6 +2,7 @@ import java.io.BufferedReader;
 import java.io.File;
 import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
 import java.util.Optional;
@@ -14,8 +15,8 @@ import java.util.stream.Stream;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.RecordBatch;
-import org.apache.kafka.common.record.internal.Records;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.server.common.RequestLocal;
 import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.log.*;
@@ -40,6 +41,11 @@ public class Logs {
         }
     }
 
+    static final short NO_VERSION = -1;
+
+    /** Each guard has the number of its first use; 0 is none. */
+    static final List<VerificationGuard> guards = new ArrayList<>();
+
     static UnifiedLog log;
     static File folder;
 
@@ -63,7 +69,11 @@ public class Logs {
     static String run(String[] words) throws Exception {
         switch (words[0]) {
             case "open": open(words); return "0";
-            case "append": return "0 " + log.appendAsLeader(records(words[1]), 0).firstOffset();
+            case "append": return append(words, AppendOrigin.CLIENT, NO_VERSION);
+            case "coordinate": return append(words, AppendOrigin.COORDINATOR, Short.parseShort(words[3]));
+            case "begin": return "0 " + number(log.maybeStartTransactionVerification(
+                Long.parseLong(words[1]), Integer.parseInt(words[3]), Short.parseShort(words[2]),
+                Boolean.parseBoolean(words[4])));
             case "follow": log.appendAsFollower(records(words[1]), 0); return "0";
             case "hw": log.updateHighWatermark(Long.parseLong(words[1])); return "0";
             case "delete":
@@ -89,6 +99,8 @@ public class Logs {
         settings.put("segment.index.bytes", "4096");
         settings.put("retention.ms", "-1");
         settings.put("file.delete.delay.ms", "0");
+        guards.clear();
+        guards.add(VerificationGuard.SENTINEL);
         log = UnifiedLog.create(
             folder, new LogConfig(settings), Long.parseLong(words[2]), Long.parseLong(words[3]),
             new AtOnce(), new BrokerTopicStats(), Time.SYSTEM, 900_000,
@@ -96,19 +108,41 @@ public class Logs {
             new LogDirFailureChannel(10), Boolean.parseBoolean(words[4]), Optional.empty());
     }
 
+    /** append RECORDS GUARD */
+    static String append(String[] words, AppendOrigin origin, short transactionVersion) {
+        return "0 " + log.appendAsLeader(
+            records(words[1]), 0, origin, RequestLocal.noCaching(),
+            guards.get(Integer.parseInt(words[2])), transactionVersion).firstOffset();
+    }
+
+    static int number(VerificationGuard guard) {
+        if (!guards.contains(guard))
+            guards.add(guard);
+        return guards.indexOf(guard);
+    }
+
+    static String described(List<AbortedTxn> aborted) {
+        return aborted.stream()
+            .map(t -> t.producerId() + ":" + t.firstOffset() + "-" + t.lastOffset() + "@" + t.lastStableOffset())
+            .collect(Collectors.joining(","));
+    }
+
     static MemoryRecords records(String text) {
         return MemoryRecords.readableRecords(ByteBuffer.wrap(Base64.getDecoder().decode(text)));
     }
 
-    /** read OFFSET MAX_BYTES AT_LEAST_ONE: the base offsets of whole batches */
+    /** read OFFSET MAX_BYTES AT_LEAST_ONE [ISOLATION]: base offsets of whole batches, what is aborted */
     static String read(String[] words) throws Exception {
-        Records records = log.read(
-            Long.parseLong(words[1]), Integer.parseInt(words[2]), FetchIsolation.HIGH_WATERMARK,
-            Boolean.parseBoolean(words[3])).records;
+        FetchDataInfo found = log.read(
+            Long.parseLong(words[1]), Integer.parseInt(words[2]),
+            words.length > 4 ? FetchIsolation.valueOf(words[4]) : FetchIsolation.HIGH_WATERMARK,
+            Boolean.parseBoolean(words[3]));
         StringBuilder offsets = new StringBuilder();
-        for (RecordBatch batch : records.batches())
+        for (RecordBatch batch : found.records.batches())
             offsets.append(batch.baseOffset()).append(' ');
-        return offsets.toString().trim();
+        String aborted = found.abortedTransactions.orElse(List.of()).stream()
+            .map(t -> " " + t.producerId() + ":" + t.firstOffset()).collect(Collectors.joining());
+        return offsets.toString().trim() + aborted;
     }
 
     static String find(long timestamp) throws Exception {
@@ -117,11 +151,13 @@ public class Logs {
             .orElse("-1 -1 -1");
     }
 
-    /** start end high_watermark; producers; segments; snapshots */
+    /** start end high_watermark last_stable_offset; producers; segments; snapshots; verifications; aborted */
     static String state() {
         String producers = log.producerStateManager().activeProducers().entrySet().stream()
             .sorted((a, b) -> Long.compare(a.getKey(), b.getKey()))
-            .map(e -> e.getKey() + "/" + e.getValue().producerEpoch() + ":"
+            .map(e -> e.getKey() + "/" + e.getValue().producerEpoch()
+                + "/" + e.getValue().coordinatorEpoch()
+                + "/" + e.getValue().currentTxnFirstOffset().orElse(-1) + ":"
                 + e.getValue().batchMetadata().stream()
                     .map(b -> b.firstSeq() + "-" + b.lastSeq() + "@" + b.firstOffset())
                     .collect(Collectors.joining(",")))
@@ -131,7 +167,21 @@ public class Logs {
         String snapshots = Stream.of(folder.list()).filter(name -> name.endsWith(".snapshot"))
             .sorted().map(name -> "" + Long.parseLong(name.substring(0, 20)))
             .collect(Collectors.joining(" "));
+        String verifications = Stream.iterate(1L, id -> id + 1).limit(9)
+            .filter(id -> log.producerStateManager().verificationStateEntry(id) != null)
+            .map(id -> verification(id, log.producerStateManager().verificationStateEntry(id)))
+            .collect(Collectors.joining(" "));
+        String aborted = log.logSegments().stream()
+            .filter(s -> !s.txnIndex().allAbortedTxns().isEmpty())
+            .map(s -> s.baseOffset() + "=" + described(s.txnIndex().allAbortedTxns()))
+            .collect(Collectors.joining(" "));
         return log.logStartOffset() + " " + log.logEndOffset() + " " + log.highWatermark()
-            + "|" + producers + "|" + segments + "|" + snapshots;
+            + " " + log.lastStableOffset() + "|" + producers + "|" + segments + "|" + snapshots
+            + "|" + verifications + "|" + aborted;
+    }
+
+    static String verification(long producerId, VerificationStateEntry entry) {
+        return producerId + "/" + entry.epoch() + "/" + entry.lowestSequence()
+            + "/" + number(entry.verificationGuard()) + "/" + (entry.supportsEpochBump() ? 1 : 0);
     }
 }
