@@ -29,7 +29,7 @@ from typing import Final
 
 from impl.coordinator import inspection
 from impl.coordinator.config import EPOCH_BUMP_FROM, TransactionConfig
-from impl.coordinator.effects import Answered, Effect, Request, SendMarkers
+from impl.coordinator.effects import Answered, AppendRecords, Effect, Request, SendMarkers
 from impl.coordinator.end_txn import Verdict, answer_v1, answer_v2, check_prepared
 from impl.coordinator.init_producer_id import Step, decide
 from impl.coordinator.log_records import encode_key

@@ -241,6 +241,7 @@ record TRANSACTION_LOG_VALUE versions 0-1 flexible 1
   previous_producer_id int64 1+ = -1 tag 0
   next_producer_id int64 1+ = -1 tag 1
   producer_epoch int16
+  next_producer_epoch int16 1+ = -1 tag 3
   transaction_timeout_ms int32
   transaction_status int8
   transaction_partitions []?
