@@ -1,4 +1,4 @@
-"""The idempotent producer: its core takes values and the time, and returns what is to be sent."""
+"""The producer, idempotent or transactional: cores that take values and the time."""
 
 from impl.producer.batch import DeliveryHandle
 from impl.producer.config import ProducerConfig
@@ -8,24 +8,39 @@ from impl.producer.errors import (
     Advice,
     AuthorizationError,
     BufferExhaustedError,
+    CommitFailedError,
     ConfigError,
     DeliveryError,
     DeliveryTimeoutError,
     FatalProducerError,
+    IllegalStateError,
+    KafkaTimeoutError,
     MalformedAnswerError,
     ProducerClosedError,
     ProducerError,
+    ProducerFenced,
     RecordTooLargeError,
     TooManyPartitionsError,
+    TransactionAbortableError,
+    TransactionAbortedError,
     UnexpectedAnswerError,
 )
 from impl.producer.transaction_manager import InFlightBatch, PartitionState, State
+from impl.producer.transactional_core import TransactionalProducerCore
+from impl.producer.txn_requests import (
+    CallResult,
+    GroupMetadata,
+    OffsetAndMetadata,
+    RequestVersions,
+)
 
 __all__ = [
     "AbortedError",
     "Advice",
     "AuthorizationError",
     "BufferExhaustedError",
+    "CallResult",
+    "CommitFailedError",
     "ConfigError",
     "DeliveryError",
     "DeliveryHandle",
@@ -33,16 +48,25 @@ __all__ = [
     "Disconnect",
     "Effect",
     "FatalProducerError",
+    "GroupMetadata",
     "IdempotentProducerCore",
+    "IllegalStateError",
     "InFlightBatch",
+    "KafkaTimeoutError",
     "MalformedAnswerError",
+    "OffsetAndMetadata",
     "PartitionState",
     "ProducerClosedError",
     "ProducerConfig",
     "ProducerError",
+    "ProducerFenced",
     "RecordTooLargeError",
+    "RequestVersions",
     "SendRequest",
     "State",
     "TooManyPartitionsError",
+    "TransactionAbortableError",
+    "TransactionAbortedError",
+    "TransactionalProducerCore",
     "UnexpectedAnswerError",
 ]

@@ -214,7 +214,7 @@ class RecordAccumulator:
             return 0 if self._leader_is_new(head) else head.retry_at_ms
         if len(queue) > 1 or head.is_full or self._wanted_bytes > self.free_bytes:
             return 0
-        if self.is_closed or self.is_flushing:
+        if self.is_closed or self.is_flushing or self._transaction_manager.is_completing:
             return 0
         return head.created_ms + self._config.linger_ms
 
@@ -354,6 +354,16 @@ class RecordAccumulator:
     def is_expired(self, batch: ProducerBatch, now_ms: int) -> bool:
         """Whether delivery_timeout_ms has passed. `ProducerBatch.hasReachedDeliveryTimeout`."""
         return now_ms - batch.created_ms >= self._config.delivery_timeout_ms
+
+    def take_unsequenced(self) -> list[ProducerBatch]:
+        """Take out what was never drained. `RecordAccumulator.abortUndrainedBatches`."""
+        taken = [batch for batch in self._incomplete if batch.base_sequence == NO_SEQUENCE]
+        for topic_partition in {batch.topic_partition: None for batch in taken}:
+            queue = self._queues.pop(topic_partition)
+            sequenced = deque(b for b in queue if b.base_sequence != NO_SEQUENCE)
+            if sequenced:
+                self._queues[topic_partition] = sequenced
+        return taken
 
     def take_all(self) -> list[ProducerBatch]:
         """Take out everything that has not ended. `RecordAccumulator.abortBatches`."""

@@ -27,6 +27,7 @@ from impl.protocol.record_batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    TRANSACTIONAL,
     Header,
     Record,
     assemble_batch,
@@ -79,7 +80,8 @@ class ProducerBatch:
     Times are milliseconds. `attempts` counts the failed ones, `in_retry` stays set after the first;
     `outstanding` while a request that carries the batch awaits its answer; `limit_bytes` is what it
     may take; `leader_epoch` that of the last attempt, -1 unknown; `is_split`, it
-    is a part of one that was too large; `parts`, those of this one.
+    is a part of one that was too large; `parts`, those of this one; `is_transactional` from the
+    first drain on.
     """
 
     __slots__ = (
@@ -93,6 +95,7 @@ class ProducerBatch:
         "in_retry",
         "is_closed",
         "is_split",
+        "is_transactional",
         "leader_epoch",
         "limit_bytes",
         "max_timestamp",
@@ -132,6 +135,7 @@ class ProducerBatch:
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.base_sequence = NO_SEQUENCE
+        self.is_transactional = False
         self.sequence_has_been_reset = False
         self.outstanding = False
         self.final_state = FinalState.NONE
@@ -209,6 +213,7 @@ class ProducerBatch:
         sequence = self.base_sequence
         for part in parts:
             part.is_closed = True
+            part.is_transactional = self.is_transactional
             if sequence != NO_SEQUENCE:
                 part.set_producer_state(self.producer_id, self.producer_epoch, sequence)
                 sequence = increment_sequence(sequence, part.record_count)
@@ -271,6 +276,7 @@ class ProducerBatch:
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=self.base_sequence,
+            attributes=TRANSACTIONAL if self.is_transactional else 0,
         )
 
     def finish(

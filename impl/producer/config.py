@@ -53,10 +53,19 @@ SETTINGS: Mapping[str, Setting] = {
     "batch_size": Setting(16_384, 0),
     "max_request_size": Setting(1_048_576, 0),
     "buffer_memory": Setting(33_554_432, 0, 2**63 - 1),
+    "max_block_ms": Setting(60_000, 0),
+    "transaction_timeout_ms": Setting(60_000, -(2**31)),
     "max_partitions": Setting(100_000, 1),
+    "transaction_requests": Setting("auto"),
+    "remember_groups": Setting(False),
 }
-"""Kafka's names with underscores, units last. `max_partitions` is ours: partitions whose
-sequences one producer keeps, a bound that Kafka's client does not have."""
+"""Kafka's names with underscores, units last; the coordinator alone judges
+`transaction_timeout_ms`. Three are ours. `max_partitions`: partitions whose sequences one producer
+keeps, a bound that Kafka's client does not have. `transaction_requests`: "v1" or "v2", or "auto"
+for what the cluster announces. `remember_groups`: send AddOffsetsToTxn once a group and
+transaction, where Kafka's client sends it with every `send_offsets_to_transaction`."""
+
+TRANSACTION_REQUESTS = ("auto", "v1", "v2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,11 @@ class ProducerConfig:
     batch_size: int
     max_request_size: int
     buffer_memory: int
+    max_block_ms: int
+    transaction_timeout_ms: int
     max_partitions: int
+    transaction_requests: str
+    remember_groups: bool
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -126,8 +139,10 @@ def _checked(name: str, value: object) -> object:
         raise ConfigError(name, "there is no such setting")
     if setting.least is not None:
         return _checked_number(name, value, setting.least, setting.greatest)
-    if name == "enable_idempotence" and not isinstance(value, bool):
+    if name in ("enable_idempotence", "remember_groups") and not isinstance(value, bool):
         raise ConfigError(name, f"must be True or False, is {value!r}")
+    if name == "transaction_requests" and value not in TRANSACTION_REQUESTS:
+        raise ConfigError(name, f"must be one of {', '.join(TRANSACTION_REQUESTS)}, is {value!r}")
     if name == "client_id" and not isinstance(value, str):
         raise ConfigError(name, f"must be a string, is {value!r}")
     if (

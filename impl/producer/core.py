@@ -38,7 +38,11 @@ from impl.producer.errors import (
     UnexpectedAnswerError,
 )
 from impl.producer.plain_manager import PlainManager
-from impl.producer.transaction_manager import PartitionState, State, TransactionManager
+from impl.producer.transaction_manager import (
+    PartitionState,
+    State,
+    TransactionManager,
+)
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import INVALID_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Header
 from impl.protocol.schemas import ApiKey
@@ -87,7 +91,8 @@ class _Answer(NamedTuple):
     leader_epoch: int = -1
 
 
-def _no_jitter(backoff_ms: int) -> float:
+def no_jitter(backoff_ms: int) -> float:
+    """Every backoff as long as the settings say."""
     return backoff_ms
 
 
@@ -104,16 +109,15 @@ class IdempotentProducerCore:
         self,
         config: ProducerConfig,
         *,
-        jitter: Backoff = _no_jitter,
+        jitter: Backoff = no_jitter,
         produce_version: int = PRODUCE_VERSIONS[-1],
         init_producer_id_version: int = INIT_PRODUCER_ID_VERSIONS[-1],
     ) -> None:
-        _check_arguments(config, produce_version, init_producer_id_version)
+        _check_versions(produce_version, init_producer_id_version)
         self._config = config
         self._produce_version = produce_version
         self._init_producer_id_version = init_producer_id_version
-        kind = TransactionManager if config.enable_idempotence else PlainManager
-        self._transaction_manager = kind(config.max_partitions)
+        self._transaction_manager = self._new_manager(config)
         self._accumulator = RecordAccumulator(config, self._transaction_manager, jitter)
         self._connections = Connections(
             config.max_in_flight_requests_per_connection, config.request_timeout_ms
@@ -122,6 +126,12 @@ class IdempotentProducerCore:
         self._has_news = True
         self._last_poll_ms = 0
         self.metadata_update_requested = True
+
+    def _new_manager(self, config: ProducerConfig) -> TransactionManager:
+        if config.transactional_id is not None:
+            raise ConfigError("transactional_id", "must not be set for this producer")
+        kind = TransactionManager if config.enable_idempotence else PlainManager
+        return kind(config.max_partitions)
 
     # ---- what the application and the driver call
 
@@ -208,10 +218,16 @@ class IdempotentProducerCore:
             for batch, answer in answers:
                 self._complete_batch(batch, answer, now_ms)
         else:
-            init_answer = _init_answer(response_body)
-            self._answered(correlation_id, response_body, now_ms)
-            if self._transaction_manager.on_init_producer_id(*init_answer):
-                self._init_not_before_ms = now_ms + self._config.retry_backoff_ms
+            self._receive_other(correlation_id, response_body, now_ms)
+
+    def _receive_other(
+        self, correlation_id: int, response_body: Mapping[str, Any], now_ms: int
+    ) -> None:
+        """The answer to a request without records: InitProducerId."""
+        init_answer = _init_answer(response_body)
+        self._answered(correlation_id, response_body, now_ms)
+        if self._transaction_manager.on_init_producer_id(*init_answer):
+            self._init_not_before_ms = now_ms + self._config.retry_backoff_ms
 
     def sent(self, correlation_id: int, now_ms: int) -> None:
         """A request with acks=0 has left: that is all that will ever be known of it.
@@ -470,11 +486,7 @@ class IdempotentProducerCore:
             self._accumulator.complete(batch)
 
 
-def _check_arguments(
-    config: ProducerConfig, produce_version: int, init_producer_id_version: int
-) -> None:
-    if config.transactional_id is not None:
-        raise ConfigError("transactional_id", "must not be set for this producer")
+def _check_versions(produce_version: int, init_producer_id_version: int) -> None:
     for name, version, served in (
         ("produce_version", produce_version, PRODUCE_VERSIONS),
         ("init_producer_id_version", init_producer_id_version, INIT_PRODUCER_ID_VERSIONS),

@@ -4,6 +4,9 @@
 2. An error raised by a call leaves the producer as it was before the call.
 3. An error of a record (`DeliveryHandle.error`) says with `may_be_written` whether a copy of it
    can be in the log: sending it again is then a possible duplicate.
+4. An error of a transactional producer names in `legal_calls` the calls that are legal next. A
+   record that is refused makes its transaction fail, whatever its error: a commit holds all that
+   was sent, or nothing (KAFKA-9279).
 """
 
 from __future__ import annotations
@@ -22,9 +25,14 @@ class Advice(Enum):
 
 
 class ProducerError(Exception):
-    """Any error of the producer. `advice` says what to do next."""
+    """Any error of the producer. `advice` says what to do next.
+
+    Attributes: `legal_calls`, the calls of a transactional producer that are legal after it; of
+    another producer all are, unless the advice is to give up.
+    """
 
     advice = Advice.GIVE_UP
+    legal_calls: tuple[str, ...] = ()
 
 
 class ConfigError(ProducerError):
@@ -78,6 +86,28 @@ class TooManyPartitionsError(ProducerError):
 
 class ProducerClosedError(ProducerError):
     """The producer was closed: make another one. `KafkaProducer.throwIfProducerClosed`."""
+
+
+class IllegalStateError(ProducerError):
+    """The call is not legal now, and nothing has changed. `IllegalStateException`.
+
+    Attributes: `legal_calls`.
+    """
+
+    advice = Advice.ABORT
+
+    def __init__(self, message: str, legal_calls: tuple[str, ...]) -> None:
+        super().__init__(f"{message}; legal now: {', '.join(legal_calls)}")
+        self.legal_calls = legal_calls
+
+
+class KafkaTimeoutError(ProducerError):
+    """A call took longer than max_block_ms. It goes on: repeat the same call to hear of its end.
+
+    `TimeoutException`.
+    """
+
+    advice = Advice.RETRY
 
 
 class UnexpectedAnswerError(ProducerError):
@@ -135,3 +165,25 @@ class FatalProducerError(DeliveryError):
     """The producer is in the state FATAL_ERROR: every later call fails like this one."""
 
     advice = Advice.GIVE_UP
+
+
+class ProducerFenced(FatalProducerError):
+    """A newer producer with the same transactional id has taken over. `ProducerFencedException`."""
+
+
+class TransactionAbortableError(DeliveryError):
+    """The transaction cannot be committed any more: abort it and begin anew.
+
+    `TransactionAbortableException`, KIP-1050.
+    """
+
+
+class CommitFailedError(TransactionAbortableError):
+    """The consumer is not a member of its group's generation any more: its offsets are refused.
+
+    `CommitFailedException`, KIP-447.
+    """
+
+
+class TransactionAbortedError(DeliveryError):
+    """The record was not sent: its transaction is aborted. `TransactionAbortedException`."""

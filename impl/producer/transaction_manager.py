@@ -14,9 +14,9 @@ batch from the queue; each answer comes back as `on_success`, or as `can_retry` 
 one at once, at the beginning of a sender loop, without a word to any broker (KIP-360): the leader
 sees a higher epoch that begins with sequence 0. At epoch 32767 a new producer id is asked for.
 
-Source: `TransactionManager`, `TxnPartitionEntry` of Kafka 4.3.1, without transactions. Its defects
-that show on the wire are kept and marked QUIRK, except its raw comparison of sequences (see
-`sequence`).
+Source: `TransactionManager`, `TxnPartitionEntry` of Kafka 4.3.1, without transactions, which are in
+`transactional_manager`. Its defects that show on the wire are kept and marked QUIRK, except its raw
+comparison of sequences (see `sequence`).
 """
 
 from __future__ import annotations
@@ -49,20 +49,37 @@ MAX_EPOCH: Final = 32767
 
 
 class State(Enum):
-    """The states of TransactionManager.State that a producer without transactions can be in."""
+    """`TransactionManager.State`; without transactions a producer is never in one or ending one."""
 
     UNINITIALIZED = "uninitialized"
     INITIALIZING = "initializing"
     READY = "ready"
+    IN_TRANSACTION = "in transaction"
+    COMMITTING_TRANSACTION = "committing transaction"
+    ABORTING_TRANSACTION = "aborting transaction"
     ABORTABLE_ERROR = "abortable error"
     FATAL_ERROR = "fatal error"
 
 
 LEGAL_SOURCES: Final[Mapping[State, frozenset[State]]] = {
     State.UNINITIALIZED: frozenset({State.READY, State.ABORTABLE_ERROR}),
-    State.INITIALIZING: frozenset({State.UNINITIALIZED}),
-    State.READY: frozenset({State.INITIALIZING}),
-    State.ABORTABLE_ERROR: frozenset({State.INITIALIZING}),
+    State.INITIALIZING: frozenset(
+        {State.UNINITIALIZED, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION}
+    ),
+    State.READY: frozenset(
+        {State.INITIALIZING, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION}
+    ),
+    State.IN_TRANSACTION: frozenset({State.READY}),
+    State.COMMITTING_TRANSACTION: frozenset({State.IN_TRANSACTION}),
+    State.ABORTING_TRANSACTION: frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR}),
+    State.ABORTABLE_ERROR: frozenset(
+        {
+            State.IN_TRANSACTION,
+            State.COMMITTING_TRANSACTION,
+            State.ABORTABLE_ERROR,
+            State.INITIALIZING,
+        }
+    ),
     State.FATAL_ERROR: frozenset(State),
 }
 """From which states a state may be entered. `TransactionManager.State.isTransitionValid`."""
@@ -198,11 +215,15 @@ def _always(refusal: Refusal) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RetryRow:
-    """Answer `error` and `when` holds: retry, after asking for a bump if `bump`."""
+    """Answer `error` and `when` holds: retry, after asking for a bump if `bump`.
+
+    `renumbers`: all that is in flight in the partition begins at sequence 0, at the same epoch.
+    """
 
     error: ErrorCode
     when: Callable[[Refusal], bool]
     bump: bool
+    renumbers: bool = False
 
 
 RETRY_TABLE: Final = (
@@ -220,6 +241,21 @@ _ROWS: Final = {
     error: tuple(row for row in RETRY_TABLE if row.error is error)
     for error in (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 }
+
+
+def _log_head_was_deleted(refusal: Refusal) -> bool:
+    """All that the leader knew of the producer was in records that are gone."""
+    return refusal.entry.last_acked_offset < refusal.log_start_offset
+
+
+TRANSACTIONAL_RETRY_TABLE: Final = (
+    RetryRow(ErrorCode.UNKNOWN_PRODUCER_ID, _log_start_is_unknown, bump=False),
+    RetryRow(ErrorCode.UNKNOWN_PRODUCER_ID, _was_rewritten, bump=False),
+    RetryRow(ErrorCode.UNKNOWN_PRODUCER_ID, _log_head_was_deleted, bump=False, renumbers=True),
+    RetryRow(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, _is_certain_follower, bump=False),
+)
+"""The same for a transactional producer: without a row that fits, only retriable errors are
+retried, and the transaction is lost."""
 
 
 class TransactionManager:
@@ -268,6 +304,11 @@ class TransactionManager:
             tuple(map(_in_flight_batch, entry.in_flight)),
             self.unresolved_sequence(topic_partition),
         )
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether a transaction is about to end, so that nothing lingers."""
+        return False
 
     # ---- the state machine
 

@@ -1,0 +1,285 @@
+"""The transactional producer without sockets, clocks or threads.
+
+1. All rules of the idempotent core hold; a transaction is written all or not at all.
+2. A turn sends either one transactional request or batches, never both, and nothing while such a
+   request is open or waits for its next attempt.
+3. A record that is refused, also one that was never queued, makes its transaction fail: a commit
+   holds all that was sent (KAFKA-9279).
+4. Closing aborts the transaction that is open, after what was sent before has its outcome.
+
+Theory of operation: the calls `initialize`, `begin`, `begin_commit`, `begin_abort` and
+`send_offsets` go to the `TransactionalManager`; `poll` takes its next request, finds the node, and
+sends batches when there is none. The driver tells the nodes that it knows with `update_nodes`, and
+what the cluster announces with `update_level`; a coordinator may be a node that the driver knows
+from FindCoordinator's answer only. Source: `Sender`, `KafkaProducer` of Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from impl.producer.accumulator import Backoff
+from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch, TopicPartition
+from impl.producer.config import ProducerConfig
+from impl.producer.connections import NO_NODE
+from impl.producer.core import Effect, IdempotentProducerCore, SendRequest, no_jitter
+from impl.producer.errors import (
+    AbortedError,
+    AuthorizationError,
+    ConfigError,
+    DeliveryError,
+    RecordTooLargeError,
+    TooManyPartitionsError,
+    TransactionAbortedError,
+)
+from impl.producer.transaction_manager import State, TransactionManager
+from impl.producer.transactional_manager import TransactionalManager
+from impl.producer.txn_requests import (
+    CallResult,
+    GroupMetadata,
+    OffsetAndMetadata,
+    RequestVersions,
+    TxnRequest,
+)
+from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import INVALID_OFFSET, Header
+from impl.protocol.schemas import ApiKey
+
+
+class TransactionalProducerCore(IdempotentProducerCore):
+    """A producer whose records become visible together, in the transactions of its id.
+
+    `versions` are the newest that the cluster serves. Raises `ConfigError`.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        *,
+        jitter: Backoff = no_jitter,
+        versions: RequestVersions | None = None,
+    ) -> None:
+        self._versions = versions or RequestVersions()
+        self._node_ids: tuple[int, ...] = ()
+        super().__init__(
+            config,
+            jitter=jitter,
+            produce_version=self._versions.newest[ApiKey.PRODUCE],
+            init_producer_id_version=self._versions.newest[ApiKey.INIT_PRODUCER_ID],
+        )
+
+    def _new_manager(self, config: ProducerConfig) -> TransactionManager:
+        if config.transactional_id is None:
+            raise ConfigError("transactional_id", "must be set for this producer")
+        return TransactionalManager(config, self._versions)
+
+    @property
+    def _manager(self) -> TransactionalManager:
+        return cast(TransactionalManager, self._transaction_manager)
+
+    # ---- what the application calls
+
+    def initialize(self) -> CallResult:
+        """Fence older producers of this id and get an epoch. `KafkaProducer.initTransactions`.
+
+        Raises `IllegalStateError`, in an error state the `DeliveryError` that led to it.
+        """
+        self._has_news = True
+        return self._manager.initialize()
+
+    def begin(self) -> None:
+        """Begin a transaction. Raises as `initialize`. `KafkaProducer.beginTransaction`."""
+        self._manager.begin()
+
+    def begin_commit(self) -> CallResult:
+        """Commit all that was sent. Raises as `initialize`. `KafkaProducer.commitTransaction`."""
+        self._has_news = True
+        return self._manager.begin_commit()
+
+    def begin_abort(self) -> CallResult:
+        """Abort all that was sent. Raises as `initialize`. `KafkaProducer.abortTransaction`."""
+        self._has_news = True
+        return self._manager.begin_abort()
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
+    ) -> CallResult:
+        """Let a consumer's offsets move with the transaction. Raises as `initialize`."""
+        self._has_news = True
+        return self._manager.send_offsets(offsets, group)
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        headers: Sequence[Header] = (),
+        timestamp_ms: int | None = None,
+        now_ms: int,
+    ) -> DeliveryHandle:
+        """Queue one record of the transaction. Raises as the idempotent core, and `initialize`.
+
+        A record that is too large, or whose partition is one too many, makes the transaction fail;
+        so does one for which `fail_transaction` is called. `KafkaProducer.doSend`.
+        """
+        if not self._accumulator.is_closed:
+            self._manager.check_send()
+        try:
+            handle = super().append(
+                topic,
+                partition,
+                value=value,
+                key=key,
+                headers=headers,
+                timestamp_ms=timestamp_ms,
+                now_ms=now_ms,
+            )
+        except (RecordTooLargeError, TooManyPartitionsError) as error:
+            self.fail_transaction(ErrorCode.MESSAGE_TOO_LARGE, str(error))
+            raise
+        self._manager.add_partition((topic, partition))
+        return handle
+
+    def fail_transaction(self, error: ErrorCode, what: str) -> None:
+        """A record of the transaction could not be queued: no memory, no metadata in time."""
+        self._has_news = True
+        self._manager.fail_transaction(error, what, may_be_written=False)
+
+    def legal_calls(self) -> tuple[str, ...]:
+        """The names of the calls that are legal now."""
+        return self._manager.legal_calls()
+
+    # ---- what the driver calls
+
+    def update_nodes(self, node_ids: Collection[int]) -> None:
+        """Replace the nodes of which any may be asked for a coordinator."""
+        self._has_news = True
+        self._node_ids = tuple(sorted(node_ids))
+
+    def update_level(self, level: int) -> None:
+        """The cluster announces this level of transaction.version, -1 for none."""
+        self._manager.update_level(level)
+
+    def abort(self) -> None:
+        """Close, and fail every record and call that has no outcome. Nothing is sent again."""
+        super().abort()
+        closed = AbortedError(ErrorCode.UNKNOWN_SERVER_ERROR, "the producer was closed", True)
+        self._manager.fail_requests(closed)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every record and every call has its outcome, and no transaction is open."""
+        manager = self._manager
+        if manager.state is State.FATAL_ERROR:
+            return super().is_idle
+        is_open = self._accumulator.is_closed and manager.has_transaction
+        return super().is_idle and not manager.has_requests and not is_open
+
+    @property
+    def is_v2(self) -> bool:
+        """Whether the requests in use are V2."""
+        return self._manager.is_v2
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """The partitions of the transaction."""
+        return frozenset(self._manager.partitions)
+
+    # ---- the sender loop
+
+    def _may_send(self, now_ms: int, effects: list[Effect]) -> bool:
+        manager = self._manager
+        manager.maybe_resolve_sequences()
+        error = manager.last_error
+        if error is not None and manager.state is State.FATAL_ERROR:
+            self._fail_all(error)
+            return False
+        if isinstance(error, AuthorizationError):
+            manager.fail_requests(error)
+            self._abort_batches(error)
+            return False
+        if self._accumulator.is_closed and self._accumulator.oldest is None:
+            manager.abort_at_close()
+        return not self._maybe_send_transactional_request(now_ms, effects)
+
+    def _maybe_send_transactional_request(self, now_ms: int, effects: list[Effect]) -> bool:
+        """Whether this turn is taken: a request is open, is sent, or waits for its time.
+
+        Source: `Sender.maybeSendAndPollTransactionalRequest`.
+        """
+        manager = self._manager
+        if manager.in_flight is not None:
+            return True
+        self._abort_undrained()
+        has_incomplete = self._accumulator.oldest is not None
+        while request := manager.next_request(now_ms, has_incomplete_batches=has_incomplete):
+            node_id = self._node_for(request, now_ms)
+            if node_id != NO_NODE:
+                self._send_other(node_id, request, now_ms, effects)
+                return True
+            if request.coordinator is None:
+                self.metadata_update_requested = True
+                manager.put_back(request)
+                return True
+            manager.look_up(request)
+        return manager.due_ms > now_ms
+
+    def _node_for(self, request: TxnRequest, now_ms: int) -> int:
+        if request.coordinator is None:
+            return self._connections.least_loaded(self._node_ids, now_ms)
+        return self._manager.coordinator(request)
+
+    def _send_other(
+        self, node_id: int, request: TxnRequest, now_ms: int, effects: list[Effect]
+    ) -> None:
+        if not self._connections.is_ready(node_id, now_ms):
+            self._manager.put_back(request)
+            return
+        self._manager.in_flight = request
+        correlation_id = self._connections.open(node_id, [], now_ms)
+        effects.append(
+            SendRequest(node_id, correlation_id, request.api_key, request.api_version, request.body)
+        )
+
+    def _abort_undrained(self) -> None:
+        """What has no sequence yet does not leave any more once the transaction is to be aborted.
+
+        Source: `RecordAccumulator.abortUndrainedBatches`, KIP-654.
+        """
+        error: DeliveryError | None = self._manager.last_error
+        if self._manager.state is State.ABORTING_TRANSACTION:
+            what = "the transaction is aborted"
+            error = TransactionAbortedError(ErrorCode.NONE, what, may_be_written=False)
+        if error is None:
+            return
+        for batch in self._accumulator.take_unsequenced():
+            aborted = error.restated(str(error), may_be_written=False)
+            batch.finish(FinalState.ABORTED, INVALID_OFFSET, aborted)
+            self._accumulator.complete(batch)
+
+    def _receive_other(
+        self, correlation_id: int, response_body: Mapping[str, Any], now_ms: int
+    ) -> None:
+        self._manager.check_answer(response_body)
+        self._answered(correlation_id, response_body, now_ms)
+        self._manager.receive(response_body, now_ms)
+
+    def _fail_requests(self, node_id: int, error: ErrorCode, now_ms: int) -> None:
+        had_other = self._connections.is_initializing
+        super()._fail_requests(node_id, error, now_ms)
+        if had_other and not self._connections.is_initializing:
+            self._manager.request_failed(now_ms)
+
+    def _produce_request(
+        self, node_id: int, batches: list[ProducerBatch], now_ms: int
+    ) -> SendRequest:
+        request = super()._produce_request(node_id, batches, now_ms)
+        request.body["transactional_id"] = self._config.transactional_id
+        return request._replace(api_version=self._manager.produce_version)
+
+    def _due_times_ms(self) -> Iterator[int]:
+        yield self._manager.due_ms
+        yield from super()._due_times_ms()
