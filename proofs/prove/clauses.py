@@ -168,7 +168,7 @@ def at_most_once(state: State) -> Formula:
     return (AT, NEXT), implies(both, dag.eq(a.epoch, b.epoch), disjoint)
 
 
-def order_kept(state: State) -> Formula:
+def order_within_epoch(state: State) -> Formula:
     """Under one epoch records stand in the order of their sends."""
     both, a, b = pair(state)
     return (AT, NEXT), implies(both, dag.eq(a.epoch, b.epoch), dag.le(a.last, b.first))
@@ -313,6 +313,24 @@ def in_flight_has_its_place(state: State) -> Formula:
 
 
 # The log
+
+
+def log_is_whole(state: State) -> Formula:
+    """Of an epoch in the log each position before the end of any of its batches stands in the log,
+    there or before."""
+    at = stored(state, AT)
+    place = state.cover(at.epoch, POSITION)
+    found = stored(state, place)
+    facts = dag.conjunction(
+        (
+            within(place, ZERO, AT),
+            found.mine,
+            dag.eq(found.epoch, at.epoch),
+            dag.both(dag.le(found.begin, POSITION), dag.lt(POSITION, found.end)),
+        )
+    )
+    inside = dag.both(dag.le(ZERO, POSITION), dag.lt(POSITION, at.end))
+    return (AT, POSITION), implies(mine(state, AT), inside, facts)
 
 
 def log_was_sent(state: State) -> Formula:
@@ -475,23 +493,6 @@ def remembers_all(state: State, known: Memory) -> Formula:
     )
     same = dag.eq(stored(state, AT).epoch, known.epoch)
     return (AT,), implies(before_end(state, known, AT), same, whole)
-
-
-def epoch_is_whole(state: State, known: Memory) -> Formula:
-    """Of the known epoch each position before the last stands in the log."""
-    some = dag.lt(ZERO, known.window.length)
-    newest = stored(state, place_of(state, known.newest))
-    place = state.cover(known.epoch, POSITION)
-    at = stored(state, place)
-    facts = dag.conjunction(
-        (
-            before_end(state, known, place),
-            dag.eq(at.epoch, known.epoch),
-            dag.both(dag.le(at.begin, POSITION), dag.lt(POSITION, at.end)),
-        )
-    )
-    before = dag.both(dag.le(ZERO, POSITION), dag.lt(POSITION, newest.end))
-    return (POSITION,), implies(some, before, facts)
 
 
 MemoryFormula = Callable[[State, Memory], Formula]

@@ -15,13 +15,11 @@ from proofs.lift.dag import ZERO, Node, const
 from proofs.lift.text import Model
 from proofs.lift.values import Rec
 from proofs.prove.clauses import (
-    LENGTH,
     ONE,
     Formula,
     end_offset,
     implies,
     known_now,
-    memory,
     mine,
     place_of,
     slots,
@@ -35,9 +33,7 @@ from proofs.prove.invariant import (
     DERIVED,
     NAMED,
     NEAR,
-    NEWEST,
     OFFSETS,
-    PREFIX,
     SAME,
     SENT,
 )
@@ -161,40 +157,6 @@ class Cuts:
         uses = (*window, "log_was_sent", "sent_is_numbered", ARITHMETIC)
         return Lemma(ACCEPTED, ((), facts), uses)
 
-    def newest_is_appended(self, after: State, batch: Mapping[str, Node]) -> Lemma:
-        """What is appended is what the leader remembers as the newest; else nothing is new."""
-        length = self.before.log.length
-        appended = dag.lt(length, after.log.length)
-        known, now = known_now(self.before), known_now(after)
-        place, new_place = (place_of(s, known_now(s).newest) for s in (self.before, after))
-        some = dag.lt(ZERO, known.window.length)
-        facts = dag.conjunction(
-            (
-                implies(appended, dag.eq(new_place, length)),
-                implies(appended, dag.eq(now.epoch, batch["producer_epoch"])),
-                dag.either(appended, dag.eq(now.epoch, known.epoch)),
-                dag.either(appended, implies(some, dag.eq(new_place, place))),
-                dag.either(appended, dag.eq(some, dag.lt(ZERO, now.window.length))),
-            )
-        )
-        uses = ("memory_is_sound", "window_is_log", *OFFSETS, ACCEPTED)
-        return Lemma(NEWEST, ((), facts), uses)
-
-    def prefix_ends_before(self, after: State, batch: Mapping[str, Node], begin: Node) -> Lemma:
-        """What any replay has of an epoch ends before what is appended to it."""
-        appended = dag.lt(self.before.log.length, after.log.length)
-        known = memory(self.before.history(LENGTH), LENGTH)
-        fact = implies(
-            appended,
-            within(LENGTH, ZERO, self.before.log.length),
-            dag.lt(ZERO, known.window.length),
-            dag.eq(known.epoch, batch["producer_epoch"]),
-            dag.le(stored(self.before, place_of(self.before, known.newest)).end, begin),
-        )
-        replays = ("history/memory_is_sound", "history/window_is_log")
-        now = ("memory_is_sound", "window_is_log", "memory_has_last_epoch", "newest_is_last")
-        return Lemma(PREFIX, ((), fact), (*replays, *now, "log_rises", *OFFSETS, ACCEPTED))
-
     def first_allowed(self, begin: Node) -> Node:
         """A new epoch begins at 0; what the leader knows nothing of, see FirstSequence."""
         unknown = dag.lt(known_now(self.before).epoch, ZERO)
@@ -246,7 +208,7 @@ class Cuts:
                 )
             ),
         )
-        whole = ("epoch_is_whole", "memory_is_sound", "window_is_log", *OFFSETS)
+        whole = ("log_is_whole", "memory_is_sound", "window_is_log", *OFFSETS)
         return Lemma(BELOW, ((), fact), (*whole, "log_was_sent", *SENT))
 
     def answered_place(

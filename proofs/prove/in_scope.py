@@ -7,7 +7,7 @@ to: here they are read off the log, and the history is a replay of each prefix.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ from proofs.explore.source import source_graph
 from proofs.lift.dag import Node, reachable
 from proofs.lift.text import Model
 from proofs.prove.clauses import Clause, Formula
-from proofs.prove.invariant import HELPERS, PROMISED, WHOLE
+from proofs.prove.invariant import HELPERS, ORDERED, PROMISED, WHOLE
 from proofs.prove.regimes import NO_WRAP, SEQUENCE, Regime, wrapping
 from proofs.prove.state import VARIANT, Builder
 
@@ -49,9 +49,15 @@ class ScopeCheck:
 
 
 class Facts:
-    """One world, as the unknowns and functions of the proofs."""
+    """One world, as the unknowns and functions of the proofs.
 
-    def __init__(self, model: Model, k: Any, world: Any) -> None:
+    `past` are the batches that were numbered on a way to this world: what the world alone does not
+    show.
+    """
+
+    def __init__(
+        self, model: Model, k: Any, world: Any, past: frozenset[Any] = frozenset()
+    ) -> None:
         self.k = k
         self.client = world.clients[0]
         self.entry = self.client.partitions[0]
@@ -71,11 +77,9 @@ class Facts:
         self.history = [dict(flat("history", entry)) for entry in self.replays(model)]
         self.sent = frozenset(self.rows(self.travelling()))
         self.answers = frozenset(self.successes())
-        flying = [b.batch for b in self.entry.in_flight]
-        self.positions = {
-            (b.producer_epoch, b.first_record): self.position(b)
-            for b in (*self.travelling(), *flying)
-        }
+        numbered = {*past, *self.travelling(), *in_flight(world)}
+        self.numbered = frozenset(self.rows(numbered))
+        self.positions = {(b.producer_epoch, b.first_record): self.position(b) for b in numbered}
         self.values["next_position"] = self.next_position()
 
     def next_position(self) -> int:
@@ -106,7 +110,7 @@ class Facts:
         stored = [s.batch for s in self.log if s.batch.producer_id == 0]
         return [*(request.batch for request in requests), *stored]
 
-    def rows(self, batches: list[Any]) -> Iterator[Row]:
+    def rows(self, batches: Iterable[Any]) -> Iterator[Row]:
         """Batches as the clauses name them."""
         return ((b.producer_epoch, b.record_count, b.first_record) for b in batches)
 
@@ -182,7 +186,7 @@ class Facts:
             return arguments[0] % (int(self.k.layout.max_sequence) + 1)
         if name == "position":
             return self.positions.get((arguments[0], arguments[1]), 0)
-        if name in ("sent", "answers"):
+        if name in ("sent", "numbered", "answers"):
             return arguments in getattr(self, name)
         if name in ("place", "previous", "begins", "where", "cover", "told"):
             return int(getattr(self, name)(*arguments))
@@ -194,9 +198,11 @@ class Facts:
         """The values of bound numbers that can matter."""
         names = tuple(v.name for v in variables)
         if names == ("epoch1", "count1", "first1"):
-            return iter(self.sent)
+            return iter(self.numbered)
+        if len(names) == 6:
+            return ((*a, *b) for a, b in product(self.numbered, self.sent))
         if len(names) == 5:
-            pairs = product(self.sent, self.sent)
+            pairs = product(self.numbered, self.numbered)
             return ((*a, *b[1:]) for a, b in pairs if a[0] == b[0])
         if names == ("f", "b", "r"):
             return iter(self.answers)
@@ -283,7 +289,23 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
     if k.budgets.losses > 0:
         del kept["acked_is_stored"]
     strict = k.variant.first_sequence != 0 and k.layout.first_sequence == 0
-    return (*HELPERS, *(WHOLE if strict else ()), *kept.values())
+    if not strict:
+        del kept["order_kept"]
+    return (*HELPERS, *ORDERED, *(WHOLE if strict else ()), *kept.values())
+
+
+def in_flight(world: Any) -> Iterator[Any]:
+    """The batches in flight."""
+    return (b.batch for b in world.clients[0].partitions[0].in_flight)
+
+
+def pasts(worlds: Sequence[Any], edges: Iterable[tuple[int, int, int]]) -> list[frozenset[Any]]:
+    """For each world the batches that were in flight on the way by which it was first found."""
+    found: dict[int, frozenset[Any]] = {0: frozenset(in_flight(worlds[0]))}
+    for before, _, after in edges:
+        if after not in found:
+            found[after] = found[before].union(in_flight(worlds[after]))
+    return [found[i] for i in range(len(worlds))]
 
 
 def check_scope(model: Model, k: Any, name: str) -> ScopeCheck:
@@ -292,8 +314,8 @@ def check_scope(model: Model, k: Any, name: str) -> ScopeCheck:
     before = Builder(model, k, regime_of(k)).state()
     checks = {c.name: compiled(c.formula(before)) for c in clauses_for(k)}
     failed: dict[str, None] = {}
-    for world in found.worlds:
-        facts = Facts(model, k, world)
+    for world, past in zip(found.worlds, pasts(found.worlds, found.edges), strict=True):
+        facts = Facts(model, k, world, past)
         for clause, check in checks.items():
             if clause not in failed and not check(facts):
                 failed[clause] = None

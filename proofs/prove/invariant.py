@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from proofs.lift.dag import Node
+from proofs.prove import order
 from proofs.prove.clauses import (
     LENGTH,
     Clause,
@@ -19,7 +20,6 @@ from proofs.prove.clauses import (
     answers_are_true,
     at_most_once,
     batches_stay_whole,
-    epoch_is_whole,
     epochs_rise,
     history_agrees,
     history_is_replay,
@@ -28,6 +28,7 @@ from proofs.prove.clauses import (
     in_flight_is_mine,
     in_flight_is_numbered,
     log_is_numbered,
+    log_is_whole,
     log_rises,
     log_was_sent,
     memory_has_last_epoch,
@@ -38,7 +39,7 @@ from proofs.prove.clauses import (
     of_leader,
     of_replay,
     offsets_rise,
-    order_kept,
+    order_within_epoch,
     remembers_all,
     remembers_five,
     sent_is_numbered,
@@ -103,8 +104,6 @@ DERIVED = "first_sequence_is_derived"
 NAMED = "sequence_names_batch"
 NEAR = "window_is_near"
 BELOW = "below_is_stored"
-NEWEST = "newest_is_appended"
-PREFIX = "prefix_ends_before"
 """Cuts: lemmas about a request that arrives, each proved before it is used."""
 
 
@@ -161,26 +160,49 @@ HELPERS: tuple[Clause, ...] = (
 )
 
 WHOLE: tuple[Clause, ...] = (
-    clause_of_leader(epoch_is_whole, "memory_is_sound", "window_is_log", NEWEST),
-    clause_of_replay(
-        epoch_is_whole,
-        "history/memory_is_sound",
-        "history/window_is_log",
-        "epoch_is_whole",
+    clause(
+        log_is_whole,
+        "log_rises",
         "memory_is_sound",
+        "memory_has_last_epoch",
         "window_is_log",
-        PREFIX,
+        "newest_is_last",
+        ACCEPTED,
+        *OFFSETS,
     ),
 )
 """True where the first sequence of an epoch must be 0."""
 
+NUMBERED = ("numbered_is_known", "in_flight_was_numbered", "numbered_stays_whole", *CLIENT)
+KEPT = (*NUMBERED, "in_flight_keeps_its_place")
+THERE = ("in_flight_was_there_before", "sent_is_numbered", "sent_was_numbered")
+ORDERED: tuple[Clause, ...] = (
+    clause(order.numbered_is_known, *NUMBERED),
+    clause(order.in_flight_was_numbered, *CLIENT),
+    clause(order.sent_was_numbered, "in_flight_was_numbered", *CLIENT),
+    clause(order.numbered_stays_whole, *NUMBERED),
+    clause(order.in_flight_keeps_its_place, *KEPT),
+    clause(order.numbered_once, *KEPT),
+    clause(order.in_flight_was_there_before, *NUMBERED, *THERE),
+    clause(order.sent_was_there_before, *NUMBERED, *THERE),
+)
+"""What was numbered, over all epochs; none of it is about a leader."""
+
+ACROSS = (
+    "log_is_whole",
+    "sent_was_numbered",
+    "sent_was_there_before",
+    "numbered_is_known",
+    "numbered_once",
+)
 CONSEQUENCE = ("log_was_sent", "log_rises", *SENT)
 
 PROMISED: dict[str, Clause] = {
     c.name: c
     for c in (
         replace(clause(at_most_once, *CONSEQUENCE), follows=True),
-        replace(clause(order_kept, *CONSEQUENCE), follows=True),
+        replace(clause(order_within_epoch, *CONSEQUENCE), follows=True),
+        replace(clause(order.order_kept, *CONSEQUENCE, *ACROSS), follows=True),
         clause(
             acked_is_stored,
             *OFFSETS,

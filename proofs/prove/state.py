@@ -9,12 +9,12 @@ Theory of operation. The theorems are about any one producer id p at any one par
    times, in any order; so may any answer that the high watermark lets go. Every behaviour of
    connections is among these.
 3. The batches in flight and the batches remembered are five slots each, as in Kafka.
-4. Ghosts, which no rule reads: the `position` of a batch in its epoch (its sequence, had sequences
-   no end), by epoch and first record; at which position each batch of the log `begins`; `where`
-   in the log the batch stands that ends at an offset, and which batch has a position in it
-   (`cover`); the place that a success speaks of (`told`) and each acknowledged record's `place`;
-   which batch each batch followed (`previous`); and `history`, what a leader that replays so many
-   batches of the log knows of p.
+4. Ghosts, which no rule reads: which batches were `numbered` in an epoch, sent there or not; the
+   `position` of a batch in its epoch (its sequence, had sequences no end), by epoch and first
+   record; at which position each batch of the log `begins`; `where` in the log the batch stands
+   that ends at an offset, and which batch has a position in it (`cover`); the place that a success
+   speaks of (`told`) and each acknowledged record's `place`; which batch each batch followed
+   (`previous`); and `history`, what a leader that replays so many batches of the log knows of p.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class State:
     leader: Rec
     next_position: Node
     sent: Predicate
+    numbered: Predicate
     position: Predicate
     answers: Predicate
     begins: Predicate
@@ -239,6 +240,7 @@ class Builder(Unknowns):
             leader=self.leader(),
             next_position=number("next_position"),
             sent=function("sent", is_bool=True),
+            numbered=function("numbered", is_bool=True),
             position=function("position"),
             answers=function("answers", is_bool=True),
             begins=function("begins"),

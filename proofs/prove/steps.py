@@ -44,7 +44,7 @@ from proofs.prove.state import (
     State,
     stored,
 )
-from proofs.prove.unknowns import number
+from proofs.prove.unknowns import Predicate, number
 
 OVERDUE = dag.leaf("overdue", 0, 1)
 """Whether time is up: of the batch that is answered, of the oldest when a connection breaks."""
@@ -133,7 +133,8 @@ class Steps(Cuts):
             evaluator,
             [dag.le(ONE, RECORDS_IN)],
             client=client,
-            sent=self.now_sent(batch),
+            sent=with_batch(before.sent, batch),
+            numbered=with_batch(before.numbered, batch),
             position=position,
             next_position=after,
         )
@@ -143,7 +144,8 @@ class Steps(Cuts):
     def send_again(self) -> StepOutcome:
         """A retry."""
         evaluator, client, batch = self.sending(self.model.client.send_again)
-        return self.outcome("send_again", evaluator, [], client=client, sent=self.now_sent(batch))
+        sent = with_batch(self.before.sent, batch)
+        return self.outcome("send_again", evaluator, [], client=client, sent=sent)
 
     def sending(
         self, function: Callable[..., Any], *arguments: Node
@@ -154,22 +156,6 @@ class Steps(Cuts):
         request = step.fields["sends"].slots[0].fields["batch"].fields
         return evaluator, step.fields["actor"], request
 
-    def now_sent(self, batch: Mapping[str, Node]) -> Callable[..., Node]:
-        """What was sent, with this batch."""
-        sent = self.before.sent
-
-        def now(epoch: Node, count: Node, first: Node) -> Node:
-            same = dag.conjunction(
-                (
-                    dag.eq(epoch, batch["producer_epoch"]),
-                    dag.eq(count, batch["record_count"]),
-                    dag.eq(first, batch["first_record"]),
-                )
-            )
-            return dag.either(sent(epoch, count, first), same)
-
-        return now
-
     def bump_epoch(self) -> StepOutcome:
         """The next epoch: what is in flight has the positions from 0 on, if it is rewritten."""
         evaluator = self.builder.evaluator()
@@ -178,9 +164,10 @@ class Steps(Cuts):
         due = evaluator.call(self.model.recovery.resolved, [self.k, before.client])
         rewritten = containers.contains(due.fields["bump_for"], ZERO)
         epoch = client.fields["producer_epoch"]
-        begins, begin = [], ZERO
+        begins, begin, numbered = [], ZERO, before.numbered
         for used, fields in slots(before.in_flight):
-            batch = fields["batch"].fields
+            batch = {**fields["batch"].fields, "producer_epoch": epoch}
+            numbered = with_batch(numbered, batch, dag.both(rewritten, used))
             begins.append((dag.both(rewritten, used), batch["first_record"], begin))
             begin = dag.add(begin, dag.ite(used, batch["record_count"], ZERO))
 
@@ -196,6 +183,7 @@ class Steps(Cuts):
             evaluator,
             [],
             client=client,
+            numbered=numbered,
             position=position,
             next_position=dag.ite(rewritten, begin, before.next_position),
         )
@@ -293,8 +281,6 @@ class Steps(Cuts):
             self.accepted_follows(step.after, batch, begin),
             self.below_is_stored(batch.fields, begin),
             self.duplicate_is_the_same(step.after, batch.fields, begin, answer.fields),
-            self.newest_is_appended(step.after, batch.fields),
-            self.prefix_ends_before(step.after, batch.fields, begin),
         )
         return replace(step, lemmas=cuts)
 
@@ -456,6 +442,25 @@ class Steps(Cuts):
         return FocusMap(P, history(items.length), start.elsewhere)
 
 
+def with_batch(
+    known: Predicate, batch: Mapping[str, Node], where: Node = TRUE
+) -> Callable[..., Node]:
+    """The batches known, and this one if `where` holds."""
+
+    def now(epoch: Node, count: Node, first: Node) -> Node:
+        same = dag.conjunction(
+            (
+                where,
+                dag.eq(epoch, batch["producer_epoch"]),
+                dag.eq(count, batch["record_count"]),
+                dag.eq(first, batch["first_record"]),
+            )
+        )
+        return dag.either(known(epoch, count, first), same)
+
+    return now
+
+
 def initial(model: Model, k: Any, regime: Regime = NO_WRAP) -> State:
     """Nothing sent, nothing stored, nothing known."""
     builder = Builder(model, k, regime)
@@ -491,6 +496,7 @@ def initial(model: Model, k: Any, regime: Regime = NO_WRAP) -> State:
         leader=leader,
         next_position=ZERO,
         sent=_never,
+        numbered=_never,
         answers=_never,
         history=lambda length: unknown,
     )

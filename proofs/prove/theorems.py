@@ -13,7 +13,7 @@ from proofs.lift.text import Model, Patch, composition, patched, plain
 from proofs.prove.clauses import LENGTH, Clause, Formula, conjuncts, implies, within
 from proofs.prove.cuts import Lemma
 from proofs.prove.dropped import BELOW_IS_DUPLICATE
-from proofs.prove.invariant import ARITHMETIC, HELPERS, HISTORY, PROMISED, WHOLE
+from proofs.prove.invariant import ARITHMETIC, HELPERS, HISTORY, ORDERED, PROMISED, WHOLE
 from proofs.prove.producer_ids import PRODUCER_IDS
 from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP, WRAPS, Regime
 from proofs.prove.smt import Obligation, obligation
@@ -195,9 +195,10 @@ def duplicate_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
 
 SAFETY = (
     ("at_most_once", "4.3.1", ()),
-    ("order_kept", "4.3.1", ()),
+    ("order_within_epoch", "4.3.1", ()),
     ("acked_is_stored", "4.3.1", ("high_watermark_survives",)),
     ("no_gap", "first_sequence=strict", ()),
+    ("order_kept", "first_sequence=strict", ()),
 )
 
 
@@ -212,8 +213,9 @@ def safety(regime: Regime) -> tuple[Theorem, ...]:
             f"{variant}{order}",
             regime,
             rests_on,
-            (name,),
+            ("order_kept" if name == "order_within_epoch" else name,),
             PROMISED[name],
+            extra=(*WHOLE, *ORDERED) if name == "order_kept" else (),
         )
         for name, variant, rests_on in SAFETY
     )
@@ -470,7 +472,8 @@ class Planner:
         parsed = self.model.variants.parse(variant)
         rules = rules_of(self.model, variant) if theorem.extra else ()
         same = parsed if rules else replace(parsed, name="", **dict.fromkeys(VARIANT, 0))
-        key = (same, theorem.regime.name, theorem.patches, bool(rules))
+        extra = tuple(c.name for c in theorem.extra)
+        key = (same, theorem.regime.name, theorem.patches, extra)
         if key not in self.inductions:
             model = patched((*self.model.patches, *theorem.patches))
             k = setting(model, variant)

@@ -1,0 +1,127 @@
+"""Order over all epochs: what a producer numbers again keeps its place.
+
+Theory of operation. A batch is numbered when it is first sent, and again, in the same order, when
+an epoch begins while it is in flight. So a record that was sent in an early epoch, before which
+another still was in flight, had that other before it there, too: where an epoch is whole in the
+log, the other has a copy before it. These clauses speak of `numbered`, a ghost that only grows:
+not of what was sent, for a batch may be numbered again before it is sent.
+"""
+
+from __future__ import annotations
+
+from proofs.lift import dag
+from proofs.lift.dag import ZERO, Node
+from proofs.prove.clauses import (
+    AT,
+    C1,
+    C2,
+    E1,
+    E2,
+    F1,
+    F2,
+    NEXT,
+    ONE,
+    Formula,
+    Sent,
+    apart,
+    batch_at,
+    flying,
+    implies,
+    mine,
+    pair,
+    within,
+)
+from proofs.prove.state import State, stored
+
+
+def numbered_one(state: State) -> tuple[Node, Sent]:
+    """Any batch, and whether it was numbered."""
+    return state.numbered(E1, C1, F1), batch_at(state, E1, C1, F1)
+
+
+def numbered_is_known(state: State) -> Formula:
+    """Of what was numbered no batch is empty, none is ahead of the client."""
+    entry = state.entry.fields
+    was, batch = numbered_one(state)
+    current = dag.eq(batch.epoch, entry["producer_epoch"])
+    facts = dag.conjunction(
+        (
+            dag.le(ONE, batch.count),
+            dag.le(ZERO, batch.begin),
+            dag.le(ZERO, batch.first),
+            within(batch.epoch, ZERO, entry["producer_epoch"]),
+            dag.le(batch.last, entry["records_sent"]),
+            implies(current, dag.le(batch.end, state.next_position)),
+        )
+    )
+    return (E1, C1, F1), implies(was, facts)
+
+
+def in_flight_was_numbered(state: State) -> Formula:
+    """A batch in flight was numbered in the partition's epoch."""
+    facts = [
+        implies(used, state.numbered(sent.epoch, sent.count, sent.first))
+        for used, sent, _ in flying(state)
+    ]
+    return (), dag.conjunction(facts)
+
+
+def sent_was_numbered(state: State) -> Formula:
+    """What was sent was numbered."""
+    return (E1, C1, F1), implies(state.sent(E1, C1, F1), state.numbered(E1, C1, F1))
+
+
+def numbered_stays_whole(state: State) -> Formula:
+    """A batch in flight has the records that it had whenever it was numbered, or shares none."""
+    was, other = numbered_one(state)
+    facts = []
+    for used, sent, _ in flying(state):
+        same = dag.both(dag.eq(sent.first, other.first), dag.eq(sent.count, other.count))
+        disjoint = apart((sent.first, sent.last), (other.first, other.last))
+        facts.append(implies(used, dag.either(same, disjoint)))
+    return (E1, C1, F1), implies(was, dag.conjunction(facts))
+
+
+def in_flight_keeps_its_place(state: State) -> Formula:
+    """A batch in flight and a numbered one of its epoch are the same, or one is wholly before."""
+    was, other = numbered_one(state)
+    facts = [implies(used, sent.placed(other)) for used, sent, _ in flying(state)]
+    current = dag.eq(E1, state.entry.fields["producer_epoch"])
+    return (E1, C1, F1), implies(was, current, dag.conjunction(facts))
+
+
+def numbered_once(state: State) -> Formula:
+    """Under one epoch two numbered batches are the same, or one wholly before the other."""
+    a, b = batch_at(state, E1, C1, F1), batch_at(state, E1, C2, F2)
+    both = dag.both(state.numbered(E1, C1, F1), state.numbered(E1, C2, F2))
+    return (E1, C1, F1, C2, F2), implies(both, a.placed(b))
+
+
+def in_flight_was_there_before(state: State) -> Formula:
+    """A batch in flight was numbered in each epoch in which a later record was sent."""
+    was = state.sent(E1, C1, F1)
+    facts = [
+        implies(used, dag.lt(sent.first, F1), state.numbered(E1, sent.count, sent.first))
+        for used, sent, _ in flying(state)
+    ]
+    return (E1, C1, F1), implies(was, dag.conjunction(facts))
+
+
+def sent_was_there_before(state: State) -> Formula:
+    """What was sent was numbered in each earlier epoch in which a later record was sent."""
+    both = dag.both(state.sent(E1, C1, F1), state.sent(E2, C2, F2))
+    crossed = dag.both(dag.lt(E1, E2), dag.lt(F2, F1))
+    return (E1, C1, F1, E2, C2, F2), implies(both, crossed, state.numbered(E1, C2, F2))
+
+
+def order_kept(state: State) -> Formula:
+    """Records stand in the order of their sends: within an epoch each, over all epochs the first
+    copy of each."""
+    both, a, b = pair(state)
+    place = state.cover(a.epoch, state.position(a.epoch, b.first))
+    copy = stored(state, place)
+    earlier = dag.conjunction(
+        (mine(state, place), dag.le(copy.first, b.first), dag.lt(b.first, copy.last))
+    )
+    here = dag.conjunction((dag.lt(a.epoch, b.epoch), dag.lt(place, NEXT), earlier))
+    return (AT, NEXT), implies(both, dag.lt(b.first, a.first), here)
