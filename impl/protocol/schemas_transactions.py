@@ -250,4 +250,17 @@ record TRANSACTION_LOG_VALUE versions 0-1 flexible 1
   transaction_last_update_timestamp_ms int64
   transaction_start_timestamp_ms int64
   client_transaction_version int16 1+ = 0 tag 2
+
+record OFFSET_COMMIT_KEY versions 0-1 flexible 2
+  group string
+  topic string
+  partition int32
+
+record OFFSET_COMMIT_VALUE versions 0-4 flexible 4
+  offset int64
+  leader_epoch int32 3+ = -1
+  metadata string
+  commit_timestamp int64
+  expire_timestamp int64 1 = -1
+  topic_id uuid 4+ = zero tag 0
 """
