@@ -30,6 +30,8 @@ VERBS: Final[dict[str, Verb]] = {
     "run": Verb("conformance", "does a broker or a client behave as the model of its release?"),
     "replay": Verb("conformance", "play a trace on the model, on impl or over the wire"),
     "explain": Verb("conformance", "a trace as text or as a page with pictures"),
+    "delayed-end-txn": Verb("conformance", "does a late EndTxn end the next transaction on Kafka?"),
+    "facts": Verb("conformance", "small experiments with transactions on a real broker"),
     "explore": Verb("proofs", "every reachable state of a scope; shortest counterexamples"),
     "prove": Verb("proofs", "the theorems, obligation by obligation"),
     "mutants": Verb("proofs", "each planted defect of the model is found"),
@@ -60,8 +62,8 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
 
 def usage() -> str:
     """Return the help text, made from the table of verbs."""
-    lines = [f"  {name:<10}{verb.summary}" for name, verb in VERBS.items()]
-    lines.append(f"  {'list':<10}scopes, variants, theorems, mutants, promises and systems")
+    lines = [f"  {name:<16}{verb.summary}" for name, verb in VERBS.items()]
+    lines.append(f"  {'list':<16}scopes, variants, theorems, mutants, promises and systems")
     verbs = "\n".join(lines)
     return (
         f"usage: kafka-eos [ROOM] VERB ...\n\n{verbs}\n\n"

@@ -20,11 +20,15 @@ VERBS: Final = {
     "replay": "play one trace, step by step",
     "explain": "one trace as a story, and as a page with pictures",
     "mutants": "each bug planted in impl is found",
+    "delayed-end-txn": "does a delayed EndTxn end the next transaction, on a real broker?",
+    "facts": "small experiments with transactions on a real broker",
     "list": "scopes, variants, systems, promises and planted bugs",
 }
 
 MODULES: Final = {verb: f"conformance.verbs.{verb}" for verb in VERBS} | {
-    "list": "conformance.verbs.listing"
+    "list": "conformance.verbs.listing",
+    "delayed-end-txn": "conformance.transactions.delayed_end_txn_verb",
+    "facts": "conformance.transactions.facts_verb",
 }
 
 
@@ -46,7 +50,7 @@ def parser_of(name: str, verb: Verb) -> argparse.ArgumentParser:
 
 def usage() -> str:
     """The verbs, a line each."""
-    lines = [f"  {name:<10}{summary}" for name, summary in VERBS.items()]
+    lines = [f"  {name:<16}{summary}" for name, summary in VERBS.items()]
     return "\n".join(["usage: python -m conformance VERB ...", "", *lines])
 
 

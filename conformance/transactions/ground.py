@@ -13,7 +13,6 @@ from conformance.kafka.admin import (
     api_versions,
     await_leader,
     create_topic,
-    leaders,
 )
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
@@ -97,8 +96,7 @@ class Ground:
     def topic(self, partitions: int = 1, *, on: int | None = None) -> list[TopicPartition]:
         """A new topic's partitions, led by the broker `on` (else 1)."""
         name, leader = self.fresh("topic"), on or 1
-        wire = self.wire(leader)
-        create_topic_on(wire, name, partitions, leader)
+        create_topic(self.wire(leader).connection, name, partitions, replicas=[leader])
         found = [(name, index) for index in range(partitions)]
         self._leaders |= dict.fromkeys(found, leader)
         return found
@@ -172,11 +170,3 @@ class Ground:
     ) -> None:
         self._forget()
         self._servers.__exit__(kind, error, traceback)
-
-
-def create_topic_on(wire: Wire, name: str, partitions: int, leader: int) -> None:
-    """Create a topic whose partitions all are on one broker, which leads them."""
-    create_topic(wire.connection, name, partitions, replicas=[leader])
-
-
-__all__ = ["Ground", "leaders"]

@@ -41,9 +41,7 @@ class Names:
         raise TypeError(f"no name for {answer!r}")
 
     def state(self, seen: TransactionSeen) -> str:
-        """`Ongoing P:3 {topic-1-0}`, or the error of one that is not there."""
+        """`Ongoing P:3`, or the error of one that is not there."""
         if seen.error is not ErrorCode.NONE:
             return seen.error.name
-        topics = " ".join(f"{name}-{index}" for name, index in seen.partitions)
-        partitions = f" {{{topics}}}" if topics else ""
-        return f"{seen.state} {self.identity(seen.producer_id, seen.producer_epoch)}{partitions}"
+        return f"{seen.state} {self.identity(seen.producer_id, seen.producer_epoch)}"

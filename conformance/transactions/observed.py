@@ -71,8 +71,9 @@ class Observed:
 
 def observe(ground: Ground, asked: Asked) -> Observed:
     """Look at all that was asked. Raises what a `Wire` raises, RequestRefused."""
+    transactions = ground.coordinator().ask(describe_transactions(asked.ids))
     return Observed(
-        ground.coordinator().ask(describe_transactions(asked.ids)) if asked.ids else {},
+        transactions,
         {partition: see_partition(ground, partition) for partition in asked.partitions},
         _offsets(ground, asked, require_stable=False),
         _offsets(ground, asked, require_stable=True),
@@ -96,10 +97,10 @@ def see_partition(ground: Ground, partition: TopicPartition) -> PartitionSeen:
     )
 
 
-def see_log(ground: Ground, ids: Iterable[str]) -> tuple[TransactionRecord, ...]:
-    """The records of `__transaction_state` about some ids, in order; all of the log is read."""
+def see_log(ground: Ground, ids: Iterable[str], offset: int = 0) -> tuple[TransactionRecord, ...]:
+    """The records of `__transaction_state` from `offset` on about some ids, in order."""
     wanted = set(ids)
-    wire, offset = ground.coordinator(), 0
+    wire = ground.coordinator()
     found: list[TransactionRecord] = []
     while (got := wire.ask(fetch(TRANSACTION_STATE, offset, Isolation.READ_UNCOMMITTED))).batches:
         found += [row for row in transaction_records(got) if row.transactional_id in wanted]

@@ -24,7 +24,7 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import TRANSACTIONAL, Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
 
-A = TypeVar("A")
+A = TypeVar("A", covariant=True)
 B = TypeVar("B")
 
 ALL_REPLICAS: Final = -1
@@ -220,7 +220,7 @@ class Conversation:
         topics = _topics(partitions, "partitions")
         if version <= 3:
             body = {f"v3_and_below_{k}": v for k, v in _who(producer).items()}
-            body["v3_and_below_topics"] = topics
+            body |= {"v3_and_below_topics": topics}
         else:
             one = {**_who(producer), "verify_only": verify_only, "topics": topics}
             body = {"transactions": [one]}
@@ -255,8 +255,8 @@ class Conversation:
         self, producer: Producer, group: Group, partition: TopicPartition, offset: int
     ) -> Call[PerPartition]:
         """Commit one offset of a group in the transaction."""
-        one = {"partition_index": partition[1], "committed_offset": offset}
-        one["committed_metadata"] = ""
+        one: Value = {"partition_index": partition[1], "committed_offset": offset}
+        one |= {"committed_metadata": ""}
         body = {
             **_who(producer),
             "group_id": group.group_id,
