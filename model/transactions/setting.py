@@ -96,7 +96,8 @@ class Layout:
     """Sizes. `transactions` counts those that one instance can begin, `writes` the records that it
     sends to a partition in each. `max_epoch` stands for the protocol's last epoch, which no client
     may use, where `epochs_end`; else it is only where the scope ends. With `appends` the outcome of
-    an append to the transaction log is an event of its own, else an append succeeds at once.
+    an append to the transaction log is an event of its own, else an append succeeds at once. With
+    `readers`, how far a reader of committed records has come is part of the world.
     """
 
     instances: int = 2
@@ -110,7 +111,7 @@ class Layout:
     max_epoch: int = 6
     epochs_end: bool = False
     appends: bool = False
-    others: bool = False
+    readers: bool = False
     max_begun: int = 2
     max_delays: int = 1
     max_unheard: int = 1

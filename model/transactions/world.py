@@ -498,7 +498,7 @@ def other_writes(k: Setting, w: World, partition: Partition) -> World:
     """Another transactional id begins to write here, or ends what it wrote."""
     leader = w.leaders[partition]
     begins = leader.other_first_offset == NO_OFFSET
-    within_scope(k.layout.others)
+    within_scope(k.layout.max_others > 0)
     within_scope(not begins or allows(k.layout.max_others, k.budgets.others, w.spent.others))
     within_scope(room_in_log(k, w, partition))
     spent = replace(w.spent, others=w.spent.others + (1 if begins else 0))
@@ -509,6 +509,7 @@ def other_writes(k: Setting, w: World, partition: Partition) -> World:
 @rule
 def reader_reads(k: Setting, w: World, partition: Partition) -> World:
     """A reader of committed records takes all that is stable."""
+    within_scope(k.layout.readers)
     stable = leader_rules.last_stable_offset(k, w.leaders[partition])
     require(w.read_to[partition] != stable)
     return replace(w, read_to=w.read_to.put(partition, stable))
