@@ -1,0 +1,389 @@
+"""The coordinator of group offsets: commits to batches of `__consumer_offsets`, fetches to answers.
+
+Five rules:
+
+1. A group belongs to the leader of its partition. While that partition loads, its groups are
+   COORDINATOR_LOAD_IN_PROGRESS; elsewhere, NOT_COORDINATOR.
+2. A commit is judged, and becomes a batch. It changes nothing until that batch is in the log and
+   has been given to `replay`, and so with markers.
+3. A commit of a transaction is one transactional batch with sequence 0; the partition's leader
+   verifies it and compares its epoch (origin COORDINATOR), this module does not.
+4. Partitions of one commit fail by themselves only for their metadata; else all fail alike.
+5. An answer that was read is valid once the log is replicated up to its `required_offset`.
+
+Theory of operation, as the broker has to call it. OffsetCommit: `commit`; if it gives a batch,
+`append_as_coordinator` on the leader of the partition that `partition_of` names; then `replay` with
+what was stored, and answer when it is replicated; on an error answer `on_append_error` of it.
+TxnOffsetCommit: first `find` (an error is the answer), then `begin_verification` on that leader
+with sequence -1 and what the transaction coordinator says; then as before with
+`commit_in_transaction` and the guard. WriteTxnMarkers: `write_marker` there, then `replay`.
+OffsetFetch: `fetch`. What topics a request may name is the caller's to check beforehand.
+Sources: `GroupCoordinatorService`, `OffsetMetadataManager`, `CoordinatorRuntime`; release 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from impl.coordinator.offsets_groups import (
+    SIMPLE_GROUP,
+    Committer,
+    GroupMembers,
+    GroupState,
+    check_committer,
+)
+from impl.coordinator.offsets_records import (
+    NO_EXPIRY,
+    NO_LEADER_EPOCH,
+    NO_METADATA,
+    CommittedOffset,
+    OffsetKey,
+    encode_key,
+    encode_value,
+)
+from impl.coordinator.offsets_state import GroupOffsets
+from impl.coordinator.placement import partition_for
+from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import (
+    INVALID_OFFSET,
+    TRANSACTIONAL,
+    Record,
+    RecordBatch,
+    decode_batch,
+    encode_batch,
+)
+
+_E = ErrorCode
+
+ANY_VERSION: Final = 32_767
+GROUP_ID_NOT_FOUND_FROM: Final = 9
+"""The first OffsetCommit version that is told so; older ones are told ILLEGAL_GENERATION."""
+LOADING_FROM: Final = 2
+"""The first TxnOffsetCommit version whose clients survive COORDINATOR_LOAD_IN_PROGRESS."""
+
+DEFAULT_RETENTION: Final = -1
+DEFAULT_TIMESTAMP: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsConfig:
+    """A coordinator's settings, and what differs by release; the defaults are those of 4.3.1."""
+
+    num_partitions: int = 50
+    """Of `__consumer_offsets`; it must never change."""
+    offset_metadata_max_bytes: int = 4096
+    """offset.metadata.max.bytes; it counts UTF-16 units all the same."""
+    size_error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+    """Of a batch too large for the log; INVALID_COMMIT_OFFSET_SIZE before 4.0."""
+
+
+APPEND_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType(
+    {
+        _E.NETWORK_EXCEPTION: _E.COORDINATOR_LOAD_IN_PROGRESS,
+        _E.UNKNOWN_TOPIC_OR_PARTITION: _E.COORDINATOR_NOT_AVAILABLE,
+        _E.NOT_ENOUGH_REPLICAS: _E.COORDINATOR_NOT_AVAILABLE,
+        _E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _E.COORDINATOR_NOT_AVAILABLE,
+        _E.REQUEST_TIMED_OUT: _E.COORDINATOR_NOT_AVAILABLE,
+        _E.NOT_LEADER_OR_FOLLOWER: _E.NOT_COORDINATOR,
+        _E.KAFKA_STORAGE_ERROR: _E.NOT_COORDINATOR,
+    }
+)
+"""What an error of verification or of the log is to a client; any other stays what it is.
+`CoordinatorOperationExceptionHelper`."""
+
+_TOO_LARGE: Final = frozenset((_E.MESSAGE_TOO_LARGE, _E.RECORD_LIST_TOO_LARGE))
+
+
+class OffsetToCommit(NamedTuple):
+    """One row of a commit; `commit_timestamp_ms` is OffsetCommit 1's own."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str | None = None
+    commit_timestamp_ms: int = DEFAULT_TIMESTAMP
+
+
+class RowError(NamedTuple):
+    """The answer to one row of a commit."""
+
+    topic: str
+    partition: int
+    error: ErrorCode
+
+
+class CommitDecision(NamedTuple):
+    """What a commit comes to if its batch, where it has one, gets into the log."""
+
+    rows: tuple[RowError, ...]
+    batch: bytes | None = None
+
+
+class FetchedOffset(NamedTuple):
+    """The answer to one partition of a fetch; offset and epoch are -1 where there is none."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    offset: int = INVALID_OFFSET
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = NO_METADATA
+
+
+class FetchedOffsets(NamedTuple):
+    """The answer to a fetch: an error for the group, or its rows.
+
+    `required_offset` is the high watermark of the partition at which the answer may leave.
+    """
+
+    error: ErrorCode
+    rows: tuple[FetchedOffset, ...] = ()
+    required_offset: int = INVALID_OFFSET
+
+
+class OffsetsCoordinator:
+    """The group offsets of one broker: see the rules above.
+
+    To be read and written: `members` (group id to its membership), `is_active` (false until the
+    broker has started, and when it stops). To be read: `partitions` (those it leads; None while
+    one loads), `config`.
+    """
+
+    __slots__ = ("config", "is_active", "members", "partitions")
+
+    def __init__(self, config: OffsetsConfig | None = None) -> None:
+        self.config = config or OffsetsConfig()
+        self.members: dict[str, GroupMembers] = {}
+        self.partitions: dict[int, GroupOffsets | None] = {}
+        self.is_active = True
+
+    # ---- leading
+
+    def begin_loading(self, partition: int) -> None:
+        """This broker leads the partition from now on; its log is to be read first."""
+        self.partitions[partition] = None
+
+    def load(self, partition: int, batches: Iterable[bytes]) -> None:
+        """All batches of the partition's log, in order. Raises `DecodeError`: then it loads on."""
+        offsets = GroupOffsets()
+        for data in batches:
+            offsets.replay(decode_batch(data))
+        self.partitions[partition] = offsets
+
+    def resign(self, partition: int) -> None:
+        """Another broker leads the partition, or nobody does."""
+        self.partitions.pop(partition, None)
+
+    def replay(self, partition: int, data: bytes) -> None:
+        """A batch, a marker or not, has been appended to a partition that this broker leads.
+
+        While it loads, or where it is another's, nothing is to be done. Raises `DecodeError`.
+        """
+        offsets = self.partitions.get(partition)
+        if offsets is not None:
+            offsets.replay(decode_batch(data))
+
+    # ---- lookup
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that holds the group."""
+        return partition_for(group_id, self.config.num_partitions)
+
+    def find(self, group_id: str | None, *, may_be_empty: bool) -> GroupOffsets | ErrorCode:
+        """The offsets of the group's partition, or why they are not here."""
+        if not self.is_active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if group_id is None or (group_id == "" and not may_be_empty):
+            return ErrorCode.INVALID_GROUP_ID
+        partition = self.partition_of(group_id)
+        if partition not in self.partitions:
+            return ErrorCode.NOT_COORDINATOR
+        offsets = self.partitions[partition]
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if offsets is None else offsets
+
+    def _group(self, offsets: GroupOffsets, group_id: str) -> GroupMembers | None:
+        simple = SIMPLE_GROUP if group_id in offsets.groups else None
+        return self.members.get(group_id, simple)
+
+    # ---- committing
+
+    def commit(
+        self,
+        group_id: str | None,
+        committer: Committer,
+        rows: Sequence[OffsetToCommit],
+        *,
+        now_ms: int,
+        api_version: int = ANY_VERSION,
+        retention_time_ms: int = DEFAULT_RETENTION,
+    ) -> CommitDecision:
+        """OffsetCommit; `retention_time_ms` is of versions 2 to 4. `commitOffset`."""
+        unknown = ErrorCode.GROUP_ID_NOT_FOUND
+        if api_version < GROUP_ID_NOT_FOUND_FROM:
+            unknown = ErrorCode.ILLEGAL_GENERATION
+        found = self.find(group_id, may_be_empty=True)
+        error = self._check(found, group_id, committer, unknown, is_transactional=False)
+        if error or group_id is None:
+            return _all(rows, error)
+        expiry = NO_EXPIRY if retention_time_ms == DEFAULT_RETENTION else now_ms + retention_time_ms
+        return self._decide(group_id, rows, RecordBatch(()), now_ms, expiry)
+
+    def commit_in_transaction(
+        self,
+        group_id: str | None,
+        committer: Committer,
+        rows: Sequence[OffsetToCommit],
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        now_ms: int,
+        api_version: int = ANY_VERSION,
+    ) -> CommitDecision:
+        """TxnOffsetCommit, once it is verified. `commitTransactionalOffset`."""
+        unknown = ErrorCode.ILLEGAL_GENERATION
+        found = self.find(group_id, may_be_empty=False)
+        error = self._check(found, group_id, committer, unknown, is_transactional=True)
+        if error or group_id is None:
+            return _all(rows, _for_version(error, api_version))
+        header = RecordBatch(
+            (),
+            attributes=TRANSACTIONAL,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
+        return self._decide(group_id, rows, header, now_ms, NO_EXPIRY)
+
+    def on_append_error(
+        self, rows: Sequence[RowError], error: ErrorCode, *, txn_version: int = ANY_VERSION
+    ) -> tuple[RowError, ...]:
+        """The answer where a commit's batch was not verified or not appended.
+
+        `txn_version` is that of a TxnOffsetCommit.
+        """
+        told = self.config.size_error if error in _TOO_LARGE else APPEND_ERRORS.get(error, error)
+        told = _for_version(told, txn_version)
+        return tuple(RowError(topic, partition, told) for topic, partition, _ in rows)
+
+    def _check(
+        self,
+        found: GroupOffsets | ErrorCode,
+        group_id: str | None,
+        committer: Committer,
+        unknown: ErrorCode,
+        *,
+        is_transactional: bool,
+    ) -> ErrorCode:
+        """`validateOffsetCommit`, `validateTransactionalOffsetCommit`."""
+        if isinstance(found, ErrorCode) or group_id is None:
+            return found if isinstance(found, ErrorCode) else ErrorCode.INVALID_GROUP_ID
+        group = self._group(found, group_id)
+        if group is None:
+            return unknown if committer.generation_id >= 0 else ErrorCode.NONE
+        return check_committer(group, committer, is_transactional=is_transactional)
+
+    def _decide(
+        self,
+        group_id: str,
+        rows: Sequence[OffsetToCommit],
+        header: RecordBatch,
+        now_ms: int,
+        expire_timestamp_ms: int,
+    ) -> CommitDecision:
+        """The answers, and the batch of those rows whose metadata is short enough."""
+        answers: list[RowError] = []
+        records: list[Record] = []
+        for row in rows:
+            is_long = self._is_too_long(row.metadata)
+            error = ErrorCode.OFFSET_METADATA_TOO_LARGE if is_long else ErrorCode.NONE
+            answers.append(RowError(row.topic, row.partition, error))
+            if not is_long:
+                key = OffsetKey(group_id, row.topic, row.partition)
+                value = encode_value(_committed(row, now_ms, expire_timestamp_ms))
+                records.append(Record(len(records), now_ms, encode_key(key), value))
+        if not records:
+            return CommitDecision(tuple(answers))
+        batch = header._replace(
+            records=tuple(records),
+            last_offset_delta=len(records) - 1,
+            base_timestamp=now_ms,
+            max_timestamp=now_ms,
+            base_sequence=0,
+        )
+        return CommitDecision(tuple(answers), encode_batch(batch))
+
+    def _is_too_long(self, metadata: str | None) -> bool:
+        units = len((metadata or "").encode("utf-16-le", "surrogatepass")) // 2
+        return units > self.config.offset_metadata_max_bytes
+
+    # ---- fetching
+
+    def fetch(
+        self,
+        group_id: str | None,
+        partitions: Iterable[tuple[str, int]] | None,
+        *,
+        require_stable: bool,
+    ) -> FetchedOffsets:
+        """OffsetFetch for one group; None asks for all that has an offset.
+
+        With `require_stable` (versions 7 and later) what is pending is UNSTABLE_OFFSET_COMMIT
+        (KIP-447). `fetchOffsets`, `fetchAllOffsets`.
+        """
+        found = self.find(group_id, may_be_empty=True)
+        if isinstance(found, ErrorCode) or group_id is None:
+            return FetchedOffsets(
+                found if isinstance(found, ErrorCode) else ErrorCode.INVALID_GROUP_ID
+            )
+        group = self._group(found, group_id)
+        exists = group is not None and group.state is not GroupState.DEAD
+        offsets = found if exists else GroupOffsets()
+        keys = (
+            sorted(key for key in offsets.committed if key.group_id == group_id)
+            if partitions is None
+            else [OffsetKey(group_id, topic, partition) for topic, partition in partitions]
+        )
+        rows = tuple(_fetched(offsets, key, require_stable=require_stable) for key in keys)
+        return FetchedOffsets(ErrorCode.NONE, rows, found.next_offset)
+
+
+def _fetched(offsets: GroupOffsets, key: OffsetKey, *, require_stable: bool) -> FetchedOffset:
+    if require_stable and offsets.has_pending(key):
+        return FetchedOffset(key.topic, key.partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    committed = offsets.committed.get(key)
+    if committed is None:
+        return FetchedOffset(key.topic, key.partition)
+    return FetchedOffset(
+        key.topic,
+        key.partition,
+        ErrorCode.NONE,
+        committed.offset,
+        committed.leader_epoch,
+        committed.metadata,
+    )
+
+
+def _committed(row: OffsetToCommit, now_ms: int, expire_timestamp_ms: int) -> CommittedOffset:
+    """`OffsetAndMetadata.fromRequest`."""
+    is_default = row.commit_timestamp_ms == DEFAULT_TIMESTAMP
+    return CommittedOffset(
+        row.offset,
+        row.leader_epoch,
+        row.metadata or NO_METADATA,
+        now_ms if is_default else row.commit_timestamp_ms,
+        expire_timestamp_ms,
+    )
+
+
+def _all(rows: Sequence[OffsetToCommit], error: ErrorCode) -> CommitDecision:
+    return CommitDecision(tuple(RowError(row.topic, row.partition, error) for row in rows))
+
+
+def _for_version(error: ErrorCode, txn_version: int) -> ErrorCode:
+    """Producers of old stumble over a coordinator that loads (KAFKA-7296)."""
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and txn_version < LOADING_FROM:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return error

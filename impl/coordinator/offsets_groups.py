@@ -1,0 +1,99 @@
+"""Who may commit for a group: its state, its generation, its members.
+
+Two rules:
+
+1. A group that nobody joined takes commits from anyone who claims no generation.
+2. Where a commit claims a member, it must be one, under the generation of now (KIP-447).
+
+Theory of operation: one frozen `GroupMembers` a group, given by whoever runs its membership; a
+group without one has no members. Source: `ClassicGroup.validateOffsetCommit`; release 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+from impl.protocol.errors import ErrorCode
+
+NO_GENERATION: Final = -1
+NO_MEMBER: Final = ""
+
+
+class GroupState(Enum):
+    """`ClassicGroupState`."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMembers:
+    """A group's membership. `static_members`: group instance id to member id (KIP-345)."""
+
+    state: GroupState = GroupState.EMPTY
+    generation_id: int = 0
+    member_ids: frozenset[str] = frozenset()
+    static_members: Mapping[str, str] = field(default_factory=dict)
+
+
+SIMPLE_GROUP: Final = GroupMembers()
+"""A group that exists by its commits alone."""
+
+
+class Committer(NamedTuple):
+    """Who a commit says it is from."""
+
+    generation_id: int = NO_GENERATION
+    member_id: str = NO_MEMBER
+    group_instance_id: str | None = None
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it claims to be one, in any way."""
+        claims_name = self.member_id != NO_MEMBER or self.group_instance_id is not None
+        return self.generation_id >= 0 or claims_name
+
+
+def check_committer(
+    group: GroupMembers, committer: Committer, *, is_transactional: bool
+) -> ErrorCode:
+    """Whether a commit to an existing group may pass.
+
+    A transactional one is not held up by a rebalance, and may come without a member at all, as
+    before KIP-447.
+    """
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    is_empty = group.state is GroupState.EMPTY
+    if is_empty and committer.generation_id < 0:
+        return ErrorCode.NONE
+    if committer.is_member:
+        error = _check_member(group, committer)
+        if error:
+            return error
+    elif not is_transactional and not is_empty:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not is_transactional and group.state is GroupState.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _check_member(group: GroupMembers, committer: Committer) -> ErrorCode:
+    """`ClassicGroup.validateMember`, then the generation."""
+    if committer.group_instance_id is not None:
+        holder = group.static_members.get(committer.group_instance_id)
+        if holder is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if holder != committer.member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    if committer.member_id not in group.member_ids:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if committer.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.NONE

@@ -1,0 +1,94 @@
+"""The records of `__consumer_offsets` that hold committed offsets: values to bytes and back.
+
+Three rules:
+
+1. Keys are written in version 1; values in version 3, or in 1 if their commit says when they end.
+2. All versions are read (values 0 to 4).
+3. A key of another version is another kind of record, which is none of this module's business.
+
+Sources: `GroupCoordinatorRecordHelpers.newOffsetCommitRecord`, `GroupCoordinatorRecordSerde`;
+release 4.3.1.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from impl.protocol.errors import InvalidRecord, UnknownRecordVersion
+from impl.protocol.record_batch import INVALID_OFFSET
+from impl.protocol.state_records import decode_record, encode_record
+
+KEY: Final = "OFFSET_COMMIT_KEY"
+VALUE: Final = "OFFSET_COMMIT_VALUE"
+
+NO_LEADER_EPOCH: Final = -1
+NO_EXPIRY: Final = -1
+NO_METADATA: Final = ""
+
+
+class OffsetKey(NamedTuple):
+    """Whose offset, and of what."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+class CommittedOffset(NamedTuple):
+    """An offset that a group has reached; times in ms since the epoch. `OffsetAndMetadata`.
+
+    `record_offset` is where its record stands in `__consumer_offsets`, -1 before it does.
+    """
+
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = NO_METADATA
+    commit_timestamp_ms: int = -1
+    expire_timestamp_ms: int = NO_EXPIRY
+    record_offset: int = INVALID_OFFSET
+
+
+def encode_key(key: OffsetKey) -> bytes:
+    """The key of an offset's records. Raises `EncodeError`."""
+    group, topic, partition = key
+    return encode_record(KEY, 1, {"group": group, "topic": topic, "partition": partition})
+
+
+def decode_key(data: bytes | None) -> OffsetKey | None:
+    """The key of a record, None if it is of another kind. Raises `DecodeError`."""
+    if data is None:
+        raise InvalidRecord("a record of __consumer_offsets has no key", 0)
+    try:
+        _, body = decode_record(KEY, data)
+    except UnknownRecordVersion:
+        return None
+    return OffsetKey(body["group"], body["topic"], body["partition"])
+
+
+def encode_value(committed: CommittedOffset) -> bytes:
+    """The value of an offset's record. Raises `EncodeError`."""
+    expires = committed.expire_timestamp_ms != NO_EXPIRY
+    return encode_record(
+        VALUE,
+        1 if expires else 3,
+        {
+            "offset": committed.offset,
+            "leader_epoch": committed.leader_epoch,
+            "metadata": committed.metadata,
+            "commit_timestamp": committed.commit_timestamp_ms,
+            "expire_timestamp": committed.expire_timestamp_ms,
+        },
+    )
+
+
+def decode_value(data: bytes, record_offset: int) -> CommittedOffset:
+    """The offset in a value, whose record stands at `record_offset`. Raises `DecodeError`."""
+    _, body = decode_record(VALUE, data)
+    return CommittedOffset(
+        body["offset"],
+        body["leader_epoch"],
+        body["metadata"],
+        body["commit_timestamp"],
+        body["expire_timestamp"],
+        record_offset,
+    )
