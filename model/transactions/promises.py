@@ -223,9 +223,10 @@ def is_fenced(w: World, log: Log, log_end: int) -> bool:
 
 
 def is_older(w: World, stored: Stored) -> bool:
-    """Written under an id or epoch before the present reign."""
-    return (
-        stored.producer_id != w.reign.producer_id or stored.producer_epoch < w.reign.producer_epoch
+    """Written under an id or epoch before the present reign: ids are given in their order."""
+    same = stored.producer_id == w.reign.producer_id
+    return stored.producer_id < w.reign.producer_id or (
+        same and stored.producer_epoch < w.reign.producer_epoch
     )
 
 

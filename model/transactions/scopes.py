@@ -40,20 +40,27 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-default",
             "one instance, two transactions, a request that is late",
-            Layout(instances=1, transactions=2, log=5, max_epoch=4),
-            Budgets(),
+            Layout(instances=1, transactions=2, log=4, max_epoch=3, max_unheard=0),
+            Budgets(unheard=0),
         ),
         Scope(
             "transactions-small",
-            "two instances, two transactions, one late request, one lost answer, one failover,"
-            " one time-out, another transaction",
-            Layout(
-                log=7,
-                max_epoch=6,
-                max_moves=1,
-                max_timeouts=1,
-            ),
+            "the same, with an answer that is lost, a failover and a time-out",
+            Layout(instances=1, log=5, max_epoch=5, max_moves=1, max_timeouts=1),
             Budgets(moves=1, timeouts=1),
+        ),
+        Scope(
+            "transactions-medium",
+            "two instances, two transactions, one late request, one lost answer, one failover,"
+            " one time-out",
+            Layout(log=7, max_epoch=6, max_moves=1, max_timeouts=1),
+            Budgets(moves=1, timeouts=1),
+        ),
+        Scope(
+            "transactions-large",
+            "the same, and another transactional id that writes in the first partition",
+            Layout(log=7, max_epoch=6, max_moves=1, max_timeouts=1, max_others=1),
+            Budgets(moves=1, timeouts=1, others=1),
         ),
         Scope(
             "transactions-exhausted",

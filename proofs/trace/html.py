@@ -48,16 +48,20 @@ def event_json(event: Event) -> dict[str, Any]:
     }
 
 
+def stored_json(offset: int, stored: dict[str, Any]) -> dict[str, Any]:
+    """What stands in a log: a batch, or, in a world of single records, what is at one offset."""
+    if "batch" in stored:
+        return {"base_offset": stored["base_offset"], **stored["batch"]}
+    return {"base_offset": offset, "record_count": 1, **stored}
+
+
 def logs(world: Any) -> list[dict[str, Any]]:
     """The logs in one world: each batch with its offsets, and the high watermark."""
     return [
         {
             "partition": f"partition {key}",
-            "high_watermark": leader["high_watermark"],
-            "batches": [
-                {"base_offset": stored["base_offset"], **stored["batch"]}
-                for stored in leader["log"]
-            ],
+            "high_watermark": leader.get("high_watermark", len(leader["log"])),
+            "batches": [stored_json(i, stored) for i, stored in enumerate(leader["log"])],
         }
         for key, leader in world.get("leaders", {}).items()
     ]
