@@ -155,13 +155,14 @@ class Observer:
     def reachable(self, states: Iterable[Explanation]) -> Iterator[Explanation]:
         """All states that these may have become unseen, themselves first, then by the number of
         moves. Raises TooManyStates."""
-        self._came_by = dict.fromkeys(states)
+        self._came_by = dict.fromkeys(moves.without_idle(self.sight, s) for s in states)
         waiting = deque(self._came_by)
         yield from list(self._came_by)
         while waiting:
             state = waiting.popleft()
             for moves_of in self.unseen:
-                for name, following in moves_of(self.k, self.sight, state):
+                for name, moved in moves_of(self.k, self.sight, state):
+                    following = moves.without_idle(self.sight, moved)
                     if following not in self._came_by and moves.is_timely(
                         self.sight, state.client, following.client
                     ):
@@ -193,19 +194,11 @@ class Observer:
                 for following in moves.asks(state, event):
                     self.explains(state)
                     yield following
-            elif self.is_alone(state, event.connection):
+            elif moves.is_alone(self.sight, state, event.connection):
                 for names, following in self.sent(state, event.batches):
                     self.explains(state)
                     self.rules |= names
                     yield following
-
-    def is_alone(self, state: Explanation, connection: int) -> bool:
-        """A client has one connection to a node: an older one has ended before."""
-        return all(
-            heard == ENDED
-            for other, heard in enumerate(state.heard)
-            if other < connection and self.sight.is_to_node(other)
-        )
 
     def sent(
         self, state: Explanation, batches: tuple[SentBatch, ...]

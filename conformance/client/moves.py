@@ -213,10 +213,42 @@ def as_it_was_split(
 # Connections
 
 
+def is_alone(sight: Sight, state: Explanation, connection: int) -> bool:
+    """A client has one connection to a node: an older one has ended before."""
+    return not sight.is_to_node(connection) or all(
+        heard == ENDED
+        for other, heard in enumerate(state.heard[:connection])
+        if sight.is_to_node(other)
+    )
+
+
+def without_idle(sight: Sight, state: Explanation) -> Explanation:
+    """The state without connections that nothing can come of any more: when the client sees that
+    such a one has ended is the same to all else, and would only multiply the states."""
+    heard = tuple(
+        ENDED if is_idle(sight, state, connection) else count
+        for connection, count in enumerate(state.heard)
+    )
+    return replace(state, heard=heard)
+
+
+def is_idle(sight: Sight, state: Explanation, connection: int) -> bool:
+    """Whether a connection that may have ended led only to where nodes are looked for, and
+    nothing on it is awaited."""
+    awaits = state.asked == connection or state.heard[connection] < len(sight.answers[connection])
+    return (
+        not sight.is_to_node(connection)
+        and not awaits
+        and sight.may_have_ended(connection)
+        and not sight.carries_batches(connection)
+    )
+
+
 def hangs_up(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
     """The client sees that a connection has ended, or gives it up itself."""
     for connection, heard in enumerate(state.heard):
-        if heard != ENDED and sight.may_have_ended(connection):
+        ends = heard != ENDED and sight.may_have_ended(connection)
+        if ends and is_alone(sight, state, connection):
             for after in hung_up(k, sight, state, connection):
                 yield "on_disconnect", after
 
@@ -255,7 +287,7 @@ def loses(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
     a client writes the next only once the one before is written. Selector, InFlightRequests."""
     for connection, heard in enumerate(state.heard):
         waits = heard != ENDED and state.lost == -1 and sight.may_have_ended(connection)
-        if waits and sight.is_to_node(connection):
+        if waits and sight.is_to_node(connection) and is_alone(sight, state, connection):
             for client in written(k, sight, state.client, range(k.layout.partitions)):
                 if client != state.client:
                     yield "loses", replace(state, client=client, lost=connection)

@@ -15,7 +15,9 @@ from conformance.client.story import story
 from conformance.client.trace import (
     BadClientTrace,
     ClientTrace,
+    Closed,
     InitProducerId,
+    Opened,
     Produce,
     lines,
     parsed,
@@ -102,6 +104,26 @@ def test_what_is_told_does_not_depend_on_the_order_of_hashes():
     (text,) = told
     assert text == all_that_is_told() + "\n"
     assert text.count("verdict='explained'") == text.count("nothing explains this") > 30
+
+
+def with_connections(trace: ClientTrace, count: int, to_node: bool) -> ClientTrace:
+    """The run, with connections before its own on which nothing was asked; the proxy hears late
+    that they are closed."""
+    opened = [Opened(0, number, to_node) for number in range(count)]
+    own = [replace(event, connection=event.connection + count) for event in trace.events]
+    closed = [Closed(trace.ended_us, number) for number in range(count)]
+    return replace(trace, events=(*opened, *own, *closed))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("to_node", [False, True])
+def test_connections_that_carry_nothing_do_not_multiply_the_states(release: str, to_node: bool):
+    """Under load a client opens many, and gives them up."""
+    for trace in runs_of(f"java-{release}.jsonl"):
+        alone = judged(parse(release), trace)
+        crowded = judged(parse(release), with_connections(trace, 14, to_node))
+        assert (crowded.verdict, crowded.requests) == (EXPLAINED, alone.requests)
+        assert crowded.client == alone.client
 
 
 @pytest.mark.parametrize("release", RELEASES)
