@@ -19,7 +19,7 @@ from proofs.say import say
 
 SCHEMA_VERSION: Final = 1
 
-MODULES: Final = ("end_txn",)
+MODULES: Final = ("init_producer_id", "end_txn", "timeouts", "partitions")
 for _name in MODULES:
     import_module(f"conformance.transactions.facts.{_name}")
 
@@ -71,7 +71,7 @@ def grouped(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
 
 def run(ground: Ground, experiment: Experiment) -> tuple[list[Fact], str]:
     """What it found out, and why it ended early if it did."""
-    if not all(ground.speaks(requests) for requests in experiment.requests):
+    if not all(ground.can_use(requests) for requests in experiment.requests):
         return [], ""
     note(f"facts: {ground.name}: {experiment.name}")
     lab = Lab(ground, experiment.name)

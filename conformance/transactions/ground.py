@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import count
@@ -18,7 +19,7 @@ from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.errors import RequestRefused, UnknownRelease
 from conformance.kafka.releases import find_release
-from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE
+from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE, fetch_offsets
 from conformance.transactions.wire import (
     BUSY_TIMEOUT_S,
     Conversation,
@@ -34,6 +35,8 @@ PATIENT: Final = {
     # A frozen node stays the leader of what it leads for as long as an experiment lasts.
     "broker.session.timeout.ms": "60000",
 }
+
+_PAUSE_S: Final = 0.02
 
 
 class Ground:
@@ -85,6 +88,10 @@ class Ground:
         """Whether its brokers serve the requests."""
         return speaks(self._supported, requests)
 
+    def can_use(self, requests: Requests) -> bool:
+        """Whether a transaction can be begun by them: V2 needs a level that can log it."""
+        return self.speaks(requests) and (requests == "v1" or self.level > 0)
+
     def conversation(self, requests: Requests) -> Conversation:
         """The newest versions of the kind. Raises RequestRefused."""
         return conversation(self._supported, requests)
@@ -126,7 +133,20 @@ class Ground:
         answer = self.wire(1).retry(call, BUSY_TIMEOUT_S)
         if answer.error is not ErrorCode.NONE:
             raise RequestRefused(f"FindCoordinator: {answer.error.name}")
+        if keys[partition]:
+            self._await_offsets(answer.node_id)
         return answer.node_id
+
+    def _await_offsets(self, node_id: int) -> None:
+        """A group coordinator is named some time before it serves. Raises RequestRefused."""
+        call = fetch_offsets("anybody", [("nowhere", 0)], require_stable=False)
+        deadline = time.monotonic() + BUSY_TIMEOUT_S
+        while not (seen := self.wire(node_id).ask(call)) or any(
+            row.error is not ErrorCode.NONE for row in seen.values()
+        ):
+            if time.monotonic() > deadline:
+                raise RequestRefused(f"the group coordinator does not serve: {seen}")
+            time.sleep(_PAUSE_S)
 
     def coordinator(self) -> Wire:
         """The connection to the coordinator of all transactional ids."""

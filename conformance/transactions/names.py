@@ -20,7 +20,10 @@ class Names:
         """`P`, `Q`, ...; `-` for none."""
         if producer_id < 0:
             return "-"
-        return self._seen.setdefault(producer_id, LETTERS[len(self._seen)])
+        if producer_id not in self._seen:
+            turn, letter = divmod(len(self._seen), len(LETTERS))
+            self._seen[producer_id] = LETTERS[letter] + (str(turn) if turn else "")
+        return self._seen[producer_id]
 
     def identity(self, producer_id: int, producer_epoch: int) -> str:
         """`P:3`."""
