@@ -1,7 +1,8 @@
 """Lockstep: a system and the model take the same steps, and must agree after each.
 
 1. Each step compares the actors that moved, their whole state, and all that they sent; every
-   CHECK_ALL_EVERY steps and at the end of a trace all actors are compared, moved or not.
+   CHECK_ALL_EVERY steps and at the end of a trace all actors are compared, moved or not, and
+   clients get the chance to send where the model's must not.
 2. The network is here. It has the connections of `model.network`, and what travels on them is
    both the model's message and what the system made of it.
 3. Actors that the system does not have are played by the model.
@@ -15,7 +16,7 @@ transition of a scope. A first difference ends a trace: what comes after it woul
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from conformance.systems.base import (
     SENT,
     SHAPES,
     Actor,
+    ClientUnderTest,
     Payload,
     Reaction,
     System,
@@ -90,11 +92,16 @@ class Differs(AssertionError):
         self.observed = {path: observed for path, _, observed in found}
 
 
-class _Item(NamedTuple):
-    """A message on its way, as the model has it and as the system made it."""
+_Item = tuple[Message, Payload]
+"""A message on its way, as the model has it and as the system made it."""
 
-    message: Message
-    payload: Payload
+
+class Move(NamedTuple):
+    """A rule instance, and what the judge does about it."""
+
+    instance: Instance
+    event: Callable[..., None]
+    values: tuple[int, ...]
 
 
 class _Link:
@@ -141,10 +148,12 @@ class Judge:
             "leader_fails_over": self._leader_fails_over,
             "leader_fails_over_uncleanly": self._leader_fails_over,
         }
-        self._moves: dict[Instance, tuple[Callable[..., None], tuple[int, ...]]] = {}
         self.clients: list[Node] = []
         self.leaders: list[Node] = []
         self.links: list[list[_Link]] = []
+        self._upkeep: list[tuple[Any, ...]] = [("bump_epoch",), ("resolve_sequences",)]
+        if tables.k.layout.without_producer_id:
+            self._upkeep.append(("receive_producer_id", 0))
         self._given_producer_ids = 0
         self._seen = 0
 
@@ -152,20 +161,34 @@ class Judge:
 
     def judge(self, steps: Steps) -> TraceResult:
         """Execute a trace until its end or the first difference. Raises NotAllowed."""
-        done = 0
+        return self.follow([self.move(instance) for instance in steps])
+
+    def move(self, instance: Instance) -> Move:
+        """What `follow` needs to know of a step."""
+        rule, choice = instance
+        return Move(instance, self._events[rule], tuple([value for _, value in choice]))
+
+    def follow(self, moves: Sequence[Move], offers: bool = True) -> TraceResult:
+        """As `judge`, for a trace of which all is looked up. `offers`: with `check_restraint`, in
+        the middle and at the end. Raises NotAllowed."""
+        done, half = 0, len(moves) // 2
         try:
             self.begin()
-            for instance in steps:
-                done += 1
-                self.step(instance)
-                if done % CHECK_ALL_EVERY == 0:
-                    self.check_all()
+            for part in (moves[:half], moves[half:]):
+                for _, event, values in part:
+                    done += 1
+                    event(*values)
+                    if done % CHECK_ALL_EVERY == 0:
+                        self.check_all()
+                if offers:
+                    self.check_restraint()
             self.check_all()
         except Differs as differs:
-            found = Divergence(steps[:done], differs.expected, differs.observed)
+            trace = tuple([move.instance for move in moves[:done]])
+            found = Divergence(trace, differs.expected, differs.observed)
             return TraceResult(done, found, self._seen)
         except (IndexError, Disabled) as error:
-            raise NotAllowed(done, steps[done - 1]) from error
+            raise NotAllowed(done, moves[done - 1].instance) from error
         return TraceResult(done, None, self._seen)
 
     def begin(self) -> None:
@@ -180,15 +203,14 @@ class Judge:
 
     def step(self, instance: Instance) -> None:
         """One rule instance, on both sides. Raises Differs."""
-        move = self._moves.get(instance)
-        if move is None:
-            rule, choice = instance
-            move = self._moves[instance] = self._events[rule], tuple(v for _, v in choice)
-        event, values = move
+        _, event, values = self.move(instance)
         event(*values)
 
     def check_all(self) -> None:
-        """Compare all actors. Raises Differs."""
+        """Compare all actors, once each client has had the chance to send what it must not send
+        again. Raises Differs."""
+        for client, partition in self._waiting():
+            self._react(client.wait, (partition,))
         kinds: tuple[tuple[str, Sequence[Actor], list[Node]], ...] = (
             ("client", self.system.clients, self.clients),
             ("leader", self.system.leaders, self.leaders),
@@ -199,11 +221,34 @@ class Judge:
                 if view != nodes[i].view:
                     self._differ(f"{kind}[{i}]", kind, nodes[i].view, view)
 
+    def check_restraint(self) -> None:
+        """Each client has the chance to send what is new where it must not. Raises Differs."""
+        for producer, client in enumerate(self.system.clients):
+            node = self.clients[producer]
+            for partition in self._silent(node):
+                if self.tables.refuses(node, "send_new", partition, 1):
+                    first_record = node.state.partitions[partition].records_sent
+                    self._react(client.offer, (partition, first_record))
+
+    def _waiting(self) -> Iterator[tuple[ClientUnderTest, int]]:
+        """Clients under test, with the partitions to which they send nothing by themselves."""
+        for producer, client in enumerate(self.system.clients):
+            for partition in self._silent(self.clients[producer]):
+                yield client, partition
+
+    def _silent(self, node: Node) -> list[int]:
+        """Partitions to which the model's client sends nothing again, if it has nothing else to
+        do by itself: that comes first, whatever waits."""
+        refuses = self.tables.refuses
+        if not all(refuses(node, *upkeep) for upkeep in self._upkeep):
+            return []
+        return [p for p in range(len(self.leaders)) if refuses(node, "send_again", p)]
+
     # ---- actors
 
     def _client(
         self, producer: int, rule: str, inputs: tuple[Any, ...], given: tuple[Any, ...]
-    ) -> tuple[_Item, ...]:
+    ) -> list[_Item]:
         """A producer moves; what it sends. `inputs` are the model's, `given` the system's."""
         row = self.tables.after(self.clients[producer], rule, *inputs)
         self.clients[producer] = row.node
@@ -211,13 +256,12 @@ class Judge:
         if self.system.clients:
             reaction = self._react(getattr(self.system.clients[producer], rule), given)
             return self._compared("client", producer, row, reaction)
-        return tuple(
-            _Item(message, self.system.request(inputs[0], message.view)) for message in row.sent
-        )
+        request = self.system.request
+        return [(message, request(inputs[0], message.view)) for message in row.sent]
 
     def _leader(
         self, partition: int, rule: str, inputs: tuple[Any, ...], given: tuple[Any, ...]
-    ) -> tuple[_Item, ...]:
+    ) -> list[_Item]:
         """A leader moves; what it sends."""
         row = self.tables.after(self.leaders[partition], rule, *inputs)
         self.leaders[partition] = row.node
@@ -232,7 +276,7 @@ class Judge:
         except Exception as error:
             raise Differs([("raised", None, f"{type(error).__name__}: {error}")]) from error
 
-    def _compared(self, kind: str, index: int, row: Row, reaction: Reaction) -> tuple[_Item, ...]:
+    def _compared(self, kind: str, index: int, row: Row, reaction: Reaction) -> list[_Item]:
         state, sent = reaction
         if len(sent) != len(row.sent):
             raise Differs([(f"{kind}[{index}].sends", len(row.sent), len(sent))])
@@ -242,10 +286,10 @@ class Judge:
             if view != message.view:
                 found = differences(f"{kind}[{index}].sends[{i}]", SENT[kind], message.view, view)
                 raise Differs(list(found))
-            items.append(_Item(message, payload))
+            items.append((message, payload))
         if state != row.node.view:
             self._differ(f"{kind}[{index}]", kind, row.node.view, state)
-        return tuple(items)
+        return items
 
     def _differ(self, path: str, kind: str, expected: Any, observed: Any) -> None:
         raise Differs(list(differences(path, SHAPES[kind], expected, observed)))

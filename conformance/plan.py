@@ -49,6 +49,8 @@ MAX_FINDINGS = 20
 
 HUNTS = 1_000
 """Hunts of a plan without a limit of its own."""
+OFFERS_EVERY = 8
+"""In one trace of so many clients are also offered what must wait: that takes a copy of each."""
 SAMPLED_HUNTS = 32
 """Hunts whose length stands for that of all in the estimate of steps."""
 
@@ -389,13 +391,15 @@ def judge_range(prepared: Prepared, first: int, last: int) -> Summary:
     """Judge the traces first <= id < last."""
     judge = judge_of(prepared.plan)
     instances = _stored(prepared.directory).instances
+    moves = [judge.move(instance) for instance in instances]
     covered = np.zeros(prepared.transitions_total or 0, dtype=bool)
     executed: set[int] = set()
     findings: list[Finding] = []
     steps = seen = divergences = 0
     for number in range(first, last):
         walk, edges = prepared.walk(number)
-        result = judge.judge(tuple([instances[instance] for instance in walk]))
+        offers = number % OFFERS_EVERY == 0
+        result = judge.follow([moves[instance] for instance in walk], offers)
         agreed = result.steps
         if result.divergence is not None:
             agreed = max(agreed - 1, 0)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from conformance.systems.base import View, WireNumbers
 from model.client import Client, PartitionEntry
-from model.language import ACTOR_RULES, Step
+from model.language import ACTOR_RULES, Disabled, Step
 from model.leader import Leader, ProducerStateEntry
 from model.messages import Batch, Error, ProduceRequest, ProduceResponse
 from model.scopes import initial
@@ -46,12 +46,13 @@ class Message:
 class Node:
     """An interned state of an actor: the model's value, its view, and the rows known so far."""
 
-    __slots__ = ("rows", "state", "view")
+    __slots__ = ("refusals", "rows", "state", "view")
 
     def __init__(self, state: Any, view: View) -> None:
         self.state = state
         self.view = view
         self.rows: dict[tuple[Any, ...], Row] = {}
+        self.refusals: dict[tuple[Any, ...], bool] = {}
 
 
 class Row(NamedTuple):
@@ -251,6 +252,19 @@ class Tables:
         key = (rule, *inputs)
         row = node.rows.get(key)
         return self._filled(node, key) if row is None else row
+
+    def refuses(self, node: Node, rule: str, *inputs: Any) -> bool:
+        """Whether the protocol, and not only the scope, forbids the actor to do this here."""
+        key = (rule, *inputs)
+        refused = node.refusals.get(key)
+        if refused is None:
+            try:
+                self._watched.rules[rule](self.k, node.state, *inputs)
+                refused = False
+            except Disabled as disabled:
+                refused = not disabled.by_scope
+            node.refusals[key] = refused
+        return refused
 
     def points(self, seen: int) -> tuple[frozenset[str], frozenset[str]]:
         """(branches, error codes) whose bits are set."""

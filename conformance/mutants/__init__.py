@@ -345,6 +345,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
             "of a broken connection's requests only the oldest is sent again",
             TINY,
         ),
+        Mutant(
+            "one_request_too_many_in_flight",
+            "one more request goes out than may be open at a time",
+            IN_ORDER,
+        ),
         Mutant("one_retry_too_many", "a batch is sent once more than retries allows", ONE_RETRY),
         Mutant(
             "exhausted_retries_bump",
@@ -365,6 +370,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
             "follower_out_of_order_bumps",
             "any out-of-order answer bumps the epoch, also one that only follows another's",
             TINY,
+        ),
+        Mutant(
+            "new_epoch_overtakes_old",
+            "a batch of the new epoch is sent while some of the old one are in flight",
+            PARTITIONS,
         ),
         Mutant(
             "bump_keeps_sequences",

@@ -60,6 +60,13 @@ class ClientUnderTest(Actor, Protocol):
     def on_disconnect(self, partition: int, overdue: int) -> Reaction:
         """Its connection to the partition's leader breaks."""
 
+    def wait(self, partition: int) -> None:
+        """Time passes while nothing may go to this partition. Fails if something does."""
+
+    def offer(self, partition: int, first_record: int) -> None:
+        """The application sends one more record, which has to wait. Fails if it goes out. A copy
+        of the producer gets it: this one takes no notice."""
+
 
 class LeaderUnderTest(Actor, Protocol):
     """A partition's leader, shaped as LEADER. Its methods are the rules of `model.leader`."""

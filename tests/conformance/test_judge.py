@@ -71,10 +71,10 @@ def link_of(judge: Judge, producer: int, partition: int) -> Link:
     """What travels between two, as the judge has it."""
     link = judge.links[producer][partition]
     return Link(
-        requests=tuple(item.message.value for item in link.requests),
-        answers=tuple(item.message.value for item in link.answers),
+        requests=tuple(message.value for message, _ in link.requests),
+        answers=tuple(message.value for message, _ in link.answers),
         broken=tuple(
-            BrokenConnection(tuple(item.message.value for item in items)) for items in link.broken
+            BrokenConnection(tuple(message.value for message, _ in items)) for items in link.broken
         ),
     )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from conformance.systems.base import WIRE_MAX_SEQUENCE, WireNumbers
-from conformance.systems.impl import BatchViews, ImplSystem, UnexpectedEffects, in_flight_view
+from conformance.systems.impl import ImplSystem
+from conformance.systems.impl_client import UnexpectedEffects, in_flight_view
+from conformance.systems.impl_messages import BatchViews
 from impl import Record, RecordBatch, encode_batch
 from impl.producer import InFlightBatch
 from model.setting import Budgets, Layout, Setting

@@ -1,0 +1,307 @@
+"""`impl`'s producer core, driven as the model says.
+
+1. Time moves only where the model lets something become due: before a retry, by the backoff.
+2. A producer knows a leader only while the model lets it send there. So one poll drains one batch
+   of one partition, and a poll that may only bump the epoch sends nothing.
+
+Theory of operation. A model's `send_new` is `append` for each record, then `poll`; `send_again` a
+`poll` once the backoff has passed; `bump_epoch` a `poll` while no leader is known, since the core
+bumps at the beginning of its sender loop; answers are `receive`, a broken connection is
+`disconnected`. InitProducerId is answered here, with the producer ids of the model. What must wait
+is asked for, too: `poll` and `offer` give the producer the chance to send what it must not.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from conformance.systems.base import Reaction, View
+from conformance.systems.impl_messages import (
+    NONE,
+    PRODUCE_VERSION,
+    TIMESTAMP_MS,
+    TOPIC,
+    Answer,
+    Request,
+    Shared,
+    value_of,
+)
+from impl import (
+    DeliveryHandle,
+    ErrorCode,
+    IdempotentProducerCore,
+    ProducerConfig,
+    SendRequest,
+)
+from impl.producer import InFlightBatch, State
+from model.setting import Acks, Idempotence, Retries, Setting
+
+INIT_PRODUCER_ID_VERSION: Final = 5
+BACKOFF_MS: Final = 1
+DELIVERY_TIMEOUT_MS: Final = 2**29
+LONGEST_STEP_MS: Final = 2**28
+"""Halved with each batch, it leaves room for twenty of them."""
+MAX_INT32: Final = 2**31 - 1
+
+
+class UnexpectedEffects(Exception):
+    """A poll did not send what it should send in this step: one request, or nothing."""
+
+
+class Clock:
+    """The time of one producer, such that each batch can be given up alone.
+
+    Records are handed over ever closer to each other: between the times at which two of them are
+    given up there is room for all that comes after. Everything else takes a millisecond.
+    """
+
+    __slots__ = ("_step_ms", "now_ms")
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self._step_ms = LONGEST_STEP_MS
+
+    def ticks(self) -> int:
+        """A moment later."""
+        self.now_ms += BACKOFF_MS
+        return self.now_ms
+
+    def hands_over(self) -> int:
+        """The time of the next batch."""
+        self._step_ms //= 2
+        self.now_ms += self._step_ms
+        return self.now_ms
+
+    def reaches(self, now_ms: int) -> int:
+        """That time, or what it is if that is past."""
+        self.now_ms = max(self.now_ms, now_ms)
+        return self.now_ms
+
+
+class ImplClient:
+    """One `IdempotentProducerCore`, driven as the model says."""
+
+    def __init__(self, shared: Shared, producer: int) -> None:
+        self._k, self._codec, self._views = shared
+        self._producer = producer
+        self._partitions = range(self._k.layout.partitions)
+        self._config = producer_config(self._k)
+        self.reset()
+
+    def reset(self) -> None:
+        """A new producer, with its id if it has one at first."""
+        self._clock = Clock()
+        self._core = IdempotentProducerCore(
+            self._config,
+            produce_version=PRODUCE_VERSION,
+            init_producer_id_version=INIT_PRODUCER_ID_VERSION,
+        )
+        self._open: list[dict[int, DeliveryHandle]] = [{} for _ in self._partitions]
+        self._created: list[dict[int, int]] = [{} for _ in self._partitions]
+        self._sent = [0 for _ in self._partitions]
+        self._acknowledged = [0 for _ in self._partitions]
+        self._failed = [0 for _ in self._partitions]
+        self._asked: SendRequest | None = None
+        self._known: int | None = None
+        self._let_send(0)
+        if self._k.layout.begun and self._config.enable_idempotence:
+            self.receive_producer_id(self._producer)
+
+    def begin_at(self, partition: int, sequence: int) -> None:
+        """The next batch begins with this sequence: see the theory of operation."""
+        entry = self._core._transaction_manager.entry((TOPIC, partition))
+        entry.start_sequences_at_beginning(self._core.producer_id, self._core.producer_epoch)
+        entry.next_sequence = sequence
+
+    def view(self) -> View:
+        """Shaped as CLIENT."""
+        core = self._core
+        partitions = tuple([self._partition_view(p) for p in self._partitions])
+        return core.producer_id, core.producer_epoch, core.epoch_bump_required, partitions
+
+    def send_new(self, partition: int, first_record: int, record_count: int) -> Reaction:
+        """`append` and one `poll`."""
+        now_ms = self._clock.hands_over()
+        for number in range(first_record, first_record + record_count):
+            self._created[partition][number] = now_ms
+            self._open[partition][number] = self._append(partition, number, now_ms)
+        self._sent[partition] += record_count
+        return self._sends(partition)
+
+    def _append(self, partition: int, number: int, now_ms: int) -> DeliveryHandle:
+        return self._core.append(
+            TOPIC, partition, value=value_of(number), timestamp_ms=TIMESTAMP_MS, now_ms=now_ms
+        )
+
+    def send_again(self, partition: int) -> Reaction:
+        """One `poll` after the backoff."""
+        self._clock.ticks()
+        return self._sends(partition)
+
+    def bump_epoch(self) -> Reaction:
+        """One `poll` that has nobody to send to. After the last epoch it asks for a producer id."""
+        self._let_send(None)
+        effects = self._core.poll(self._clock.now_ms)
+        if effects:
+            self._asked = only_request(effects)
+        return Reaction(self.view())
+
+    def resolve_sequences(self) -> Reaction:
+        """One `poll` that has nobody to send to."""
+        self._let_send(None)
+        self._polls_in_vain()
+        return Reaction(self.view())
+
+    def expire_batch(self, partition: int, first_record: int) -> Reaction:
+        """One `poll`, with nobody to send to, when the time of this batch, the oldest, is up."""
+        self._is_overdue(partition, first_record)
+        self._let_send(None)
+        self._polls_in_vain()
+        self._hear(partition)
+        return Reaction(self.view())
+
+    def receive_producer_id(self, producer_id: int) -> Reaction:
+        """Ask for a producer id, unless that is done, and get the model's."""
+        asked = self._asked or self._polled()
+        self._asked = None
+        correlation_id, _ = self._codec.request(asked)
+        body = {"error_code": ErrorCode.NONE, "producer_id": producer_id, "producer_epoch": 0}
+        answer = self._codec.response(asked.api_version, asked.api_key, correlation_id, body)
+        self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
+        return Reaction(self.view())
+
+    def on_answer(self, partition: int, answer: Answer, overdue: int) -> Reaction:
+        """`receive`, maybe when the time of the oldest batch is up."""
+        if overdue:
+            self._is_overdue(partition, min(self._open[partition]))
+        self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
+        self._hear(partition)
+        return Reaction(self.view())
+
+    def on_disconnect(self, partition: int, overdue: int) -> Reaction:
+        """`disconnected`, maybe when the time of the oldest batch is up."""
+        if overdue:
+            self._is_overdue(partition, min(self._open[partition]))
+        self._core.disconnected(partition, self._clock.now_ms)
+        self._hear(partition)
+        return Reaction(self.view())
+
+    def wait(self, partition: int) -> None:
+        """One `poll` after the backoff. Raises UnexpectedEffects."""
+        self._let_send(partition)
+        self._clock.ticks()
+        self._polls_in_vain()
+
+    def offer(self, partition: int, first_record: int) -> None:
+        """`append` and one `poll`; a producer that has failed takes nothing. Raises
+        UnexpectedEffects."""
+        if self._core.state is State.FATAL_ERROR:
+            return
+        core, known = self._core, self._known
+        # Half as long as copy.deepcopy takes.
+        self._core = pickle.loads(pickle.dumps(core, pickle.HIGHEST_PROTOCOL))
+        try:
+            self._append(partition, first_record, self._clock.ticks())
+            self.wait(partition)
+        finally:
+            self._core, self._known = core, known
+
+    def _is_overdue(self, partition: int, number: int) -> None:
+        """The time comes at which the record has been waiting for too long."""
+        self._clock.reaches(self._created[partition][number] + DELIVERY_TIMEOUT_MS)
+
+    def _hear(self, partition: int) -> None:
+        """What the application is told of its records."""
+        handles = self._open[partition]
+        for number in [number for number, handle in handles.items() if handle.done]:
+            told = self._acknowledged if handles.pop(number).error is None else self._failed
+            told[partition] |= 1 << number
+
+    def _polls_in_vain(self) -> None:
+        effects = self._core.poll(self._clock.now_ms)
+        if effects:
+            raise UnexpectedEffects(f"poll gives {effects}")
+
+    def _let_send(self, partition: int | None) -> None:
+        """Only this partition has a leader that the producer knows. A node leads one partition."""
+        if partition != self._known:
+            self._known = partition
+            leaders = {} if partition is None else {(TOPIC, partition): partition}
+            self._core.update_metadata(leaders)
+
+    def _polled(self) -> SendRequest:
+        """The one request of a poll. Raises UnexpectedEffects."""
+        return only_request(self._core.poll(self._clock.now_ms))
+
+    def _sends(self, partition: int) -> Reaction:
+        self._let_send(partition)
+        polled = self._polled()
+        correlation_id, body = self._codec.request(polled)
+        if not self._config.acks:
+            self._core.sent(polled.correlation_id, self._clock.now_ms)
+            self._hear(partition)
+        view = self._views.request(body["topics"][0]["partitions"][0]["records"])
+        return Reaction(self.view(), ((view, Request(correlation_id, body, view)),))
+
+    def _partition_view(self, partition: int) -> View:
+        """An entry of a partition not used yet has no epoch; in the model it has the first."""
+        state = self._core.partition_state(TOPIC, partition)
+        _, producer_epoch, next_sequence, last_acked_sequence, _, in_flight, unresolved = state
+        return (
+            max(producer_epoch, 0),
+            next_sequence,
+            last_acked_sequence,
+            unresolved,
+            in_flight_view(in_flight, list(self._open[partition])) if in_flight else (),
+            self._sent[partition],
+            self._acknowledged[partition],
+            self._failed[partition],
+        )
+
+
+def only_request(effects: Sequence[Any]) -> SendRequest:
+    """The one request of a poll. Raises UnexpectedEffects."""
+    if len(effects) != 1 or not isinstance(effects[0], SendRequest):
+        raise UnexpectedEffects(f"poll gives {effects}")
+    request: SendRequest = effects[0]
+    return request
+
+
+ACKS: Final[Mapping[Acks, object]] = {Acks.ALL: "all", Acks.LEADER: 1, Acks.NONE: 0}
+RETRIES: Final[Mapping[Retries, int]] = {
+    Retries.NONE: 0,
+    Retries.ONE: 1,
+    Retries.ENDLESS: 2**31 - 1,
+}
+
+
+def producer_config(k: Setting) -> ProducerConfig:
+    """The configuration that the model's variant and layout mean.
+
+    No request times out by itself: that would be a broken connection, and the model says when.
+    """
+    config = ProducerConfig.of(
+        acks=ACKS[k.variant.acks],
+        retries=RETRIES[k.variant.retries],
+        enable_idempotence=k.variant.idempotence == Idempotence.ENABLED,
+        max_in_flight_requests_per_connection=k.layout.in_flight,
+        linger_ms=0,
+        retry_backoff_ms=BACKOFF_MS,
+        retry_backoff_max_ms=BACKOFF_MS,
+    )
+    return replace(config, request_timeout_ms=MAX_INT32, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
+
+
+def in_flight_view(in_flight: tuple[InFlightBatch, ...], numbers: list[int]) -> View:
+    """Batches in flight; they have the records that have not ended, in the order of sending."""
+    views = []
+    position = 0
+    for producer_id, producer_epoch, base_sequence, count, outstanding, reset, _ in in_flight:
+        first = numbers[position] if position < len(numbers) else NONE
+        view = (producer_id, producer_epoch, base_sequence, count, first, outstanding, reset)
+        views.append(view)
+        position += count
+    return tuple(views)

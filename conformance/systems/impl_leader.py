@@ -1,0 +1,216 @@
+"""`impl`'s partition leader, and what a broker does around it.
+
+Theory of operation. `produce` is called with what the request carried; with one replica the high
+watermark follows at once. A restart writes log and snapshot as bytes and reads them back; an
+election replays a prefix of the log.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conformance.systems.base import Reaction, View
+from conformance.systems.impl_messages import (
+    PRODUCE_VERSION,
+    TOPIC,
+    Request,
+    Shared,
+    size_of_batch,
+)
+from impl import ApiKey, PartitionLeader, ProduceOutcome
+from impl.partition.producer_state import UNKNOWN_PRODUCER, ProducerStateEntry
+from impl.partition.stored_batch import StoredBatch
+from impl.partition.validation import LogConfig
+from model.setting import Setting
+
+BROKER_NOW_MS: Final = 0
+NEVER_MS: Final = 2**62
+"""Longer than anything lasts."""
+REPLICAS: Final = 2
+"""Of each partition, and so many must be in sync; the model's layout says how long that takes."""
+
+
+class ImplLeader:
+    """One `PartitionLeader` of a topic with two replicas, and what a broker does around it.
+
+    `_stored` has every batch that was ever kept, also those that were deleted since: a follower
+    that fetched them all remembers their producers.
+    """
+
+    def __init__(self, shared: Shared, partition: int) -> None:
+        self._k, self._codec, self._views = shared
+        self._partition = partition
+        self._producers = range(self._k.layout.producer_ids)
+        self._config = log_config(self._k)
+        self._entries: dict[int, tuple[ProducerStateEntry, View]] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """An empty log."""
+        self._leader = PartitionLeader(config=self._config, replication_factor=REPLICAS)
+        self._stored: list[StoredBatch] = []
+
+    def view(self) -> View:
+        """Shaped as LEADER."""
+        leader = self._leader
+        stored = self._views.stored
+        start = leader.log_start_offset
+        return (
+            tuple([stored(b.data) for b in leader.batches if b.base_offset >= start]),
+            start,
+            leader.high_watermark,
+            tuple([self._entry_view(producer) for producer in self._producers]),
+        )
+
+    def on_produce(self, request: Request) -> Reaction:
+        """The request's batch goes to `produce`."""
+        outcome = self._produced(request)
+        self._replicate()
+        return self._answers(request, outcome)
+
+    def on_produce_then_unreplicated(self, request: Request, timed_out: int) -> Reaction:
+        """The batch goes to `produce`; then a replica is slow, or no longer in sync."""
+        leader = self._leader
+        outcome = self._produced(request)
+        if timed_out:
+            settled = leader.settle(outcome, is_overdue=True)
+        else:
+            leader.update_in_sync_replicas(1)
+            leader.advance_high_watermark(leader.log_end_offset)
+            settled = leader.settle(outcome)
+            leader.update_in_sync_replicas(REPLICAS)
+        self._replicate()
+        return self._answers(request, settled or outcome)
+
+    def on_produce_without_replicas(self, request: Request) -> Reaction:
+        """One of two replicas is in sync: the broker refuses, and nothing is written."""
+        self._leader.update_in_sync_replicas(1)
+        outcome = self._produced(request)
+        self._leader.update_in_sync_replicas(REPLICAS)
+        return self._answers(request, outcome)
+
+    def advance_high_watermark(self) -> Reaction:
+        """To the end of the log."""
+        self._leader.advance_high_watermark(self._leader.log_end_offset)
+        return Reaction(self.view())
+
+    def restart(self) -> Reaction:
+        """Log and snapshot as bytes, read back."""
+        return self._restarted({self._leader.log_end_offset: self._leader.snapshot()})
+
+    def recover(self, covered: int) -> Reaction:
+        """Killed: log and an older snapshot, taken where a segment begins, as bytes, read back."""
+        earlier = self._elected(covered)
+        flushed = earlier.log_end_offset
+        segments = (0, flushed) if covered else (0,)
+        snapshots = {flushed: earlier.snapshot()} if covered else {}
+        return self._restarted(snapshots, segments, recovery_point=flushed)
+
+    def fail_over(self, kept: int) -> Reaction:
+        """A prefix of the log, replayed."""
+        self._leader = self._elected(kept)
+        del self._stored[kept:]
+        return Reaction(self.view())
+
+    def expire_producer(self, producer_id: int) -> Reaction:
+        """The time comes at which all that the leader knows is too old."""
+        self._leader.remove_expired_producers(BROKER_NOW_MS + NEVER_MS)
+        return Reaction(self.view())
+
+    def delete_records(self, deleted: int) -> Reaction:
+        """`delete_records` up to the end of a batch."""
+        last = self._stored[deleted - 1]
+        self._leader.delete_records(last.base_offset + last.last_offset_delta + 1)
+        return Reaction(self.view())
+
+    def _produced(self, request: Request) -> ProduceOutcome:
+        """The request's batch goes to `produce`; what is new in the log is noted."""
+        leader, body = self._leader, request.body
+        before = leader.log_end_offset
+        records = body["topics"][0]["partitions"][0]["records"]
+        outcome = leader.produce(records, required_acks=body["acks"], now_ms=BROKER_NOW_MS)
+        if leader.log_end_offset > before:
+            self._stored.append(leader.batches[-1])
+        return outcome
+
+    def _replicate(self) -> None:
+        """With one replica in the model, the high watermark follows at once."""
+        if self._k.layout.replicas == 1:
+            self._leader.advance_high_watermark(self._leader.log_end_offset)
+
+    def _restarted(
+        self,
+        snapshots: dict[int, bytes],
+        segments: tuple[int, ...] = (),
+        recovery_point: int | None = None,
+    ) -> Reaction:
+        leader = self._leader
+        self._leader = PartitionLeader.restarted(
+            b"".join(batch.data for batch in leader.batches),
+            snapshots,
+            leader_epoch=leader.leader_epoch + 1,
+            high_watermark=leader.high_watermark,
+            log_start_offset=leader.log_start_offset,
+            now_ms=BROKER_NOW_MS,
+            config=self._config,
+            replication_factor=REPLICAS,
+            segments=segments,
+            recovery_point=recovery_point,
+        )
+        return Reaction(self.view())
+
+    def _elected(self, kept: int) -> PartitionLeader:
+        leader, stored = self._leader, self._stored[:kept]
+        end = stored[-1].base_offset + stored[-1].last_offset_delta + 1 if stored else 0
+        elected = PartitionLeader.elected(
+            stored,
+            leader_epoch=leader.leader_epoch + 1,
+            high_watermark=min(leader.high_watermark, end),
+            config=self._config,
+            replication_factor=REPLICAS,
+        )
+        if leader.log_start_offset <= end:
+            elected.delete_records(leader.log_start_offset)
+        return elected
+
+    def _answers(self, request: Request, outcome: ProduceOutcome) -> Reaction:
+        row = {
+            "index": self._partition,
+            "error_code": outcome.error,
+            "base_offset": outcome.base_offset,
+            "log_append_time_ms": outcome.log_append_time_ms,
+            "log_start_offset": outcome.log_start_offset,
+        }
+        body = {"topics": [{"name": TOPIC, "partitions": [row]}]}
+        correlation_id = request.correlation_id
+        answer = self._codec.response(PRODUCE_VERSION, ApiKey.PRODUCE, correlation_id, body)
+        read = answer.body["topics"][0]["partitions"][0]
+        # An answer that waits for nothing needs high watermark 0 in the model, -1 here.
+        required_offset = 0 if outcome.error else max(outcome.required_offset, 0)
+        view = (
+            request.view[4],
+            int(read["error_code"]),
+            read["base_offset"],
+            required_offset,
+            read["log_start_offset"],
+        )
+        return Reaction(self.view(), ((view, answer),))
+
+    def _entry_view(self, producer: int) -> View:
+        """Entries are values that an append replaces: the same one has the same view."""
+        entry = self._leader.producers.get(producer, UNKNOWN_PRODUCER)
+        known = self._entries.get(producer)
+        if known is not None and known[0] is entry:
+            return known[1]
+        batches = tuple([(b.last_sequence, b.last_offset, b.offset_delta) for b in entry.batches])
+        view = (entry.producer_epoch, batches)
+        self._entries[producer] = entry, view
+        return view
+
+
+def log_config(k: Setting) -> LogConfig:
+    """A batch of more records than `max_message` is too large for the topic."""
+    if not k.layout.splits:
+        return LogConfig(min_insync_replicas=REPLICAS)
+    largest = size_of_batch(k.layout.max_message)
+    return LogConfig(min_insync_replicas=REPLICAS, max_message_bytes=largest)
