@@ -34,8 +34,8 @@ from model.transactions.messages import (
 from model.transactions.setting import Bump, Requests, Setting
 
 
-class State(IntEnum):
-    """TransactionManager.State."""
+class ClientState(IntEnum):
+    """TransactionManager.ClientState."""
 
     UNINITIALIZED = 0
     INITIALIZING = 1
@@ -102,7 +102,7 @@ class Client:
     """One instance. `begun` transactions have begun; the last of them is the present one. It
     `is_started` when the coordinator may know of it; then only EndTxn ends it."""
 
-    state: State
+    state: ClientState
     producer_id: ProducerIdOrNone
     producer_epoch: EpochOrNone
     begun: TransactionCount
@@ -128,22 +128,22 @@ def with_outcome(client: Client, outcome: Outcome) -> Client:
 @acts
 def init_transactions(k: Setting, client: Client) -> Client:
     """KafkaProducer.initTransactions."""
-    require(client.state == State.UNINITIALIZED)
-    return replace(client, state=State.INITIALIZING)
+    require(client.state == ClientState.UNINITIALIZED)
+    return replace(client, state=ClientState.INITIALIZING)
 
 
 @acts
 def begin_transaction(k: Setting, client: Client) -> Client:
     """KafkaProducer.beginTransaction: nobody else hears of it."""
-    require(client.state == State.READY)
-    return replace(client, state=State.IN_TRANSACTION, begun=client.begun + 1)
+    require(client.state == ClientState.READY)
+    return replace(client, state=ClientState.IN_TRANSACTION, begun=client.begun + 1)
 
 
 @acts
 def send(k: Setting, client: Client, partition: Partition) -> Client:
     """KafkaProducer.send: V2 needs no request to add the partition."""
     there = client.partitions[partition]
-    require(client.state == State.IN_TRANSACTION)
+    require(client.state == ClientState.IN_TRANSACTION)
     require(there.write == Write.NONE)
     added = Membership.IN if speaks_v2(k) else Membership.NEW
     queued = replace(
@@ -162,11 +162,11 @@ def send(k: Setting, client: Client, partition: Partition) -> Client:
 @acts
 def commit_transaction(k: Setting, client: Client) -> Client:
     """KafkaProducer.commitTransaction. What nobody knows of is over at once."""
-    require(client.state == State.IN_TRANSACTION)
+    require(client.state == ClientState.IN_TRANSACTION)
     asked = with_outcome(client, Outcome.COMMIT_ASKED)
     if not has_work(client):
         return finished(k, with_outcome(client, Outcome.COMMITTED))
-    return replace(asked, state=State.COMMITTING)
+    return replace(asked, state=ClientState.COMMITTING)
 
 
 def has_work(client: Client) -> bool:
@@ -189,13 +189,15 @@ def unsent_dropped(k: Setting, there: ClientPartition) -> ClientPartition:
 @acts
 def abort_transaction(k: Setting, client: Client) -> Client:
     """KafkaProducer.abortTransaction."""
-    require(client.state == State.IN_TRANSACTION or client.state == State.ABORTABLE_ERROR)
+    require(
+        client.state == ClientState.IN_TRANSACTION or client.state == ClientState.ABORTABLE_ERROR
+    )
     dropped = replace(
         client, partitions=Map(tuple(unsent_dropped(k, t) for t in client.partitions.values()))
     )
     if not client.is_started and not client.must_bump:
         return finished(k, with_outcome(dropped, Outcome.ABORTED))
-    return replace(with_outcome(dropped, Outcome.ABORT_ASKED), state=State.ABORTING)
+    return replace(with_outcome(dropped, Outcome.ABORT_ASKED), state=ClientState.ABORTING)
 
 
 # What the manager sends
@@ -217,7 +219,7 @@ def request_of(k: Setting, client: Client, api: Api) -> Request:
 @acts
 def ask_producer_id(k: Setting, client: Client) -> Step[Client, Request]:
     """InitProducerId; with the present id and epoch where only the epoch is to go up."""
-    require(client.state == State.INITIALIZING)
+    require(client.state == ClientState.INITIALIZING)
     return Step(client, (request_of(k, client, Api.INIT_PRODUCER_ID),))
 
 
@@ -235,7 +237,7 @@ def new_partitions(client: Client) -> Map[Partition, bool]:
 def add_partitions(k: Setting, client: Client) -> Step[Client, Request]:
     """AddPartitionsToTxn for all that are new."""
     require(k.variant.requests == Requests.V1)
-    require(client.state == State.IN_TRANSACTION or client.state == State.COMMITTING)
+    require(client.state == ClientState.IN_TRANSACTION or client.state == ClientState.COMMITTING)
     require(has_new(client))
     request = request_of(k, client, Api.ADD_PARTITIONS_TO_TXN)
     return Step(client, (replace(request, partitions=new_partitions(client)),))
@@ -244,10 +246,10 @@ def add_partitions(k: Setting, client: Client) -> Step[Client, Request]:
 def is_working(client: Client) -> bool:
     """Batches go out: also those that an abort waits for."""
     return (
-        client.state == State.IN_TRANSACTION
-        or client.state == State.COMMITTING
-        or client.state == State.ABORTING
-        or client.state == State.ABORTABLE_ERROR
+        client.state == ClientState.IN_TRANSACTION
+        or client.state == ClientState.COMMITTING
+        or client.state == ClientState.ABORTING
+        or client.state == ClientState.ABORTABLE_ERROR
     )
 
 
@@ -260,7 +262,7 @@ def produce(
     require(is_working(client))
     require(there.membership == Membership.IN)
     require(there.write != Write.NONE)
-    require(there.write == Write.SENT or client.state != State.ABORTABLE_ERROR)
+    require(there.write == Write.SENT or client.state != ClientState.ABORTABLE_ERROR)
     is_first = there.write == Write.QUEUED
     batch = Batch(
         producer_id=client.producer_id,
@@ -290,9 +292,9 @@ def is_quiet(client: Client) -> bool:
 @acts
 def end_transaction(k: Setting, client: Client) -> Step[Client, Request]:
     """EndTxn, once all batches are finished."""
-    require(client.state == State.COMMITTING or client.state == State.ABORTING)
+    require(client.state == ClientState.COMMITTING or client.state == ClientState.ABORTING)
     require(is_quiet(client))
-    committed = client.state == State.COMMITTING
+    committed = client.state == ClientState.COMMITTING
     return Step(client, (replace(request_of(k, client, Api.END_TXN), committed=committed),))
 
 
@@ -328,14 +330,14 @@ def produce_effect_of(error: Error) -> Effect:
 def in_error(k: Setting, client: Client, effect: Effect) -> Client:
     """The state after an error that is not to be tried again. An abort in progress goes on."""
     if effect == Effect.DIE:
-        return replace(client, state=State.FATAL_ERROR)
-    if effect == Effect.RETRY or client.state == State.ABORTING:
+        return replace(client, state=ClientState.FATAL_ERROR)
+    if effect == Effect.RETRY or client.state == ClientState.ABORTING:
         return client
     bumps = not speaks_v2(k) and k.variant.bump == Bump.ASKS and client.is_started
-    was_completing = client.state == State.COMMITTING
+    was_completing = client.state == ClientState.COMMITTING
     return replace(
         client,
-        state=State.ABORTABLE_ERROR,
+        state=ClientState.ABORTABLE_ERROR,
         must_bump=client.must_bump or (bumps and not was_completing),
     )
 
@@ -357,7 +359,7 @@ def on_producer_id(k: Setting, client: Client, answer: Answer) -> Client:
         return in_error(k, client, effect_of(answer.error))
     return replace(
         client,
-        state=State.READY,
+        state=ClientState.READY,
         producer_id=answer.producer_id,
         producer_epoch=answer.producer_epoch,
         must_bump=False,
@@ -422,7 +424,7 @@ def finished(k: Setting, client: Client) -> Client:
     TransactionManager.completeTransaction."""
     return replace(
         client,
-        state=State.INITIALIZING if client.must_bump else State.READY,
+        state=ClientState.INITIALIZING if client.must_bump else ClientState.READY,
         is_started=False,
         partitions=Map(tuple(left(k, t) for t in client.partitions.values())),
     )
@@ -445,5 +447,5 @@ def on_ended(k: Setting, client: Client, answer: Answer) -> Client:
     """EndTxn is answered. EndTxnHandler."""
     if answer.error != Error.NONE:
         return in_error(k, client, effect_of(answer.error))
-    done = Outcome.COMMITTED if client.state == State.COMMITTING else Outcome.ABORTED
+    done = Outcome.COMMITTED if client.state == ClientState.COMMITTING else Outcome.ABORTED
     return finished(k, with_next(k, with_outcome(client, done), answer))

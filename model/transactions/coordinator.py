@@ -15,7 +15,7 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import Annotated
 
-from model.language import Map, Range, Step, acts, receives, record, require, within_scope
+from model.language import Map, Range, Step, acts, receives, record, require
 from model.transactions.messages import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -33,7 +33,7 @@ from model.transactions.messages import (
 from model.transactions.setting import Fence, Pending, Setting
 
 
-class State(IntEnum):
+class TransactionState(IntEnum):
     """The states of a transactional id. TransactionState."""
 
     EMPTY = 0
@@ -50,7 +50,7 @@ class State(IntEnum):
 class Metadata:
     """What the transaction log says of the id. TransactionLogValue."""
 
-    state: State
+    state: TransactionState
     producer_id: ProducerIdOrNone
     producer_epoch: EpochOrNone
     partitions: Map[Partition, bool]
@@ -91,15 +91,18 @@ NO_ANSWER = failed(Error.NONE)
 
 def is_prepared(metadata: Metadata) -> bool:
     """The outcome is decided, the markers are on their way."""
-    return metadata.state == State.PREPARE_COMMIT or metadata.state == State.PREPARE_ABORT
+    return (
+        metadata.state == TransactionState.PREPARE_COMMIT
+        or metadata.state == TransactionState.PREPARE_ABORT
+    )
 
 
 def is_finished(metadata: Metadata) -> bool:
     """No transaction is open, and the next one can begin."""
     return (
-        metadata.state == State.EMPTY
-        or metadata.state == State.COMPLETE_COMMIT
-        or metadata.state == State.COMPLETE_ABORT
+        metadata.state == TransactionState.EMPTY
+        or metadata.state == TransactionState.COMPLETE_COMMIT
+        or metadata.state == TransactionState.COMPLETE_ABORT
     )
 
 
@@ -135,10 +138,10 @@ def completed(k: Setting, prepared: Known) -> Known:
     """The transaction is over; where its epoch was the last, the next producer id takes over with
     epoch 0. TransactionMetadata.prepareComplete."""
     metadata = prepared.metadata
-    committed = metadata.state == State.PREPARE_COMMIT
+    committed = metadata.state == TransactionState.PREPARE_COMMIT
     rotates = prepared.next_producer_id != NO_PRODUCER_ID
     done = Metadata(
-        state=State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT,
+        state=TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT,
         producer_id=prepared.next_producer_id if rotates else metadata.producer_id,
         producer_epoch=0 if rotates else metadata.producer_epoch,
         partitions=no_partitions(k),
@@ -185,7 +188,7 @@ def changed(
 # The outcome of an append
 
 
-def settled(c: Coordinator) -> Coordinator:
+def nothing_appended(c: Coordinator) -> Coordinator:
     """No append is on its way."""
     return replace(c, is_appending=False, image=c.known, requester=NOBODY, answer=NO_ANSWER)
 
@@ -195,7 +198,7 @@ def append_succeeds(k: Setting, c: Coordinator) -> Step[Coordinator, Answer]:
     """The image is in the log. What is prepared without a partition is completed next."""
     require(c.is_appending)
     written = logged(c, c.image)
-    return Step(completing(k, settled(written)), (c.answer,))
+    return Step(completing(k, nothing_appended(written)), (c.answer,))
 
 
 @acts
@@ -204,7 +207,9 @@ def append_fails(k: Setting, c: Coordinator, in_log: bool) -> Step[Coordinator, 
     same. A completion is tried again. COORDINATOR_NOT_AVAILABLE."""
     require(c.is_appending)
     written = replace(c, log=c.image.metadata if in_log else c.log)
-    return Step(completing(k, settled(written)), (failed(Error.COORDINATOR_NOT_AVAILABLE),))
+    return Step(
+        completing(k, nothing_appended(written)), (failed(Error.COORDINATOR_NOT_AVAILABLE),)
+    )
 
 
 # InitProducerId
@@ -217,15 +222,22 @@ def is_exhausted(k: Setting, epoch: int) -> bool:
 
 def next_epoch(k: Setting, epoch: int) -> int:
     """One more; the protocol's last stays. KAFKA-20090."""
-    within_scope(k.layout.epochs_end or epoch < k.layout.max_epoch)
-    return min(epoch + 1, k.layout.max_epoch)
+    return min(epoch + 1, k.layout.max_epoch) if k.layout.epochs_end else epoch + 1
+
+
+def fits(k: Setting, c: Coordinator) -> bool:
+    """The scope has so many epochs and producer ids."""
+    return (
+        c.given_producer_ids <= k.layout.producer_ids
+        and c.known.metadata.producer_epoch <= k.layout.max_epoch
+        and c.image.metadata.producer_epoch <= k.layout.max_epoch
+    )
 
 
 def with_new_id(k: Setting, c: Coordinator, last_epoch: int) -> Known:
     """Empty, under a producer id that nobody had."""
-    within_scope(c.given_producer_ids < k.layout.producer_ids)
     fresh = Metadata(
-        state=State.EMPTY,
+        state=TransactionState.EMPTY,
         producer_id=c.given_producer_ids,
         producer_epoch=0,
         partitions=no_partitions(k),
@@ -242,7 +254,7 @@ def with_epoch(k: Setting, c: Coordinator, epoch: int, last_epoch: int) -> Known
     """Empty, under the same producer id."""
     metadata = c.known.metadata
     empty = Metadata(
-        state=State.EMPTY,
+        state=TransactionState.EMPTY,
         producer_id=metadata.producer_id,
         producer_epoch=epoch,
         partitions=no_partitions(k),
@@ -255,7 +267,7 @@ def with_epoch(k: Setting, c: Coordinator, epoch: int, last_epoch: int) -> Known
     )
 
 
-def fenced(k: Setting, c: Coordinator) -> Known:
+def fencing(k: Setting, c: Coordinator) -> Known:
     """The open transaction is aborted by the coordinator, whose next epoch fences its writers.
     TransactionMetadata.prepareFenceProducerEpoch."""
     metadata = c.known.metadata
@@ -263,7 +275,7 @@ def fenced(k: Setting, c: Coordinator) -> Known:
     epoch = metadata.producer_epoch if same else next_epoch(k, metadata.producer_epoch)
     return replace(
         c.known,
-        metadata=replace(metadata, state=State.PREPARE_ABORT, producer_epoch=epoch),
+        metadata=replace(metadata, state=TransactionState.PREPARE_ABORT, producer_epoch=epoch),
         last_producer_epoch=metadata.producer_epoch if k.variant.level == 2 else NO_PRODUCER_EPOCH,
     )
 
@@ -301,13 +313,13 @@ def on_init_producer_id(
     expected = request.producer_id != NO_PRODUCER_ID
     if is_pending(c):
         return answered(c, failed(Error.CONCURRENT_TRANSACTIONS))
-    if metadata.state == State.ABSENT:
+    if metadata.state == TransactionState.ABSENT:
         return begun_anew(k, c, with_new_id(k, c, NO_PRODUCER_EPOCH), requester)
     if expected and not expects(k, c, request):
         return answered(c, failed(Error.PRODUCER_FENCED))
-    if metadata.state == State.ONGOING:
+    if metadata.state == TransactionState.ONGOING:
         waits = failed(Error.CONCURRENT_TRANSACTIONS)
-        return changed(k, c, fenced(k, c), requester, waits)
+        return changed(k, c, fencing(k, c), requester, waits)
     return on_finished(k, c, request, requester)
 
 
@@ -340,7 +352,7 @@ def check_producer(k: Setting, c: Coordinator, request: Request) -> Error:
     """Whose transactional id it is. TransactionCoordinator.handleAddPartitionsToTransaction."""
     metadata = c.known.metadata
     first = k.variant.pending == Pending.BEFORE_PRODUCER
-    if metadata.state == State.ABSENT:
+    if metadata.state == TransactionState.ABSENT:
         return Error.INVALID_PRODUCER_ID_MAPPING
     if is_pending(c) and first:
         return Error.CONCURRENT_TRANSACTIONS
@@ -367,7 +379,7 @@ def with_partitions(c: Coordinator, partitions: Map[Partition, bool]) -> Known:
         c.known,
         metadata=replace(
             c.known.metadata,
-            state=State.ONGOING,
+            state=TransactionState.ONGOING,
             partitions=union(c.known.metadata.partitions, partitions),
         ),
         previous_producer_id=c.known.metadata.producer_id,
@@ -384,7 +396,7 @@ def on_add_partitions(
     if error != Error.NONE:
         return answered(c, failed(error))
     metadata = c.known.metadata
-    if metadata.state == State.ONGOING and has_all(metadata, request.partitions):
+    if metadata.state == TransactionState.ONGOING and has_all(metadata, request.partitions):
         return answered(c, failed(Error.NONE))
     image = with_partitions(c, request.partitions)
     return changed(k, c, image, requester, failed(Error.NONE))
@@ -395,7 +407,7 @@ def on_verify(k: Setting, c: Coordinator, request: Request, partition: Partition
     """Whether a partition is in the transaction; an append on its way is not looked at.
     TransactionCoordinator.handleVerifyPartitionsInTransaction."""
     metadata = c.known.metadata
-    if metadata.state == State.ABSENT or request.producer_id != metadata.producer_id:
+    if metadata.state == TransactionState.ABSENT or request.producer_id != metadata.producer_id:
         return Error.INVALID_PRODUCER_ID_MAPPING
     if request.producer_epoch != metadata.producer_epoch:
         return Error.PRODUCER_FENCED
@@ -417,7 +429,7 @@ def marker_for(k: Setting, c: Coordinator, partition: Partition) -> Step[Coordin
     marker = Marker(
         producer_id=metadata.producer_id,
         producer_epoch=metadata.producer_epoch,
-        committed=metadata.state == State.PREPARE_COMMIT,
+        committed=metadata.state == TransactionState.PREPARE_COMMIT,
         coordinator_epoch=c.coordinator_epoch,
         partition=partition,
     )
@@ -442,9 +454,9 @@ def on_marker_written(
 @acts
 def time_out(k: Setting, c: Coordinator) -> Coordinator:
     """The transaction has lasted longer than it may. abortTimedOutTransactions."""
-    require(c.known.metadata.state == State.ONGOING)
+    require(c.known.metadata.state == TransactionState.ONGOING)
     require(not c.is_appending)
-    return replace(transition(k, c, fenced(k, c)), requester=NOBODY, answer=NO_ANSWER)
+    return replace(transition(k, c, fencing(k, c)), requester=NOBODY, answer=NO_ANSWER)
 
 
 def nothing_known(k: Setting) -> Known:
@@ -460,7 +472,7 @@ def nothing_known(k: Setting) -> Known:
 def absent(k: Setting) -> Metadata:
     """A tombstone."""
     return Metadata(
-        state=State.ABSENT,
+        state=TransactionState.ABSENT,
         producer_id=NO_PRODUCER_ID,
         producer_epoch=NO_PRODUCER_EPOCH,
         partitions=no_partitions(k),
@@ -479,7 +491,6 @@ def forget(k: Setting, c: Coordinator) -> Coordinator:
 def take_over(k: Setting, c: Coordinator) -> Coordinator:
     """Another broker leads the log's partition: it knows what is there, and no more.
     TransactionStateManager.loadTransactionsForTxnTopicPartition."""
-    within_scope(c.coordinator_epoch < k.layout.max_moves)
     loaded = replace(nothing_known(k), metadata=c.log)
     fresh = replace(
         c,
@@ -487,4 +498,4 @@ def take_over(k: Setting, c: Coordinator) -> Coordinator:
         is_stopped=False,
         coordinator_epoch=c.coordinator_epoch + 1,
     )
-    return completing(k, settled(fresh) if k.layout.appends else fresh)
+    return completing(k, nothing_appended(fresh) if k.layout.appends else fresh)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import IntEnum
 
-from model.language import Map, Step, receives, within_scope
+from model.language import Map, Step, receives
 from model.transactions.coordinator import (
     Coordinator,
     Known,
     Metadata,
-    State,
+    TransactionState,
     answered,
     changed,
     completed,
@@ -54,25 +54,40 @@ class End(IntEnum):
 
 P, D, C, I, F, U = tuple(End)  # noqa: E741
 
-#               EMPTY ONGOING PREPARE_COMMIT PREPARE_ABORT COMPLETE_COMMIT COMPLETE_ABORT ABSENT
-V1_COMMIT: Map[State, End] = Map((I, P, C, I, D, I, U))
-V1_ABORT: Map[State, End] = Map((I, P, I, C, I, D, U))
-V2_COMMIT: Map[State, End] = Map((I, P, F, F, I, I, U))
-V2_ABORT: Map[State, End] = Map((P, P, F, F, P, P, U))
-V2_COMMIT_RETRIED: Map[State, End] = Map((F, F, C, I, D, I, U))
-V2_ABORT_RETRIED: Map[State, End] = Map((F, F, I, C, I, D, U))
+#       EMPTY ONGOING PREPARE_COMMIT PREPARE_ABORT COMPLETE_COMMIT COMPLETE_ABORT ABSENT
 
-ERRORS: Map[End, Error] = Map(
-    (
-        Error.NONE,
-        Error.NONE,
-        Error.CONCURRENT_TRANSACTIONS,
-        Error.INVALID_TXN_STATE,
-        Error.PRODUCER_FENCED,
-        Error.INVALID_PRODUCER_ID_MAPPING,
-    )
-)
-"""The error code of each `End`."""
+
+def ends_v1(committed: bool) -> Map[TransactionState, End]:
+    """What EndTxn of V1 does in each state."""
+    if committed:
+        return Map((I, P, C, I, D, I, U))
+    return Map((I, P, I, C, I, D, U))
+
+
+def ends_v2(committed: bool) -> Map[TransactionState, End]:
+    """What EndTxn of V2 does with the present epoch. A client cannot know whether the coordinator
+    has heard of its transaction: an empty one is aborted all the same."""
+    if committed:
+        return Map((I, P, F, F, I, I, U))
+    return Map((P, P, F, F, P, P, U))
+
+
+def ends_v2_again(committed: bool) -> Map[TransactionState, End]:
+    """What EndTxn of V2 does with the epoch before."""
+    if committed:
+        return Map((F, F, C, I, D, I, U))
+    return Map((F, F, I, C, I, D, U))
+
+
+def error_of(end: End) -> Error:
+    """What a client hears of an end that it does not get."""
+    if end == End.CONCURRENT:
+        return Error.CONCURRENT_TRANSACTIONS
+    if end == End.INVALID:
+        return Error.INVALID_TXN_STATE
+    if end == End.FENCED:
+        return Error.PRODUCER_FENCED
+    return Error.INVALID_PRODUCER_ID_MAPPING
 
 
 def is_retry(k: Setting, c: Coordinator, request: Request) -> bool:
@@ -99,13 +114,13 @@ def is_retry_of_last(k: Setting, known: Known, request: Request) -> bool:
 def end_v1(c: Coordinator, request: Request) -> End:
     """The strict epoch since 2.6, then the state."""
     metadata = c.known.metadata
-    if metadata.state == State.ABSENT or request.producer_id != metadata.producer_id:
+    if metadata.state == TransactionState.ABSENT or request.producer_id != metadata.producer_id:
         return End.UNKNOWN
     if request.producer_epoch != metadata.producer_epoch:
         return End.FENCED
     if is_pending(c):
         return End.CONCURRENT
-    return V1_COMMIT[metadata.state] if request.committed else V1_ABORT[metadata.state]
+    return ends_v1(request.committed)[metadata.state]
 
 
 def end_v2(k: Setting, c: Coordinator, request: Request) -> End:
@@ -114,22 +129,22 @@ def end_v2(k: Setting, c: Coordinator, request: Request) -> End:
     metadata = c.known.metadata
     state = metadata.state
     retried = is_retry(k, c, request)
-    if state == State.ABSENT:
+    if state == TransactionState.ABSENT:
         return End.UNKNOWN
     if is_pending(c):
         return End.CONCURRENT
     if request.producer_id != metadata.producer_id and not retried:
         return End.UNKNOWN
     if retried:
-        return V2_COMMIT_RETRIED[state] if request.committed else V2_ABORT_RETRIED[state]
+        return ends_v2_again(request.committed)[state]
     if request.producer_epoch != metadata.producer_epoch:
         return End.FENCED
-    return V2_COMMIT[state] if request.committed else V2_ABORT[state]
+    return ends_v2(request.committed)[state]
 
 
 def prepared(k: Setting, c: Coordinator, committed: bool) -> Known:
     """PREPARE: V1 keeps the epoch. TransactionMetadata.prepareAbortOrCommit."""
-    state = State.PREPARE_COMMIT if committed else State.PREPARE_ABORT
+    state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     metadata = replace(c.known.metadata, state=state)
     if not speaks_v2(k):
         return replace(
@@ -186,9 +201,8 @@ def on_end_txn(
     if end == End.PREPARE:
         image = prepared(k, c, request.committed)
         takes = image.next_producer_id != NO_PRODUCER_ID
-        within_scope(not takes or c.given_producer_ids < k.layout.producer_ids)
         taken = replace(c, given_producer_ids=c.given_producer_ids + (1 if takes else 0))
         return changed(k, taken, image, requester, ended_with(k, image))
     if end == End.DONE:
         return answered(c, done_before(k, c))
-    return answered(c, failed(ERRORS[end]))
+    return answered(c, failed(error_of(end)))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from model.transactions.client import Client, Outcome
-from model.transactions.client import State as ClientState
-from model.transactions.coordinator import State as TransactionState
+from model.transactions.client import Client, ClientState, Outcome
+from model.transactions.coordinator import TransactionState
 from model.transactions.leader import Kind, Stored, last_stable_offset
 from model.transactions.messages import (
     NO_OFFSET,

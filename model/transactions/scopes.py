@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from model.language import Map
-from model.transactions.client import Client, ClientPartition, Membership, Outcome, Write
-from model.transactions.client import State as ClientState
+from model.transactions.client import (
+    Client,
+    ClientPartition,
+    ClientState,
+    Membership,
+    Outcome,
+    Write,
+)
 from model.transactions.coordinator import NO_ANSWER, NOBODY, Coordinator, absent, nothing_known
 from model.transactions.leader import UNKNOWN_PRODUCER, Leader
 from model.transactions.messages import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID

@@ -15,7 +15,7 @@ from model.transactions import client as client_rules
 from model.transactions import coordinator as coordinator_rules
 from model.transactions import end_txn as end_rules
 from model.transactions import leader as leader_rules
-from model.transactions.client import Client
+from model.transactions.client import Client, ClientState
 from model.transactions.coordinator import Coordinator
 from model.transactions.leader import Leader
 from model.transactions.messages import (
@@ -98,6 +98,12 @@ def with_leader(w: World, partition: Partition, leader: Leader) -> World:
     return replace(w, leaders=w.leaders.put(partition, leader))
 
 
+def with_coordinator(k: Setting, w: World, coordinator: Coordinator) -> World:
+    """The world with another coordinator, if the scope has so many epochs and producer ids."""
+    within_scope(coordinator_rules.fits(k, coordinator))
+    return replace(w, coordinator=coordinator)
+
+
 def fate_known(k: Setting, w: World, heard: Flag) -> World:
     """An answer that is lost costs one of the scope's budget."""
     within_scope(heard == 1 or allows(k.layout.max_unheard, k.budgets.unheard, w.spent.unheard))
@@ -117,7 +123,7 @@ def room_in_log(k: Setting, w: World, partition: Partition) -> bool:
 def instance_begins(k: Setting, w: World, instance: Instance) -> World:
     """An instance of the application comes up; the one before may still be there."""
     earlier = w.clients.values()[:instance]
-    within_scope(all(c.state != client_rules.State.UNINITIALIZED for c in earlier))
+    within_scope(all(c.state != ClientState.UNINITIALIZED for c in earlier))
     return with_client(w, instance, client_rules.init_transactions(k, w.clients[instance]))
 
 
@@ -170,10 +176,15 @@ def log_ends(w: World) -> Map[Partition, Offset]:
 
 
 def told_by(
-    w: World, instance: Instance, client: Client, step: Step[Coordinator, Answer], heard: Flag
+    k: Setting,
+    w: World,
+    instance: Instance,
+    client: Client,
+    step: Step[Coordinator, Answer],
+    heard: Flag,
 ) -> World:
     """The coordinator has moved, and `client` is what it is if the answer was heard."""
-    moved = replace(w, coordinator=step.actor)
+    moved = with_coordinator(k, w, step.actor)
     return with_client(moved, instance, client) if heard == 1 else moved
 
 
@@ -183,9 +194,9 @@ def producer_id_is_asked(k: Setting, w: World, instance: Instance, heard: Flag) 
     asked = client_rules.ask_producer_id(k, w.clients[instance])
     step = coordinator_rules.on_init_producer_id(k, w.coordinator, asked.sends[0], instance)
     if len(step.sends) == 0:
-        return replace(fate_known(k, w, 1), coordinator=step.actor)
+        return with_coordinator(k, fate_known(k, w, 1), step.actor)
     told = client_rules.on_producer_id(k, asked.actor, step.sends[0])
-    after = told_by(fate_known(k, w, heard), instance, told, step, heard)
+    after = told_by(k, fate_known(k, w, heard), instance, told, step, heard)
     reigns = heard == 1 and step.sends[0].error == Error.NONE
     return replace(after, reign=begun_reign(w, step.sends[0]) if reigns else w.reign)
 
@@ -205,9 +216,9 @@ def partitions_are_added(k: Setting, w: World, instance: Instance, heard: Flag) 
     asked = client_rules.add_partitions(k, w.clients[instance])
     step = coordinator_rules.on_add_partitions(k, w.coordinator, asked.sends[0], instance)
     if len(step.sends) == 0:
-        return replace(fate_known(k, w, 1), coordinator=step.actor)
+        return with_coordinator(k, fate_known(k, w, 1), step.actor)
     told = client_rules.on_partitions_added(k, asked.actor, step.sends[0])
-    return told_by(fate_known(k, w, heard), instance, told, step, heard)
+    return told_by(k, fate_known(k, w, heard), instance, told, step, heard)
 
 
 @rule
@@ -216,15 +227,15 @@ def transaction_is_ended(k: Setting, w: World, instance: Instance, heard: Flag) 
     asked = client_rules.end_transaction(k, w.clients[instance])
     step = end_rules.on_end_txn(k, w.coordinator, asked.sends[0], instance)
     if len(step.sends) == 0:
-        return replace(fate_known(k, w, 1), coordinator=step.actor)
+        return with_coordinator(k, fate_known(k, w, 1), step.actor)
     told = client_rules.on_ended(k, asked.actor, step.sends[0])
-    return told_by(fate_known(k, w, heard), instance, told, step, heard)
+    return told_by(k, fate_known(k, w, heard), instance, told, step, heard)
 
 
 # Batches
 
 
-def joined(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[Coordinator, Error]:
+def verified(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[Coordinator, Error]:
     """What the coordinator says of a batch's transaction: V1 asks, V2 adds."""
     request = Request(
         api=Api.ADD_PARTITIONS_TO_TXN,
@@ -251,8 +262,8 @@ def produced(
     leader = w.leaders[partition]
     if not leader_rules.must_ask(k, leader, batch):
         return taken(k, w, batch, partition)
-    step = joined(k, w, batch, partition)
-    asked = replace(w, coordinator=step.actor)
+    step = verified(k, w, batch, partition)
+    asked = with_coordinator(k, w, step.actor)
     if step.sends[0] == Error.NONE:
         return taken(k, asked, batch, partition)
     refusal = ProduceAnswer(error=leader_rules.told(k, step.sends[0]), base_offset=NO_OFFSET)
@@ -334,7 +345,7 @@ def late_init_arrives(k: Setting, w: World, late: LateIndex) -> World:
     step = coordinator_rules.on_init_producer_id(
         k, w.coordinator, request, coordinator_rules.NOBODY
     )
-    return replace(arrived(w, late), coordinator=step.actor)
+    return with_coordinator(k, arrived(w, late), step.actor)
 
 
 @rule
@@ -342,7 +353,7 @@ def late_addition_arrives(k: Setting, w: World, late: LateIndex) -> World:
     """AddPartitionsToTxn that nobody waits for."""
     request = arriving(w, late, Api.ADD_PARTITIONS_TO_TXN)
     step = coordinator_rules.on_add_partitions(k, w.coordinator, request, coordinator_rules.NOBODY)
-    return replace(arrived(w, late), coordinator=step.actor)
+    return with_coordinator(k, arrived(w, late), step.actor)
 
 
 @rule
@@ -350,7 +361,7 @@ def late_end_arrives(k: Setting, w: World, late: LateIndex) -> World:
     """EndTxn that nobody waits for: KAFKA-17754."""
     request = arriving(w, late, Api.END_TXN)
     step = end_rules.on_end_txn(k, w.coordinator, request, coordinator_rules.NOBODY)
-    return replace(arrived(w, late), coordinator=step.actor)
+    return with_coordinator(k, arrived(w, late), step.actor)
 
 
 @rule
@@ -410,7 +421,9 @@ def transaction_times_out(k: Setting, w: World) -> World:
     """The open transaction has lasted too long."""
     within_scope(allows(k.layout.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
     spent = replace(w.spent, timeouts=w.spent.timeouts + 1)
-    return replace(w, coordinator=coordinator_rules.time_out(k, w.coordinator), spent=spent)
+    return with_coordinator(
+        k, replace(w, spent=spent), coordinator_rules.time_out(k, w.coordinator)
+    )
 
 
 @rule
@@ -443,20 +456,20 @@ def transactional_id_is_forgotten(k: Setting, w: World) -> World:
 def append_settled(k: Setting, w: World, step: Step[Coordinator, Answer]) -> World:
     """Whoever waits for the append hears; the request was its only one."""
     requester = w.coordinator.requester
-    moved = replace(w, coordinator=step.actor)
+    moved = with_coordinator(k, w, step.actor)
     if requester == coordinator_rules.NOBODY:
         return moved
     client = w.clients[requester]
     answer = step.sends[0]
     told = heard_after_append(k, client, answer)
-    reigns = client.state == client_rules.State.INITIALIZING and answer.error == Error.NONE
+    reigns = client.state == ClientState.INITIALIZING and answer.error == Error.NONE
     after = with_client(moved, requester, told)
     return replace(after, reign=begun_reign(w, answer) if reigns else w.reign)
 
 
 def heard_after_append(k: Setting, client: Client, answer: Answer) -> Client:
     """What the client makes of it, by what it had asked."""
-    if client.state == client_rules.State.INITIALIZING:
+    if client.state == ClientState.INITIALIZING:
         return client_rules.on_producer_id(k, client, answer)
     if client_rules.has_new(client):
         return client_rules.on_partitions_added(k, client, answer)
