@@ -109,6 +109,10 @@ class TransactionalProducerCore(IdempotentProducerCore):
         self._has_news = True
         return self._manager.send_offsets(offsets, group)
 
+    def check_send(self) -> None:
+        """Whether a record may be sent now. Raises as `initialize`."""
+        self._manager.check_send()
+
     def append(
         self,
         topic: str,

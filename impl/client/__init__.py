@@ -1,0 +1,1 @@
+"""What producer and consumer share at the edge: connections, versions, metadata."""

@@ -1,0 +1,196 @@
+"""A client's view of the cluster: who is there, who leads what, which versions are served.
+
+1. Every connection begins with ApiVersions; the newest finalized features of all answers count.
+2. Metadata is asked of any node that answers: the known ones first, then where the client began.
+3. Connections are kept by address, and opened when first needed.
+
+Source: `NetworkClient`, `Metadata`, `ApiVersions` of Kafka 4.3.1; KIP-511, KIP-584.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from impl.client.connection import Body, Connection
+from impl.client.transport import Network
+from impl.protocol.errors import ErrorCode
+from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
+
+Address = tuple[str, int]
+"""(host, port)."""
+
+TopicPartition = tuple[str, int]
+"""(topic, partition)."""
+
+API_VERSIONS_VERSIONS: Final = (4, 0)
+"""The newest, and what any broker answers."""
+
+NEWEST: Final[Mapping[ApiKey, int]] = {
+    ApiKey.METADATA: 12,
+    ApiKey.FETCH: 12,
+    ApiKey.LIST_OFFSETS: 7,
+    ApiKey.FIND_COORDINATOR: 6,
+    ApiKey.OFFSET_FETCH: 7,
+    ApiKey.OFFSET_COMMIT: 8,
+}
+"""The newest versions that name topics, and one group in one request."""
+
+
+class NoBrokersAvailable(ConnectionError):
+    """No node of the cluster answers: check `bootstrap_servers`, or try again later."""
+
+
+class UnsupportedClusterError(Exception):
+    """The cluster does not serve a version that this client speaks: upgrade one of them."""
+
+
+def addresses_of(bootstrap_servers: str | Iterable[str]) -> list[Address]:
+    """`host:port` of each, 9092 without a port. Raises `ValueError` for a port that is none."""
+    servers = bootstrap_servers
+    texts = servers.split(",") if isinstance(servers, str) else list(servers)
+    addresses = []
+    for text in texts:
+        host, _, port = text.strip().rpartition(":")
+        addresses.append((host, int(port)) if host else (text.strip(), 9092))
+    return addresses
+
+
+class Cluster:
+    """The cluster, as one client knows it.
+
+    Attributes: `leaders` and `leader_epochs` by (topic, partition), -1 for none; `partitions`,
+    their number by topic; `nodes`, addresses by node id; `served`, (oldest, newest) version by API
+    key; `transaction_version`, the finalized level, -1 for none.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        bootstrap_servers: str | Iterable[str],
+        client_id: str,
+        request_timeout_ms: int,
+    ) -> None:
+        self._network = network
+        self._bootstrap: Sequence[Address] = addresses_of(bootstrap_servers)
+        self._client_id = client_id
+        self._timeout_s = request_timeout_ms / 1_000
+        self._connections: dict[Address, Connection] = {}
+        self._locks: dict[Address, asyncio.Lock] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._features_epoch = -1
+        self.nodes: dict[int, Address] = {}
+        self.leaders: dict[TopicPartition, int] = {}
+        self.leader_epochs: dict[TopicPartition, int] = {}
+        self.partitions: dict[str, int] = {}
+        self.served: dict[int, tuple[int, int]] = {}
+        self.transaction_version = -1
+
+    def version(self, api_key: ApiKey) -> int:
+        """The version to speak. Raises `UnsupportedClusterError`."""
+        oldest, newest = self.served.get(api_key, (0, -1))
+        version = min(newest, NEWEST[api_key])
+        if version < max(oldest, SUPPORTED_VERSIONS[api_key].first):
+            raise UnsupportedClusterError(f"{api_key.name} is served from {oldest} to {newest}")
+        return version
+
+    # ---- connections
+
+    async def connect(self, address: Address) -> Connection:
+        """The open connection to this address, or a new one. Raises `OSError`."""
+        async with self._locks.setdefault(address, asyncio.Lock()):
+            connection = self._connections.get(address)
+            if connection is None or connection.is_closed:
+                async with asyncio.timeout(self._timeout_s):
+                    connection = await self._open(address)
+                self._connections[address] = connection
+            return connection
+
+    async def _open(self, address: Address) -> Connection:
+        connection = Connection(await self._network.connect(*address), self._client_id)
+        self.start_task(connection.run())
+        try:
+            await self._ask_versions(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def connect_node(self, node_id: int) -> Connection:
+        """The same by node id. Raises `OSError`, also for a node that nobody has named."""
+        address = self.nodes.get(node_id)
+        if address is None:
+            raise NoBrokersAvailable(f"nobody knows where node {node_id} is")
+        return await self.connect(address)
+
+    async def any_connection(self) -> Connection:
+        """A connection to whoever answers first. Raises `NoBrokersAvailable`."""
+        for connection in self._connections.values():
+            if not connection.is_closed:
+                return connection
+        addresses = dict.fromkeys([*self.nodes.values(), *self._bootstrap])
+        for address in addresses:
+            try:
+                return await self.connect(address)
+            except OSError:
+                continue
+        raise NoBrokersAvailable(f"nobody answers at {list(addresses)}")
+
+    def start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine until it ends or the client closes."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
+
+    async def _ask_versions(self, connection: Connection) -> None:
+        names = {"client_software_name": "kafka-eos", "client_software_version": "0.1.0"}
+        for version in API_VERSIONS_VERSIONS:
+            answer = await connection.request(ApiKey.API_VERSIONS, version, names)
+            if answer["error_code"] == ErrorCode.NONE:
+                self._take_versions(answer)
+                return
+        raise UnsupportedClusterError(f"ApiVersions was refused: {answer['error_code']}")
+
+    def _take_versions(self, answer: Body) -> None:
+        self.served = {
+            row["api_key"]: (row["min_version"], row["max_version"]) for row in answer["api_keys"]
+        }
+        if answer["finalized_features_epoch"] < self._features_epoch:
+            return
+        self._features_epoch = answer["finalized_features_epoch"]
+        levels = {row["name"]: row["max_version_level"] for row in answer["finalized_features"]}
+        self.transaction_version = levels.get("transaction.version", -1)
+
+    async def close(self) -> None:
+        """End all connections and what reads them."""
+        for connection in list(self._connections.values()):
+            connection.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ---- metadata
+
+    async def refresh(self, topics: Collection[str]) -> None:
+        """Ask who leads these topics. Raises `OSError`, `UnsupportedClusterError`."""
+        connection = await self.any_connection()
+        body = {
+            "topics": [{"name": topic} for topic in sorted(topics)],
+            "allow_auto_topic_creation": True,
+        }
+        async with asyncio.timeout(self._timeout_s):
+            version = self.version(ApiKey.METADATA)
+            answer = await connection.request(ApiKey.METADATA, version, body)
+        self._take_metadata(answer)
+
+    def _take_metadata(self, answer: Body) -> None:
+        self.nodes = {row["node_id"]: (row["host"], row["port"]) for row in answer["brokers"]}
+        for topic in answer["topics"]:
+            if topic["error_code"] == ErrorCode.NONE:
+                self.partitions[topic["name"]] = len(topic["partitions"])
+                for row in topic["partitions"]:
+                    place = (topic["name"], row["partition_index"])
+                    self.leaders[place] = row["leader_id"]
+                    self.leader_epochs[place] = row["leader_epoch"]

@@ -1,0 +1,1 @@
+"""A consumer of assigned partitions: what a transaction reads before it writes."""

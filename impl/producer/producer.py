@@ -1,0 +1,345 @@
+"""The asyncio producer: idempotent by default, transactional with a `transactional_id`.
+
+1. `send` returns once the record is queued, with a future of its outcome. Records of a partition
+   have their outcomes in the order of `send`.
+2. A call that raises says what is legal next: `error.advice`, and of a transactional producer
+   `error.legal_calls`.
+3. A transaction holds all that was sent in it, or nothing: a record that was refused, whatever the
+   reason, makes the commit fail.
+4. A call that takes longer than max_block_ms raises `KafkaTimeoutError` and goes on: repeat it.
+
+Theory of operation: calls go to the core at once; the `Sender` does the rest. Names are aiokafka's.
+Source: `KafkaProducer` of Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from types import TracebackType
+from typing import Final, TypeVar
+
+from impl.client.cluster import Cluster
+from impl.client.transport import AsyncioNetwork, Network
+from impl.producer.batch import DeliveryHandle, TopicPartition
+from impl.producer.config import ProducerConfig
+from impl.producer.core import (
+    INIT_PRODUCER_ID_VERSIONS,
+    PRODUCE_VERSIONS,
+    IdempotentProducerCore,
+)
+from impl.producer.errors import (
+    BufferExhaustedError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    ProducerError,
+)
+from impl.producer.partitioner import Partitioner
+from impl.producer.sender import RecordMetadata, Sender
+from impl.producer.transactional_core import TransactionalProducerCore
+from impl.producer.txn_requests import (
+    CallResult,
+    GroupMetadata,
+    OffsetAndMetadata,
+    RequestVersions,
+)
+from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import Header
+from impl.protocol.schemas import ApiKey
+
+T = TypeVar("T")
+
+JITTER: Final = 0.2
+"""A backoff is shorter or longer by up to this part. `CommonClientConfigs.RETRY_BACKOFF_JITTER`."""
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Producer:
+    """A producer on asyncio. Settings are those of `ProducerConfig`, by name; times in ms.
+
+    `network` opens connections, `clock_ms` gives records their timestamps, `rng` the jitter of
+    backoffs. Raises `ConfigError`, `ValueError` for `bootstrap_servers` that are none.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str] = "localhost:9092",
+        *,
+        network: Network | None = None,
+        clock_ms: Callable[[], int] = _wall_clock_ms,
+        rng: random.Random | None = None,
+        **config: object,
+    ) -> None:
+        self._config = ProducerConfig.of(**config)
+        self._clock_ms = clock_ms
+        self._rng = rng or random.Random()
+        self._cluster = Cluster(
+            network or AsyncioNetwork(),
+            bootstrap_servers,
+            self._config.client_id,
+            self._config.request_timeout_ms,
+        )
+        self._partitioner = Partitioner(self._config.batch_size)
+        self._core: IdempotentProducerCore | None = None
+        self._sender: Sender | None = None
+
+    # ---- beginning and end
+
+    async def start(self) -> None:
+        """Connect; with a transactional id also fence older producers of it, and wait for that.
+
+        After `AuthorizationError` or `KafkaTimeoutError` it may be called again. Raises
+        `NoBrokersAvailable`, `UnsupportedClusterError`, `ProducerError`.
+        """
+        if self._core is None:
+            await self._cluster.any_connection()
+            await self._cluster.refresh(())
+            self._core = self._new_core()
+            backoff_ms = self._config.retry_backoff_ms
+            self._sender = Sender(self._core, self._cluster, _now_ms, backoff_ms)
+            self._sender.start()
+        if self._config.transactional_id is not None:
+            await self._call(self._transactional("start").initialize)
+
+    def _new_core(self) -> IdempotentProducerCore:
+        served = self._cluster.served
+        if self._config.transactional_id is not None:
+            versions = RequestVersions.of(served)
+            return TransactionalProducerCore(self._config, jitter=self._jitter, versions=versions)
+        produce = min(served[ApiKey.PRODUCE][1], PRODUCE_VERSIONS[-1])
+        init = min(served[ApiKey.INIT_PRODUCER_ID][1], INIT_PRODUCER_ID_VERSIONS[-1])
+        return IdempotentProducerCore(
+            self._config,
+            jitter=self._jitter,
+            produce_version=produce,
+            init_producer_id_version=init,
+        )
+
+    def _jitter(self, backoff_ms: int) -> float:
+        return backoff_ms * self._rng.uniform(1 - JITTER, 1 + JITTER)
+
+    async def stop(self, timeout_ms: int | None = None) -> None:
+        """Send what is queued, abort the transaction that is open, and end.
+
+        What has no outcome after `timeout_ms` (delivery_timeout_ms unless given) is given up.
+        """
+        if self._core is not None and self._sender is not None:
+            self._core.close()
+            self._sender.notify()
+            limit_ms = self._config.delivery_timeout_ms if timeout_ms is None else timeout_ms
+            try:
+                async with asyncio.timeout(limit_ms / 1_000):
+                    while not self._core.is_idle:
+                        await self._sender.changed()
+            except TimeoutError:
+                self._core.abort()
+            self._sender.settle()
+        await self._cluster.close()
+
+    async def __aenter__(self) -> Producer:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop."""
+        await self.stop()
+
+    # ---- records
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] = (),
+    ) -> asyncio.Future[RecordMetadata]:
+        """Queue a record; the future has its place, or its `DeliveryError`.
+
+        Waits up to max_block_ms for the topic's metadata and for memory; `KafkaTimeoutError` says
+        that the record was not queued, so that the transaction, if there is one, cannot commit.
+        Raises as `IdempotentProducerCore.append`, in a transaction `IllegalStateError`.
+        """
+        core, sender = self._started()
+        if isinstance(core, TransactionalProducerCore):
+            self._legal(core.check_send)
+        stamp_ms = self._clock_ms() if timestamp_ms is None else timestamp_ms
+        record = partial(core.append, value=value, key=key, headers=headers, timestamp_ms=stamp_ms)
+        size_bytes = len(key or b"") + len(value or b"")
+        try:
+            async with asyncio.timeout(self._config.max_block_ms / 1_000):
+                partitions = await self._partitions_of(topic, sender)
+                if partition is None:
+                    partition = self._partitioner.partition(topic, key, size_bytes, partitions)
+                handle = await self._append(partial(record, topic, partition), sender)
+        except TimeoutError as error:
+            raise self._not_queued(core, topic) from error
+        return sender.outcome((topic, partition), handle)
+
+    async def _append(
+        self, append: Callable[..., DeliveryHandle], sender: Sender
+    ) -> DeliveryHandle:
+        """Wait for memory, if need be. The caller limits the time."""
+        while True:
+            try:
+                return self._legal(partial(append, now_ms=_now_ms()))
+            except BufferExhaustedError:
+                sender.notify()
+                await sender.changed()
+
+    def _not_queued(self, core: IdempotentProducerCore, topic: str) -> ProducerError:
+        what = f"no metadata of {topic}, or no memory, within {self._config.max_block_ms} ms"
+        if isinstance(core, TransactionalProducerCore):
+            core.fail_transaction(ErrorCode.REQUEST_TIMED_OUT, what)
+        return self._with_legal_calls(KafkaTimeoutError(what))
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] = (),
+    ) -> RecordMetadata:
+        """Send a record and wait for its outcome. Raises as `send`, and its `DeliveryError`."""
+        outcome = await self.send(
+            topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
+        )
+        return await outcome
+
+    async def flush(self) -> None:
+        """Send what is queued without lingering, and wait until it has its outcome."""
+        core, sender = self._started()
+        core.flush()
+        sender.notify()
+        while not core.is_flushed:
+            await sender.changed()
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The partitions of a topic. Waits for its metadata; raises `KafkaTimeoutError`."""
+        _, sender = self._started()
+        try:
+            async with asyncio.timeout(self._config.max_block_ms / 1_000):
+                return set(range(await self._partitions_of(topic, sender)))
+        except TimeoutError as error:
+            what = f"no metadata of {topic} within {self._config.max_block_ms} ms"
+            raise KafkaTimeoutError(what) from error
+
+    async def _partitions_of(self, topic: str, sender: Sender) -> int:
+        sender.topics.add(topic)
+        while topic not in self._cluster.partitions:
+            sender.want_metadata()
+            await sender.changed()
+        return self._cluster.partitions[topic]
+
+    # ---- transactions
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction. Raises `IllegalStateError`, in an error state its error."""
+        self._legal(self._transactional("begin_transaction").begin)
+
+    async def commit_transaction(self) -> None:
+        """Commit what was sent, once all of it is acknowledged.
+
+        Raises `TransactionAbortableError` (abort, then begin anew), `FatalProducerError` and with
+        it `ProducerFenced`, `KafkaTimeoutError` (call it again), `IllegalStateError`.
+        """
+        await self._call(self._transactional("commit_transaction").begin_commit)
+
+    async def abort_transaction(self) -> None:
+        """Abort what was sent. Raises as `commit_transaction`, but for abortable errors."""
+        await self._call(self._transactional("abort_transaction").begin_abort)
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group: str | GroupMetadata,
+    ) -> None:
+        """Commit a consumer's offsets, the next to be read, with the transaction.
+
+        Raises as `commit_transaction`, and `CommitFailedError` for a consumer that its group has
+        left behind.
+        """
+        core = self._transactional("send_offsets_to_transaction")
+        rows = {
+            place: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+            for place, offset in offsets.items()
+        }
+        metadata = GroupMetadata(group) if isinstance(group, str) else group
+        await self._call(lambda: core.send_offsets(rows, metadata))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Begin; commit at the end of the block, abort if it, or the commit, raises.
+
+        What was raised is raised again, when the producer is ready for the next transaction, unless
+        the advice is not to abort.
+        """
+        await self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except BaseException as error:
+            if "abort_transaction" in self._transactional("abort_transaction").legal_calls():
+                await self.abort_transaction()
+            if isinstance(error, ProducerError):
+                self._with_legal_calls(error)
+            raise
+
+    async def _call(self, begin: Callable[[], CallResult]) -> None:
+        """Begin a call and wait for its end. Raises its error, or `KafkaTimeoutError`."""
+        _, sender = self._started()
+        result = self._legal(begin)
+        try:
+            async with asyncio.timeout(self._config.max_block_ms / 1_000):
+                await sender.ended(result)
+        except TimeoutError as error:
+            what = f"no answer within {self._config.max_block_ms} ms; the call goes on"
+            raise self._with_legal_calls(KafkaTimeoutError(what)) from error
+        self._legal(result.acknowledge)
+
+    def _transactional(self, name: str) -> TransactionalProducerCore:
+        core, _ = self._started()
+        if not isinstance(core, TransactionalProducerCore):
+            raise IllegalStateError(f"{name} without a transactional_id", ("send", "stop"))
+        return core
+
+    def _started(self) -> tuple[IdempotentProducerCore, Sender]:
+        if self._core is None or self._sender is None:
+            raise IllegalStateError("the producer is not started", ("start",))
+        return self._core, self._sender
+
+    def _legal(self, call: Callable[[], T]) -> T:
+        """Call; its error says what is legal after it."""
+        try:
+            return call()
+        except ProducerError as error:
+            self._with_legal_calls(error)
+            raise
+
+    def _with_legal_calls(self, error: ProducerError) -> ProducerError:
+        if isinstance(self._core, TransactionalProducerCore):
+            error.legal_calls = self._core.legal_calls()
+        return error
+
+
+def _now_ms() -> int:
+    """A clock that never goes back: that of the event loop."""
+    return int(asyncio.get_running_loop().time() * 1_000)

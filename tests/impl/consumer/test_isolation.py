@@ -1,0 +1,118 @@
+"""What a consumer sees of a log with open, committed and aborted transactions."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from impl.consumer.isolation import AbortedTransaction, seen
+from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
+from impl.protocol.record_batch import Record, client_batch, encode_batch
+
+
+class Log:
+    """Batches one behind the other, and what a broker would say was aborted."""
+
+    def __init__(self):
+        self.data = b""
+        self.end = 0
+        self.aborted = []
+        self.first = {}
+        self.visible = []
+        self.open = {}
+
+    def _append(self, batch):
+        self.data += encode_batch(batch._replace(base_offset=self.end))
+        self.end += batch.last_offset_delta + 1
+
+    def write(self, producer_id, *values, transactional=True):
+        records = [Record(i, 0, None, value) for i, value in enumerate(values)]
+        written = [(self.end + i, value) for i, value in enumerate(values)]
+        if transactional:
+            self.first.setdefault(producer_id, self.end)
+            self.open.setdefault(producer_id, []).extend(written)
+        else:
+            self.visible.extend(written)
+        sequence = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
+        self._append(client_batch(records, **sequence, is_transactional=transactional))
+
+    def end_transaction(self, producer_id, kind):
+        first = self.first.pop(producer_id, None)
+        written = self.open.pop(producer_id, [])
+        if kind is ControlType.ABORT and first is not None:
+            self.aborted.append(AbortedTransaction(first, producer_id))
+        if kind is ControlType.COMMIT:
+            self.visible.extend(written)
+        marker = EndTransactionMarker(kind, 0)
+        self._append(marker_batch(marker, producer_id=producer_id, producer_epoch=0, timestamp=0))
+
+
+def values(log, offset=0, aborted=None):
+    found = seen(log.data, offset, log.aborted if aborted is None else aborted)
+    return [(offset, record.value) for offset, record in found.records], found.next_offset
+
+
+def test_read_uncommitted_sees_all_but_markers():
+    log = Log()
+    log.write(1, b"a", b"b")
+    log.end_transaction(1, ControlType.ABORT)
+    log.write(2, b"c", transactional=False)
+    assert values(log, aborted=[]) == ([(0, b"a"), (1, b"b"), (3, b"c")], 4)
+
+
+def test_read_committed_leaves_out_what_was_aborted():
+    log = Log()
+    log.write(1, b"a")
+    log.write(2, b"b")
+    log.end_transaction(1, ControlType.ABORT)
+    log.write(1, b"c")
+    log.end_transaction(1, ControlType.COMMIT)
+    log.end_transaction(2, ControlType.COMMIT)
+    assert values(log) == ([(1, b"b"), (3, b"c")], 6)
+
+
+def test_the_same_producer_without_a_transaction_is_seen():
+    log = Log()
+    log.write(1, b"a")
+    log.write(1, b"b", transactional=False)
+    log.end_transaction(1, ControlType.ABORT)
+    assert values(log)[0] == [(1, b"b")]
+
+
+def test_an_abort_before_the_offset_still_counts_in_its_rest():
+    log = Log()
+    log.write(1, b"a")
+    log.write(1, b"b")
+    log.end_transaction(1, ControlType.ABORT)
+    log.write(1, b"c")
+    assert values(log, offset=1) == ([(3, b"c")], 4)
+
+
+def test_what_was_fetched_may_begin_and_end_inside_a_batch():
+    log = Log()
+    log.write(1, b"a", b"b", b"c", transactional=False)
+    whole = len(log.data)
+    log.write(1, b"d", transactional=False)
+    cut = seen(log.data[: whole + 30], 1, [])
+    assert [record.value for _, record in cut.records] == [b"b", b"c"]
+    assert cut.next_offset == 3
+    assert seen(b"", 7, []).next_offset == 7
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(1, 3), st.sampled_from(["write", "plain", "commit", "abort"])),
+    max_size=25,
+)
+
+
+@given(STEPS)
+def test_only_committed_records_are_seen_in_the_order_of_offsets(steps):
+    log = Log()
+    for count, (producer_id, what) in enumerate(steps):
+        if what in ("write", "plain"):
+            if what == "plain" and producer_id in log.first:
+                continue
+            log.write(producer_id, b"%d" % count, transactional=what == "write")
+        else:
+            log.end_transaction(producer_id, ControlType[what.upper()])
+    for producer_id in list(log.first):
+        log.end_transaction(producer_id, ControlType.ABORT)
+    assert values(log) == (sorted(log.visible), log.end)
