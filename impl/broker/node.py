@@ -1,88 +1,88 @@
-"""A broker of one node, without sockets: request bytes in, response bytes out.
+"""A broker without sockets: request bytes in, response bytes out.
 
-Five rules:
+Six rules:
 
-1. `handle` is the only way in; the time is an argument; nothing is written outside the node.
-2. What the connection cannot survive is one exception, `CloseConnection`: a driver closes and goes
-   on. Everything else is an answer with an error code.
+1. `receive`, `receive_answer` and `advance` are the only ways in; the time is an argument; what is
+   to be sent comes back as values. Nothing is written outside the node and its `Cluster`.
+2. What the connection cannot survive is `Close`: a driver closes and goes on. Everything else is
+   an answer with an error code.
 3. An acks=0 request is never answered; if it fails, the connection is closed, as Kafka does.
 4. ApiVersions of an unknown version is answered in the form of version 0. Produce is advertised
    from 0, because old clients break otherwise (KAFKA-18659), and refused below 3.
-5. The node is its partitions' only replica: an append is replicated at once, so the high watermark
+5. A partition has one replica, its leader: an append is replicated at once, so the high watermark
    follows the end of the log before the answer leaves.
+6. What need not be done before an answer is done by `advance`: blocks of producer ids, markers,
+   time-outs. A transaction is prepared after its EndTxn is answered, and complete after `advance`.
 
-Theory of operation: `handle` decodes, finds the API's handler in a table, and encodes what it
-returns. Handlers see and return plain dicts. The controller's part (blocks of producer ids) is
-served between two requests, so its answer is never there in the request that asked for it.
+Theory of operation: `receive` decodes, finds the API's handler in a table, and encodes what it
+returns. A handler sees and returns plain dicts; one that has to wait, for another broker or for
+time to pass, returns LATER and calls `answer` when it knows. `handle` is for drivers that want one
+answer at once: it advances, receives, and advances until the answer is there; what would have to
+wait for time is told so.
 Sources: `KafkaApis`, `SocketServer.processCompletedReceives`; release 4.3.1, no authorizer.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 from types import MappingProxyType
 from typing import Final
 
-from impl.broker import reads
+from impl.broker import (
+    group_requests,
+    metadata_requests,
+    produce_requests,
+    reads,
+    transaction_requests,
+)
+from impl.broker.api_versions import OLDEST_SERVED, api_versions
+from impl.broker.cluster import Broker, Cluster, leader_on
+from impl.broker.coordinating import Coordinating
+from impl.broker.outputs import (
+    LATER,
+    BrokerRequest,
+    Close,
+    CloseConnection,
+    Later,
+    Output,
+    Request,
+    Response,
+)
 from impl.broker.producer_ids import (
     BlockSource,
     ProducerIdBlocks,
     ProducerIdController,
     ProducerIdManager,
 )
-from impl.broker.topics import Topic, TopicRefused, Topics
-from impl.partition.leader import PartitionLeader, ProduceOutcome
+from impl.broker.topics import Topic, Topics
+from impl.broker.verification import AddPartitionsToTxnManager
+from impl.coordinator.config import TransactionConfig
+from impl.coordinator.offsets import OffsetsConfig
+from impl.partition.leader import PartitionLeader
 from impl.partition.replica_log import DEFAULT_CONFIG
+from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.validation import LogConfig
 from impl.protocol.codegen import Value
-from impl.protocol.compression import Compression
 from impl.protocol.errors import DecodeError, ErrorCode, UnsupportedVersion
 from impl.protocol.messages import (
     decode_request,
+    decode_response,
+    encode_request,
     encode_response,
     encode_unsupported_version,
 )
-from impl.protocol.primitives import ZERO_UUID
-from impl.protocol.record_batch import (
-    COMPRESSION_MASK,
-    INVALID_OFFSET,
-    MAGIC,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_TIMESTAMP,
-    TRANSACTIONAL,
-)
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 
-OLDEST_SERVED: Final[Mapping[int, int]] = MappingProxyType(
-    {ApiKey.PRODUCE: 3, ApiKey.FETCH: 4, ApiKey.LIST_OFFSETS: 1, ApiKey.CREATE_TOPICS: 2}
-)
-"""Versions below are refused. Those of Produce are advertised all the same (KAFKA-18659)."""
-
-TOPIC_IDS_FROM: Final = 13
-"""The first version of Produce, and of Fetch, that names topics by id."""
-
-ZSTD_FROM: Final = 7
-"""The first Produce version that may carry zstd (KIP-110)."""
-
-TOPIC_IDS_IN_METADATA_FROM: Final = 12
-"""The first Metadata version whose requests may name topics by id."""
-
-_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-_MAGIC_OFFSET: Final = 16
-_ATTRIBUTES_OFFSET: Final = 22
-
-
-class CloseConnection(Exception):
-    """The connection that brought this request must be closed; nothing is to be sent on it."""
+__all__ = ["CloseConnection", "Node", "NodeConfig"]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """A node's settings; Kafka's defaults where it has any."""
+    """A node's settings; Kafka's defaults where it has any. Times in milliseconds."""
 
     node_id: int = 1
     host: str = "localhost"
@@ -93,40 +93,90 @@ class NodeConfig:
     auto_create_topics: bool = True
     producer_id_expiration_check_interval_ms: int = 600_000
     log_retention_check_interval_ms: int = 300_000
+    add_partitions_to_txn_retry_backoff_ms: int = 20
+    add_partitions_to_txn_retry_backoff_max_ms: int = 100
     log: LogConfig = DEFAULT_CONFIG
+    rules: TransactionRules = DEFAULT_RULES
+    transactions: TransactionConfig = field(default_factory=TransactionConfig)
+    offsets: OffsetsConfig = field(default_factory=OffsetsConfig)
 
 
 class Node:
-    """One broker and controller.
+    """One broker, and the controller's part that gives producer ids.
 
-    Public state, to be read: `config`, `topics`, `producer_ids`, `controller`.
+    Public state, to be read: `config`, `cluster`, `topics`, `producer_ids`, `controller`,
+    `coordinating` (both coordinators).
     """
 
-    __slots__ = ("_due_ms", "config", "controller", "producer_ids", "topics")
+    __slots__ = (
+        "_awaited",
+        "_correlation_ids",
+        "_deferred",
+        "_due_ms",
+        "_outputs",
+        "_timers",
+        "_waiting",
+        "cluster",
+        "config",
+        "controller",
+        "coordinating",
+        "producer_ids",
+        "topics",
+        "verification",
+    )
 
     def __init__(
-        self, config: NodeConfig | None = None, *, blocks: BlockSource | None = None
+        self,
+        config: NodeConfig | None = None,
+        *,
+        blocks: BlockSource | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
-        """`blocks` outlives the node: give the same one to a node that takes this one's place."""
-        self.config = config or NodeConfig()
-        self.topics = Topics(self.config.cluster_id, self.config.log)
+        """`blocks` outlives the node: give the same one to a node that takes this one's place.
+
+        Nodes that are given the same `cluster` are one.
+        """
+        me = self.config = config or NodeConfig()
+        self.cluster = cluster or Cluster(me.cluster_id, me.log, me.rules)
+        self.cluster.register(Broker(me.node_id, me.host, me.port))
+        self.topics: Topics = self.cluster.topics
         self.producer_ids = ProducerIdManager()
         self.controller = ProducerIdController(blocks or ProducerIdBlocks())
-        self.controller.register(self.config.node_id, self.config.broker_epoch)
+        self.controller.register(me.node_id, me.broker_epoch)
+        self.coordinating = Coordinating(self)
+        self.verification = AddPartitionsToTxnManager(self)
+        self._outputs: list[Output] = []
+        self._deferred: deque[Callable[[int], None]] = deque()
+        self._timers: list[tuple[int, int, Callable[[int], None]]] = []
+        self._awaited: dict[int, tuple[int, int, Callable[[Value | None, int], None]]] = {}
+        self._waiting: list[tuple[Request, int, Callable[[bool], Value | None]]] = []
+        self._correlation_ids = count(1)
         self._due_ms: dict[str, int] = {}
 
-    def handle(self, payload: bytes, now_ms: int) -> bytes | None:
-        """The response to one request, both without their 4-byte size; None for acks=0.
+    # ---- ways in
 
-        `now_ms` is the broker's clock, ms since the epoch. Raises `CloseConnection`.
+    def receive(self, reference: Hashable, payload: bytes, now_ms: int) -> list[Output]:
+        """A request, from a client or a broker, without its size; `reference` comes back with it.
+
+        `now_ms` is the broker's clock, ms since the epoch. A driver gives the next request of a
+        connection when it has the answer to this one.
         """
+        try:
+            self._receive(reference, payload, now_ms)
+        except CloseConnection as error:
+            self._outputs.append(Close(reference, str(error)))
+        return self._take_outputs()
+
+    def _receive(self, reference: Hashable, payload: bytes, now_ms: int) -> None:
         try:
             header, body = decode_request(payload)
         except UnsupportedVersion as error:
-            if error.api_key == ApiKey.API_VERSIONS:
-                served = SUPPORTED_VERSIONS[ApiKey.API_VERSIONS]
-                return encode_unsupported_version(error.correlation_id, served.first, served.last)
-            raise CloseConnection(str(error)) from error
+            if error.api_key != ApiKey.API_VERSIONS:
+                raise CloseConnection(str(error)) from error
+            served = SUPPORTED_VERSIONS[ApiKey.API_VERSIONS]
+            answer = encode_unsupported_version(error.correlation_id, served.first, served.last)
+            self._outputs.append(Response(reference, answer))
+            return
         except DecodeError as error:
             raise CloseConnection(str(error)) from error
         api_key, version = header["api_key"], header["api_version"]
@@ -134,12 +184,155 @@ class Node:
             raise CloseConnection(f"api key {api_key} is not served")
         if version < OLDEST_SERVED.get(api_key, 0):
             raise CloseConnection(f"api key {api_key} is served from {OLDEST_SERVED[api_key]}")
+        request = Request(reference, ApiKey(api_key), version, header["correlation_id"], body)
+        self.coordinating.follow_leadership(now_ms)
+        body_or_later = _HANDLERS[request.api_key](self, request, now_ms)
+        if body_or_later is not LATER:
+            assert not isinstance(body_or_later, Later)
+            self.answer(request, body_or_later)
+
+    def receive_answer(
+        self, correlation_id: int, payload: bytes | None, now_ms: int
+    ) -> list[Output]:
+        """Another broker's answer to a `BrokerRequest`; None if there will be none.
+
+        An answer that nobody awaits any more is dropped; one that cannot be read is none.
+        """
+        awaited = self._awaited.pop(correlation_id, None)
+        if awaited is not None:
+            api_key, version, then = awaited
+            body: Value | None = None
+            if payload is not None:
+                try:
+                    body = decode_response(api_key, version, payload)[1]
+                except DecodeError:
+                    body = None
+            then(body, now_ms)
+        return self._take_outputs()
+
+    def advance(self, now_ms: int) -> list[Output]:
+        """Do what is due, and what was put off."""
+        self.coordinating.follow_leadership(now_ms)
         self._serve_controller(now_ms)
         self._run_periodic_checks(now_ms)
-        answer = _HANDLERS[api_key](self, version, body, now_ms)
-        if answer is None:
-            return None
-        return encode_response(api_key, version, header["correlation_id"], answer)
+        self.coordinating.run_periodic_checks(now_ms)
+        while self._timers and self._timers[0][0] <= now_ms:
+            heappop(self._timers)[2](now_ms)
+        for _ in range(len(self._deferred)):
+            self._deferred.popleft()(now_ms)
+        self._waiting = [row for row in self._waiting if not self._settle(*row, now_ms)]
+        return self._take_outputs()
+
+    def _settle(
+        self, request: Request, deadline_ms: int, look: Callable[[bool], Value | None], now_ms: int
+    ) -> bool:
+        body = look(now_ms >= deadline_ms)
+        if body is not None:
+            self.answer(request, body)
+        return body is not None
+
+    def handle(self, payload: bytes, now_ms: int) -> bytes | None:
+        """The response to one request, both without their 4-byte size; None for acks=0.
+
+        For one node alone: a request to another broker fails, what waits for time waits no longer.
+        Raises `CloseConnection`.
+        """
+        reference = object()
+        outputs = self.advance(now_ms) + self.receive(reference, payload, now_ms)
+        while True:
+            for output in outputs:
+                if isinstance(output, Close) and output.reference is reference:
+                    raise CloseConnection(output.reason)
+                if isinstance(output, Response) and output.reference is reference:
+                    return output.payload
+            outputs = [
+                done
+                for output in outputs
+                if isinstance(output, BrokerRequest)
+                for done in self.receive_answer(output.correlation_id, None, now_ms)
+            ]
+            outputs += self._hurry(now_ms) if not outputs else []
+
+    def _hurry(self, now_ms: int) -> list[Output]:
+        """Let whoever waits wait no longer, without any other clock being moved."""
+        for request, _, look in self._waiting:
+            self.answer(request, look(True))
+        self._waiting = []
+        if self._timers and not self._outputs:
+            due_ms, _, action = heappop(self._timers)
+            action(max(now_ms, due_ms))
+        assert self._outputs, "a request is answered, or waits for time"
+        return self._take_outputs()
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When `advance` should be called at the latest; 0 for at once, None for any time."""
+        if self._deferred or self.producer_ids.is_waiting_to_ask:
+            return 0
+        times = [due_ms for due_ms, *_ in self._timers[:1]]
+        return min(times + [deadline_ms for _, deadline_ms, _ in self._waiting], default=None)
+
+    def _take_outputs(self) -> list[Output]:
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    # ---- for handlers
+
+    def answer(self, request: Request, body: Value | None) -> None:
+        """Answer a request, now or after LATER; None where its client expects no answer."""
+        payload = None
+        if body is not None:
+            payload = encode_response(
+                request.api_key, request.version, request.correlation_id, body
+            )
+        self._outputs.append(Response(request.reference, payload))
+
+    def close(self, request: Request, reason: str) -> None:
+        """Close the connection of a request instead of answering it."""
+        self._outputs.append(Close(request.reference, reason))
+
+    def ask(
+        self,
+        node_id: int,
+        api_key: ApiKey,
+        version: int,
+        body: Value,
+        then: Callable[[Value | None, int], None],
+    ) -> None:
+        """Send a request to another broker; `then` gets its answer and the time, or None."""
+        correlation_id = next(self._correlation_ids)
+        client_id = f"broker-{self.config.node_id}"
+        payload = encode_request(api_key, version, correlation_id, client_id, body)
+        self._awaited[correlation_id] = (api_key, version, then)
+        self._outputs.append(BrokerRequest(node_id, correlation_id, payload))
+
+    def defer(self, action: Callable[[int], None]) -> None:
+        """Do this in the next `advance`."""
+        self._deferred.append(action)
+
+    def at(self, due_ms: int, action: Callable[[int], None]) -> None:
+        """Do this in the first `advance` from `due_ms` on."""
+        heappush(self._timers, (due_ms, next(self._correlation_ids), action))
+
+    def wait(
+        self, request: Request, deadline_ms: int, look: Callable[[bool], Value | None]
+    ) -> None:
+        """Answer when `look` finds something; from `deadline_ms` on it is told that it must."""
+        self._waiting.append((request, deadline_ms, look))
+
+    def leader(self, topic: Topic | None, partition: int) -> PartitionLeader | ErrorCode:
+        """A partition's leader if it is here; else what a client is told."""
+        return leader_on(topic, partition, self.config.node_id)
+
+    def is_due(self, setting: str, interval_ms: int, now_ms: int) -> bool:
+        """Whether this setting's interval has passed; the first one begins with the first call."""
+        due_ms = self._due_ms.setdefault(setting, now_ms + interval_ms)
+        if now_ms < due_ms:
+            return False
+        self._due_ms[setting] = now_ms + interval_ms
+        return True
+
+    # ---- the node's own work
 
     def _serve_controller(self, now_ms: int) -> None:
         if self.producer_ids.take_request():
@@ -149,44 +342,19 @@ class Node:
 
     def _run_periodic_checks(self, now_ms: int) -> None:
         """Producers and segments that are too old go. `LogManager.startup`."""
-        expire = self._is_due("producer_id_expiration_check_interval_ms", now_ms)
-        delete = self._is_due("log_retention_check_interval_ms", now_ms)
+        me = self.config
+        expire = self.is_due("expire", me.producer_id_expiration_check_interval_ms, now_ms)
+        delete = self.is_due("delete", me.log_retention_check_interval_ms, now_ms)
         for topic in self.topics if expire or delete else ():
-            for leader in topic.partitions:
-                if expire:
+            for leader, node_id in zip(topic.partitions, topic.leader_ids, strict=True):
+                if expire and node_id == me.node_id:
                     leader.remove_expired_producers(now_ms)
-                if delete:
+                if delete and node_id == me.node_id:
                     leader.log.delete_old_segments(now_ms)
 
-    def _is_due(self, interval: str, now_ms: int) -> bool:
-        """Whether this setting's interval has passed; the first one begins with the first call."""
-        interval_ms: int = getattr(self.config, interval)
-        due_ms = self._due_ms.setdefault(interval, now_ms + interval_ms)
-        if now_ms < due_ms:
-            return False
-        self._due_ms[interval] = now_ms + interval_ms
-        return True
-
-    def _api_versions(self, version: int, body: Value, now_ms: int) -> Value:
-        software = (body["client_software_name"], body["client_software_version"])
-        if version >= 3 and not all(_SOFTWARE.fullmatch(word) for word in software):
-            return {"error_code": ErrorCode.INVALID_REQUEST, "api_keys": []}
-        return {"error_code": ErrorCode.NONE, "api_keys": _ADVERTISED}
-
-    def _init_producer_id(self, version: int, body: Value, now_ms: int) -> Value:
-        """Idempotent producers only. `KafkaApis.handleInitProducerIdRequest`."""
-        has_id = body["producer_id"] != NO_PRODUCER_ID
-        transactional_id = body["transactional_id"]
-        error, producer_id = ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_PRODUCER_ID
-        if has_id != (body["producer_epoch"] != NO_PRODUCER_EPOCH) or transactional_id == "":
-            error = ErrorCode.INVALID_REQUEST
-        elif transactional_id is None:
-            error, producer_id = self.producer_ids.generate(now_ms)
-        epoch = NO_PRODUCER_EPOCH if error else 0
-        return {"error_code": error, "producer_id": producer_id, "producer_epoch": epoch}
-
-    def _allocate_producer_ids(self, version: int, body: Value, now_ms: int) -> Value:
+    def _allocate_producer_ids(self, request: Request, now_ms: int) -> Value:
         """What another broker asks the controller. `ControllerApis`."""
+        body = request.body
         block = self.controller.allocate(body["broker_id"], body["broker_epoch"])
         if isinstance(block, ErrorCode):
             return {"error_code": block, "producer_id_start": 0, "producer_id_len": 0}
@@ -196,297 +364,20 @@ class Node:
             "producer_id_len": block.size,
         }
 
-    def _delete_records(self, version: int, body: Value, now_ms: int) -> Value:
-        """`KafkaApis.handleDeleteRecordsRequest`."""
-        return self._by_topic(body, "topics", reads.delete_records)
-
-    def _list_offsets(self, version: int, body: Value, now_ms: int) -> Value:
-        """`KafkaApis.handleListOffsetRequest`."""
-        return self._by_topic(
-            body,
-            "topics",
-            lambda topic, asked: reads.list_offsets(topic, asked, version, body["replica_id"]),
-        )
-
-    def _by_topic(
-        self, body: Value, key: str, answer: Callable[[Topic | None, Value], Value]
-    ) -> Value:
-        rows = []
-        for asked in body[key]:
-            topic = self.topics.named(asked["name"])
-            answered = [answer(topic, partition) for partition in asked["partitions"]]
-            rows.append({"name": asked["name"], "partitions": answered})
-        return {"topics": rows}
-
-    def _fetch(self, version: int, body: Value, now_ms: int) -> Value:
-        """What there is now: the driver waits, if it wants to; without sessions (KIP-227).
-
-        `KafkaApis.handleFetchRequest`.
-        """
-        budget = reads.Budget(body["max_bytes"], body["isolation_level"])
-        by_id = version >= TOPIC_IDS_FROM
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        find = self.topics.identified if by_id else self.topics.named
-        rows = []
-        for asked in body["topics"]:
-            topic = find(asked["topic_id" if by_id else "topic"])
-            answered = [reads.fetch(topic, row, unknown, budget) for row in asked["partitions"]]
-            rows.append(
-                {"topic": asked["topic"], "topic_id": asked["topic_id"], "partitions": answered}
-            )
-        return {"error_code": ErrorCode.NONE, "responses": rows}
-
-    def _produce(self, version: int, body: Value, now_ms: int) -> Value | None:
-        """`KafkaApis.handleProduceRequest`."""
-        whole = _refusal_of_whole_request(body)
-        topics = [
-            self._produce_topic(version, t, body["acks"], whole, now_ms) for t in body["topics"]
-        ]
-        if body["acks"]:
-            return {"topics": topics}
-        failed = [row for topic in topics for row in topic["partitions"] if row["error_code"]]
-        if failed:
-            raise CloseConnection(f"an acks=0 request failed: {failed[0]['error_code']!r}")
-        return None
-
-    def _produce_topic(
-        self, version: int, asked: Value, acks: int, whole: ErrorCode, now_ms: int
-    ) -> Value:
-        by_id = version >= TOPIC_IDS_FROM
-        find = self.topics.identified if by_id else self.topics.named
-        topic = find(asked["topic_id" if by_id else "name"])
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if by_id and topic is None:
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID
-        rows = []
-        for partition in asked["partitions"]:
-            leader = None if topic is None else topic.partition(partition["index"])
-            records = partition["records"]
-            if whole or leader is None:
-                outcome = _refused(whole or unknown)
-            elif version < ZSTD_FROM and _is_zstd(records):
-                outcome = _refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-            else:
-                outcome = _append(leader, records, acks, now_ms)
-            rows.append(_produce_row(partition["index"], outcome))
-        return {"name": asked["name"], "topic_id": asked["topic_id"], "partitions": rows}
-
-    def _metadata(self, version: int, body: Value, now_ms: int) -> Value:
-        """`KafkaApis.handleTopicMetadataRequest`."""
-        asked = body["topics"]
-        if asked is None or (version == 0 and not asked):
-            rows = [self._described(topic) for topic in self.topics]
-        else:
-            may_create = self.config.auto_create_topics and body["allow_auto_topic_creation"]
-            rows = [self._metadata_topic(version, topic, may_create) for topic in asked]
-        node = self.config
-        return {
-            "brokers": [{"node_id": node.node_id, "host": node.host, "port": node.port}],
-            "cluster_id": node.cluster_id,
-            "controller_id": node.node_id,
-            "topics": rows,
-        }
-
-    def _metadata_topic(self, version: int, asked: Value, may_create: bool) -> Value:
-        name, topic_id = asked["name"], asked["topic_id"]
-        if topic_id != ZERO_UUID or name is None:
-            if version < TOPIC_IDS_IN_METADATA_FROM:
-                return _no_topic(ErrorCode.INVALID_REQUEST, name or "", topic_id)
-            topic = self.topics.identified(topic_id)
-            if topic is None:
-                return _no_topic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-            return self._described(topic)
-        topic = self.topics.named(name)
-        if topic is None and may_create:
-            try:
-                topic = self.topics.create(name, self.config.num_partitions, {})
-            except TopicRefused as refusal:
-                return _no_topic(refusal.error, name, ZERO_UUID)
-        if topic is None:
-            return _no_topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, ZERO_UUID)
-        return self._described(topic)
-
-    def _described(self, topic: Topic) -> Value:
-        me = self.config.node_id
-        return {
-            "error_code": ErrorCode.NONE,
-            "name": topic.name,
-            "topic_id": topic.topic_id,
-            "partitions": [
-                {
-                    "error_code": ErrorCode.NONE,
-                    "partition_index": index,
-                    "leader_id": me,
-                    "leader_epoch": leader.leader_epoch,
-                    "replica_nodes": [me],
-                    "isr_nodes": [me],
-                }
-                for index, leader in enumerate(topic.partitions)
-            ],
-        }
-
-    def _create_topics(self, version: int, body: Value, now_ms: int) -> Value:
-        """`ReplicationControlManager.createTopics`; a name asked for twice is refused twice."""
-        names = Counter(asked["name"] for asked in body["topics"])
-        rows = []
-        for asked in body["topics"]:
-            try:
-                if names[asked["name"]] > 1:
-                    raise TopicRefused(ErrorCode.INVALID_REQUEST, "duplicate topic name")
-                rows.append(self._create_topic(asked, body["validate_only"]))
-            except TopicRefused as refusal:
-                name, error, text = asked["name"], refusal.error, str(refusal)
-                rows.append({"name": name, "error_code": error, "error_message": text})
-        return {"topics": rows}
-
-    def _create_topic(self, asked: Value, validate_only: bool) -> Value:
-        self.topics.check_name(asked["name"])
-        configs = {config["name"]: config["value"] for config in asked["configs"]}
-        partitions = _partition_count(asked, self.config.node_id, self.config.num_partitions)
-        topic = self.topics.create(asked["name"], partitions, configs, validate_only=validate_only)
-        described = [
-            {"name": name, "value": value, "read_only": False, "is_sensitive": False}
-            for name, value in topic.configs.items()
-        ]
-        return {
-            "name": topic.name,
-            "topic_id": ZERO_UUID if validate_only else topic.topic_id,
-            "error_code": ErrorCode.NONE,
-            "num_partitions": partitions,
-            "replication_factor": 1,
-            "configs": described,
-        }
-
-    def _describe_producers(self, version: int, body: Value, now_ms: int) -> Value:
-        """`ReplicaManager.activeProducerState`."""
-        rows = []
-        for asked in body["topics"]:
-            topic = self.topics.named(asked["name"])
-            indexes = asked["partition_indexes"]
-            described = [_describe_partition(topic, index) for index in indexes]
-            rows.append({"name": asked["name"], "partitions": described})
-        return {"topics": rows}
+    def _api_versions(self, request: Request, now_ms: int) -> Value:
+        return api_versions(request, _HANDLERS, self.config.transactions.transaction_version)
 
 
-def _append(
-    leader: PartitionLeader, records: bytes | None, acks: int, now_ms: int
-) -> ProduceOutcome:
-    """Append, and replicate to nobody: the high watermark reaches any `required_offset` at once."""
-    outcome = leader.produce(records, required_acks=acks, now_ms=now_ms)
-    leader.advance_high_watermark(leader.log_end_offset)
-    return outcome
+Handler = Callable[[Node, Request, int], Value | Later | None]
 
-
-def _refused(error: ErrorCode) -> ProduceOutcome:
-    return ProduceOutcome(error, INVALID_OFFSET, NO_TIMESTAMP, INVALID_OFFSET, INVALID_OFFSET)
-
-
-def _produce_row(index: int, outcome: ProduceOutcome) -> Value:
-    return {
-        "index": index,
-        "error_code": outcome.error,
-        "base_offset": outcome.base_offset,
-        "log_append_time_ms": outcome.log_append_time_ms,
-        "log_start_offset": outcome.log_start_offset,
+_HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
+    {
+        ApiKey.API_VERSIONS: Node._api_versions,
+        ApiKey.ALLOCATE_PRODUCER_IDS: Node._allocate_producer_ids,
+        **produce_requests.HANDLERS,
+        **reads.HANDLERS,
+        **metadata_requests.HANDLERS,
+        **transaction_requests.HANDLERS,
+        **group_requests.HANDLERS,
     }
-
-
-def _attributes(records: bytes | None) -> int:
-    """The low byte of the first batch's; bytes too short for one have none."""
-    if records is None or len(records) <= _ATTRIBUTES_OFFSET or records[_MAGIC_OFFSET] != MAGIC:
-        return 0
-    return records[_ATTRIBUTES_OFFSET]
-
-
-def _is_transactional(records: bytes | None) -> bool:
-    return bool(_attributes(records) & TRANSACTIONAL)
-
-
-def _is_zstd(records: bytes | None) -> bool:
-    return _attributes(records) & COMPRESSION_MASK == Compression.ZSTD
-
-
-def _refusal_of_whole_request(body: Value) -> ErrorCode:
-    """A transactional batch needs a transactional id. `KafkaApis.handleProduceRequest`."""
-    if body["transactional_id"] is None and any(
-        _is_transactional(partition["records"])
-        for topic in body["topics"]
-        for partition in topic["partitions"]
-    ):
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return ErrorCode.NONE
-
-
-def _no_topic(error: ErrorCode, name: str | None, topic_id: bytes) -> Value:
-    return {"error_code": error, "name": name, "topic_id": topic_id, "partitions": []}
-
-
-def _partition_count(asked: Value, node_id: int, default: int) -> int:
-    """How many partitions a CreateTopics row wants. Raises `TopicRefused`."""
-    count, factor, assignments = (
-        asked["num_partitions"],
-        asked["replication_factor"],
-        asked["assignments"],
-    )
-    if assignments:
-        if count != -1 or factor != -1:
-            problem = "with assignments, num_partitions and replication_factor are -1"
-            raise TopicRefused(ErrorCode.INVALID_REQUEST, problem)
-        placed = {row["partition_index"]: row["broker_ids"] for row in assignments}
-        if placed != {index: [node_id] for index in range(len(assignments))}:
-            problem = f"partitions count from 0, each on broker {node_id}"
-            raise TopicRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
-        return len(assignments)
-    if factor not in (-1, 1):
-        problem = f"replication factor {factor} with one broker"
-        raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
-    if count == 0 or count < -1:
-        raise TopicRefused(ErrorCode.INVALID_PARTITIONS, f"{count} partitions")
-    return default if count == -1 else int(count)
-
-
-def _describe_partition(topic: Topic | None, index: int) -> Value:
-    leader = None if topic is None else topic.partition(index)
-    if leader is None:
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return {"partition_index": index, "error_code": unknown, "active_producers": []}
-    producers = [
-        {
-            "producer_id": producer_id,
-            "producer_epoch": entry.producer_epoch,
-            "last_sequence": entry.last_sequence,
-            "last_timestamp": entry.last_timestamp,
-            "coordinator_epoch": entry.coordinator_epoch,
-            "current_txn_start_offset": entry.current_txn_first_offset,
-        }
-        for producer_id, entry in leader.producers.items()
-    ]
-    return {"partition_index": index, "error_code": ErrorCode.NONE, "active_producers": producers}
-
-
-def _version_row(api_key: ApiKey) -> Value:
-    oldest = 0 if api_key == ApiKey.PRODUCE else OLDEST_SERVED.get(api_key, 0)
-    newest = SUPPORTED_VERSIONS[api_key].last
-    return {"api_key": api_key, "min_version": oldest, "max_version": newest}
-
-
-_HANDLERS: Final[Mapping[ApiKey, Callable[[Node, int, Value, int], Value | None]]] = (
-    MappingProxyType(
-        {
-            ApiKey.PRODUCE: Node._produce,
-            ApiKey.FETCH: Node._fetch,
-            ApiKey.LIST_OFFSETS: Node._list_offsets,
-            ApiKey.METADATA: Node._metadata,
-            ApiKey.API_VERSIONS: Node._api_versions,
-            ApiKey.CREATE_TOPICS: Node._create_topics,
-            ApiKey.DELETE_RECORDS: Node._delete_records,
-            ApiKey.INIT_PRODUCER_ID: Node._init_producer_id,
-            ApiKey.DESCRIBE_PRODUCERS: Node._describe_producers,
-            ApiKey.ALLOCATE_PRODUCER_IDS: Node._allocate_producer_ids,
-        }
-    )
 )
-_ADVERTISED: Final = [
-    _version_row(api_key) for api_key in _HANDLERS if api_key != ApiKey.ALLOCATE_PRODUCER_IDS
-]
-"""What clients are told of. The rest is between brokers and controllers."""

@@ -159,6 +159,11 @@ class ProducerIdManager:
             self._next, self._in_flight = None, False
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, NO_PRODUCER_ID
 
+    @property
+    def is_waiting_to_ask(self) -> bool:
+        """Whether `take_request` would say yes."""
+        return self._to_send
+
     def take_request(self) -> bool:
         """Whether an AllocateProducerIds request is to be sent now; asks once for each."""
         is_due, self._to_send = self._to_send, False

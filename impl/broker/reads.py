@@ -1,35 +1,43 @@
 """What a node answers about its logs: Fetch, ListOffsets, DeleteRecords, partition by partition.
 
-Two rules:
+Three rules:
 
 1. Each partition has its own answer; one that is refused does not stop the others.
 2. A leader epoch that the client names must be the leader's own.
+3. A Fetch that finds less than it wants waits, as long as it said: for records, or for time.
 
 Theory of operation: each function takes the topic that was asked for (None if there is none), the
-row of the request and what else it needs, and returns the row of the answer.
+row of the request and what else it needs, and returns the row of the answer. A Fetch that waits
+looks again whenever the node advances. There are no fetch sessions (KIP-227).
 Sources: `KafkaApis.handleFetchRequest`, `handleListOffsetRequest`, `handleDeleteRecordsRequest`,
 `Partition.checkCurrentLeaderEpoch`; release 4.3.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from impl.broker.outputs import LATER, Later, Request
 from impl.broker.topics import Topic
 from impl.partition.leader import PartitionLeader
-from impl.partition.reading import NOT_FOUND, Timestamp, find_offset, read
+from impl.partition.reading import NOT_FOUND, Isolation, Timestamp, fetch_bound, find_offset, read
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import INVALID_OFFSET
+from impl.protocol.schemas import ApiKey
+
+if TYPE_CHECKING:
+    from impl.broker.node import Handler, Node
 
 CONSUMER_REPLICA: Final = -1
 """The replica id of a consumer; a broker has its own, a tool for debugging -2."""
 
 NO_LEADER_EPOCH: Final = -1
 
-READ_COMMITTED: Final = 1
+TOPIC_IDS_FROM: Final = 13
+"""The first Fetch version that names topics by id."""
 
 TIMESTAMP_SINCE: Final[Mapping[int, int]] = MappingProxyType(
     {
@@ -44,12 +52,6 @@ TIMESTAMP_SINCE: Final[Mapping[int, int]] = MappingProxyType(
 """The first ListOffsets version that may ask for it."""
 
 
-def leader_of(topic: Topic | None, index: int) -> PartitionLeader | ErrorCode:
-    """The partition's leader, or UNKNOWN_TOPIC_OR_PARTITION."""
-    leader = None if topic is None else topic.partition(index)
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if leader is None else leader
-
-
 def check_leader_epoch(leader: PartitionLeader, current_leader_epoch: int) -> ErrorCode:
     """Whether the client means this leader; without an epoch it means any."""
     if current_leader_epoch in (NO_LEADER_EPOCH, leader.leader_epoch):
@@ -59,9 +61,25 @@ def check_leader_epoch(leader: PartitionLeader, current_leader_epoch: int) -> Er
     return ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def delete_records(topic: Topic | None, asked: Value) -> Value:
-    """One row of DeleteRecords."""
-    leader = leader_of(topic, asked["partition_index"])
+# ---- DeleteRecords
+
+
+def delete_records(node: Node, request: Request, now_ms: int) -> Value:
+    """`KafkaApis.handleDeleteRecordsRequest`."""
+    return _by_topic(node, request.body, lambda topic, asked: _delete(node, topic, asked))
+
+
+def _by_topic(node: Node, body: Value, answer: Callable[[Topic | None, Value], Value]) -> Value:
+    rows = []
+    for asked in body["topics"]:
+        topic = node.topics.named(asked["name"])
+        answered = [answer(topic, partition) for partition in asked["partitions"]]
+        rows.append({"name": asked["name"], "partitions": answered})
+    return {"topics": rows}
+
+
+def _delete(node: Node, topic: Topic | None, asked: Value) -> Value:
+    leader = node.leader(topic, asked["partition_index"])
     if isinstance(leader, ErrorCode):
         error, low_watermark = leader, INVALID_OFFSET
     else:
@@ -73,10 +91,17 @@ def delete_records(topic: Topic | None, asked: Value) -> Value:
     }
 
 
-def list_offsets(topic: Topic | None, asked: Value, version: int, replica_id: int) -> Value:
-    """One row of ListOffsets."""
-    leader = leader_of(topic, asked["partition_index"])
-    timestamp = asked["timestamp"]
+# ---- ListOffsets
+
+
+def list_offsets(node: Node, request: Request, now_ms: int) -> Value:
+    """`KafkaApis.handleListOffsetRequest`."""
+    return _by_topic(node, request.body, lambda topic, asked: _find(node, request, topic, asked))
+
+
+def _find(node: Node, request: Request, topic: Topic | None, asked: Value) -> Value:
+    version, timestamp = request.version, asked["timestamp"]
+    leader = node.leader(topic, asked["partition_index"])
     found = NOT_FOUND
     if timestamp < 0 and version < TIMESTAMP_SINCE.get(timestamp, version + 1):
         error = ErrorCode.UNSUPPORTED_VERSION
@@ -85,8 +110,7 @@ def list_offsets(topic: Topic | None, asked: Value, version: int, replica_id: in
     else:
         error = check_leader_epoch(leader, asked["current_leader_epoch"])
         if not error:
-            is_consumer = replica_id == CONSUMER_REPLICA
-            upper_bound = leader.high_watermark if is_consumer else leader.log_end_offset
+            upper_bound = _upper_bound(leader, request.body)
             found = find_offset(leader.log, timestamp, upper_bound, leader.leader_epoch)
     return {
         "partition_index": asked["partition_index"],
@@ -97,9 +121,57 @@ def list_offsets(topic: Topic | None, asked: Value, version: int, replica_id: in
     }
 
 
-def fetch(topic: Topic | None, asked: Value, unknown: ErrorCode, budget: Budget) -> Value:
-    """One row of Fetch. `unknown` is the answer where there is no such topic."""
-    leader = unknown if topic is None else leader_of(topic, asked["partition"])
+def _upper_bound(leader: PartitionLeader, body: Value) -> int:
+    """A replica may know all there is; a consumer what is replicated, or what is decided."""
+    if body["replica_id"] != CONSUMER_REPLICA:
+        return leader.log_end_offset
+    return fetch_bound(leader.log, body["isolation_level"])
+
+
+# ---- Fetch
+
+
+def fetch(node: Node, request: Request, now_ms: int) -> Value | Later:
+    """`KafkaApis.handleFetchRequest`, `DelayedFetch`."""
+    body = request.body
+    answer, is_enough = _fetch_all(node, request)
+    if is_enough or body["max_wait_ms"] <= 0:
+        return answer
+    node.wait(
+        request,
+        now_ms + body["max_wait_ms"],
+        lambda is_overdue: _fetch_again(node, request, is_overdue),
+    )
+    return LATER
+
+
+def _fetch_again(node: Node, request: Request, is_overdue: bool) -> Value | None:
+    answer, is_enough = _fetch_all(node, request)
+    return answer if is_enough or is_overdue else None
+
+
+def _fetch_all(node: Node, request: Request) -> tuple[Value, bool]:
+    """The answer as things stand, and whether it need not wait: enough bytes, or an error."""
+    body, by_id = request.body, request.version >= TOPIC_IDS_FROM
+    budget = Budget(body["max_bytes"], body["isolation_level"])
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    find = node.topics.identified if by_id else node.topics.named
+    rows, is_refused = [], False
+    for asked in body["topics"]:
+        topic = find(asked["topic_id" if by_id else "topic"])
+        answered = [
+            _fetch(unknown if topic is None else node.leader(topic, row["partition"]), row, budget)
+            for row in asked["partitions"]
+        ]
+        is_refused = is_refused or any(row["error_code"] for row in answered)
+        rows.append(
+            {"topic": asked["topic"], "topic_id": asked["topic_id"], "partitions": answered}
+        )
+    is_enough = is_refused or not rows or budget.taken_bytes >= body["min_bytes"]
+    return {"error_code": ErrorCode.NONE, "responses": rows}, is_enough
+
+
+def _fetch(leader: PartitionLeader | ErrorCode, asked: Value, budget: Budget) -> Value:
     row: Value = {
         "partition_index": asked["partition"],
         "high_watermark": INVALID_OFFSET,
@@ -110,17 +182,27 @@ def fetch(topic: Topic | None, asked: Value, unknown: ErrorCode, budget: Budget)
     error = check_leader_epoch(leader, asked["current_leader_epoch"])
     if error:
         return row | {"error_code": error}
-    max_bytes = min(asked["partition_max_bytes"], budget.left_bytes)
-    found = read(leader.log, asked["fetch_offset"], max_bytes, at_least_one=not budget.has_records)
+    is_committed = budget.isolation_level == Isolation.READ_COMMITTED
+    found = read(
+        leader.log,
+        asked["fetch_offset"],
+        min(asked["partition_max_bytes"], budget.left_bytes),
+        at_least_one=not budget.taken_bytes,
+        isolation=budget.isolation_level,
+    )
     if found.error:
         return row | {"error_code": found.error}
     budget.take(len(found.records))
+    aborted = [
+        {"producer_id": entry.producer_id, "first_offset": entry.first_offset}
+        for entry in found.aborted_transactions
+    ]
     return row | {
         "error_code": ErrorCode.NONE,
         "high_watermark": leader.high_watermark,
-        "last_stable_offset": leader.high_watermark,
+        "last_stable_offset": leader.last_stable_offset,
         "log_start_offset": leader.log_start_offset,
-        "aborted_transactions": [] if budget.isolation_level == READ_COMMITTED else None,
+        "aborted_transactions": aborted if is_committed else None,
         "records": found.records,
     }
 
@@ -128,14 +210,23 @@ def fetch(topic: Topic | None, asked: Value, unknown: ErrorCode, budget: Budget)
 class Budget:
     """What one Fetch answer may still take. Its first records come whatever their size (KIP-74)."""
 
-    __slots__ = ("has_records", "isolation_level", "left_bytes")
+    __slots__ = ("isolation_level", "left_bytes", "taken_bytes")
 
     def __init__(self, max_bytes: int, isolation_level: int) -> None:
         self.left_bytes = max_bytes
         self.isolation_level = isolation_level
-        self.has_records = False
+        self.taken_bytes = 0
 
     def take(self, size_bytes: int) -> None:
         """So much was given."""
         self.left_bytes = max(0, self.left_bytes - size_bytes)
-        self.has_records = self.has_records or size_bytes > 0
+        self.taken_bytes += size_bytes
+
+
+HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
+    {
+        ApiKey.FETCH: fetch,
+        ApiKey.LIST_OFFSETS: list_offsets,
+        ApiKey.DELETE_RECORDS: delete_records,
+    }
+)

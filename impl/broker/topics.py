@@ -1,4 +1,4 @@
-"""The topics of a node: names, ids, settings, and a leader for each partition.
+"""The topics of a cluster: names, ids, settings, and a leader for each partition.
 
 Three rules:
 
@@ -14,15 +14,20 @@ Sources: `ReplicationControlManager.createTopics`, `Topic.validate`, `LogConfig`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import cycle, islice
 from types import MappingProxyType
 from typing import Any, Final
 
+from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.partition.leader import PartitionLeader
+from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
+
+INTERNAL_TOPICS: Final = frozenset({TRANSACTION_STATE_TOPIC, OFFSETS_TOPIC})
 
 MAX_NAME_CHARS: Final = 249
 MAX_PARTITIONS: Final = 100_000
@@ -79,12 +84,20 @@ class TopicRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic. `topic_id` is 16 bytes; `partitions` are the leaders, by partition index."""
+    """A topic. `topic_id` is 16 bytes; by partition index, `partitions` are the leaders and
+    `leader_ids` the nodes that they are on.
+    """
 
     name: str
     topic_id: bytes
     configs: Mapping[str, str]
     partitions: tuple[PartitionLeader, ...]
+    leader_ids: tuple[int, ...]
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether only brokers write to it. `Topic.isInternal`."""
+        return self.name in INTERNAL_TOPICS
 
     def partition(self, index: int) -> PartitionLeader | None:
         """The leader of a partition, None where there is none."""
@@ -118,13 +131,31 @@ def log_config(base: LogConfig, configs: Mapping[str, str | None]) -> LogConfig:
 
 
 class Topics:
-    """All topics of a node; iterates in order of creation."""
+    """All topics of a cluster; iterates in order of creation.
 
-    __slots__ = ("_by_id", "_by_name", "_cluster_id", "_config", "_partitions")
+    Public state: `node_ids`, on which new partitions are placed in turn; `version`, which grows
+    with each change.
+    """
 
-    def __init__(self, cluster_id: str, config: LogConfig) -> None:
+    __slots__ = (
+        "_by_id",
+        "_by_name",
+        "_cluster_id",
+        "_config",
+        "_partitions",
+        "_rules",
+        "node_ids",
+        "version",
+    )
+
+    def __init__(
+        self, cluster_id: str, config: LogConfig, rules: TransactionRules = DEFAULT_RULES
+    ) -> None:
         self._cluster_id = cluster_id
         self._config = config
+        self._rules = rules
+        self.node_ids: tuple[int, ...] = ()
+        self.version = 0
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._partitions = 0
@@ -153,21 +184,35 @@ class Topics:
         num_partitions: int,
         configs: Mapping[str, str],
         *,
+        leader_ids: Sequence[int] = (),
         validate_only: bool = False,
     ) -> Topic:
-        """Add a topic; with `validate_only` only say what it would be. Raises `TopicRefused`."""
+        """Add a topic; with `validate_only` only say what it would be. Raises `TopicRefused`.
+
+        `leader_ids` places each partition; without, the nodes take turns.
+        """
         self.check_name(name)
         config = log_config(self._config, configs)
         total = self._partitions + num_partitions
         if total > MAX_PARTITIONS:
             problem = f"{total} partitions are more than {MAX_PARTITIONS}"
             raise TopicRefused(ErrorCode.POLICY_VIOLATION, problem)
-        leaders = tuple(PartitionLeader(config=config) for _ in range(num_partitions))
-        topic = Topic(name, self._new_id(name), MappingProxyType(dict(configs)), leaders)
+        topic = Topic(
+            name,
+            self._new_id(name),
+            MappingProxyType(dict(configs)),
+            tuple(PartitionLeader(config=config, rules=self._rules) for _ in range(num_partitions)),
+            tuple(leader_ids) or tuple(islice(cycle(self.node_ids), num_partitions)),
+        )
         if not validate_only:
-            self._by_name[name] = self._by_id[topic.topic_id] = topic
+            self.replace(topic)
             self._partitions = total
         return topic
+
+    def replace(self, topic: Topic) -> None:
+        """Keep this topic under its name and id."""
+        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self.version += 1
 
     def _new_id(self, name: str) -> bytes:
         text = f"{self._cluster_id}/{len(self._by_name)}/{name}"

@@ -1,0 +1,338 @@
+"""The requests about the offsets of groups: OffsetCommit, TxnOffsetCommit, OffsetFetch.
+
+Three rules:
+
+1. A topic that nobody knows is answered by itself; the rest of a commit goes on.
+2. A transactional commit is verified, from version 5 on added, as a transactional batch is: the
+   partition that counts is the group's own in `__consumer_offsets` (KIP-890).
+3. What is appended is replicated, taken in, and then answered.
+
+Sources: `KafkaApis.handleOffsetCommitRequest`, `handleTxnOffsetCommitRequest`,
+`handleOffsetFetchRequest`, `GroupCoordinatorService.commitTransactionalOffsets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from impl.broker.outputs import LATER, Later, Request
+from impl.broker.topics import Topic
+from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
+from impl.coordinator.offsets import (
+    ANY_VERSION,
+    CommitDecision,
+    FetchedOffsets,
+    OffsetToCommit,
+    RowError,
+)
+from impl.coordinator.offsets_groups import Committer
+from impl.coordinator.placement import OFFSETS_TOPIC
+from impl.partition.leader import PartitionLeader
+from impl.partition.verification import NO_GUARD
+from impl.protocol.codegen import Value
+from impl.protocol.errors import ErrorCode
+from impl.protocol.primitives import ZERO_UUID
+from impl.protocol.record_batch import NO_SEQUENCE
+from impl.protocol.schemas import ApiKey
+
+if TYPE_CHECKING:
+    from impl.broker.node import Handler, Node
+
+ABORTABLE_FROM: Final = 4
+"""The first TxnOffsetCommit version whose clients understand TRANSACTION_ABORTABLE."""
+
+IMPLICIT_ADD_FROM: Final = 5
+"""The first TxnOffsetCommit version that adds its partition to the transaction: V2."""
+
+COMMIT_TOPIC_IDS_FROM: Final = 10
+FETCH_TOPIC_IDS_FROM: Final = 10
+MANY_GROUPS_FROM: Final = 8
+GROUP_ERROR_FROM: Final = 2
+"""The first OffsetFetch version with an error for the group as a whole."""
+
+
+class _Commit:
+    """The rows of a commit: those to be committed, and what is known of the others."""
+
+    __slots__ = ("by_id", "errors", "request", "rows")
+
+    def __init__(self, node: Node, request: Request) -> None:
+        self.request = request
+        is_plain = request.api_key is ApiKey.OFFSET_COMMIT
+        self.by_id = is_plain and request.version >= COMMIT_TOPIC_IDS_FROM
+        self.rows: list[OffsetToCommit] = []
+        self.errors: dict[tuple[str, int], ErrorCode] = {}
+        for asked in request.body["topics"]:
+            topic = self._find(node, asked)
+            for row in asked["partitions"]:
+                if topic is None:
+                    self.errors[self._key(asked), row["partition_index"]] = self._unknown
+                else:
+                    self.rows.append(_offset(topic.name, row))
+
+    def _find(self, node: Node, asked: Value) -> Topic | None:
+        by_id = node.topics.identified
+        return by_id(asked["topic_id"]) if self.by_id else node.topics.named(asked["name"])
+
+    def _key(self, asked: Value) -> str:
+        return str(asked["topic_id"]) if self.by_id else str(asked["name"])
+
+    @property
+    def _unknown(self) -> ErrorCode:
+        return ErrorCode.UNKNOWN_TOPIC_ID if self.by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def rows_with(self, error: ErrorCode) -> tuple[RowError, ...]:
+        """All rows that are to be committed, with one error."""
+        return tuple(RowError(row.topic, row.partition, error) for row in self.rows)
+
+    def answer(self, node: Node, answered: Sequence[RowError]) -> Value:
+        """The answer, in the order of the request."""
+        errors = {(row.topic, row.partition): row.error for row in answered}
+        topics = []
+        for asked in self.request.body["topics"]:
+            topic = self._find(node, asked)
+            name = self._key(asked) if topic is None else topic.name
+            found = self.errors if topic is None else errors
+            rows = [
+                {"partition_index": index, "error_code": found[name, index]}
+                for index in (row["partition_index"] for row in asked["partitions"])
+            ]
+            topic_id = asked.get("topic_id", ZERO_UUID)
+            topics.append({"name": asked["name"], "topic_id": topic_id, "partitions": rows})
+        return {"topics": topics}
+
+
+def _offset(name: str, row: Value) -> OffsetToCommit:
+    return OffsetToCommit(
+        name,
+        row["partition_index"],
+        row["committed_offset"],
+        row["committed_leader_epoch"],
+        row["committed_metadata"],
+    )
+
+
+def _append(
+    node: Node, partition: int, decision: CommitDecision, guard: int, version: int, now_ms: int
+) -> Sequence[RowError]:
+    """Write what was decided; what each row is answered."""
+    if decision.batch is None:
+        return decision.rows
+    offsets = node.coordinating.offsets
+    leader = _leader(node, partition)
+    if isinstance(leader, ErrorCode):
+        return offsets.on_append_error(decision.rows, leader, txn_version=version)
+    outcome = leader.append_as_coordinator(decision.batch, now_ms=now_ms, guard=guard)
+    leader.advance_high_watermark(leader.log_end_offset)
+    if outcome.error:
+        return offsets.on_append_error(decision.rows, outcome.error, txn_version=version)
+    offsets.replay(partition, leader.batches[-1].data)
+    return decision.rows
+
+
+def _leader(node: Node, partition: int) -> PartitionLeader | ErrorCode:
+    return node.leader(node.topics.named(OFFSETS_TOPIC), partition)
+
+
+# ---- OffsetCommit
+
+
+def offset_commit(node: Node, request: Request, now_ms: int) -> Value:
+    """A plain commit."""
+    body, offsets = request.body, node.coordinating.offsets
+    commit = _Commit(node, request)
+    committer = Committer(
+        body["generation_id_or_member_epoch"], body["member_id"], body["group_instance_id"]
+    )
+    decision = offsets.commit(
+        body["group_id"],
+        committer,
+        commit.rows,
+        now_ms=now_ms,
+        api_version=request.version,
+        retention_time_ms=body["retention_time_ms"],
+    )
+    partition = offsets.partition_of(body["group_id"])
+    answered = _append(node, partition, decision, NO_GUARD, ANY_VERSION, now_ms)
+    return commit.answer(node, answered)
+
+
+# ---- TxnOffsetCommit
+
+
+class _TransactionalCommit:
+    """One TxnOffsetCommit while it is served."""
+
+    __slots__ = ("commit", "node", "partition", "producer", "request")
+
+    def __init__(self, node: Node, request: Request) -> None:
+        body = request.body
+        self.node = node
+        self.request = request
+        self.commit = _Commit(node, request)
+        self.producer = ProducerIdAndEpoch(body["producer_id"], body["producer_epoch"])
+        self.partition = node.coordinating.offsets.partition_of(body["group_id"])
+
+    def begin(self, now_ms: int) -> Value | Later:
+        offsets = self.node.coordinating.offsets
+        found = offsets.find(self.request.body["group_id"], may_be_empty=False)
+        leader = found if isinstance(found, ErrorCode) else _leader(self.node, self.partition)
+        if isinstance(leader, ErrorCode):
+            return self._refused(leader)
+        if not self.commit.rows:
+            return self.commit.answer(self.node, ())
+        is_v2 = self.request.version >= IMPLICIT_ADD_FROM
+        if not is_v2 and not leader.log.rules.verifies:
+            return self._commit(NO_GUARD, now_ms)
+        begun = leader.begin_verification(
+            *self.producer, NO_SEQUENCE, supports_epoch_bump=is_v2, now_ms=now_ms
+        )
+        if begun.error:
+            return self._refused(begun.error)
+        if begun.guard == NO_GUARD:
+            return self._commit(NO_GUARD, now_ms)
+        self.node.verification.ask(
+            self.request.body["transactional_id"],
+            self.producer,
+            [TopicPartition(OFFSETS_TOPIC, self.partition)],
+            verify_only=not is_v2,
+            then=lambda errors, now: self._verified(begun.guard, errors, now),
+            now_ms=now_ms,
+        )
+        return LATER
+
+    def _verified(
+        self, guard: int, errors: Mapping[TopicPartition, ErrorCode], now_ms: int
+    ) -> None:
+        place = TopicPartition(OFFSETS_TOPIC, self.partition)
+        error = errors.get(place, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if error is ErrorCode.PRODUCER_FENCED:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        if error is ErrorCode.TRANSACTION_ABORTABLE and self.request.version < ABORTABLE_FROM:
+            error = ErrorCode.INVALID_TXN_STATE
+        answer = self._refused(error) if error else self._commit(guard, now_ms)
+        self.node.answer(self.request, answer)
+
+    def _refused(self, error: ErrorCode) -> Value:
+        rows = self.commit.rows_with(error)
+        told = self.node.coordinating.offsets.on_append_error(
+            rows, error, txn_version=self.request.version
+        )
+        return self.commit.answer(self.node, told)
+
+    def _commit(self, guard: int, now_ms: int) -> Value:
+        body = self.request.body
+        decision = self.node.coordinating.offsets.commit_in_transaction(
+            body["group_id"],
+            Committer(body["generation_id"], body["member_id"], body["group_instance_id"]),
+            self.commit.rows,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.producer_epoch,
+            now_ms=now_ms,
+            api_version=self.request.version,
+        )
+        version = self.request.version
+        answered = _append(self.node, self.partition, decision, guard, version, now_ms)
+        return self.commit.answer(self.node, answered)
+
+
+def txn_offset_commit(node: Node, request: Request, now_ms: int) -> Value | Later:
+    """Offsets that count when their transaction commits."""
+    return _TransactionalCommit(node, request).begin(now_ms)
+
+
+# ---- OffsetFetch
+
+
+def offset_fetch(node: Node, request: Request, now_ms: int) -> Value:
+    """One group, from version 8 on many."""
+    body = request.body
+    stable = body["require_stable"]
+    if request.version >= MANY_GROUPS_FROM:
+        return {"groups": [_group(node, request, group, stable) for group in body["groups"]]}
+    answer = _group(node, request, body, stable)
+    if request.version < GROUP_ERROR_FROM and answer["error_code"]:
+        answer["topics"] = _refused_rows(body["topics"], answer["error_code"])
+    return answer
+
+
+def _group(node: Node, request: Request, asked: Value, require_stable: bool) -> Value:
+    """One group's rows; topics that have no name here are UNKNOWN_TOPIC_ID."""
+    by_id = request.version >= FETCH_TOPIC_IDS_FROM
+    topics, unknown = asked["topics"], []
+    wanted: list[tuple[str, int]] | None = None if topics is None else []
+    for row in topics or ():
+        name = _name(node, row, by_id=by_id)
+        if name is None or wanted is None:
+            unknown.append(row)
+        else:
+            wanted += [(name, index) for index in row["partition_indexes"]]
+    fetched = node.coordinating.offsets.fetch(
+        asked["group_id"], wanted, require_stable=require_stable
+    )
+    rows = _rows(fetched, lambda name: _topic_id(node, name))
+    return {
+        "group_id": asked["group_id"],
+        "error_code": fetched.error,
+        "topics": rows + _refused_rows(unknown, ErrorCode.UNKNOWN_TOPIC_ID),
+    }
+
+
+def _name(node: Node, row: Value, *, by_id: bool) -> str | None:
+    if not by_id:
+        return str(row["name"])
+    topic = node.topics.identified(row["topic_id"])
+    return None if topic is None else topic.name
+
+
+def _topic_id(node: Node, name: str) -> bytes:
+    topic = node.topics.named(name)
+    return ZERO_UUID if topic is None else topic.topic_id
+
+
+def _rows(fetched: FetchedOffsets, topic_id: Callable[[str], bytes]) -> list[Value]:
+    topics: dict[str, list[Value]] = {}
+    for row in fetched.rows:
+        topics.setdefault(row.topic, []).append(
+            {
+                "partition_index": row.partition,
+                "committed_offset": row.offset,
+                "committed_leader_epoch": row.leader_epoch,
+                "metadata": row.metadata,
+                "error_code": row.error,
+            }
+        )
+    return [
+        {"name": name, "topic_id": topic_id(name), "partitions": rows}
+        for name, rows in topics.items()
+    ]
+
+
+def _refused_rows(topics: Iterable[Value], error: ErrorCode) -> list[Value]:
+    return [
+        {
+            "name": topic.get("name", ""),
+            "topic_id": topic.get("topic_id", ZERO_UUID),
+            "partitions": [
+                {
+                    "partition_index": index,
+                    "committed_offset": -1,
+                    "metadata": "",
+                    "error_code": error,
+                }
+                for index in topic["partition_indexes"]
+            ],
+        }
+        for topic in topics
+    ]
+
+
+HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
+    {
+        ApiKey.OFFSET_COMMIT: offset_commit,
+        ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit,
+        ApiKey.OFFSET_FETCH: offset_fetch,
+    }
+)

@@ -1,0 +1,198 @@
+"""The requests about topics: Metadata, CreateTopics, DescribeProducers.
+
+Sources: `KafkaApis.handleTopicMetadataRequest`, `ReplicationControlManager.createTopics`,
+`ReplicaManager.activeProducerState`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from impl.broker.outputs import Request
+from impl.broker.topics import INTERNAL_TOPICS, Topic, TopicRefused
+from impl.protocol.codegen import Value
+from impl.protocol.errors import ErrorCode
+from impl.protocol.primitives import ZERO_UUID
+from impl.protocol.schemas import ApiKey
+
+if TYPE_CHECKING:
+    from impl.broker.node import Handler, Node
+
+TOPIC_IDS_FROM: Final = 12
+"""The first Metadata version whose requests may name topics by id."""
+
+
+def metadata(node: Node, request: Request, now_ms: int) -> Value:
+    """All topics, or those asked for; a name that nobody has may be created."""
+    body, asked = request.body, request.body["topics"]
+    if asked is None or (request.version == 0 and not asked):
+        rows = [_described(topic) for topic in node.topics]
+    else:
+        may_create = node.config.auto_create_topics and body["allow_auto_topic_creation"]
+        rows = [_metadata_topic(node, request.version, topic, may_create) for topic in asked]
+    return {
+        "brokers": [broker._asdict() for broker in node.cluster.brokers.values()],
+        "cluster_id": node.cluster.cluster_id,
+        "controller_id": node.cluster.controller_id,
+        "topics": rows,
+    }
+
+
+def _metadata_topic(node: Node, version: int, asked: Value, may_create: bool) -> Value:
+    name, topic_id = asked["name"], asked["topic_id"]
+    if topic_id != ZERO_UUID or name is None:
+        if version < TOPIC_IDS_FROM:
+            return _no_topic(ErrorCode.INVALID_REQUEST, name or "", topic_id)
+        topic = node.topics.identified(topic_id)
+        if topic is None:
+            return _no_topic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+        return _described(topic)
+    topic = node.topics.named(name)
+    if topic is None and may_create:
+        try:
+            topic = _auto_create(node, name)
+        except TopicRefused as refusal:
+            return _no_topic(refusal.error, name, ZERO_UUID)
+    if topic is None:
+        return _no_topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, ZERO_UUID)
+    return _described(topic)
+
+
+def _auto_create(node: Node, name: str) -> Topic:
+    if name in INTERNAL_TOPICS:
+        return node.coordinating.internal_topic(name)
+    return node.topics.create(name, node.config.num_partitions, {})
+
+
+def _no_topic(error: ErrorCode, name: str | None, topic_id: bytes) -> Value:
+    return {"error_code": error, "name": name, "topic_id": topic_id, "partitions": []}
+
+
+def _described(topic: Topic) -> Value:
+    placed = zip(topic.partitions, topic.leader_ids, strict=True)
+    return {
+        "error_code": ErrorCode.NONE,
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.is_internal,
+        "partitions": [
+            {
+                "error_code": ErrorCode.NONE,
+                "partition_index": index,
+                "leader_id": node_id,
+                "leader_epoch": leader.leader_epoch,
+                "replica_nodes": [node_id],
+                "isr_nodes": [node_id],
+            }
+            for index, (leader, node_id) in enumerate(placed)
+        ],
+    }
+
+
+def create_topics(node: Node, request: Request, now_ms: int) -> Value:
+    """A name asked for twice is refused twice."""
+    body = request.body
+    names = Counter(asked["name"] for asked in body["topics"])
+    rows = []
+    for asked in body["topics"]:
+        try:
+            if names[asked["name"]] > 1:
+                raise TopicRefused(ErrorCode.INVALID_REQUEST, "duplicate topic name")
+            rows.append(_create_topic(node, asked, body["validate_only"]))
+        except TopicRefused as refusal:
+            name, error, text = asked["name"], refusal.error, str(refusal)
+            rows.append({"name": name, "error_code": error, "error_message": text})
+    return {"topics": rows}
+
+
+def _create_topic(node: Node, asked: Value, validate_only: bool) -> Value:
+    node.topics.check_name(asked["name"])
+    configs = {config["name"]: config["value"] for config in asked["configs"]}
+    leader_ids = _placement(asked, node.topics.node_ids)
+    partitions = len(leader_ids) or _partition_count(asked, node.config.num_partitions)
+    topic = node.topics.create(
+        asked["name"], partitions, configs, leader_ids=leader_ids, validate_only=validate_only
+    )
+    described = [
+        {"name": name, "value": value, "read_only": False, "is_sensitive": False}
+        for name, value in topic.configs.items()
+    ]
+    return {
+        "name": topic.name,
+        "topic_id": ZERO_UUID if validate_only else topic.topic_id,
+        "error_code": ErrorCode.NONE,
+        "num_partitions": partitions,
+        "replication_factor": 1,
+        "configs": described,
+    }
+
+
+def _placement(asked: Value, node_ids: tuple[int, ...]) -> tuple[int, ...]:
+    """Where a CreateTopics row wants its partitions; () where it leaves that open.
+
+    Raises `TopicRefused`.
+    """
+    assignments = asked["assignments"]
+    if not assignments:
+        return ()
+    if asked["num_partitions"] != -1 or asked["replication_factor"] != -1:
+        problem = "with assignments, num_partitions and replication_factor are -1"
+        raise TopicRefused(ErrorCode.INVALID_REQUEST, problem)
+    placed = {row["partition_index"]: row["broker_ids"] for row in assignments}
+    is_dense = placed.keys() == set(range(len(assignments)))
+    if not is_dense or any(len(ids) != 1 or ids[0] not in node_ids for ids in placed.values()):
+        brokers = ", ".join(map(str, node_ids))
+        problem = f"partitions count from 0, each on one broker of {brokers}"
+        raise TopicRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+    return tuple(placed[index][0] for index in range(len(placed)))
+
+
+def _partition_count(asked: Value, default: int) -> int:
+    """How many partitions a CreateTopics row wants. Raises `TopicRefused`."""
+    count, factor = asked["num_partitions"], asked["replication_factor"]
+    if factor not in (-1, 1):
+        problem = f"replication factor {factor}; a partition has one replica here"
+        raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
+    if count == 0 or count < -1:
+        raise TopicRefused(ErrorCode.INVALID_PARTITIONS, f"{count} partitions")
+    return default if count == -1 else int(count)
+
+
+def describe_producers(node: Node, request: Request, now_ms: int) -> Value:
+    """What a partition remembers of its producers."""
+    rows = []
+    for asked in request.body["topics"]:
+        topic = node.topics.named(asked["name"])
+        described = [_describe_partition(node, topic, i) for i in asked["partition_indexes"]]
+        rows.append({"name": asked["name"], "partitions": described})
+    return {"topics": rows}
+
+
+def _describe_partition(node: Node, topic: Topic | None, index: int) -> Value:
+    leader = node.leader(topic, index)
+    if isinstance(leader, ErrorCode):
+        return {"partition_index": index, "error_code": leader, "active_producers": []}
+    producers = [
+        {
+            "producer_id": producer_id,
+            "producer_epoch": entry.producer_epoch,
+            "last_sequence": entry.last_sequence,
+            "last_timestamp": entry.last_timestamp,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "current_txn_start_offset": entry.current_txn_first_offset,
+        }
+        for producer_id, entry in leader.producers.items()
+    ]
+    return {"partition_index": index, "error_code": ErrorCode.NONE, "active_producers": producers}
+
+
+HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
+    {
+        ApiKey.METADATA: metadata,
+        ApiKey.CREATE_TOPICS: create_topics,
+        ApiKey.DESCRIBE_PRODUCERS: describe_producers,
+    }
+)

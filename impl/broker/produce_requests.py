@@ -1,0 +1,307 @@
+"""Produce: which partitions are refused at once, which ask a coordinator first, which append.
+
+Four rules:
+
+1. A transactional batch needs a transactional id, and all of a request's are of one producer.
+2. The first batch of a transaction in a partition waits for the transaction's coordinator: below
+   version 12 it says whether the partition was added, from 12 on it adds it (KIP-890).
+3. A partition that its coordinator refuses is answered; the others are appended.
+4. From version 12 on CONCURRENT_TRANSACTIONS is waited for: asked again every 20 ms, for 100 ms.
+
+Sources: `KafkaApis.handleProduceRequest`, `ReplicaManager.handleProduceAppend`,
+`maybeStartTransactionVerificationForPartition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from impl.broker.outputs import LATER, CloseConnection, Later, Request
+from impl.broker.topics import Topic
+from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
+from impl.partition.leader import PartitionLeader, ProduceOutcome
+from impl.partition.verification import NO_GUARD
+from impl.protocol.codegen import Value
+from impl.protocol.compression import Compression
+from impl.protocol.errors import DecodeError, ErrorCode
+from impl.protocol.record_batch import (
+    COMPRESSION_MASK,
+    INVALID_OFFSET,
+    MAGIC,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    BatchHeader,
+    read_header,
+)
+from impl.protocol.schemas import ApiKey
+
+if TYPE_CHECKING:
+    from impl.broker.node import Handler, Node
+
+TOPIC_IDS_FROM: Final = 13
+"""The first version of Produce that names topics by id."""
+
+ZSTD_FROM: Final = 7
+"""The first version that may carry zstd (KIP-110)."""
+
+ABORTABLE_FROM: Final = 11
+"""The first version whose clients understand TRANSACTION_ABORTABLE."""
+
+IMPLICIT_ADD_FROM: Final = 12
+"""The first version that adds its partitions to the transaction: V2."""
+
+_MAGIC_OFFSET: Final = 16
+_ATTRIBUTES_OFFSET: Final = 22
+_E = ErrorCode
+
+_UNAVAILABLE: Final = frozenset(
+    {
+        _E.CONCURRENT_TRANSACTIONS,
+        _E.NETWORK_EXCEPTION,
+        _E.COORDINATOR_LOAD_IN_PROGRESS,
+        _E.COORDINATOR_NOT_AVAILABLE,
+        _E.NOT_COORDINATOR,
+    }
+)
+"""What a client of Produce hears as NOT_ENOUGH_REPLICAS: it retries, and asks for no metadata."""
+
+
+class _Part:
+    """One partition of a request."""
+
+    __slots__ = ("guard", "header", "index", "leader", "outcome", "place", "records")
+
+    def __init__(self, place: TopicPartition, records: bytes | None) -> None:
+        self.place = place
+        self.index = place.partition
+        self.records = records
+        self.leader: PartitionLeader | None = None
+        self.header: BatchHeader | None = None
+        self.guard = NO_GUARD
+        self.outcome: ProduceOutcome | None = None
+
+    def refuse(self, error: ErrorCode) -> None:
+        self.outcome = _refused(error)
+
+
+class _Production:
+    """One Produce request while it is served."""
+
+    __slots__ = ("deadline_ms", "node", "parts", "request", "rows")
+
+    def __init__(self, node: Node, request: Request, now_ms: int) -> None:
+        self.node = node
+        self.request = request
+        self.deadline_ms = now_ms + node.config.add_partitions_to_txn_retry_backoff_max_ms
+        self.rows: list[tuple[Value, list[_Part]]] = []
+        whole = _refusal_of_whole_request(request.body)
+        for asked in request.body["topics"]:
+            self.rows.append((asked, self._parts_of(asked, whole)))
+        self.parts = [part for _, parts in self.rows for part in parts]
+
+    def _parts_of(self, asked: Value, whole: ErrorCode) -> list[_Part]:
+        by_id = self.request.version >= TOPIC_IDS_FROM
+        find = self.node.topics.identified if by_id else self.node.topics.named
+        topic = find(asked["topic_id" if by_id else "name"])
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        parts = []
+        for row in asked["partitions"]:
+            name = asked["name"] if topic is None else topic.name
+            part = _Part(TopicPartition(name, row["index"]), row["records"])
+            error = whole or (unknown if topic is None else self._place(part, topic))
+            if error:
+                part.refuse(error)
+            parts.append(part)
+        return parts
+
+    def _place(self, part: _Part, topic: Topic) -> ErrorCode:
+        """Find the partition's leader; or why the batch is not even looked at."""
+        leader = self.node.leader(topic, part.index)
+        if isinstance(leader, ErrorCode):
+            return leader
+        if topic.is_internal:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        if self.request.version < ZSTD_FROM and _is_zstd(part.records):
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        part.leader = leader
+        part.header = _transactional_header(part.records)
+        return ErrorCode.NONE
+
+    # ---- verification
+
+    @property
+    def is_v2(self) -> bool:
+        return self.request.version >= IMPLICIT_ADD_FROM
+
+    def begin(self, now_ms: int) -> Value | Later | None:
+        """Serve it as far as it goes."""
+        if len({(h.producer_id, h.producer_epoch) for h in self._headers()}) > 1:
+            for part in self.parts:
+                part.refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        unverified = self._begin_verification(now_ms)
+        if not unverified:
+            return self._finish(now_ms)
+        self._ask(unverified, now_ms)
+        return LATER
+
+    def _headers(self) -> list[BatchHeader]:
+        return [part.header for part in self.parts if part.header is not None]
+
+    def _begin_verification(self, now_ms: int) -> list[_Part]:
+        """The parts whose transaction is not open in their partition yet."""
+        waiting = []
+        for part in self.parts:
+            if part.outcome or part.header is None or not self._is_verified_here(part):
+                continue
+            assert part.leader is not None
+            begun = part.leader.begin_verification(
+                part.header.producer_id,
+                part.header.producer_epoch,
+                part.header.base_sequence,
+                supports_epoch_bump=self.is_v2,
+                now_ms=now_ms,
+            )
+            part.guard = begun.guard
+            if begun.error:
+                part.refuse(begun.error)
+            elif begun.guard != NO_GUARD:
+                waiting.append(part)
+        return waiting
+
+    def _is_verified_here(self, part: _Part) -> bool:
+        return self.is_v2 or (part.leader is not None and part.leader.log.rules.verifies)
+
+    def _ask(self, unverified: list[_Part], now_ms: int) -> None:
+        header = unverified[0].header
+        assert header is not None
+        self.node.verification.ask(
+            self.request.body["transactional_id"],
+            ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
+            [part.place for part in unverified],
+            verify_only=not self.is_v2,
+            then=lambda errors, now: self._verified(unverified, errors, now),
+            now_ms=now_ms,
+        )
+
+    def _verified(
+        self, unverified: list[_Part], errors: Mapping[TopicPartition, ErrorCode], now_ms: int
+    ) -> None:
+        is_busy = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
+        if self.is_v2 and is_busy and now_ms < self.deadline_ms:
+            backoff_ms = self.node.config.add_partitions_to_txn_retry_backoff_ms
+            self.node.at(now_ms + backoff_ms, self._again)
+            return
+        for part in unverified:
+            error = self._translated(errors.get(part.place, ErrorCode.UNKNOWN_SERVER_ERROR))
+            if error:
+                part.refuse(error)
+        self._answer(now_ms)
+
+    def _again(self, now_ms: int) -> None:
+        unverified = self._begin_verification(now_ms)
+        if unverified:
+            self._ask(unverified, now_ms)
+        else:
+            self._answer(now_ms)
+
+    def _translated(self, error: ErrorCode) -> ErrorCode:
+        """What a client of Produce is told of a coordinator's error."""
+        if error is ErrorCode.CONCURRENT_TRANSACTIONS and self.is_v2:
+            return error
+        if error is ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if error is ErrorCode.TRANSACTION_ABORTABLE and self.request.version < ABORTABLE_FROM:
+            return ErrorCode.INVALID_TXN_STATE
+        return ErrorCode.NOT_ENOUGH_REPLICAS if error in _UNAVAILABLE else error
+
+    # ---- append and answer
+
+    def _answer(self, now_ms: int) -> None:
+        try:
+            self.node.answer(self.request, self._finish(now_ms))
+        except CloseConnection as error:
+            self.node.close(self.request, str(error))
+
+    def _finish(self, now_ms: int) -> Value | None:
+        acks = self.request.body["acks"]
+        topics = []
+        for asked, parts in self.rows:
+            rows = [_row(part.index, part.outcome or _append(part, acks, now_ms)) for part in parts]
+            topics.append(
+                {"name": asked["name"], "topic_id": asked["topic_id"], "partitions": rows}
+            )
+        if acks:
+            return {"topics": topics}
+        failed = [row for topic in topics for row in topic["partitions"] if row["error_code"]]
+        if failed:
+            raise CloseConnection(f"an acks=0 request failed: {failed[0]['error_code']!r}")
+        return None
+
+
+def produce(node: Node, request: Request, now_ms: int) -> Value | Later | None:
+    """`KafkaApis.handleProduceRequest`. Raises `CloseConnection` (acks=0)."""
+    return _Production(node, request, now_ms).begin(now_ms)
+
+
+def _append(part: _Part, acks: int, now_ms: int) -> ProduceOutcome:
+    """Append, and replicate to nobody: the high watermark reaches any `required_offset` at once."""
+    leader = part.leader
+    assert leader is not None
+    outcome = leader.produce(part.records, required_acks=acks, now_ms=now_ms, guard=part.guard)
+    leader.advance_high_watermark(leader.log_end_offset)
+    return outcome
+
+
+def _refused(error: ErrorCode) -> ProduceOutcome:
+    return ProduceOutcome(error, INVALID_OFFSET, NO_TIMESTAMP, INVALID_OFFSET, INVALID_OFFSET)
+
+
+def _row(index: int, outcome: ProduceOutcome) -> Value:
+    return {
+        "index": index,
+        "error_code": outcome.error,
+        "base_offset": outcome.base_offset,
+        "log_append_time_ms": outcome.log_append_time_ms,
+        "log_start_offset": outcome.log_start_offset,
+    }
+
+
+def _attributes(records: bytes | None) -> int:
+    """The low byte of the first batch's; bytes too short for one have none."""
+    if records is None or len(records) <= _ATTRIBUTES_OFFSET or records[_MAGIC_OFFSET] != MAGIC:
+        return 0
+    return records[_ATTRIBUTES_OFFSET]
+
+
+def _is_transactional(records: bytes | None) -> bool:
+    return bool(_attributes(records) & TRANSACTIONAL)
+
+
+def _is_zstd(records: bytes | None) -> bool:
+    return _attributes(records) & COMPRESSION_MASK == Compression.ZSTD
+
+
+def _transactional_header(records: bytes | None) -> BatchHeader | None:
+    """The header of a transactional batch; None for others, and for what the leader will refuse."""
+    if records is None or not _is_transactional(records):
+        return None
+    try:
+        return read_header(records)
+    except DecodeError:
+        return None
+
+
+def _refusal_of_whole_request(body: Value) -> ErrorCode:
+    """A transactional batch needs a transactional id."""
+    if body["transactional_id"] is None and any(
+        _is_transactional(partition["records"])
+        for topic in body["topics"]
+        for partition in topic["partitions"]
+    ):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
+
+
+HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType({ApiKey.PRODUCE: produce})
