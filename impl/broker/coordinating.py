@@ -44,6 +44,9 @@ MARKERS_VERSION: Final = 2
 AnsweredThen = Callable[[Answered, int], None]
 """Gets a coordinator's answer, and the time."""
 
+RETRY_BACKOFF_MS: Final = 50
+"""Between two attempts to write the markers, or the CompleteX, that failed."""
+
 IMPLICIT_ADD: Final = 2
 """The client's transaction version that a broker's own request to add a partition stands for."""
 
@@ -123,7 +126,8 @@ class Coordinating:
     def run_periodic_checks(self, now_ms: int) -> None:
         """Time-outs and expiry when they are due; whatever failed, again."""
         me = self.core.config
-        self.perform(self.core.retry(now_ms), now_ms)
+        if self._node.is_due("retry", RETRY_BACKOFF_MS, now_ms):
+            self.perform(self.core.retry(now_ms), now_ms)
         if self._node.is_due("abort timed out", me.abort_timed_out_interval_ms, now_ms):
             self.perform(self.core.abort_timed_out(now_ms), now_ms)
         if self._node.is_due("remove expired", me.remove_expired_interval_ms, now_ms):

@@ -1,0 +1,214 @@
+"""A node on a socket: asyncio around the core, and nothing decided here.
+
+Three rules:
+
+1. A connection has one request under way; the next one is read when that is answered.
+2. The node advances after each event, and when it asked to (`next_due_ms`), at least every
+   `TICK_MS`: time-outs are looked for even when nobody comes.
+3. A frame that is too large or no frame at all closes its connection, never the server.
+
+Theory of operation: each connection is a task that puts frames into the node and waits for a
+future. Answers come out of the node with the future as reference. Requests to other brokers go
+over one connection each, and fail when it breaks: the node knows what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from types import TracebackType
+from typing import Final
+
+from impl.broker.node import Node, NodeConfig
+from impl.broker.outputs import BrokerRequest, Close, Output, Response
+from impl.protocol.errors import DecodeError
+from impl.protocol.primitives import frame, take_frames
+
+TICK_MS: Final = 100
+_READ_BYTES: Final = 1 << 16
+
+
+def system_clock_ms() -> int:
+    """Milliseconds since the epoch."""
+    return int(time.time() * 1000)
+
+
+class _Channel:
+    """A connection to another broker, opened when it is first needed."""
+
+    def __init__(self, host: str, port: int, received: Callable[[bytes], None]) -> None:
+        self._address = (host, port)
+        self._received = received
+        self._writer: asyncio.StreamWriter | None = None
+        self._lock = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
+        self.awaited: set[int] = set()
+
+    async def send(self, payload: bytes) -> None:
+        """Raises `OSError`."""
+        async with self._lock:
+            if self._writer is None or self._writer.is_closing():
+                reader, self._writer = await asyncio.open_connection(*self._address)
+                self._reading = asyncio.ensure_future(self._read(reader, self._writer))
+            self._writer.write(frame(payload))
+            await self._writer.drain()
+
+    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        buffer = bytearray()
+        try:
+            while data := await reader.read(_READ_BYTES):
+                buffer += data
+                for payload in take_frames(buffer):
+                    self._received(payload)
+        except (OSError, DecodeError):
+            pass
+        finally:
+            writer.close()
+            self._received(b"")
+
+    async def close(self) -> None:
+        """Close it; what is awaited is never answered."""
+        if self._writer is not None:
+            self._writer.close()
+        if self._reading is not None:
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+
+class Server:
+    """`async with Server(node) as server:` serves on `server.port`.
+
+    With port 0 in its config the node is told the port that was free.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig | None = None,
+        *,
+        make_node: Callable[[NodeConfig], Node] = Node,
+        clock_ms: Callable[[], int] = system_clock_ms,
+    ) -> None:
+        self._config = config or NodeConfig(host="127.0.0.1", port=0)
+        self._make_node = make_node
+        self._clock_ms = clock_ms
+        self._connections: set[asyncio.Task[None]] = set()
+        self._channels: dict[int, _Channel] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self.port = self._config.port
+
+    async def __aenter__(self) -> Server:
+        """Listen. Raises `OSError`."""
+        self._listener = await asyncio.start_server(
+            self._connected, self._config.host, self._config.port
+        )
+        self.port = self._listener.sockets[0].getsockname()[1]
+        self.node = self._make_node(replace(self._config, port=self.port))
+        self._ticking = asyncio.ensure_future(self._tick())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop listening, and drop all connections."""
+        self._listener.close()
+        tasks = [self._ticking, *self._connections, *self._sending]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for channel in self._channels.values():
+            await channel.close()
+        await self._listener.wait_closed()
+
+    # ---- connections
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (OSError, DecodeError, asyncio.CancelledError):
+            pass
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        buffer = bytearray()
+        while data := await reader.read(_READ_BYTES):
+            buffer += data
+            for payload in take_frames(buffer):
+                answered: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
+                self._perform(self.node.receive(answered, payload, self._clock_ms()))
+                self._wake.set()
+                output = await answered
+                if isinstance(output, Close):
+                    return
+                if isinstance(output, Response) and output.payload is not None:
+                    writer.write(frame(output.payload))
+                    await writer.drain()
+
+    # ---- the node
+
+    async def _tick(self) -> None:
+        while True:
+            self._wake.clear()
+            self._perform(self.node.advance(self._clock_ms()))
+            due_ms = self.node.next_due_ms
+            wait_ms = TICK_MS if due_ms is None else min(TICK_MS, due_ms - self._clock_ms())
+            try:
+                await asyncio.wait_for(self._wake.wait(), max(0, wait_ms) / 1000)
+            except TimeoutError:
+                continue
+
+    def _perform(self, outputs: Iterable[Output]) -> None:
+        for output in outputs:
+            if isinstance(output, BrokerRequest):
+                task = asyncio.ensure_future(self._ask(output))
+                self._sending.add(task)
+                task.add_done_callback(self._sending.discard)
+            else:
+                answered = output.reference
+                assert isinstance(answered, asyncio.Future)
+                if not answered.done():
+                    answered.set_result(output)
+
+    # ---- other brokers
+
+    async def _ask(self, output: BrokerRequest) -> None:
+        channel = self._channel_to(output.node_id)
+        channel.awaited.add(output.correlation_id)
+        try:
+            await channel.send(output.payload)
+        except OSError:
+            self._failed(channel)
+
+    def _channel_to(self, node_id: int) -> _Channel:
+        if node_id not in self._channels:
+            broker = self.node.cluster.brokers[node_id]
+            channel = _Channel(
+                broker.host, broker.port, lambda payload: self._received(channel, payload)
+            )
+            self._channels[node_id] = channel
+        return self._channels[node_id]
+
+    def _received(self, channel: _Channel, payload: bytes) -> None:
+        if not payload:
+            self._failed(channel)
+            return
+        correlation_id = int.from_bytes(payload[:4], "big", signed=True)
+        channel.awaited.discard(correlation_id)
+        self._perform(self.node.receive_answer(correlation_id, payload, self._clock_ms()))
+        self._wake.set()
+
+    def _failed(self, channel: _Channel) -> None:
+        """The connection broke: nothing that was asked over it is answered."""
+        awaited, channel.awaited = channel.awaited, set()
+        for correlation_id in awaited:
+            self._perform(self.node.receive_answer(correlation_id, None, self._clock_ms()))
+        self._wake.set()
