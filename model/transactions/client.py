@@ -15,6 +15,7 @@ from enum import IntEnum
 from model.language import Map, Step, acts, receives, record, require
 from model.transactions.messages import (
     NO_BATCH,
+    NO_OFFSET,
     Answer,
     Api,
     Batch,
@@ -213,6 +214,7 @@ def request_of(k: Setting, client: Client, api: Api) -> Request:
         committed=False,
         partition=0,
         batch=NO_BATCH,
+        guard=NO_OFFSET,
     )
 
 

@@ -81,11 +81,25 @@ class ProducerStateEntry:
 
 
 @record
+class VerificationEntry:
+    """What a leader has asked of one producer id's transaction, until its first batch or its marker
+    is written; epoch -1 if nothing. In memory only. VerificationStateEntry.
+
+    `guard` tells one entry from the next: where the log ended when it was made.
+    """
+
+    producer_epoch: EpochOrNone
+    lowest_sequence: Sequence
+    guard: OffsetOrNone
+
+
+@record
 class Leader:
     """One partition. `other_first_offset` is where an open transaction of another id begins."""
 
     log: Annotated[tuple[Stored, ...], AtMost("log")]
     producers: Map[ProducerId, ProducerStateEntry]
+    verifications: Map[ProducerId, VerificationEntry]
     other_first_offset: OffsetOrNone
 
 
@@ -98,17 +112,44 @@ UNKNOWN_PRODUCER = ProducerStateEntry(
 )
 
 
+NOT_VERIFIED = VerificationEntry(
+    producer_epoch=NO_PRODUCER_EPOCH, lowest_sequence=0, guard=NO_OFFSET
+)
+
+
 # Verification
 
 
 def must_ask(k: Setting, leader: Leader, batch: Batch) -> bool:
     """Whether the coordinator is asked first: not where the transaction is open already.
-    ReplicaManager.maybeSendPartitionsToTransactionCoordinator; the epoch counts since 4.0."""
-    entry = leader.producers[batch.producer_id]
-    is_open = entry.current_txn_first_offset != NO_OFFSET
-    known = is_open and entry.producer_epoch == batch.producer_epoch
+    ReplicaManager.maybeSendPartitionsToTransactionCoordinator."""
     asks = k.variant.verification == Verification.ASKS or speaks_v2(k)
-    return asks and not known
+    return asks and not is_open_for(leader.producers[batch.producer_id], batch)
+
+
+def is_open_for(entry: ProducerStateEntry, batch: Batch) -> bool:
+    """The batch's transaction is open here. ProducerStateEntry.currentTxnFirstOffset; the epoch
+    counts since 4.0."""
+    is_open = entry.current_txn_first_offset != NO_OFFSET
+    return is_open and entry.producer_epoch == batch.producer_epoch
+
+
+@receives
+def verify(k: Setting, leader: Leader, batch: Batch) -> Leader:
+    """The coordinator is asked; batches of one epoch may come in any order.
+    ProducerStateManager.maybeCreateVerificationStateEntry."""
+    entry = leader.verifications[batch.producer_id]
+    newer = batch.producer_epoch > entry.producer_epoch
+    same = batch.producer_epoch == entry.producer_epoch
+    lower = same and batch.base_sequence < entry.lowest_sequence
+    is_new = entry.producer_epoch == NO_PRODUCER_EPOCH
+    asked = VerificationEntry(
+        producer_epoch=batch.producer_epoch,
+        lowest_sequence=batch.base_sequence,
+        guard=len(leader.log) if is_new and k.layout.guards else entry.guard,
+    )
+    moved = leader.verifications.put(batch.producer_id, asked)
+    return replace(leader, verifications=moved) if newer or lower else leader
 
 
 def told(k: Setting, error: Error) -> Error:
@@ -143,10 +184,20 @@ def check_first_sequence(k: Setting, entry: ProducerStateEntry, batch: Batch) ->
     return Error.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def check_append(k: Setting, entry: ProducerStateEntry, batch: Batch) -> Error:
+def is_ahead(verification: VerificationEntry, batch: Batch) -> bool:
+    """A batch before it was verified, and is not written. ProducerAppendInfo.checkSequence."""
+    is_verified = verification.producer_epoch != NO_PRODUCER_EPOCH
+    return is_verified and batch.base_sequence > verification.lowest_sequence
+
+
+def check_append(
+    k: Setting, entry: ProducerStateEntry, verification: VerificationEntry, batch: Batch
+) -> Error:
     """Epoch before sequence. ProducerAppendInfo.maybeValidateDataBatch."""
     if batch.producer_epoch < entry.producer_epoch:
         return Error.INVALID_PRODUCER_EPOCH
+    if is_ahead(verification, batch):
+        return Error.OUT_OF_ORDER_SEQUENCE_NUMBER
     if batch.producer_epoch != entry.producer_epoch:
         return check_first_sequence(k, entry, batch)
     if batch.base_sequence == entry.last_sequence + 1:
@@ -180,7 +231,7 @@ def remember(entry: ProducerStateEntry, batch: Batch, offset: int) -> ProducerSt
 
 
 def appended(leader: Leader, batch: Batch) -> Leader:
-    """The batch at the end of the log. UnifiedLog.append."""
+    """The batch at the end of the log; what was verified is used up. UnifiedLog.append."""
     stored = Stored(
         kind=Kind.DATA,
         producer_id=batch.producer_id,
@@ -195,6 +246,7 @@ def appended(leader: Leader, batch: Batch) -> Leader:
         leader,
         log=(*leader.log, stored),
         producers=leader.producers.put(batch.producer_id, entry),
+        verifications=leader.verifications.put(batch.producer_id, NOT_VERIFIED),
     )
 
 
@@ -210,9 +262,33 @@ def on_produce(k: Setting, leader: Leader, batch: Batch) -> Step[Leader, Produce
     if is_duplicate(entry, batch):
         known = ProduceAnswer(error=Error.NONE, base_offset=base_offset_of(leader, batch))
         return Step(leader, (known,))
-    error = check_append(k, entry, batch)
+    error = check_append(k, entry, leader.verifications[batch.producer_id], batch)
     if error != Error.NONE:
         return refused(leader, error)
+    answer = ProduceAnswer(error=Error.NONE, base_offset=len(leader.log))
+    return Step(appended(leader, batch), (answer,))
+
+
+@receives
+def on_verified(
+    k: Setting, leader: Leader, batch: Batch, guard: OffsetOrNone
+) -> Step[Leader, ProduceAnswer]:
+    """A batch that was verified some time ago: what was asked then must still be what counts.
+    ProducerAppendInfo.maybeValidateDataBatch, KAFKA-14884."""
+    entry = leader.producers[batch.producer_id]
+    holds = guard == leader.verifications[batch.producer_id].guard
+    if is_duplicate(entry, batch) or is_open_for(entry, batch) or holds:
+        return on_produce(k, leader, batch)
+    return refused(leader, Error.INVALID_TXN_STATE)
+
+
+@receives
+def on_offset_commit(k: Setting, leader: Leader, batch: Batch) -> Step[Leader, ProduceAnswer]:
+    """A group coordinator writes the offsets of a transaction: no sequences, no duplicates.
+    AppendOrigin.COORDINATOR."""
+    entry = leader.producers[batch.producer_id]
+    if batch.producer_epoch < entry.producer_epoch:
+        return refused(leader, Error.INVALID_PRODUCER_EPOCH)
     answer = ProduceAnswer(error=Error.NONE, base_offset=len(leader.log))
     return Step(appended(leader, batch), (answer,))
 
@@ -268,6 +344,7 @@ def on_marker(k: Setting, leader: Leader, marker: Marker) -> Step[Leader, Error]
         leader,
         log=(*leader.log, stored),
         producers=leader.producers.put(marker.producer_id, ended(entry, marker)),
+        verifications=leader.verifications.put(marker.producer_id, NOT_VERIFIED),
     )
     return Step(after, (Error.NONE,))
 

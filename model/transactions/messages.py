@@ -61,7 +61,9 @@ class Api(IntEnum):
     PRODUCE = 0
     INIT_PRODUCER_ID = 22
     ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
     END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
 
 
 @record
@@ -82,7 +84,8 @@ class Request:
     """Any request of a client, with the fields that some of them have.
 
     InitProducerId has the producer id and epoch that the client knows, AddPartitionsToTxn its
-    `partitions`, EndTxn its result, Produce its `batch` for `partition`.
+    `partitions`, EndTxn its result, Produce its `batch` for `partition`; TxnOffsetCommit too, whose
+    batch the group coordinator makes. `guard` is what a leader gave a batch that it has verified.
     """
 
     api: Api
@@ -92,6 +95,7 @@ class Request:
     committed: bool
     partition: Partition
     batch: Batch
+    guard: OffsetOrNone
 
 
 @record
@@ -125,6 +129,11 @@ class Marker:
 NO_BATCH = Batch(
     producer_id=0, producer_epoch=0, base_sequence=0, instance=0, transaction=0, number=0
 )
+
+
+def is_of_group(k: Setting, partition: Partition) -> bool:
+    """The partition holds the group's offsets."""
+    return k.layout.offsets and partition == k.layout.last_partition
 
 
 def speaks_v2(k: Setting) -> bool:

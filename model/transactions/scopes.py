@@ -14,7 +14,7 @@ from model.transactions.client import (
     Write,
 )
 from model.transactions.coordinator import NO_ANSWER, NOBODY, Coordinator, absent, nothing_known
-from model.transactions.leader import UNKNOWN_PRODUCER, Leader
+from model.transactions.leader import NOT_VERIFIED, UNKNOWN_PRODUCER, Leader
 from model.transactions.messages import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from model.transactions.setting import Budgets, Layout, Setting, Variant
 from model.transactions.world import Reign, Spent, World
@@ -173,6 +173,7 @@ def initial(k: Setting) -> World:
             Leader(
                 log=(),
                 producers=Map.filled(layout.producer_ids, UNKNOWN_PRODUCER),
+                verifications=Map.filled(layout.producer_ids, NOT_VERIFIED),
                 other_first_offset=NO_OFFSET,
             ),
         ),

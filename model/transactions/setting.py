@@ -97,7 +97,9 @@ class Layout:
     sends to a partition in each. `max_epoch` stands for the protocol's last epoch, which no client
     may use, where `epochs_end`; else it is only where the scope ends. With `appends` the outcome of
     an append to the transaction log is an event of its own, else an append succeeds at once. With
-    `readers`, how far a reader of committed records has come is part of the world.
+    `readers`, how far a reader of committed records has come is part of the world; with `guards` a
+    late batch is verified first, and appended some time after that. With `offsets` the last
+    partition is the one in which the group's offsets are committed.
     """
 
     instances: int = 2
@@ -112,6 +114,8 @@ class Layout:
     epochs_end: bool = False
     appends: bool = False
     readers: bool = False
+    guards: bool = False
+    offsets: bool = False
     max_begun: int = 2
     max_delays: int = 1
     max_unheard: int = 1
@@ -128,6 +132,11 @@ class Layout:
     def last_instance(self) -> int:
         """The last instance."""
         return self.instances - 1
+
+    @property
+    def last_partition(self) -> int:
+        """The last partition."""
+        return self.partitions - 1
 
     @property
     def last_producer_id(self) -> int:

@@ -107,4 +107,9 @@ def parse(text: str) -> Variant:
     variant = RELEASES[parts[0]]
     for part in parts[1:]:
         variant = with_rule(variant, part)
+    if variant.level == 0 and variant.requests == Requests.V2:
+        raise UnknownVariant(
+            f"{text!r}: at level 0 the log cannot hold what requests of V2 begin; choose level 1"
+            " or 2, or requests=v1"
+        )
     return replace(variant, name=canonical(variant))

@@ -245,6 +245,7 @@ def verified(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[C
         committed=False,
         partition=partition,
         batch=batch,
+        guard=NO_OFFSET,
     )
     if not speaks_v2(k):
         error = coordinator_rules.on_verify(k, w.coordinator, request, partition)
@@ -263,7 +264,9 @@ def produced(
     if not leader_rules.must_ask(k, leader, batch):
         return taken(k, w, batch, partition)
     step = verified(k, w, batch, partition)
-    asked = with_coordinator(k, w, step.actor)
+    asked = with_leader(
+        with_coordinator(k, w, step.actor), partition, leader_rules.verify(k, leader, batch)
+    )
     if step.sends[0] == Error.NONE:
         return taken(k, asked, batch, partition)
     refusal = ProduceAnswer(error=leader_rules.told(k, step.sends[0]), base_offset=NO_OFFSET)
@@ -368,9 +371,42 @@ def late_end_arrives(k: Setting, w: World, late: LateIndex) -> World:
 def late_batch_arrives(k: Setting, w: World, late: LateIndex, partition: Partition) -> World:
     """Produce that nobody waits for."""
     request = arriving(w, late, Api.PRODUCE)
+    leader = w.leaders[partition]
     require(request.partition == partition)
+    require(not k.layout.guards or not leader_rules.must_ask(k, leader, request.batch))
     within_scope(room_in_log(k, w, partition))
     return arrived(produced(k, w, request.batch, partition).actor, late)
+
+
+@rule
+def late_batch_is_verified(k: Setting, w: World, late: LateIndex, partition: Partition) -> World:
+    """The same, and the coordinator's answer is there: the batch is not yet."""
+    within_scope(k.layout.guards)
+    request = arriving(w, late, Api.PRODUCE)
+    leader = w.leaders[partition]
+    require(request.partition == partition)
+    require(request.guard == NO_OFFSET)
+    require(leader_rules.must_ask(k, leader, request.batch))
+    step = verified(k, w, request.batch, partition)
+    asked = leader_rules.verify(k, leader, request.batch)
+    moved = with_leader(with_coordinator(k, w, step.actor), partition, asked)
+    guard = asked.verifications[request.batch.producer_id].guard
+    if step.sends[0] != Error.NONE:
+        return arrived(moved, late)
+    known = tuple(replace(r, guard=guard) if i == late else r for i, r in enumerate(w.late))
+    return replace(moved, late=known)
+
+
+@rule
+def verified_batch_arrives(k: Setting, w: World, late: LateIndex, partition: Partition) -> World:
+    """A batch that was verified some time ago comes to the log."""
+    within_scope(k.layout.guards)
+    request = arriving(w, late, Api.PRODUCE)
+    require(request.partition == partition)
+    require(request.guard != NO_OFFSET)
+    within_scope(room_in_log(k, w, partition))
+    step = leader_rules.on_verified(k, w.leaders[partition], request.batch, request.guard)
+    return arrived(with_leader(w, partition, step.actor), late)
 
 
 # Markers
