@@ -19,7 +19,16 @@ from proofs.say import say
 
 SCHEMA_VERSION: Final = 1
 
-MODULES: Final = ("init_producer_id", "end_txn", "timeouts", "partitions")
+MODULES: Final = (
+    "init_producer_id",
+    "registration",
+    "end_txn",
+    "partitions",
+    "offsets",
+    "timeouts",
+    "expiry",
+    "exhaustion",
+)
 for _name in MODULES:
     import_module(f"conformance.transactions.facts.{_name}")
 

@@ -30,6 +30,7 @@ from conformance.transactions.wire import (
     speaks,
 )
 from impl.protocol.errors import ErrorCode
+from impl.protocol.schemas import ApiKey
 
 PATIENT: Final = {
     # A frozen node stays the leader of what it leads for as long as an experiment lasts.
@@ -95,6 +96,10 @@ class Ground:
     def conversation(self, requests: Requests) -> Conversation:
         """The newest versions of the kind. Raises RequestRefused."""
         return conversation(self._supported, requests)
+
+    def newest(self, api: str) -> int:
+        """The newest version of an API, by its name, that its brokers serve."""
+        return self._supported.versions[ApiKey[api]][1]
 
     def fresh(self, word: str) -> str:
         """A name that no experiment had before."""

@@ -111,23 +111,20 @@ def _init(c: Conversation, producer: Producer, row: Row) -> Call[Identified]:
 
 @experiment("v1")
 def init_producer_id_v1_in_a_transaction(lab: Lab) -> None:
-    """The open transaction is aborted first, at an epoch above.
-
-    The coordinator aborts in the way of its own level: at level 2 the last epoch is remembered.
-    """
-    believed = "NONE P:2" if lab.ground.level == 2 else "PRODUCER_FENCED"
-    again = {"nothing": "NONE P:3", "its epoch": believed}
-    _in_a_transaction(lab, lab.v1, again)
+    """The open transaction is aborted first, at an epoch above."""
+    _in_a_transaction(lab, lab.v1)
 
 
 @experiment("v2")
 def init_producer_id_v2_in_a_transaction(lab: Lab) -> None:
-    """The same, begun by V2 requests: the abort itself bumps the epoch."""
-    again = {"nothing": "NONE P:3", "its epoch": "NONE P:2"}
-    _in_a_transaction(lab, lab.v2, again)
+    """The same, begun by V2 requests."""
+    _in_a_transaction(lab, lab.v2)
 
 
-def _in_a_transaction(lab: Lab, c: Conversation, again: dict[str, str]) -> None:
+def _in_a_transaction(lab: Lab, c: Conversation) -> None:
+    """The coordinator aborts in the way of its level: at level 2 it remembers the last epoch."""
+    believed = "NONE P:2" if lab.ground.level == 2 else "PRODUCER_FENCED"
+    again = {"nothing": "NONE P:3", "its epoch": believed}
     rows = {
         "nothing": Row(None, "CONCURRENT_TRANSACTIONS"),
         "its epoch": Row(1, "CONCURRENT_TRANSACTIONS"),

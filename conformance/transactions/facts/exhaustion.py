@@ -1,0 +1,139 @@
+"""The last epoch of a producer id: 32766 for clients, 32767 for the coordinator's fences."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from conformance.transactions.facts.lab import Lab, accept, experiment
+from conformance.transactions.wire import Conversation, Producer
+
+COMMIT, ABORT = True, False
+LAST: Final = 32_766
+IN_FLIGHT: Final = 100
+WORKERS: Final = 2
+TIMEOUT_MS: Final = 2_000
+
+Ids = list[Producer]
+
+
+def exhausted(lab: Lab, c: Conversation, count: int, timeout_ms: int = 60_000) -> Ids:
+    """Fresh ids at epoch LAST, the last epoch below it. Raises RequestRefused."""
+    names = [lab.ground.fresh("worn") for _ in range(count)]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        return list(pool.map(lambda name: _worn(lab, c, name, timeout_ms), names))
+
+
+def _worn(lab: Lab, c: Conversation, name: str, timeout_ms: int) -> Producer:
+    node = next(n for n in lab.ground.brokers if lab.ground.wire(n) is lab.ground.coordinator())
+    wire = lab.ground.connect(node)
+    wire.retry(c.init_producer_id(name))
+    answers = wire.pipeline([c.init_producer_id(name)] * (LAST - 1), IN_FLIGHT)
+    last = answers[-1]
+    call = c.init_producer_id(name, (last.producer_id, LAST - 1), timeout_ms=timeout_ms)
+    answer = wire.ask(call)
+    accept(answer.error, f"InitProducerId at {last}")
+    assert answer.producer_epoch == LAST, answer
+    return Producer(name, answer.producer_id, answer.producer_epoch)
+
+
+@experiment("v1")
+def exhaustion_at_rest(lab: Lab) -> None:
+    """InitProducerId at the last epoch: nothing believed, the epoch, the one below it."""
+    blind, knowing, late = exhausted(lab, lab.v1, 3)
+    c = lab.v1
+    lab.rename()
+    lab.names.producer(blind.producer_id)
+    observed = lab.ask(c.init_producer_id(blind.transactional_id))
+    lab.fact("believing nothing", "NONE Q:0", observed)
+    call = c.init_producer_id(blind.transactional_id, (blind.producer_id, LAST))
+    lab.fact("believing nothing, then the old identity", "PRODUCER_FENCED", lab.ask(call))
+    lab.rename()
+    lab.names.producer(knowing.producer_id)
+    call = c.init_producer_id(knowing.transactional_id, (knowing.producer_id, LAST))
+    lab.fact("believing its epoch", "NONE Q:0", lab.ask(call))
+    lab.fact("believing its epoch, then", "Empty Q:0", lab.state(knowing))
+    lab.fact("believing its epoch, again", "NONE Q:0", lab.ask(call))
+    observed = lab.ask(c.end_txn(knowing, COMMIT))
+    lab.fact("EndTxn of the old identity", "INVALID_PRODUCER_ID_MAPPING", observed)
+    lab.rename()
+    lab.names.producer(late.producer_id)
+    call = c.init_producer_id(late.transactional_id, (late.producer_id, LAST - 1))
+    lab.fact("believing the last epoch", "UNKNOWN_SERVER_ERROR", lab.ask(call))
+    lab.fact("believing the last epoch, then", f"Empty P:{LAST}", lab.state(late))
+
+
+@experiment("v1")
+def exhaustion_v1(lab: Lab) -> None:
+    """A transaction of V1 requests at the last epoch: ended, fenced, timed out."""
+    c = lab.v1
+    ended, fenced, timed = exhausted(lab, c, 3, TIMEOUT_MS)
+    _begin(lab, c, ended)
+    lab.end(c, ended, COMMIT)
+    lab.fact("committed", f"CompleteCommit P:{LAST}", lab.state(ended))
+    observed = lab.ask(c.init_producer_id(ended.transactional_id))
+    lab.fact("committed, then InitProducerId", "NONE Q:0", observed)
+    _fence(lab, c, fenced)
+    _time_out(lab, c, timed)
+
+
+@experiment("v2")
+def exhaustion_v2(lab: Lab) -> None:
+    """A transaction of V2 requests at the last epoch: ended, fenced, timed out."""
+    c = lab.v2
+    ended, aborted, empty, fenced, timed = exhausted(lab, c, 5, TIMEOUT_MS)
+    for producer, committed, word in ((ended, COMMIT, "commit"), (aborted, ABORT, "abort")):
+        _begin(lab, c, producer)
+        lab.fact(f"{word}", "NONE Q:0", lab.ask(c.end_txn(producer, committed)))
+        expected = f"Complete{word.capitalize()} Q:0"
+        lab.fact(f"{word}, in the end", expected, lab.settled(producer))
+        prepared = f"Prepare{word.capitalize()} P:{LAST + 1}"
+        lab.fact(f"{word}, the log", f"Ongoing P:{LAST}, {prepared}, {expected}", lab.log(producer))
+        links = [
+            "/".join(map(lab.names.producer, (r.previous_producer_id, r.next_producer_id)))
+            for r in lab.records(producer)
+        ]
+        lab.fact(f"{word}, previous/next in the log", "-/- -/- -/-", " ".join(links))
+        lab.fact(f"{word} again", "NONE Q:0", lab.ask(c.end_txn(producer, committed)))
+        observed = lab.ask(c.end_txn(producer, not committed))
+        lab.fact(f"{word}, then the other, again", "INVALID_TXN_STATE", observed)
+        call = c.init_producer_id(producer.transactional_id, (producer.producer_id, LAST))
+        lab.fact(f"{word}, InitProducerId, old identity", "NONE Q:0", lab.ask(call))
+    lab.rename()
+    lab.names.producer(empty.producer_id)
+    lab.fact("empty abort", "NONE Q:0", lab.ask(c.end_txn(empty, ABORT)))
+    lab.fact("empty abort, in the end", "CompleteAbort Q:0", lab.settled(empty))
+    _fence(lab, c, fenced)
+    _time_out(lab, c, timed)
+
+
+def _begin(lab: Lab, c: Conversation, producer: Producer) -> None:
+    lab.rename()
+    lab.names.producer(producer.producer_id)
+    lab.mark_log()
+    [partition] = lab.ground.topic()
+    lab.open(c, producer, partition)
+
+
+def _fence(lab: Lab, c: Conversation, producer: Producer) -> None:
+    _begin(lab, c, producer)
+    call = c.init_producer_id(producer.transactional_id)
+    lab.fact("fenced", "CONCURRENT_TRANSACTIONS", lab.ask(call))
+    lab.fact("fenced, in the end", f"CompleteAbort P:{LAST + 1}", lab.settled(producer))
+    lab.fact("fenced, the log", _aborted(), lab.log(producer))
+    lab.fact("fenced, asked again", "NONE Q:0", lab.retry(call))
+
+
+def _time_out(lab: Lab, c: Conversation, producer: Producer) -> None:
+    _begin(lab, c, producer)
+    time.sleep(1.5 * TIMEOUT_MS / 1000)
+    lab.fact("timed out, in the end", f"CompleteAbort P:{LAST + 1}", lab.settled(producer))
+    lab.fact("timed out, the log", _aborted(), lab.log(producer))
+    call = c.init_producer_id(producer.transactional_id)
+    lab.fact("timed out, then InitProducerId", "NONE Q:0", lab.retry(call))
+
+
+def _aborted() -> str:
+    last = LAST + 1
+    return f"Ongoing P:{LAST}, PrepareAbort P:{last}, CompleteAbort P:{last}"
