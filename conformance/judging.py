@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conformance.backends import Range
 from conformance.plan import Prepared, Summary, judge_range, setting
-from conformance.promised import Seen, Walker
+from conformance.promised import Seen, Walker, seen_on
 from conformance.rows import Found
 from model.setting import Setting
 
@@ -32,8 +32,11 @@ def walker_of(k: Setting) -> Walker:
 def promises_of(prepared: Prepared, part: Range, summary: Summary) -> Seen:
     """What the traces showed of the promises, as far as system and model agreed.
 
-    Where more traces diverged than the summary keeps, those after the last one kept do not count.
+    Where traces have to be walked, and more diverged than the summary keeps, those after the last
+    one kept do not count.
     """
+    if prepared.transitions_total is not None:
+        return seen_on(prepared, summary.transitions)
     agreed = {finding["id"]: max(finding["steps"] - 1, 0) for finding in summary.findings}
     last = max(agreed) + 1 if len(agreed) < summary.divergences else part.last
     walker = walker_of(setting(prepared.plan))

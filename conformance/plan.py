@@ -235,6 +235,14 @@ class Prepared:
         instances = _stored(self.directory).instances
         return tuple(instances[instance] for instance in self.walk(number)[0])
 
+    def shows(self, transitions: bytes) -> int:
+        """What the states show that these transitions lead to, and the first: bits as in
+        `Graph.shows`. `transitions` are as in a Summary of an explored scope."""
+        graph = _stored(self.directory).graph
+        bits = np.unpackbits(np.frombuffer(transitions, np.uint8), bitorder="little")
+        reached = graph.shows[graph.targets[np.flatnonzero(bits)]]
+        return int(np.bitwise_or.reduce(reached, initial=graph.shows[0]))
+
     def walk(self, number: int) -> tuple[list[int], Numbers | None]:
         """The trace as rule instances, and its transitions, None where they are not known."""
         if not 0 <= number < self.count:
@@ -261,7 +269,7 @@ class _Stored:
         rules = sorted({rule for rule, _ in self.instances})
         self.rule_of = [rules.index(rule) for rule, _ in self.instances]
         self._directory = directory
-        self.graph = Graph(*(self._array(name) for name in ("first_edge", "rules", "targets")))
+        self.graph = Graph(*(self._array(name) for name in GRAPH_FILES))
         self.cover = Cover(self._array("cover_edges"), self._array("cover_first"))
         self.walker: hunt.Walker = (
             hunt.GraphWalker(self.graph, len(self.instances))
@@ -281,6 +289,7 @@ def _stored(directory: Path) -> _Stored:
     return _Stored(directory)
 
 
+GRAPH_FILES = ("first_edge", "rules", "targets", "shows")
 EMPTY_GRAPH = Graph(np.zeros(1, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.uint32))
 EMPTY_COVER = Cover(np.zeros(0, np.uint32), np.zeros(1, np.uint64))
 
@@ -298,19 +307,15 @@ def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> Pr
             raise BadPlan(f"another plan was prepared in {directory}: {prepared.plan}")
         return prepared
     told = progress or (lambda _what, _part: None)
-    machine = machine_of(setting(plan), plan.scope)
+    machine = machine_of(setting(plan), plan.scope, promises=True)
     graph = _graph_of(plan, machine, told)
     told("cutting the cover", 0.0)
     walks = cover(graph) if "cover" in plan.traces_from else EMPTY_COVER
     told("cutting the cover", 1.0)
     directory.mkdir(parents=True, exist_ok=True)
-    for name, array in (
-        ("first_edge", graph.first_edge),
-        ("rules", graph.rules),
-        ("targets", graph.targets),
-        ("cover_edges", walks.edges),
-        ("cover_first", walks.first),
-    ):
+    arrays = {name: getattr(graph, name) for name in GRAPH_FILES}
+    arrays |= {"cover_edges": walks.edges, "cover_first": walks.first}
+    for name, array in arrays.items():
         np.save(directory / f"{name}.npy", array)
     rows = [[instance.rule, dict(instance.choice)] for instance in machine.rules]
     write_whole(directory / INSTANCES, json.dumps(rows))

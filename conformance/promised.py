@@ -2,8 +2,10 @@
 
 Two rules:
 
-1. As long as a system agrees with the model, its worlds are the model's: a trace is walked on the
-   model's functions, and each world is asked once. A diverging trace counts up to the step before.
+1. As long as a system agrees with the model, its worlds are the model's. Where the scope was
+   explored, each state was asked then, and transitions tell which were met; else a trace is walked
+   on the model's functions, and each world is asked once. A diverging trace counts up to the step
+   before.
 2. The world of a system that diverged is made of what it shows of itself (`world_shown`). What it
    would do after its first difference nobody follows.
 """
@@ -85,6 +87,17 @@ def status(name: str, seen: Seen) -> str:
 def not_promised(k: Setting) -> list[str]:
     """The promises that this variant does not give in this scope."""
     return [p.name for p in PROMISES if not p.promised(k)]
+
+
+# States that were explored
+
+
+def seen_on(prepared: Prepared, transitions: bytes) -> Seen:
+    """What a summary's transitions show, in a scope that was explored."""
+    bits = prepared.shows(transitions)
+    promises, witnesses = ([s.name for s in kind] for kind in (PROMISES, WITNESSES))
+    found = frozenset(n for i, n in enumerate((*promises, *witnesses)) if bits >> i & 1)
+    return Seen(found.intersection(promises), found.intersection(witnesses))
 
 
 # Walking on the model

@@ -8,12 +8,13 @@ breadth first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from conformance.generate.shown import shown_in
 from proofs.explore.explorer import explore
 from proofs.explore.result import Progress
 from proofs.lift.build import lift
@@ -35,11 +36,13 @@ class TooLarge(ValueError):
 @dataclass(frozen=True, eq=False)
 class Graph:
     """All labelled transitions. `first_edge` has one element more than there are states: the
-    edges of state s are first_edge[s] ... first_edge[s + 1] - 1."""
+    edges of state s are first_edge[s] ... first_edge[s + 1] - 1. `shows` says by state what it
+    shows of the promises (`conformance.generate.shown`); it is empty where nobody asked."""
 
     first_edge: Numbers
     rules: Numbers
     targets: Numbers
+    shows: Numbers = field(default_factory=lambda: np.zeros(0, np.uint32))
 
     @property
     def states(self) -> int:
@@ -80,9 +83,9 @@ def edges_of(first_edge: Numbers, states: Numbers) -> Numbers:
     return found
 
 
-def machine_of(k: Any, name: str) -> Machine:
-    """A setting of the plain model, lifted, without promises: a judge checks none on the way."""
-    return lift(plain(), k, name, promises=False).machine
+def machine_of(k: Any, name: str, *, promises: bool = False) -> Machine:
+    """A setting of the plain model, lifted. Who only walks it needs no promises."""
+    return lift(plain(), k, name, promises=promises).machine
 
 
 def explored(machine: Machine, progress: Callable[[Progress], None]) -> Graph:
@@ -109,4 +112,5 @@ def explored(machine: Machine, progress: Callable[[Progress], None]) -> Graph:
         first_edge=np.concatenate(([0], np.cumsum(counts))).astype(np.uint32),
         rules=np.asarray(found.graph.rules).astype(np.uint16),
         targets=np.asarray(found.graph.targets).astype(np.uint32),
+        shows=shown_in(machine, found.graph),
     )
