@@ -197,7 +197,7 @@ def validate_batch(
         return ErrorCode.INVALID_TIMESTAMP
     if len(data) > config.segment_bytes:
         return ErrorCode.RECORD_LIST_TOO_LARGE
-    newest = max(NO_TIMESTAMP, *timestamps)
+    newest = max((NO_TIMESTAMP, *timestamps))
     return _with_timestamp_type(data, header, newest, config.is_log_append_time, now_ms)
 
 
