@@ -30,6 +30,7 @@ from model.transactions.messages import (
     Transaction,
     TransactionCount,
     WriteCount,
+    is_of_group,
     speaks_v2,
 )
 from model.transactions.setting import Bump, Requests, Setting
@@ -140,12 +141,21 @@ def begin_transaction(k: Setting, client: Client) -> Client:
     return replace(client, state=ClientState.IN_TRANSACTION, begun=client.begun + 1)
 
 
+def waits_for_offsets(k: Setting, client: Client) -> bool:
+    """The call of sendOffsetsToTransaction has not returned."""
+    return any(
+        there.write != Write.NONE and is_of_group(k, partition)
+        for partition, there in client.partitions.items()
+    )
+
+
 @acts
 def send(k: Setting, client: Client, partition: Partition) -> Client:
-    """KafkaProducer.send: V2 needs no request to add the partition."""
+    """KafkaProducer.send, or sendOffsetsToTransaction: V2 needs no request to add the partition."""
     there = client.partitions[partition]
     require(client.state == ClientState.IN_TRANSACTION)
     require(there.write == Write.NONE)
+    require(not waits_for_offsets(k, client))
     added = Membership.IN if speaks_v2(k) else Membership.NEW
     queued = replace(
         there,
@@ -164,6 +174,7 @@ def send(k: Setting, client: Client, partition: Partition) -> Client:
 def commit_transaction(k: Setting, client: Client) -> Client:
     """KafkaProducer.commitTransaction. What nobody knows of is over at once."""
     require(client.state == ClientState.IN_TRANSACTION)
+    require(not waits_for_offsets(k, client))
     asked = with_outcome(client, Outcome.COMMIT_ASKED)
     if not has_work(client):
         return finished(k, with_outcome(client, Outcome.COMMITTED))
@@ -193,6 +204,7 @@ def abort_transaction(k: Setting, client: Client) -> Client:
     require(
         client.state == ClientState.IN_TRANSACTION or client.state == ClientState.ABORTABLE_ERROR
     )
+    require(not waits_for_offsets(k, client))
     dropped = replace(
         client, partitions=Map(tuple(unsent_dropped(k, t) for t in client.partitions.values()))
     )
@@ -225,24 +237,41 @@ def ask_producer_id(k: Setting, client: Client) -> Step[Client, Request]:
     return Step(client, (request_of(k, client, Api.INIT_PRODUCER_ID),))
 
 
-def has_new(client: Client) -> bool:
-    """A partition is still to be added."""
-    return any(there.membership == Membership.NEW for there in client.partitions.values())
+def new_partitions(k: Setting, client: Client, of_group: bool) -> Map[Partition, bool]:
+    """Those that are to be added: the group's, or the others."""
+    return Map(
+        tuple(
+            t.membership == Membership.NEW and is_of_group(k, p) == of_group
+            for p, t in client.partitions.items()
+        )
+    )
 
 
-def new_partitions(client: Client) -> Map[Partition, bool]:
-    """Those that are to be added."""
-    return Map(tuple(t.membership == Membership.NEW for t in client.partitions.values()))
+def has_any(partitions: Map[Partition, bool]) -> bool:
+    """The set is not empty."""
+    return any(there for there in partitions.values())
+
+
+def adding(
+    k: Setting, client: Client, api: Api, partitions: Map[Partition, bool]
+) -> Step[Client, Request]:
+    """A request of V1 that adds partitions."""
+    require(k.variant.requests == Requests.V1)
+    require(client.state == ClientState.IN_TRANSACTION or client.state == ClientState.COMMITTING)
+    require(has_any(partitions))
+    return Step(client, (replace(request_of(k, client, api), partitions=partitions),))
 
 
 @acts
 def add_partitions(k: Setting, client: Client) -> Step[Client, Request]:
     """AddPartitionsToTxn for all that are new."""
-    require(k.variant.requests == Requests.V1)
-    require(client.state == ClientState.IN_TRANSACTION or client.state == ClientState.COMMITTING)
-    require(has_new(client))
-    request = request_of(k, client, Api.ADD_PARTITIONS_TO_TXN)
-    return Step(client, (replace(request, partitions=new_partitions(client)),))
+    return adding(k, client, Api.ADD_PARTITIONS_TO_TXN, new_partitions(k, client, False))
+
+
+@acts
+def add_offsets(k: Setting, client: Client) -> Step[Client, Request]:
+    """AddOffsetsToTxn for the group's partition."""
+    return adding(k, client, Api.ADD_OFFSETS_TO_TXN, new_partitions(k, client, True))
 
 
 def is_working(client: Client) -> bool:
@@ -261,6 +290,7 @@ def produce(
 ) -> Step[Client, Request]:
     """The partition's batch goes out, first or again. RecordAccumulator.drain."""
     there = client.partitions[partition]
+    require(not is_of_group(k, partition))
     require(is_working(client))
     require(there.membership == Membership.IN)
     require(there.write != Write.NONE)
@@ -281,6 +311,30 @@ def produce(
     )
     request = replace(request_of(k, client, Api.PRODUCE), partition=partition, batch=batch)
     return Step(replace(client, partitions=client.partitions.put(partition, sent)), (request,))
+
+
+@acts
+def commit_offsets(
+    k: Setting, client: Client, instance: Instance, partition: Partition
+) -> Step[Client, Request]:
+    """TxnOffsetCommit, first or again."""
+    there = client.partitions[partition]
+    require(is_of_group(k, partition))
+    require(client.state == ClientState.IN_TRANSACTION)
+    require(there.membership == Membership.IN)
+    require(there.write != Write.NONE)
+    batch = Batch(
+        producer_id=client.producer_id,
+        producer_epoch=client.producer_epoch,
+        base_sequence=0,
+        instance=instance,
+        transaction=present(client),
+        number=there.written - 1,
+    )
+    sent = client.partitions.put(partition, replace(there, write=Write.SENT))
+    request = request_of(k, client, Api.TXN_OFFSET_COMMIT)
+    named = replace(request, partition=partition, batch=batch)
+    return Step(replace(client, partitions=sent), (named,))
 
 
 def is_quiet(client: Client) -> bool:
@@ -369,21 +423,22 @@ def on_producer_id(k: Setting, client: Client, answer: Answer) -> Client:
     )
 
 
-def joined(k: Setting, there: ClientPartition) -> ClientPartition:
-    """What was new is in the transaction."""
-    is_new = there.membership == Membership.NEW
-    return replace(there, membership=Membership.IN if is_new else there.membership)
+def joined(there: ClientPartition, added: bool) -> ClientPartition:
+    """What was to be added is in the transaction."""
+    return replace(there, membership=Membership.IN if added else there.membership)
 
 
 @receives
-def on_partitions_added(k: Setting, client: Client, answer: Answer) -> Client:
-    """AddPartitionsToTxn is answered. AddPartitionsToTxnHandler."""
+def on_partitions_added(
+    k: Setting, client: Client, partitions: Map[Partition, bool], answer: Answer
+) -> Client:
+    """AddPartitionsToTxn or AddOffsetsToTxn is answered. AddPartitionsToTxnHandler."""
     if answer.error != Error.NONE:
         return in_error(k, client, effect_of(answer.error))
     return replace(
         client,
         is_started=True,
-        partitions=Map(tuple(joined(k, t) for t in client.partitions.values())),
+        partitions=Map(tuple(joined(t, partitions[p]) for p, t in client.partitions.items())),
     )
 
 
@@ -413,10 +468,24 @@ def on_produced(k: Setting, client: Client, partition: Partition, answer: Produc
     return in_error(k, settled(client, partition), effect)
 
 
+@receives
+def on_offsets_committed(
+    k: Setting, client: Client, partition: Partition, answer: ProduceAnswer
+) -> Client:
+    """TxnOffsetCommit is answered: what it must not have is the end. TxnOffsetCommitHandler."""
+    if answer.error == Error.NONE:
+        return acknowledged(client, partition)
+    effect = effect_of(answer.error)
+    if effect == Effect.RETRY:
+        return client
+    return in_error(k, settled(client, partition), effect)
+
+
 @acts
 def give_up(k: Setting, client: Client, partition: Partition) -> Client:
     """The delivery time of a batch is up: its outcome is unknown. Sender.failBatch."""
     require(is_working(client))
+    require(not is_of_group(k, partition))
     require(client.partitions[partition].write == Write.SENT)
     return in_error(k, settled(client, partition), Effect.ABORT)
 

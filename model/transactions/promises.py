@@ -12,6 +12,7 @@ from model.transactions.messages import (
     NO_OFFSET,
     NO_PRODUCER_ID,
     Partition,
+    is_of_group,
     speaks_v2,
 )
 from model.transactions.setting import Fence, MarkerEpoch, Setting, Verification
@@ -145,8 +146,10 @@ def has_ended(log: Log, instance: int, transaction: int, kind: Kind) -> bool:
 
 
 def acked_once(k: Setting, w: World) -> bool:
-    """No record is twice in the log. P1."""
-    return all(all_once(leader.log) for leader in w.leaders.values())
+    """No record is twice in its log; a group's offsets may be. P1."""
+    return all(
+        is_of_group(k, partition) or all_once(leader.log) for partition, leader in w.leaders.items()
+    )
 
 
 def all_once(log: Log) -> bool:
@@ -161,6 +164,15 @@ def all_once(log: Log) -> bool:
             for b in log[:i]
         )
         for i, a in enumerate(log)
+    )
+
+
+def offsets_with_outcome(k: Setting, w: World) -> bool:
+    """A group's offsets move if and only if their transaction commits. P10."""
+    return all(
+        not is_of_group(k, partition)
+        or (nothing_unasked(w, leader.log) and nothing_lost(k, w, partition, leader.log))
+        for partition, leader in w.leaders.items()
     )
 
 
@@ -372,6 +384,7 @@ PROMISES: tuple[Promise, ...] = (
     Promise("no_lost_write", no_lost_write, whole),
     Promise("all_or_none", all_or_none, whole),
     Promise("acked_once", acked_once, always),
+    Promise("offsets_with_outcome", offsets_with_outcome, whole),
     Promise("one_outcome", one_outcome, is_v2),
     Promise("no_write_outside", no_write_outside, writes_are_verified),
     Promise("fenced", fenced, whole),

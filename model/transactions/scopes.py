@@ -126,6 +126,18 @@ SCOPES: dict[str, Scope] = {
             Budgets(delays=2, expirations=1),
         ),
         Scope(
+            "transactions-guards",
+            "a late batch is verified, and appended some time after that",
+            Layout(partitions=1, log=6, max_epoch=6, max_expirations=1, guards=True),
+            Budgets(expirations=1),
+        ),
+        Scope(
+            "transactions-offsets",
+            "offsets of a group in the transaction, and what of them is late",
+            Layout(instances=1, log=6, max_epoch=5, offsets=True, max_timeouts=1),
+            Budgets(timeouts=1),
+        ),
+        Scope(
             "transactions-readers",
             "a reader, and another transaction that holds it back",
             Layout(instances=1, partitions=1, log=7, max_epoch=4, readers=True, max_others=1),

@@ -33,6 +33,7 @@ from model.transactions.messages import (
     ProduceAnswer,
     ProducerIdOrNone,
     Request,
+    is_of_group,
     speaks_v2,
 )
 from model.transactions.setting import Setting
@@ -217,7 +218,20 @@ def partitions_are_added(k: Setting, w: World, instance: Instance, heard: Flag) 
     step = coordinator_rules.on_add_partitions(k, w.coordinator, asked.sends[0], instance)
     if len(step.sends) == 0:
         return with_coordinator(k, fate_known(k, w, 1), step.actor)
-    told = client_rules.on_partitions_added(k, asked.actor, step.sends[0])
+    wanted = asked.sends[0].partitions
+    told = client_rules.on_partitions_added(k, asked.actor, wanted, step.sends[0])
+    return told_by(k, fate_known(k, w, heard), instance, told, step, heard)
+
+
+@rule
+def offsets_are_added(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
+    """AddOffsetsToTxn."""
+    asked = client_rules.add_offsets(k, w.clients[instance])
+    step = coordinator_rules.on_add_partitions(k, w.coordinator, asked.sends[0], instance)
+    if len(step.sends) == 0:
+        return with_coordinator(k, fate_known(k, w, 1), step.actor)
+    wanted = asked.sends[0].partitions
+    told = client_rules.on_partitions_added(k, asked.actor, wanted, step.sends[0])
     return told_by(k, fate_known(k, w, heard), instance, told, step, heard)
 
 
@@ -274,8 +288,12 @@ def produced(
 
 
 def taken(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[World, ProduceAnswer]:
-    """The leader has the batch."""
-    step = leader_rules.on_produce(k, w.leaders[partition], batch)
+    """The leader has the batch: a client's, or the group coordinator's."""
+    leader = w.leaders[partition]
+    if is_of_group(k, partition):
+        offsets = leader_rules.on_offset_commit(k, leader, batch)
+        return Step(with_leader(w, partition, offsets.actor), (offsets.sends[0],))
+    step = leader_rules.on_produce(k, leader, batch)
     return Step(with_leader(w, partition, step.actor), (step.sends[0],))
 
 
@@ -288,6 +306,19 @@ def batch_is_produced(
     asked = client_rules.produce(k, w.clients[instance], instance, partition)
     step = produced(k, w, asked.sends[0].batch, partition)
     told = client_rules.on_produced(k, asked.actor, partition, step.sends[0])
+    after = fate_known(k, step.actor, heard)
+    return with_client(after, instance, told if heard == 1 else asked.actor)
+
+
+@rule
+def offsets_are_committed(
+    k: Setting, w: World, instance: Instance, partition: Partition, heard: Flag
+) -> World:
+    """TxnOffsetCommit, to the coordinator of the group."""
+    within_scope(room_in_log(k, w, partition))
+    asked = client_rules.commit_offsets(k, w.clients[instance], instance, partition)
+    step = produced(k, w, asked.sends[0].batch, partition)
+    told = client_rules.on_offsets_committed(k, asked.actor, partition, step.sends[0])
     after = fate_known(k, step.actor, heard)
     return with_client(after, instance, told if heard == 1 else asked.actor)
 
@@ -326,6 +357,13 @@ def end_is_delayed(k: Setting, w: World, instance: Instance) -> World:
 def batch_is_delayed(k: Setting, w: World, instance: Instance, partition: Partition) -> World:
     """Produce is given up on its way."""
     asked = client_rules.produce(k, w.clients[instance], instance, partition)
+    return delayed(k, w, instance, asked)
+
+
+@rule
+def offsets_are_delayed(k: Setting, w: World, instance: Instance, partition: Partition) -> World:
+    """TxnOffsetCommit is given up on its way."""
+    asked = client_rules.commit_offsets(k, w.clients[instance], instance, partition)
     return delayed(k, w, instance, asked)
 
 
@@ -374,6 +412,15 @@ def late_batch_arrives(k: Setting, w: World, late: LateIndex, partition: Partiti
     leader = w.leaders[partition]
     require(request.partition == partition)
     require(not k.layout.guards or not leader_rules.must_ask(k, leader, request.batch))
+    within_scope(room_in_log(k, w, partition))
+    return arrived(produced(k, w, request.batch, partition).actor, late)
+
+
+@rule
+def late_offsets_arrive(k: Setting, w: World, late: LateIndex, partition: Partition) -> World:
+    """TxnOffsetCommit that nobody waits for: KAFKA-15449."""
+    request = arriving(w, late, Api.TXN_OFFSET_COMMIT)
+    require(request.partition == partition)
     within_scope(room_in_log(k, w, partition))
     return arrived(produced(k, w, request.batch, partition).actor, late)
 
@@ -507,8 +554,12 @@ def heard_after_append(k: Setting, client: Client, answer: Answer) -> Client:
     """What the client makes of it, by what it had asked."""
     if client.state == ClientState.INITIALIZING:
         return client_rules.on_producer_id(k, client, answer)
-    if client_rules.has_new(client):
-        return client_rules.on_partitions_added(k, client, answer)
+    if client_rules.has_any(client_rules.new_partitions(k, client, False)):
+        wanted = client_rules.new_partitions(k, client, False)
+        return client_rules.on_partitions_added(k, client, wanted, answer)
+    if client_rules.has_any(client_rules.new_partitions(k, client, True)):
+        group = client_rules.new_partitions(k, client, True)
+        return client_rules.on_partitions_added(k, client, group, answer)
     return client_rules.on_ended(k, client, answer)
 
 
