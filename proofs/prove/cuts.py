@@ -14,6 +14,7 @@ from proofs.lift import dag
 from proofs.lift.dag import ZERO, Node, const
 from proofs.lift.text import Model
 from proofs.lift.values import Rec
+from proofs.prove import in_turn
 from proofs.prove.clauses import (
     ONE,
     Formula,
@@ -33,9 +34,11 @@ from proofs.prove.invariant import (
     DERIVED,
     NAMED,
     NEAR,
+    NEWEST,
     OFFSETS,
     SAME,
     SENT,
+    TURN,
 )
 from proofs.prove.regimes import LIFETIME, NO_WRAP, Regime
 from proofs.prove.state import (
@@ -157,6 +160,25 @@ class Cuts:
         uses = (*window, "log_was_sent", "sent_is_numbered", ARITHMETIC)
         return Lemma(ACCEPTED, ((), facts), uses)
 
+    def newest_is_appended(self, after: State, batch: Mapping[str, Node]) -> Lemma:
+        """What is appended is what the leader remembers as the newest; else nothing is new."""
+        length = self.before.log.length
+        appended = dag.lt(length, after.log.length)
+        known, now = known_now(self.before), known_now(after)
+        place, new_place = (place_of(s, known_now(s).newest) for s in (self.before, after))
+        some = dag.lt(ZERO, known.window.length)
+        facts = dag.conjunction(
+            (
+                implies(appended, dag.eq(new_place, length)),
+                implies(appended, dag.eq(now.epoch, batch["producer_epoch"])),
+                dag.either(appended, dag.eq(now.epoch, known.epoch)),
+                dag.either(appended, implies(some, dag.eq(new_place, place))),
+                dag.either(appended, dag.eq(some, dag.lt(ZERO, now.window.length))),
+            )
+        )
+        uses = ("memory_is_sound", "window_is_log", *OFFSETS, ACCEPTED)
+        return Lemma(NEWEST, ((), facts), uses)
+
     def first_allowed(self, begin: Node) -> Node:
         """A new epoch begins at 0; what the leader knows nothing of, see FirstSequence."""
         unknown = dag.lt(known_now(self.before).epoch, ZERO)
@@ -223,3 +245,26 @@ class Cuts:
         )
         at = dag.ite(appended, self.before.log.length, by_offset)
         return dag.ite(dag.lt(answer["base_offset"], ZERO), covered, at)
+
+    def in_its_turn(
+        self,
+        after: State,
+        batch: Mapping[str, Node],
+        begin: Node,
+        answer: Mapping[str, Node],
+    ) -> tuple[Lemma, ...]:
+        """What is so of a request that is handled in its turn; see `in_turn`."""
+        before = self.before
+        found = (
+            in_turn.head_is_stored(before),
+            in_turn.begins_within(before, begin),
+            in_turn.remembered_is_placed(before),
+            in_turn.window_begins_epoch(before),
+            in_turn.is_remembered(before, begin, batch),
+            in_turn.is_answered(answer),
+            in_turn.is_stored_then(before, after, begin, batch),
+        )
+        return tuple(
+            Lemma(name, formula, uses)
+            for (name, uses), formula in zip(TURN.items(), found, strict=True)
+        )

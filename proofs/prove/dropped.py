@@ -82,6 +82,12 @@ DROPPED: dict[str, Dropped] = {
         {"records": 3, "breaks": 1, "refusals": 1},
         patches=BELOW_IS_DUPLICATE,
     ),
+    "nothing_times_out": Dropped(
+        "acked_once",
+        {**SMALL, "max_timeouts": 1},
+        {"records": 3, "breaks": 1, "timeouts": 1},
+        "first_sequence=strict/restart_window=full",
+    ),
     "own_producer_id": Dropped(
         "acked_is_stored",
         {**SMALL, "in_flight": 1, "producers": 2, "shared_producer_id": True},

@@ -16,7 +16,7 @@ from proofs.explore.source import source_graph
 from proofs.lift.dag import Node, reachable
 from proofs.lift.text import Model
 from proofs.prove.clauses import Clause, Formula
-from proofs.prove.invariant import HELPERS, ORDERED, PROMISED, WHOLE
+from proofs.prove.invariant import HELPERS, IN_TURN, ORDERED, PROMISED, WHOLE
 from proofs.prove.regimes import NO_WRAP, SEQUENCE, Regime, wrapping
 from proofs.prove.state import VARIANT, Builder
 
@@ -81,6 +81,8 @@ class Facts:
         self.numbered = frozenset(self.rows(numbered))
         self.positions = {(b.producer_epoch, b.first_record): self.position(b) for b in numbered}
         self.values["next_position"] = self.next_position()
+        self.values["handled"] = len(self.link.answers)
+        self.values["refused"] = any(answer.error != 0 for answer in self.link.answers)
 
     def next_position(self) -> int:
         """Where the partition's next batch begins in its epoch."""
@@ -220,6 +222,8 @@ def flat(name: str, value: Any) -> Iterator[tuple[str, int]]:
     elif hasattr(value, "items"):
         for i, inner in value.items():
             yield from flat(f"{name}[{i}]", inner)
+    elif hasattr(value, "plus"):
+        yield from ((f"{i} in {name}", 1) for i in range(value._bits.bit_length()) if i in value)
     elif hasattr(value, "__dataclass_fields__"):
         for field in value.__dataclass_fields__:
             yield from flat(f"{name}.{field}", getattr(value, field))
@@ -291,7 +295,19 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
     strict = k.variant.first_sequence != 0 and k.layout.first_sequence == 0
     if not strict:
         del kept["order_kept"]
-    return (*HELPERS, *ORDERED, *(WHOLE if strict else ()), *kept.values())
+    calm = strict and is_calm(k)
+    if not calm:
+        for clause in ("no_false_error", "acked_once", "bumps_have_causes"):
+            del kept[clause]
+    extra = (*(WHOLE if strict else ()), *(IN_TURN if calm else ()))
+    return (*HELPERS, *ORDERED, *extra, *kept.values())
+
+
+def is_calm(k: Any) -> bool:
+    """Leaders remember all, no answer refuses what is stored, and no batch is given up."""
+    b = k.budgets
+    troubles = (b.refusals, b.late_errors, b.timeouts, b.losses)
+    return k.variant.restart_window == 1 and not any(troubles)
 
 
 def in_flight(world: Any) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from proofs.lift.dag import Node
-from proofs.prove import order
+from proofs.prove import in_turn, order
 from proofs.prove.clauses import (
     LENGTH,
     Clause,
@@ -95,6 +95,10 @@ SURVIVES = "high_watermark_survives"
 """An assumption: a new leader has all below the high watermark."""
 ARITHMETIC = "sequences_are_remainders"
 """What sequences mean where they wrap: for the few obligations that are about their arithmetic."""
+IN_ORDER = "answers_in_order"
+"""An assumption: only leaders refuse, on an open connection in its order."""
+IN_TIME = "nothing_times_out"
+"""An assumption: no producer gives a batch up."""
 COUNTED = "sequences_suffice"
 """An assumption: what the regime says of how many records there are."""
 ACCEPTED = "accepted_follows"
@@ -104,6 +108,7 @@ DERIVED = "first_sequence_is_derived"
 NAMED = "sequence_names_batch"
 NEAR = "window_is_near"
 BELOW = "below_is_stored"
+NEWEST = "newest_is_appended"
 """Cuts: lemmas about a request that arrives, each proved before it is used."""
 
 
@@ -197,6 +202,80 @@ ACROSS = (
 )
 CONSEQUENCE = ("log_was_sent", "log_rises", *SENT)
 
+CALM = ("nothing_to_recover", "first_epoch", "no_false_error", IN_ORDER, IN_TIME)
+PLACED = ("positions_are_records", "sent_in_first_epoch", *CLIENT, *CALM)
+ANSWERED_IN_TURN, STORED_IN_TURN = "is_answered", "is_stored_then"
+IN_TURN: tuple[Clause, ...] = (
+    clause(in_turn.nothing_to_recover, *CALM),
+    clause(in_turn.first_epoch, *CALM),
+    clause(in_turn.positions_are_records, *PLACED, "requests_in_order"),
+    clause(in_turn.sent_in_first_epoch, *PLACED),
+    clause(in_turn.acknowledged_in_order, *PLACED, "requests_in_order"),
+    clause(in_turn.requests_in_order, *PLACED),
+    clause(
+        in_turn.handled_is_stored,
+        *PLACED,
+        "requests_in_order",
+        "memory_is_sound",
+        "window_is_log",
+        *OFFSETS,
+        STORED_IN_TURN,
+    ),
+    clause(in_turn.no_false_error, *CALM, ANSWERED_IN_TURN),
+)
+"""True where no answer refuses what is stored, and nothing times out, of one open connection."""
+
+MEMORY_NOW = ("memory_is_sound", "window_is_log", "log_was_sent", "sent_in_first_epoch", *SENT)
+BEGUN = (*CLIENT, "first_epoch", "positions_are_records", IN_ORDER)
+TURN: dict[str, tuple[str, ...]] = {
+    "head_is_stored": (
+        *MEMORY_NOW,
+        *OFFSETS,
+        "acknowledged_in_order",
+        "acked_is_stored",
+        "newest_is_last",
+        "memory_has_last_epoch",
+        "log_rises",
+    ),
+    "begins_within": (*MEMORY_NOW, *BEGUN, "head_is_stored", "handled_is_stored"),
+    "remembered_is_placed": (
+        *MEMORY_NOW,
+        *CLIENT,
+        "first_epoch",
+        "in_flight_has_its_place",
+    ),
+    "window_begins_epoch": (*MEMORY_NOW, *OFFSETS, "remembers_five", "log_is_whole"),
+    "is_remembered": (
+        *BEGUN,
+        "memory_is_sound",
+        "window_has_no_gap",
+        "remembered_is_placed",
+        "window_begins_epoch",
+        "begins_within",
+    ),
+    ANSWERED_IN_TURN: (
+        *MEMORY_NOW,
+        *BEGUN,
+        "window_is_numbered",
+        "begins_within",
+        "is_remembered",
+        DERIVED,
+        ACCEPTED,
+    ),
+    STORED_IN_TURN: (
+        *MEMORY_NOW,
+        *OFFSETS,
+        *BEGUN,
+        "newest_is_last",
+        "log_rises",
+        ANSWERED_IN_TURN,
+        ANSWERED,
+        ACCEPTED,
+        NEWEST,
+    ),
+}
+"""The cuts of a request that is handled in its turn, and what each stands on."""
+
 PROMISED: dict[str, Clause] = {
     c.name: c
     for c in (
@@ -215,5 +294,17 @@ PROMISED: dict[str, Clause] = {
         ),
         clause(no_gap, *OFFSETS, "memory_is_sound", "window_is_log", ACCEPTED),
         clause(remembers_five, *OFFSETS, *MEMORY[remembers_all], ACCEPTED),
+        IN_TURN[-1],
+        replace(clause(in_turn.bumps_have_causes, "first_epoch", "no_false_error"), follows=True),
+        replace(
+            clause(
+                in_turn.acked_once,
+                "acked_is_stored",
+                "at_most_once",
+                "log_was_sent",
+                "sent_in_first_epoch",
+            ),
+            follows=True,
+        ),
     )
 }

@@ -15,6 +15,7 @@ from proofs.lift.text import Model, Patch, composition, home_of, patched
 from proofs.mutants import find
 from proofs.prove.in_scope import ScopeCheck, check_scope
 from proofs.prove.ranges import RangeCheck, check_ranges
+from proofs.prove.seeds import Answers
 from proofs.prove.solvers import SOLVERS, Answer, ask
 from proofs.prove.theorems import COVERED, THEOREMS, Duty, Plan, Theorem
 from proofs.prove.worlds_in_scope import check_world_scope
@@ -28,6 +29,8 @@ RANGED_SCOPES: dict[str, str | None] = {
 }
 CHECKED_SCOPES: dict[str, str | None] = {
     **RANGED_SCOPES,
+    "idempotent-tiny/refusals=0": STRICT,
+    "idempotent-failover/refusals=0": STRICT,
     "idempotent-loss": STRICT,
     "idempotent-late-error": STRICT,
     "idempotent-timeout/records=2/timeouts=1/breaks=1/refusals=1": STRICT,
@@ -71,19 +74,34 @@ def _answer(question: Question) -> tuple[int, Answer]:
 
 
 def solve(
-    plan: Plan, *, seed: int, processes: int, seen: Callable[[int, int], None]
+    plan: Plan,
+    *,
+    seed: int,
+    processes: int,
+    seen: Callable[[int, int], None],
+    answers: Answers | None = None,
 ) -> tuple[Verdict, ...]:
     """Every obligation put to every solver; `seen(done, total)` after each answer.
 
-    The slow solver's questions go first, so that the processes end together.
+    What `answers` knows is not asked again. The slow solver's questions go first, so that the
+    processes end together.
     """
+    kept = answers or Answers()
     questions: list[Question] = [
         (number, solver, duty.obligation.text, seed)
         for solver in reversed(SOLVERS)
         for number, duty in enumerate(plan.duties)
     ]
     verdicts: list[Verdict] = []
-    for number, answer in _answers(questions, processes):
+    asked: list[Question] = []
+    for number, solver, text, _ in questions:
+        answer = kept.find(seed, solver, text)
+        if answer is None:
+            asked.append((number, solver, text, seed))
+        else:
+            verdicts.append(Verdict(plan.duties[number], answer))
+    for number, answer in _answers(asked, processes):
+        kept.keep(seed, plan.duties[number].obligation.text, answer)
         verdicts.append(Verdict(plan.duties[number], answer))
         seen(len(verdicts), len(questions))
     order = {duty.obligation.text: i for i, duty in enumerate(plan.duties)}

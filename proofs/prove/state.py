@@ -14,7 +14,9 @@ Theory of operation. The theorems are about any one producer id p at any one par
    record; at which position each batch of the log `begins`; `where` in the log the batch stands
    that ends at an offset, and which batch has a position in it (`cover`); the place that a success
    speaks of (`told`) and each acknowledged record's `place`; which batch each batch followed
-   (`previous`); and `history`, what a leader that replays so many batches of the log knows of p.
+   (`previous`); `history`, what a leader that replays so many batches of the log knows of p; and of
+   the open connection how many of its requests were `handled`, their answers on their way, and
+   whether any was ever `refused`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model
 from proofs.lift.values import Rec, Seq
 from proofs.prove.regimes import NO_WRAP, Regime
-from proofs.prove.unknowns import Predicate, Unknowns, function, number
+from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
 
 P = dag.leaf("p", 0, INFINITE)
 """The producer id that the theorems are about."""
@@ -65,6 +67,8 @@ class State:
     client: Rec
     leader: Rec
     next_position: Node
+    handled: Node
+    refused: Node
     sent: Predicate
     numbered: Predicate
     position: Predicate
@@ -239,6 +243,8 @@ class Builder(Unknowns):
             client=self.client(),
             leader=self.leader(),
             next_position=number("next_position"),
+            handled=number("handled"),
+            refused=truth("refused"),
             sent=function("sent", is_bool=True),
             numbered=function("numbered", is_bool=True),
             position=function("position"),

@@ -30,8 +30,11 @@ from proofs.prove.clauses import (
     within,
 )
 from proofs.prove.cuts import Cuts, Lemma
+from proofs.prove.in_turn import IN_TURN, answers_the_first, is_next_in_turn
 from proofs.prove.invariant import (
     COUNTED,
+    IN_ORDER,
+    IN_TIME,
     SURVIVES,
 )
 from proofs.prove.regimes import LIFETIME, NO_WRAP, Regime
@@ -191,7 +194,8 @@ class Steps(Cuts):
     def expire_batch(self) -> StepOutcome:
         """The time of a batch is up."""
         call = self.model.recovery.expire_batch
-        return self.moved("expire_batch", call, ZERO, number("expired"))
+        step = self.moved("expire_batch", call, ZERO, number("expired"))
+        return replace(step, given=(*step.given, (IN_TIME, ((), FALSE))))
 
     def resolve_sequences(self) -> StepOutcome:
         """All in flight has ended after a batch of unknown outcome."""
@@ -224,9 +228,15 @@ class Steps(Cuts):
             news = dag.both(told.acknowledged(r), dag.negate(before.acknowledged(r)))
             return dag.ite(news, before.told(first, base_offset, required), before.place(r))
 
-        return self.outcome(
-            "on_success", evaluator, [given, released], client=client, place=now_place
+        step = self.outcome(
+            "on_success",
+            evaluator,
+            [given, released],
+            client=client,
+            place=now_place,
+            handled=dag.sub(before.handled, ONE),
         )
+        return replace(step, given=(*step.given, (IN_ORDER, answers_the_first(before, first))))
 
     def on_error(self) -> StepOutcome:
         """Any error but that a batch is too large, for any batch, at any time."""
@@ -236,11 +246,15 @@ class Steps(Cuts):
         too_large = const(self.model.messages.Error.MESSAGE_TOO_LARGE)
         fits = dag.negate(dag.eq(error, too_large))
         is_error = dag.negate(dag.eq(error, ZERO))
-        return self.outcome("on_error", evaluator, [is_error, fits], client=client)
+        step = self.outcome("on_error", evaluator, [is_error, fits], client=client)
+        return replace(step, given=(*step.given, (IN_ORDER, ((), self.before.refused))))
 
     def on_disconnect(self) -> StepOutcome:
         """A connection breaks."""
-        return self.moved("on_disconnect", self.model.answers.on_disconnect, ZERO, OVERDUE)
+        step = self.moved("on_disconnect", self.model.answers.on_disconnect, ZERO, OVERDUE)
+        in_time = (IN_TIME, ((), dag.eq(OVERDUE, ZERO)))
+        after = step.after.changed(handled=ZERO)
+        return replace(step, after=after, given=(*step.given, in_time))
 
     # The leader
 
@@ -264,6 +278,7 @@ class Steps(Cuts):
         was_sent = self.before.sent(b["producer_epoch"], b["record_count"], b["first_record"])
         evaluator, leader, answer = self.produced(batch)
         appended = dag.lt(self.before.log.length, leader.fields["log"].length)
+        is_refused = dag.negate(dag.eq(answer.fields["error"], ZERO))
         step = self.outcome(
             "on_produce",
             evaluator,
@@ -271,6 +286,8 @@ class Steps(Cuts):
             leader=leader,
             **self.now_answered(answer, batch.fields, begin),
             previous=self.now_previous(),
+            handled=dag.add(self.before.handled, dag.ite(IN_TURN, ONE, ZERO)),
+            refused=dag.either(self.before.refused, dag.both(IN_TURN, is_refused)),
             **self.now_stored(batch, begin, appended),
         )
         cuts = (
@@ -281,8 +298,11 @@ class Steps(Cuts):
             self.accepted_follows(step.after, batch, begin),
             self.below_is_stored(batch.fields, begin),
             self.duplicate_is_the_same(step.after, batch.fields, begin, answer.fields),
+            self.newest_is_appended(step.after, batch.fields),
+            *self.in_its_turn(step.after, batch.fields, begin, answer.fields),
         )
-        return replace(step, lemmas=cuts)
+        in_order = (IN_ORDER, is_next_in_turn(self.before, batch.fields))
+        return replace(step, lemmas=cuts, given=(*step.given, in_order))
 
     def near(self, batch: Mapping[str, Node], begin: Node) -> tuple[Node, ...]:
         """Where sequences wrap: the request is near its log's end, so that its sequence names it.
@@ -403,6 +423,7 @@ class Steps(Cuts):
         high_watermark = leader.fields["high_watermark"]
         after = before.changed(
             leader=leader,
+            handled=ZERO,
             answers=lambda f, b, r: dag.both(answers(f, b, r), dag.le(r, high_watermark)),
         )
         chosen = within(kept, ZERO, before.log.length)
@@ -495,6 +516,8 @@ def initial(model: Model, k: Any, regime: Regime = NO_WRAP) -> State:
         client=client,
         leader=leader,
         next_position=ZERO,
+        handled=ZERO,
+        refused=FALSE,
         sent=_never,
         numbered=_never,
         answers=_never,

@@ -13,7 +13,7 @@ from proofs.lift.text import Model, Patch, composition, patched, plain
 from proofs.prove.clauses import LENGTH, Clause, Formula, conjuncts, implies, within
 from proofs.prove.cuts import Lemma
 from proofs.prove.dropped import BELOW_IS_DUPLICATE
-from proofs.prove.invariant import ARITHMETIC, HELPERS, HISTORY, ORDERED, PROMISED, WHOLE
+from proofs.prove.invariant import ARITHMETIC, HELPERS, HISTORY, IN_TURN, ORDERED, PROMISED, WHOLE
 from proofs.prove.producer_ids import PRODUCER_IDS
 from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP, WRAPS, Regime
 from proofs.prove.smt import Obligation, obligation
@@ -41,6 +41,7 @@ ASSUMPTIONS = {
         "no answer refuses a batch that is stored, so that batches are acknowledged in their order"
         " (refusals=0, late_errors=0)"
     ),
+    "nothing_times_out": "no producer gives up a batch (timeouts=0)",
     "nothing_forgotten": "no leader lets a producer id expire (expiries=0)",
     "nothing_deleted": "no log loses its head (deletions=0)",
     "no_crash": "a broker that stops takes a snapshot at its log's end (crashes=0)",
@@ -221,6 +222,23 @@ def safety(regime: Regime) -> tuple[Theorem, ...]:
     )
 
 
+CALM = (PROMISED["acked_is_stored"], PROMISED["remembers_five"], *WHOLE, *IN_TURN)
+
+
+def in_its_turn(name: str) -> Theorem:
+    """What holds where answers come in the order of their batches."""
+    return Theorem(
+        name,
+        PROMISED[name].says,
+        "first_sequence=strict/restart_window=full",
+        NO_WRAP,
+        ("high_watermark_survives", "answers_in_order", "nothing_times_out"),
+        (name,),
+        PROMISED[name],
+        extra=CALM,
+    )
+
+
 THEOREMS: tuple[Theorem, ...] = (
     *safety(NO_WRAP),
     Theorem(
@@ -233,6 +251,7 @@ THEOREMS: tuple[Theorem, ...] = (
         PROMISED["remembers_five"],
     ),
     *safety(WRAPS),
+    *(in_its_turn(name) for name in ("acked_once", "no_false_error", "bumps_have_causes")),
     Theorem(
         "out_of_order_as_duplicate",
         "A leader that answers success to every sequence below the next expected one acknowledges"
@@ -312,6 +331,9 @@ def setting(model: Model, variant: str) -> Any:
     )
 
 
+OPTIONAL = (*WHOLE, *ORDERED, *IN_TURN, PROMISED["remembers_five"])
+"""Clauses of some theorems, under the rules of their variants."""
+
 GROUPS = 5
 """A goal of many parts is asked for in so many groups: a slot each, where it is about slots."""
 
@@ -356,7 +378,7 @@ class Induction:
         question and of those that the step is about."""
         lengths = (LENGTH, *(step.prefixes if step else ()))
         found: list[Formula] = []
-        for c in (*self.known, *PROMISED.values()):
+        for c in {c.name: c for c in (*self.known, *PROMISED.values())}.values():
             if c.name in uses and c.of_prefix is not None:
                 found += [c.of_prefix(self.state, length) for length in lengths]
             elif c.name in uses:
@@ -368,8 +390,8 @@ class Induction:
         return found
 
     def cuts(self, step: StepOutcome) -> list[Lemma]:
-        """The lemmas of a step, but those about clauses that are not known here."""
-        unknown = {c.name for c in WHOLE} - {c.name for c in self.known}
+        """The lemmas of a step, but those that stand on clauses that are not known here."""
+        unknown = {c.name for c in OPTIONAL} - {c.name for c in self.known}
         return [lemma for lemma in step.lemmas if not unknown.intersection(lemma.uses)]
 
     def posed(

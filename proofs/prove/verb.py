@@ -12,8 +12,8 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from proofs.prove.run import (
     subject,
     write_texts,
 )
+from proofs.prove.seeds import Answers, ratio, unstable
 from proofs.prove.theorems import ASSUMPTIONS, Plan, Theorem, plan
 from proofs.say import say
 from proofs.trace.format import dumps, label
@@ -232,23 +233,55 @@ def verdict_of(names: Sequence[str], answers: Sequence[Counterexample]) -> str:
 EXIT_CODES = {"holds": 0, "violated": 1, "undecided": 3}
 
 
-def seeds_run(
-    asked: Plan, arguments: argparse.Namespace
-) -> tuple[tuple[Verdict, ...], list[float]]:
-    """All obligations once for each seed: the first seed's verdicts, or the first that failed."""
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """All seeds: the first one's verdicts, or the first that failed; the solvers' seconds of each
+    seed; and the queries whose time depends on it."""
+
+    verdicts: tuple[Verdict, ...]
+    totals: tuple[float, ...]
+    unstable: Mapping[str, tuple[float, float]]
+
+
+def seeds_run(asked: Plan, arguments: argparse.Namespace) -> Seeds:
+    """All obligations once for each seed; with a folder for artifacts, this goes on there."""
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+    answers = Answers(arguments.out / "answers.jsonl" if arguments.out else None)
     kept: tuple[Verdict, ...] = ()
-    totals = []
+    totals: list[float] = []
+    times: dict[str, list[float]] = {}
     for seed in range(arguments.seeds):
-        verdicts = solve(asked, seed=seed, processes=arguments.processes, seen=Progress())
+        verdicts = solve(
+            asked, seed=seed, processes=arguments.processes, seen=Progress(), answers=answers
+        )
         totals.append(round(sum(v.answer.seconds for v in verdicts), 3))
+        for verdict in verdicts:
+            times.setdefault(full_name(verdict), []).append(verdict.answer.seconds)
         if not kept or (failed(verdicts) and not failed(kept)):
             kept = verdicts
         if arguments.seeds > 1:
-            say(f"  seed {seed}: {totals[-1]:.1f} s of solvers' time")
-    if len(totals) > 1:
-        median = statistics.median(totals)
-        say(f"  worst {max(totals):.1f} s, median {median:.1f} s: {max(totals) / median:.2f}")
-    return kept, totals
+            slowest = max(v.answer.seconds for v in verdicts)
+            say(f"  seed {seed}: {totals[-1]:.1f} s of solvers' time, slowest {slowest:.2f} s")
+    seeds = Seeds(kept, tuple(totals), unstable(times))
+    if arguments.seeds > 1:
+        tell_seeds(seeds)
+    return seeds
+
+
+def tell_seeds(seeds: Seeds) -> None:
+    """How much depends on the seed."""
+    median = statistics.median(seeds.totals)
+    worst = max(seeds.totals)
+    say(f"  worst {worst:.1f} s, median {median:.1f} s: {ratio(seeds.totals):.2f}")
+    for name, (usual, longest) in seeds.unstable.items():
+        say(f"  unstable: {name}: median {usual:.2f} s, worst {longest:.2f} s")
+
+
+def full_name(verdict: Verdict) -> str:
+    """The theorem, the obligation, and the solver."""
+    duty, answer = verdict.duty, verdict.answer
+    return f"{duty.needed_by[0]}: {duty.obligation.name} ({answer.solver})"
 
 
 def write(arguments: argparse.Namespace, asked: Plan, report: Any, times: Any) -> None:
@@ -274,7 +307,8 @@ def run(arguments: argparse.Namespace) -> int:
     say(
         f"{len(asked.duties)} obligations, {len(asked.unchanged)} more leave their clause unchanged"
     )
-    verdicts, totals = seeds_run(asked, arguments)
+    seeds = seeds_run(asked, arguments)
+    verdicts = seeds.verdicts
     tell(theorems, verdicts, of)
     names = failed(verdicts)
     answers = answer_failures(names, theorems, of)
@@ -309,13 +343,9 @@ def run(arguments: argparse.Namespace) -> int:
     }
     times = {
         "seconds": elapsed(began),
-        "totals": totals,
-        "obligations": {
-            f"{v.duty.needed_by[0]}: {v.duty.obligation.name} ({v.answer.solver})": round(
-                v.answer.seconds, 3
-            )
-            for v in verdicts
-        },
+        "totals": list(seeds.totals),
+        "unstable": {name: list(seconds) for name, seconds in seeds.unstable.items()},
+        "obligations": {full_name(v): round(v.answer.seconds, 3) for v in verdicts},
     }
     write(arguments, asked, report, times)
     slowest = max((v.answer.seconds for v in verdicts), default=0.0)

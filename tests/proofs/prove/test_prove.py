@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from proofs.explore.source import source_graph
+from proofs.lift import dag
 from proofs.lift.text import Patch, patched, plain
 from proofs.mutants import find
 from proofs.prove import verb
@@ -18,10 +21,14 @@ from proofs.prove.ranges import check_ranges
 from proofs.prove.run import (
     CHECKED_SCOPES,
     RANGED_SCOPES,
+    Verdict,
     counterexample,
     never_taken,
+    solve,
     subject,
 )
+from proofs.prove.seeds import Answers, ratio, unstable
+from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.steps import Steps
 from proofs.prove.theorems import (
@@ -30,6 +37,7 @@ from proofs.prove.theorems import (
     EVERYWHERE,
     LEFT_OUT,
     THEOREMS,
+    Planner,
     plan,
     setting,
 )
@@ -54,8 +62,8 @@ def results(
 
 def test_the_plan_names_each_obligation_and_what_needs_no_solver() -> None:
     asked = plan(plain(), THEOREMS, lambda t: t.variant)
-    assert len(asked.duties) == 952
-    assert len(asked.unchanged) == 1576
+    assert len(asked.duties) == 1134
+    assert len(asked.unchanged) == 1928
     assert {name for d in asked.duties for name in d.needed_by} == set(BY_NAME)
 
 
@@ -113,6 +121,23 @@ def test_cvc5_agrees(theorem: str) -> None:
             "bump_epoch/in_flight_in_order/3",
         ),
         (
+            "acked_once",
+            None,
+            Patch("client.send_new", "all(b.outstanding for b in entry.in_flight)", "True"),
+            "send_new/requests_in_order/3",
+        ),
+        (
+            "no_false_error",
+            None,
+            Patch(
+                "leader.is_duplicate",
+                "last_sequence(k, batch) == remembered.last_sequence",
+                "last_sequence(k, batch) < remembered.last_sequence",
+            ),
+            "on_produce/is_answered",
+        ),
+        ("bumps_have_causes", "first_sequence=strict", None, "restart/remembers_five"),
+        (
             "why_five",
             None,
             Patch("leader.remember", "k.layout.window", "k.layout.window - 1"),
@@ -149,6 +174,81 @@ def test_a_planted_bug_fails_its_own_obligation(
     found = results(theorem, variant, [patch] if patch else [], only=obligation)
     assert list(found) == [obligation]
     assert found[obligation] != "proved"
+
+
+@pytest.mark.parametrize(
+    ("assumption", "obligation"),
+    [
+        ("answers_in_order", "on_error/nothing_to_recover"),
+        ("nothing_times_out", "expire_batch/nothing_to_recover"),
+        ("nothing_times_out", "on_disconnect/nothing_to_recover"),
+    ],
+)
+def test_without_an_assumption_its_own_obligation_fails(assumption: str, obligation: str) -> None:
+    """no_false_error rests on each of its assumptions: what is left out is missed."""
+    theorem = BY_NAME["no_false_error"]
+    extra = tuple(replace(c, uses=c.uses - {assumption}) for c in theorem.extra)
+    for asked, expected in ((theorem, True), (replace(theorem, extra=extra), False)):
+        duties = plan(plain(), (asked,), lambda t: t.variant).duties
+        texts = [d.obligation.text for d in duties if obligation in d.obligation.name]
+        said = {ask("z3", text, timeout_s=5).result for text in texts}
+        assert (said <= {"proved"}) == expected
+
+
+def test_the_hypotheses_of_a_request_in_its_turn_can_hold_together() -> None:
+    """Where nothing more is asked, a solver finds a state: what is assumed is no contradiction."""
+    theorem = BY_NAME["no_false_error"]
+    induction = Planner(plain(), "").induction(theorem.variant, theorem)
+    step = next(s for s in induction.steps if s.rule == "on_produce")
+    uses = {c.name for c in induction.known} | {lemma.name for lemma in induction.cuts(step)}
+    everything = induction.assumed({*uses, "answers_in_order", "nothing_times_out"}, step)
+    in_turn: Formula = ((), dag.leaf("in_turn", 0, 1, is_bool=True))
+    asked = obligation("in_turn/false", [*everything, in_turn], ((), dag.FALSE))
+    assert ask("z3", asked.text).result == "failed"
+
+
+def test_a_connection_is_what_the_proofs_say_of_it() -> None:
+    """Answers, then requests, are the batches in flight that await an answer, in their order."""
+    model = plain()
+    k = setting_of(model, "idempotent-failover/refusals=0", "first_sequence=strict")
+    worlds = source_graph(model, k, "idempotent-failover").worlds
+    for world in worlds:
+        link, entry = world.links[0][0], world.clients[0].partitions[0]
+        travelling = [a.first_record for a in link.answers]
+        travelling += [r.batch.first_record for r in link.requests]
+        awaited = [b.batch.first_record for b in entry.in_flight if b.outstanding]
+        assert travelling == awaited
+        assert all(b.outstanding for b in entry.in_flight[: len(awaited)])
+
+
+def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
+    asked = plan(plain(), (BY_NAME["sequences_wrap"],), lambda t: t.variant)
+    file = tmp_path / "answers.jsonl"
+
+    def run(seed: int) -> tuple[Verdict, ...]:
+        seen: list[int] = []
+        return solve(
+            asked,
+            seed=seed,
+            processes=1,
+            seen=lambda done, _: seen.append(done),
+            answers=Answers(file),
+        )
+
+    first = run(0)
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write('{"key": "0 z3 cut sho')
+    assert len(Answers(file).known) == len(first) == 2 * len(asked.duties)
+    assert [v.answer.result for v in run(0)] == [v.answer.result for v in first]
+    assert len(Answers(file).known) == len(first)
+    run(1)
+    assert len(Answers(file).known) == 2 * len(first)
+
+
+def test_a_query_that_depends_on_the_seed_is_named() -> None:
+    times = {"steady": [2.0, 2.1, 2.2], "slow once": [0.3, 0.3, 3.0], "never seen": [0.01, 0.2]}
+    assert unstable(times) == {"slow once": (0.3, 3.0)}
+    assert ratio([1.0, 2.0, 8.0]) == 4
 
 
 def test_five_are_too_few_for_six() -> None:
@@ -193,7 +293,6 @@ def test_small_scopes_take_the_steps_that_trouble_needs() -> None:
 
 def test_a_wrong_clause_fails_in_scope() -> None:
     """no_gap is not true under 4.3.1's own rule; the check in scope must see it."""
-    from proofs.explore.source import source_graph
     from proofs.prove.in_scope import Facts
     from proofs.prove.state import Builder
 
