@@ -1,0 +1,585 @@
+"""Group offsets: commits, pending ones, fetches, who may commit, what a load finds."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from impl.coordinator.offsets import (
+    APPEND_ERRORS,
+    CommitDecision,
+    FetchedOffset,
+    OffsetsConfig,
+    OffsetsCoordinator,
+    OffsetToCommit,
+    RowError,
+)
+from impl.coordinator.offsets_groups import Committer, GroupMembers, GroupState
+from impl.coordinator.offsets_records import (
+    CommittedOffset,
+    OffsetKey,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from impl.coordinator.offsets_state import GroupOffsets
+from impl.partition.leader import PartitionLeader
+from impl.protocol.control_records import ControlType
+from impl.protocol.errors import DecodeError, ErrorCode, InvalidRecord
+from impl.protocol.record_batch import (
+    TRANSACTIONAL,
+    Record,
+    RecordBatch,
+    decode_batch,
+    encode_batch,
+)
+
+NOW_MS = 1_000
+NONE = ErrorCode.NONE
+UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
+ILLEGAL_GENERATION = ErrorCode.ILLEGAL_GENERATION
+UNKNOWN_MEMBER = ErrorCode.UNKNOWN_MEMBER_ID
+COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
+NOBODY = Committer()
+
+
+class Shard:
+    """One partition of `__consumer_offsets`, its leader and the coordinator before it."""
+
+    def __init__(self, config: OffsetsConfig | None = None) -> None:
+        self.leader = PartitionLeader()
+        self.coordinator = OffsetsCoordinator(config or OffsetsConfig(num_partitions=1))
+        self.coordinator.begin_loading(0)
+        self.load()
+
+    def load(self) -> None:
+        self.coordinator.load(0, (stored.data for stored in self.leader.batches))
+
+    @property
+    def offsets(self) -> GroupOffsets:
+        offsets = self.coordinator.partitions[0]
+        assert offsets is not None
+        return offsets
+
+    def commit(
+        self, offset: int, *, partition: int = 0, group: str = "g", who: Committer = NOBODY
+    ) -> ErrorCode:
+        rows = [OffsetToCommit("t", partition, offset)]
+        decision = self.coordinator.commit(group, who, rows, now_ms=NOW_MS)
+        if decision.batch is not None:
+            assert self.leader.append_as_coordinator(decision.batch, now_ms=NOW_MS).error == NONE
+            self.coordinator.replay(0, self.leader.batches[-1].data)
+        return decision.rows[0].error
+
+    def commit_in_transaction(
+        self,
+        offset: int,
+        *,
+        producer_id: int = 1,
+        epoch: int = 0,
+        partition: int = 0,
+        group: str = "g",
+        who: Committer = NOBODY,
+    ) -> ErrorCode:
+        """As the broker does it: verified, judged, appended, taken in."""
+        begun = self.leader.begin_verification(
+            producer_id, epoch, -1, supports_epoch_bump=True, now_ms=NOW_MS
+        )
+        if begun.error:
+            return begun.error
+        decision = self.coordinator.commit_in_transaction(
+            group,
+            who,
+            [OffsetToCommit("t", partition, offset)],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            now_ms=NOW_MS,
+        )
+        if decision.batch is not None:
+            done = self.leader.append_as_coordinator(
+                decision.batch, now_ms=NOW_MS, guard=begun.guard
+            )
+            if done.error:
+                return done.error
+            self.coordinator.replay(0, self.leader.batches[-1].data)
+        return decision.rows[0].error
+
+    def mark(self, kind: ControlType, *, producer_id: int = 1, epoch: int = 0) -> None:
+        done = self.leader.write_marker(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            control_type=kind,
+            coordinator_epoch=0,
+            now_ms=NOW_MS,
+        )
+        assert done.error == NONE
+        self.coordinator.replay(0, self.leader.batches[-1].data)
+
+    def fetch(self, *, stable: bool = False, group: str = "g", partition: int = 0) -> Any:
+        found = self.coordinator.fetch(group, [("t", partition)], require_stable=stable)
+        assert found.error == NONE
+        (row,) = found.rows
+        return row.error or row.offset
+
+
+# visible and pending
+
+
+def test_a_plain_commit_is_visible_at_once() -> None:
+    shard = Shard()
+    assert shard.fetch() == -1
+    assert shard.commit(5) == NONE
+    assert shard.fetch() == 5
+    assert shard.commit(3) == NONE
+    assert shard.fetch(stable=True) == 3
+
+
+def test_a_transactions_offset_waits_for_its_marker() -> None:
+    shard = Shard()
+    shard.commit(5)
+    assert shard.commit_in_transaction(9) == NONE
+    assert shard.fetch() == 5
+    assert shard.fetch(stable=True) == UNSTABLE
+    assert shard.fetch(stable=True, partition=1) == -1
+    shard.mark(COMMIT)
+    assert (shard.fetch(), shard.fetch(stable=True)) == (9, 9)
+
+
+def test_an_aborted_one_is_dropped() -> None:
+    shard = Shard()
+    shard.commit(5)
+    shard.commit_in_transaction(9)
+    shard.mark(ABORT)
+    assert (shard.fetch(), shard.fetch(stable=True)) == (5, 5)
+    shard.commit_in_transaction(10, group="h")
+    shard.mark(ABORT)
+    assert shard.fetch(group="h", stable=True) == -1
+
+
+def test_a_plain_commit_that_came_later_stays() -> None:
+    shard = Shard()
+    shard.commit_in_transaction(9)
+    shard.commit(5)
+    shard.mark(COMMIT)
+    assert shard.fetch() == 5
+    shard.commit(6)
+    shard.commit_in_transaction(4)
+    shard.mark(COMMIT)
+    assert shard.fetch() == 4
+
+
+def test_each_producer_has_pending_offsets_of_its_own() -> None:
+    shard = Shard()
+    shard.commit_in_transaction(1)
+    shard.commit_in_transaction(2, producer_id=2)
+    shard.commit_in_transaction(3, partition=1)
+    shard.mark(ABORT, producer_id=2)
+    assert shard.fetch(stable=True) == UNSTABLE
+    shard.mark(COMMIT)
+    assert (shard.fetch(stable=True), shard.fetch(partition=1)) == (1, 3)
+
+
+def test_the_last_of_several_commits_of_a_transaction_counts() -> None:
+    shard = Shard()
+    for offset in (4, 9, 7):
+        shard.commit_in_transaction(offset)
+    shard.mark(COMMIT)
+    assert shard.fetch() == 7
+
+
+def test_a_marker_without_pending_offsets_changes_nothing() -> None:
+    shard = Shard()
+    shard.commit(5)
+    before = shard.offsets.view()
+    shard.mark(COMMIT)
+    shard.mark(ABORT, producer_id=9)
+    assert shard.offsets.view() == before
+
+
+def test_a_tombstone_takes_the_pending_ones_too() -> None:
+    shard = Shard()
+    shard.commit(5)
+    shard.commit_in_transaction(9)
+    key = OffsetKey("g", "t", 0)
+    tombstone = RecordBatch((Record(0, NOW_MS, encode_key(key), None),), base_sequence=0)
+    shard.leader.append_as_coordinator(encode_batch(tombstone), now_ms=NOW_MS)
+    shard.coordinator.replay(0, shard.leader.batches[-1].data)
+    assert shard.fetch(stable=True) == -1
+    shard.mark(COMMIT)
+    assert shard.fetch() == -1
+    assert shard.offsets.groups == {"g"}
+
+
+def test_a_late_commit_is_kept_out_by_the_leader() -> None:
+    """KAFKA-15449: after the marker nobody would end it."""
+    shard = Shard()
+    shard.commit_in_transaction(9)
+    shard.mark(ABORT, epoch=1)
+    assert shard.commit_in_transaction(10) == ErrorCode.INVALID_PRODUCER_EPOCH
+    rows = [OffsetToCommit("t", 0, 10)]
+    late = shard.coordinator.commit_in_transaction(
+        "g", NOBODY, rows, producer_id=1, producer_epoch=1, now_ms=NOW_MS
+    )
+    assert late.batch is not None
+    refused = shard.leader.append_as_coordinator(late.batch, now_ms=NOW_MS)
+    assert refused.error == ErrorCode.INVALID_TXN_STATE
+    assert shard.offsets.pending == {}
+
+
+# the batch
+
+
+def test_a_transactional_batch_has_sequence_zero() -> None:
+    rows = [OffsetToCommit("t", p, p + 5, 2, "m") for p in range(2)]
+    decision = Shard().coordinator.commit_in_transaction(
+        "g", NOBODY, rows, producer_id=7, producer_epoch=3, now_ms=NOW_MS
+    )
+    assert decision.batch is not None
+    batch = decode_batch(decision.batch)
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (7, 3, 0)
+    assert (batch.attributes, batch.last_offset_delta) == (TRANSACTIONAL, 1)
+    assert [decode_key(record.key) for record in batch.records] == [
+        OffsetKey("g", "t", 0),
+        OffsetKey("g", "t", 1),
+    ]
+    values = [decode_value(record.value or b"", 0) for record in batch.records]
+    assert values == [CommittedOffset(p + 5, 2, "m", NOW_MS, -1, 0) for p in range(2)]
+
+
+def test_records_are_kafkas_own_bytes() -> None:
+    key = encode_key(OffsetKey("g", "t", 2))
+    assert key.hex() == "000100016700017400000002"
+    value = encode_value(CommittedOffset(5, 1, "m", 7))
+    assert value.hex() == "000300000000000000050000000100016d0000000000000007"
+    expiring = encode_value(CommittedOffset(5, 1, "", 7, 9))
+    assert expiring.hex() == "00010000000000000005000000000000000000070000000000000009"
+
+
+def test_old_retention_and_timestamps_are_kept() -> None:
+    shard = Shard()
+    rows = [OffsetToCommit("t", 0, 5, 3, None, 77), OffsetToCommit("t", 1, 6, 3)]
+    decision = shard.coordinator.commit(
+        "g", NOBODY, rows, now_ms=NOW_MS, api_version=4, retention_time_ms=50
+    )
+    assert decision.batch is not None
+    records = decode_batch(decision.batch).records
+    assert [decode_value(record.value or b"", 0) for record in records] == [
+        CommittedOffset(5, -1, "", 77, NOW_MS + 50, 0),
+        CommittedOffset(6, -1, "", NOW_MS, NOW_MS + 50, 0),
+    ]
+
+
+@pytest.mark.parametrize(("metadata", "is_too_long"), [("xx", False), ("xxx", True), ("💡", False)])
+def test_metadata_has_a_limit_of_its_own(metadata: str, is_too_long: bool) -> None:
+    coordinator = Shard(OffsetsConfig(num_partitions=1, offset_metadata_max_bytes=2)).coordinator
+    rows = [OffsetToCommit("t", 0, 5, metadata=metadata), OffsetToCommit("t", 1, 5)]
+    decision = coordinator.commit("g", NOBODY, rows, now_ms=NOW_MS)
+    error = ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_long else NONE
+    assert decision.rows == (RowError("t", 0, error), RowError("t", 1, NONE))
+    assert decision.batch is not None
+    assert len(decode_batch(decision.batch).records) == 2 - is_too_long
+    alone = coordinator.commit("g", NOBODY, rows[:1], now_ms=NOW_MS)
+    assert (alone.batch is None) == is_too_long
+
+
+# fetching
+
+
+def test_all_of_a_groups_offsets() -> None:
+    shard = Shard()
+    shard.commit(5)
+    shard.commit(6, partition=3)
+    shard.commit(7, group="h")
+    shard.commit_in_transaction(8, partition=3)
+    shard.commit_in_transaction(9, partition=4)
+    found = shard.coordinator.fetch("g", None, require_stable=True)
+    assert found.rows == (FetchedOffset("t", 0, NONE, 5), FetchedOffset("t", 3, UNSTABLE))
+    assert found.required_offset == shard.leader.log_end_offset
+    assert shard.coordinator.fetch("nobody", None, require_stable=True).rows == ()
+
+
+def test_a_dead_group_has_no_offsets() -> None:
+    shard = Shard()
+    shard.commit(5)
+    shard.commit_in_transaction(6)
+    shard.coordinator.members["g"] = GroupMembers(GroupState.DEAD)
+    assert shard.fetch(stable=True) == -1
+    assert shard.coordinator.fetch("g", None, require_stable=False).rows == ()
+
+
+# who may commit
+
+MEMBERS = frozenset({"m", "s"})
+
+
+def group(state: GroupState) -> GroupMembers:
+    return GroupMembers(state, 4, MEMBERS, {"i": "s"})
+
+
+EMPTY, STABLE = GroupMembers(generation_id=4), group(GroupState.STABLE)
+COMPLETING, DEAD = group(GroupState.COMPLETING_REBALANCE), group(GroupState.DEAD)
+FENCED_INSTANCE = ErrorCode.FENCED_INSTANCE_ID
+REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
+NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
+MEMBER = Committer(4, "m")
+COMMITTERS = [
+    # group, who: what a plain commit, what a transactional one earns
+    (EMPTY, NOBODY, NONE, NONE),
+    (EMPTY, Committer(-1, "x", "i"), NONE, NONE),
+    (EMPTY, MEMBER, UNKNOWN_MEMBER, UNKNOWN_MEMBER),
+    (STABLE, MEMBER, NONE, NONE),
+    (STABLE, NOBODY, UNKNOWN_MEMBER, NONE),
+    (STABLE, Committer(3, "m"), ILLEGAL_GENERATION, ILLEGAL_GENERATION),
+    (STABLE, Committer(5, "m"), ILLEGAL_GENERATION, ILLEGAL_GENERATION),
+    (STABLE, Committer(-1, "m"), ILLEGAL_GENERATION, ILLEGAL_GENERATION),
+    (STABLE, Committer(4, "x"), UNKNOWN_MEMBER, UNKNOWN_MEMBER),
+    (STABLE, Committer(4, ""), UNKNOWN_MEMBER, UNKNOWN_MEMBER),
+    (STABLE, Committer(4, "s", "i"), NONE, NONE),
+    (STABLE, Committer(4, "m", "i"), FENCED_INSTANCE, FENCED_INSTANCE),
+    (STABLE, Committer(3, "m", "i"), FENCED_INSTANCE, FENCED_INSTANCE),
+    (STABLE, Committer(4, "m", "j"), UNKNOWN_MEMBER, UNKNOWN_MEMBER),
+    (STABLE, Committer(-1, "", "i"), FENCED_INSTANCE, FENCED_INSTANCE),
+    (COMPLETING, MEMBER, REBALANCING, NONE),
+    (COMPLETING, Committer(3, "m"), ILLEGAL_GENERATION, ILLEGAL_GENERATION),
+    (COMPLETING, NOBODY, UNKNOWN_MEMBER, NONE),
+    (group(GroupState.PREPARING_REBALANCE), MEMBER, NONE, NONE),
+    (DEAD, MEMBER, NOT_AVAILABLE, NOT_AVAILABLE),
+    (DEAD, NOBODY, NOT_AVAILABLE, NOT_AVAILABLE),
+]
+
+
+@pytest.mark.parametrize("row", COMMITTERS, ids=str)
+def test_who_may_commit(row: tuple[GroupMembers, Committer, ErrorCode, ErrorCode]) -> None:
+    members, who, plain, transactional = row
+    shard = Shard()
+    shard.coordinator.members["g"] = members
+    before = shard.offsets.view()
+    assert shard.commit(5, who=who) == plain
+    assert (shard.offsets.view() == before) == bool(plain)
+    before = shard.offsets.view()
+    assert shard.commit_in_transaction(6, who=who) == transactional
+    assert (shard.offsets.view() == before) == bool(transactional)
+
+
+def test_a_group_that_nobody_knows_takes_no_generation() -> None:
+    coordinator = Shard().coordinator
+    rows = [OffsetToCommit("t", 0, 5)]
+    for version, error in ((9, ErrorCode.GROUP_ID_NOT_FOUND), (8, ILLEGAL_GENERATION)):
+        refused = coordinator.commit("g", MEMBER, rows, now_ms=NOW_MS, api_version=version)
+        assert refused == CommitDecision((RowError("t", 0, error),))
+    refused = coordinator.commit_in_transaction(
+        "g", MEMBER, rows, producer_id=1, producer_epoch=0, now_ms=NOW_MS
+    )
+    assert refused == CommitDecision((RowError("t", 0, ILLEGAL_GENERATION),))
+    anyone = coordinator.commit("g", Committer(-1, "x"), rows, now_ms=NOW_MS)
+    assert anyone.batch is not None
+
+
+def test_a_simple_group_has_no_members() -> None:
+    shard = Shard()
+    shard.commit_in_transaction(5)
+    shard.mark(ABORT)
+    assert shard.commit(6, who=MEMBER) == UNKNOWN_MEMBER
+
+
+# where it is not coordinated
+
+
+def test_loading_elsewhere_and_not_running() -> None:
+    shard = Shard()
+    coordinator, rows = shard.coordinator, [OffsetToCommit("t", 0, 5)]
+
+    def told() -> tuple[ErrorCode, ErrorCode, ErrorCode, ErrorCode]:
+        def transactional(version: int) -> ErrorCode:
+            decision = coordinator.commit_in_transaction(
+                "g",
+                NOBODY,
+                rows,
+                producer_id=1,
+                producer_epoch=0,
+                now_ms=NOW_MS,
+                api_version=version,
+            )
+            assert (decision.batch is None) == bool(decision.rows[0].error)
+            return decision.rows[0].error
+
+        plain = coordinator.commit("g", NOBODY, rows, now_ms=NOW_MS).rows[0].error
+        fetched = coordinator.fetch("g", None, require_stable=False).error
+        return plain, transactional(2), transactional(1), fetched
+
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    elsewhere = ErrorCode.NOT_COORDINATOR
+    assert told() == (NONE,) * 4
+    coordinator.begin_loading(0)
+    coordinator.replay(0, b"not looked at: the load will read it")
+    assert told() == (loading, loading, NOT_AVAILABLE, loading)
+    coordinator.resign(0)
+    assert told() == (elsewhere,) * 4
+    coordinator.is_active = False
+    assert told() == (NOT_AVAILABLE,) * 4
+
+
+def test_group_ids() -> None:
+    coordinator = Shard().coordinator
+    rows = [OffsetToCommit("t", 0, 5)]
+    invalid = ErrorCode.INVALID_GROUP_ID
+
+    def transactional(group_id: str | None) -> ErrorCode:
+        decision = coordinator.commit_in_transaction(
+            group_id, NOBODY, rows, producer_id=1, producer_epoch=0, now_ms=NOW_MS
+        )
+        return decision.rows[0].error
+
+    assert coordinator.commit(None, NOBODY, rows, now_ms=NOW_MS).rows[0].error == invalid
+    assert coordinator.commit("", NOBODY, rows, now_ms=NOW_MS).rows[0].error == NONE
+    assert (transactional(None), transactional("")) == (invalid, invalid)
+    assert coordinator.fetch(None, None, require_stable=False).error == invalid
+    assert coordinator.fetch("", None, require_stable=False).error == NONE
+
+
+def test_errors_of_the_log_have_names_of_the_coordinators() -> None:
+    coordinator = OffsetsCoordinator()
+    rows = (RowError("t", 0, NONE), RowError("t", 1, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+
+    def told(error: ErrorCode, **how: int) -> set[ErrorCode]:
+        return {row.error for row in coordinator.on_append_error(rows, error, **how)}
+
+    for error, meant in APPEND_ERRORS.items():
+        assert told(error) == {meant}
+    assert told(ErrorCode.NETWORK_EXCEPTION, txn_version=1) == {NOT_AVAILABLE}
+    assert told(ErrorCode.MESSAGE_TOO_LARGE) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    for error in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_ABORTABLE):
+        assert told(error) == {error}
+
+
+def test_a_group_belongs_to_one_partition() -> None:
+    coordinator = OffsetsCoordinator()
+    assert coordinator.partition_of("my-group") == 12
+    coordinator.load(12, ())
+    assert coordinator.fetch("my-group", None, require_stable=False).error == NONE
+    assert coordinator.fetch("x", None, require_stable=False).error == ErrorCode.NOT_COORDINATOR
+
+
+# loading
+
+
+def test_records_of_other_kinds_are_skipped() -> None:
+    shard = Shard()
+    members = Record(0, NOW_MS, b"\0\2\0\1g", b"anything")
+    shard.coordinator.load(0, [encode_batch(RecordBatch((members,)))])
+    assert shard.offsets.view() == GroupOffsets().view()
+    assert shard.offsets.next_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("record", "error"),
+    [
+        (Record(0, 0, None, b""), InvalidRecord),
+        (Record(0, 0, b"\0", b""), DecodeError),
+        (Record(0, 0, encode_key(OffsetKey("g", "t", 0)), b"\0\3\0"), DecodeError),
+        (Record(0, 0, encode_key(OffsetKey("g", "t", 0)), b"\0\7\0"), DecodeError),
+    ],
+)
+def test_a_load_that_fails_is_named_and_goes_on(record: Record, error: type[DecodeError]) -> None:
+    shard = Shard()
+    shard.coordinator.begin_loading(0)
+    with pytest.raises(error):
+        shard.coordinator.load(0, [encode_batch(RecordBatch((record,)))])
+    assert shard.coordinator.partitions == {0: None}
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_values_of_all_versions_are_read(version: int) -> None:
+    rest = {
+        0: "000000000000000500016d0000000000000007",
+        1: "000000000000000500016d00000000000000070000000000000009",
+        2: "000000000000000500016d0000000000000007",
+        3: "00000000000000050000000100016d0000000000000007",
+        4: "000000000000000500000001026d000000000000000700",
+    }
+    value = version.to_bytes(2, "big") + bytes.fromhex(rest[version])
+    epoch, expiry = (1 if version >= 3 else -1), (9 if version == 1 else -1)
+    assert decode_value(value, 11) == CommittedOffset(5, epoch, "m", 7, expiry, 11)
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+
+
+@given(
+    key=st.builds(OffsetKey, NAMES, NAMES, st.integers(0, 9)),
+    value=st.tuples(st.integers(0, 1 << 62), st.integers(-1, 9), NAMES, st.integers(-1, 9)),
+)
+def test_what_is_written_is_read(key: OffsetKey, value: tuple[int, int, str, int]) -> None:
+    committed = CommittedOffset(*value)
+    assert decode_key(encode_key(key)) == key
+    assert decode_value(encode_value(committed), -1) == committed
+
+
+class Histories(RuleBasedStateMachine):
+    """Commits of two groups, plain and of two producers; `order` is what each key was given, in
+    the order of the log, so that the last of those decided to be is what must be visible.
+    """
+
+    @initialize()
+    def begin(self) -> None:
+        self.shard = Shard()
+        self.order: dict[tuple[str, int], list[tuple[int, str]]] = {}
+        self.epochs = {1: 0, 2: 0}
+        self.count = 0
+
+    KEYS = st.tuples(st.sampled_from("gh"), st.integers(0, 1))
+    PRODUCERS = st.sampled_from([1, 2])
+
+    def note(self, key: tuple[str, int], fate: str) -> int:
+        self.count += 1
+        self.order.setdefault(key, []).append((self.count, fate))
+        return self.count
+
+    @rule(key=KEYS)
+    def commit(self, key: tuple[str, int]) -> None:
+        offset = self.note(key, "visible")
+        assert self.shard.commit(offset, group=key[0], partition=key[1]) == NONE
+
+    @rule(key=KEYS, producer_id=PRODUCERS)
+    def commit_in_transaction(self, key: tuple[str, int], producer_id: int) -> None:
+        offset = self.note(key, f"pending {producer_id}")
+        error = self.shard.commit_in_transaction(
+            offset,
+            producer_id=producer_id,
+            epoch=self.epochs[producer_id],
+            group=key[0],
+            partition=key[1],
+        )
+        assert error == NONE
+
+    @rule(producer_id=PRODUCERS, kind=st.sampled_from([COMMIT, ABORT]))
+    def end(self, producer_id: int, kind: ControlType) -> None:
+        self.epochs[producer_id] += 1
+        self.shard.mark(kind, producer_id=producer_id, epoch=self.epochs[producer_id])
+        fate = "visible" if kind is COMMIT else "dropped"
+        self.order = {
+            key: [(n, fate if was == f"pending {producer_id}" else was) for n, was in given_]
+            for key, given_ in self.order.items()
+        }
+
+    @rule()
+    def load(self) -> None:
+        before = self.shard.offsets.view()
+        self.shard.load()
+        assert self.shard.offsets.view() == before
+
+    @invariant()
+    def what_is_fetched_is_what_was_decided(self) -> None:
+        for (name, partition), given_ in self.order.items():
+            visible = max((n for n, fate in given_ if fate == "visible"), default=-1)
+            is_pending = any(fate.startswith("pending") for _, fate in given_)
+            assert self.shard.fetch(group=name, partition=partition) == visible
+            stable = self.shard.fetch(group=name, partition=partition, stable=True)
+            assert stable == (UNSTABLE if is_pending else visible)
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=60, stateful_step_count=30)
