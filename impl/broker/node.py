@@ -258,7 +258,7 @@ class Node:
         for request, _, look in self._waiting:
             self.answer(request, look(True))
         self._waiting = []
-        if self._timers and not self._outputs:
+        while self._timers and not self._outputs:
             due_ms, _, action = heappop(self._timers)
             action(max(now_ms, due_ms))
         assert self._outputs, "a request is answered, or waits for time"
