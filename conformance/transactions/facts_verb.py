@@ -28,6 +28,8 @@ MODULES: Final = (
     "timeouts",
     "expiry",
     "exhaustion",
+    "loading",
+    "frozen",
 )
 for _name in MODULES:
     import_module(f"conformance.transactions.facts.{_name}")

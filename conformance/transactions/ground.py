@@ -19,7 +19,12 @@ from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.errors import RequestRefused, UnknownRelease
 from conformance.kafka.releases import find_release
-from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE, fetch_offsets
+from conformance.transactions.reading import (
+    CONSUMER_OFFSETS,
+    TRANSACTION_STATE,
+    describe_transactions,
+    fetch_offsets,
+)
 from conformance.transactions.wire import (
     BUSY_TIMEOUT_S,
     Conversation,
@@ -36,6 +41,9 @@ PATIENT: Final = {
     # A frozen node stays the leader of what it leads for as long as an experiment lasts.
     "broker.session.timeout.ms": "60000",
 }
+
+NOBODY: Final = "nobody"
+"""A group and a transactional id that do not exist."""
 
 _PAUSE_S: Final = 0.02
 
@@ -134,23 +142,20 @@ class Ground:
     def _lookup(self, partition: TopicPartition) -> int:
         """Both internal topics have one partition: any key of theirs leads to it."""
         keys = {TRANSACTION_STATE: False, CONSUMER_OFFSETS: True}
-        call = find_coordinator("anybody", of_group=keys[partition])
+        call = find_coordinator(NOBODY, of_group=keys[partition])
         answer = self.wire(1).retry(call, BUSY_TIMEOUT_S)
         if answer.error is not ErrorCode.NONE:
             raise RequestRefused(f"FindCoordinator: {answer.error.name}")
-        if keys[partition]:
-            self._await_offsets(answer.node_id)
+        self._await_service(answer.node_id, of_group=keys[partition])
         return answer.node_id
 
-    def _await_offsets(self, node_id: int) -> None:
-        """A group coordinator is named some time before it serves. Raises RequestRefused."""
-        call = fetch_offsets("anybody", [("nowhere", 0)], require_stable=False)
+    def _await_service(self, node_id: int, *, of_group: bool) -> None:
+        """A coordinator is named some time before it serves. Raises RequestRefused."""
+        wire = self.wire(node_id)
         deadline = time.monotonic() + BUSY_TIMEOUT_S
-        while not (seen := self.wire(node_id).ask(call)) or any(
-            row.error is not ErrorCode.NONE for row in seen.values()
-        ):
+        while not (_serves_groups(wire) if of_group else _serves_transactions(wire)):
             if time.monotonic() > deadline:
-                raise RequestRefused(f"the group coordinator does not serve: {seen}")
+                raise RequestRefused(f"the coordinator on {node_id} does not serve")
             time.sleep(_PAUSE_S)
 
     def coordinator(self) -> Wire:
@@ -170,8 +175,9 @@ class Ground:
         [broker] = self.brokers.values()
         broker.restart()
         self._forget()
-        with broker.connect() as connection:
-            await_leader(connection, [p for p in self._leaders if not p[0].startswith("__")])
+        ours = [p for p in self._leaders if p not in (TRANSACTION_STATE, CONSUMER_OFFSETS)]
+        self._leaders = dict.fromkeys(ours, broker.node.node_id)
+        await_leader(self.wire(broker.node.node_id).connection, ours)
 
     def _forget(self) -> None:
         self._open.close()
@@ -195,3 +201,13 @@ class Ground:
     ) -> None:
         self._forget()
         self._servers.__exit__(kind, error, traceback)
+
+
+def _serves_groups(wire: Wire) -> bool:
+    seen = wire.ask(fetch_offsets(NOBODY, [("nowhere", 0)], require_stable=False))
+    return bool(seen) and all(row.error is ErrorCode.NONE for row in seen.values())
+
+
+def _serves_transactions(wire: Wire) -> bool:
+    seen = wire.ask(describe_transactions([NOBODY]))
+    return seen[NOBODY].error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

@@ -29,6 +29,7 @@ FETCH_BYTES: Final = 1 << 22
 _DESCRIBE_TRANSACTIONS_VERSION: Final = 0
 _LIST_OFFSETS_VERSION: Final = 2
 _FETCH_VERSION: Final = 11
+_METADATA_VERSION: Final = 7
 _OFFSET_FETCH_VERSION: Final = 7
 _LATEST: Final = -1
 
@@ -112,6 +113,19 @@ class TransactionRecord:
     next_producer_id: int = -1
     client_transaction_version: int = 0
     partitions: tuple[TopicPartition, ...] | None = None
+
+
+def leader_epoch(partition: TopicPartition) -> Call[int]:
+    """How often the partition's leadership began; of TRANSACTION_STATE: the coordinator epoch."""
+    body = {"topics": [{"name": partition[0]}], "allow_auto_topic_creation": False}
+
+    def read(body: Value) -> int:
+        [topic] = body["topics"]
+        rows = {row["partition_index"]: row["leader_epoch"] for row in topic["partitions"]}
+        epoch: int = rows[partition[1]]
+        return epoch
+
+    return Call(Request(ApiKey.METADATA, _METADATA_VERSION, body), read)
 
 
 def describe_transactions(ids: Sequence[str]) -> Call[dict[str, TransactionSeen]]:

@@ -19,6 +19,7 @@ from conformance.transactions.reading import (
     TransactionSeen,
     describe_transactions,
     fetch,
+    leader_epoch,
     list_latest,
     see,
 )
@@ -26,9 +27,6 @@ from conformance.transactions.wire import Call, Conversation, Marker, Producer, 
 from impl.protocol.errors import ErrorCode
 
 SETTLE_TIMEOUT_S: Final = 5.0
-HELD_BY_COORDINATOR_EPOCH: Final = 1
-"""Above the first coordinator's epoch 0, and not above that after a restart."""
-
 _PAUSE_S: Final = 0.005
 
 STATES: Final = (
@@ -196,14 +194,16 @@ class Lab:
     def hold(self, producer: Producer, partition: TopicPartition) -> None:
         """See to it that the next marker is refused here: the transaction stays in PREPARE.
 
-        A marker of a later coordinator came before: a leader refuses those of earlier ones.
+        A marker of the next coordinator came before: a leader refuses those of earlier ones. After
+        a restart that coordinator is there.
         """
+        epoch = self.ground.coordinator().ask(leader_epoch(TRANSACTION_STATE))
         marker = Marker(
             producer.producer_id,
             producer.producer_epoch,
             False,
             [partition],
-            HELD_BY_COORDINATOR_EPOCH,
+            epoch + 1,
         )
         accept(self.ground.leader(partition).ask(self.v1.write_txn_markers(marker)).only, "marker")
 
