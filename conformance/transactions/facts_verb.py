@@ -24,6 +24,8 @@ MODULES: Final = (
     "registration",
     "end_txn",
     "partitions",
+    "visibility",
+    "mixtures",
     "offsets",
     "timeouts",
     "expiry",

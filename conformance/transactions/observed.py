@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from conformance.kafka.admin import ActiveProducer, TopicPartition, describe_producers
 from conformance.transactions.ground import Ground
 from conformance.transactions.reading import (
+    CONSUMER_OFFSETS,
     TRANSACTION_STATE,
     BatchSeen,
+    Fetched,
     Isolation,
+    OffsetRecord,
     OffsetSeen,
     TransactionRecord,
     TransactionSeen,
@@ -19,9 +22,11 @@ from conformance.transactions.reading import (
     fetch,
     fetch_offsets,
     list_latest,
+    offset_records,
     see,
     transaction_records,
 )
+from conformance.transactions.wire import Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,8 @@ class Observed:
     """A server's state: by transactional id, by partition, by group and partition.
 
     `stable` are the groups' offsets as a read_committed consumer asks for them. `log` are the
-    records of `__transaction_state` that belong to the ids that were asked about.
+    records of `__transaction_state` that belong to the ids that were asked about; `offset_log`
+    those of `__consumer_offsets` that belong to the groups, with their transactions' markers.
     """
 
     transactions: Mapping[str, TransactionSeen]
@@ -67,6 +73,7 @@ class Observed:
     offsets: Mapping[tuple[str, TopicPartition], OffsetSeen]
     stable: Mapping[tuple[str, TopicPartition], OffsetSeen]
     log: tuple[TransactionRecord, ...]
+    offset_log: tuple[OffsetRecord | BatchSeen, ...]
 
 
 def observe(ground: Ground, asked: Asked) -> Observed:
@@ -78,6 +85,7 @@ def observe(ground: Ground, asked: Asked) -> Observed:
         _offsets(ground, asked, require_stable=False),
         _offsets(ground, asked, require_stable=True),
         see_log(ground, asked.ids),
+        see_offset_log(ground, asked.offsets) if asked.offsets else (),
     )
 
 
@@ -100,12 +108,32 @@ def see_partition(ground: Ground, partition: TopicPartition) -> PartitionSeen:
 def see_log(ground: Ground, ids: Iterable[str], offset: int = 0) -> tuple[TransactionRecord, ...]:
     """The records of `__transaction_state` from `offset` on about some ids, in order."""
     wanted = set(ids)
-    wire = ground.coordinator()
-    found: list[TransactionRecord] = []
-    while (got := wire.ask(fetch(TRANSACTION_STATE, offset, Isolation.READ_UNCOMMITTED))).batches:
-        found += [row for row in transaction_records(got) if row.transactional_id in wanted]
+    return tuple(
+        row
+        for fetched in _pieces(ground.coordinator(), TRANSACTION_STATE, offset)
+        for row in transaction_records(fetched)
+        if row.transactional_id in wanted
+    )
+
+
+def see_offset_log(ground: Ground, groups: Iterable[str]) -> tuple[OffsetRecord | BatchSeen, ...]:
+    """The records of `__consumer_offsets` about some groups, with their producers' markers."""
+    wanted = set(groups)
+    rows = [
+        row
+        for fetched in _pieces(ground.group_coordinator(), CONSUMER_OFFSETS, 0)
+        for row in offset_records(fetched)
+        if isinstance(row, BatchSeen) or row.group_id in wanted
+    ]
+    producers = {row.producer_id for row in rows if isinstance(row, OffsetRecord)}
+    return tuple(row for row in rows if row.producer_id in producers)
+
+
+def _pieces(wire: Wire, partition: TopicPartition, offset: int) -> Iterator[Fetched]:
+    """A log from `offset` to its end."""
+    while (got := wire.ask(fetch(partition, offset, Isolation.READ_UNCOMMITTED))).batches:
+        yield got
         offset = got.batches[-1].last_offset + 1
-    return tuple(found)
 
 
 def _offsets(

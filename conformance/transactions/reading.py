@@ -32,6 +32,7 @@ _FETCH_VERSION: Final = 11
 _METADATA_VERSION: Final = 7
 _OFFSET_FETCH_VERSION: Final = 7
 _LATEST: Final = -1
+_OFFSET_KEYS: Final = (0, 1)
 
 
 class Isolation(IntEnum):
@@ -113,6 +114,20 @@ class TransactionRecord:
     next_producer_id: int = -1
     client_transaction_version: int = 0
     partitions: tuple[TopicPartition, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRecord:
+    """One record of `__consumer_offsets`: what a group committed, in which transaction if in one.
+
+    An offset of None is a tombstone; the producer id is -1 outside of transactions.
+    """
+
+    group_id: str
+    partition: TopicPartition
+    committed_offset: int | None
+    producer_id: int
+    producer_epoch: int
 
 
 def leader_epoch(partition: TopicPartition) -> Call[int]:
@@ -231,6 +246,34 @@ def _transaction_record(key: bytes, value: bytes | None) -> TransactionRecord:
         body["client_transaction_version"],
         partitions,
     )
+
+
+def offset_records(fetched: Fetched) -> tuple[OffsetRecord | BatchSeen, ...]:
+    """The committed offsets in `__consumer_offsets`, in order, with the markers between them."""
+    found: list[OffsetRecord | BatchSeen] = []
+    for batch in fetched.batches:
+        found += [see(batch)] if batch.is_control else _offset_records(batch)
+    return tuple(found)
+
+
+def _offset_records(batch: RecordBatch) -> list[OffsetRecord]:
+    """Those of its records that are offsets: a group's metadata has a key of its own."""
+    found = []
+    for record in batch.records:
+        if int.from_bytes((record.key or b"")[:2], "big") not in _OFFSET_KEYS:
+            continue
+        _, key = decode_record("OFFSET_COMMIT_KEY", record.key or b"")
+        value = decode_record("OFFSET_COMMIT_VALUE", record.value)[1] if record.value else None
+        found.append(
+            OffsetRecord(
+                key["group"],
+                (key["topic"], key["partition"]),
+                None if value is None else value["offset"],
+                batch.producer_id,
+                batch.producer_epoch,
+            )
+        )
+    return found
 
 
 def _transactions(body: Value) -> dict[str, TransactionSeen]:
