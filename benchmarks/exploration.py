@@ -13,6 +13,10 @@ listed as that, and taken off the others; Java may collect its garbage on a seco
 slow, so that it takes part in fewer rounds where the graph is large: `--tlc-rounds` says in how
 many. Each peer is compared with our own searches of the same rounds; `benchmarks.peers` times
 calls, and here each search tells its own time and what it found.
+
+Beside the peers stands our search of one state for all that differ by an exchange of resource
+managers, which must count the same graph: by C, whose set-up is the compiler's time, and by
+integers, which need no compiler.
 """
 
 from __future__ import annotations
@@ -35,8 +39,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from proofs.explore.explorer import Run, load, prepare, searched
+from proofs.explore.explorer import ENGINES, Run, explore, load, prepare, searched
 from proofs.explore.native import NativeSearch
+from proofs.explore.symmetry import symmetry_of
 from proofs.export.tla import export_tla
 from proofs.export.tlc import run_tlc
 from proofs.lift.build import lift
@@ -299,15 +304,61 @@ def row(ours: Checker, peer: Checker, pairs: list[tuple[Found, Found]], distinct
     )
 
 
-def compare(managers: int, rounds: int, tlc_rounds: int) -> list[Row]:
-    """All rounds. Raises MissingSpin, Disagreement, and what TLC's tools raise."""
+@dataclass(frozen=True, slots=True)
+class Orbits:
+    """One state for all that differ by an exchange of managers: seconds of the search alone.
+
+    `prepared_seconds` is what the engine took before it, without a cache.
+    """
+
+    engine: str
+    orbits: int
+    distinct: int
+    transitions: int
+    seconds: float
+    prepared_seconds: float
+
+
+def of_orbits(managers: int, engine: str, transitions: int) -> Orbits:
+    """Search the orbits. Raises Disagreement if they do not stand for all states."""
+    machine = machine_of(managers)
+    symmetry = symmetry_of(model(), setting_of(managers), machine, "managers")
+    with empty_cache():
+        begun = time.perf_counter()
+        found = explore(machine, engine, symmetry=symmetry)
+        seconds = time.perf_counter() - begun
+    assert found.orbits is not None
+    counted = Found(found.seconds, found.distinct, found.transitions)
+    agree(f"{engine} by symmetry", counted, DISTINCT[managers], transitions)
+    return Orbits(
+        engine=engine,
+        orbits=found.orbits,
+        distinct=found.distinct,
+        transitions=found.transitions,
+        seconds=found.seconds,
+        prepared_seconds=seconds - found.seconds,
+    )
+
+
+def compare(managers: int, rounds: int, tlc_rounds: int) -> tuple[list[Row], list[Orbits]]:
+    """All rounds, then the orbits. Raises MissingSpin, Disagreement, and what TLC's tools raise."""
     with tempfile.TemporaryDirectory() as folder:
         ours = Ours(managers)
         peers: list[tuple[Checker, int]] = [(Spin(managers, Path(folder)), rounds)]
         if tlc_rounds:
             peers.append((Tlc(managers), tlc_rounds))
         pairs = measured(ours, peers, managers)
-        return [row(ours, peer, pairs[peer.name], DISTINCT[managers]) for peer, _ in peers]
+        rows = [row(ours, peer, pairs[peer.name], DISTINCT[managers]) for peer, _ in peers]
+    transitions = pairs[Spin.name][0][0].transitions
+    return rows, [of_orbits(managers, engine, transitions) for engine in ENGINES]
+
+
+def shown_orbits(r: Orbits) -> str:
+    """A line of a report."""
+    return (
+        f"by symmetry, {r.engine}: {r.orbits:,} orbits of {r.distinct:,} states,"
+        f" {r.transitions:,} transitions, {r.seconds:.3f} s; set-up {r.prepared_seconds:.1f} s"
+    )
 
 
 def shown(managers: int, rows: Sequence[Row]) -> Iterator[str]:
@@ -334,17 +385,20 @@ def main(words: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(words)
     few = TLC_ROUNDS[asked.managers] if asked.tlc_rounds is None else asked.tlc_rounds
     try:
-        rows = compare(asked.managers, max(1, asked.rounds), few)
+        rows, orbits = compare(asked.managers, max(1, asked.rounds), few)
     except MissingSpin as missing:
         parser.exit(2, f"{missing}\n")
     for line in shown(asked.managers, rows):
         print(line)
+    for reduced in orbits:
+        print(shown_orbits(reduced))
     if asked.json is not None:
         content = {
             "benchmark": "exploration",
             "managers": asked.managers,
             "distinct": DISTINCT[asked.managers],
             "peers": [asdict(r) for r in rows],
+            "orbits": [asdict(reduced) for reduced in orbits],
         }
         asked.json.parent.mkdir(parents=True, exist_ok=True)
         asked.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -5,6 +5,10 @@
 The scope is lifted and compiled once, before anything is timed. A pair is one search with one
 worker and one with more, in turns, so that a machine that slows down slows both; each goes from an
 empty engine to a freed one, and all must find the same states and transitions.
+
+Processor time says what the wall clock cannot say on a busy machine: how much more work the workers
+do together than one alone. `others` is what all else on the machine used while the pairs ran; where
+that is much, there were no free cores to scale to.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import sys
 import time
@@ -37,7 +42,11 @@ class Disagreement(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Medians of the pairs; `ratio` is one worker's seconds to those of `workers`."""
+    """Medians of the pairs; `ratio` is one worker's seconds to those of `workers`.
+
+    `processor_ratio` is the processor seconds of `workers` to those of one; `others_seconds` are
+    the processor seconds of all other processes meanwhile, None where the system does not tell.
+    """
 
     scope: str
     workers: int
@@ -49,6 +58,10 @@ class Scaling:
     many_seconds: float
     ratio: float
     ratio_of_each_pair: tuple[float, ...]
+    one_processor_seconds: float
+    many_processor_seconds: float
+    processor_ratio: float
+    others_seconds: float | None
     peak_bytes: int
 
 
@@ -69,45 +82,96 @@ def search(machine: Machine, library: Library, workers: int) -> tuple[float, tup
     return time.perf_counter() - begun, (found.distinct, found.transitions)
 
 
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A search's seconds, of the clock and of processors, and what it found."""
+
+    seconds: float
+    processor_seconds: float
+    counts: tuple[int, int]
+
+
+def own_seconds() -> float:
+    """Processor seconds that this process has used."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def all_seconds() -> float | None:
+    """Processor seconds that all processes have used; None where there is no /proc/stat."""
+    try:
+        words = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()
+    except OSError:
+        return None
+    user, nice, system, *_ = (int(word) for word in words[1:])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+
+
+def timed(machine: Machine, library: Library, workers: int) -> Timed:
+    """One search and the processor time that it took."""
+    before = own_seconds()
+    seconds, counts = search(machine, library, workers)
+    return Timed(seconds, own_seconds() - before, counts)
+
+
+def pairs_of(
+    machine: Machine, library: Library, workers: int, pairs: int
+) -> list[tuple[Timed, Timed]]:
+    """One worker, then `workers`, and so on. Raises Disagreement."""
+    done: list[tuple[Timed, Timed]] = []
+    for _ in range(pairs):
+        done.append((timed(machine, library, 1), timed(machine, library, workers)))
+        counts = {run.counts for pair in done for run in pair}
+        if len(counts) != 1:
+            raise Disagreement(f"{machine.name}: states and transitions {sorted(counts)}")
+    return done
+
+
 def measured(scope: str, workers: int, pairs: int) -> Scaling:
     """All pairs. Raises UnknownScope, Disagreement, and what the C engine raises."""
     machine = machine_of(scope)
     library = load(prepare(machine))
-    times: list[tuple[float, float]] = []
-    counts: set[tuple[int, int]] = set()
-    for _ in range(pairs):
-        one, found_by_one = search(machine, library, 1)
-        many, found_by_many = search(machine, library, workers)
-        times.append((one, many))
-        counts |= {found_by_one, found_by_many}
-        if len(counts) != 1:
-            raise Disagreement(f"{scope}: states and transitions {sorted(counts)}")
-    distinct, transitions = counts.pop()
-    one, many = (statistics.median(column) for column in zip(*times, strict=True))
+    own, every = own_seconds(), all_seconds()
+    done = pairs_of(machine, library, workers, pairs)
+    own, now = own_seconds() - own, all_seconds()
+    ones, manys = zip(*done, strict=True)
+    one, many = (statistics.median(run.seconds for run in runs) for runs in (ones, manys))
+    share, shares = (
+        statistics.median(run.processor_seconds for run in runs) for runs in (ones, manys)
+    )
     return Scaling(
         scope=scope,
         workers=workers,
         cores=os.cpu_count() or 1,
         pairs=pairs,
-        distinct=distinct,
-        transitions=transitions,
+        distinct=ones[0].counts[0],
+        transitions=ones[0].counts[1],
         one_seconds=round(one, 4),
         many_seconds=round(many, 4),
         ratio=round(one / many, 3),
-        ratio_of_each_pair=tuple(round(a / b, 3) for a, b in times),
+        ratio_of_each_pair=tuple(round(a.seconds / b.seconds, 3) for a, b in done),
+        one_processor_seconds=round(share, 4),
+        many_processor_seconds=round(shares, 4),
+        processor_ratio=round(shares / share, 3) if share else 1.0,
+        others_seconds=None
+        if every is None or now is None
+        else round(max(0.0, now - every - own), 2),
         peak_bytes=peak_bytes(),
     )
 
 
 def shown(r: Scaling) -> str:
-    """The report in two lines."""
+    """The report in three lines."""
     each = ", ".join(f"{ratio:.2f}" for ratio in r.ratio_of_each_pair)
+    others = "" if r.others_seconds is None else f"; others used {r.others_seconds:.1f} s meanwhile"
     return (
         f"{r.scope}: {r.distinct:,} states, {r.transitions:,} transitions,"
         f" peak {r.peak_bytes / 2**20:,.0f} MiB, {r.cores} cores\n"
         f"{r.workers} workers: ratio {r.ratio:.2f}, medians of {r.pairs} alternated pairs:"
         f" {r.one_seconds:.2f} s with one, {r.many_seconds:.2f} s with {r.workers};"
-        f" each pair {each}"
+        f" each pair {each}\n"
+        f"processor time: ratio {r.processor_ratio:.2f}, {r.one_processor_seconds:.2f} s with one,"
+        f" {r.many_processor_seconds:.2f} s with {r.workers}{others}"
     )
 
 

@@ -5,15 +5,19 @@
  *
  *   expand   A worker takes a block, finds all successors of its states, in order, and looks them
  *            up. Nobody writes to the visited set meanwhile. Most are known; the others are the
- *            block's candidates.
- *   settle   A worker adds the candidates of its shards to the set, in order. The first of several
- *            equal ones is new, whatever the other workers do. (One alone did so at once.)
+ *            block's candidates, dealt out to the shards of the set.
+ *   settle   A worker takes a shard and adds its candidates of all blocks, in order. The first of
+ *            several equal ones is new, whatever the other workers do. (One alone did so at once.)
  *   number   From the number of new states in each block, each block knows their indexes. A
  *            worker moves a block's new states to the store and evaluates the checks on them.
  *   link     If edges are wanted: a worker looks up where a block's transitions lead.
  *
  * If a worker meets a value for which a part has no room, the batch is forgotten, room is made, and
- * the batch begins again. With one worker a batch is one block, which stays in the cache.
+ * the batch begins again. With one worker a batch is one block, which stays in the cache; with more
+ * it has many, so that workers seldom wait for each other, and a small level is left to one.
+ *
+ * What workers learn of the model they share: the values of parts, and what rule instances did
+ * (memo.h). Learned twice, it would cost each of them almost as much as one alone.
  */
 
 #include "phases.c"
@@ -58,15 +62,13 @@ static void edges_close(struct edges *g)
     free(g->rules);
 }
 
-/* Cuts the next states of the level into blocks; small levels into one a worker or more. */
+/* Cuts the next states of the level into blocks. */
 static void cut(struct kx_engine *e)
 {
     struct batch *b = &e->batch;
-    uint64_t at = e->cursor, left = e->level_end - e->cursor;
-    uint64_t size = (left + 4 * e->workers - 1) / (4 * e->workers);
-    if (size > BLOCK_STATES || e->workers == 1) size = BLOCK_STATES;
+    uint64_t at = e->cursor;
     for (b->used = 0; b->used < b->blocks && at < e->level_end; b->used++) {
-        uint64_t states = e->level_end - at < size ? e->level_end - at : size;
+        uint64_t left = e->level_end - at, states = left < BLOCK_STATES ? left : BLOCK_STATES;
         uint64_t segment = SEGMENT_STATES - (at & (SEGMENT_STATES - 1));
         if (states > segment) states = segment;
         b->block[b->used].first = at;
@@ -99,6 +101,18 @@ static void set(uint64_t *counter, uint64_t value)
     __atomic_store_n(counter, value, __ATOMIC_RELAXED);
 }
 
+/* Renews the memos that had no place for much. */
+static void renew_memos(struct kx_engine *e, struct worker *me)
+{
+    if (!me->forgot) return;
+    me->forgot = 0;
+    for (uint32_t n = 0; n < e->steps.factors + e->steps.rests; n++) {
+        if (!me->lost[n]) continue;
+        memo_forgot(&e->steps.memo[n], me->lost[n], e->parts.key_words);
+        me->lost[n] = 0;
+    }
+}
+
 /* Adds up what the workers noted for themselves. */
 static void merge(struct kx_engine *e)
 {
@@ -109,6 +123,7 @@ static void merge(struct kx_engine *e)
         set(&e->total.deadlocks, e->total.deadlocks + me->tally.deadlocks);
         if (me->tally.deadlock < e->total.deadlock) set(&e->total.deadlock, me->tally.deadlock);
         me->tally = NOTHING;
+        renew_memos(e, me);
         for (uint32_t c = 0; c < kx_model.checks; c++)
             if (me->first[c] < e->first[c]) e->first[c] = me->first[c];
     }
@@ -121,10 +136,22 @@ static void merge(struct kx_engine *e)
 
 /* ---- a level ---- */
 
+/* Also of workers that will have no part in this batch. */
+static void begin(struct kx_engine *e)
+{
+    cut(e);
+    for (uint32_t w = 0; w < e->workers; w++) {
+        struct worker *me = &e->worker[w];
+        me->before = me->tally;
+        memcpy(me->firings_before, me->firings, e->rules * sizeof *me->firings);
+        memset(me->fresh, 0, e->batch.used * sizeof *me->fresh);
+    }
+}
+
 static int expand_all(struct kx_engine *e)
 {
     for (int crowded = 1; crowded;) {
-        cut(e);
+        begin(e);
         if (e->store.count + (uint64_t)e->batch.used * e->batch.capacity > MAX_STATES)
             return KX_TOO_MANY_STATES;
         phase(e, expand);
@@ -199,16 +226,16 @@ static int open_search(struct kx_engine *e, const int64_t *inputs, const uint64_
 {
     e->inputs = calloc(kx_model.inputs + 1, sizeof *e->inputs);
     e->first = malloc((kx_model.checks + 1) * sizeof *e->first);
-    e->worker = calloc(e->workers, sizeof *e->worker);
+    e->worker = apart(e->workers * sizeof *e->worker);
     if (!e->inputs || !e->first || !e->worker) return 0;
     memcpy(e->inputs, inputs, kx_model.inputs * sizeof *inputs);
     for (uint32_t c = 0; c < kx_model.checks; c++) e->first[c] = KX_NONE;
-    if (!parts_open(&e->parts, e->inputs, e->workers > 1) || !steps_open(&e->steps, &e->parts))
+    if (!parts_open(&e->parts, e->inputs) || !steps_open(&e->steps, &e->parts))
         return 0;
     if (!store_open(&e->store, e->parts.key_words, e->workers, e->with_edges)) return 0;
     if (!open_batch(e)) return 0;
     for (uint32_t w = 0; w < e->workers; w++)
-        if (!worker_open(&e->worker[w], &e->steps, &e->parts, e->batch.blocks)) return 0;
+        if (!worker_open(&e->worker[w], &e->steps, e->batch.blocks)) return 0;
     if (add_state(e, initial, 0, 0) != KX_OK) return 0;
     uint32_t K = e->parts.key_words;
     judge(e, &e->worker[0], store_key(&e->store, 0, K), 0, K);
@@ -221,7 +248,7 @@ static int open_search(struct kx_engine *e, const int64_t *inputs, const uint64_
 struct kx_engine *kx_new(const int64_t *inputs, const uint64_t *initial, uint32_t workers,
                          int with_edges)
 {
-    struct kx_engine *e = calloc(1, sizeof *e);
+    struct kx_engine *e = apart(sizeof *e);
     if (!e) return NULL;
     e->workers = workers;
     e->rules = kx_model.rules ? kx_model.rules : 1;
@@ -236,12 +263,11 @@ struct kx_engine *kx_new(const int64_t *inputs, const uint64_t *initial, uint32_
 void kx_free(struct kx_engine *e)
 {
     if (e->crew.threads) crew_dismiss(&e->crew);
-    for (uint32_t w = 0; e->worker && w < e->workers; w++)
-        worker_close(&e->worker[w], &e->steps, &e->parts);
+    for (uint32_t w = 0; e->worker && w < e->workers; w++) worker_close(&e->worker[w]);
     close_batch(e);
     store_close(&e->store);
     edges_close(&e->edges);
-    steps_close(&e->steps);
+    steps_close(&e->steps, &e->parts);
     parts_close(&e->parts);
     free(e->worker);
     free(e->inputs);

@@ -7,7 +7,8 @@
  *    equal for equal states only (parts.h), and no collision can hide a state.
  * 3. The search goes batch by batch through a level, each batch in phases that all workers enter
  *    and leave together: expand, settle, number, link. Within a phase no two workers write
- *    to the same place; a lock is taken only where an actor has a value that it never had before.
+ *    to the same place, except where they share what they learned: there an entry is set once, and
+ *    a lock is taken only where an actor has a value that it never had before.
  * 4. If the model has a canonical form, a state stands for its orbit; all that is counted is
  *    counted for each state of the orbits, except KX_DISTINCT, which counts orbits.
  * 5. A limit that is hit is a status, never a wrong count.

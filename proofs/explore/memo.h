@@ -1,8 +1,10 @@
-/* What rule instances did before: a table that may forget, for each factor of each worker.
+/* What rule instances did before: a table that may forget, for each factor, shared by all workers.
  *
  * An entry is two keys, each cut down to some parts: what was read, and what the written parts
- * became. A table has two places for an entry, side by side; it doubles while it has to forget
- * much, up to a limit. */
+ * became. It has a few places, side by side. While workers are at work an entry that is there
+ * stays as it is, so that they read without a lock: whoever sets the last word written has the
+ * place, and the last word read, set last of all, tells that the entry is complete. Between
+ * phases a table that had no place for many doubles, up to a limit; then it begins again. */
 
 #ifndef KX_MEMO_H
 #define KX_MEMO_H
@@ -10,14 +12,17 @@
 #include "store.h"
 
 #define FIRST_MEMO_BITS 8
-#define MAX_MEMO_BYTES ((size_t)64 << 20)
+#define MEMO_PLACES 4
+#define MAX_MEMO_BYTES ((size_t)128 << 20)
+#define MEMO_LOSS 16 /* a table that lost this part of its size is renewed */
+#define ANSWER_NO ((uint64_t)1)
 
 enum memo { MEMO_UNKNOWN, MEMO_NO, MEMO_YES };
 
 struct memo_table {
     uint64_t *entries; /* K words read, K words written */
     uint32_t bits;
-    uint64_t lost;
+    uint64_t lost; /* entries that found no place */
 };
 
 static inline size_t memo_bytes(const struct memo_table *m, uint32_t key_words)
@@ -35,44 +40,51 @@ INLINE uint64_t memo_number(const struct memo_table *m, const uint64_t *read, co
     return store_hash(read, K) >> (64 - m->bits);
 }
 
-/* An entry's last word read has OCCUPIED; its last word written has it if the answer is yes. */
+/* A complete entry's last word read has OCCUPIED, as that of `read`. */
 INLINE int memo_is(const uint64_t *entry, const uint64_t *read, const uint32_t K)
 {
-    uint64_t different = 0;
-    EACH_WORD(w) different |= entry[w] ^ read[w];
-    return different == 0;
+    if (__atomic_load_n(entry + K - 1, __ATOMIC_ACQUIRE) != read[K - 1]) return 0;
+    return store_same(entry, read, K - 1);
 }
 
+/* An entry's last word written has OCCUPIED if the answer is yes, else it is ANSWER_NO. */
 INLINE enum memo memo_find(const struct memo_table *m, const uint64_t *read, uint64_t *written,
                            const uint32_t K)
 {
     uint64_t number = memo_number(m, read, K);
-    const uint64_t *entry = memo_place(m, number, K);
-    if (!memo_is(entry, read, K)) {
-        entry = memo_place(m, number ^ 1, K);
-        if (!memo_is(entry, read, K)) return MEMO_UNKNOWN;
+    for (uint64_t place = 0; place < MEMO_PLACES; place++) {
+        const uint64_t *entry = memo_place(m, number ^ place, K);
+        if (!memo_is(entry, read, K)) continue;
+        store_copy(written, entry + K, K);
+        if (!(written[K - 1] & OCCUPIED)) return MEMO_NO;
+        written[K - 1] &= ~OCCUPIED;
+        return MEMO_YES;
     }
-    if (!(entry[2 * K - 1] & OCCUPIED)) return MEMO_NO;
-    store_copy(written, entry + K, K);
-    written[K - 1] &= ~OCCUPIED;
-    return MEMO_YES;
+    return MEMO_UNKNOWN;
 }
 
-INLINE void memo_put(struct memo_table *m, const uint64_t *read, const uint64_t *written,
-                     const uint32_t K)
+/* 0: there is no place for it. */
+INLINE int memo_put(struct memo_table *m, const uint64_t *read, const uint64_t *written,
+                    const uint32_t K)
 {
     uint64_t number = memo_number(m, read, K);
-    uint64_t *entry = memo_place(m, number, K), *other = memo_place(m, number ^ 1, K);
-    if (entry[K - 1] && !other[K - 1]) entry = other;
-    m->lost += entry[K - 1] != 0;
-    store_copy(entry, read, K);
-    store_copy(entry + K, written, K);
+    for (uint64_t place = 0; place < MEMO_PLACES; place++) {
+        uint64_t *entry = memo_place(m, number ^ place, K), free = 0;
+        if (__atomic_load_n(entry + 2 * K - 1, __ATOMIC_RELAXED) ||
+            !__atomic_compare_exchange_n(entry + 2 * K - 1, &free, written[K - 1], 0,
+                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            continue;
+        store_copy(entry + K, written, K - 1);
+        store_copy(entry, read, K - 1);
+        __atomic_store_n(entry + K - 1, read[K - 1], __ATOMIC_RELEASE);
+        return 1;
+    }
+    return 0;
 }
 
-static inline int memo_open(struct memo_table *m, uint32_t key_words)
+static inline int memo_open(struct memo_table *m, uint32_t key_words, uint32_t bits)
 {
-    m->bits = FIRST_MEMO_BITS;
-    m->lost = 0;
+    *m = (struct memo_table){NULL, bits, 0};
     m->entries = pages_take(memo_bytes(m, key_words));
     return m->entries != NULL;
 }
@@ -83,28 +95,26 @@ static inline void memo_close(struct memo_table *m, uint32_t key_words)
     m->entries = NULL;
 }
 
-/* Doubles a table that has forgotten half of what it holds. Without memory it stays. */
-INLINE void memo_grow(struct memo_table *m, const uint32_t K)
+/* A table twice as large, or at the limit an empty one. Without memory it stays. */
+INLINE void memo_renew(struct memo_table *m, const uint32_t K)
 {
-    struct memo_table wide = {NULL, m->bits + 1, 0};
+    struct memo_table wide;
     m->lost = 0;
-    if (memo_bytes(&wide, K) > MAX_MEMO_BYTES) return;
-    wide.entries = pages_take(memo_bytes(&wide, K));
-    if (!wide.entries) return;
-    for (uint64_t n = 0; n >> m->bits == 0; n++) {
-        const uint64_t *entry = m->entries + n * 2 * K;
+    int more = 2 * memo_bytes(m, K) <= MAX_MEMO_BYTES;
+    if (!memo_open(&wide, K, m->bits + more)) return;
+    for (uint64_t n = 0; more && n >> m->bits == 0; n++) {
+        const uint64_t *entry = memo_place(m, n, K);
         if (entry[K - 1]) memo_put(&wide, entry, entry + K, K);
     }
-    wide.lost = 0;
     memo_close(m, K);
     *m = wide;
 }
 
-INLINE void memo_keep(struct memo_table *m, const uint64_t *read, const uint64_t *written,
-                      const uint32_t K)
+/* Between phases: notes how many entries found no place. */
+INLINE void memo_forgot(struct memo_table *m, uint64_t lost, const uint32_t K)
 {
-    memo_put(m, read, written, K);
-    if (m->lost * 4 > (uint64_t)1 << m->bits) memo_grow(m, K);
+    m->lost += lost;
+    if (m->lost * MEMO_LOSS > (uint64_t)1 << m->bits) memo_renew(m, K);
 }
 
 #endif

@@ -51,7 +51,6 @@ struct part {
 
 struct parts {
     uint32_t count, key_words;
-    int shared; /* by several workers */
     const int64_t *inputs;
     struct part part[KX_MAX_PARTS];
 };
@@ -81,32 +80,46 @@ static inline void allow(struct allowed *a, uint64_t value, const uint64_t *stat
     }
 }
 
-static inline uint64_t value_slot(const struct part *p, const uint64_t *value)
+/* The slot of a value, or the free one where it belongs; `number` is what the slot says. */
+static inline uint64_t value_slot(const struct part *p, const uint64_t *value, uint32_t *number)
 {
     uint64_t mask = 2 * p->room - 1, words = p->place.words, h = store_hash(value, p->place.words);
-    uint64_t at = h & mask;
-    for (; p->slots[at]; at = (at + 1) & mask)
-        if (!memcmp(p->raw + (p->slots[at] - 1) * words, value, words * sizeof *value)) break;
-    return at;
+    for (uint64_t at = h & mask;; at = (at + 1) & mask) {
+        uint32_t said = __atomic_load_n(p->slots + at, __ATOMIC_ACQUIRE);
+        *number = said - 1;
+        if (!said || !memcmp(p->raw + (said - 1) * words, value, words * sizeof *value)) return at;
+    }
 }
 
-/* The number of a wide part's value; NO_VALUE if it is new and there is no room. */
-static inline uint32_t value_number(const struct parts *all, struct part *p, const uint64_t *state)
+/* The number of a value that may be new; NO_VALUE if it is and there is no room. */
+static inline uint32_t value_add(const struct parts *all, struct part *p, const uint64_t *state)
 {
     const uint64_t *value = state + p->place.word;
-    if (all->shared) pthread_mutex_lock(&p->lock);
-    uint64_t at = value_slot(p, value);
-    uint32_t number = p->slots[at] - 1;
-    if (!p->slots[at] && (p->count == p->room || p->count > p->field)) {
+    uint32_t number;
+    uint64_t at = value_slot(p, value, &number);
+    if (number != NO_VALUE) return number;
+    if (p->count == p->room || p->count > p->field) {
         p->crowded = 1;
-    } else if (!p->slots[at]) {
-        number = (uint32_t)p->count++;
-        memcpy(p->raw + (size_t)number * p->place.words, value, p->place.words * sizeof *value);
-        allow(&p->rules, number, state, all->inputs);
-        allow(&p->checks, number, state, all->inputs);
-        p->slots[at] = number + 1;
+        return NO_VALUE;
     }
-    if (all->shared) pthread_mutex_unlock(&p->lock);
+    number = (uint32_t)p->count++;
+    memcpy(p->raw + (size_t)number * p->place.words, value, p->place.words * sizeof *value);
+    allow(&p->rules, number, state, all->inputs);
+    allow(&p->checks, number, state, all->inputs);
+    __atomic_store_n(p->slots + at, number + 1, __ATOMIC_RELEASE);
+    return number;
+}
+
+/* The number of a wide part's value; NO_VALUE if it is new and there is no room. Only for a new
+ * value a lock is taken: a slot is set once, when its value is complete. */
+static inline uint32_t value_number(const struct parts *all, struct part *p, const uint64_t *state)
+{
+    uint32_t number;
+    value_slot(p, state + p->place.word, &number);
+    if (number != NO_VALUE) return number;
+    pthread_mutex_lock(&p->lock);
+    number = value_add(all, p, state);
+    pthread_mutex_unlock(&p->lock);
     return number;
 }
 
@@ -233,8 +246,10 @@ static inline int part_grow(struct part *p)
     if (!allowed_grow(&p->rules, p->room, room) || !allowed_grow(&p->checks, p->room, room))
         return 0;
     p->room = room;
-    for (uint64_t n = 0; n < p->count; n++)
-        p->slots[value_slot(p, p->raw + n * p->place.words)] = (uint32_t)n + 1;
+    for (uint64_t n = 0; n < p->count; n++) {
+        uint32_t nobody;
+        p->slots[value_slot(p, p->raw + n * p->place.words, &nobody)] = (uint32_t)n + 1;
+    }
     return 1;
 }
 
@@ -283,11 +298,10 @@ static inline int part_open(struct part *p, uint32_t number, const int64_t *inpu
     return is_wide(p) ? part_grow(p) : part_fill(p, inputs);
 }
 
-static inline int parts_open(struct parts *all, const int64_t *inputs, int shared)
+static inline int parts_open(struct parts *all, const int64_t *inputs)
 {
     all->count = kx_model.parts;
     all->inputs = inputs;
-    all->shared = shared;
     for (uint32_t n = 0; n < all->count; n++)
         if (!part_open(&all->part[n], n, inputs)) return 0;
     lay_key(all);

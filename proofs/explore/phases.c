@@ -5,10 +5,10 @@
 #include "steps.h"
 
 #define BLOCK_STATES 128
-#define BLOCKS_A_WORKER 16
+#define BLOCKS_A_WORKER 128
 #define MAX_POSITIONS ((uint64_t)1 << 28) /* limits the blocks of machines with many rules */
 #define SEEN ((uint64_t)1 << 13)          /* candidates that a worker knows again */
-#define AHEAD 12                          /* candidates between prefetch and lookup */
+#define AHEAD 2                           /* blocks between prefetch and lookup */
 
 #define EDGE_BITS 20
 #define EDGE_CHUNK ((uint64_t)1 << EDGE_BITS)
@@ -31,8 +31,10 @@ struct batch {
     uint32_t blocks, capacity, used;
     struct block *block;
     struct moves found, every; /* candidates; all successors, if edges are wanted */
-    uint64_t *hash;            /* of candidates */
     uint8_t *fresh;            /* the candidate is new */
+    uint64_t *dealt;           /* keys of candidates by shard, each shard's in order, */
+    uint32_t *whose;           /* the place of each among the candidates, */
+    uint32_t *deal;            /* and by block and shard where its keys begin */
 };
 
 struct edges {
@@ -46,10 +48,10 @@ struct bench {
     struct moves moves;
     uint64_t *hash;
     uint64_t *seen; /* keys of candidates of this batch, by hash; a later one may take the place */
-    uint32_t kept;
+    uint32_t kept, successors;
     uint64_t weight[BLOCK_STATES];
     uint32_t leaving[BLOCK_STATES]; /* successors by state */
-};
+} __attribute__((aligned(APART)));
 
 struct kx_engine {
     struct parts parts;
@@ -64,8 +66,9 @@ struct kx_engine {
     uint64_t *first; /* by check */
     uint64_t level_first, level_end, cursor, broken;
     struct tally total;
-    uint32_t workers, rules, ticket;
+    uint32_t workers, rules;
     int with_edges, stop;
+    uint32_t ticket __attribute__((aligned(APART)));
 };
 
 static uint32_t next_ticket(struct kx_engine *e)
@@ -73,10 +76,14 @@ static uint32_t next_ticket(struct kx_engine *e)
     return __atomic_fetch_add(&e->ticket, 1, __ATOMIC_RELAXED);
 }
 
+/* One block is not worth waking anybody. */
 static void phase(struct kx_engine *e, crew_phase *work)
 {
     e->ticket = 0;
-    crew_run(&e->crew, work);
+    if (e->batch.used > 1)
+        crew_run(&e->crew, work);
+    else
+        work(e, 0);
 }
 
 /* Calls a function of which there is one for each small number of key words. */
@@ -143,14 +150,14 @@ INLINE void fire_constants(struct kx_engine *e, struct worker *me, struct bench 
             }
         }
         bench->leaving[i] = leaving;
-        k->successors += leaving;
+        bench->successors += leaving;
     }
     bench->kept = n;
 }
 
 /* The rule instances that no part forbids, for each state of the block. */
-INLINE uint32_t propose(struct kx_engine *e, const struct worker *me, const struct block *k,
-                        struct moves *m, const uint32_t K)
+INLINE uint32_t propose(struct kx_engine *e, const struct block *k, struct moves *m,
+                        const uint32_t K)
 {
     const struct steps *steps = &e->steps;
     const uint64_t *key = block_keys(e, k, K);
@@ -164,7 +171,7 @@ INLINE uint32_t propose(struct kx_engine *e, const struct worker *me, const stru
                     m->keys[n * K + v] = (key[v] & steps->keep[r * K + v]) | steps->set[r * K + v];
                 m->source[n] = (uint8_t)i;
                 m->rule[n] = (uint16_t)r;
-                complete_soon(&e->parts, steps, me, r, key, K);
+                complete_soon(&e->parts, steps, r, key, K);
             }
         }
     }
@@ -181,7 +188,8 @@ INLINE void note_broken(struct worker *me, uint64_t state, uint32_t rule)
 INLINE void realise(struct kx_engine *e, struct worker *me, struct bench *bench, struct block *k,
                     uint32_t proposed, size_t base, const uint32_t K)
 {
-    struct moves *m = &bench->moves;
+    const struct moves *m = &bench->moves;
+    uint32_t successors = 0, kept = 0;
     for (uint32_t n = 0; n < proposed; n++) {
         uint32_t i = m->source[n], r = m->rule[n];
         const uint64_t *key = block_keys(e, k, K) + i * K;
@@ -191,10 +199,12 @@ INLINE void realise(struct kx_engine *e, struct worker *me, struct bench *bench,
         if (outcome != FIRES) continue;
         bench->leaving[i]++;
         me->firings[r] += bench->weight[i];
-        if (e->with_edges) move_copy(&e->batch.every, base + k->successors, m, n, K);
-        k->successors++;
-        bench->kept = keep_move(&e->store, *m, bench->hash, bench->kept, key, next, i, r, K);
+        if (e->with_edges) move_copy(&e->batch.every, base + successors, m, n, K);
+        successors++;
+        kept = keep_move(&e->store, *m, bench->hash, kept, key, next, i, r, K);
     }
+    bench->successors = successors;
+    bench->kept = kept;
 }
 
 /* Whether this worker has had this candidate in this batch: then an earlier state led to it, and
@@ -214,6 +224,7 @@ INLINE void look_up(struct kx_engine *e, struct worker *me, struct bench *bench,
 {
     struct batch *b = &e->batch;
     const int alone = e->workers == 1;
+    uint32_t candidates = 0;
     for (uint32_t n = 0; n < bench->kept; n++) {
         uint64_t hash = bench->hash[n];
         const uint64_t *key = bench->moves.keys + n * K;
@@ -222,11 +233,35 @@ INLINE void look_up(struct kx_engine *e, struct worker *me, struct bench *bench,
                           : !shard_has(&e->store, x, key, hash, K) &&
                                 !seen_before(bench, key, hash, K);
         if (!added) continue;
-        size_t at = base + k->candidates++;
+        size_t at = base + candidates;
         move_copy(&b->found, at, &bench->moves, n, K);
-        b->hash[at] = hash;
         b->fresh[at] = 1;
+        bench->hash[candidates++] = hash;
         if (added < 0) me->failed = 1;
+    }
+    k->candidates = candidates;
+}
+
+/* Where a block's candidates of a shard begin, and behind the last shard where they end. */
+INLINE uint32_t *deal_of(const struct kx_engine *e, uint32_t number)
+{
+    return e->batch.deal + (size_t)number * (store_shards(&e->store) + 2);
+}
+
+/* Deals the candidates of a block out to their shards. */
+INLINE void deal(struct kx_engine *e, const struct bench *bench, const struct block *k,
+                 uint32_t number, size_t base, const uint32_t K)
+{
+    struct batch *b = &e->batch;
+    const struct store *s = &e->store;
+    uint32_t *begin = deal_of(e, number), shards = store_shards(s);
+    memset(begin, 0, (shards + 2) * sizeof *begin);
+    for (uint32_t n = 0; n < k->candidates; n++) begin[store_shard_of(s, bench->hash[n]) + 2]++;
+    for (uint32_t x = 2; x < shards + 2; x++) begin[x] += begin[x - 1];
+    for (uint32_t n = 0; n < k->candidates; n++) {
+        size_t at = base + begin[store_shard_of(s, bench->hash[n]) + 1]++;
+        store_copy(b->dealt + at * K, b->found.keys + (base + n) * K, K);
+        b->whose[at] = n;
     }
 }
 
@@ -246,7 +281,7 @@ INLINE void expand_block(struct kx_engine *e, uint32_t worker, uint32_t number, 
     struct bench *bench = &e->bench[worker];
     struct block *k = &e->batch.block[number];
     size_t base = (size_t)number * e->batch.capacity;
-    k->successors = k->candidates = bench->kept = 0;
+    bench->successors = bench->kept = 0;
     for (uint32_t i = 0; i < k->states; i++) {
         const uint64_t *key = block_keys(e, k, K) + i * K;
         bench->leaving[i] = 0;
@@ -254,11 +289,13 @@ INLINE void expand_block(struct kx_engine *e, uint32_t worker, uint32_t number, 
         enabled_soon(&e->parts, &e->steps, key);
     }
     if (e->steps.factors || e->with_edges || kx_model.canonical)
-        realise(e, me, bench, k, propose(e, me, k, &bench->moves, K), base, K);
+        realise(e, me, bench, k, propose(e, k, &bench->moves, K), base, K);
     else
         fire_constants(e, me, bench, k, K);
     if (me->crowded) return;
+    k->successors = bench->successors;
     look_up(e, me, bench, k, base, K);
+    if (e->workers > 1) deal(e, bench, k, number, base, K);
     tally_block(me, bench, k);
 }
 
@@ -266,8 +303,6 @@ static void expand(void *context, uint32_t worker)
 {
     struct kx_engine *e = context;
     struct worker *me = &e->worker[worker];
-    me->before = me->tally;
-    memcpy(me->firings_before, me->firings, e->rules * sizeof *me->firings);
     if (e->workers > 1)
         memset(e->bench[worker].seen, 0, SEEN * e->parts.key_words * sizeof(uint64_t));
 #define CALL(K) expand_block(e, worker, n, K)
@@ -277,41 +312,54 @@ static void expand(void *context, uint32_t worker)
 
 /* ---- settle ---- */
 
-/* Adds the candidates of this worker's shards. */
-INLINE void settle_block(struct kx_engine *e, uint32_t worker, uint32_t number, const uint32_t K)
+/* Brings on its way where a block's candidates of a shard belong. */
+INLINE void settle_soon(const struct kx_engine *e, uint32_t number, uint32_t shard,
+                        const uint32_t K)
 {
-    struct worker *me = &e->worker[worker];
-    struct store *s = &e->store;
-    const struct block *k = &e->batch.block[number];
+    const struct shard *x = &e->store.shard[shard];
+    const uint64_t *dealt = e->batch.dealt + (size_t)number * e->batch.capacity * K;
+    const uint32_t *begin = deal_of(e, number) + shard;
+    for (uint32_t n = begin[0]; n < begin[1]; n++)
+        __builtin_prefetch(x->slots + shard_home(&e->store, x, store_hash(dealt + n * K, K)) * K);
+}
+
+/* Adds a block's candidates of a shard to it, in order. */
+INLINE void settle_block(struct kx_engine *e, struct worker *me, uint32_t number, uint32_t shard,
+                         const uint32_t K)
+{
+    struct shard *x = &e->store.shard[shard];
     size_t base = (size_t)number * e->batch.capacity;
+    const uint32_t *begin = deal_of(e, number) + shard;
     uint32_t fresh = 0;
-    for (uint32_t n = 0; n < k->candidates; n++) {
-        if (n + AHEAD < k->candidates) {
-            uint64_t later = e->batch.hash[base + n + AHEAD];
-            const struct shard *x = &s->shard[store_shard_of(s, later)];
-            __builtin_prefetch(x->slots + shard_home(s, x, later) * K);
-        }
-        uint64_t hash = e->batch.hash[base + n];
-        uint32_t shard = store_shard_of(s, hash);
-        if (shard % e->workers != worker) continue;
-        const uint64_t *key = e->batch.found.keys + (base + n) * K;
-        int added = shard_add(s, &s->shard[shard], key, hash, K);
+    for (uint32_t n = begin[0]; n < begin[1]; n++) {
+        const uint64_t *key = e->batch.dealt + (base + n) * K;
+        int added = shard_add(&e->store, x, key, store_hash(key, K), K);
         if (added < 0) me->failed = 1;
-        e->batch.fresh[base + n] = added == 1;
+        e->batch.fresh[base + e->batch.whose[base + n]] = added == 1;
         fresh += added == 1;
     }
-    me->fresh[number] = fresh;
+    me->fresh[number] += fresh;
+}
+
+INLINE void settle_shard(struct kx_engine *e, struct worker *me, uint32_t shard, const uint32_t K)
+{
+    for (uint32_t n = 0; n < e->batch.used; n++) {
+        if (n + AHEAD < e->batch.used) settle_soon(e, n + AHEAD, shard, K);
+        settle_block(e, me, n, shard, K);
+    }
 }
 
 static void settle(void *context, uint32_t worker)
 {
     struct kx_engine *e = context;
+    struct worker *me = &e->worker[worker];
     if (e->workers == 1) {
-        e->worker[0].fresh[0] = e->batch.block[0].candidates;
+        me->fresh[0] = e->batch.block[0].candidates;
         return;
     }
-#define CALL(K) settle_block(e, worker, n, K)
-    for (uint32_t n = 0; n < e->batch.used; n++) BY_KEY_WORDS(e, CALL)
+#define CALL(K) settle_shard(e, me, shard, K)
+    for (uint32_t shard; (shard = next_ticket(e)) < store_shards(&e->store);)
+        BY_KEY_WORDS(e, CALL)
 #undef CALL
 }
 
@@ -348,8 +396,9 @@ INLINE void number_block(struct kx_engine *e, uint32_t worker, uint32_t number, 
         store_put(&e->store, index, key, (uint32_t)(k->first + m->source[at]),
                   kx_model.rule_number[m->rule[at]], K);
         if (e->with_edges) {
-            struct shard *x = &e->store.shard[store_shard_of(&e->store, e->batch.hash[at])];
-            x->index[shard_slot(&e->store, x, key, e->batch.hash[at], K)] = (uint32_t)index;
+            uint64_t hash = store_hash(key, K);
+            struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
+            x->index[shard_slot(&e->store, x, key, hash, K)] = (uint32_t)index;
         }
         me->tally.full += weight_of(&e->parts, key);
         judge(e, me, key, index, K);

@@ -22,7 +22,7 @@ static void moves_close(struct moves *m, size_t room, uint32_t key_words)
 static int open_bench(struct kx_engine *e)
 {
     struct batch *b = &e->batch;
-    e->bench = calloc(e->workers, sizeof *e->bench);
+    e->bench = apart(e->workers * sizeof *e->bench);
     for (uint32_t w = 0; e->bench && w < e->workers; w++) {
         e->bench[w].hash = pages_sparse(b->capacity * sizeof(uint64_t));
         e->bench[w].seen = pages_sparse(SEEN * e->parts.key_words * sizeof(uint64_t));
@@ -42,9 +42,12 @@ static int open_batch(struct kx_engine *e)
         b->blocks /= 2;
     size_t room = (size_t)b->blocks * b->capacity;
     b->block = calloc(b->blocks, sizeof *b->block);
-    b->hash = pages_sparse(room * sizeof *b->hash);
     b->fresh = pages_sparse(room * sizeof *b->fresh);
-    if (!b->block || !b->hash || !b->fresh || !moves_open(&b->found, room, K)) return 0;
+    b->dealt = pages_sparse(room * K * sizeof *b->dealt);
+    b->whose = pages_sparse(room * sizeof *b->whose);
+    b->deal = calloc((size_t)b->blocks * (MAX_SHARDS + 2), sizeof *b->deal);
+    if (!b->block || !b->fresh || !b->dealt || !b->whose || !b->deal) return 0;
+    if (!moves_open(&b->found, room, K)) return 0;
     return (!e->with_edges || moves_open(&b->every, room, K)) && open_bench(e);
 }
 
@@ -60,11 +63,13 @@ static void close_batch(struct kx_engine *e)
     }
     free(e->bench);
     e->bench = NULL;
-    pages_give(b->hash, room * sizeof *b->hash);
     pages_give(b->fresh, room * sizeof *b->fresh);
+    pages_give(b->dealt, room * K * sizeof *b->dealt);
+    pages_give(b->whose, room * sizeof *b->whose);
     moves_close(&b->found, room, K);
     moves_close(&b->every, room, K);
     free(b->block);
+    free(b->deal);
     *b = (struct batch){0};
 }
 
@@ -119,13 +124,10 @@ static int lay_out_again(struct kx_engine *e)
 {
     struct parts old = e->parts;
     close_batch(e);
-    for (uint32_t w = 0; w < e->workers; w++)
-        worker_forget(&e->worker[w], &e->steps, old.key_words);
+    steps_forget(&e->steps, old.key_words);
     lay_key(&e->parts);
-    if (!transcode(e, &old) || !steps_lay(&e->steps, &e->parts) || !open_batch(e)) return 0;
-    for (uint32_t w = 0; w < e->workers; w++)
-        if (!worker_ready(&e->worker[w], &e->steps, e->parts.key_words)) return 0;
-    return 1;
+    return transcode(e, &old) && steps_lay(&e->steps, &e->parts) &&
+           steps_ready(&e->steps, e->parts.key_words) && open_batch(e);
 }
 
 /* Room in the parts that are crowded. 0: no memory. */
@@ -139,9 +141,7 @@ static int make_room(struct kx_engine *e)
         narrow |= p->count > p->field;
         uint64_t room = p->room;
         if (p->count < room) continue;
-        if (!part_grow(p)) return 0;
-        for (uint32_t w = 0; w < e->workers; w++)
-            if (!worker_grow(&e->worker[w], &e->steps, &e->parts, n, room)) return 0;
+        if (!part_grow(p) || !steps_grow(&e->steps, &e->parts, n, room)) return 0;
     }
     return !narrow || lay_out_again(e);
 }

@@ -42,18 +42,20 @@ struct steps {
     uint64_t *rest_reads;           /* by factor of a check */
     uint64_t *open, *promises, *look; /* bits of checks: not noted yet; all promises; those to
                                          evaluate if no part makes them false */
+    uint32_t **next;                  /* by factor with one part: by value, the next one + 1 */
+    struct memo_table *memo;          /* by factor of a rule, then by factor of a check */
 };
 
+/* What a worker notes for itself, away from what others write. */
 struct worker {
     struct tally tally, before;
     uint64_t broken;
     uint64_t *firings, *firings_before; /* by rule of the model */
     uint64_t *first;                    /* by check */
-    uint32_t *fresh;                    /* by block: new states in this worker's shards */
-    uint32_t **next;                    /* by factor with one part: by value, the next one + 1 */
-    struct memo_table *memo, *rest_memo; /* by factor; by factor of a check */
-    int failed, crowded;
-};
+    uint64_t *lost;                     /* by memo: entries that found no place in this batch */
+    uint32_t *fresh;                    /* by block: new states that this worker settled */
+    int failed, crowded, forgot;
+} __attribute__((aligned(APART)));
 
 INLINE uint64_t enabled_word(const struct parts *all, const struct steps *steps,
                              const uint64_t *key, uint32_t w)
@@ -116,22 +118,31 @@ static inline void cut_down(uint64_t *read, const uint64_t *key, const uint64_t 
     EACH_WORD(w) read[w] = key[w] & mask[w];
 }
 
+static inline void remember(const struct steps *steps, struct worker *me, uint32_t memo,
+                            const uint64_t *read, const uint64_t *written, uint32_t K)
+{
+    if (memo_put(&steps->memo[memo], read, written, K)) return;
+    me->lost[memo]++;
+    me->forgot = 1;
+}
+
 /* The factors whose guards fail are remembered. */
 static inline void remember_idle(const struct parts *all, const struct steps *steps,
                                  struct worker *me, uint32_t rule, const uint64_t *key,
                                  const uint64_t *state)
 {
     uint64_t read[MAX_KEY_WORDS], nothing[MAX_KEY_WORDS] = {0};
+    nothing[all->key_words - 1] = ANSWER_NO;
     for (uint32_t f = steps->first_factor[rule]; f < steps->first_factor[rule + 1]; f++) {
         const struct kx_factor *x = steps->factor[f].is;
         if (!x->guard || x->guard(state, all->inputs)) continue;
         cut_down(read, key, steps->reads + f * all->key_words, all->key_words);
-        memo_keep(&me->memo[f], read, nothing, all->key_words);
+        remember(steps, me, f, read, nothing, all->key_words);
     }
 }
 
 /* A factor's part of the successor, remembered. 0: a part is crowded. */
-static inline int remember(struct parts *all, const struct steps *steps, struct worker *me,
+static inline int write_factor(struct parts *all, const struct steps *steps, struct worker *me,
                            uint32_t f, const uint64_t *key, const uint64_t *after, uint64_t *next)
 {
     uint64_t read[MAX_KEY_WORDS], written[MAX_KEY_WORDS] = {0};
@@ -144,12 +155,13 @@ static inline int remember(struct parts *all, const struct steps *steps, struct 
     }
     EACH_WORD(w) next[w] = (next[w] & steps->stays[f * K + w]) | written[w];
     if (steps->factor[f].only != NO_PART) {
-        me->next[f][part_number(&all->part[steps->factor[f].only], key)] = number + 1;
+        const struct part *p = &all->part[steps->factor[f].only];
+        __atomic_store_n(steps->next[f] + part_number(p, key), number + 1, __ATOMIC_RELAXED);
         return 1;
     }
     cut_down(read, key, steps->reads + f * K, K);
     written[K - 1] |= OCCUPIED;
-    memo_keep(&me->memo[f], read, written, K);
+    remember(steps, me, f, read, written, K);
     return 1;
 }
 
@@ -166,7 +178,7 @@ static __attribute__((noinline)) enum outcome complete_slowly(
         return IDLE;
     }
     for (uint32_t f = steps->first_factor[rule]; f < steps->first_factor[rule + 1]; f++) {
-        if (remember(all, steps, me, f, key, after, next)) continue;
+        if (write_factor(all, steps, me, f, key, after, next)) continue;
         me->crowded = 1;
         return CROWDED;
     }
@@ -183,14 +195,15 @@ INLINE enum outcome complete(struct parts *all, const struct steps *steps, struc
     for (uint32_t f = steps->first_factor[rule]; f < steps->first_factor[rule + 1]; f++) {
         if (steps->factor[f].only != NO_PART) {
             const struct part *p = &all->part[steps->factor[f].only];
-            uint64_t number = me->next[f][part_number(p, key)];
+            uint64_t number =
+                __atomic_load_n(steps->next[f] + part_number(p, key), __ATOMIC_RELAXED);
             if (!number) return complete_slowly(all, steps, me, rule, key, next);
             next[p->at] = (next[p->at] & ~(p->field << p->from)) | (number - 1) << p->from;
             continue;
         }
         uint64_t read[MAX_KEY_WORDS], written[MAX_KEY_WORDS];
         EACH_WORD(w) read[w] = key[w] & steps->reads[f * K + w];
-        enum memo known = memo_find(&me->memo[f], read, written, K);
+        enum memo known = memo_find(&steps->memo[f], read, written, K);
         if (known == MEMO_UNKNOWN) return complete_slowly(all, steps, me, rule, key, next);
         if (known == MEMO_NO) return IDLE;
         EACH_WORD(w) next[w] = (next[w] & steps->stays[f * K + w]) | written[w];
@@ -200,18 +213,17 @@ INLINE enum outcome complete(struct parts *all, const struct steps *steps, struc
 
 /* Brings on its way what `complete` will look up. */
 INLINE void complete_soon(const struct parts *all, const struct steps *steps,
-                          const struct worker *me, uint32_t rule, const uint64_t *key,
-                          const uint32_t K)
+                          uint32_t rule, const uint64_t *key, const uint32_t K)
 {
     for (uint32_t f = steps->first_factor[rule]; f < steps->first_factor[rule + 1]; f++) {
         uint64_t read[MAX_KEY_WORDS];
         if (steps->factor[f].only != NO_PART) {
             const struct part *p = &all->part[steps->factor[f].only];
-            __builtin_prefetch(me->next[f] + part_number(p, key));
+            __builtin_prefetch(steps->next[f] + part_number(p, key));
             continue;
         }
         EACH_WORD(w) read[w] = key[w] & steps->reads[f * K + w];
-        const struct memo_table *m = &me->memo[f];
+        const struct memo_table *m = &steps->memo[f];
         __builtin_prefetch(memo_place(m, memo_number(m, read, K), K));
     }
 }
@@ -222,12 +234,12 @@ INLINE int rest_holds(const struct parts *all, const struct steps *steps, struct
 {
     uint64_t read[MAX_KEY_WORDS], written[MAX_KEY_WORDS] = {0}, state[KX_WORDS];
     EACH_WORD(w) read[w] = key[w] & steps->rest_reads[rest * K + w];
-    enum memo known = memo_find(&me->rest_memo[rest], read, written, K);
+    enum memo known = memo_find(&steps->memo[steps->factors + rest], read, written, K);
     if (known != MEMO_UNKNOWN) return known == MEMO_YES;
     decode(all, key, state);
     int holds = steps->rest[rest]->guard(state, all->inputs);
-    written[K - 1] = holds ? OCCUPIED : 0;
-    memo_keep(&me->rest_memo[rest], read, written, K);
+    written[K - 1] = holds ? OCCUPIED : ANSWER_NO;
+    remember(steps, me, steps->factors + rest, read, written, K);
     return holds;
 }
 
@@ -321,6 +333,37 @@ static inline void open_factors(struct steps *s)
     s->first_factor[kx_model.rules] = s->factors;
 }
 
+/* Forgets what is remembered as keys: they mean nothing in another layout. */
+static inline void steps_forget(struct steps *s, uint32_t key_words)
+{
+    for (uint32_t n = 0; s->memo && n < s->factors + s->rests; n++)
+        memo_close(&s->memo[n], key_words);
+}
+
+/* Empty memos. 0: no memory. */
+static inline int steps_ready(struct steps *s, uint32_t key_words)
+{
+    for (uint32_t n = 0; n < s->factors + s->rests; n++) {
+        if (n < s->factors && s->factor[n].only != NO_PART) continue;
+        if (!memo_open(&s->memo[n], key_words, FIRST_MEMO_BITS)) return 0;
+    }
+    return 1;
+}
+
+/* Room for the next values of a part that had room for `from` values. */
+static inline int steps_grow(struct steps *s, const struct parts *all, uint32_t part,
+                             uint64_t from)
+{
+    for (uint32_t f = 0; f < s->factors; f++) {
+        if (s->factor[f].only != part) continue;
+        size_t size = sizeof **s->next;
+        uint32_t *more = pages_moved(s->next[f], from * size, all->part[part].room * size);
+        if (!more) return 0;
+        s->next[f] = more;
+    }
+    return 1;
+}
+
 static inline int steps_open(struct steps *s, const struct parts *all)
 {
     uint32_t factors = 0, rests = 0;
@@ -336,84 +379,49 @@ static inline int steps_open(struct steps *s, const struct parts *all)
     s->factor = calloc(factors + 1, sizeof *s->factor);
     s->first_rest = calloc(kx_model.checks + 1, sizeof *s->first_rest);
     s->rest = calloc(rests + 1, sizeof *s->rest);
+    s->next = calloc(factors + 1, sizeof *s->next);
+    s->memo = calloc(factors + rests + 1, sizeof *s->memo);
     if (!s->every || !s->open || !s->promises || !s->look || !s->first_factor || !s->factor ||
-        !s->first_rest || !s->rest)
+        !s->first_rest || !s->rest || !s->next || !s->memo)
         return 0;
     open_factors(s);
     open_checks(s);
     for (uint32_t n = 0; n < all->count; n++)
         if (all->part[n].rules.bits) s->guards[s->guarded++] = n;
-    return steps_lay(s, all);
+    for (uint32_t n = 0; n < all->count; n++)
+        if (!steps_grow(s, all, n, 0)) return 0;
+    return steps_lay(s, all) && steps_ready(s, all->key_words);
 }
 
-static inline void steps_close(struct steps *s)
+static inline void steps_close(struct steps *s, const struct parts *all)
 {
+    steps_forget(s, all->key_words);
+    for (uint32_t f = 0; s->next && f < s->factors; f++)
+        if (s->next[f])
+            pages_give(s->next[f], all->part[s->factor[f].only].room * sizeof **s->next);
     void *owned[] = {s->every, s->open, s->promises, s->look, s->first_factor, s->factor,
                      s->keep, s->set, s->reads, s->stays, s->first_rest, s->rest,
-                     s->rest_reads};
+                     s->rest_reads, s->next, s->memo};
     for (size_t n = 0; n < sizeof owned / sizeof *owned; n++) free(owned[n]);
 }
 
-/* Forgets what a worker remembers as keys: they mean nothing in another layout. */
-static inline void worker_forget(struct worker *me, const struct steps *s, uint32_t key_words)
-{
-    for (uint32_t f = 0; me->memo && f < s->factors; f++) memo_close(&me->memo[f], key_words);
-    for (uint32_t n = 0; me->rest_memo && n < s->rests; n++)
-        memo_close(&me->rest_memo[n], key_words);
-}
-
-static inline int worker_ready(struct worker *me, const struct steps *s, uint32_t key_words)
-{
-    for (uint32_t f = 0; f < s->factors; f++)
-        if (s->factor[f].only == NO_PART && !memo_open(&me->memo[f], key_words)) return 0;
-    for (uint32_t n = 0; n < s->rests; n++)
-        if (!memo_open(&me->rest_memo[n], key_words)) return 0;
-    return 1;
-}
-
-/* Room for the next values of a part that had room for `from` values. */
-static inline int worker_grow(struct worker *me, const struct steps *s, const struct parts *all,
-                              uint32_t part, uint64_t from)
-{
-    for (uint32_t f = 0; f < s->factors; f++) {
-        if (s->factor[f].only != part) continue;
-        size_t size = sizeof **me->next;
-        uint32_t *more = pages_moved(me->next[f], from * size, all->part[part].room * size);
-        if (!more) return 0;
-        me->next[f] = more;
-    }
-    return 1;
-}
-
-static inline int worker_open(struct worker *me, const struct steps *s, const struct parts *all,
-                              uint32_t blocks)
+static inline int worker_open(struct worker *me, const struct steps *s, uint32_t blocks)
 {
     me->tally = NOTHING;
     me->broken = KX_NONE;
-    me->firings = calloc(kx_model.rules + 1, sizeof *me->firings);
-    me->firings_before = calloc(kx_model.rules + 1, sizeof *me->firings);
-    me->first = malloc((kx_model.checks + 1) * sizeof *me->first);
-    me->fresh = calloc(blocks, sizeof *me->fresh);
-    me->next = calloc(s->factors + 1, sizeof *me->next);
-    me->memo = calloc(s->factors + 1, sizeof *me->memo);
-    me->rest_memo = calloc(s->rests + 1, sizeof *me->rest_memo);
-    if (!me->firings || !me->firings_before || !me->first || !me->fresh || !me->next || !me->memo ||
-        !me->rest_memo)
-        return 0;
+    me->firings = apart((kx_model.rules + 1) * sizeof *me->firings);
+    me->firings_before = apart((kx_model.rules + 1) * sizeof *me->firings);
+    me->first = apart((kx_model.checks + 1) * sizeof *me->first);
+    me->lost = apart((s->factors + s->rests + 1) * sizeof *me->lost);
+    me->fresh = apart(blocks * sizeof *me->fresh);
+    if (!me->firings || !me->firings_before || !me->first || !me->lost || !me->fresh) return 0;
     for (uint32_t c = 0; c < kx_model.checks; c++) me->first[c] = KX_NONE;
-    for (uint32_t n = 0; n < all->count; n++)
-        if (!worker_grow(me, s, all, n, 0)) return 0;
-    return worker_ready(me, s, all->key_words);
+    return 1;
 }
 
-static inline void worker_close(struct worker *me, const struct steps *s, const struct parts *all)
+static inline void worker_close(struct worker *me)
 {
-    worker_forget(me, s, all->key_words);
-    for (uint32_t f = 0; me->next && f < s->factors; f++)
-        if (me->next[f])
-            pages_give(me->next[f], all->part[s->factor[f].only].room * sizeof **me->next);
-    void *owned[] = {me->firings, me->firings_before, me->first, me->fresh,
-                     me->next, me->memo, me->rest_memo};
+    void *owned[] = {me->firings, me->firings_before, me->first, me->lost, me->fresh};
     for (size_t n = 0; n < sizeof owned / sizeof *owned; n++) free(owned[n]);
 }
 

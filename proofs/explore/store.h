@@ -4,9 +4,9 @@
  * rule instances stand in arrays that only grow, cut into segments so that growing moves nothing.
  *
  * The set is open-addressed tables of keys, some for each worker: the shard of a state is the top
- * bits of its hash, has one writer at a time and grows by itself. A state's
- * home slot is the next bits, so a shard doubles by one pass over its slots, in order. Keys are
- * compared whole. Only if edges are wanted does a slot know its state's index. */
+ * bits of its hash, has one writer at a time and grows by itself. A state's home slot is the next
+ * bits, so a shard doubles by one pass over its slots, in order. Keys are compared whole. Only if
+ * edges are wanted does a slot know its state's index. */
 
 #ifndef KX_STORE_H
 #define KX_STORE_H
@@ -26,6 +26,8 @@
 
 #define OCCUPIED ((uint64_t)1 << 63) /* of a key's last word */
 #define MAX_SHARD_BITS 8
+#define MAX_SHARDS (1 << MAX_SHARD_BITS)
+#define SHARDS_A_WORKER 8
 #define FIRST_SLOT_BITS 9
 
 struct shard {
@@ -42,7 +44,7 @@ struct store {
     uint64_t *keys[SEGMENTS];
     uint32_t *parents[SEGMENTS];
     uint16_t *rules[SEGMENTS];
-    struct shard shard[1 << MAX_SHARD_BITS];
+    struct shard shard[MAX_SHARDS];
 };
 
 static inline uint64_t store_mix(uint64_t a, uint64_t b)
@@ -184,11 +186,12 @@ static inline uint32_t store_shards(const struct store *s)
     return 1u << s->shard_bits;
 }
 
-/* Shards for so many workers: as few as give each about the same. 0: no memory. */
+/* Shards for so many workers: enough for a worker that is late to get fewer. 0: no memory. */
 static inline int store_open(struct store *s, uint32_t key_words, uint32_t workers, int indexed)
 {
     s->key_words = key_words;
-    for (s->shard_bits = 0; workers > 1 && 1u << s->shard_bits < 4 * workers; s->shard_bits++)
+    for (s->shard_bits = 0; workers > 1 && store_shards(s) < SHARDS_A_WORKER * workers;
+         s->shard_bits++)
         if (s->shard_bits == MAX_SHARD_BITS) break;
     s->indexed = indexed;
     for (uint32_t n = 0; n < store_shards(s); n++)

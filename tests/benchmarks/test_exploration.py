@@ -72,6 +72,8 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "two-phase commit, 3 resource managers: 288 states each"
     assert printed[1].startswith("SPIN: ratio ")
+    assert printed[2].startswith("by symmetry, c: 80 orbits of 288 states, 1,145 transitions, ")
+    assert printed[3].startswith("by symmetry, ints: 80 orbits of 288 states, 1,145 transitions, ")
     written = json.loads(file.read_text(encoding="utf-8"))
     assert written["distinct"] == 288
     assert [(peer["peer"], peer["rounds"]) for peer in written["peers"]] == [("SPIN", 2)]

@@ -61,6 +61,15 @@ def test_engines_agree_on_a_graph_of_many_batches() -> None:
     assert facts(explore(machine, workers=2, want_edges=True)) == expected
 
 
+@pytest.mark.parametrize("workers", [2, 3, 7])
+def test_workers_agree_on_levels_of_many_blocks_and_of_one(workers: int) -> None:
+    """A batch of one block is left to one worker: what others had before must not count again."""
+    machine = two_phase_commit(7)
+    alone = explore(machine)
+    assert min(alone.levels) < 100 < 10_000 < max(alone.levels)
+    assert facts(explore(machine, workers=workers)) == facts(alone)
+
+
 @pytest.mark.parametrize("actors", [9, 30])
 def test_engines_agree_where_values_outgrow_their_fields(actors: int) -> None:
     """Keys of one word become keys of several, in the middle of a search."""
