@@ -155,6 +155,11 @@ def is_next_in_turn(state: State, batch: Mapping[str, Node]) -> Formula:
     return (), implies(IN_TURN, dag.conjunction(facts))
 
 
+def overtakes_nothing(state: State, begin: Node) -> Formula:
+    """What arrives finds all stored that its producer numbered before it."""
+    return (), dag.either(dag.eq(begin, ZERO), reaches(state, begin))
+
+
 def answers_the_first(state: State, first_record: Node) -> Formula:
     """An answer that arrives is of the first in flight, which was handled."""
     first = state.in_flight.slots[0].fields["batch"].fields["first_record"]

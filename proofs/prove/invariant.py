@@ -97,8 +97,14 @@ ARITHMETIC = "sequences_are_remainders"
 """What sequences mean where they wrap: for the few obligations that are about their arithmetic."""
 IN_ORDER = "answers_in_order"
 """An assumption: only leaders refuse, on an open connection in its order."""
+IN_LINE = "connections_keep_order"
+"""An assumption: a connection that broke keeps its order, and ends with its leader."""
+NO_RESTART = "no_restart"
+"""An assumption: brokers fail over, but do not come back with less than they knew."""
 IN_TIME = "nothing_times_out"
 """An assumption: no producer gives a batch up."""
+RULED = "rules_of_variant"
+"""What the variant says of the rules that are unknown to all other clauses."""
 COUNTED = "sequences_suffice"
 """An assumption: what the regime says of how many records there are."""
 ACCEPTED = "accepted_follows"
@@ -173,6 +179,7 @@ WHOLE: tuple[Clause, ...] = (
         "window_is_log",
         "newest_is_last",
         ACCEPTED,
+        RULED,
         *OFFSETS,
     ),
 )
@@ -292,8 +299,8 @@ PROMISED: dict[str, Clause] = {
             "batches_stay_whole",
             SURVIVES,
         ),
-        clause(no_gap, *OFFSETS, "memory_is_sound", "window_is_log", ACCEPTED),
-        clause(remembers_five, *OFFSETS, *MEMORY[remembers_all], ACCEPTED),
+        clause(no_gap, *OFFSETS, "memory_is_sound", "window_is_log", ACCEPTED, RULED),
+        clause(remembers_five, *OFFSETS, *MEMORY[remembers_all], ACCEPTED, RULED),
         IN_TURN[-1],
         replace(clause(in_turn.bumps_have_causes, "first_epoch", "no_false_error"), follows=True),
         replace(

@@ -80,8 +80,9 @@ def solve(
     processes: int,
     seen: Callable[[int, int], None],
     answers: Answers | None = None,
+    solvers: Sequence[str] = tuple(SOLVERS),
 ) -> tuple[Verdict, ...]:
-    """Every obligation put to every solver; `seen(done, total)` after each answer.
+    """Every obligation put to each of the solvers; `seen(done, total)` after each answer.
 
     What `answers` knows is not asked again. The slow solver's questions go first, so that the
     processes end together.
@@ -89,7 +90,7 @@ def solve(
     kept = answers or Answers()
     questions: list[Question] = [
         (number, solver, duty.obligation.text, seed)
-        for solver in reversed(SOLVERS)
+        for solver in reversed(solvers)
         for number, duty in enumerate(plan.duties)
     ]
     verdicts: list[Verdict] = []

@@ -30,11 +30,18 @@ from proofs.prove.clauses import (
     within,
 )
 from proofs.prove.cuts import Cuts, Lemma
-from proofs.prove.in_turn import IN_TURN, answers_the_first, is_next_in_turn
+from proofs.prove.in_turn import (
+    IN_TURN,
+    answers_the_first,
+    is_next_in_turn,
+    overtakes_nothing,
+)
 from proofs.prove.invariant import (
     COUNTED,
+    IN_LINE,
     IN_ORDER,
     IN_TIME,
+    NO_RESTART,
     SURVIVES,
 )
 from proofs.prove.regimes import LIFETIME, NO_WRAP, Regime
@@ -302,7 +309,8 @@ class Steps(Cuts):
             *self.in_its_turn(step.after, batch.fields, begin, answer.fields),
         )
         in_order = (IN_ORDER, is_next_in_turn(self.before, batch.fields))
-        return replace(step, lemmas=cuts, given=(*step.given, in_order))
+        in_line = (IN_LINE, overtakes_nothing(self.before, begin))
+        return replace(step, lemmas=cuts, given=(*step.given, in_order, in_line))
 
     def near(self, batch: Mapping[str, Node], begin: Node) -> tuple[Node, ...]:
         """Where sequences wrap: the request is near its log's end, so that its sequence names it.
@@ -403,7 +411,8 @@ class Steps(Cuts):
         """The broker comes back from its log and snapshot."""
         evaluator = self.builder.evaluator()
         leader = evaluator.call(self.model.leader.restart, [self.k, self.before.leader])
-        return self.outcome("restart", evaluator, [], leader=leader)
+        step = self.outcome("restart", evaluator, [], leader=leader)
+        return replace(step, given=(*step.given, (NO_RESTART, ((), FALSE))))
 
     def fail_over(self) -> StepOutcome:
         """A replica leads with any prefix of the log.

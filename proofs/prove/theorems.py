@@ -13,7 +13,18 @@ from proofs.lift.text import Model, Patch, composition, patched, plain
 from proofs.prove.clauses import LENGTH, Clause, Formula, conjuncts, implies, within
 from proofs.prove.cuts import Lemma
 from proofs.prove.dropped import BELOW_IS_DUPLICATE
-from proofs.prove.invariant import ARITHMETIC, HELPERS, HISTORY, IN_TURN, ORDERED, PROMISED, WHOLE
+from proofs.prove.invariant import (
+    ARITHMETIC,
+    HELPERS,
+    HISTORY,
+    IN_LINE,
+    IN_TURN,
+    NO_RESTART,
+    ORDERED,
+    PROMISED,
+    RULED,
+    WHOLE,
+)
 from proofs.prove.producer_ids import PRODUCER_IDS
 from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP, WRAPS, Regime
 from proofs.prove.smt import Obligation, obligation
@@ -41,6 +52,11 @@ ASSUMPTIONS = {
         "no answer refuses a batch that is stored, so that batches are acknowledged in their order"
         " (refusals=0, late_errors=0)"
     ),
+    "connections_keep_order": (
+        "a request of a connection that broke overtakes none that was sent before it, and none"
+        " outlives its leader: what arrives finds all before it stored"
+    ),
+    "no_restart": "no broker restarts; it may fail over (restarts=0)",
     "nothing_times_out": "no producer gives up a batch (timeouts=0)",
     "nothing_forgotten": "no leader lets a producer id expire (expiries=0)",
     "nothing_deleted": "no log loses its head (deletions=0)",
@@ -222,21 +238,33 @@ def safety(regime: Regime) -> tuple[Theorem, ...]:
     )
 
 
-CALM = (PROMISED["acked_is_stored"], PROMISED["remembers_five"], *WHOLE, *IN_TURN)
+CALM = ("high_watermark_survives", "answers_in_order", "nothing_times_out")
 
 
-def in_its_turn(name: str) -> Theorem:
-    """What holds where answers come in the order of their batches."""
-    return Theorem(
-        name,
-        PROMISED[name].says,
-        "first_sequence=strict/restart_window=full",
-        NO_WRAP,
-        ("high_watermark_survives", "answers_in_order", "nothing_times_out"),
-        (name,),
-        PROMISED[name],
-        extra=CALM,
-    )
+def resting_on(clause: Clause, *assumptions: str) -> Clause:
+    """The clause, its induction resting on assumptions, too."""
+    return replace(clause, uses=clause.uses.union(assumptions))
+
+
+def in_its_turn(name: str) -> Iterator[Theorem]:
+    """What holds where answers come in the order of their batches: with leaders that are strict and
+    remember all, and with those of today, if none of them restarts."""
+    acked, five, whole = PROMISED["acked_is_stored"], PROMISED["remembers_five"], WHOLE[0]
+    today = (resting_on(five, NO_RESTART), resting_on(whole, IN_LINE))
+    for suffix, variant, rests_on, memory in (
+        ("", "first_sequence=strict/restart_window=full", (), (five, whole)),
+        ("_without_restarts", "4.3.1", (IN_LINE, NO_RESTART), today),
+    ):
+        yield Theorem(
+            f"{name}{suffix}",
+            PROMISED[name].says,
+            variant,
+            NO_WRAP,
+            (*CALM, *rests_on),
+            (name,),
+            PROMISED[name],
+            extra=(acked, *memory, *IN_TURN),
+        )
 
 
 THEOREMS: tuple[Theorem, ...] = (
@@ -251,7 +279,9 @@ THEOREMS: tuple[Theorem, ...] = (
         PROMISED["remembers_five"],
     ),
     *safety(WRAPS),
-    *(in_its_turn(name) for name in ("acked_once", "no_false_error", "bumps_have_causes")),
+    *in_its_turn("acked_once"),
+    *in_its_turn("no_false_error"),
+    *in_its_turn("bumps_have_causes"),
     Theorem(
         "out_of_order_as_duplicate",
         "A leader that answers success to every sequence below the next expected one acknowledges"
@@ -432,7 +462,7 @@ class Induction:
             return
         name = f"always/{clause.name}"
         assumed = self.assumed(clause.uses - {clause.name}, None)
-        yield name, obligation(name, [*assumed, *rules], self.before[clause.name])
+        yield name, obligation(name, assumed, self.before[clause.name])
 
     def inductive(
         self, clauses: Sequence[Clause], rules: Sequence[Formula] = ()
@@ -455,7 +485,7 @@ class Induction:
     ) -> Iterator[tuple[str, Obligation]]:
         """The obligations that a step leaves a clause true."""
         for name, goal, uses in self.goals(clause, step):
-            assumed = [*self.assumed(uses, step), *rules]
+            assumed = [*self.assumed(uses, step), *(rules if RULED in uses else ())]
             for part, formula in split(goal):
                 full = f"{step.rule}/{name}{part}"
                 yield full, self.posed(full, uses, assumed, formula)

@@ -39,6 +39,7 @@ from proofs.prove.run import (
     write_texts,
 )
 from proofs.prove.seeds import Answers, ratio, unstable
+from proofs.prove.solvers import SOLVERS
 from proofs.prove.theorems import ASSUMPTIONS, Plan, Theorem, plan
 from proofs.say import say
 from proofs.trace.format import dumps, label
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mutant", metavar="NAME", help="prove the model with this mutant in it")
     parser.add_argument("--drop", metavar="ASSUMPTION", help="show what happens without it")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds to prove with")
+    parser.add_argument("--solver", choices=tuple(SOLVERS), help="ask this one only, not both")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--json", type=Path, metavar="FILE", help="report and times, merged")
     parser.add_argument("--out", type=Path, metavar="DIR", help="report.json, run.json, texts")
@@ -248,12 +250,18 @@ def seeds_run(asked: Plan, arguments: argparse.Namespace) -> Seeds:
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
     answers = Answers(arguments.out / "answers.jsonl" if arguments.out else None)
+    solvers = (arguments.solver,) if arguments.solver else tuple(SOLVERS)
     kept: tuple[Verdict, ...] = ()
     totals: list[float] = []
     times: dict[str, list[float]] = {}
     for seed in range(arguments.seeds):
         verdicts = solve(
-            asked, seed=seed, processes=arguments.processes, seen=Progress(), answers=answers
+            asked,
+            seed=seed,
+            processes=arguments.processes,
+            seen=Progress(),
+            answers=answers,
+            solvers=solvers,
         )
         totals.append(round(sum(v.answer.seconds for v in verdicts), 3))
         for verdict in verdicts:
@@ -262,7 +270,8 @@ def seeds_run(asked: Plan, arguments: argparse.Namespace) -> Seeds:
             kept = verdicts
         if arguments.seeds > 1:
             slowest = max(v.answer.seconds for v in verdicts)
-            say(f"  seed {seed}: {totals[-1]:.1f} s of solvers' time, slowest {slowest:.2f} s")
+            said = f"{totals[-1]:.1f} s of {' and '.join(solvers)}, slowest {slowest:.2f} s"
+            say(f"  seed {seed}: {said}")
     seeds = Seeds(kept, tuple(totals), unstable(times))
     if arguments.seeds > 1:
         tell_seeds(seeds)
