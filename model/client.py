@@ -196,6 +196,17 @@ def acknowledged(entry: PartitionEntry, batch: Batch) -> PartitionEntry:
     return replace(entry, acknowledged=entry.acknowledged.union(records))
 
 
+def first_in_sequence(queued: InFlight) -> InFlight:
+    """The head of what waits: by its sequence alone, whatever its producer id; of two with the
+    same sequence the one that came back later. RecordAccumulator.insertInSequenceOrder."""
+    return tuple(
+        b
+        for i, b in enumerate(queued)
+        if all(b.batch.base_sequence <= other.batch.base_sequence for other in queued)
+        and all(b.batch.base_sequence < other.batch.base_sequence for other in queued[i + 1 :])
+    )
+
+
 def next_to_retry(k: Setting, client: Client, entry: PartitionEntry) -> InFlight:
     """The batch that may be sent again, if any: the first in flight, where sequences are kept."""
     waiting = tuple(b for b in entry.in_flight if not b.outstanding)
@@ -205,7 +216,7 @@ def next_to_retry(k: Setting, client: Client, entry: PartitionEntry) -> InFlight
         ahead = tuple(b for b in entry.in_flight if b.batch.producer_id == client.producer_id)
         return tuple(
             b
-            for b in waiting[:1]
+            for b in first_in_sequence(waiting)
             if b.batch.producer_id != client.producer_id or not ahead[0].outstanding
         )
     return tuple(b for b in entry.in_flight[:1] if not b.outstanding)

@@ -86,8 +86,10 @@ def rewritten(k: Setting, entry: PartitionEntry, producer_id: int, epoch: int) -
 
 
 def renumbered_from_zero(k: Setting, entry: PartitionEntry) -> PartitionEntry:
-    """The same epoch from its beginning: all that the leader had of it is deleted, rightly."""
-    return rewritten(k, entry, entry.producer_id, entry.producer_epoch)
+    """The same epoch from its beginning: all that the leader had of it is deleted, rightly. What
+    was acknowledged last is still known. TopicPartitionBookkeeper.startSequencesAtBeginning."""
+    begun = rewritten(k, entry, entry.producer_id, entry.producer_epoch)
+    return replace(begun, last_acked_offset=entry.last_acked_offset)
 
 
 # A new producer id

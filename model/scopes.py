@@ -245,20 +245,19 @@ SCOPES: dict[str, Scope] = {
         ),
         Scope(
             "idempotent-forgotten-split",
-            "the same, where the batch that comes back late is too large for its leader",
+            "the same, where a batch that comes back late is too large, and a connection is lost",
             Layout(
                 records=7,
                 in_flight=2,
                 max_message=1,
                 log=5,
                 max_epoch=1,
-                max_breaks=0,
                 max_expiries=1,
                 max_refusals=0,
                 max_restarts=0,
                 max_failovers=0,
             ),
-            Budgets(records=7, breaks=0, expiries=1),
+            Budgets(records=7, breaks=1, expiries=1),
         ),
         Scope(
             "idempotent-five-in-flight",

@@ -44,7 +44,15 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
             "idempotent-forgotten-split",
         ),
     ),
-    ("2.0.0", ("idempotent-timeout", "idempotent-too-large", "idempotent-forgotten")),
+    (
+        "2.0.0",
+        (
+            "idempotent-timeout",
+            "idempotent-too-large",
+            "idempotent-forgotten",
+            "idempotent-forgotten-split",
+        ),
+    ),
     ("2.0.0/retries=one", ("idempotent-forgotten",)),
     ("3.9.2-zookeeper", ("producer-ids",)),
     ("2.8.2", ("producer-ids",)),

@@ -36,7 +36,7 @@ EXPECTED: dict[str, Expected] = {
     "idempotent-too-large": Expected(90, 135, 12),
     "idempotent-unresolved": Expected(3_692, 7_938, 19),
     "idempotent-forgotten": Expected(970, 1_838, 22),
-    "idempotent-forgotten-split": Expected(239, 359, 26),
+    "idempotent-forgotten-split": Expected(3_534, 6_827, 29),
     "idempotent-five-in-flight": Expected(1_314, 2_909, 24),
     "idempotent-six-in-flight": Expected(1_510, 3_316, 25),
     "idempotent-producers": Expected(111, 232, 8),

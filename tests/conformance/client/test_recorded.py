@@ -67,6 +67,18 @@ def test_what_it_did_with_batches_whose_time_was_up_is_explained(release: str):
         assert judgement.verdict == EXPLAINED, (trace.plan.number, judgement)
 
 
+@pytest.mark.parametrize("release", ["2.4.1", "2.0.0"])
+def test_what_it_did_beside_batches_of_an_old_producer_id_is_explained(release: str):
+    """What waits goes in the order of sequences, whatever the id; the last offset that was
+    acknowledged outlives a renumbering."""
+    runs = runs_of(f"java-{release}-resets.jsonl")
+    assert len(runs) == 3
+    for trace in runs:
+        judgement = judged(parse(release), trace)
+        assert judgement.verdict == EXPLAINED, (trace.plan.number, judgement)
+        assert sum(isinstance(event, InitProducerId) for event in trace.events) > 1
+
+
 def changed(trace: ClientTrace, position: int, **fields: int) -> ClientTrace:
     """The run with one field of one batch of one request changed."""
     event = trace.events[position]
