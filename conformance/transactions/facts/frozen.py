@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from conformance.kafka.admin import TopicPartition
-from conformance.transactions.facts.lab import Lab, experiment
+from conformance.transactions.facts.lab import Lab, eventually, experiment
 from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE
 from conformance.transactions.wire import Call, Conversation, Group, Producer, error_in
 
@@ -207,11 +207,3 @@ def _followers(lab: Lab) -> list[int]:
 def _await_stable(lab: Lab, partition: TopicPartition) -> str:
     """The partition's log, once nothing is open in it or a second has passed."""
     return eventually(lambda: lab.partition(partition), lambda seen: seen.endswith("stable"))
-
-
-def eventually(look: Callable[[], str], good: Callable[[str], bool]) -> str:
-    """What is seen once it is good, or what is seen after a second."""
-    deadline = time.monotonic() + 1.0
-    while not good(seen := look()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return seen

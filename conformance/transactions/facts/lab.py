@@ -27,6 +27,9 @@ from conformance.transactions.wire import Call, Conversation, Marker, Producer, 
 from impl.protocol.errors import ErrorCode
 
 SETTLE_TIMEOUT_S: Final = 5.0
+GLANCE_S: Final = 1.0
+"""How long what follows a marker may take to be seen."""
+
 _PAUSE_S: Final = 0.005
 
 STATES: Final = (
@@ -308,3 +311,11 @@ def accept(error: ErrorCode, what: str) -> None:
     """Raise RequestRefused for an error: the experiment cannot be set up."""
     if error is not ErrorCode.NONE:
         raise RequestRefused(f"{what}: {error.name}")
+
+
+def eventually(look: Callable[[], str], good: Callable[[str], bool]) -> str:
+    """What is seen once it is good, or what is seen after GLANCE_S."""
+    deadline = time.monotonic() + GLANCE_S
+    while not good(seen := look()) and time.monotonic() < deadline:
+        time.sleep(_PAUSE_S)
+    return seen
