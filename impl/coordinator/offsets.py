@@ -39,6 +39,7 @@ from impl.coordinator.offsets_records import (
     NO_EXPIRY,
     NO_LEADER_EPOCH,
     NO_METADATA,
+    VALUE_VERSION,
     CommittedOffset,
     OffsetKey,
     encode_key,
@@ -78,6 +79,8 @@ class OffsetsConfig:
     """offset.metadata.max.bytes; it counts UTF-16 units all the same."""
     size_error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
     """Of a batch too large for the log; INVALID_COMMIT_OFFSET_SIZE before 4.0."""
+    value_version: int = VALUE_VERSION
+    """Of the values that are written; 3 before 4.1."""
 
 
 APPEND_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType(
@@ -302,7 +305,8 @@ class OffsetsCoordinator:
             answers.append(RowError(row.topic, row.partition, error))
             if not is_long:
                 key = OffsetKey(group_id, row.topic, row.partition)
-                value = encode_value(_committed(row, now_ms, expire_timestamp_ms))
+                committed = _committed(row, now_ms, expire_timestamp_ms)
+                value = encode_value(committed, self.config.value_version)
                 records.append(Record(len(records), now_ms, encode_key(key), value))
         if not records:
             return CommitDecision(tuple(answers))

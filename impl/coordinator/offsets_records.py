@@ -2,8 +2,9 @@
 
 Three rules:
 
-1. Keys are written in version 1; values in version 3, or in 1 if their commit says when they end.
-2. All versions are read (values 0 to 4).
+1. Keys are written in version 1; values in version 4 (3 before release 4.1), or in 1 if their
+   commit says when they end.
+2. All versions are read (values 0 to 4); topic ids in them are not looked at.
 3. A key of another version is another kind of record, which is none of this module's business.
 
 Sources: `GroupCoordinatorRecordHelpers.newOffsetCommitRecord`, `GroupCoordinatorRecordSerde`;
@@ -20,6 +21,10 @@ from impl.protocol.state_records import decode_record, encode_record
 
 KEY: Final = "OFFSET_COMMIT_KEY"
 VALUE: Final = "OFFSET_COMMIT_VALUE"
+
+VALUE_VERSION: Final = 4
+EXPIRING_VALUE_VERSION: Final = 1
+"""The only version with a time of expiry; it has no leader epoch."""
 
 NO_LEADER_EPOCH: Final = -1
 NO_EXPIRY: Final = -1
@@ -65,12 +70,15 @@ def decode_key(data: bytes | None) -> OffsetKey | None:
     return OffsetKey(body["group"], body["topic"], body["partition"])
 
 
-def encode_value(committed: CommittedOffset) -> bytes:
-    """The value of an offset's record. Raises `EncodeError`."""
+def encode_value(committed: CommittedOffset, version: int = VALUE_VERSION) -> bytes:
+    """The value of an offset's record, in this version if it does not expire by itself.
+
+    Raises `EncodeError`.
+    """
     expires = committed.expire_timestamp_ms != NO_EXPIRY
     return encode_record(
         VALUE,
-        1 if expires else 3,
+        EXPIRING_VALUE_VERSION if expires else version,
         {
             "offset": committed.offset,
             "leader_epoch": committed.leader_epoch,

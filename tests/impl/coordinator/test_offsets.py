@@ -253,7 +253,9 @@ def test_records_are_kafkas_own_bytes() -> None:
     key = encode_key(OffsetKey("g", "t", 2))
     assert key.hex() == "000100016700017400000002"
     value = encode_value(CommittedOffset(5, 1, "m", 7))
-    assert value.hex() == "000300000000000000050000000100016d0000000000000007"
+    assert value.hex() == "0004" + "0000000000000005" + "00000001" + "026d" + f"{7:016x}" + "00"
+    older = encode_value(CommittedOffset(5, 1, "m", 7), 3)
+    assert older.hex() == "0003" + "0000000000000005" + "00000001" + "00016d" + f"{7:016x}"
     expiring = encode_value(CommittedOffset(5, 1, "", 7, 9))
     assert expiring.hex() == "00010000000000000005000000000000000000070000000000000009"
 
