@@ -52,6 +52,9 @@ WRAPPED = Dropped(
 )
 """Six sequences: a request of the first batch arrives when its sequence comes round again."""
 
+OVERTAKES = (Patch("network.broken", "link.requests[:survivors]", "link.requests[1:]"),)
+"""A connection that breaks loses its first request and delivers the rest."""
+
 SMALL = {"records": 3, "in_flight": 2, "log": 5, "max_epoch": 1}
 
 DROPPED: dict[str, Dropped] = {
@@ -87,6 +90,12 @@ DROPPED: dict[str, Dropped] = {
         {**SMALL, "max_timeouts": 1},
         {"records": 3, "breaks": 1, "timeouts": 1},
         "first_sequence=strict/restart_window=full",
+    ),
+    "no_restart": Dropped(
+        "acked_once", {**SMALL, "max_breaks": 2}, {"records": 3, "breaks": 2, "restarts": 1}
+    ),
+    "connections_keep_order": Dropped(
+        "no_false_error", SMALL, {"records": 3, "breaks": 1}, patches=OVERTAKES
     ),
     "own_producer_id": Dropped(
         "acked_is_stored",

@@ -1,7 +1,7 @@
 """The same proof with other seeds: how much the solvers' time depends on luck.
 
 Each answer is kept as a line of a file as it comes, so that a long run which was interrupted goes
-on where it stood.
+on where it stood. A row begins with its line break: one that was cut short spoils no other.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Answers:
             "seconds": round(answer.seconds, 4),
         }
         with self.file.open("a", encoding="utf-8") as lines:
-            lines.write(f"{json.dumps(row)}\n")
+            lines.write(f"\n{json.dumps(row)}")
 
 
 def key(seed: int, solver: str, text: str) -> str:

@@ -98,6 +98,31 @@ LEFT_OUT = {
 """The assumption that leaves out each other rule."""
 
 
+ONLY_EXPLORED = {
+    "acked_once": (
+        "with refusals or errors that come late (strict leaders): a batch may then be stored and"
+        " refused, so that epochs begin; a proof has to follow what is left of an old epoch's"
+        " answers on the open connection"
+    ),
+    "no_false_error": (
+        "with raw sequence order where sequences wrap, which the model does not promise; and in the"
+        " wrapping regime under sequence_order=wraps: positions are proved to be the numbers of"
+        " records, sequences are not"
+    ),
+    "bumps_have_causes": (
+        "where something goes wrong: that each trouble brings one epoch at most is a count over"
+        " whole runs, which needs a debt that each trouble makes and each epoch pays, and the proof"
+        " that an epoch's beginning leaves none: old answers on the open connection have to be"
+        " followed error by error"
+    ),
+    "order_kept": "with a producer that receives a new id (recoveries up to 2.4): id_for_life",
+    "no_block_wasted": (
+        "a sum over all blocks: it needs, for each block, a witness of who has it or gave its ids"
+    ),
+}
+"""What of the promises no theorem covers, and why: there they are explored in scopes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Theorem:
     """What is proved: `clause` in every state, or `lemmas` about single rules.

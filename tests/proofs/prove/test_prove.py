@@ -11,7 +11,7 @@ import pytest
 
 from proofs.explore.source import source_graph
 from proofs.lift import dag
-from proofs.lift.text import Patch, patched, plain
+from proofs.lift.text import Patch, composition, patched, plain
 from proofs.mutants import find
 from proofs.prove import verb
 from proofs.prove.dropped import DROPPED, trace_without
@@ -36,6 +36,7 @@ from proofs.prove.theorems import (
     COVERED,
     EVERYWHERE,
     LEFT_OUT,
+    ONLY_EXPLORED,
     THEOREMS,
     Planner,
     plan,
@@ -83,6 +84,15 @@ def test_every_rule_of_the_world_is_a_step_or_left_out_by_an_assumption() -> Non
     assert {step for names in COVERED.values() for step in names} == {s.rule for s in steps}
     assert set(LEFT_OUT.values()) <= set(EVERYWHERE)
     assert all(set(t.assumptions) <= set(ASSUMPTIONS) for t in THEOREMS)
+
+
+def test_every_promise_has_a_theorem_or_is_said_to_be_explored_only() -> None:
+    proved = {name for t in THEOREMS for name in (t.clause.name if t.clause else t.name,)}
+    models = (plain(), composition("producer_ids"))
+    promises = {p.name for model in models for p in model.promises.PROMISES}
+    assert promises - proved - set(ONLY_EXPLORED) == {"blocks_have_one_owner"}
+    assert "blocks_have_one_owner" in BY_NAME["producer_ids_unique"].uses
+    assert set(ONLY_EXPLORED) <= promises
 
 
 @pytest.mark.parametrize("theorem", ["duplicate_is_answered", "sequences_wrap"])
@@ -221,6 +231,19 @@ def test_a_connection_is_what_the_proofs_say_of_it() -> None:
         assert all(b.outstanding for b in entry.in_flight[: len(awaited)])
 
 
+@pytest.mark.parametrize("scope", ["idempotent-tiny", "idempotent-failover"])
+def test_what_arrives_finds_all_before_it_stored(scope: str) -> None:
+    """connections_keep_order is so of the connections of the model."""
+    model = plain()
+    k = setting_of(model, f"{scope}/refusals=0/restarts=0", "4.3.1")
+    for world in source_graph(model, k, scope).worlds:
+        link = world.links[0][0]
+        connections = [link.requests, *(b.requests for b in link.broken)]
+        arriving = [requests[0].batch for requests in connections if requests]
+        end = sum(stored.batch.record_count for stored in world.leaders[0].log)
+        assert all(batch.base_sequence <= end for batch in arriving)
+
+
 def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
     asked = plan(plain(), (BY_NAME["sequences_wrap"],), lambda t: t.variant)
     file = tmp_path / "answers.jsonl"
@@ -237,7 +260,7 @@ def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
 
     first = run(0)
     with file.open("a", encoding="utf-8") as lines:
-        lines.write('{"key": "0 z3 cut sho')
+        lines.write('\n{"key": "0 z3 cut sho')
     assert len(Answers(file).known) == len(first) == 2 * len(asked.duties)
     assert [v.answer.result for v in run(0)] == [v.answer.result for v in first]
     assert len(Answers(file).known) == len(first)
