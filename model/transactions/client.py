@@ -89,14 +89,14 @@ class Effect(IntEnum):
 
 @record
 class ClientPartition:
-    """One partition as the client sees it. `acked` counts, for each transaction, the records that
-    the application was told are written."""
+    """One partition as the client sees it. `sent` counts, for each transaction, the records that
+    the application has sent: what its commit must hold."""
 
     membership: Membership
     write: Write
     next_sequence: Sequence
     written: WriteCount
-    acked: Map[Transaction, WriteCount]
+    sent: Map[Transaction, WriteCount]
 
 
 @record
@@ -162,6 +162,7 @@ def send(k: Setting, client: Client, partition: Partition) -> Client:
         membership=added if there.membership == Membership.OUT else there.membership,
         write=Write.QUEUED,
         written=there.written + 1,
+        sent=there.sent.put(present(client), there.written + 1),
     )
     return replace(
         client,
@@ -448,20 +449,11 @@ def settled(client: Client, partition: Partition) -> Client:
     return replace(client, partitions=client.partitions.put(partition, there))
 
 
-def acknowledged(client: Client, partition: Partition) -> Client:
-    """The partition's batch is written, and the application hears it."""
-    there = client.partitions[partition]
-    now = present(client)
-    acked = there.acked.put(now, there.acked[now] + 1)
-    told = replace(there, write=Write.NONE, acked=acked)
-    return replace(client, partitions=client.partitions.put(partition, told))
-
-
 @receives
 def on_produced(k: Setting, client: Client, partition: Partition, answer: ProduceAnswer) -> Client:
     """Produce is answered. Sender.completeBatch."""
     if answer.error == Error.NONE:
-        return acknowledged(client, partition)
+        return settled(client, partition)
     effect = produce_effect_of(answer.error)
     if effect == Effect.RETRY:
         return client
@@ -474,7 +466,7 @@ def on_offsets_committed(
 ) -> Client:
     """TxnOffsetCommit is answered: what it must not have is the end. TxnOffsetCommitHandler."""
     if answer.error == Error.NONE:
-        return acknowledged(client, partition)
+        return settled(client, partition)
     effect = effect_of(answer.error)
     if effect == Effect.RETRY:
         return client

@@ -30,7 +30,7 @@ from model.transactions.messages import (
     Request,
     failed,
 )
-from model.transactions.setting import Fence, Pending, Setting
+from model.transactions.setting import Fence, IdMemory, Pending, Rotation, Setting
 
 
 class TransactionState(IntEnum):
@@ -75,7 +75,7 @@ class Coordinator:
     """
 
     known: Known
-    log: Metadata
+    log: Known
     is_appending: bool
     image: Known
     requester: InstanceOrNone
@@ -124,9 +124,20 @@ def no_more_markers(metadata: Metadata) -> bool:
 # The two steps of a transition
 
 
-def logged(c: Coordinator, image: Known) -> Coordinator:
+def stored(k: Setting, image: Known) -> Known:
+    """What of an image is in the log: never the epoch before. TransactionLog.valueToBytes."""
+    has_ids = k.variant.id_memory == IdMemory.LOGGED and k.variant.level > 0
+    return Known(
+        metadata=image.metadata,
+        last_producer_epoch=NO_PRODUCER_EPOCH,
+        previous_producer_id=image.previous_producer_id if has_ids else NO_PRODUCER_ID,
+        next_producer_id=image.next_producer_id if has_ids else NO_PRODUCER_ID,
+    )
+
+
+def logged(k: Setting, c: Coordinator, image: Known) -> Coordinator:
     """The image is in the log, and known. TransactionMetadata.completeTransitionTo."""
-    return replace(c, known=image, log=image.metadata)
+    return replace(c, known=image, log=stored(k, image))
 
 
 def appending(c: Coordinator, image: Known) -> Coordinator:
@@ -160,14 +171,14 @@ def completing(k: Setting, c: Coordinator) -> Coordinator:
     if not is_prepared(c.known.metadata) or not no_more_markers(c.known.metadata):
         return c
     image = completed(k, c.known)
-    return appending(c, image) if k.layout.appends else logged(c, image)
+    return appending(c, image) if k.layout.appends else logged(k, c, image)
 
 
 def transition(k: Setting, c: Coordinator, image: Known) -> Coordinator:
     """The image goes to the log."""
     if k.layout.appends:
         return appending(c, image)
-    return completing(k, logged(c, image))
+    return completing(k, logged(k, c, image))
 
 
 def answered(c: Coordinator, answer: Answer) -> Step[Coordinator, Answer]:
@@ -197,7 +208,7 @@ def nothing_appended(c: Coordinator) -> Coordinator:
 def append_succeeds(k: Setting, c: Coordinator) -> Step[Coordinator, Answer]:
     """The image is in the log. What is prepared without a partition is completed next."""
     require(c.is_appending)
-    written = logged(c, c.image)
+    written = logged(k, c, c.image)
     return Step(completing(k, nothing_appended(written)), (c.answer,))
 
 
@@ -206,7 +217,7 @@ def append_fails(k: Setting, c: Coordinator, in_log: bool) -> Step[Coordinator, 
     """The append is reported as failed, and memory is as before; the image may be `in_log` all the
     same. A completion is tried again. COORDINATOR_NOT_AVAILABLE."""
     require(c.is_appending)
-    written = replace(c, log=c.image.metadata if in_log else c.log)
+    written = replace(c, log=stored(k, c.image) if in_log else c.log)
     return Step(
         completing(k, nothing_appended(written)), (failed(Error.COORDINATOR_NOT_AVAILABLE),)
     )
@@ -273,11 +284,21 @@ def fencing(k: Setting, c: Coordinator) -> Known:
     metadata = c.known.metadata
     same = k.variant.fence == Fence.SAME_EPOCH
     epoch = metadata.producer_epoch if same else next_epoch(k, metadata.producer_epoch)
-    return replace(
-        c.known,
+    newer = k.variant.level == 2
+    rotates = newer and k.variant.rotation == Rotation.ANYONE
+    is_last = rotates and is_exhausted(k, metadata.producer_epoch)
+    return Known(
         metadata=replace(metadata, state=TransactionState.PREPARE_ABORT, producer_epoch=epoch),
-        last_producer_epoch=metadata.producer_epoch if k.variant.level == 2 else NO_PRODUCER_EPOCH,
+        last_producer_epoch=metadata.producer_epoch if newer else NO_PRODUCER_EPOCH,
+        previous_producer_id=metadata.producer_id,
+        next_producer_id=c.given_producer_ids if is_last else NO_PRODUCER_ID,
     )
+
+
+def with_next_id_taken(c: Coordinator, image: Known) -> Coordinator:
+    """The producer id that is to come is nobody else's."""
+    takes = image.next_producer_id != NO_PRODUCER_ID
+    return replace(c, given_producer_ids=c.given_producer_ids + (1 if takes else 0))
 
 
 def expects(k: Setting, c: Coordinator, request: Request) -> bool:
@@ -319,7 +340,8 @@ def on_init_producer_id(
         return answered(c, failed(Error.PRODUCER_FENCED))
     if metadata.state == TransactionState.ONGOING:
         waits = failed(Error.CONCURRENT_TRANSACTIONS)
-        return changed(k, c, fencing(k, c), requester, waits)
+        image = fencing(k, c)
+        return changed(k, with_next_id_taken(c, image), image, requester, waits)
     return on_finished(k, c, request, requester)
 
 
@@ -456,7 +478,9 @@ def time_out(k: Setting, c: Coordinator) -> Coordinator:
     """The transaction has lasted longer than it may. abortTimedOutTransactions."""
     require(c.known.metadata.state == TransactionState.ONGOING)
     require(not c.is_appending)
-    return replace(transition(k, c, fencing(k, c)), requester=NOBODY, answer=NO_ANSWER)
+    image = fencing(k, c)
+    ended = transition(k, with_next_id_taken(c, image), image)
+    return replace(ended, requester=NOBODY, answer=NO_ANSWER)
 
 
 def nothing_known(k: Setting) -> Known:
@@ -484,17 +508,16 @@ def forget(k: Setting, c: Coordinator) -> Coordinator:
     """The id was not used for long: a tombstone. removeExpiredTransactionalIds."""
     require(is_finished(c.known.metadata))
     require(not c.is_appending)
-    return replace(c, known=nothing_known(k), log=absent(k))
+    return replace(c, known=nothing_known(k), log=nothing_known(k))
 
 
 @acts
 def take_over(k: Setting, c: Coordinator) -> Coordinator:
     """Another broker leads the log's partition: it knows what is there, and no more.
     TransactionStateManager.loadTransactionsForTxnTopicPartition."""
-    loaded = replace(nothing_known(k), metadata=c.log)
     fresh = replace(
         c,
-        known=loaded,
+        known=c.log,
         is_stopped=False,
         coordinator_epoch=c.coordinator_epoch + 1,
     )

@@ -23,6 +23,7 @@ from model.transactions.coordinator import (
     is_exhausted,
     is_pending,
     next_epoch,
+    with_next_id_taken,
 )
 from model.transactions.messages import (
     NO_PRODUCER_ID,
@@ -200,9 +201,7 @@ def on_end_txn(
     end = end_v2(k, c, request) if speaks_v2(k) else end_v1(c, request)
     if end == End.PREPARE:
         image = prepared(k, c, request.committed)
-        takes = image.next_producer_id != NO_PRODUCER_ID
-        taken = replace(c, given_producer_ids=c.given_producer_ids + (1 if takes else 0))
-        return changed(k, taken, image, requester, ended_with(k, image))
+        return changed(k, with_next_id_taken(c, image), image, requester, ended_with(k, image))
     if end == End.DONE:
         return answered(c, done_before(k, c))
     return answered(c, failed(error_of(end)))

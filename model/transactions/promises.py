@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from model.transactions.client import Client, ClientState, Outcome
-from model.transactions.coordinator import TransactionState
+from model.transactions.coordinator import TransactionState, is_prepared
 from model.transactions.leader import Kind, Stored, last_stable_offset
 from model.transactions.messages import (
     NO_OFFSET,
@@ -15,7 +15,7 @@ from model.transactions.messages import (
     is_of_group,
     speaks_v2,
 )
-from model.transactions.setting import Fence, MarkerEpoch, Setting, Verification
+from model.transactions.setting import Fence, MarkerEpoch, Rotation, Setting, Verification
 from model.transactions.world import World
 
 Log = tuple[Stored, ...]
@@ -81,7 +81,7 @@ def nothing_unasked(w: World, log: Log) -> bool:
 
 
 def no_lost_write(k: Setting, w: World) -> bool:
-    """What was acknowledged, in a transaction whose commit succeeded, is there and is not aborted.
+    """What was sent, in a transaction whose commit succeeded, is there and is not aborted.
     P2, P7."""
     return all(nothing_lost(k, w, partition, leader.log) for partition, leader in w.leaders.items())
 
@@ -93,18 +93,15 @@ def nothing_lost(k: Setting, w: World, partition: Partition, log: Log) -> bool:
         for i, s in enumerate(log)
     )
     return kept and all(
-        has_acknowledged(k, client, instance, partition, log)
-        for instance, client in w.clients.items()
+        has_all_sent(k, client, instance, partition, log) for instance, client in w.clients.items()
     )
 
 
-def has_acknowledged(
-    k: Setting, client: Client, instance: int, partition: Partition, log: Log
-) -> bool:
-    """Each acknowledged record of a committed transaction is in the log."""
+def has_all_sent(k: Setting, client: Client, instance: int, partition: Partition, log: Log) -> bool:
+    """Each record that was sent in a committed transaction is in the log."""
     return all(
-        client.outcomes[t] != Outcome.COMMITTED or copies(log, instance, t) >= acked
-        for t, acked in client.partitions[partition].acked.items()
+        client.outcomes[t] != Outcome.COMMITTED or copies(log, instance, t) >= sent
+        for t, sent in client.partitions[partition].sent.items()
     )
 
 
@@ -265,6 +262,16 @@ def same_epoch(a: Client, b: Client) -> bool:
     )
 
 
+def no_false_fencing(k: Setting, w: World) -> bool:
+    """An instance that is alone, and on time, is never told that it is fenced."""
+    return all(c.state != ClientState.FATAL_ERROR for c in w.clients.values())
+
+
+def markers_are_taken(k: Setting, w: World) -> bool:
+    """No partition refuses the marker of the coordinator that leads: what is prepared completes."""
+    return not (w.coordinator.is_stopped and is_prepared(w.coordinator.known.metadata))
+
+
 # Readers
 
 
@@ -320,9 +327,28 @@ def writes_are_verified(k: Setting) -> bool:
 
 
 def whole(k: Setting) -> bool:
-    """All of that; and a coordinator that ends a transaction of itself takes the next epoch."""
-    fences = k.variant.fence == Fence.NEXT_EPOCH
+    """All of that; and each transaction that V2 or the coordinator ends takes the next epoch."""
+    fences = k.variant.fence == Fence.NEXT_EPOCH and epochs_rotate(k)
     return nothing_is_late(k) and markers_are_known(k) and writes_are_verified(k) and fences
+
+
+def alone(k: Setting) -> bool:
+    """One instance; nothing is late, lasts too long, fails or moves."""
+    b = k.budgets
+    on_time = b.delays == 0 and b.timeouts == 0 and b.forgotten == 0
+    return k.layout.instances == 1 and on_time and b.failures == 0 and b.moves == 0
+
+
+def epochs_rotate(k: Setting) -> bool:
+    """Nobody writes under the last epoch, which has no next one. KAFKA-20090."""
+    ends = k.layout.epochs_end and k.budgets.timeouts > 0
+    return k.variant.rotation == Rotation.ANYONE or not ends or not speaks_v2(k)
+
+
+def retries_are_taken(k: Setting) -> bool:
+    """A marker that is sent again is no zombie's, nor one of the last epoch. KAFKA-19999."""
+    lenient = k.variant.marker_epoch == MarkerEpoch.NOT_OLDER or not speaks_v2(k)
+    return lenient or (k.variant.marker_epoch == MarkerEpoch.NEWER and epochs_rotate(k))
 
 
 def is_v2(k: Setting) -> bool:
@@ -389,6 +415,8 @@ PROMISES: tuple[Promise, ...] = (
     Promise("no_write_outside", no_write_outside, writes_are_verified),
     Promise("fenced", fenced, whole),
     Promise("epochs_unique", epochs_unique, always),
+    Promise("no_false_fencing", no_false_fencing, alone),
+    Promise("markers_are_taken", markers_are_taken, retries_are_taken),
     Promise("last_stable_offset_sound", last_stable_offset_sound, always),
     Promise("no_dirty_read", no_dirty_read, always),
 )

@@ -13,7 +13,7 @@ from model.transactions.client import (
     Outcome,
     Write,
 )
-from model.transactions.coordinator import NO_ANSWER, NOBODY, Coordinator, absent, nothing_known
+from model.transactions.coordinator import NO_ANSWER, NOBODY, Coordinator, nothing_known
 from model.transactions.leader import NOT_VERIFIED, UNKNOWN_PRODUCER, Leader
 from model.transactions.messages import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from model.transactions.setting import Budgets, Layout, Setting, Variant
@@ -155,7 +155,7 @@ def initial(k: Setting) -> World:
         write=Write.NONE,
         next_sequence=0,
         written=0,
-        acked=Map.filled(layout.transactions, 0),
+        sent=Map.filled(layout.transactions, 0),
     )
     client = Client(
         state=ClientState.UNINITIALIZED,
@@ -171,7 +171,7 @@ def initial(k: Setting) -> World:
         clients=Map.filled(layout.instances, client),
         coordinator=Coordinator(
             known=nothing_known(k),
-            log=absent(k),
+            log=nothing_known(k),
             is_appending=False,
             image=nothing_known(k),
             requester=NOBODY,

@@ -66,6 +66,24 @@ class Pending(IntEnum):
     """After that. Up to 3.9."""
 
 
+class Rotation(IntEnum):
+    """Who takes the next producer id when the last epoch is used up."""
+
+    ANYONE = 0
+    """Also the coordinator that aborts of itself. 4.3, KAFKA-20090."""
+    CLIENTS = 1
+    """Only who ends a transaction with V2, or begins anew."""
+
+
+class IdMemory(IntEnum):
+    """Where a coordinator keeps the producer id before and the one after."""
+
+    LOGGED = 0
+    """In the transaction log, from level 1 on. 4.3, KAFKA-20310."""
+    IN_MEMORY = 1
+    """With whoever leads the log."""
+
+
 class Bump(IntEnum):
     """What a client of V1 does after a batch of unknown outcome, before its next transaction."""
 
@@ -88,6 +106,8 @@ class Variant:
     first_sequence: FirstSequence = FirstSequence.ZERO_IN_V2
     fence: Fence = Fence.NEXT_EPOCH
     pending: Pending = Pending.BEFORE_PRODUCER
+    rotation: Rotation = Rotation.ANYONE
+    id_memory: IdMemory = IdMemory.LOGGED
     bump: Bump = Bump.ASKS
 
 

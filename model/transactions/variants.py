@@ -9,9 +9,11 @@ from model.transactions.setting import (
     Bump,
     Fence,
     FirstSequence,
+    IdMemory,
     MarkerEpoch,
     Pending,
     Requests,
+    Rotation,
     Variant,
     Verification,
 )
@@ -33,7 +35,7 @@ def canonical_name(variant: Variant) -> str:
     return f"{variant.release}/level={variant.level}/requests={variant.requests.name.lower()}"
 
 
-V4_2_1 = older(NEWEST, "4.2.1")
+V4_2_1 = older(NEWEST, "4.2.1", rotation=Rotation.CLIENTS, id_memory=IdMemory.IN_MEMORY)
 V4_1_2 = older(V4_2_1, "4.1.2", marker_epoch=MarkerEpoch.NOT_OLDER)
 V4_0_2 = older(V4_1_2, "4.0.2", first_sequence=FirstSequence.ANY)
 V3_9_2 = older(V4_0_2, "3.9.2", level=0, requests=Requests.V1, pending=Pending.AFTER_PRODUCER)
@@ -49,6 +51,8 @@ RULES: dict[str, type[IntEnum]] = {
     "first_sequence": FirstSequence,
     "fence": Fence,
     "pending": Pending,
+    "rotation": Rotation,
+    "id_memory": IdMemory,
     "bump": Bump,
 }
 

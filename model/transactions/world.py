@@ -524,7 +524,8 @@ def coordinator_moves_with_append(k: Setting, w: World) -> World:
     require(k.layout.appends)
     require(w.coordinator.is_appending)
     spent = replace(w.spent, moves=w.spent.moves + 1)
-    written = replace(w.coordinator, log=w.coordinator.image.metadata)
+    image = coordinator_rules.stored(k, w.coordinator.image)
+    written = replace(w.coordinator, log=image)
     return replace(w, coordinator=coordinator_rules.take_over(k, written), spent=spent)
 
 
