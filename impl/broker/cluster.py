@@ -1,10 +1,11 @@
 """What all brokers of a cluster know: each other, the topics, and who leads which partition.
 
-Three rules:
+Four rules:
 
 1. There is one `Cluster` for all nodes: it stands for the metadata that a controller spreads.
 2. A partition has one leader. Another node that is asked for it says NOT_LEADER_OR_FOLLOWER.
 3. A new leader has the next epoch, and of the log what was replicated.
+4. All nodes take their blocks of producer ids from one place, so no id is given twice.
 
 Theory of operation: nodes hold the same object and look at `topics.version` before each request;
 where it has grown they compare which partitions of the internal topics are theirs. Replication is
@@ -16,6 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
 from impl.broker.topics import Topic, Topics
 from impl.partition.leader import PartitionLeader
 from impl.partition.rules import DEFAULT_RULES, TransactionRules
@@ -32,14 +34,19 @@ class Broker(NamedTuple):
 
 
 class Cluster:
-    """Public state, to be read: `brokers` by id, `topics`, `cluster_id`."""
+    """Public state, to be read: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`."""
 
-    __slots__ = ("brokers", "cluster_id", "topics")
+    __slots__ = ("brokers", "cluster_id", "producer_id_blocks", "topics")
 
     def __init__(
-        self, cluster_id: str, config: LogConfig, rules: TransactionRules = DEFAULT_RULES
+        self,
+        cluster_id: str,
+        config: LogConfig,
+        rules: TransactionRules = DEFAULT_RULES,
+        blocks: BlockSource | None = None,
     ) -> None:
         self.cluster_id = cluster_id
+        self.producer_id_blocks = blocks or ProducerIdBlocks()
         self.brokers: dict[int, Broker] = {}
         self.topics = Topics(cluster_id, config, rules)
 

@@ -54,7 +54,6 @@ from impl.broker.outputs import (
 )
 from impl.broker.producer_ids import (
     BlockSource,
-    ProducerIdBlocks,
     ProducerIdController,
     ProducerIdManager,
 )
@@ -134,14 +133,14 @@ class Node:
     ) -> None:
         """`blocks` outlives the node: give the same one to a node that takes this one's place.
 
-        Nodes that are given the same `cluster` are one.
+        Nodes that are given the same `cluster` are one; it has blocks of its own.
         """
         me = self.config = config or NodeConfig()
-        self.cluster = cluster or Cluster(me.cluster_id, me.log, me.rules)
+        self.cluster = cluster or Cluster(me.cluster_id, me.log, me.rules, blocks)
         self.cluster.register(Broker(me.node_id, me.host, me.port))
         self.topics: Topics = self.cluster.topics
         self.producer_ids = ProducerIdManager()
-        self.controller = ProducerIdController(blocks or ProducerIdBlocks())
+        self.controller = ProducerIdController(self.cluster.producer_id_blocks)
         self.controller.register(me.node_id, me.broker_epoch)
         self.coordinating = Coordinating(self)
         self.verification = AddPartitionsToTxnManager(self)

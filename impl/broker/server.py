@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Final
@@ -161,10 +162,9 @@ class Server:
             self._perform(self.node.advance(self._clock_ms()))
             due_ms = self.node.next_due_ms
             wait_ms = TICK_MS if due_ms is None else min(TICK_MS, due_ms - self._clock_ms())
-            try:
-                await asyncio.wait_for(self._wake.wait(), max(0, wait_ms) / 1000)
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0, wait_ms) / 1000):
+                    await self._wake.wait()
 
     def _perform(self, outputs: Iterable[Output]) -> None:
         for output in outputs:

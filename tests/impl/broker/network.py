@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from impl.broker.cluster import Cluster
 from impl.broker.node import Node, NodeConfig
 from impl.broker.outputs import BrokerRequest, Close, Output
-from impl.broker.producer_ids import ProducerIdBlock
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.inspection import TransactionView
 from impl.partition.leader import PartitionLeader
@@ -62,7 +61,8 @@ class Network:
         for node_id in range(1, nodes + 1):
             me = NodeConfig(**more | {"node_id": node_id, "port": 9000 + node_id})
             self.nodes[node_id] = Node(me, cluster=self.cluster)
-            self.nodes[node_id].producer_ids.receive(_own_block(self.nodes[node_id], node_id), 0)
+            self.nodes[node_id].producer_ids.generate(0)
+            self.nodes[node_id].advance(0)
         self.now_ms = 1_000_000
         self.holds: Callable[[Sent], bool] = lambda sent: False
         self.held: list[Sent] = []
@@ -283,10 +283,3 @@ class Producer:
         at = self.network.find_group() if node_id is None else node_id
         answer = self.network.ask(ApiKey.TXN_OFFSET_COMMIT, version, body | more, at)
         return ErrorCode(answer["topics"][0]["partitions"][0]["error_code"])
-
-
-def _own_block(node: Node, number: int) -> ProducerIdBlock:
-    """Producer ids of each node's own, so that tests can tell them apart."""
-    node.producer_ids.generate(0)
-    node.producer_ids.take_request()
-    return ProducerIdBlock(number * 1000, 1000)
