@@ -24,6 +24,9 @@ Address = tuple[str, int]
 TopicPartition = tuple[str, int]
 """(topic, partition)."""
 
+START_ATTEMPTS: Final = 5
+"""Connections that may break while a client begins."""
+
 API_VERSIONS_VERSIONS: Final = (4, 0)
 """The newest, and what any broker answers."""
 
@@ -172,6 +175,18 @@ class Cluster:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # ---- metadata
+
+    async def start(self) -> None:
+        """Find a node that says who is there. Raises `NoBrokersAvailable`, as `refresh`."""
+        for _ in range(START_ATTEMPTS):
+            try:
+                await self.refresh(())
+                return
+            except NoBrokersAvailable:
+                raise
+            except OSError:
+                continue
+        raise NoBrokersAvailable(f"{START_ATTEMPTS} connections broke")
 
     async def refresh(self, topics: Collection[str]) -> None:
         """Ask who leads these topics. Raises `OSError`, `UnsupportedClusterError`."""

@@ -95,6 +95,7 @@ class Consumer:
         )
         self._request_timeout_s = request_timeout_ms / 1_000
         self._coordinator: int | None = None
+        self._topics: set[str] = set()
         self._positions: dict[TopicPartition, int | None] = {}
         self._fetched: deque[tuple[TopicPartition, ConsumerRecord, int]] = deque()
         self._ahead: dict[TopicPartition, int] = {}
@@ -103,8 +104,7 @@ class Consumer:
 
     async def start(self) -> None:
         """Connect. Raises `NoBrokersAvailable`, `UnsupportedClusterError`."""
-        await self._cluster.any_connection()
-        await self._cluster.refresh(())
+        await self._cluster.start()
 
     async def stop(self) -> None:
         """End; nothing is committed."""
@@ -129,6 +129,7 @@ class Consumer:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these (topic, partition), each from its committed offset or the reset's."""
         self._positions = dict.fromkeys(partitions)
+        self._topics.update(topic for topic, _ in self._positions)
         self._fetched.clear()
         self._ahead.clear()
 
@@ -183,7 +184,9 @@ class Consumer:
     async def _list_offsets(
         self, partitions: Iterable[TopicPartition], timestamp: int
     ) -> dict[TopicPartition, int]:
-        return {place: await self._list_offset(place, timestamp) for place in partitions}
+        places = list(partitions)
+        self._topics.update(topic for topic, _ in places)
+        return {place: await self._list_offset(place, timestamp) for place in places}
 
     async def _list_offset(self, place: TopicPartition, timestamp: int) -> int:
         async def ask() -> int:
@@ -376,10 +379,9 @@ class Consumer:
 
     async def _learn(self) -> None:
         """Ask for topics that were never asked for."""
-        topics = {topic for topic, _ in self._positions}
-        if not topics <= self._cluster.partitions.keys():
+        if not self._topics <= self._cluster.partitions.keys():
             try:
-                await self._cluster.refresh(topics)
+                await self._cluster.refresh(self._topics)
             except OSError:
                 return
 
@@ -431,6 +433,6 @@ class Consumer:
         await asyncio.sleep(self._backoff_s)
         self._coordinator = None
         try:
-            await self._cluster.refresh({topic for topic, _ in self._positions})
+            await self._cluster.refresh(self._topics)
         except OSError:
             return

@@ -99,8 +99,7 @@ class Producer:
         `NoBrokersAvailable`, `UnsupportedClusterError`, `ProducerError`.
         """
         if self._core is None:
-            await self._cluster.any_connection()
-            await self._cluster.refresh(())
+            await self._cluster.start()
             self._core = self._new_core()
             backoff_ms = self._config.retry_backoff_ms
             self._sender = Sender(self._core, self._cluster, _now_ms, backoff_ms)
@@ -183,7 +182,7 @@ class Producer:
         size_bytes = len(key or b"") + len(value or b"")
         try:
             async with asyncio.timeout(self._config.max_block_ms / 1_000):
-                partitions = await self._partitions_of(topic, sender)
+                partitions = await self._partitions_of(topic, sender, partition)
                 if partition is None:
                     partition = self._partitioner.partition(topic, key, size_bytes, partitions)
                 handle = await self._append(partial(record, topic, partition), sender)
@@ -242,12 +241,14 @@ class Producer:
             what = f"no metadata of {topic} within {self._config.max_block_ms} ms"
             raise KafkaTimeoutError(what) from error
 
-    async def _partitions_of(self, topic: str, sender: Sender) -> int:
+    async def _partitions_of(self, topic: str, sender: Sender, partition: int | None = None) -> int:
+        """How many there are, once `partition` is one of them. The caller limits the time."""
         sender.topics.add(topic)
-        while topic not in self._cluster.partitions:
+        known = self._cluster.partitions
+        while known.get(topic, 0) <= (0 if partition is None else partition):
             sender.want_metadata()
             await sender.changed()
-        return self._cluster.partitions[topic]
+        return known[topic]
 
     # ---- transactions
 

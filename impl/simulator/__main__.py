@@ -1,0 +1,109 @@
+"""`python -m impl.simulator consume-transform-produce`: many worlds, and what came of them.
+
+Exit codes: 0 each result was seen exactly once; 1 one was lost, doubled or out of order; 2 bad use;
+3 a world did not come to rest in its time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from impl.simulator.campaign import Campaign, Progress, faults_of, first_steps
+from impl.simulator.consume_transform_produce import Order
+from impl.simulator.report import report_of, run_of, tell, write_json
+
+EXIT: Final = {"holds": 0, "violated": 1, "undecided": 3}
+KINDS: Final = ("none", "crashes", "zombies", "connections", "nodes")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m impl.simulator", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verb = verbs.add_parser(
+        "consume-transform-produce",
+        help="read, write results, remember how far: is each result there once?",
+    )
+    verb.add_argument("--runs", type=_positive, default=1_000, help="worlds (1000)")
+    verb.add_argument("--seed", type=int, default=0, help="of the first world (0)")
+    verb.add_argument(
+        "--without-transaction",
+        choices=[Order.PRODUCE_THEN_COMMIT.value, Order.COMMIT_THEN_PRODUCE.value],
+        help="do one after the other, and see what a crash does",
+    )
+    verb.add_argument(
+        "--requests", choices=["auto", "v1", "v2"], default="auto", help="of transactions (auto)"
+    )
+    verb.add_argument(
+        "--faults",
+        type=_kinds,
+        default=("crashes",),
+        metavar="KINDS",
+        help=f"some of {','.join(KINDS)} (crashes); messages are always delayed",
+    )
+    verb.add_argument("--json", type=Path, metavar="FILE", help="the report, with the run's times")
+    verb.add_argument("--out", type=Path, metavar="DIR", help="report.json, run.json, story.txt")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, is {number}")
+    return number
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    kinds = tuple(text.split(","))
+    wrong = [kind for kind in kinds if kind not in KINDS]
+    if wrong or len(set(kinds)) < len(kinds) or ("none" in kinds and len(kinds) > 1):
+        raise argparse.ArgumentTypeError(f"some of {','.join(KINDS)}, or none alone, is {text!r}")
+    return kinds
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code."""
+    asked = _parser().parse_args(arguments)
+    order = Order(asked.without_transaction or Order.TRANSACTION.value)
+    began_s = time.monotonic()
+    campaign = Campaign(
+        order=order,
+        requests=asked.requests,
+        faults=faults_of(asked.faults),
+        crashes="crashes" in asked.faults or "zombies" in asked.faults,
+        seed=asked.seed,
+        runs=asked.runs,
+        steps=first_steps(asked.seed, order, asked.requests),
+    )
+    results = campaign.run(Progress(sys.stderr, asked.runs))
+    report = report_of(campaign, asked.faults, results)
+    run = run_of(asked.runs, time.monotonic() - began_s)
+    tell(report, run, sys.stdout)
+    try:
+        _write(asked.json, asked.out, report, run)
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return EXIT[str(report["verdict"])]
+
+
+def _write(
+    json_file: Path | None, out: Path | None, report: dict[str, object], run: dict[str, object]
+) -> None:
+    if json_file is not None:
+        write_json(json_file, report | {"run": run})
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / "report.json", report)
+        write_json(out / "run.json", run)
+        counterexample = report["counterexample"]
+        if isinstance(counterexample, dict):
+            (out / "story.txt").write_text("\n".join(counterexample["story"]) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Many worlds, one seed after the other, each with its client's crash at another step.
+
+1. World `r` has seed `seed + r`, and its first client crashes before step `r mod steps`: each step
+   of a life without faults has its turn.
+2. The first world that goes wrong is run once more, to be told.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TextIO
+
+from impl.simulator.consume_transform_produce import Order, Outcome, simulate
+from impl.simulator.faults import Faults
+
+KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "zombies": {"is_zombie": True},
+    "connections": {"break_rate": 0.02},
+    "nodes": {"stop_every_ms": 300},
+}
+"""What each kind of fault adds; a crash has a step of its own in every world."""
+
+REPORT_EVERY_S: Final = 10.0
+TERMINAL_EVERY_S: Final = 0.2
+
+
+def faults_of(kinds: Collection[str]) -> Faults:
+    """The faults of all worlds, but for the step of the crash."""
+    faults = Faults()
+    for kind, changes in KINDS.items():
+        if kind in kinds:
+            faults = replace(faults, **changes)
+    return faults
+
+
+def first_steps(seed: int, order: Order, requests: str) -> int:
+    """The steps of a client whom nothing happens to."""
+    return simulate(seed, Faults(), order, requests=requests).steps
+
+
+class Progress:
+    """Says how far it is: in place on a terminal, else a line every ten seconds."""
+
+    def __init__(self, stream: TextIO, runs: int) -> None:
+        self._stream = stream
+        self._runs = runs
+        self._is_terminal = stream.isatty()
+        self._began_s = self._told_s = time.monotonic()
+
+    def done(self, runs: int) -> None:
+        """So many worlds are done."""
+        now_s = time.monotonic()
+        every_s = TERMINAL_EVERY_S if self._is_terminal else REPORT_EVERY_S
+        if now_s - self._told_s < every_s and not (self._is_terminal and runs == self._runs):
+            return
+        self._told_s = now_s
+        rate = runs / max(now_s - self._began_s, 1e-9)
+        left_s = (self._runs - runs) / rate
+        line = f"{runs}/{self._runs} worlds, {rate:.1f}/s, {left_s:.0f} s left"
+        end = "\n" if not self._is_terminal or runs == self._runs else "\r"
+        print(line, end=end, file=self._stream, flush=True)
+
+
+@dataclass(slots=True)
+class Results:
+    """What came of all worlds. `crash_steps` are those at which a client did crash."""
+
+    totals: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    crash_steps: set[int] = field(default_factory=set)
+    wrong: Outcome | None = None
+    restless: Outcome | None = None
+
+    def add(self, outcome: Outcome) -> None:
+        """One more."""
+        for name in ("crashed", "clients", "out_of_order", "aborted"):
+            self.totals[name] += int(getattr(outcome, name))
+        self.totals["lost"] += len(outcome.lost)
+        self.totals["duplicated"] += len(outcome.duplicated)
+        self.totals["wrong_worlds"] += outcome.is_at_rest and not outcome.is_exactly_once
+        self.totals["restless_worlds"] += not outcome.is_at_rest
+        self.failures.update(failure.split(":")[0] for failure in outcome.failures)
+        if outcome.crashed:
+            self.crash_steps.add(outcome.crash_step)
+        if not outcome.is_at_rest:
+            self.restless = self.restless or outcome
+        elif not outcome.is_exactly_once:
+            self.wrong = self.wrong or outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """So many worlds from `seed` on."""
+
+    order: Order
+    requests: str
+    faults: Faults
+    crashes: bool
+    seed: int
+    runs: int
+    steps: int
+
+    def run(self, progress: Progress) -> Results:
+        """All of them, and the first wrong one once more with its story."""
+        results = Results()
+        for number in range(self.runs):
+            results.add(self._world(number))
+            progress.done(number + 1)
+        if results.wrong is not None:
+            results.wrong = self._world(results.wrong.seed - self.seed, tells=True)
+        elif results.restless is not None:
+            results.restless = self._world(results.restless.seed - self.seed, tells=True)
+        return results
+
+    def _world(self, number: int, *, tells: bool = False) -> Outcome:
+        crash_step = number % self.steps if self.crashes else -1
+        faults = replace(self.faults, crash_step=crash_step)
+        return simulate(self.seed + number, faults, self.order, requests=self.requests, tells=tells)

@@ -1,0 +1,358 @@
+"""The program that transactions are for: read records, write a result for each, remember how far.
+
+1. The input is written first. Then one client after the other works on it, each until it dies or
+   fails; the last one finds nothing left to do.
+2. In a transaction, results and offsets are one: a reader of committed records sees each result
+   once. Without one, what is done first may be done twice, or what is left may never be done.
+3. The judge is a reader of its own, after everything has come to rest.
+
+Theory of operation: `simulate` runs one world. A client works in rounds of `RECORDS_A_ROUND`; a
+client that fails says why, and is started again as any supervisor would do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
+from random import Random
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from impl.consumer.consumer import Consumer
+from impl.consumer.errors import ConsumerError
+from impl.coordinator.config import TransactionConfig
+from impl.producer.errors import ProducerError
+from impl.producer.producer import Producer
+from impl.simulator.faults import Faults
+from impl.simulator.virtual_time import Standstill
+from impl.simulator.world import ClientHost, World
+
+INPUT: Final = "input"
+OUTPUT: Final = "output"
+GROUP: Final = "workers"
+TRANSACTIONAL_ID: Final = "worker"
+PARTITIONS: Final = 2
+RECORDS_A_PARTITION: Final = 6
+RECORDS_A_ROUND: Final = 4
+MOST_CLIENTS: Final = 40
+MOST_VIRTUAL_S: Final = 600
+TRANSACTION_TIMEOUT_MS: Final = 10_000
+SETTLE_S: Final = 0.1
+TIMEOUTS: Final = {
+    "request_timeout_ms": 2_000,
+    "delivery_timeout_ms": 20_000,
+    "max_block_ms": 20_000,
+}
+
+Place = tuple[str, int]
+
+
+class Order(Enum):
+    """What a round does first."""
+
+    TRANSACTION = "transaction"
+    PRODUCE_THEN_COMMIT = "produce-then-commit"
+    COMMIT_THEN_PRODUCE = "commit-then-produce"
+
+
+class Outcome(NamedTuple):
+    """What came of one world.
+
+    `lost` and `duplicated` are the results that were seen never, or once more; `out_of_order`
+    counts partitions; `steps` are those of the first client; `clients` is how many there were,
+    `failures` what those said that did not die; `is_at_rest` is false where time ran out.
+    """
+
+    seed: int
+    crash_step: int
+    crashed: bool
+    steps: int
+    clients: int
+    lost: tuple[str, ...]
+    duplicated: tuple[str, ...]
+    out_of_order: int
+    aborted: int
+    is_at_rest: bool
+    failures: tuple[str, ...]
+    story: tuple[str, ...]
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether each result was seen once, and in its order."""
+        return not (self.lost or self.duplicated or self.out_of_order)
+
+
+def simulate(
+    seed: int, faults: Faults, order: Order, *, requests: str = "auto", tells: bool = False
+) -> Outcome:
+    """One world from its beginning to its end. The same arguments give the same outcome."""
+    config = TransactionConfig(abort_timed_out_interval_ms=1_000, num_partitions=4)
+    world = World(seed, faults, partitions=PARTITIONS, transactions=config, tells=tells)
+    work = _Work(world, faults, order, requests)
+    is_at_rest = True
+    try:
+        world.run(work.run)
+    except (TimeoutError, Standstill) as error:
+        is_at_rest = False
+        work.failures.append(f"{type(error).__name__}: {error}")
+    return work.outcome(seed, is_at_rest)
+
+
+class _Work:
+    """One world's input, clients, and reader."""
+
+    def __init__(self, world: World, faults: Faults, order: Order, requests: str) -> None:
+        self._world = world
+        self._faults = faults
+        self.order = order
+        self._requests = requests
+        self._hosts: list[ClientHost] = []
+        self._seen: dict[Place, list[bytes | None]] = {}
+        self._all = 0
+        self.failures: list[str] = []
+
+    async def run(self) -> None:
+        """Write the input, let clients work, read the output. Raises `TimeoutError`."""
+        async with asyncio.timeout(MOST_VIRTUAL_S):
+            await self._write_input()
+            self._world.begin_storm()
+            await self._work_on_it()
+            await self._world.end_storm()
+            await self._read_output()
+
+    async def _write_input(self) -> None:
+        host = ClientHost(self._world, "source")
+        async with self.producer(host, Order.PRODUCE_THEN_COMMIT) as producer:
+            for number in range(RECORDS_A_PARTITION):
+                for partition in range(PARTITIONS):
+                    value = b"%d.%d" % (partition, number)
+                    await producer.send_and_wait(INPUT, value, partition=partition)
+
+    async def _work_on_it(self) -> None:
+        """One client after the other; the first may be a zombie beside the next ones."""
+        loop = asyncio.get_running_loop()
+        clients = []
+        for number in range(MOST_CLIENTS):
+            client = _Client(self, number)
+            clients.append(client)
+            self._hosts.append(client.host)
+            life = loop.create_task(client.live())
+            crash = loop.create_task(_wait(client.host.crashed))
+            await asyncio.wait([life, crash], return_when=asyncio.FIRST_COMPLETED)
+            crash.cancel()
+            client.life = life
+            if life.done() and life.result():
+                break
+            if client.host.is_dead:
+                await client.bury()
+        for client in clients:
+            await client.bury()
+
+    def fails(self, host: ClientHost, error: Exception) -> None:
+        """A client that did not die says why it goes."""
+        self._world.note(f"{host.name} fails: {error}")
+        self.failures.append(f"{type(error).__name__}: {error}")
+
+    # ---- what clients are made of
+
+    def new_host(self, number: int) -> ClientHost:
+        """A machine; the first one has the crash that is planned."""
+        crash_step = self._faults.crash_step if number == 0 else -1
+        return ClientHost(self._world, f"client-{number}", crash_step)
+
+    def producer(self, host: ClientHost, order: Order) -> Producer:
+        """A producer on that machine."""
+        config: dict[str, Any] = {"client_id": host.name} | TIMEOUTS
+        if order is Order.TRANSACTION:
+            config |= {
+                "transactional_id": TRANSACTIONAL_ID,
+                "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
+                "transaction_requests": self._requests,
+            }
+        return Producer(
+            self._world.bootstrap_servers,
+            network=host,
+            clock_ms=self._world.clock_ms,
+            rng=Random(self._world.rng.random()),
+            **config,
+        )
+
+    def consumer(
+        self,
+        host: ClientHost,
+        *,
+        group_id: str | None = None,
+        isolation_level: str = "read_committed",
+    ) -> Consumer:
+        """A consumer on that machine."""
+        return Consumer(
+            self._world.bootstrap_servers,
+            group_id=group_id,
+            isolation_level=isolation_level,
+            auto_offset_reset="earliest",
+            client_id=host.name,
+            fetch_max_wait_ms=50,
+            request_timeout_ms=2_000,
+            default_api_timeout_ms=20_000,
+            network=host,
+        )
+
+    # ---- the judge
+
+    async def _read_output(self) -> None:
+        """What a reader of committed records sees, and how much was written at all."""
+        places = [(OUTPUT, partition) for partition in range(PARTITIONS)]
+        while await self._ends(places, "read_committed") != await self._ends(
+            places, "read_uncommitted"
+        ):
+            await asyncio.sleep(SETTLE_S)
+        self._seen = await self._read(places, "read_committed")
+        everything = await self._read(places, "read_uncommitted")
+        self._all = sum(map(len, everything.values()))
+
+    async def _ends(self, places: list[Place], isolation_level: str) -> dict[Place, int]:
+        """They are the same once every transaction has its markers."""
+        host = ClientHost(self._world, "reader")
+        async with self.consumer(host, isolation_level=isolation_level) as consumer:
+            return await consumer.end_offsets(places)
+
+    async def _read(
+        self, places: list[Place], isolation_level: str
+    ) -> dict[Place, list[bytes | None]]:
+        host = ClientHost(self._world, "reader")
+        consumer = self.consumer(host, isolation_level=isolation_level)
+        read: dict[Place, list[bytes | None]] = {place: [] for place in places}
+        async with consumer:
+            consumer.assign(places)
+            ends = await consumer.end_offsets(places)
+            while [place for place in places if await consumer.position(place) < ends[place]]:
+                for place, records in (await consumer.getmany(timeout_ms=200)).items():
+                    read[place].extend(record.value for record in records)
+        return read
+
+    def outcome(self, seed: int, is_at_rest: bool) -> Outcome:
+        """What there is to say."""
+        lost: list[str] = []
+        duplicated: list[str] = []
+        out_of_order = 0
+        for partition in range(PARTITIONS):
+            seen = self._seen.get((OUTPUT, partition), [])
+            wanted = [f"result of {partition}.{n}" for n in range(RECORDS_A_PARTITION)]
+            counted = Counter((value or b"").decode() for value in seen)
+            lost += [value for value in wanted if value not in counted]
+            duplicated += list((counted - Counter(wanted)).elements())
+            out_of_order += list(counted) != [value for value in wanted if value in counted]
+        first = self._hosts[0] if self._hosts else None
+        return Outcome(
+            seed=seed,
+            crash_step=self._faults.crash_step,
+            crashed=first is not None and first.crashed.is_set(),
+            steps=0 if first is None else first.steps,
+            clients=len(self._hosts),
+            lost=tuple(lost),
+            duplicated=tuple(duplicated),
+            out_of_order=out_of_order,
+            aborted=self._all - sum(map(len, self._seen.values())),
+            is_at_rest=is_at_rest,
+            failures=tuple(self.failures),
+            story=tuple(self._world.story or ()),
+        )
+
+
+class _Client:
+    """One life of the program. Attributes: `host`, `life`, its task."""
+
+    def __init__(self, work: _Work, number: int) -> None:
+        self._work = work
+        self.host = work.new_host(number)
+        self.life: asyncio.Task[bool] | None = None
+        self._producer = work.producer(self.host, work.order)
+        self._consumer = work.consumer(self.host, group_id=GROUP)
+
+    async def live(self) -> bool:
+        """Work until nothing is left: True. False if it fails first."""
+        try:
+            await self._producer.start()
+            await self._consumer.start()
+            await self._rounds(self._producer, self._consumer)
+        except (ProducerError, ConsumerError, OSError) as error:
+            if not self.host.is_dead:
+                self._work.fails(self.host, error)
+            return False
+        return True
+
+    async def bury(self) -> None:
+        """What it did not do any more is not done: the dead do not tidy up."""
+        assert self.life is not None
+        while self.host.is_dead and not self.life.done():
+            self.life.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait([self.life])
+        self.host.die()
+        await self._producer.stop(timeout_ms=0)
+        await self._consumer.stop()
+
+    async def _rounds(self, producer: Producer, consumer: Consumer) -> None:
+        places = [(INPUT, partition) for partition in range(PARTITIONS)]
+        consumer.assign(places)
+        ends = await consumer.end_offsets(places)
+        while [place for place in places if await consumer.position(place) < ends[place]]:
+            fetched = await consumer.getmany(timeout_ms=200, max_records=RECORDS_A_ROUND)
+            results = [
+                (partition, b"result of " + (record.value or b""))
+                for (_, partition), records in fetched.items()
+                for record in records
+            ]
+            offsets = {place: await consumer.position(place) for place in fetched}
+            if results:
+                await _ROUNDS[self._work.order](producer, consumer, results, offsets)
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+Results = list[tuple[int, bytes]]
+
+
+async def _transaction(
+    producer: Producer, consumer: Consumer, results: Results, offsets: Mapping[Place, int]
+) -> None:
+    async with producer.transaction():
+        for partition, value in results:
+            await producer.send(OUTPUT, value, partition=partition)
+        await producer.send_offsets_to_transaction(offsets, GROUP)
+
+
+async def _produce_then_commit(
+    producer: Producer, consumer: Consumer, results: Results, offsets: Mapping[Place, int]
+) -> None:
+    await _produce(producer, results)
+    await consumer.commit(offsets)
+
+
+async def _commit_then_produce(
+    producer: Producer, consumer: Consumer, results: Results, offsets: Mapping[Place, int]
+) -> None:
+    await consumer.commit(offsets)
+    await _produce(producer, results)
+
+
+async def _produce(producer: Producer, results: Results) -> None:
+    outcomes = [
+        await producer.send(OUTPUT, value, partition=partition) for partition, value in results
+    ]
+    await asyncio.gather(*outcomes)
+
+
+Round = Callable[[Producer, Consumer, Results, Mapping[Place, int]], Awaitable[None]]
+
+_ROUNDS: Final[Mapping[Order, Round]] = MappingProxyType(
+    {
+        Order.TRANSACTION: _transaction,
+        Order.PRODUCE_THEN_COMMIT: _produce_then_commit,
+        Order.COMMIT_THEN_PRODUCE: _commit_then_produce,
+    }
+)

@@ -1,0 +1,152 @@
+"""Connections of a simulated world.
+
+1. Within a connection messages arrive in their order, each after a delay.
+2. When it breaks, what is on its way to the client is lost; what is on its way to the broker is
+   lost or arrives later, in its order, at most once. Nobody hears the answers.
+3. Nothing is ever sent twice by the network.
+
+Theory of operation: a `Link` has a client's end, a `Transport`, and calls its broker for each
+message that arrives. Delays come from the world's random numbers, in the order of the messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Final, Protocol
+
+from impl.simulator.faults import Faults
+
+TIE_S: Final = 1e-6
+
+
+class Peer(Protocol):
+    """The broker's end of a link."""
+
+    def arrived(self, link: Link, payload: bytes) -> None:
+        """A request has come."""
+
+    def ended(self, link: Link) -> None:
+        """The connection has broken, as the broker sees it."""
+
+
+class Steps(Protocol):
+    """Whoever counts the steps of a client."""
+
+    def step(self, what: str, payload: bytes) -> bool:
+        """A message is sent or received; False if the client does not live to see it."""
+
+
+class Link:
+    """One connection. Attributes: `is_broken`, `number`."""
+
+    def __init__(self, number: int, peer: Peer, steps: Steps, faults: Faults, rng: Random) -> None:
+        self.number = number
+        self.is_broken = False
+        self._peer = peer
+        self._steps = steps
+        self._faults = faults
+        self._rng = rng
+        self._loop = asyncio.get_running_loop()
+        self._on_the_way: deque[asyncio.TimerHandle] = deque()
+        self._payloads: deque[bytes] = deque()
+        self._arrives_s = [0.0, 0.0]
+        self._inbox: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._held: list[Callable[[], None]] | None = None
+
+    # ---- the client's end
+
+    def send(self, payload: bytes) -> None:
+        """See `Transport`."""
+        if self.is_broken or not self._steps.step("sends", payload):
+            return
+        self._when_free(lambda: self._send(payload))
+
+    def _send(self, payload: bytes) -> None:
+        if self.is_broken:
+            return
+        self._payloads.append(payload)
+        self._on_the_way.append(self._later(0, self._arrive))
+        if self._rng.random() < self._faults.break_rate:
+            self.break_off()
+
+    async def receive(self) -> bytes:
+        """See `Transport`."""
+        payload = await self._inbox.get()
+        if payload is None or not self._steps.step("receives", payload):
+            self._inbox.put_nowait(None)
+            raise ConnectionResetError("the connection broke")
+        return payload
+
+    def close(self) -> None:
+        """See `Transport`. What is on its way to the broker may still arrive."""
+        self.break_off()
+
+    # ---- the broker's end
+
+    def answer(self, payload: bytes) -> None:
+        """Put an answer on its way to the client."""
+        if self.is_broken:
+            return
+        self._later(1, lambda: self._deliver(payload))
+        if self._rng.random() < self._faults.break_rate:
+            self.break_off()
+
+    def _deliver(self, payload: bytes) -> None:
+        if not self.is_broken:
+            self._when_free(lambda: self._inbox.put_nowait(payload))
+
+    def _arrive(self) -> None:
+        self._on_the_way.popleft()
+        self._peer.arrived(self, self._payloads.popleft())
+
+    # ---- time, and its end
+
+    def _later(self, way: int, action: Callable[[], None]) -> asyncio.TimerHandle:
+        """After a delay, and not before what was sent the same way earlier."""
+        delay_s = self._rng.randint(*self._faults.delay_ms) / 1_000
+        return self._loop.call_at(self._in_order(delay_s, way), action)
+
+    def _in_order(self, delay_s: float, way: int) -> float:
+        """When it arrives: two timers of the same time have no order in asyncio."""
+        at_s = max(self._loop.time() + delay_s, self._arrives_s[way] + TIE_S)
+        self._arrives_s[way] = at_s
+        return at_s
+
+    def break_off(self) -> None:
+        """The connection breaks, for both ends."""
+        if self.is_broken:
+            return
+        self.is_broken = True
+        self._inbox.put_nowait(None)
+        for timer in self._on_the_way:
+            timer.cancel()
+        self._on_the_way.clear()
+        left, self._payloads = self._payloads, deque()
+        for payload in left:
+            if self._rng.random() >= self._faults.loss_rate:
+                self._payloads.append(payload)
+                late_s = self._rng.randint(*self._faults.late_ms) / 1_000
+                at_s = self._in_order(late_s, 0)
+                self._on_the_way.append(self._loop.call_at(at_s, self._arrive))
+        self._loop.call_at(self._in_order(0.0, 0), lambda: self._peer.ended(self))
+
+    # ---- a client that is away
+
+    def hold(self) -> None:
+        """The client's machine stands still: nothing leaves it, nothing reaches it."""
+        self._held = []
+
+    def release(self) -> None:
+        """It goes on where it stood."""
+        held, self._held = self._held or [], None
+        for action in held:
+            action()
+
+    def _when_free(self, action: Callable[[], None]) -> None:
+        if self._held is None:
+            action()
+        else:
+            self._held.append(action)

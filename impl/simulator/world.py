@@ -1,0 +1,407 @@
+"""A simulated world: brokers, their network, and the machines of clients.
+
+1. All that happens is determined by the seed, the faults and the program: time is virtual, chance
+   is one `Random`, and nothing is done in the order of a set.
+2. A broker takes the next request of a connection when it has answered the one before.
+3. A node that stops forgets all but its logs; its partitions move to nodes that are there, or wait
+   for it. At least one node is always there.
+4. A client's machine dies between two of its steps: what it has sent may still arrive.
+
+Theory of operation: `World.run` runs a coroutine on a loop of its own. The world drives the
+nodes of `impl.broker`; `ClientHost` is the network of one client machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, Final, TypeVar
+
+from impl.broker.cluster import Cluster
+from impl.broker.node import Node, NodeConfig
+from impl.broker.outputs import BrokerRequest, Output, Response
+from impl.broker.producer_ids import ProducerIdBlocks
+from impl.coordinator.config import TransactionConfig
+from impl.protocol.messages import decode_request
+from impl.protocol.schemas import ApiKey
+from impl.simulator.faults import Faults
+from impl.simulator.network import Link
+from impl.simulator.virtual_time import run_virtually
+
+T = TypeVar("T")
+
+EPOCH_MS: Final = 1_700_000_000_000
+"""The wall clock when the world begins."""
+
+TICK_MS: Final = 100
+"""How often a node looks whether something is due that it does not foresee."""
+
+PORT: Final = 9092
+
+
+class BrokerHost:
+    """The machine of one broker: a node while it is up. Attributes: `is_up`, `node_id`."""
+
+    def __init__(self, world: World, node_id: int) -> None:
+        self._world = world
+        self.node_id = node_id
+        self.is_up = False
+        self._node: Node | None = None
+        self._links: dict[int, Link] = {}
+        self._requests: dict[int, deque[bytes]] = {}
+        self._busy: dict[int, bool] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._lives = 0
+
+    def start(self) -> None:
+        """A node with an empty memory; the logs are the cluster's."""
+        self._lives += 1
+        world = self._world
+        config = NodeConfig(
+            node_id=self.node_id,
+            host=f"broker-{self.node_id}",
+            port=PORT,
+            broker_epoch=self._lives,
+            num_partitions=world.partitions,
+            transactions=world.transactions,
+        )
+        self._node = Node(config, blocks=world.blocks, cluster=world.cluster)
+        self.is_up = True
+        self._advance()
+
+    def stop(self) -> None:
+        """The node is gone, and every connection with it."""
+        self.is_up = False
+        self._node = None
+        if self._timer is not None:
+            self._timer.cancel()
+        for link in list(self._links.values()):
+            link.break_off()
+        self._links.clear()
+        self._requests.clear()
+        self._busy.clear()
+
+    # ---- from clients
+
+    def accept(self, link: Link) -> None:
+        """A new connection."""
+        self._links[link.number] = link
+        self._requests[link.number] = deque()
+        self._busy[link.number] = False
+
+    def arrived(self, link: Link, payload: bytes) -> None:
+        """See `Peer`."""
+        if link.number in self._requests:
+            self._requests[link.number].append(payload)
+            self._serve(link.number)
+
+    def ended(self, link: Link) -> None:
+        """See `Peer`."""
+        for known in (self._links, self._requests, self._busy):
+            known.pop(link.number, None)
+
+    def _serve(self, number: int) -> None:
+        """The next request of this connection, if the last one is answered."""
+        waiting = self._requests.get(number, deque())
+        if self._node is not None and waiting and not self._busy[number]:
+            self._busy[number] = True
+            self._perform(self._node.receive(number, waiting.popleft(), self._world.clock_ms()))
+
+    # ---- from brokers
+
+    def ask(self, reference: tuple[int, int], payload: bytes) -> None:
+        """Another broker's request has come: (its node id, its number of the request)."""
+        if self._node is None:
+            self._world.reply(reference, None)
+        else:
+            self._perform(self._node.receive(reference, payload, self._world.clock_ms()))
+
+    def replied(self, correlation_id: int, payload: bytes | None) -> None:
+        """Another broker's answer has come, or will not."""
+        if self._node is not None:
+            now_ms = self._world.clock_ms()
+            self._perform(self._node.receive_answer(correlation_id, payload, now_ms))
+
+    # ---- what the node wants
+
+    def _perform(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            if isinstance(output, BrokerRequest):
+                self._world.ask(self.node_id, output)
+            elif isinstance(output, Response):
+                self._respond(output)
+            elif isinstance(output.reference, int):
+                self._close(output.reference)
+        self._plan()
+
+    def _respond(self, response: Response) -> None:
+        if isinstance(response.reference, tuple):
+            self._world.reply(response.reference, response.payload)
+            return
+        number = response.reference
+        assert isinstance(number, int)
+        link = self._links.get(number)
+        if link is not None and response.payload is not None:
+            link.answer(response.payload)
+        if number in self._busy:
+            self._busy[number] = False
+            self._world.soon(lambda: self._serve(number))
+
+    def _close(self, number: int) -> None:
+        link = self._links.get(number)
+        if link is not None:
+            link.break_off()
+
+    def _plan(self) -> None:
+        """Look again when something is due."""
+        if self._node is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        now_ms = self._world.clock_ms()
+        due_ms = self._node.next_due_ms
+        wait_ms = TICK_MS if due_ms is None else min(max(due_ms - now_ms, 1), TICK_MS)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(wait_ms / 1_000, self._advance)
+
+    def _advance(self) -> None:
+        if self._node is not None:
+            self._perform(self._node.advance(self._world.clock_ms()))
+
+
+class ClientHost:
+    """The machine of one client: a `Network` until it dies. Attributes: `steps`, `is_dead`, and
+    `crashed`, an event: the step came that it did not live to see, or stood still before.
+
+    `crash_step` is that step, -1 for none.
+    """
+
+    def __init__(self, world: World, name: str, crash_step: int = -1) -> None:
+        self._world = world
+        self._crash_step = crash_step
+        self._links: list[Link] = []
+        self.name = name
+        self.steps = 0
+        self.is_dead = False
+        self.crashed = asyncio.Event()
+        self._is_awake = asyncio.Event()
+        self._is_awake.set()
+
+    async def connect(self, host: str, port: int) -> Link:
+        """See `Network`."""
+        await self._is_awake.wait()
+        await asyncio.sleep(self._world.delay_s())
+        broker = self._world.broker_at(host)
+        if self.is_dead or broker is None or not broker.is_up:
+            raise ConnectionRefusedError(f"{host}:{port}")
+        link = self._world.link(broker, self)
+        broker.accept(link)
+        self._links.append(link)
+        return link
+
+    def step(self, what: str, payload: bytes) -> bool:
+        """See `Steps`."""
+        if self.is_dead:
+            return False
+        if self.steps == self._crash_step and not self.crashed.is_set():
+            self.crashed.set()
+            if not self._world.faults.is_zombie:
+                self.die()
+                return False
+            self._pause()
+        self.steps += 1
+        self._world.tell(self.name, what, payload)
+        return True
+
+    def die(self) -> None:
+        """Every connection breaks; nothing is sent any more."""
+        if self.is_dead:
+            return
+        self._world.note(f"{self.name} is gone")
+        self.is_dead = True
+        for link in self._links:
+            link.break_off()
+
+    def _pause(self) -> None:
+        """Stand still for a while; whoever watches takes the machine for dead."""
+        self._world.note(f"{self.name} stands still")
+        self._is_awake.clear()
+        pause_s = self._world.rng.randint(*self._world.faults.pause_ms) / 1_000
+        for link in self._links:
+            link.hold()
+        asyncio.get_running_loop().call_later(pause_s, self._resume)
+
+    def _resume(self) -> None:
+        self._world.note(f"{self.name} goes on")
+        self._is_awake.set()
+        for link in self._links:
+            link.release()
+
+
+class World:
+    """The world. Topics are created when first asked for, with so many partitions.
+
+    Attributes: `cluster`, `faults` (those of this moment), `rng`, `story` (lines, if it is told).
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        faults: Faults,
+        *,
+        nodes: int = 3,
+        partitions: int = 1,
+        transactions: TransactionConfig | None = None,
+        tells: bool = False,
+    ) -> None:
+        self.rng = Random(seed)
+        self._storm = faults
+        self._chaos: asyncio.Task[None] | None = None
+        self.faults = Faults(delay_ms=faults.delay_ms)
+        self.partitions = partitions
+        self.transactions = transactions or TransactionConfig()
+        self.blocks = ProducerIdBlocks()
+        first = NodeConfig()
+        self.cluster = Cluster(first.cluster_id, first.log, first.rules)
+        self.story: list[str] | None = [] if tells else None
+        self._hosts = {node_id: BrokerHost(self, node_id) for node_id in range(1, nodes + 1)}
+        self._links = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        """Where clients begin."""
+        return [f"broker-{node_id}:{PORT}" for node_id in self._hosts]
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Start the brokers, and run a program to its end. Raises what it raises."""
+        return run_virtually(self._run(work))
+
+    async def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        self._loop = asyncio.get_running_loop()
+        for host in self._hosts.values():
+            host.start()
+        try:
+            return await work()
+        finally:
+            await self.end_storm()
+            for host in self._hosts.values():
+                host.stop()
+
+    def begin_storm(self) -> None:
+        """From now on things go wrong."""
+        self.faults = self._storm
+        self._chaos = asyncio.get_running_loop().create_task(self._stop_nodes())
+
+    async def end_storm(self) -> None:
+        """From now on nothing goes wrong; every node is there."""
+        self.faults = Faults(delay_ms=self._storm.delay_ms)
+        if self._chaos is not None:
+            self._chaos.cancel()
+            await asyncio.wait([self._chaos])
+            self._chaos = None
+        for host in self._hosts.values():
+            if not host.is_up:
+                self.start_node(host.node_id)
+
+    # ---- time and chance
+
+    def clock_ms(self) -> int:
+        """The wall clock of every machine."""
+        assert self._loop is not None
+        return EPOCH_MS + round(self._loop.time() * 1_000)
+
+    def delay_s(self) -> float:
+        """How long a message travels, this time."""
+        return self.rng.randint(*self.faults.delay_ms) / 1_000
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Do it after what is under way."""
+        asyncio.get_running_loop().call_soon(action)
+
+    def tell(self, who: str, what: str, payload: bytes) -> None:
+        """A line of the story."""
+        if self.story is not None:
+            words = f"{what} {_said(payload)}" if what == "sends" else what
+            self.story.append(f"{self.clock_ms() - EPOCH_MS:>7} ms  {who} {words}")
+
+    def note(self, line: str) -> None:
+        """Another line of the story."""
+        if self.story is not None:
+            self.story.append(f"{self.clock_ms() - EPOCH_MS:>7} ms  {line}")
+
+    # ---- the network
+
+    def broker_at(self, host: str) -> BrokerHost | None:
+        """The machine of that name."""
+        return next((h for h in self._hosts.values() if f"broker-{h.node_id}" == host), None)
+
+    def link(self, broker: BrokerHost, client: ClientHost) -> Link:
+        """A connection between the two."""
+        self._links += 1
+        return Link(self._links, broker, client, self.faults, self.rng)
+
+    def ask(self, node_id: int, request: BrokerRequest) -> None:
+        """Carry a broker's request to another; between brokers a break is a lost answer."""
+        reference = (node_id, request.correlation_id)
+        asked = self._hosts[request.node_id]
+        loop = asyncio.get_running_loop()
+        if self.rng.random() < self.faults.break_rate / 2:
+            loop.call_later(self.delay_s(), lambda: self.reply(reference, None))
+        else:
+            loop.call_later(self.delay_s(), lambda: asked.ask(reference, request.payload))
+
+    def reply(self, reference: tuple[Any, ...], payload: bytes | None) -> None:
+        """Carry the answer back, or the news that there is none."""
+        node_id, correlation_id = reference
+        if self.rng.random() < self.faults.break_rate / 2:
+            payload = None
+        asking = self._hosts[node_id]
+        loop = asyncio.get_running_loop()
+        loop.call_later(self.delay_s(), lambda: asking.replied(correlation_id, payload))
+
+    # ---- nodes that stop
+
+    async def _stop_nodes(self) -> None:
+        every_ms = self.faults.stop_every_ms
+        while every_ms:
+            await asyncio.sleep(self.rng.uniform(0.5, 1.5) * every_ms / 1_000)
+            up = [host for host in self._hosts.values() if host.is_up]
+            host = self.rng.choice(up)
+            self.stop_node(host.node_id)
+            await asyncio.sleep(self.rng.randint(*self.faults.down_ms) / 1_000)
+            self.start_node(host.node_id)
+
+    def stop_node(self, node_id: int) -> None:
+        """Stop it; others take its partitions, if there are others."""
+        self.note(f"node {node_id} stops")
+        self._hosts[node_id].stop()
+        others = [host.node_id for host in self._hosts.values() if host.is_up]
+        if others:
+            del self.cluster.brokers[node_id]
+            self.cluster.topics.node_ids = tuple(others)
+            self._move_all(node_id, lambda index: others[index % len(others)])
+
+    def start_node(self, node_id: int) -> None:
+        """It returns, with what its logs say; partitions that waited for it have a new epoch."""
+        self.note(f"node {node_id} returns")
+        host = self._hosts[node_id]
+        host.start()
+        self._move_all(node_id, lambda index: node_id)
+
+    def _move_all(self, node_id: int, where: Callable[[int], int]) -> None:
+        for topic in list(self.cluster.topics):
+            for index, leader_id in enumerate(topic.leader_ids):
+                if leader_id == node_id:
+                    self.cluster.move(topic.name, index, where(index))
+
+
+def _said(payload: bytes) -> str:
+    header, body = decode_request(payload)
+    words = [ApiKey(header["api_key"]).name]
+    for key in ("transactional_id", "producer_id", "producer_epoch", "committed", "group_id"):
+        if key in body:
+            words.append(f"{key}={body[key]}")
+    return " ".join(words)

@@ -1,0 +1,88 @@
+"""Exactly once under crashes, and without transactions not."""
+
+import pytest
+
+from impl.simulator.consume_transform_produce import (
+    PARTITIONS,
+    RECORDS_A_PARTITION,
+    Order,
+    simulate,
+)
+from impl.simulator.faults import Faults
+
+STEPS = simulate(0, Faults(), Order.TRANSACTION).steps
+
+
+def outcomes(faults, order=Order.TRANSACTION, every=4, **more):
+    for step in range(0, STEPS, every):
+        settings = {name: getattr(faults, name) for name in Faults.__dataclass_fields__}
+        yield simulate(step, Faults(**settings | {"crash_step": step}), order, **more)
+
+
+def test_a_life_without_faults_does_all_the_work_at_once():
+    outcome = simulate(3, Faults(), Order.TRANSACTION)
+    assert outcome.is_exactly_once
+    assert (outcome.clients, outcome.crashed, outcome.aborted) == (1, False, 0)
+    assert outcome.steps > 40
+
+
+@pytest.mark.parametrize("requests", ["v1", "v2"])
+def test_a_crash_at_each_step_leaves_each_result_once(requests):
+    crashed = aborted = 0
+    for outcome in outcomes(Faults(), requests=requests):
+        assert outcome.is_at_rest
+        assert outcome.is_exactly_once, outcome
+        crashed += outcome.crashed
+        aborted += outcome.aborted
+    assert crashed > STEPS // 5
+    assert aborted > 0, "some crash must come in the middle of a transaction"
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        Faults(is_zombie=True),
+        Faults(break_rate=0.03),
+        Faults(break_rate=0.01, stop_every_ms=300),
+    ],
+    ids=["zombies", "connections", "nodes"],
+)
+def test_other_faults_leave_each_result_once(faults):
+    for outcome in outcomes(faults, every=6):
+        assert outcome.is_at_rest
+        assert outcome.is_exactly_once, outcome
+
+
+def test_a_zombie_is_fenced():
+    failures = [
+        failure for outcome in outcomes(Faults(is_zombie=True)) for failure in outcome.failures
+    ]
+    assert any(failure.startswith("ProducerFenced") for failure in failures)
+
+
+@pytest.mark.parametrize(
+    ("order", "what"),
+    [(Order.PRODUCE_THEN_COMMIT, "duplicated"), (Order.COMMIT_THEN_PRODUCE, "lost")],
+)
+def test_without_a_transaction_a_crash_shows(order, what):
+    other = {"duplicated": "lost", "lost": "duplicated"}[what]
+    found = [outcome for outcome in outcomes(Faults(), order, every=2) if getattr(outcome, what)]
+    assert found
+    assert not any(getattr(outcome, other) for outcome in found)
+
+
+def test_the_judge_sees_what_is_missing_or_there_twice():
+    outcome = simulate(36, Faults(crash_step=36), Order.COMMIT_THEN_PRODUCE)
+    for value in outcome.lost:
+        partition, number = map(int, value.removeprefix("result of ").split("."))
+        assert partition < PARTITIONS
+        assert number < RECORDS_A_PARTITION
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_seed_has_the_same_history(seed):
+    faults = Faults(crash_step=30, break_rate=0.03, stop_every_ms=200, is_zombie=bool(seed % 2))
+    first, second = (simulate(seed, faults, Order.TRANSACTION, tells=True) for _ in range(2))
+    assert first == second
+    assert len(first.story) > 50
+    assert simulate(seed + 100, faults, Order.TRANSACTION, tells=True).story != first.story
