@@ -48,9 +48,15 @@ SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    # A wave's plan is one step over as many rows as there are ranges: nothing to adapt or compile.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
     # A wave is lost with any of its tasks, and a defect of ours fails as often as it is tried.
     "spark.task.maxFailures": "2",
 }
+
+LOCAL_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Java does little here, on the cores that Python needs: no threads to collect or to optimise."""
 
 LOGGING: Final = """\
 rootLogger.level = error
@@ -118,13 +124,15 @@ def local_session(master: str, scratch: Path) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("kafka-eos")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
-    if master.startswith("local"):
+    java = f"-Dlog4j2.configurationFile={logging.as_uri()}"
+    if is_local(master):
+        java = f"{LOCAL_JAVA} {java}"
         # Names of this machine that do not resolve are common; nobody else connects.
         builder = builder.config("spark.driver.host", "127.0.0.1")
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
     return (
         builder.config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging.as_uri()}")
+        .config("spark.driver.extraJavaOptions", java)
         .getOrCreate()
     )
 
@@ -240,7 +248,7 @@ class Spark:
     def _collect(self, ranges: Sequence[Range]) -> list[Row]:
         width = min(self._partitions, len(ranges))
         numbers = self._session.range(0, len(ranges), 1, width)
-        function = judging(self._task, ranges, shipped=self._shipped)
+        function = judging(self._task, dealt(ranges, width), shipped=self._shipped)
         try:
             return [Row(*row) for row in numbers.mapInArrow(function, SCHEMA).collect()]
         except PySparkException as error:
@@ -251,6 +259,12 @@ class Spark:
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._session.stop()
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def dealt(ranges: Sequence[Range], hands: int) -> list[Range]:
+    """The ranges such that tasks, which get neighbours, have some of everywhere: traces are long in
+    the beginning of a run, and short in the end."""
+    return [part for hand in range(hands) for part in ranges[hand::hands]]
 
 
 def result_soon(future: Future[list[Row]]) -> list[Row] | None:

@@ -333,3 +333,13 @@ def test_a_run_on_spark_reports_the_same_bytes_as_one_on_processes(session, whol
     run = json.loads((out / "run.json").read_text())
     assert (run["backend"], run["cores"]) == (["spark"], 2)
     assert len(run["waves"]) >= 4
+
+
+def test_each_task_of_spark_gets_ranges_of_everywhere():
+    pytest.importorskip("pyspark")
+    from conformance.backends.spark import dealt
+
+    ranges = cut(0, 100)
+    order = dealt(ranges, 4)
+    assert sorted(order) == ranges
+    assert order[:25] == ranges[::4]
