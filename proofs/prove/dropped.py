@@ -52,8 +52,8 @@ WRAPPED = Dropped(
 )
 """Six sequences: a request of the first batch arrives when its sequence comes round again."""
 
-OVERTAKES = (Patch("network.broken", "link.requests[:survivors]", "link.requests[1:]"),)
-"""A connection that breaks loses its first request and delivers the rest."""
+OVERTAKES = (Patch("network.broken", "link.requests[:survivors]", "link.requests[-survivors:]"),)
+"""Of a connection that breaks the last requests arrive, not the first."""
 
 SMALL = {"records": 3, "in_flight": 2, "log": 5, "max_epoch": 1}
 
