@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from proofs.coverage.events import events_of
 from proofs.coverage.survey import Look, Survey
-from proofs.explore.expected import EXPECTED
+from proofs.explore.expected import EXPECTED, UNCOUNTED
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.text import COMPOSITIONS, Patch, composition, home_of, model_for, patched, plain
 from proofs.trace.replay import scope_of
@@ -67,9 +67,12 @@ class TooLarge(ValueError):
 def size(scope: str) -> int:
     """The scope's states under the default variant, 0 if nobody has counted them yet.
 
-    Budgets by hand only make them fewer.
+    Budgets by hand only make them fewer. What is too large to be counted is too large here.
     """
-    counted = EXPECTED.get(scope.partition("/")[0])
+    name = scope.partition("/")[0]
+    if name in UNCOUNTED:
+        return LARGEST + 1
+    counted = EXPECTED.get(name)
     return counted.distinct if counted else 0
 
 

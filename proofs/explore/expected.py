@@ -49,9 +49,23 @@ EXPECTED: dict[str, Expected] = {
     "delivery-one-in-flight": Expected(141, 267, 12),
     "producer-ids": Expected(2_584, 6_604, 15),
     "producer-ids-alone": Expected(472, 744, 20),
+    "transactions-tiny": Expected(184, 262, 12),
+    "transactions-default": Expected(12_834, 31_211, 22),
+    "transactions-small": Expected(469_622, 1_344_413, 26),
+    "transactions-exhausted": Expected(350_933, 998_192, 22),
+    "transactions-forgotten": Expected(494_823, 1_358_725, 22),
+    "transactions-log": Expected(1_189_053, 4_045_967, 35),
+    "transactions-markers": Expected(92_001, 281_965, 25),
+    "transactions-late-batch": Expected(257_968, 695_705, 22),
+    "transactions-guards": Expected(97_286, 255_170, 22),
+    "transactions-offsets": Expected(76_555, 180_739, 24),
+    "transactions-readers": Expected(83_839, 206_034, 20),
 }
 
-BY_NAME_ONLY = frozenset({"idempotent-large"})
+UNCOUNTED = frozenset({"transactions-medium", "transactions-large"})
+"""Scopes that are too large to be counted in passing."""
+
+BY_NAME_ONLY = frozenset({"idempotent-large"}) | UNCOUNTED
 """Scopes that are too long for `explore --all` and for the tests.
 
 idempotent-large by the C engine, one worker: 108 seconds of processor time, 4,777 MiB.

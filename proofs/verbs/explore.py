@@ -24,6 +24,16 @@ COMPARED: Mapping[str, tuple[str, ...]] = {
     "idempotent-tiny": ("source", "c", "ints", "tlc"),
     "idempotent-small": ("c", "ints", "tlc"),
     "idempotent-medium": ("c",),
+    "transactions-tiny": ("source", "c", "ints", "tlc"),
+    "transactions-small": ("c",),
+    "transactions-exhausted": ("c",),
+    "transactions-forgotten": ("c",),
+    "transactions-log": ("c",),
+    "transactions-markers": ("c", "ints"),
+    "transactions-late-batch": ("c", "ints"),
+    "transactions-guards": ("c", "ints"),
+    "transactions-offsets": ("c", "ints"),
+    "transactions-readers": ("c", "ints"),
 }
 """Which engines explore a scope where all are compared; others have the three of COMPARED_ELSE."""
 

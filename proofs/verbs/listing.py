@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from proofs.coverage.events import TABLES
 from proofs.coverage.points import points
 from proofs.explore.engines import ENGINES
-from proofs.explore.expected import EXPECTED
+from proofs.explore.expected import EXPECTED, Expected
 from proofs.lift.text import COMPOSITIONS, Model, composition, plain
 from proofs.mutants.table import MUTANTS
 from proofs.say import say
 from proofs.verbs import HOLDS
 from proofs.verbs.output import pretty, write_whole
+
+NOT_COUNTED = dict.fromkeys((field.name for field in fields(Expected)), None)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     for kind, rows in content.items():
         say(f"{kind}:")
         for row in rows:
-            name, *rest = (str(value) for value in row.values())
+            name, *rest = ("-" if value is None else str(value) for value in row.values())
             say(f"  {name:<28} {'  '.join(rest)}".rstrip())
     if arguments.json:
         write_whole(arguments.json, pretty({"schema_version": 1, **content}))
@@ -89,14 +92,8 @@ def rules(model: Model) -> Iterator[dict[str, str]]:
 def scopes(model: Any) -> Iterator[dict[str, Any]]:
     """Scopes with their counts under the default variant."""
     for name, scope in model.scopes.SCOPES.items():
-        counts = EXPECTED[name]
-        yield {
-            "name": name,
-            "distinct": counts.distinct,
-            "transitions": counts.transitions,
-            "depth": counts.depth,
-            "why": scope.why,
-        }
+        counts = asdict(EXPECTED[name]) if name in EXPECTED else NOT_COUNTED
+        yield {"name": name, **counts, "why": scope.why}
 
 
 def variants(model: Any) -> Iterator[dict[str, str]]:
