@@ -189,6 +189,15 @@ def test_the_last_epoch_rotates_the_producer_id(commit: bool) -> None:
     )
 
 
+def test_at_the_very_last_epoch_only_an_abort_ends() -> None:
+    """KAFKA-20090: nothing should bring an id there; it is helped out."""
+    for commit, wanted in ((True, refused(ErrorCode.UNKNOWN_SERVER_ERROR)), (False, None)):
+        world = at_epoch(32766)
+        world.load(replace(world.view().image, producer_epoch=32767))
+        answer = world.end(producer(FIRST_ID, 32767), commit=commit, version=2)
+        assert answer == (wanted or served(FIRST_ID + 1 + commit, 0))
+
+
 def test_without_a_new_id_the_last_epoch_cannot_end() -> None:
     world = at_epoch(32766)
     world.id_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

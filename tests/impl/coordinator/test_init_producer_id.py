@@ -141,6 +141,10 @@ def test_a_rotation_whose_answer_was_lost_is_answered_again() -> None:
     for _ in range(2):
         assert world.init(producer(ID, 32766)) == served(FIRST_ID, 0)
     assert world.view().image.previous_producer_id == FIRST_ID
+    world = loaded(S.EMPTY, 32766)
+    world.init(producer(ID, 32766))
+    assert world.init(producer(ID, 0)) == refused(FENCED)
+    assert world.init(producer(ID, 32766)) == served(FIRST_ID, 0)
     assert world.init(producer(ID, 32766)) == refused(FENCED)
 
 
@@ -177,7 +181,8 @@ def test_row_c_markers_are_waited_for(commit: bool) -> None:
 
 def open_at(epoch: int, **rules: object) -> World:
     world = loaded(S.EMPTY, epoch - 1, **rules)
-    world.init()
+    world.init(producer(ID, epoch - 1))
+    assert world.view().image.last_producer_epoch == epoch - 1
     assert world.add(producer(ID, epoch), A0) is ErrorCode.NONE
     return world
 

@@ -254,6 +254,33 @@ def test_a_token_comes_back_once() -> None:
         world.core.on_appended(token, NONE, 0)
 
 
+def test_complete_is_logged_once_however_often_leaders_answer() -> None:
+    world = ended(A0)
+    world.holds_appends = True
+    world.write_markers(NONE, A0)
+    world.write_markers(NONE, A0)
+    assert len(world.held_appends) == 1
+
+
+def test_a_prepared_id_takes_no_partitions_even_when_nothing_is_pending() -> None:
+    world = ended(A0)
+    world.holds_appends = True
+    world.write_markers()
+    world.append(ErrorCode.CORRUPT_MESSAGE, is_written=False)
+    assert world.view().pending_state is None
+    assert world.add(P0, A0) is BUSY
+
+
+def test_markers_of_an_older_leadership_are_not_sent_again() -> None:
+    """The log that the next one reads is shorter: the end was never replicated."""
+    world = ended(A0)
+    world.write_markers(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    world.core.elect(34, 1)
+    assert world.core.load(34, 1, world.log[34][:2], world.now_ms) == []
+    assert world.core.retry(world.now_ms) == []
+    assert world.state == "Ongoing"
+
+
 # ---- time-outs
 
 
@@ -385,6 +412,21 @@ def test_a_tombstone_that_fails_forgets_nothing() -> None:
     world.carry_out(world.core.load(34, 1, world.log[34], world.now_ms))
     world.append(is_written=False)
     assert world.state == "CompleteCommit"
+
+
+def test_a_tombstone_of_an_older_leadership_does_not_count() -> None:
+    world = begun()
+    world.end(P0)
+    world.now_ms += WEEK_MS
+    world.holds_appends = True
+    for epoch in (1, 2):
+        world.carry_out(world.core.remove_expired(world.now_ms))
+        world.core.elect(34, epoch)
+        world.carry_out(world.core.load(34, epoch, world.log[34], world.now_ms))
+    world.carry_out(world.core.remove_expired(world.now_ms))
+    world.append(is_written=False)
+    world.append(ErrorCode.NOT_LEADER_OR_FOLLOWER, is_written=False)
+    assert world.view().pending_state is S.DEAD
 
 
 def test_tombstones_come_in_batches() -> None:
