@@ -32,6 +32,7 @@ MODULES: Final = (
     "exhaustion",
     "loading",
     "frozen",
+    "levels",
 )
 for _name in MODULES:
     import_module(f"conformance.transactions.facts.{_name}")
@@ -78,7 +79,8 @@ def grouped(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
     """Those that can stand on the same ground together; what restarts it comes last."""
     by_ground: dict[tuple[Any, ...], list[Experiment]] = defaultdict(list)
     for one in experiments:
-        by_ground[one.nodes, tuple(sorted(one.properties.items()))].append(one)
+        place = one.name if one.alone else tuple(sorted(one.properties.items()))
+        by_ground[one.nodes, place].append(one)
     return [sorted(rows, key=lambda one: one.restarts) for rows in by_ground.values()]
 
 

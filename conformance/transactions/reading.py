@@ -130,15 +130,23 @@ class OffsetRecord:
     producer_epoch: int
 
 
-def leader_epoch(partition: TopicPartition) -> Call[int]:
-    """How often the partition's leadership began; of TRANSACTION_STATE: the coordinator epoch."""
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """How often a partition's leadership began (of TRANSACTION_STATE: the coordinator epoch), and
+    who is in sync."""
+
+    leader_epoch: int
+    in_sync: frozenset[int]
+
+
+def leadership(partition: TopicPartition) -> Call[Leadership]:
+    """What a broker knows of a partition's leadership."""
     body = {"topics": [{"name": partition[0]}], "allow_auto_topic_creation": False}
 
-    def read(body: Value) -> int:
+    def read(body: Value) -> Leadership:
         [topic] = body["topics"]
-        rows = {row["partition_index"]: row["leader_epoch"] for row in topic["partitions"]}
-        epoch: int = rows[partition[1]]
-        return epoch
+        [row] = [row for row in topic["partitions"] if row["partition_index"] == partition[1]]
+        return Leadership(row["leader_epoch"], frozenset(row["isr_nodes"]))
 
     return Call(Request(ApiKey.METADATA, _METADATA_VERSION, body), read)
 

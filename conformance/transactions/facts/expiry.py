@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from conformance.transactions.facts.lab import Lab, experiment
+from conformance.kafka.admin import TopicPartition
+from conformance.transactions.facts.lab import Lab, eventually, experiment
 from conformance.transactions.wire import Conversation, Producer
 
 EXPIRATION_MS: Final = 1_500
@@ -48,6 +49,50 @@ def expiry_v2(lab: Lab) -> None:
         producer = lab.in_state("CompleteCommit", lab.v2)
         _await_expiry(lab, producer)
         lab.fact(f"then {what}", expected, _asked(lab, lab.v2, producer, what))
+
+
+FORGETFUL: Final = {"producer.id.expiration.ms": str(EXPIRATION_MS)}
+"""Leaders forget idle producers quickly; the recipe has them look every 100 ms."""
+
+
+@experiment("v1", properties=FORGETFUL)
+def forgotten_producer_v1(lab: Lab) -> None:
+    """A leader forgets a producer between its transactions, never in one (3.4 and later)."""
+    if not lab.ground.release.has_producer_expiry:
+        return
+    c = lab.v1
+    producer = lab.begin(c)
+    [at] = lab.ground.topic()
+    lab.open(c, producer, at)
+    time.sleep(2 * EXPIRATION_MS / 1000)
+    expected = "P:1 last 0 coordinator -1 open 0"
+    lab.fact("in a transaction", expected, lab.entry(at, producer.producer_id))
+    lab.end(c, producer, True)
+    _await_oblivion(lab, at, producer)
+    lab.fact("after it", "unknown", lab.entry(at, producer.producer_id))
+    lab.retry(c.add_partitions(producer, [at]))
+    observed = lab.ask_leader(at, c.produce(producer, at, 7, "value"))
+    lab.fact("the next one, any first sequence", "NONE", observed)
+
+
+@experiment("v2", properties=FORGETFUL)
+def forgotten_producer_v2(lab: Lab) -> None:
+    """The same, V2 requests: only the coordinator knows the epoch then."""
+    c = lab.v2
+    producer = lab.begin(c)
+    [at] = lab.ground.topic()
+    lab.open(c, producer, at)
+    now = lab.end(c, producer, True)
+    _await_oblivion(lab, at, producer)
+    observed = lab.ask_leader(at, c.produce(producer, at, 1, "late"))
+    lab.fact("a late write of the last transaction", "INVALID_PRODUCER_EPOCH", observed)
+    observed = lab.ask_leader(at, c.produce(now, at, 7, "value"))
+    expected = lab.since({"0": "NONE", "4.1": "OUT_OF_ORDER_SEQUENCE_NUMBER"})
+    lab.fact("the next one, first 7", expected, observed)
+
+
+def _await_oblivion(lab: Lab, at: TopicPartition, producer: Producer) -> None:
+    eventually(lambda: lab.entry(at, producer.producer_id), lambda seen: seen == "unknown")
 
 
 def _asked(lab: Lab, c: Conversation, producer: Producer, what: str) -> str:

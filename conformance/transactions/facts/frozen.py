@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from conformance.kafka.admin import TopicPartition
+from conformance.kafka.errors import RequestRefused
 from conformance.transactions.facts.lab import Lab, eventually, experiment
-from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE
+from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE, leadership
 from conformance.transactions.wire import Call, Conversation, Group, Producer, error_in
 
 COMMIT, ABORT = True, False
@@ -165,6 +166,94 @@ def failed_write_v1(lab: Lab) -> None:
         written, end = FAILED[what]
         lab.fact(f"{what}, the log", written, lab.log(producer))
         lab.fact(f"{what}, in the end", end, lab.settled(producer))
+
+
+ALL_WANTED: Final = {
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "3",
+    "replica.lag.time.max.ms": "1500",
+    "controller.socket.timeout.ms": "1000",  # the frozen broker may be the active controller
+}
+"""One frozen follower leaves the set of those in sync: what is written to the log is refused."""
+
+IN_SYNC_TIMEOUT_S: Final = 60.0
+
+UNAVAILABLE: Final = "COORDINATOR_NOT_AVAILABLE"
+
+
+@experiment("v1", nodes=3, properties=ALL_WANTED)
+def refused_write_v1(lab: Lab) -> None:
+    """A log that refuses what is written to it: V1 requests."""
+    _refused_write(lab, lab.v1)
+
+
+@experiment("v2", nodes=3, properties=ALL_WANTED)
+def refused_write_v2(lab: Lab) -> None:
+    """The same, V2 requests."""
+    _refused_write(lab, lab.v2)
+
+
+def _refused_write(lab: Lab, c: Conversation) -> None:
+    """The record is in no log: memory is as before, but for the epoch of a fence by V1 rules."""
+    at = lab.ground.topic(4, on=_log_leader(lab))
+    begun = [lab.begin(c) for _ in range(4)]
+    for producer, partition in zip(begun, at, strict=True):
+        lab.open(c, producer, partition)
+    ended, fenced, timed, empty = *begun[:2], lab.begin(c, timeout_ms=SHORT_MS), lab.begin(c)
+    [late] = lab.ground.topic(on=_log_leader(lab))
+    lab.mark_log()
+    with frozen(lab, [_idle(lab)]):
+        _await_in_sync(lab, 2)
+        lab.rename()
+        observed = lab.ask(c.init_producer_id(empty.transactional_id))
+        lab.fact("InitProducerId", UNAVAILABLE, observed)
+        lab.fact("InitProducerId, the state", "Empty P:1", lab.state(empty))
+        lab.rename()
+        for word in ("", " again"):
+            observed = lab.ask(c.end_txn(ended, COMMIT))
+            lab.fact(f"EndTxn(commit){word}", UNAVAILABLE, observed)
+        lab.fact("EndTxn(commit), the state", "Ongoing P:1", lab.state(ended))
+        lab.rename()
+        bumped = "P:1" if lab.ground.level == 2 else "P:2"
+        for word in ("", " again"):
+            observed = lab.ask(c.init_producer_id(fenced.transactional_id))
+            lab.fact(f"fence{word}", UNAVAILABLE, observed)
+            lab.fact(f"fence{word}, the state", f"Ongoing {bumped}", lab.state(fenced))
+        heard = lab.ask(c.end_txn(fenced, COMMIT))
+        lab.fact("fence, then EndTxn", UNAVAILABLE if bumped == "P:1" else "PRODUCER_FENCED", heard)
+    lab.rename()
+    lab.fact("EndTxn(commit), the log", "nothing", lab.log(ended))
+    _await_in_sync(lab, 3)
+    told = "NONE" if c.end_txn_version < 5 else "NONE P:2"
+    lab.fact("EndTxn(commit), thawed", told, lab.retry(c.end_txn(ended, COMMIT)))
+    lab.rename()
+    observed = lab.ask(c.init_producer_id(fenced.transactional_id))
+    lab.fact("fence, thawed", "CONCURRENT_TRANSACTIONS", observed)
+    lab.fact("fence, in the end", "CompleteAbort P:2", lab.settled(fenced))
+    lab.open(c, timed, late)
+    with frozen(lab, [_idle(lab)]):
+        _await_in_sync(lab, 2)
+        time.sleep(1.5 * SHORT_MS / 1000)
+        lab.rename()
+        lab.fact("timed out meanwhile, the state", f"Ongoing {bumped}", lab.state(timed))
+    _await_in_sync(lab, 3)
+    lab.await_state(timed, "CompleteAbort")
+    lab.fact("timed out, in the end", "CompleteAbort P:2", lab.state(timed))
+
+
+def _await_in_sync(lab: Lab, count: int) -> None:
+    """Until so many have the log of transactions; one that misses nothing stays in sync.
+
+    Raises RequestRefused.
+    """
+    missed = lab.v1.init_producer_id(lab.ground.fresh("scratch"), timeout_ms=500)
+    lab.ground.coordinator().ask(missed)
+    call = leadership(TRANSACTION_STATE)
+    deadline = time.monotonic() + IN_SYNC_TIMEOUT_S
+    while len(seen := lab.ground.coordinator().ask(call).in_sync) != count:
+        if time.monotonic() > deadline:
+            raise RequestRefused(f"{sorted(seen)} are in sync, never {count}")
+        time.sleep(0.05)
 
 
 @contextmanager

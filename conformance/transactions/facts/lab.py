@@ -19,7 +19,7 @@ from conformance.transactions.reading import (
     TransactionSeen,
     describe_transactions,
     fetch,
-    leader_epoch,
+    leadership,
     list_latest,
     see,
 )
@@ -27,8 +27,8 @@ from conformance.transactions.wire import Call, Conversation, Marker, Producer, 
 from impl.protocol.errors import ErrorCode
 
 SETTLE_TIMEOUT_S: Final = 5.0
-GLANCE_S: Final = 1.0
-"""How long what follows a marker may take to be seen."""
+GLANCE_S: Final = 4.0
+"""How long what follows a marker or a time-out may take to be seen."""
 
 _PAUSE_S: Final = 0.005
 
@@ -60,7 +60,8 @@ class Fact:
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """A named experiment. `requests` are those that the broker must serve; `properties` those that
-    the broker must have been started with; `restarts`: it restarts the broker."""
+    the broker must have been started with; `restarts`: it restarts the broker; `alone`: it leaves
+    a broker behind that is no good for others."""
 
     name: str
     run: Callable[[Lab], None]
@@ -68,6 +69,7 @@ class Experiment:
     properties: Mapping[str, str]
     restarts: bool
     nodes: int
+    alone: bool
 
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {}
@@ -78,12 +80,14 @@ def experiment(
     properties: Mapping[str, str] | None = None,
     restarts: bool = False,
     nodes: int = 1,
+    alone: bool = False,
 ) -> Callable[[Callable[[Lab], None]], Callable[[Lab], None]]:
     """Enter a function among the EXPERIMENTS, under its own name."""
 
     def enter(run: Callable[[Lab], None]) -> Callable[[Lab], None]:
         name = run.__name__
-        EXPERIMENTS[name] = Experiment(name, run, requests, properties or {}, restarts, nodes)
+        settings = (requests, properties or {}, restarts, nodes, alone)
+        EXPERIMENTS[name] = Experiment(name, run, *settings)
         return run
 
     return enter
@@ -200,7 +204,7 @@ class Lab:
         A marker of the next coordinator came before: a leader refuses those of earlier ones. After
         a restart that coordinator is there.
         """
-        epoch = self.ground.coordinator().ask(leader_epoch(TRANSACTION_STATE))
+        epoch = self.ground.coordinator().ask(leadership(TRANSACTION_STATE)).leader_epoch
         marker = Marker(
             producer.producer_id,
             producer.producer_epoch,
