@@ -1,11 +1,13 @@
 """What releases judge differently about transactions, one field a difference.
 
-Source: the releases themselves (3.9.2, 4.0.2, 4.3.1), KIP-890, KIP-1228.
+Source: the releases themselves (3.9.2, 4.0.2, 4.1.2, 4.2.1, 4.3.1), KIP-890, KIP-1228.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 
@@ -21,10 +23,10 @@ class TransactionRules:
     """An open transaction of another epoch does not vouch for a batch (4.0, KAFKA-18575)."""
 
     checks_epoch_before_guard: bool = True
-    """An older epoch is told so even without a guard (4.0.2 and 4.2, KAFKA-19690)."""
+    """An older epoch is told so even without a guard (KAFKA-19690; 4.0.2 and 4.1.2 have it)."""
 
     checks_epoch_at_begin: bool = True
-    """An older epoch is not even verified (after 4.0)."""
+    """An older epoch is not even verified (4.1.2 has it, 4.0.2 has not)."""
 
     marker_keeps_verification: bool = True
     """With V2 requests a marker does not end the verification of the epoch that it bumps to: the
@@ -42,3 +44,25 @@ class TransactionRules:
 
 
 DEFAULT_RULES: Final = TransactionRules()
+
+_BEFORE_4_3: Final = replace(DEFAULT_RULES, accepts_last_epoch=False)
+_BEFORE_4_2: Final = replace(_BEFORE_4_3, strict_marker_epoch=False)
+_BEFORE_4_1: Final = replace(_BEFORE_4_2, first_sequence_is_zero=False, checks_epoch_at_begin=False)
+_BEFORE_4_0: Final = replace(
+    _BEFORE_4_1,
+    ongoing_needs_epoch=False,
+    checks_epoch_before_guard=False,
+    marker_keeps_verification=False,
+)
+
+RULES: Final[Mapping[str, TransactionRules]] = MappingProxyType(
+    {
+        "4.3": DEFAULT_RULES,
+        "4.2": _BEFORE_4_3,
+        "4.1": _BEFORE_4_2,
+        "4.0": _BEFORE_4_1,
+        "3.6": _BEFORE_4_0,
+        "2.8": replace(_BEFORE_4_0, verifies=False),
+    }
+)
+"""The rules by the release that brought them, of its last patch; one between has those before."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,9 @@ from impl.partition.replica_log import ReplicaLog
 from tests.impl.jars import jars
 
 RELEASE = "4.3.1"
+_OLDER = {"4.2.1": ((".record.internal.", ".record."),)}
+_OLDER["4.1.2"] = (*_OLDER["4.2.1"], (", transactionVersion)", ")"), (".lastSeq()", ".lastSeq"))
+"""What the program says otherwise to an older release."""
 
 
 def described(log: ReplicaLog) -> str:
@@ -68,21 +72,31 @@ class KafkaLog:
 
 
 @contextmanager
-def kafka_log() -> Iterator[KafkaLog]:
+def kafka_log(release: str = RELEASE) -> Iterator[KafkaLog]:
     """Raises `Unavailable`."""
-    storage = jars(f"kafka-storage-{RELEASE}", {"org.apache.kafka:kafka-storage": RELEASE})
-    program = str(Path(__file__).parent / "Logs.java")
-    with subprocess.Popen(
-        [
-            *("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-            *("-cp", f"{storage}/*", program),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
+    storage = jars(f"kafka-storage-{release}", {"org.apache.kafka:kafka-storage": release})
+    text = (Path(__file__).parent / "Logs.java").read_text()
+    for now, then in _OLDER.get(release, ()):
+        text = text.replace(now, then)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(
+            [
+                *("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+                *("-cp", f"{storage}/*", _written(Path(folder, "Logs.java"), text)),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process,
+    ):
         try:
             yield KafkaLog(process)
         finally:
             process.kill()
+
+
+def _written(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)

@@ -14,12 +14,15 @@ import pytest
 from impl.log.transaction_index import overlapping
 from impl.partition.leader import PartitionLeader
 from impl.partition.reading import Isolation, read
+from impl.partition.replica_log import ReplicaLog
+from impl.partition.rules import DEFAULT_RULES, RULES, TransactionRules
 from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
+from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import MAX_SEQUENCE, TRANSACTIONAL, encode_batch, read_headers
 from tests.impl.jars import Unavailable
 from tests.impl.partition.kafka_log import KafkaLog, described, kafka_log
 from tests.impl.partition.test_leader import a_batch
-from tests.impl.partition.test_replica_log_kafka import NEVER_MS, NOW_MS, History
+from tests.impl.partition.test_replica_log_kafka import CONFIG, NEVER_MS, NOW_MS, History
 
 HISTORIES = 40
 STEPS = 60
@@ -38,17 +41,23 @@ def kafka() -> Iterator[KafkaLog]:
 class Transactions(History):
     """The steps of `History`, and those of transactions."""
 
-    def __init__(self, kafka: KafkaLog, folder: Path, seed: int) -> None:
+    def __init__(
+        self, kafka: KafkaLog, folder: Path, seed: int, rules: TransactionRules = DEFAULT_RULES
+    ) -> None:
         self.guards = [0]
-        self.first_epoch = LAST_EPOCH - 2 if seed % 3 == 0 else 0
+        self.asked: dict[int, tuple[int, int]] = {}
+        self.rules = rules
+        self.first_epoch = LAST_EPOCH - seed % 2 if seed % 3 == 0 else 0
         super().__init__(kafka, folder, seed)
+        self.leader = PartitionLeader(log=ReplicaLog(config=CONFIG, rules=rules))
 
     def one_of(self, producer_id: int) -> tuple[int, int]:
         """An epoch and a sequence, mostly those that follow."""
         entry = self.leader.producers.get(producer_id)
         epoch = entry.producer_epoch if entry else self.first_epoch
         epoch += self.random.choice((0, 0, 0, 0, 0, 0, 1, -1))
-        following = entry.last_sequence + 1 & MAX_SEQUENCE if entry else 0
+        first = self.random.choice((0, 0, 5))
+        following = entry.last_sequence + 1 & MAX_SEQUENCE if entry else first
         sequence = self.random.choice((following, following, following, 0, following + 1))
         return max(0, min(epoch, LAST_EPOCH)), sequence & MAX_SEQUENCE
 
@@ -67,11 +76,14 @@ class Transactions(History):
             producer_id, epoch, sequence, supports_epoch_bump=is_bumped, now_ms=NOW_MS
         )
         self.guards.append(begun.guard)
+        self.asked[producer_id] = epoch, sequence
         self.compare(told, str(int(begun.error)) if begun.error else f"0 {begun.guard}")
 
     def append_in_transaction(self) -> None:
         producer_id = self.random.choice((1, 1, 2))
         epoch, sequence = self.one_of(producer_id)
+        if self.random.random() < 0.4:
+            epoch, sequence = self.asked.get(producer_id, (epoch, sequence))
         verification = self.leader.log.producer_states.verifications.get(producer_id)
         known = verification.guard if verification else 0
         guard = self.random.choice((known, known, known, known, 0, *self.guards[-3:]))
@@ -165,7 +177,7 @@ class Transactions(History):
         log = self.leader.log
         self.guards = [0]
         indexes = {base: log.transaction_index(base) for base in log.segments}
-        return super().restarted(transaction_indexes=indexes, **how)
+        return super().restarted(transaction_indexes=indexes, rules=self.rules, **how)
 
     def run(self) -> None:
         often = (
@@ -187,3 +199,35 @@ class Transactions(History):
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_kafka_does_the_same(kafka: KafkaLog, tmp_path: Path, seed: int) -> None:
     Transactions(kafka, tmp_path, seed).run()
+
+
+@pytest.fixture(scope="module", params=["4.2.1", "4.1.2"])
+def older_kafka(request: pytest.FixtureRequest) -> Iterator[tuple[KafkaLog, str]]:
+    try:
+        with kafka_log(request.param) as log:
+            yield log, request.param
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES // 2))
+def test_an_older_kafka_does_the_same_by_its_own_rules(
+    older_kafka: tuple[KafkaLog, str], tmp_path: Path, seed: int
+) -> None:
+    kafka, release = older_kafka
+    Transactions(kafka, tmp_path, seed, RULES[release.rpartition(".")[0]]).run()
+
+
+@pytest.mark.parametrize("is_bumped", [True, False])
+def test_with_v2_kafka_lets_nobody_begin_in_the_middle(
+    kafka: KafkaLog, tmp_path: Path, is_bumped: bool
+) -> None:
+    history = Transactions(kafka, tmp_path, 1)
+    begun = history.leader.begin_verification(1, 0, 5, supports_epoch_bump=is_bumped, now_ms=NOW_MS)
+    told = kafka.run("begin", 1, 0, 5, str(is_bumped).lower())
+    history.compare(told, f"0 {begun.guard}")
+    data = a_batch(5, producer_id=1, epoch=0, timestamp=NOW_MS, attributes=TRANSACTIONAL)
+    done = history.leader.produce(data, required_acks=1, now_ms=NOW_MS, guard=begun.guard)
+    answer = "0 0" if done.error == ErrorCode.NONE else str(int(done.error))
+    assert bool(done.error) == is_bumped
+    history.compare(kafka.append(data, begun.guard), answer)
