@@ -32,6 +32,7 @@ MODULES: Final = (
     "exhaustion",
     "loading",
     "frozen",
+    "log_writes",
     "levels",
 )
 for _name in MODULES:
