@@ -45,7 +45,7 @@ from impl.coordinator.offsets_records import (
     encode_key,
     encode_value,
 )
-from impl.coordinator.offsets_state import GroupOffsets
+from impl.coordinator.offsets_state import GroupOffsets, OffsetsView
 from impl.coordinator.placement import partition_for
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import (
@@ -163,6 +163,13 @@ class OffsetsCoordinator:
         self.members: dict[str, GroupMembers] = {}
         self.partitions: dict[int, GroupOffsets | None] = {}
         self.is_active = True
+
+    def view(self) -> tuple[tuple[int, OffsetsView | None], ...]:
+        """The partitions as a value, by number; None for one that loads."""
+        return tuple(
+            (partition, None if offsets is None else offsets.view())
+            for partition, offsets in sorted(self.partitions.items(), key=_partition)
+        )
 
     # ---- leading
 
@@ -380,6 +387,10 @@ def _committed(row: OffsetToCommit, now_ms: int, expire_timestamp_ms: int) -> Co
         now_ms if is_default else row.commit_timestamp_ms,
         expire_timestamp_ms,
     )
+
+
+def _partition(item: tuple[int, GroupOffsets | None]) -> int:
+    return item[0]
 
 
 def _all(rows: Sequence[OffsetToCommit], error: ErrorCode) -> CommitDecision:

@@ -17,7 +17,8 @@ Theory of operation: `produce` returns a `ProduceOutcome`. Its `required_offset`
 watermark at which an acks=-1 request may be answered; the caller holds the answer and asks `settle`
 until there is one. Producer state is one immutable `ProducerStateEntry` per producer id, replaced
 on append. The log and all that follows from it is a `ReplicaLog`, which a follower has, too:
-`promoted` makes its leader, `resign` gives it back. Nothing here reads a clock or a file.
+`PartitionLeader(log=...)` makes its leader, `resign` gives it back. Nothing here reads a clock or a
+file.
 Sources: `ReplicaManager.appendRecords`, `Partition.appendRecordsToLeader`, `UnifiedLog.append`,
 `DelayedProduce`; release 4.3.1.
 """

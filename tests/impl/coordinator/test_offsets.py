@@ -463,6 +463,8 @@ def test_a_group_belongs_to_one_partition() -> None:
     coordinator.load(12, ())
     assert coordinator.fetch("my-group", None, require_stable=False).error == NONE
     assert coordinator.fetch("x", None, require_stable=False).error == ErrorCode.NOT_COORDINATOR
+    coordinator.begin_loading(3)
+    assert coordinator.view() == ((3, None), (12, GroupOffsets().view()))
 
 
 # loading
