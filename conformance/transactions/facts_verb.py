@@ -23,6 +23,7 @@ MODULES: Final = (
     "init_producer_id",
     "registration",
     "end_txn",
+    "whole_requests",
     "partitions",
     "visibility",
     "mixtures",

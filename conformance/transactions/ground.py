@@ -14,6 +14,7 @@ from conformance.kafka.admin import (
     api_versions,
     await_leader,
     create_topic,
+    leaders,
 )
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
@@ -118,8 +119,18 @@ class Ground:
         name, leader = self.fresh("topic"), on or 1
         create_topic(self.wire(leader).connection, name, partitions, replicas=[leader])
         found = [(name, index) for index in range(partitions)]
+        self._await_known(found)
         self._leaders |= dict.fromkeys(found, leader)
         return found
+
+    def _await_known(self, partitions: list[TopicPartition]) -> None:
+        """A topic's leader knows it before the coordinator may. Raises RequestRefused."""
+        deadline = time.monotonic() + BUSY_TIMEOUT_S
+        for node_id in self.brokers:
+            while not leaders(self.wire(node_id).connection).keys() >= set(partitions):
+                if time.monotonic() > deadline:
+                    raise RequestRefused(f"broker {node_id} does not hear of {partitions}")
+                time.sleep(_PAUSE_S)
 
     def wire(self, node_id: int) -> Wire:
         """The connection to a broker, made once."""

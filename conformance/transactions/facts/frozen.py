@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Final
 
 from conformance.kafka.admin import TopicPartition
 from conformance.transactions.facts.lab import Lab, eventually, experiment
 from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE
-from conformance.transactions.wire import Call, Conversation, Group, Producer, Wire
+from conformance.transactions.wire import Conversation, Group, Producer
 
 COMMIT, ABORT = True, False
 BUSY: Final = "CONCURRENT_TRANSACTIONS"
@@ -71,17 +70,7 @@ def other_brokers(lab: Lab) -> None:
         ("AddOffsetsToTxn", lab.v1.add_offsets(producer, group.group_id)),
         ("EndTxn", lab.v1.end_txn(producer, COMMIT)),
     ):
-        observed = eventually(partial(_told, lab, wire, call), _knows_the_topic)
-        lab.fact(what, "NOT_COORDINATOR", observed)
-
-
-def _told(lab: Lab, wire: Wire, call: Call[object]) -> str:
-    return lab.names.answer(wire.ask(call))
-
-
-def _knows_the_topic(told: str) -> bool:
-    """A broker hears of a new topic a moment after its leader."""
-    return told != "UNKNOWN_TOPIC_OR_PARTITION"
+        lab.fact(what, "NOT_COORDINATOR", lab.names.answer(wire.ask(call)))
 
 
 @contextmanager

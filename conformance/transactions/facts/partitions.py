@@ -214,6 +214,7 @@ def markers_v1(lab: Lab) -> None:
             ("an epoch above", 2, 3, "NONE"),
             ("an earlier coordinator", 1, 2, "TRANSACTION_COORDINATOR_FENCED"),
             ("a later coordinator", 1, 4, "NONE"),
+            ("an epoch below, an earlier coordinator", 0, 2, "INVALID_PRODUCER_EPOCH"),
         ):
             observed = _marked(lab, lab.v1, is_open, Marker(-1, epoch, COMMIT, (), coordinator))
             lab.fact(f"{_word(is_open)}, {what}", expected, observed)
