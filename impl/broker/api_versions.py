@@ -18,6 +18,7 @@ OLDEST_SERVED: Final[Mapping[int, int]] = MappingProxyType(
         ApiKey.FETCH: 4,
         ApiKey.LIST_OFFSETS: 1,
         ApiKey.CREATE_TOPICS: 2,
+        ApiKey.DELETE_TOPICS: 1,
         ApiKey.OFFSET_COMMIT: 2,
         ApiKey.OFFSET_FETCH: 1,
         ApiKey.WRITE_TXN_MARKERS: 1,

@@ -1,7 +1,7 @@
-"""The requests about topics: Metadata, CreateTopics, DescribeProducers.
+"""The requests about topics: Metadata, CreateTopics, DeleteTopics, DescribeProducers.
 
 Sources: `KafkaApis.handleTopicMetadataRequest`, `ReplicationControlManager.createTopics`,
-`ReplicaManager.activeProducerState`.
+`deleteTopics`, `ReplicaManager.activeProducerState`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM: Final = 12
 """The first Metadata version whose requests may name topics by id."""
+
+DELETE_BY_ID_FROM: Final = 6
 
 
 def metadata(node: Node, request: Request, now_ms: int) -> Value:
@@ -161,6 +163,33 @@ def _partition_count(asked: Value, default: int) -> int:
     return default if count == -1 else int(count)
 
 
+def delete_topics(node: Node, request: Request, now_ms: int) -> Value:
+    """By name, from version 6 on also by id. `ReplicationControlManager.deleteTopics`."""
+    body = request.body
+    if request.version >= DELETE_BY_ID_FROM:
+        asked = [(row["name"], row["topic_id"]) for row in body["topics"]]
+    else:
+        asked = [(name, ZERO_UUID) for name in body["topic_names"]]
+    return {"responses": [_delete_topic(node, name, topic_id) for name, topic_id in asked]}
+
+
+def _delete_topic(node: Node, name: str | None, topic_id: bytes) -> Value:
+    row: Value = {"name": name, "topic_id": topic_id}
+    if (name is None) == (topic_id == ZERO_UUID):
+        return row | {"error_code": ErrorCode.INVALID_REQUEST}
+    topic = node.topics.identified(topic_id) if name is None else node.topics.named(name)
+    if topic is None:
+        unknown = (
+            ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        return row | {"error_code": unknown}
+    if topic.is_internal:
+        problem = "coordinators keep their state in it"
+        return row | {"error_code": ErrorCode.INVALID_REQUEST, "error_message": problem}
+    node.topics.delete(topic)
+    return {"name": topic.name, "topic_id": topic.topic_id, "error_code": ErrorCode.NONE}
+
+
 def describe_producers(node: Node, request: Request, now_ms: int) -> Value:
     """What a partition remembers of its producers."""
     rows = []
@@ -193,6 +222,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
     {
         ApiKey.METADATA: metadata,
         ApiKey.CREATE_TOPICS: create_topics,
+        ApiKey.DELETE_TOPICS: delete_topics,
         ApiKey.DESCRIBE_PRODUCERS: describe_producers,
     }
 )

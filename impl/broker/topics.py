@@ -3,7 +3,7 @@
 Three rules:
 
 1. A setting is applied or refused; none is accepted and then ignored.
-2. A topic id is a function of cluster, name and count: the same calls give the same ids.
+2. A topic id is a function of cluster, name and version: the same calls give the same ids.
 3. There is a limit on partitions; beyond it a topic is refused with POLICY_VIOLATION.
 
 Theory of operation: `Topics` holds each topic under its name and its id. `create` either adds a
@@ -214,6 +214,13 @@ class Topics:
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
         self.version += 1
 
+    def delete(self, topic: Topic) -> None:
+        """Forget a topic with all its partitions; one that is not there is forgotten already."""
+        if self._by_id.pop(topic.topic_id, None) is not None:
+            del self._by_name[topic.name]
+            self._partitions -= len(topic.partitions)
+            self.version += 1
+
     def _new_id(self, name: str) -> bytes:
-        text = f"{self._cluster_id}/{len(self._by_name)}/{name}"
+        text = f"{self._cluster_id}/{self.version}/{name}"
         return blake2b(text.encode(), digest_size=16).digest()

@@ -12,7 +12,13 @@ from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.partition.consuming import committed_batches
 from impl.partition.reading import Isolation, read
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import Record, client_batch, decode_batches, encode_batch
+from impl.protocol.record_batch import (
+    Record,
+    client_batch,
+    decode_batches,
+    encode_batch,
+    read_header,
+)
 from impl.protocol.schemas import ApiKey
 from tests.impl.broker.network import Network, Producer, Sent, is_marker
 
@@ -161,6 +167,27 @@ def test_the_next_coordinator_completes_what_was_prepared(
     assert producer.coordinator == 1
     if not v2:
         assert producer.end(commit=commit) is NONE
+
+
+@pytest.mark.parametrize("answered_first", [True, False])
+def test_a_coordinator_that_was_away_begins_anew(network: Network, answered_first: bool) -> None:
+    """Its partition moved and came back: what it knew is of an older epoch."""
+    producer = begun(network, v2=False)
+    network.holds = is_marker
+    producer.end()
+    network.run()
+    for node_id in (3, 2):
+        network.cluster.move(STATE, T_PARTITION, node_id)
+    if not answered_first:
+        network.run()
+    network.holds = lambda sent: False
+    while network.held:
+        network.deliver()
+    network.run(50)
+    assert (title(network), network.view().coordinator_epoch) == ("CompleteCommit", 2)
+    leader = network.leader(STATE, T_PARTITION)
+    headers = [read_header(stored.data) for stored in leader.batches]
+    assert [header.partition_leader_epoch for header in headers] == [0, 0, 0, 2]
 
 
 def test_a_zombie_coordinators_marker_is_fenced(network: Network) -> None:

@@ -115,7 +115,7 @@ def test_api_versions_lists_what_is_served(client: Client, version: int) -> None
     body = {"client_software_name": "kafka-eos", "client_software_version": "0.1"}
     answer = client.ask(ApiKey.API_VERSIONS, version, body)
     listed = {r["api_key"]: (r["min_version"], r["max_version"]) for r in answer["api_keys"]}
-    assert sorted(listed) == [0, 1, 2, 3, 8, 9, 10, 18, 19, 21, 22, *range(24, 29), 61, 65, 66]
+    assert sorted(listed) == [0, 1, 2, 3, 8, 9, 10, *range(18, 23), *range(24, 29), 61, 65, 66]
     assert all(
         newest == SUPPORTED_VERSIONS[ApiKey(key)].last for key, (_, newest) in listed.items()
     )
@@ -427,6 +427,44 @@ def test_partitions_have_a_limit(client: Client, monkeypatch: pytest.MonkeyPatch
 
 
 # DescribeProducers
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_topics_are_deleted_by_name(client: Client, version: int) -> None:
+    rows = [{"name": name} for name in ("t", "u")]
+    body = {"topics": rows, "topic_names": ["t", "u"], "timeout_ms": 1}
+    answer = client.ask(ApiKey.DELETE_TOPICS, version, body)["responses"]
+    errors = [(row["name"], row["error_code"]) for row in answer]
+    assert errors == [("t", ErrorCode.NONE), ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    assert client.metadata(None)["topics"] == []
+    assert client.create("t")["error_code"] == ErrorCode.NONE
+
+
+def test_topics_are_deleted_by_id_but_internal_ones_stay(client: Client) -> None:
+    body = {"key_type": 1, "coordinator_keys": ["T"]}
+    client.ask(ApiKey.FIND_COORDINATOR, 6, body)
+    topic_id = client.metadata([{"name": "t"}])["topics"][0]["topic_id"]
+    rows = [
+        {"topic_id": topic_id},
+        {"topic_id": topic_id},
+        {"name": "t", "topic_id": topic_id},
+        {},
+        {"name": "__transaction_state"},
+    ]
+    body = {"topics": rows, "timeout_ms": 1}
+    answer = client.ask(ApiKey.DELETE_TOPICS, 6, body)["responses"]
+    refused = ErrorCode.INVALID_REQUEST
+    wanted = [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID, refused, refused, refused]
+    assert [row["error_code"] for row in answer] == wanted
+    assert answer[0]["name"] == "t"
+
+
+def test_a_new_topic_of_an_old_name_has_an_id_of_its_own(client: Client) -> None:
+    before = client.metadata([{"name": "t"}])["topics"][0]["topic_id"]
+    body = {"topics": [{"name": "t"}], "timeout_ms": 1}
+    client.ask(ApiKey.DELETE_TOPICS, 6, body)
+    client.create("t")
+    assert client.metadata([{"name": "t"}])["topics"][0]["topic_id"] != before
 
 
 def test_describe_producers(client: Client) -> None:

@@ -224,6 +224,16 @@ def test_without_verification_v1_is_trusted_and_v2_is_not() -> None:
     assert producer.produce(0, T1, version=12) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
 
 
+@pytest.mark.parametrize(
+    ("v2", "wanted"), [(True, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (False, NONE)]
+)
+def test_a_v2_producer_begins_at_0(network: Network, v2: bool, wanted: ErrorCode) -> None:
+    """KAFKA-18202; a V1 producer that nobody remembers may go on anywhere."""
+    producer = ready(network, v2=v2)
+    producer.add(T0)
+    assert producer.produce(5, T0) == [wanted]
+
+
 def test_two_producers_in_one_request_are_refused(network: Network) -> None:
     producer = ready(network, v2=True)
     body = producer.body(0, T0, T1)
@@ -371,6 +381,39 @@ def test_an_admin_ends_a_hanging_transaction(network: Network, version: int) -> 
     answer = network.ask(ApiKey.WRITE_TXN_MARKERS, version, {"markers": [marker]})
     fenced = answer["markers"][0]["topics"][0]["partitions"][0]["error_code"]
     assert fenced == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+@pytest.mark.parametrize(
+    ("transaction_version", "wanted"), [(0, NONE), (2, ErrorCode.INVALID_PRODUCER_EPOCH)]
+)
+def test_a_v2_marker_must_have_a_higher_epoch(
+    network: Network, transaction_version: int, wanted: ErrorCode
+) -> None:
+    """KIP-1228: one of the epoch of the open transaction comes too late."""
+    producer = ready(network)
+    producer.add(T0)
+    producer.produce(0, T0)
+    marker = {
+        "producer_id": producer.producer_id,
+        "producer_epoch": 0,
+        "transaction_result": True,
+        "topics": [{"name": "t", "partition_indexes": [0]}],
+        "coordinator_epoch": 0,
+        "transaction_version": transaction_version,
+    }
+    answer = network.ask(ApiKey.WRITE_TXN_MARKERS, 2, {"markers": [marker]})
+    assert answer["markers"][0]["topics"][0]["partitions"][0]["error_code"] == wanted
+
+
+def test_a_transaction_ends_though_its_topic_is_gone(network: Network) -> None:
+    network.create("u", 1)
+    producer = ready(network)
+    producer.add(T0, ("u", 0))
+    body = {"topics": [{"name": "u"}], "timeout_ms": 1}
+    assert network.ask(ApiKey.DELETE_TOPICS, 6, body)["responses"][0]["error_code"] == NONE
+    assert producer.end() is NONE
+    network.run()
+    assert network.view().image.state.title == "CompleteCommit"
 
 
 def test_describe_and_list(network: Network) -> None:
