@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from impl.log.transaction_index import overlapping
+from impl.log.snapshot import decode_snapshot, snapshot_name
+from impl.log.transaction_index import overlapping, transaction_index_name
 from impl.partition.leader import PartitionLeader
 from impl.partition.reading import Isolation, read
 from impl.partition.replica_log import ReplicaLog
@@ -172,6 +173,18 @@ class Transactions(History):
         now_ms = NOW_MS + self.random.choice((0, NEVER_MS + 10**9))
         self.leader.remove_expired_producers(now_ms)
         self.compare(self.kafka.run("expire", now_ms))
+
+    def close_and_open(self) -> None:
+        """Kafka's indexes are ours, byte for byte, and its snapshots but for their order."""
+        super().close_and_open()
+        log = self.leader.log
+        for base in log.segments:
+            path = self.folder / transaction_index_name(base)
+            data = path.read_bytes() if path.exists() else b""
+            assert data == log.transaction_index(base)
+        for offset, data in log.producer_states.snapshots.items():
+            written = decode_snapshot((self.folder / snapshot_name(offset)).read_bytes())
+            assert sorted(written) == sorted(decode_snapshot(data))
 
     def restarted(self, **how: object) -> PartitionLeader:
         log = self.leader.log
