@@ -21,6 +21,10 @@ VERBS: Final = {
     "mutants": ("proofs.verbs.mutants", "each planted defect of the model is found"),
     "coverage": ("proofs.verbs.coverage", "what of the text happens, and which events meet"),
     "live": ("proofs.verbs.live", "what happens in the end, and fair lassos where it does not"),
+    "refine": (
+        "proofs.verbs.refine",
+        "each step is one that a user believes in, or a trace to one",
+    ),
     "promises": ("proofs.verbs.promises", "which promises hold for a release and its settings"),
     "witness": ("proofs.verbs.witness", "the shortest trace to a point of the text, or to a pair"),
     "export": ("proofs.verbs.export", "TLA+ and graphs"),

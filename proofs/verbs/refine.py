@@ -1,0 +1,89 @@
+"""`refine SCOPE`: each step of the protocol is one that a user believes in, or a trace to one that
+is not."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from proofs.lift.text import model_for
+from proofs.live.refine import Refinement, refine
+from proofs.say import say
+from proofs.trace.pictures import text
+from proofs.trace.replay import model_of, replay
+from proofs.trace.story import tell
+from proofs.verbs import EXIT_CODES
+from proofs.verbs.options import add_output, add_patch, add_variant, patches_of
+from proofs.verbs.output import Output, Told, trace_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The verb's options."""
+    parser.add_argument("scope", metavar="SCOPE", help="of transactions; some 100,000 states")
+    add_variant(parser)
+    parser.add_argument("--drop", default="", metavar="ASSUMPTION", help="what happens without it")
+    add_patch(parser)
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check, tell, write. Raises ValueError."""
+    patches = patches_of(arguments)
+    asked = {
+        "scope": arguments.scope,
+        "variant": arguments.variant,
+        "drop": arguments.drop,
+        "patches": [[p.function, p.before, p.after] for p in patches],
+    }
+    output = Output("refine", asked, arguments.out, arguments.json)
+    with Told(arguments.scope) as told:
+        found = refine(
+            arguments.scope,
+            arguments.variant,
+            dropped=arguments.drop,
+            patches=patches,
+            progress=told,
+        )
+    for line in lines(found):
+        say(line)
+    if found.trace is not None:
+        output.pictures(model_of(found.trace.header), f"{found.scope}-refinement", found.trace)
+    output.finish(report_json(found), {})
+    return EXIT_CODES[found.verdict]
+
+
+def lines(found: Refinement) -> Iterator[str]:
+    """The answer, with the trace above it."""
+    if found.trace is not None:
+        model = model_of(found.trace.header)
+        worlds = replay(found.trace, model)
+        yield text(tell(model, found.trace.header, found.trace.steps, worlds), with_changes=False)
+    without = f" without {found.dropped}" if found.dropped else ""
+    seen = (
+        f"{found.distinct:,} states, {found.transitions:,} transitions,"
+        f" {found.changes:,} of which a user sees"
+    )
+    yield f"{found.scope}, {found.variant}{without}: {seen}: {found.verdict}"
+
+
+def report_json(found: Refinement) -> dict[str, Any]:
+    """The report's content."""
+    assumptions = model_for(found.scope).spec.ASSUMPTIONS.values()
+    return {
+        "scope": found.scope,
+        "variant": found.variant,
+        "dropped": found.dropped,
+        "distinct": found.distinct,
+        "transitions": found.transitions,
+        "properties": [
+            {
+                "name": "refines",
+                "holds": found.trace is None,
+                "fairness": [],
+                "trace": None if found.trace is None else trace_json(found.trace),
+            }
+        ],
+        "assumptions": {a.name: a.says for a in assumptions},
+        "verdict": found.verdict,
+    }
