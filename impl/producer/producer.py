@@ -36,6 +36,7 @@ from impl.producer.errors import (
     BufferExhaustedError,
     IllegalStateError,
     KafkaTimeoutError,
+    ProducerClosedError,
     ProducerError,
 )
 from impl.producer.partitioner import Partitioner
@@ -89,6 +90,7 @@ class Producer:
         self._partitioner = Partitioner(self._config.batch_size)
         self._core: IdempotentProducerCore | None = None
         self._sender: Sender | None = None
+        self._is_stopped = False
 
     # ---- beginning and end
 
@@ -98,6 +100,7 @@ class Producer:
         After `AuthorizationError` or `KafkaTimeoutError` it may be called again. Raises
         `NoBrokersAvailable`, `UnsupportedClusterError`, `ProducerError`.
         """
+        self._check_not_stopped()
         if self._core is None:
             await self._cluster.start()
             self._core = self._new_core()
@@ -129,6 +132,7 @@ class Producer:
 
         What has no outcome after `timeout_ms` (delivery_timeout_ms unless given) is given up.
         """
+        self._is_stopped = True
         if self._core is not None and self._sender is not None:
             self._core.close()
             self._sender.notify()
@@ -194,11 +198,15 @@ class Producer:
         self, append: Callable[..., DeliveryHandle], sender: Sender
     ) -> DeliveryHandle:
         """Wait for memory, if need be. The caller limits the time."""
+        is_told = False
         while True:
             try:
                 return self._legal(partial(append, now_ms=_now_ms()))
             except BufferExhaustedError:
-                sender.notify()
+                if not is_told:
+                    # What lingers goes now. Once: the sender wakes its waiters in every turn.
+                    sender.notify()
+                    is_told = True
                 await sender.changed()
 
     def _not_queued(self, core: IdempotentProducerCore, topic: str) -> ProducerError:
@@ -298,7 +306,8 @@ class Producer:
             yield
             await self.commit_transaction()
         except BaseException as error:
-            if "abort_transaction" in self._transactional("abort_transaction").legal_calls():
+            core = self._transactional("abort_transaction")
+            if "abort_transaction" in core.legal_calls():
                 await self.abort_transaction()
             if isinstance(error, ProducerError):
                 self._with_legal_calls(error)
@@ -323,9 +332,14 @@ class Producer:
         return core
 
     def _started(self) -> tuple[IdempotentProducerCore, Sender]:
+        self._check_not_stopped()
         if self._core is None or self._sender is None:
             raise IllegalStateError("the producer is not started", ("start",))
         return self._core, self._sender
+
+    def _check_not_stopped(self) -> None:
+        if self._is_stopped:
+            raise ProducerClosedError("the producer is stopped: make another one")
 
     def _legal(self, call: Callable[[], T]) -> T:
         """Call; its error says what is legal after it."""

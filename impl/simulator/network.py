@@ -81,8 +81,14 @@ class Link:
         return payload
 
     def close(self) -> None:
-        """See `Transport`. What is on its way to the broker may still arrive."""
-        self.break_off()
+        """See `Transport`. What is on its way to the broker arrives."""
+        if not self.is_broken:
+            self._end()
+
+    def _end(self) -> None:
+        self.is_broken = True
+        self._inbox.put_nowait(None)
+        self._loop.call_at(self._in_order(0.0, 0), lambda: self._peer.ended(self))
 
     # ---- the broker's end
 
@@ -119,8 +125,6 @@ class Link:
         """The connection breaks, for both ends."""
         if self.is_broken:
             return
-        self.is_broken = True
-        self._inbox.put_nowait(None)
         for timer in self._on_the_way:
             timer.cancel()
         self._on_the_way.clear()
@@ -131,7 +135,7 @@ class Link:
                 late_s = self._rng.randint(*self._faults.late_ms) / 1_000
                 at_s = self._in_order(late_s, 0)
                 self._on_the_way.append(self._loop.call_at(at_s, self._arrive))
-        self._loop.call_at(self._in_order(0.0, 0), lambda: self._peer.ended(self))
+        self._end()
 
     # ---- a client that is away
 

@@ -76,7 +76,7 @@ def test_what_was_on_its_way_arrives_late_or_never(loss_rate, arrives):
         faults = Faults(delay_ms=(5, 5), loss_rate=loss_rate, late_ms=(100, 100))
         link = Link(1, broker, Anyone(), faults, Random(0))
         link.send(b"x")
-        link.close()
+        link.break_off()
         await asyncio.sleep(0.05)
         assert broker.got == []
         await asyncio.sleep(1)
@@ -86,6 +86,20 @@ def test_what_was_on_its_way_arrives_late_or_never(loss_rate, arrives):
         link.send(b"y")
         await asyncio.sleep(1)
         assert b"y" not in broker.got
+
+    run_virtually(program())
+
+
+def test_what_was_sent_before_a_close_arrives():
+    async def program():
+        broker = Broker(answers=False)
+        link = Link(1, broker, Anyone(), Faults(loss_rate=1.0), Random(0))
+        for payload in payloads(5):
+            link.send(payload)
+        link.close()
+        await asyncio.sleep(1)
+        assert broker.got == payloads(5)
+        assert broker.links_ended == 1
 
     run_virtually(program())
 
