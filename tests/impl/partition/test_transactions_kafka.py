@@ -6,6 +6,7 @@ transactions, verification entries, the last stable offset, the transaction inde
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,13 +14,21 @@ import pytest
 
 from impl.log.snapshot import decode_snapshot, snapshot_name
 from impl.log.transaction_index import overlapping, transaction_index_name
+from impl.partition.errors import PlainBatchInTransaction
 from impl.partition.leader import PartitionLeader
 from impl.partition.reading import Isolation, read
 from impl.partition.replica_log import ReplicaLog
 from impl.partition.rules import DEFAULT_RULES, RULES, TransactionRules
 from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import MAX_SEQUENCE, TRANSACTIONAL, encode_batch, read_headers
+from impl.protocol.record_batch import (
+    MAX_SEQUENCE,
+    TRANSACTIONAL,
+    encode_batch,
+    place_batch,
+    read_header,
+    read_headers,
+)
 from tests.impl.jars import Unavailable
 from tests.impl.partition.kafka_log import KafkaLog, described, kafka_log
 from tests.impl.partition.test_leader import a_batch
@@ -244,3 +253,40 @@ def test_with_v2_kafka_lets_nobody_begin_in_the_middle(
     answer = "0 0" if done.error == ErrorCode.NONE else str(int(done.error))
     assert bool(done.error) == is_bumped
     history.compare(kafka.append(data, begun.guard), answer)
+
+
+class Follower(Transactions):
+    """What any leader may have written, sensible or not: a follower takes it as it is."""
+
+    def follow(self) -> None:
+        producer_id = self.random.choice((1, 2))
+        epoch, sequence = self.one_of(producer_id)
+        kind = self.random.choice(("data", "data", "data", "plain", "ABORT", "ABORT", "COMMIT"))
+        if kind in ("data", "plain"):
+            attributes = TRANSACTIONAL if kind == "data" else 0
+            data = a_batch(sequence, 2, producer_id=producer_id, epoch=epoch, attributes=attributes)
+        else:
+            marker = EndTransactionMarker(ControlType[kind], self.random.choice((2, 3, 3, 4)))
+            batch = marker_batch(
+                marker, producer_id=producer_id, producer_epoch=epoch, timestamp=NOW_MS
+            )
+            data = encode_batch(batch)
+        log = self.leader.log
+        placed = place_batch(data, read_header(data), log.log_end_offset, 0)
+        try:
+            log.append_as_follower(placed, 0)
+            answer = "0"
+        except PlainBatchInTransaction:
+            answer = str(int(ErrorCode.INVALID_TXN_STATE))
+        told = self.kafka.run("follow", base64.b64encode(placed).decode())
+        self.compare(told, answer)
+
+    def run(self) -> None:
+        steps = (*(self.follow,) * 8, self.replicate, self.truncate, self.close_and_open)
+        for _ in range(STEPS):
+            self.random.choice(steps)()
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES // 4))
+def test_a_follower_of_kafkas_takes_the_same(kafka: KafkaLog, tmp_path: Path, seed: int) -> None:
+    Follower(kafka, tmp_path, seed).run()
