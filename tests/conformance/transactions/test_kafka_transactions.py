@@ -18,6 +18,21 @@ from proofs.java import MissingTool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
 
+STORY_KEYS = {"schema_version", "story", "release", "level", "requests", "shapes", "verdict"}
+SHAPE_KEYS = {
+    "shape",
+    "told",
+    "delayed_answer",
+    "end_answer",
+    "written",
+    "broken",
+    "refused",
+    "observed",
+    "verdict",
+}
+FACTS_KEYS = {"schema_version", "release", "level", "facts", "failed", "verdict"}
+FACT_KEYS = {"experiment", "name", "expected", "observed", "agrees"}
+
 STORY = ["delayed-end-txn", "--kafka", "4.3.1"]
 FACTS = ["facts", "--kafka", "4.3.1", "--level", "2"]
 
@@ -98,6 +113,8 @@ def test_a_delayed_end_of_v1_requests_breaks_the_next_transaction(tmp_path: Path
     assert main([*STORY, "--level", "2", "--requests", "v1", "--out", str(out)]) == 1
     assert "second is not there, offsets is there" in capsys.readouterr().out
     report = json.loads((out / "report.json").read_text())
+    assert report.keys() == STORY_KEYS
+    assert {key for shape in report["shapes"] for key in shape} == SHAPE_KEYS
     broken = {shape["shape"]["name"]: shape["broken"] for shape in report["shapes"]}
     assert broken == {
         "lost_write": ["no_lost_write", "all_or_none"],
@@ -135,9 +152,15 @@ def test_v2_requests_at_level_0_cannot_be_told(tmp_path: Path):
     assert answer["shapes"][0]["refused"] == "Produce 'first' to partition 0: UNSUPPORTED_VERSION"
 
 
-def test_facts_are_as_expected(capsys):
-    assert main([*FACTS, "--only", "end_txn_v1_by_state,late_produce_v2"]) == 0
+def test_facts_are_as_expected(tmp_path: Path, capsys):
+    file = tmp_path / "facts.json"
+    only = ["--only", "end_txn_v1_by_state,late_produce_v2"]
+    assert main([*FACTS, *only, "--json", str(file)]) == 0
     assert "Ongoing, commit" in capsys.readouterr().out
+    report = json.loads(file.read_text())
+    assert report.keys() == FACTS_KEYS | {"run"}
+    assert {key for fact in report["facts"] for key in fact} == FACT_KEYS
+    assert {fact["experiment"] for fact in report["facts"]} == set(only[1].split(","))
 
 
 def test_a_wrong_expectation_and_a_failure_are_told(tmp_path: Path, capsys):
@@ -159,6 +182,4 @@ def test_a_wrong_expectation_and_a_failure_are_told(tmp_path: Path, capsys):
     finally:
         del EXPERIMENTS["planted_wrong"], EXPERIMENTS["planted_failure"]
     assert "expected there: NONE" in capsys.readouterr().out
-    assert (
-        "UNKNOWN_TOPIC_OR_PARTITION" in json.loads(file.read_text())["failed"]["planted_failure"]
-    )
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in json.loads(file.read_text())["failed"]["planted_failure"]
