@@ -17,13 +17,14 @@ what was stored, and answer when it is replicated; on an error answer `on_append
 TxnOffsetCommit: first `find` (an error is the answer), then `begin_verification` on that leader
 with sequence -1 and what the transaction coordinator says; then as before with
 `commit_in_transaction` and the guard. WriteTxnMarkers: `write_marker` there, then `replay`.
-OffsetFetch: `fetch`. What topics a request may name is the caller's to check beforehand.
+OffsetFetch: `fetch`. DeleteTopics: append what `forget_topics` gives, and `replay` it. What topics
+a request may name is the caller's to check beforehand.
 Sources: `GroupCoordinatorService`, `OffsetMetadataManager`, `CoordinatorRuntime`; release 4.3.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -146,6 +147,13 @@ class FetchedOffsets(NamedTuple):
     error: ErrorCode
     rows: tuple[FetchedOffset, ...] = ()
     required_offset: int = INVALID_OFFSET
+
+
+class Tombstones(NamedTuple):
+    """A batch for this partition of `__consumer_offsets`."""
+
+    partition: int
+    batch: bytes
 
 
 class OffsetsCoordinator:
@@ -315,20 +323,27 @@ class OffsetsCoordinator:
                 committed = _committed(row, now_ms, expire_timestamp_ms)
                 value = encode_value(committed, self.config.value_version)
                 records.append(Record(len(records), now_ms, encode_key(key), value))
-        if not records:
-            return CommitDecision(tuple(answers))
-        batch = header._replace(
-            records=tuple(records),
-            last_offset_delta=len(records) - 1,
-            base_timestamp=now_ms,
-            max_timestamp=now_ms,
-            base_sequence=0,
-        )
-        return CommitDecision(tuple(answers), encode_batch(batch))
+        batch = _encoded(header, records, now_ms) if records else None
+        return CommitDecision(tuple(answers), batch)
 
     def _is_too_long(self, metadata: str | None) -> bool:
         units = len((metadata or "").encode("utf-16-le", "surrogatepass")) // 2
         return units > self.config.offset_metadata_max_bytes
+
+    # ---- deleting
+
+    def forget_topics(self, topics: Collection[str], *, now_ms: int) -> tuple[Tombstones, ...]:
+        """Topics are gone: what is to be written, so that no group goes on where another ended.
+
+        For each partition that this broker leads and that has offsets of theirs, pending ones too.
+        `OffsetMetadataManager.onTopicsDeleted`.
+        """
+        found = []
+        for partition, offsets in self.partitions.items():
+            keys = [] if offsets is None else offsets.keys_of(topics)
+            if keys:
+                found.append(Tombstones(partition, _tombstones(keys, now_ms)))
+        return tuple(found)
 
     # ---- fetching
 
@@ -387,6 +402,23 @@ def _committed(row: OffsetToCommit, now_ms: int, expire_timestamp_ms: int) -> Co
         now_ms if is_default else row.commit_timestamp_ms,
         expire_timestamp_ms,
     )
+
+
+def _encoded(header: RecordBatch, records: Sequence[Record], now_ms: int) -> bytes:
+    """One batch of sequence 0, with a producer id or without. `CoordinatorRuntime`."""
+    batch = header._replace(
+        records=tuple(records),
+        last_offset_delta=len(records) - 1,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        base_sequence=0,
+    )
+    return encode_batch(batch)
+
+
+def _tombstones(keys: Sequence[OffsetKey], now_ms: int) -> bytes:
+    rows = [Record(n, now_ms, encode_key(key), None) for n, key in enumerate(keys)]
+    return _encoded(RecordBatch(()), rows, now_ms)
 
 
 def _partition(item: tuple[int, GroupOffsets | None]) -> int:

@@ -15,7 +15,7 @@ Source: `OffsetMetadataManager.replay`, `replayEndTransactionMarker`; release 4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from impl.coordinator.offsets_records import (
@@ -59,6 +59,11 @@ class GroupOffsets:
     def has_pending(self, key: OffsetKey) -> bool:
         """Whether some open transaction commits an offset for `key`."""
         return any(key in offsets for offsets in self.pending.values())
+
+    def keys_of(self, topics: Collection[str]) -> list[OffsetKey]:
+        """The keys of these topics that have an offset, visible or pending, in order."""
+        known = set(self.committed).union(*self.pending.values())
+        return sorted(key for key in known if key.topic in topics)
 
     def replay(self, batch: RecordBatch) -> None:
         """Take in the next batch of the log. Raises `DecodeError`."""

@@ -213,6 +213,22 @@ def test_a_tombstone_takes_the_pending_ones_too() -> None:
     assert shard.offsets.groups == {"g"}
 
 
+def test_topics_that_are_deleted_leave_no_offsets() -> None:
+    shard = Shard()
+    assert shard.coordinator.forget_topics(["t"], now_ms=NOW_MS) == ()
+    shard.commit(5)
+    shard.commit_in_transaction(9, partition=1, group="h")
+    assert shard.coordinator.forget_topics(["u"], now_ms=NOW_MS) == ()
+    ((partition, batch),) = shard.coordinator.forget_topics(["t", "u"], now_ms=NOW_MS)
+    assert len(decode_batch(batch).records) == 2
+    assert shard.leader.append_as_coordinator(batch, now_ms=NOW_MS).error == NONE
+    shard.coordinator.replay(partition, shard.leader.batches[-1].data)
+    shard.mark(COMMIT)
+    assert (shard.fetch(), shard.fetch(partition=1, group="h")) == (-1, -1)
+    shard.coordinator.begin_loading(0)
+    assert shard.coordinator.forget_topics(["t"], now_ms=NOW_MS) == ()
+
+
 def test_a_late_commit_is_kept_out_by_the_leader() -> None:
     """KAFKA-15449: after the marker nobody would end it."""
     shard = Shard()
