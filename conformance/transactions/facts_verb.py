@@ -34,6 +34,7 @@ MODULES: Final = (
     "loading",
     "frozen",
     "log_writes",
+    "failover",
     "levels",
 )
 for _name in MODULES:

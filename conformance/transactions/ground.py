@@ -45,6 +45,7 @@ PATIENT: Final = {
 
 NOBODY: Final = "nobody"
 """A group and a transactional id that do not exist."""
+TAKEOVER_TIMEOUT_S: Final = 60.0
 
 _PAUSE_S: Final = 0.02
 
@@ -82,6 +83,7 @@ class Ground:
         self._numbers = count(1)
         self._wires: dict[int, Wire] = {}
         self._leaders: dict[TopicPartition, int] = {}
+        self._asked = 1
 
     @property
     def brokers(self) -> dict[int, KafkaBroker]:
@@ -154,7 +156,7 @@ class Ground:
         """Both internal topics have one partition: any key of theirs leads to it."""
         keys = {TRANSACTION_STATE: False, CONSUMER_OFFSETS: True}
         call = find_coordinator(NOBODY, of_group=keys[partition])
-        answer = self.wire(1).retry(call, BUSY_TIMEOUT_S)
+        answer = self.wire(self._asked).retry(call, BUSY_TIMEOUT_S)
         if answer.error is not ErrorCode.NONE:
             raise RequestRefused(f"FindCoordinator: {answer.error.name}")
         self._await_service(answer.node_id, of_group=keys[partition])
@@ -189,6 +191,23 @@ class Ground:
         ours = [p for p in self._leaders if p not in (TRANSACTION_STATE, CONSUMER_OFFSETS)]
         self._leaders = dict.fromkeys(ours, broker.node.node_id)
         await_leader(self.wire(broker.node.node_id).connection, ours)
+
+    def await_takeover(self, gone: int) -> int:
+        """Wait until transactions are coordinated by another broker than `gone`; which one.
+
+        From then on others than `gone` are asked. Raises RequestRefused.
+        """
+        self._asked = next(node for node in self.brokers if node != gone)
+        deadline = time.monotonic() + TAKEOVER_TIMEOUT_S
+        while (answer := self.wire(self._asked).ask(find_coordinator(NOBODY))).node_id in (
+            gone,
+            -1,
+        ):
+            if time.monotonic() > deadline:
+                raise RequestRefused(f"broker {gone} stays the coordinator: {answer.error.name}")
+            time.sleep(_PAUSE_S)
+        self._leaders.pop(TRANSACTION_STATE, None)
+        return self.leader_of(TRANSACTION_STATE)
 
     def _forget(self) -> None:
         self._open.close()

@@ -214,8 +214,12 @@ class Lab:
         )
         accept(self.ground.leader(partition).ask(self.v1.write_txn_markers(marker)).only, "marker")
 
-    def in_state(self, state: str, c: Conversation, *, timeout_ms: int = 60_000) -> Producer:
+    def in_state(
+        self, state: str, c: Conversation, *, timeout_ms: int = 60_000, on: int | None = None
+    ) -> Producer:
         """A fresh id in a state, and who its producer is: what EndTxn said if it said so.
+
+        `on` is the broker that leads the partition of the transaction.
 
         In PREPARE_x by V2 requests the coordinator is one epoch ahead of who began. Raises
         RequestRefused.
@@ -223,7 +227,7 @@ class Lab:
         producer = self.begin(c, timeout_ms=timeout_ms)
         if state == "Empty":
             return producer
-        [partition] = self.ground.topic()
+        [partition] = self.ground.topic(on=on)
         if state.startswith("Prepare"):
             self.hold(producer, partition)
         self.open(c, producer, partition)
