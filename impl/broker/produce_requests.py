@@ -194,7 +194,9 @@ class _Production:
             self.node.at(now_ms + backoff_ms, self._again)
             return
         for part in unverified:
-            error = self._translated(errors.get(part.place, ErrorCode.UNKNOWN_SERVER_ERROR))
+            error = as_told(
+                errors.get(part.place, ErrorCode.UNKNOWN_SERVER_ERROR), self.request.version
+            )
             if error:
                 part.refuse(error)
         self._answer(now_ms)
@@ -205,16 +207,6 @@ class _Production:
             self._ask(unverified, now_ms)
         else:
             self._answer(now_ms)
-
-    def _translated(self, error: ErrorCode) -> ErrorCode:
-        """What a client of Produce is told of a coordinator's error."""
-        if error is ErrorCode.CONCURRENT_TRANSACTIONS and self.is_v2:
-            return error
-        if error is ErrorCode.PRODUCER_FENCED:
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        if error is ErrorCode.TRANSACTION_ABORTABLE and self.request.version < ABORTABLE_FROM:
-            return ErrorCode.INVALID_TXN_STATE
-        return ErrorCode.NOT_ENOUGH_REPLICAS if error in _UNAVAILABLE else error
 
     # ---- append and answer
 
@@ -238,6 +230,17 @@ class _Production:
         if failed:
             raise CloseConnection(f"an acks=0 request failed: {failed[0]['error_code']!r}")
         return None
+
+
+def as_told(error: ErrorCode, version: int) -> ErrorCode:
+    """What a client of this version of Produce is told of a coordinator's error."""
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and version >= IMPLICIT_ADD_FROM:
+        return error
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.NOT_ENOUGH_REPLICAS if error in _UNAVAILABLE else error
 
 
 def produce(node: Node, request: Request, now_ms: int) -> Value | Later | None:

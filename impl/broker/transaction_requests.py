@@ -212,7 +212,10 @@ class _Addition:
             {"transactional_id": name, "topic_results": self._rows(name, places)}
             for name, places in self.order
         ]
-        if self.request.version >= BROKERS_FROM:
+        unsupported = ErrorCode.UNSUPPORTED_VERSION
+        if unsupported in self.errors.values():
+            answer: Value = {"error_code": unsupported, "results_by_transaction": []}
+        elif self.request.version >= BROKERS_FROM:
             answer = {"error_code": ErrorCode.NONE, "results_by_transaction": results}
         else:
             answer = {"results_by_topic_v3_and_below": results[0]["topic_results"]}

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.metadata import TopicPartition, TransactionImage
+from impl.coordinator.metadata import TopicPartition, TransactionImage, UnwritableImage
 from impl.coordinator.states import ONLY_PENDING, TransactionState
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError
@@ -41,7 +41,13 @@ def decode_key(data: bytes) -> str:
 
 
 def encode_value(image: TransactionImage, config: TransactionConfig) -> bytes:
-    """Version 0 at `transaction.version` 0, else 1. `TransactionLog.valueToBytes`."""
+    """Version 0 at `transaction.version` 0, else 1. Raises `UnwritableImage`.
+
+    `TransactionLog.valueToBytes`.
+    """
+    version = min(config.transaction_version, 1)
+    if version == 0 and image.client_transaction_version:
+        raise UnwritableImage(f"client version {image.client_transaction_version} in value 0")
     is_empty = image.state is TransactionState.EMPTY
     body: Value = {
         "producer_id": image.producer_id,
@@ -56,7 +62,7 @@ def encode_value(image: TransactionImage, config: TransactionConfig) -> bytes:
     if config.logs_producer_ids:
         body["previous_producer_id"] = image.previous_producer_id
         body["next_producer_id"] = image.next_producer_id
-    return encode_record(VALUE, min(config.transaction_version, 1), body)
+    return encode_record(VALUE, version, body)
 
 
 def decode_value(data: bytes) -> TransactionImage:

@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from impl.coordinator.config import EPOCH_BUMP_FROM, TransactionConfig
 from impl.coordinator.states import IDLE, PREVIOUS_STATES, TransactionState
+from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 NO_START: Final = -1
@@ -35,6 +36,17 @@ _S = TransactionState
 
 class IllegalTransition(Exception):
     """A transition that Kafka answers with an internal error; nothing was logged."""
+
+    error: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class UnwritableImage(IllegalTransition):
+    """At level 0 a log value has no place for the client's transaction version.
+
+    QUIRK: the transition stays pending, until another coordinator loads the id.
+    """
+
+    error = ErrorCode.UNSUPPORTED_VERSION
 
 
 class TopicPartition(NamedTuple):

@@ -195,15 +195,16 @@ class TransactionStateManager:
     ) -> AppendRecords:
         """Have an image written. It waits as long as its transaction may take.
 
-        `appendTransactionToLog`.
+        `appendTransactionToLog`. Raises `UnwritableImage`.
         """
         transactional_id = entry.metadata.transactional_id
+        value = encode_value(image, self._config)
         append = AppendRecords(
             self._take_token(),
             self.partition_of(transactional_id),
             entry.coordinator_epoch,
             (transactional_id,),
-            ((encode_key(transactional_id), encode_value(image, self._config)),),
+            ((encode_key(transactional_id), value),),
             image.transaction_timeout_ms,
         )
         self.pending_appends[append.token] = PendingAppend(

@@ -7,7 +7,8 @@ Five rules:
    then answered.
 3. An EndTxn is answered when PrepareX is logged. The markers, and CompleteX, follow.
 4. One transition at a time for an id: all else is CONCURRENT_TRANSACTIONS meanwhile.
-5. What Kafka calls an illegal state is UNKNOWN_SERVER_ERROR, and changes nothing.
+5. What Kafka calls an illegal state is UNKNOWN_SERVER_ERROR, and changes nothing. What the level's
+   log cannot hold is UNSUPPORTED_VERSION, and (QUIRK) stays pending.
 
 Theory of operation: the caller gives requests with a name of its own and the time, gets effects,
 and reports back: `on_appended` for each `AppendRecords`, `on_markers_written` for `SendMarkers`
@@ -29,7 +30,7 @@ from typing import Final
 
 from impl.coordinator import inspection
 from impl.coordinator.config import EPOCH_BUMP_FROM, TransactionConfig
-from impl.coordinator.effects import Answered, AppendRecords, Effect, Request, SendMarkers
+from impl.coordinator.effects import Answered, Effect, Request, SendMarkers
 from impl.coordinator.end_txn import Verdict, answer_v1, answer_v2, check_prepared
 from impl.coordinator.init_producer_id import Step, decide
 from impl.coordinator.log_records import encode_key
@@ -97,8 +98,8 @@ class TransactionCoordinator:
             return [Answered(request, entry)]
         try:
             return self._init(request, entry, transaction_timeout_ms, expected, now_ms)
-        except IllegalTransition:
-            return [Answered(request, ErrorCode.UNKNOWN_SERVER_ERROR)]
+        except IllegalTransition as refusal:
+            return [Answered(request, refusal.error)]
 
     def _find_or_add(
         self, transactional_id: str, timeout_ms: int, now_ms: int
@@ -165,9 +166,9 @@ class TransactionCoordinator:
             return [Answered(request, error)]
         try:
             image = metadata.prepare_add_partitions(wanted, client_transaction_version, now_ms)
-        except IllegalTransition:
-            return [Answered(request, ErrorCode.UNKNOWN_SERVER_ERROR)]
-        return [self._states.append(Purpose.ADD_PARTITIONS, entry, image, request=request)]
+            return [self._states.append(Purpose.ADD_PARTITIONS, entry, image, request=request)]
+        except IllegalTransition as refusal:
+            return [Answered(request, refusal.error)]
 
     def _check_add(self, metadata: TransactionMetadata, producer: ProducerIdAndEpoch) -> ErrorCode:
         is_pending = metadata.pending_state is not None
@@ -231,8 +232,8 @@ class TransactionCoordinator:
                 return self._end(
                     request, entry, producer, commit, client_transaction_version, now_ms
                 )
-        except IllegalTransition:
-            return [Answered(request, ErrorCode.UNKNOWN_SERVER_ERROR)]
+        except IllegalTransition as refusal:
+            return [Answered(request, refusal.error)]
         repeats = is_v2 and not verdict
         identity = entry.metadata.current.identity if repeats else NO_PRODUCER
         return [Answered(request, verdict, identity)]
@@ -403,12 +404,16 @@ class TransactionCoordinator:
             waiting=set(now.partitions),
         )
         self._completions.add(completion)
-        return [completion.send()] if completion.waiting else [self._log(completion, entry)]
+        return [completion.send()] if completion.waiting else self._log(completion, entry)
 
-    def _log(self, completion: Completion, entry: Entry) -> AppendRecords:
+    def _log(self, completion: Completion, entry: Entry) -> list[Effect]:
         """No marker is missing: CompleteX. `writeTxnCompletion`."""
         completion.logging = Logging.UNDER_WAY
-        return self._states.append(Purpose.COMPLETE, entry, completion.image)
+        try:
+            return [self._states.append(Purpose.COMPLETE, entry, completion.image)]
+        except IllegalTransition:
+            self._completions.remove(completion)
+            return []
 
     def on_markers_written(
         self, sent: SendMarkers, errors: Mapping[TopicPartition, ErrorCode], now_ms: int
@@ -433,7 +438,7 @@ class TransactionCoordinator:
                 metadata.remove_partition(partition)
         if metadata.current.partitions or completion.logging is not Logging.NOT_YET:
             return []
-        return [self._log(completion, Entry(sent.coordinator_epoch, metadata))]
+        return self._log(completion, Entry(sent.coordinator_epoch, metadata))
 
     def retry(self, now_ms: int) -> list[Effect]:
         """Send again the markers, and append again the CompleteX, that could not be written."""
@@ -445,7 +450,7 @@ class TransactionCoordinator:
             elif completion.waiting:
                 effects.append(completion.send())
             elif completion.logging is Logging.AGAIN:
-                effects.append(self._log(completion, entry))
+                effects += self._log(completion, entry)
         return effects
 
     # ---- leadership

@@ -332,6 +332,28 @@ def test_a_broker_asks_about_many_transactions(network: Network) -> None:
     assert empty["results_by_transaction"] == []
 
 
+def test_level_0_supports_no_v2_request_that_writes() -> None:
+    """Only 4.3.1's own answer: UNSUPPORTED_VERSION for the whole request, or each partition."""
+    network = started(transactions=TransactionConfig(transaction_version=0))
+    unsupported = ErrorCode.UNSUPPORTED_VERSION
+    producer = ready(network, v2=True)
+    assert producer.produce(0, T0, T1) == [unsupported, unsupported]
+    network.find_group()
+    for name, ask in (
+        ("U", lambda other: other.commit_offset(1)),
+        ("V", lambda other: other.end(commit=False)),
+    ):
+        other = Producer(network, name, v2=True)
+        other.init()
+        assert ask(other) is unsupported
+    other = Producer(network, "W")
+    other.init()
+    topics = [{"name": "t", "partitions": [0]}]
+    row = {**other.identity, "verify_only": False, "topics": topics}
+    answer = network.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 5, {"transactions": [row]}, 1)
+    assert (answer["error_code"], answer["results_by_transaction"]) == (unsupported, [])
+
+
 @pytest.mark.parametrize("version", range(5))
 def test_add_offsets_by_version(network: Network, version: int) -> None:
     producer = ready(network)

@@ -18,7 +18,7 @@ from impl.coordinator.log_records import (
     encode_key,
     encode_value,
 )
-from impl.coordinator.metadata import TopicPartition, TransactionImage
+from impl.coordinator.metadata import TopicPartition, TransactionImage, UnwritableImage
 from impl.coordinator.placement import java_string_hash, partition_for
 from impl.coordinator.states import ONLY_PENDING, TransactionState
 from impl.protocol.errors import DecodeError, UnknownRecordVersion
@@ -97,12 +97,16 @@ def test_what_is_written_is_read(name: str, image: TransactionImage) -> None:
     without = replace(
         image, previous_producer_id=-1, next_producer_id=-1, client_transaction_version=0
     )
-    assert decode_value(encode_value(image, LEVEL_0)) == without
+    assert decode_value(encode_value(without, LEVEL_0)) == without
+    if image.client_transaction_version:
+        with pytest.raises(UnwritableImage):
+            encode_value(image, LEVEL_0)
 
 
 @given(images(), st.data())
 def test_every_cut_is_named(image: TransactionImage, data: st.DataObject) -> None:
-    value = encode_value(image, data.draw(st.sampled_from([LEVEL_0, LEVEL_2])))
+    config = LEVEL_2 if image.client_transaction_version else LEVEL_0
+    value = encode_value(image, config)
     size = data.draw(st.integers(0, len(value) - 1))
     with pytest.raises(DecodeError):
         decode_value(value[:size])

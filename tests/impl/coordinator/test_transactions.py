@@ -281,6 +281,42 @@ def test_markers_of_an_older_leadership_are_not_sent_again() -> None:
     assert world.state == "Ongoing"
 
 
+# ---- V2 requests at a lower level
+
+
+def test_level_0_cannot_log_a_v2_client_and_stays_busy_until_the_next_coordinator() -> None:
+    """As 4.3.1 does: the exception comes between the pending mark and the append."""
+    unsupported = ErrorCode.UNSUPPORTED_VERSION
+    for asks in (
+        lambda world: world.add(P0, version=2),
+        lambda world: world.end(P0, commit=False, version=2)[0],
+    ):
+        world = World(transaction_version=0)
+        world.init()
+        assert asks(world) is unsupported
+        assert (world.state, world.core.view().pending_appends) == ("Empty", ())
+        assert world.init() == refused(BUSY)
+        assert world.core.remove_expired(1 << 60) == []
+        world.fail_over()
+        assert world.init() == served(FIRST_ID, 1)
+
+
+def test_level_1_serves_v2_clients() -> None:
+    world = begun(version=2, transaction_version=1)
+    assert world.end(P0, version=2) == served(FIRST_ID, 1)
+
+
+def test_a_prepared_v2_transaction_loaded_at_level_0_is_not_completed() -> None:
+    world = begun(version=2)
+    world.holds_markers = True
+    world.end(P0, version=2)
+    world.config = TransactionConfig(transaction_version=0)
+    world.fail_over()
+    world.write_markers()
+    assert world.core.retry(world.now_ms) == []
+    assert (world.state, world.view().pending_state) == ("PrepareCommit", S.COMPLETE_COMMIT)
+
+
 # ---- time-outs
 
 
@@ -305,8 +341,8 @@ def test_a_timeout_counts_from_the_first_partition_and_through_a_failover() -> N
     assert world.state == "CompleteAbort"
 
 
-def timed_out(**rules: object) -> World:
-    world = begun(version=2, **rules)
+def timed_out(version: int = 2, **rules: object) -> World:
+    world = begun(version=version, **rules)
     world.now_ms += 60_001
     world.carry_out(world.core.abort_timed_out(world.now_ms))
     assert world.state == "CompleteAbort"
@@ -321,10 +357,11 @@ def test_after_a_timeout_a_v2_producer_aborts_and_goes_on() -> None:
     assert world.add(producer(FIRST_ID, 1), A0, version=2) is NONE
 
 
-@pytest.mark.parametrize("rules", [{"fence_bump": "twice"}, {"transaction_version": 0}])
-def test_after_a_timeout_other_producers_are_fenced(rules: dict[str, object]) -> None:
-    world = timed_out(**rules)
-    version = rules.get("transaction_version", 2)
+@pytest.mark.parametrize(
+    ("version", "rules"), [(2, {"fence_bump": "twice"}), (0, {"transaction_version": 0})]
+)
+def test_after_a_timeout_other_producers_are_fenced(version: int, rules: dict[str, object]) -> None:
+    world = timed_out(version, **rules)
     assert world.end(P0, commit=False, version=version) == refused(FENCED)
 
 
