@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -143,7 +142,7 @@ def _fence(lab: Lab, c: Conversation, producer: Producer) -> None:
 
 def _time_out(lab: Lab, c: Conversation, producer: Producer) -> None:
     _begin(lab, c, producer)
-    time.sleep(1.5 * TIMEOUT_MS / 1000)
+    lab.await_state(producer, "CompleteAbort")
     _ended(lab, c, producer, "timed out")
 
 

@@ -27,6 +27,9 @@ from conformance.transactions.wire import Call, Conversation, Marker, Producer, 
 from impl.protocol.errors import ErrorCode
 
 SETTLE_TIMEOUT_S: Final = 5.0
+"""How long an EndTxn that was answered may take to complete; milliseconds are usual."""
+REACH_TIMEOUT_S: Final = 20.0
+"""How long a state may take that a time-out leads to."""
 GLANCE_S: Final = 4.0
 """How long what follows a marker or a time-out may take to be seen."""
 
@@ -261,7 +264,7 @@ class Lab:
 
     def await_state(self, producer: Producer, state: str) -> None:
         """Wait until the coordinator shows it. Raises RequestRefused."""
-        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        deadline = time.monotonic() + REACH_TIMEOUT_S
         while (seen := self.described(producer).state) != state:
             if time.monotonic() > deadline:
                 raise RequestRefused(f"{producer.transactional_id}: {seen}, never {state}")
