@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -219,7 +220,7 @@ class Ground:
             with next(iter(self.brokers.values())).connect() as connection:
                 self._supported = api_versions(connection)
         except BaseException:
-            self._servers.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+            self._servers.__exit__(*sys.exc_info())
             raise
         return self
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from conformance.transactions.reading import TransactionSeen
 from conformance.transactions.wire import Coordinator, Identified, PerPartition, Produced
 from impl.protocol.errors import ErrorCode
 
-LETTERS = "PQRSTUVWXYZ"
+LETTERS: Final = "PQRSTUVWXYZ"
 """The first producer id that is seen is P, the next Q."""
 
 

@@ -21,7 +21,7 @@ from conformance.kafka.connection import USUAL_IN_FLIGHT, Connection, Request
 from conformance.kafka.errors import RequestRefused
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import TRANSACTIONAL, Record, client_batch, encode_batch
+from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
 
 A = TypeVar("A", covariant=True)
@@ -382,7 +382,6 @@ def _batch(
         base_sequence=base_sequence,
         is_transactional=is_transactional,
     )
-    assert bool(batch.attributes & TRANSACTIONAL) == is_transactional
     return encode_batch(batch)
 
 
