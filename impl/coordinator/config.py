@@ -6,8 +6,10 @@ have its other value; a release is a choice of them all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, Literal
 
 from impl.protocol.errors import ErrorCode
 
@@ -45,7 +47,7 @@ class TransactionConfig:
     logs_producer_ids: bool = True
     """Previous and next producer id stand in log values of version 1; not before 4.3."""
     tolerates_last_epoch: bool = True
-    """A producer at epoch 32767 can be fenced and aborted; not before KAFKA-20090."""
+    """A producer at epoch 32767 can be fenced and aborted; not before 4.3 (KAFKA-20090)."""
 
     def __post_init__(self) -> None:
         if self.num_partitions < 1 or self.transaction_version not in (0, 1, 2):
@@ -57,5 +59,31 @@ class TransactionConfig:
         return self.transaction_version >= EPOCH_BUMP_FROM
 
 
-EPOCH_BUMP_FROM = 2
+EPOCH_BUMP_FROM: Final = 2
 """The first version whose end bumps the epoch. `TransactionVersion.supportsEpochBump`."""
+
+_BEFORE_4_3: Final = replace(
+    TransactionConfig(), logs_producer_ids=False, tolerates_last_epoch=False
+)
+_BEFORE_4_2: Final = replace(_BEFORE_4_3, transition_assigns="by_target")
+_BEFORE_4_0: Final = replace(
+    _BEFORE_4_2,
+    transaction_version=0,
+    end_txn_pending_first=False,
+    add_partitions_pending_first=False,
+)
+_BEFORE_3_8: Final = replace(_BEFORE_4_0, absent_partition_error=ErrorCode.INVALID_TXN_STATE)
+
+CONFIGS: Final[Mapping[str, TransactionConfig]] = MappingProxyType(
+    {
+        "4.3": TransactionConfig(),
+        "4.2": _BEFORE_4_3,
+        "4.0": _BEFORE_4_2,
+        "4.0.0": replace(_BEFORE_4_2, fence_bump="twice"),
+        "3.8": _BEFORE_4_0,
+        "2.6": _BEFORE_3_8,
+        "2.4": replace(_BEFORE_3_8, strict_end_txn_epoch=False),
+    }
+)
+"""The settings by the release that brought their rules, of its last patch unless it names one; a
+release between has those before it. Below 4.0 the level is 0."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from impl.coordinator.config import TransactionConfig
+from impl.coordinator.config import CONFIGS, TransactionConfig
 from impl.coordinator.effects import AppendRecords, SendMarkers
 from impl.coordinator.inspection import Filters
 from impl.coordinator.log_records import decode_value, encode_key
@@ -576,6 +576,27 @@ def test_a_view_is_frozen() -> None:
     world.end(P0)
     assert view.transactions[0].image.state is S.ONGOING
     assert view.coordinator_epochs == dict.fromkeys(range(50), 0)
+
+
+@pytest.mark.parametrize("release", CONFIGS)
+def test_every_release_commits_fences_and_times_out(release: str) -> None:
+    config = CONFIGS[release]
+    world = World(config)
+    world.init()
+    version = config.transaction_version
+    assert world.add(P0, version=version) is NONE
+    assert world.end(P0, version=version)[0] is NONE
+    who = world.view().image.identity
+    world.add(who, version=version)
+    assert world.init() == refused(BUSY)
+    bumps = {"4.0.0": 2}.get(release, 1)
+    fenced = producer(FIRST_ID, who.producer_epoch + bumps)
+    assert world.view().image.identity == fenced
+    world.add(fenced, version=version)
+    world.now_ms += 60_001
+    world.carry_out(world.core.abort_timed_out(world.now_ms))
+    aborted = producer(FIRST_ID, fenced.producer_epoch + bumps)
+    assert (world.state, world.view().image.identity) == ("CompleteAbort", aborted)
 
 
 @pytest.mark.parametrize("rules", [{"num_partitions": 0}, {"transaction_version": 3}])
