@@ -354,7 +354,7 @@ _MAY_COMPLETE: Final[
 _IDS: Final = ("previous_producer_id", "next_producer_id", "last_producer_epoch")
 _KEPT: Final[Mapping[TransactionState, tuple[str, ...]]] = MappingProxyType(
     {
-        _S.EMPTY: ("next_producer_id", "start_timestamp_ms"),
+        _S.EMPTY: ("next_producer_id",),
         _S.ONGOING: _IDS,
         _S.PREPARE_COMMIT: ("previous_producer_id",),
         _S.PREPARE_ABORT: ("previous_producer_id",),
