@@ -6,9 +6,13 @@ Bytes come in, bytes go out, the time is an argument. Four doors:
 - the leader of one partition: `PartitionLeader`; its log, which a follower has, too: `ReplicaLog`;
   a folder for its snapshots: `SnapshotDirectory`
 - a broker of one node: `Node`
-- an idempotent producer: `IdempotentProducerCore`, its settings `ProducerConfig.of`; its errors
-  and snapshots stand in `impl.producer`
+- a producer: `IdempotentProducerCore`, `TransactionalProducerCore`, their settings
+  `ProducerConfig.of`; errors and snapshots stand in `impl.producer`
+
+And one with I/O: `Producer` and `Consumer`, on asyncio, which comes only if they are asked for.
 """
+
+from typing import TYPE_CHECKING
 
 from impl.broker.node import CloseConnection, Node, NodeConfig
 from impl.log.snapshot_directory import SnapshotDirectory
@@ -23,6 +27,7 @@ from impl.producer import (
     ProducerConfig,
     ProducerError,
     SendRequest,
+    TransactionalProducerCore,
 )
 from impl.protocol.errors import DecodeError, EncodeError, ErrorCode, ProtocolError
 from impl.protocol.messages import (
@@ -42,10 +47,15 @@ from impl.protocol.record_batch import (
 )
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 
+if TYPE_CHECKING:
+    from impl.consumer.consumer import Consumer
+    from impl.producer.producer import Producer
+
 __all__ = [
     "SUPPORTED_VERSIONS",
     "ApiKey",
     "CloseConnection",
+    "Consumer",
     "DecodeError",
     "DeliveryHandle",
     "Disconnect",
@@ -59,6 +69,7 @@ __all__ = [
     "PartitionError",
     "PartitionLeader",
     "ProduceOutcome",
+    "Producer",
     "ProducerConfig",
     "ProducerError",
     "ProtocolError",
@@ -67,6 +78,7 @@ __all__ = [
     "ReplicaLog",
     "SendRequest",
     "SnapshotDirectory",
+    "TransactionalProducerCore",
     "client_batch",
     "decode_batch",
     "decode_request",
@@ -77,3 +89,16 @@ __all__ = [
     "frame",
     "take_frames",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """The names that bring asyncio with them."""
+    if name == "Producer":
+        from impl.producer.producer import Producer
+
+        return Producer
+    if name == "Consumer":
+        from impl.consumer.consumer import Consumer
+
+        return Consumer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@
 3. A call that a broker could answer later is repeated until its time is over.
 
 Theory of operation: `getmany` fetches from each leader what its positions ask for, filters it
-(`isolation`), and keeps what is more than `max_records`. Names are aiokafka's.
+(`fetched`), and keeps what is more than `max_records`. Names are aiokafka's.
 Source: `KafkaConsumer`, `Fetcher`, `ConsumerCoordinator` of Kafka 4.3.1.
 """
 
@@ -28,7 +28,7 @@ from impl.consumer.errors import (
     OffsetOutOfRangeError,
     RefusedError,
 )
-from impl.consumer.isolation import AbortedTransaction, ConsumerRecord, seen
+from impl.consumer.fetched import ConsumerRecord, seen
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
@@ -360,7 +360,7 @@ class Consumer:
         position = self._positions[place]
         assert position is not None
         aborted = [
-            AbortedTransaction(aborted["first_offset"], aborted["producer_id"])
+            (aborted["producer_id"], aborted["first_offset"])
             for aborted in row["aborted_transactions"] or []
         ]
         records, next_offset = seen(row["records"] or b"", position, aborted)

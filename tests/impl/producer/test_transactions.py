@@ -9,6 +9,7 @@ from impl.producer import (
     ProducerClosedError,
     RecordTooLargeError,
     State,
+    TooManyPartitionsError,
     TransactionAbortableError,
     TransactionAbortedError,
 )
@@ -94,6 +95,20 @@ def test_v2_adds_by_producing_and_ends_with_the_next_epoch():
     assert (batch.producer_epoch, batch.base_sequence) == (1, 0)
 
 
+def test_v2_keeps_the_sequences_of_one_transaction_only():
+    driver = TxnDriver(level=V2, max_partitions=1)
+    driver.in_transaction(PRODUCE)
+    driver.core.begin_commit()
+    driver.talk(END)
+    driver.core.begin_commit().acknowledge()
+    driver.core.begin()
+    driver.append(partition=1)
+    assert batch_of(driver.talk(PRODUCE)).base_sequence == 0
+    with pytest.raises(TooManyPartitionsError):
+        driver.append(partition=0)
+    assert driver.core.state is State.ABORTABLE_ERROR
+
+
 def test_v2_an_exhausted_epoch_brings_another_producer_id():
     driver = TxnDriver(level=V2)
     driver.in_transaction(PRODUCE)
@@ -162,6 +177,17 @@ def test_v1_a_batch_waits_until_its_partition_is_added():
     assert driver.core.partitions == {("t", 0)}
     assert driver.talk(ADD).body["v3_and_below_topics"] == [{"name": "t", "partitions": [1]}]
     assert set(sent_values(driver.talk(PRODUCE))) == {("t", 0), ("t", 1)}
+
+
+def test_a_batch_outside_the_transaction_is_never_drained():
+    driver = TxnDriver(level=V1)
+    driver.core.begin()
+    driver.append()
+    manager = driver.core._transaction_manager
+    (batch,) = driver.core._accumulator.take_unsequenced()
+    assert manager.stops_drain(batch, manager.entry(("t", 0)))
+    driver.talk(ADD)
+    assert not manager.stops_drain(batch, manager.entry(("t", 0)))
 
 
 def test_v1_partitions_of_a_commit_are_added_before_it():

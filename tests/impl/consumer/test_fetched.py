@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from impl.consumer.isolation import AbortedTransaction, seen
+from impl.consumer.fetched import seen
 from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 
@@ -38,7 +38,7 @@ class Log:
         first = self.first.pop(producer_id, None)
         written = self.open.pop(producer_id, [])
         if kind is ControlType.ABORT and first is not None:
-            self.aborted.append(AbortedTransaction(first, producer_id))
+            self.aborted.append((producer_id, first))
         if kind is ControlType.COMMIT:
             self.visible.extend(written)
         marker = EndTransactionMarker(kind, 0)
