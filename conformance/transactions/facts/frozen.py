@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from conformance.kafka.admin import TopicPartition
 from conformance.transactions.facts.lab import Lab, eventually, experiment
 from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE
-from conformance.transactions.wire import Conversation, Group, Producer
+from conformance.transactions.wire import Conversation, Group, Marker, Producer
 
 COMMIT, ABORT = True, False
 BUSY: Final = "CONCURRENT_TRANSACTIONS"
@@ -71,6 +72,51 @@ def other_brokers(lab: Lab) -> None:
         ("EndTxn", lab.v1.end_txn(producer, COMMIT)),
     ):
         lab.fact(what, "NOT_COORDINATOR", lab.names.answer(wire.ask(call)))
+
+
+VERIFIED_SINCE: Final = "3.6"
+VERIFY_S: Final = 0.5
+"""How long a leader may take to ask the coordinator."""
+
+
+@experiment("v1", nodes=3)
+def verification_overtaken_v1(lab: Lab) -> None:
+    """The coordinator says yes, and a marker was there before its answer (KAFKA-14884).
+
+    An older epoch is what is told if it is one, also by 3.9.2, 4.0.2 and 4.1.2 (KAFKA-19690).
+    """
+    for epoch, refused in {1: "INVALID_TXN_STATE", 2: "INVALID_PRODUCER_EPOCH"}.items():
+        _overtaken(lab, lab.v1, epoch, lab.since({"0": "NONE", VERIFIED_SINCE: refused}))
+
+
+@experiment("v2", nodes=3)
+def verification_overtaken_v2(lab: Lab) -> None:
+    """The same, V2 requests.
+
+    The marker of the last transaction has the epoch of the next one, whose verification it may
+    meet: it leaves that alone (KAFKA-18575).
+    """
+    for epoch, expected in {1: "NONE", 2: "INVALID_PRODUCER_EPOCH"}.items():
+        _overtaken(lab, lab.v2, epoch, expected)
+
+
+def _overtaken(lab: Lab, c: Conversation, epoch: int, expected: str) -> None:
+    """A marker of `epoch` meets the partition while its leader waits for the frozen coordinator."""
+    lab.rename()
+    coordinator = log_leader(lab)
+    producer = lab.begin(c)
+    [partition] = lab.ground.topic(on=followers(lab)[0])
+    if c.end_txn_version < 5:
+        lab.retry(c.add_partitions(producer, [partition]))
+    waiting = lab.ground.connect(lab.ground.leader_of(partition))
+    with frozen(lab, [coordinator]):
+        waiting.send(c.produce(producer, partition, 0, "value"))
+        time.sleep(VERIFY_S)
+        marker = Marker(producer.producer_id, epoch, ABORT, [partition], 0)
+        marked = lab.ask_leader(partition, lab.v1.write_txn_markers(marker))
+        lab.fact(f"a marker of epoch {epoch} meanwhile", "NONE", marked)
+    answer = lab.names.answer(waiting.receive(30_000))
+    lab.fact(f"a marker of epoch {epoch}, the write", expected, answer)
 
 
 @contextmanager
