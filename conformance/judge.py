@@ -30,8 +30,7 @@ from conformance.systems.base import (
     System,
     differences,
 )
-from conformance.tables import Message, Node, Row, Tables
-from model.language import Disabled
+from conformance.tables import ActorTables, Message, Node, Row, Tables
 from model.world import oldest, records_in
 from proofs.trace.format import Instance as Instance
 from proofs.trace.format import label
@@ -115,47 +114,26 @@ class _Link:
         self.broken: list[deque[_Item]] = []
 
 
-class Judge:
-    """Judges traces of one setting on one system; its tables grow from trace to trace.
+class Lockstep:
+    """What judges have in common: traces, step by step. `tables.disabled` is what the model raises
+    where it does not allow an event."""
 
-    While a trace runs, `clients` and `leaders` are the model's states, `links` what travels, by
-    producer and partition.
-    """
-
-    def __init__(self, tables: Tables, system: System) -> None:
-        self.tables = tables
-        self.system = system
-        self._events: dict[str, Callable[..., None]] = {
-            "client_sends": self._client_sends,
-            "client_retries": self._client_retries,
-            "client_bumps_epoch": self._client_bumps_epoch,
-            "client_receives_producer_id": self._client_receives_producer_id,
-            "client_gives_up": self._client_gives_up,
-            "client_resolves": self._client_resolves,
-            "answer_arrives": self._answer_arrives,
-            "answer_arrives_late": self._answer_arrives_late,
-            "request_arrives": self._request_arrives,
-            "request_is_refused": self._request_is_refused,
-            "request_outlives_replicas": self._request_outlives_replicas,
-            "late_request_arrives": self._late_request_arrives,
-            "high_watermark_advances": self._high_watermark_advances,
-            "connection_breaks": self._connection_breaks,
-            "connection_breaks_late": self._connection_breaks_late,
-            "producer_id_expires": self._producer_id_expires,
-            "records_are_deleted": self._records_are_deleted,
-            "leader_restarts": self._leader_restarts,
-            "leader_crashes": self._leader_crashes,
-            "leader_fails_over": self._leader_fails_over,
-            "leader_fails_over_uncleanly": self._leader_fails_over,
-        }
-        self.clients: list[Node] = []
-        self.leaders: list[Node] = []
-        self.links: list[list[_Link]] = []
-        self._upkeep: list[tuple[Any, ...]] = [("bump_epoch",), ("resolve_sequences",)]
-        if tables.k.layout.without_producer_id:
-            self._upkeep.append(("receive_producer_id", 0))
-        self._given_producer_ids = 0
+    def __init__(self, tables: ActorTables, events: dict[str, Callable[..., None]]) -> None:
+        self.tables: Any = tables
+        self._events = events
         self._seen = 0
+
+    def begin(self) -> None:
+        """Model and system at the beginning of the scope. Raises Differs."""
+        raise NotImplementedError
+
+    def check_all(self) -> None:
+        """Compare all actors. Raises Differs."""
+        raise NotImplementedError
+
+    def check_restraint(self) -> None:
+        """Each client has the chance to send where it must not. Raises Differs."""
+        raise NotImplementedError
 
     # ---- traces
 
@@ -187,9 +165,63 @@ class Judge:
             trace = tuple([move.instance for move in moves[:done]])
             found = Divergence(trace, differs.expected, differs.observed)
             return TraceResult(done, found, self._seen)
-        except (IndexError, Disabled) as error:
+        except (IndexError, self.tables.disabled) as error:
             raise NotAllowed(done, moves[done - 1].instance) from error
         return TraceResult(done, None, self._seen)
+
+    def step(self, instance: Instance) -> None:
+        """One rule instance, on both sides. Raises Differs."""
+        _, event, values = self.move(instance)
+        event(*values)
+
+    def _react(self, method: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        """What the system's actor does; that it fails is a difference, too."""
+        try:
+            return method(*given)
+        except Exception as error:
+            raise Differs([("raised", None, f"{type(error).__name__}: {error}")]) from error
+
+
+class Judge(Lockstep):
+    """Judges traces of one setting on one system; its tables grow from trace to trace.
+
+    While a trace runs, `clients` and `leaders` are the model's states, `links` what travels, by
+    producer and partition.
+    """
+
+    def __init__(self, tables: Tables, system: System) -> None:
+        self.system = system
+        events: dict[str, Callable[..., None]] = {
+            "client_sends": self._client_sends,
+            "client_retries": self._client_retries,
+            "client_bumps_epoch": self._client_bumps_epoch,
+            "client_receives_producer_id": self._client_receives_producer_id,
+            "client_gives_up": self._client_gives_up,
+            "client_resolves": self._client_resolves,
+            "answer_arrives": self._answer_arrives,
+            "answer_arrives_late": self._answer_arrives_late,
+            "request_arrives": self._request_arrives,
+            "request_is_refused": self._request_is_refused,
+            "request_outlives_replicas": self._request_outlives_replicas,
+            "late_request_arrives": self._late_request_arrives,
+            "high_watermark_advances": self._high_watermark_advances,
+            "connection_breaks": self._connection_breaks,
+            "connection_breaks_late": self._connection_breaks_late,
+            "producer_id_expires": self._producer_id_expires,
+            "records_are_deleted": self._records_are_deleted,
+            "leader_restarts": self._leader_restarts,
+            "leader_crashes": self._leader_crashes,
+            "leader_fails_over": self._leader_fails_over,
+            "leader_fails_over_uncleanly": self._leader_fails_over,
+        }
+        super().__init__(tables, events)
+        self.clients: list[Node] = []
+        self.leaders: list[Node] = []
+        self.links: list[list[_Link]] = []
+        self._upkeep: list[tuple[Any, ...]] = [("bump_epoch",), ("resolve_sequences",)]
+        if tables.k.layout.without_producer_id:
+            self._upkeep.append(("receive_producer_id", 0))
+        self._given_producer_ids = 0
 
     def begin(self) -> None:
         """Model and system at the beginning of the scope. Raises Differs."""
@@ -200,11 +232,6 @@ class Judge:
         self._seen = 0
         self._react(self.system.reset, ())
         self.check_all()
-
-    def step(self, instance: Instance) -> None:
-        """One rule instance, on both sides. Raises Differs."""
-        _, event, values = self.move(instance)
-        event(*values)
 
     def check_all(self) -> None:
         """Compare all actors, once each client has had the chance to send what it must not send
@@ -268,13 +295,6 @@ class Judge:
         self._seen |= row.seen
         reaction = self._react(getattr(self.system.leaders[partition], rule), given)
         return self._compared("leader", partition, row, reaction)
-
-    def _react(self, method: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-        """What the system's actor does; that it fails is a difference, too."""
-        try:
-            return method(*given)
-        except Exception as error:
-            raise Differs([("raised", None, f"{type(error).__name__}: {error}")]) from error
 
     def _compared(self, kind: str, index: int, row: Row, reaction: Reaction) -> list[_Item]:
         state, sent = reaction

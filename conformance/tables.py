@@ -15,18 +15,18 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
 
 from conformance.systems.base import View, WireNumbers
 from model.client import Client, PartitionEntry
-from model.language import ACTOR_RULES, Disabled, Step
+from model.language import Disabled
 from model.leader import Leader, ProducerStateEntry
 from model.messages import Batch, Error, ProduceRequest, ProduceResponse
 from model.scopes import initial
 from model.setting import Setting
-from proofs.lift.text import plain
+from proofs.lift.text import Model, plain
 
 MAX_ROWS = 1_000_000
 WATCHED_MODULES = ("messages", "leader", "client", "recovery", "answers")
@@ -95,32 +95,33 @@ class _Noter(ast.NodeTransformer):
 class WatchedRules:
     """The actors' rules, each call noting the branches that it takes.
 
-    `rules` by name; `branches` names both sides of every condition, in the order of their bits;
-    `taken` has the bits of what was taken since it was last set to 0.
+    `rules` by name, with the functions that they call; `branches` names both sides of every
+    condition, in the order of their bits; `taken` has the bits of what was taken since it was last
+    set to 0.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, model: Model, modules: Sequence[str]) -> None:
         self.taken = 0
         places: list[str] = []
         watched: dict[Callable[..., Any], Callable[..., Any]] = {}
         spaces: list[dict[str, Any]] = []
-        for name in WATCHED_MODULES:
-            spaces.append(self._module(name, places, watched))
+        for name in modules:
+            spaces.append(self._module(model, name, places, watched))
         for space in spaces:
             for name, value in space.items():
                 if isinstance(value, FunctionType) and value in watched:
                     space[name] = watched[value]
-        self.rules = {name: watched[rule] for name, rule in ACTOR_RULES.items()}
+        self.rules = {rule.__name__: noted for rule, noted in watched.items()}
         self.branches = tuple(f"{p}, {side}" for p in places for side in ("taken", "skipped"))
 
     def _module(
         self,
+        model: Model,
         name: str,
         places: list[str],
         watched: dict[Callable[..., Any], Callable[..., Any]],
     ) -> dict[str, Any]:
         """The module's functions with notes; returns the namespace that they run in."""
-        model = plain()
         module = model.modules[name]
         space = {**vars(module), "_note": self._note}
         for (owner, function), tree in model.functions.items():
@@ -222,30 +223,38 @@ STATE_VIEWS: Mapping[type, Callable[[WireNumbers, Any], View]] = {
 # Tables
 
 
-class Tables:
-    """All actors of one setting. `clients`, `leaders` and `given_producer_ids` are where the
-    scope begins.
+class ActorTables:
+    """The actors of one setting, whatever they are; see `Tables`.
 
     `points` names what rows cover, in the order of the bits of `Row.seen`: branches, then error
     codes.
     """
 
-    def __init__(self, k: Setting) -> None:
+    def __init__(self, k: Any, model: Model, modules: Sequence[str]) -> None:
         self.k = k
-        self._wire = WireNumbers(k)
-        self._watched = WatchedRules()
+        self.disabled: type[Disabled] = model.language.Disabled
+        self._step: type[Any] = model.language.Step
+        self._watched = WatchedRules(model, modules)
         self._nodes: dict[Any, Node] = {}
         self._messages: dict[Any, Message] = {}
         self._rows = 0
         self.branches = self._watched.branches
-        self.error_codes = tuple(error.name for error in Error)
-        world = initial(k)
-        self.clients = tuple(self._node(client) for client in world.clients.values())
-        self.leaders = tuple(self._node(leader) for leader in world.leaders.values())
-        self.given_producer_ids = world.given_producer_ids
+        self.error_codes = tuple(error.name for error in model.messages.Error)
+
+    def state_view(self, state: Any) -> View:
+        """A state of an actor, in its shape."""
+        raise NotImplementedError
+
+    def message_view(self, value: Any) -> View:
+        """A message, in its shape."""
+        raise NotImplementedError
+
+    def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
+        """The names of the error codes that are answered."""
+        raise NotImplementedError
 
     def after(self, node: Node, rule: str, *inputs: Any) -> Row:
-        """What the actor does; an input is a number or a `Message`.
+        """What the actor does; an input is a plain value or a `Message`.
 
         Raises the model's `Disabled` if the actor's own rule refuses.
         """
@@ -261,7 +270,7 @@ class Tables:
             try:
                 self._watched.rules[rule](self.k, node.state, *inputs)
                 refused = False
-            except Disabled as disabled:
+            except self.disabled as disabled:
                 refused = not disabled.by_scope
             node.refusals[key] = refused
         return refused
@@ -274,14 +283,19 @@ class Tables:
         return branches, frozenset(found) - branches
 
     def _filled(self, node: Node, key: tuple[Any, ...]) -> Row:
-        """A row filled by the source."""
+        """A row filled by the source. What is no state of the actor's is what it sends."""
         rule, *inputs = key
         values = [i.value if isinstance(i, Message) else i for i in inputs]
         self._watched.taken = 0
         result = self._watched.rules[rule](self.k, node.state, *values)
-        actor, sends = (result.actor, result.sends) if isinstance(result, Step) else (result, ())
-        sent = tuple(self._message(message) for message in sends)
-        row = Row(self._node(actor), sent, self._watched.taken | self._errors(sends))
+        if isinstance(result, self._step):
+            actor, sends = result.actor, result.sends
+        elif type(result) is type(node.state):
+            actor, sends = result, ()
+        else:
+            actor, sends = node.state, (result,)
+        sent = tuple(self.message(message) for message in sends)
+        row = Row(self.node(actor), sent, self._watched.taken | self._errors(sends))
         self._make_room()
         node.rows[key] = row
         return row
@@ -296,23 +310,46 @@ class Tables:
 
     def _errors(self, sends: Sequence[Any]) -> int:
         """The bits of the error codes that are answered."""
-        bits = 0
-        for message in sends:
-            if isinstance(message, ProduceResponse):
-                bits |= 1 << len(self.branches) + self.error_codes.index(message.error.name)
-        return bits
+        first = len(self.branches)
+        return sum(1 << first + self.error_codes.index(name) for name in set(self.errors_in(sends)))
 
-    def _node(self, state: Any) -> Node:
+    def node(self, state: Any) -> Node:
+        """The one node of a state."""
         node = self._nodes.get(state)
         if node is None:
-            node = Node(state, STATE_VIEWS[type(state)](self._wire, state))
-            self._nodes[state] = node
+            node = self._nodes[state] = Node(state, self.state_view(state))
         return node
 
-    def _message(self, value: Any) -> Message:
-        message = self._messages.get(value)
+    def message(self, value: Any) -> Message:
+        """The one message of a value."""
+        key = (type(value), value)
+        message = self._messages.get(key)
         if message is None:
-            is_request = isinstance(value, ProduceRequest)
-            view = request_view(self._wire, value.batch) if is_request else answer_view(value)
-            message = self._messages[value] = Message(value, view)
+            message = self._messages[key] = Message(value, self.message_view(value))
         return message
+
+
+class Tables(ActorTables):
+    """Producers and leaders. `clients`, `leaders` and `given_producer_ids` are where the scope
+    begins."""
+
+    def __init__(self, k: Setting) -> None:
+        super().__init__(k, plain(), WATCHED_MODULES)
+        self._wire = WireNumbers(k)
+        world = initial(k)
+        self.clients = tuple(self.node(client) for client in world.clients.values())
+        self.leaders = tuple(self.node(leader) for leader in world.leaders.values())
+        self.given_producer_ids = world.given_producer_ids
+
+    def state_view(self, state: Any) -> View:
+        """Shaped as CLIENT or LEADER."""
+        return STATE_VIEWS[type(state)](self._wire, state)
+
+    def message_view(self, value: Any) -> View:
+        """Shaped as REQUEST or ANSWER."""
+        is_request = isinstance(value, ProduceRequest)
+        return request_view(self._wire, value.batch) if is_request else answer_view(value)
+
+    def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
+        """Those of Produce's answers."""
+        return (m.error.name for m in sends if isinstance(m, ProduceResponse))
