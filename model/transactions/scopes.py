@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model.language import Map
 from model.transactions.client import (
@@ -32,6 +32,27 @@ class Scope:
     def setting(self, variant: Variant) -> Setting:
         """This scope of that Kafka."""
         return Setting(variant=variant, layout=self.layout, budgets=self.budgets)
+
+
+TROUBLE = Layout(
+    partitions=1,
+    transactions=1,
+    log=3,
+    max_epoch=2,
+    epochs_end=True,
+    producer_ids=3,
+    max_begun=1,
+    max_delays=2,
+    max_unheard=2,
+    max_expirations=1,
+    max_marker_losses=1,
+    max_marker_delays=1,
+    max_moves=2,
+    max_timeouts=1,
+    max_forgotten=1,
+    max_others=1,
+)
+"""The smallest in which everything can go wrong."""
 
 
 SCOPES: dict[str, Scope] = {
@@ -141,6 +162,18 @@ SCOPES: dict[str, Scope] = {
             "a reader, and another transaction that holds it back",
             Layout(instances=1, partitions=1, log=7, max_epoch=4, readers=True, max_others=1),
             Budgets(others=1),
+        ),
+        Scope(
+            "transactions-trouble",
+            "one instance after another, the last epoch near; room for every trouble by budgets",
+            TROUBLE,
+            Budgets(begun=1, delays=0, unheard=0),
+        ),
+        Scope(
+            "transactions-trouble-log",
+            "the same, where appends to the transaction log take their time",
+            replace(TROUBLE, appends=True, max_failures=2),
+            Budgets(begun=1, delays=0, unheard=0),
         ),
     )
 }

@@ -43,6 +43,9 @@ class Table:
 
 
 LINK = "w.links[producer][partition]"
+HEARD_NOT = "heard == 0 and not k.layout.appends"
+"""An answer is lost; where it waits for an append, it is the requester who leaves."""
+LAST_EPOCH = "coordinator_rules.is_exhausted(k, w.coordinator.known.metadata.producer_epoch)"
 
 TABLES: Mapping[str, Table] = {
     "": Table(
@@ -110,6 +113,54 @@ TABLES: Mapping[str, Table] = {
                 "block_is_read",
                 "block_is_written",
                 "block_is_allocated",
+            }
+        ),
+    ),
+    "transactions": Table(
+        (
+            Event("lost_answer", "producer_id_is_asked", HEARD_NOT),
+            Event("lost_answer", "partitions_are_added", HEARD_NOT),
+            Event("lost_answer", "offsets_are_added", HEARD_NOT),
+            Event("lost_answer", "transaction_is_ended", HEARD_NOT),
+            Event("lost_answer", "batch_is_produced", "heard == 0"),
+            Event("lost_answer", "offsets_are_committed", "heard == 0"),
+            Event("delayed_init", "late_init_arrives"),
+            Event("delayed_addition", "late_addition_arrives"),
+            Event("delayed_end", "late_end_arrives"),
+            Event("delayed_batch", "late_batch_arrives"),
+            Event("delayed_batch", "verified_batch_arrives"),
+            Event("delayed_batch", "late_offsets_arrive"),
+            Event("delivery_timeout", "batch_expires"),
+            Event("lost_marker_answer", "marker_is_written", "heard == 0"),
+            Event("delayed_marker", "late_marker_arrives"),
+            Event("transaction_timeout", "transaction_times_out"),
+            Event("coordinator_move", "coordinator_moves"),
+            Event("move_with_append", "coordinator_moves_with_append"),
+            Event("append_refused", "append_is_refused", "in_log == 0"),
+            Event("append_refused_in_log", "append_is_refused", "in_log == 1"),
+            Event("requester_left", "requester_leaves"),
+            Event("forgotten_id", "transactional_id_is_forgotten"),
+            Event("exhausted_epochs", "producer_id_is_asked", LAST_EPOCH),
+            Event("exhausted_epochs", "transaction_is_ended", LAST_EPOCH),
+            Event("exhausted_epochs", "transaction_times_out", LAST_EPOCH),
+            Event("other_transaction", "other_writes"),
+            Event("second_instance", "instance_begins", "instance > 0"),
+        ),
+        frozenset(
+            {
+                "transaction_begins",
+                "record_is_sent",
+                "commit_is_asked",
+                "abort_is_asked",
+                "init_is_delayed",
+                "addition_is_delayed",
+                "end_is_delayed",
+                "batch_is_delayed",
+                "offsets_are_delayed",
+                "late_batch_is_verified",
+                "marker_is_delayed",
+                "append_is_done",
+                "reader_reads",
             }
         ),
     ),

@@ -9,7 +9,8 @@ that means that it fires; rules and error codes are met only where it does.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from proofs.lift.text import Model
 from proofs.lift.values import Rec, Shapes
 from proofs.trace.format import Instance
 
-ANSWER = "Response"
+ANSWERS = ("Response", "Answer")
 """How the name of a record ends that is an answer; its error stands in the field `error`."""
 
 
@@ -65,11 +66,30 @@ class Watcher(Evaluator):
     def construct(self, cls: type, values: Mapping[str, Any]) -> Rec:
         """A record; an answer is noted with its error."""
         made = super().construct(cls, values)
-        if cls.__name__.endswith(ANSWER) and "error" in made.fields:
-            for error in errors_of(self.model):
-                is_it = dag.eq(made.fields["error"], dag.const(int(error)))
-                self.note(self.answered, error.name, is_it)
+        if cls.__name__.endswith(ANSWERS) and "error" in made.fields:
+            self.note_error(made.fields["error"])
         return made
+
+    def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """A call; what an actor answers with nothing but an error is noted too."""
+        value = super().call(function, arguments)
+        if is_answered_with_error(self.model, function):
+            self.note_error(value if isinstance(value, Node) else value.fields["sends"].slots[0])
+        return value
+
+    def note_error(self, answered: Node) -> None:
+        """Each error code that it can be."""
+        for error in errors_of(self.model):
+            self.note(self.answered, error.name, dag.eq(answered, dag.const(int(error))))
+
+
+def is_answered_with_error(model: Model, function: Callable[..., Any]) -> bool:
+    """An actor's rule whose answer is an `Error`, or a step that sends one."""
+    if model.language.ACTOR_RULES.get(function.__name__) is not function:
+        return False
+    hint = typing.get_type_hints(function)["return"]
+    errors = getattr(model.messages, "Error", None)
+    return errors is not None and (hint is errors or errors in typing.get_args(hint))
 
 
 def instance_goals(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from proofs.coverage.events import events_of
 from proofs.coverage.survey import Look, Survey
@@ -56,8 +56,58 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ("2.0.0/retries=one", ("idempotent-forgotten",)),
     ("3.9.2-zookeeper", ("producer-ids",)),
     ("2.8.2", ("producer-ids",)),
+    (
+        "v1",
+        (
+            "transactions-tiny",
+            "transactions-default",
+            "transactions-markers",
+            "transactions-guards",
+            "transactions-offsets",
+        ),
+    ),
+    ("4.1.2", ("transactions-markers",)),
+    ("4.0.2", ("transactions-default",)),
+    ("3.9.2", ("transactions-default",)),
+    ("3.3.2", ("transactions-default", "transactions-offsets")),
+    ("v1/bump=goes_on", ("transactions-default",)),
+    ("v1/verification=none", ("transactions-tiny",)),
+    ("v1/pending=after_producer", ("transactions-tiny",)),
+    ("marker_epoch=not_older", ("transactions-tiny",)),
+    ("marker_epoch=strictly_newer", ("transactions-markers",)),
+    ("first_sequence=any", ("transactions-tiny",)),
+    ("fence=same_epoch", ("transactions-tiny",)),
+    ("rotation=clients", ("transactions-tiny",)),
+    ("id_memory=in_memory", ("transactions-tiny",)),
 )
 """What the default variant never does, and the scopes that show it."""
+
+TROUBLES: Mapping[str, Sequence[str]] = {
+    "transactions-trouble": (
+        "delays=2/unheard=1/timeouts=1",
+        "delays=1/unheard=1/expirations=1/marker_losses=1/marker_delays=1/timeouts=1",
+        "delays=1/unheard=1/expirations=1/moves=1/forgotten=1",
+        "unheard=1/expirations=1/marker_losses=1/marker_delays=1/timeouts=1/moves=1/forgotten=1",
+        "others=1/delays=1/unheard=1/expirations=1",
+        "others=1/marker_losses=1/marker_delays=1/timeouts=1/moves=1/forgotten=1",
+    ),
+    "transactions-trouble-log": (
+        "failures=2/moves=2",
+        "unheard=2/failures=1/moves=1",
+        "delays=1/failures=1/moves=1/expirations=1",
+        "failures=1/moves=1/timeouts=1/marker_losses=1/marker_delays=1/forgotten=1",
+        "failures=1/moves=1/others=1",
+        "unheard=1/delays=1/expirations=1",
+        "unheard=1/marker_losses=1/marker_delays=1/timeouts=1/forgotten=1",
+        "unheard=1/others=1",
+    ),
+}
+"""Budgets by hand: every two events meet in one of these, which all at once would make too large."""
+
+
+def conversations(budgets: str) -> tuple[str, ...]:
+    """V1 too where requests are late: AddPartitionsToTxn is its own."""
+    return ("v2", "v1") if "delays" in budgets else ("v2",)
 
 
 class TooLarge(ValueError):
@@ -92,10 +142,22 @@ def plan(scopes: Sequence[str], engine: str) -> list[Look]:
             raise TooLarge(f"{states}; name scopes of at most {LARGEST:,}")
     settings = [(scope, DEFAULT_VARIANT) for scope in scopes]
     settings += [(scope, variant) for variant, where in ERAS for scope in where if scope in scopes]
+    settings += [
+        (f"{scope}/{budgets}", variant)
+        for scope in scopes
+        for budgets in TROUBLES.get(scope, ())
+        for variant in conversations(budgets)
+    ]
     return [
-        Look(scope, variant, engine if size(scope) > NOT_WORTH_COMPILING else "ints")
+        Look(scope, variant, engine_for(scope, engine))
         for scope, variant in settings
     ]
+
+
+def engine_for(scope: str, engine: str) -> str:
+    """Integers where the scope is small; budgets by hand make some larger."""
+    is_small = size(scope) <= NOT_WORTH_COMPILING and "/" not in scope
+    return "ints" if is_small else engine
 
 
 def surveys(looks: Sequence[Look], patches: Sequence[Patch] = ()) -> dict[str, Survey]:
