@@ -71,7 +71,9 @@ class Coordinator:
     """The coordinator of the id and its log.
 
     While `is_appending`, `image` is on its way into the log, and `answer` is for `requester` once
-    it is there. `is_stopped` when a partition has said that a newer coordinator is there.
+    it is there. `is_stopped` when a partition has said that a newer coordinator is there. With a
+    `failed_fence` the epoch is that of an abort which did not come into the log; the next abort
+    takes no other.
     """
 
     known: Known
@@ -81,6 +83,7 @@ class Coordinator:
     requester: InstanceOrNone
     answer: Answer
     is_stopped: bool
+    failed_fence: bool
     coordinator_epoch: CoordinatorEpoch
     given_producer_ids: Annotated[int, Range(0, "producer_ids")]
 
@@ -137,7 +140,8 @@ def stored(k: Setting, image: Known) -> Known:
 
 def logged(k: Setting, c: Coordinator, image: Known) -> Coordinator:
     """The image is in the log, and known. TransactionMetadata.completeTransitionTo."""
-    return replace(c, known=image, log=stored(k, image))
+    kept = c.failed_fence and not is_prepared(image.metadata)
+    return replace(c, known=image, log=stored(k, image), failed_fence=kept)
 
 
 def appending(c: Coordinator, image: Known) -> Coordinator:
@@ -212,15 +216,36 @@ def append_succeeds(k: Setting, c: Coordinator) -> Step[Coordinator, Answer]:
     return Step(completing(k, nothing_appended(written)), (c.answer,))
 
 
+def is_failed_fence(k: Setting, c: Coordinator) -> bool:
+    """What has failed is an abort by the coordinator, which below level 2 keeps its epoch in
+    memory. KAFKA-9666."""
+    image = c.image
+    ends = image.metadata.state == TransactionState.PREPARE_ABORT
+    newer = image.metadata.producer_epoch != c.known.metadata.producer_epoch
+    own = image.last_producer_epoch == NO_PRODUCER_EPOCH
+    return k.variant.level < 2 and ends and own and (newer or c.failed_fence)
+
+
+def remembering(k: Setting, c: Coordinator) -> Coordinator:
+    """What memory keeps of an append that failed: nothing, but for the epoch of a fence."""
+    epoch = c.image.metadata.producer_epoch
+    fenced_already = replace(
+        c.known,
+        metadata=replace(c.known.metadata, producer_epoch=epoch),
+        last_producer_epoch=NO_PRODUCER_EPOCH,
+    )
+    failed_now = is_failed_fence(k, c)
+    return replace(c, known=fenced_already if failed_now else c.known, failed_fence=failed_now)
+
+
 @acts
 def append_fails(k: Setting, c: Coordinator, in_log: bool) -> Step[Coordinator, Answer]:
     """The append is reported as failed, and memory is as before; the image may be `in_log` all the
     same. A completion is tried again. COORDINATOR_NOT_AVAILABLE."""
     require(c.is_appending)
-    written = replace(c, log=stored(k, c.image) if in_log else c.log)
-    return Step(
-        completing(k, nothing_appended(written)), (failed(Error.COORDINATOR_NOT_AVAILABLE),)
-    )
+    written = replace(remembering(k, c), log=stored(k, c.image) if in_log else c.log)
+    after = completing(k, nothing_appended(written))
+    return Step(after, (failed(Error.COORDINATOR_NOT_AVAILABLE),))
 
 
 # InitProducerId
@@ -282,7 +307,7 @@ def fencing(k: Setting, c: Coordinator) -> Known:
     """The open transaction is aborted by the coordinator, whose next epoch fences its writers.
     TransactionMetadata.prepareFenceProducerEpoch."""
     metadata = c.known.metadata
-    same = k.variant.fence == Fence.SAME_EPOCH
+    same = k.variant.fence == Fence.SAME_EPOCH or c.failed_fence
     epoch = metadata.producer_epoch if same else next_epoch(k, metadata.producer_epoch)
     newer = k.variant.level == 2
     rotates = newer and k.variant.rotation == Rotation.ANYONE
@@ -519,6 +544,7 @@ def take_over(k: Setting, c: Coordinator) -> Coordinator:
         c,
         known=c.log,
         is_stopped=False,
+        failed_fence=False,
         coordinator_epoch=c.coordinator_epoch + 1,
     )
     return completing(k, nothing_appended(fresh) if k.layout.appends else fresh)

@@ -209,6 +209,7 @@ def initial(k: Setting) -> World:
             requester=NOBODY,
             answer=NO_ANSWER,
             is_stopped=False,
+            failed_fence=False,
             coordinator_epoch=0,
             given_producer_ids=0,
         ),
