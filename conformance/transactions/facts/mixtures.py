@@ -6,8 +6,9 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from conformance.kafka.admin import TopicPartition
 from conformance.transactions.facts.lab import Lab, experiment
-from conformance.transactions.wire import Marker
+from conformance.transactions.wire import Conversation, Marker, Producer
 
 COMMIT, ABORT = True, False
 
@@ -75,6 +76,43 @@ def marker_refused(lab: Lab) -> None:
     lab.fact("after a restart", "PrepareCommit P:1", lab.state(producer))
     observed = lab.ask(lab.v1.init_producer_id(producer.transactional_id))
     lab.fact("InitProducerId", "CONCURRENT_TRANSACTIONS", observed)
+
+
+@experiment("v1", restarts=True)
+def writes_in_prepare_v1(lab: Lab) -> None:
+    """The transaction is decided, and the partition does not know it yet."""
+    producer, at = _decided(lab, lab.v1)
+    observed = lab.ask_leader(at, lab.v1.produce(producer, at, 1, "more"))
+    lab.fact("one more write, its partition still open", "NONE", observed)
+    lab.ground.restart()
+    lab.fact("in the end", "CompleteCommit P:1", lab.settled(producer))
+    lab.fact("the partition", "P:1!ABORT P:1#0 P:1#1 P:1!COMMIT, stable", lab.partition(at))
+
+
+@experiment("v2", restarts=True)
+def writes_in_prepare_v2(lab: Lab) -> None:
+    """The same, V2 requests; and the next transaction's first write (KAFKA-18575)."""
+    producer, at = _decided(lab, lab.v2)
+    observed = lab.ask_leader(at, lab.v2.produce(producer, at, 1, "more"))
+    lab.fact("one more write, its partition still open", "NONE", observed)
+    observed = lab.ask_leader(at, lab.v2.produce(producer.at(2), at, 0, "next"))
+    lab.fact("the next transaction's write", "CONCURRENT_TRANSACTIONS", observed)
+    # That write left a verification entry: what comes may not be above its sequence, 0.
+    observed = lab.ask_leader(at, lab.v2.produce(producer, at, 2, "more"))
+    lab.fact("and one more", "OUT_OF_ORDER_SEQUENCE_NUMBER", observed)
+    lab.ground.restart()
+    lab.fact("in the end", "CompleteCommit P:2", lab.settled(producer))
+    lab.fact("the partition", "P:1!ABORT P:1#0 P:1#1 P:2!COMMIT, stable", lab.partition(at))
+
+
+def _decided(lab: Lab, c: Conversation) -> tuple[Producer, TopicPartition]:
+    """In PrepareCommit, its partition without a marker."""
+    producer = lab.begin(c)
+    [at] = lab.ground.topic()
+    lab.hold(producer, at)
+    lab.open(c, producer, at)
+    lab.ask(c.end_txn(producer, COMMIT))
+    return producer, at
 
 
 @experiment("v1")
