@@ -371,6 +371,7 @@ class ReplicaLog:
         self.log_start_offset = min(self.log_start_offset, offset)
         self._rebuild(offset, now_ms)
         self.high_watermark = min(self.high_watermark, offset)
+        self.producer_states.remove_unreplicated(self.high_watermark)
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

@@ -679,6 +679,16 @@ def test_truncation_takes_back_what_the_marker_decided() -> None:
     assert leader.last_stable_offset == 0
 
 
+def test_truncation_does_not_hold_back_what_was_decided_and_replicated() -> None:
+    leader = open_leader()
+    mark(leader)
+    send(leader, a_batch())
+    leader.advance_high_watermark(2)
+    assert stable(leader) == (2, 2)
+    leader.log.truncate_to(2, NOW_MS)
+    assert stable(leader) == (2, 2)
+
+
 def test_an_empty_log_knows_no_transaction() -> None:
     leader = with_much()
     leader.log.truncate_fully_and_start_at(50)
