@@ -43,7 +43,7 @@ class TransactionConfig:
     absent_partition_error: ErrorCode = ErrorCode.TRANSACTION_ABORTABLE
     """What verification says of a partition outside; INVALID_TXN_STATE before 3.8."""
     transition_assigns: Literal["all", "by_target"] = "all"
-    """Which fields a completed transition sets; "by_target" before 4.2."""
+    """Which fields a completed transition sets; "by_target" before 4.1."""
     logs_producer_ids: bool = True
     """Previous and next producer id stand in log values of version 1; not before 4.3."""
     tolerates_last_epoch: bool = True
@@ -65,9 +65,9 @@ EPOCH_BUMP_FROM: Final = 2
 _BEFORE_4_3: Final = replace(
     TransactionConfig(), logs_producer_ids=False, tolerates_last_epoch=False
 )
-_BEFORE_4_2: Final = replace(_BEFORE_4_3, transition_assigns="by_target")
+_BEFORE_4_1: Final = replace(_BEFORE_4_3, transition_assigns="by_target")
 _BEFORE_4_0: Final = replace(
-    _BEFORE_4_2,
+    _BEFORE_4_1,
     transaction_version=0,
     end_txn_pending_first=False,
     add_partitions_pending_first=False,
@@ -77,9 +77,9 @@ _BEFORE_3_8: Final = replace(_BEFORE_4_0, absent_partition_error=ErrorCode.INVAL
 CONFIGS: Final[Mapping[str, TransactionConfig]] = MappingProxyType(
     {
         "4.3": TransactionConfig(),
-        "4.2": _BEFORE_4_3,
-        "4.0": _BEFORE_4_2,
-        "4.0.0": replace(_BEFORE_4_2, fence_bump="twice"),
+        "4.1": _BEFORE_4_3,
+        "4.0": _BEFORE_4_1,
+        "4.0.0": replace(_BEFORE_4_1, fence_bump="twice"),
         "3.8": _BEFORE_4_0,
         "2.6": _BEFORE_3_8,
         "2.4": replace(_BEFORE_3_8, strict_end_txn_epoch=False),

@@ -354,7 +354,7 @@ _MAY_COMPLETE: Final[
 _IDS: Final = ("previous_producer_id", "next_producer_id", "last_producer_epoch")
 _KEPT: Final[Mapping[TransactionState, tuple[str, ...]]] = MappingProxyType(
     {
-        _S.EMPTY: ("next_producer_id",),
+        _S.EMPTY: ("next_producer_id", "start_timestamp_ms"),
         _S.ONGOING: _IDS,
         _S.PREPARE_COMMIT: ("previous_producer_id",),
         _S.PREPARE_ABORT: ("previous_producer_id",),
@@ -362,7 +362,7 @@ _KEPT: Final[Mapping[TransactionState, tuple[str, ...]]] = MappingProxyType(
         _S.COMPLETE_ABORT: (),
     }
 )
-"""What a transition leaves as it was, before 4.2; one that ends as V1 does keeps all of `_IDS`."""
+"""What a transition leaves as it was, before 4.1; one that ends as V1 does keeps all of `_IDS`."""
 
 
 def _with_kept_fields(now: TransactionImage, image: TransactionImage) -> TransactionImage:
