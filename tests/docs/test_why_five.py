@@ -3,63 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
 from benchmarks import in_flight
 from benchmarks.in_flight import Case, Simulation
-from conformance.__main__ import main as conformance
-from proofs.__main__ import main as proofs
 from proofs.lift.text import plain
 from proofs.trace.format import Trace, read
 from proofs.trace.replay import replay, setting_of
+from tests.docs.pages import REPOSITORY, ROOMS, STORIES, called, missing, page
 
-REPOSITORY = Path(__file__).parents[2]
-STORIES = REPOSITORY / "docs" / "stories"
-PAGE = (REPOSITORY / "docs" / "why_five.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, flags=re.DOTALL)
-ROOMS: dict[str, Callable[[Sequence[str]], int]] = {"proofs": proofs, "conformance": conformance}
-
-RUNS = [
-    run.splitlines()
-    for language, block in BLOCKS
-    if language == "console"
-    for run in block.split("$ python -m ")[1:]
-]
-"""Each command with the lines that are shown of its output."""
-
-PARSED = [
-    line.split()[2:]
-    for language, block in BLOCKS
-    if not language
-    for line in block.splitlines()
-    if line.startswith("python -m proofs ")
-]
-"""Commands that take longer: other tests prove the same theorems."""
+PAGE = page("why_five.md")
 
 CASES = [Case(on, loss, n) for on in (True, False) for loss in (0.0, 0.01) for n in (1, 5)]
 
 
-def missing(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
-    """Lines shown that are not printed, in this order; `...` stands for anything."""
-    left, absent = iter(printed), []
-    for line in shown:
-        pattern = ".*".join(re.escape(part) for part in line.split("..."))
-        if not any(re.fullmatch(pattern, other) for other in left):
-            absent.append(line)
-    return absent
-
-
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: run[0])
+@pytest.mark.parametrize("run", PAGE.runs, ids=lambda run: run[0])
 def test_each_command_prints_what_is_shown(
-    run: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Sequence[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(REPOSITORY)
-    words, _, remark = run[0].partition("  # exits with ")
-    room, *arguments = words.split()
-    assert ROOMS[room](arguments) == int(remark or 0)
+    called(run[0])
     assert missing(run[1:], capsys.readouterr().out.splitlines()) == []
 
 
@@ -69,17 +34,17 @@ def test_a_line_that_is_not_printed_is_missed() -> None:
     assert missing(["a"], ["a 1"]) == ["a"]
 
 
-@pytest.mark.parametrize("command", PARSED, ids=" ".join)
+@pytest.mark.parametrize("command", PAGE.parsed, ids=" ".join)
 def test_each_longer_command_is_understood(
-    command: list[str], capsys: pytest.CaptureFixture[str]
+    command: Sequence[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert proofs([*command[1:], "--help"]) == 0
+    assert ROOMS[command[0]]([*command[1:], "--help"]) == 0
     assert capsys.readouterr().out
 
 
 def test_there_are_commands() -> None:
-    assert len(RUNS) >= 12
-    assert len(PARSED) >= 3
+    assert len(PAGE.runs) >= 12
+    assert len(PAGE.parsed) >= 3
 
 
 def kept(trace: Trace) -> tuple[set[str], set[str]]:
@@ -109,7 +74,7 @@ def test_the_lost_answer_ends_in_a_false_error() -> None:
 
 def test_the_table_and_the_figure_are_of_the_command() -> None:
     outcomes = [Simulation(case, 2000 * in_flight.RECORDS_A_BATCH, 0).run() for case in CASES]
-    assert "\n".join(in_flight.shown(outcomes)) in PAGE
+    assert "\n".join(in_flight.shown(outcomes)) in PAGE.text
     figure = (REPOSITORY / "docs" / "in_flight.svg").read_text(encoding="utf-8")
     drawn = re.findall(r'points="([^"]+)"', figure)
     left = in_flight.Panel(70, "", 1000, lambda o: o.records_per_second)
