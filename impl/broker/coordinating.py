@@ -93,7 +93,7 @@ class Coordinating:
         if self._node.topics.version == self._seen_version:
             return
         self._seen_version = self._node.topics.version
-        known = self.core.view().coordinator_epochs
+        known = self.core.coordinator_epochs
         led = dict(self._led(TRANSACTION_STATE_TOPIC))
         for partition in known.keys() - led.keys():
             self.core.resign(partition)
