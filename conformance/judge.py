@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from conformance.systems import SYSTEMS
 from conformance.systems.base import (
     SENT,
     SHAPES,
@@ -418,3 +419,8 @@ class Judge(Lockstep):
         for producer in range(len(self.clients)):
             self.links[producer][partition] = _Link()
             self._client(producer, "on_disconnect", (partition, 0), (partition, 0))
+
+
+def judge_of_system(tables: Tables, system: str, actors: str, on: str) -> Judge:
+    """The judge of a system in process, by its name in SYSTEMS."""
+    return Judge(tables, SYSTEMS[system](tables.k, frozenset(actors.split(",")), on))

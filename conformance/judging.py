@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 from conformance.backends import Range
 from conformance.plan import Prepared, Summary, judge_range, setting
 from conformance.promised import Seen, Walker, seen_on
 from conformance.rows import Found
-from model.setting import Setting
 
 
 def load(directory: Path) -> Prepared:
@@ -24,7 +24,7 @@ def judge(prepared: Prepared, part: Range) -> Found:
 
 
 @functools.lru_cache(maxsize=8)
-def walker_of(k: Setting) -> Walker:
+def walker_of(k: Any) -> Walker:
     """A setting's walker serves all ranges that this process judges."""
     return Walker(k)
 

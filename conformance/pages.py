@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from conformance.files import write_whole
+from conformance.homes import home_of_scope
 from conformance.plan import Finding, Prepared, scope_text, setting, steps_of
 from conformance.report import sentence
-from proofs.lift.text import plain
 from proofs.trace.format import Header, Trace, dumps
 from proofs.trace.html import page
 from proofs.trace.replay import Stepper, model_of, record, replay
@@ -18,7 +18,7 @@ def trace_of(prepared: Prepared, finding: Finding) -> Trace:
     """A finding's steps, with the answers and states that the model gives."""
     plan = prepared.plan
     header = Header(scope_text(plan), plan.variant, plan.seed, plan.system)
-    stepper = Stepper(plain(), setting(plan))
+    stepper = Stepper(home_of_scope(plan.scope).model, setting(plan))
     return record(stepper, header, steps_of(finding))[0]
 
 

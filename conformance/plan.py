@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from inspect import signature
 from pathlib import Path
@@ -25,15 +25,13 @@ from conformance.files import pretty, write_whole
 from conformance.generate import hunt
 from conformance.generate.cover import Cover, bound, cover
 from conformance.generate.graph import Graph, Numbers, TooLarge, explored, machine_of
-from conformance.judge import Divergence, Judge, Steps
+from conformance.homes import HOMES, IDEMPOTENT, NoHome, home_of_scope, home_of_setting
+from conformance.judge import Divergence, Lockstep, Steps
 from conformance.systems import SYSTEMS
-from conformance.tables import Tables
-from model.messages import Error
-from model.setting import Setting
+from conformance.systems.base import NotApplicable
 from model.variants import DEFAULT_VARIANT
 from proofs.explore.result import Progress as Explored
 from proofs.lift.machine import Machine
-from proofs.lift.text import plain
 from proofs.trace.format import Instance
 from proofs.trace.replay import Stepper, setting_of
 from proofs.trace.shrink import shrink
@@ -54,14 +52,8 @@ OFFERS_EVERY = 8
 SAMPLED_HUNTS = 32
 """Hunts whose length stands for that of all in the estimate of steps."""
 
-SPENT_BY: Mapping[str, tuple[str, ...]] = {
-    "nodes": (),
-    "connections": ("restarts", "failovers"),
-    "none": ("breaks", "refusals", "restarts", "failovers"),
-}
-"""The budgets that each choice of `faults` sets to 0."""
-FAULTS = tuple(SPENT_BY)
-ACTORS = ("client,leader", "leader")
+FAULTS = tuple(IDEMPOTENT.spent_by)
+ACTORS = tuple(actors for home in HOMES.values() for actors in home.actors)
 FORMS = ("bytes", "values")
 SOURCES = ("cover", "hunts")
 
@@ -155,9 +147,13 @@ class Summary:
 
 def checked(plan: Plan) -> Plan:
     """The plan, if it can be carried out. Raises BadPlan."""
+    try:
+        home = home_of_scope(plan.scope)
+    except NoHome as error:
+        raise BadPlan(str(error)) from error
     for name, allowed in (
         ("system", tuple(SYSTEMS)),
-        ("actors", ACTORS),
+        ("actors", home.actors),
         ("on", FORMS),
         ("faults", FAULTS),
     ):
@@ -174,17 +170,18 @@ def checked(plan: Plan) -> Plan:
 
 def scope_text(plan: Plan) -> str:
     """The scope with the budgets that `faults` leaves."""
-    return "/".join((plan.scope, *(f"{budget}=0" for budget in SPENT_BY[plan.faults])))
+    spent = home_of_scope(plan.scope).spent_by[plan.faults]
+    return "/".join((plan.scope, *(f"{budget}=0" for budget in spent)))
 
 
 @functools.lru_cache(maxsize=64)
-def setting(plan: Plan) -> Setting:
+def setting(plan: Plan) -> Any:
     """The model's setting. Raises BadPlan for an unknown scope or variant."""
     try:
-        k: Setting = setting_of(plain(), scope_text(plan), plan.variant)
+        model = home_of_scope(plan.scope).model
+        return setting_of(model, scope_text(plan), plan.variant)
     except ValueError as error:
         raise BadPlan(str(error)) from error
-    return k
 
 
 # Preparing
@@ -360,7 +357,7 @@ def _counted(plan: Plan, directory: Path, graph: Graph, walks: Cover) -> Prepare
         cover_bound=None,
         rules_total=frozenset(instances[i][0] for i in reached),
         branches_total=frozenset(tables.branches),
-        error_codes_total=frozenset(error.name for error in Error),
+        error_codes_total=frozenset(tables.error_codes),
     )
     tried = range(limit, min(limit + SAMPLED_HUNTS, counted.count))
     length = sum(len(counted.walk(number)[0]) for number in tried) / max(len(tried), 1)
@@ -380,16 +377,25 @@ def compute_cover_bound(prepared: Prepared) -> Prepared:
 
 
 @functools.lru_cache(maxsize=8)
-def _tables(k: Setting) -> Tables:
-    return Tables(k)
+def _tables(k: Any) -> Any:
+    home = home_of_setting(k)
+    return home.called(home.tables)(k)
 
 
 @functools.lru_cache(maxsize=8)
-def judge_of(plan: Plan) -> Judge:
-    """The judge of a plan: its tables serve all ranges that this process judges."""
-    k = setting(plan)
-    system = SYSTEMS[plan.system](k, frozenset(plan.actors.split(",")), plan.on)
-    return Judge(_tables(k), system)
+def judge_of(plan: Plan) -> Any:
+    """The judge of a plan, a `Lockstep`: its tables serve all ranges that this process judges.
+
+    Raises BadPlan where the system cannot be brought to the scope.
+    """
+    home = home_of_scope(plan.scope)
+    try:
+        judge: Lockstep = home.called(home.judge)(
+            _tables(setting(plan)), plan.system, plan.actors, plan.on
+        )
+    except NotApplicable as error:
+        raise BadPlan(f"{plan.scope}: {error}") from error
+    return judge
 
 
 def judge_range(prepared: Prepared, first: int, last: int) -> Summary:
@@ -449,7 +455,7 @@ def finding_of(number: int, divergence: Divergence) -> Finding:
 
 def steps_of(finding: Finding) -> Steps:
     """The trace of a finding, choices in the order of their rules: JSON keeps none."""
-    rules = plain().rules
+    rules = {name: rule for home in HOMES.values() for name, rule in home.model.rules.items()}
     return tuple(
         (
             rule,
@@ -473,7 +479,7 @@ def shrink_finding(prepared: Prepared, finding: Finding) -> Finding:
         divergence = judge.judge(steps).divergence
         return divergence is not None and divergence.instance[0] == finding["rule"]
 
-    stepper = Stepper(plain(), setting(prepared.plan))
+    stepper = Stepper(home_of_scope(prepared.plan.scope).model, setting(prepared.plan))
     shrunk = shrink(stepper, steps_of(finding), shows)
     divergence = judge.judge(shrunk.steps).divergence
     assert divergence is not None

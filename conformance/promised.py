@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from conformance.homes import IDEMPOTENT, Home, home_of_scope, home_of_setting
 from conformance.judge import Judge, Steps
 from conformance.plan import Finding, Prepared, judge_of, steps_of
 from conformance.systems.base import View, WireNumbers
@@ -23,24 +24,10 @@ from model.language import EMPTY_SET, Map, Set
 from model.leader import StoredBatch
 from model.messages import Batch
 from model.network import SILENT_LINK
-from model.promises import PROMISES, WITNESSES
 from model.scopes import initial
-from model.setting import Setting
 from model.world import World
-from proofs.lift.text import plain
 from proofs.trace.format import Choice
 from proofs.trace.replay import Stepper
-
-ANTECEDENTS: Final[Mapping[str, str]] = {
-    "at_most_once": "duplicate_on_its_way",
-    "acked_is_stored": "something_acknowledged",
-    "no_gap": "batch_behind_another",
-    "order_kept": "batch_behind_another",
-    "acked_once": "something_acknowledged",
-    "no_false_error": "batch_behind_another",
-    "bumps_have_causes": "batch_behind_another",
-}
-"""The witness that a promise's "if" happened."""
 
 HOLDS: Final = "holds"
 VIOLATED: Final = "violated"
@@ -64,29 +51,30 @@ class Seen:
         return Seen(self.broken | other.broken, self.met | other.met)
 
 
-def seen_in(k: Setting, world: World) -> Seen:
+def seen_in(k: Any, world: Any) -> Seen:
     """What one world shows."""
+    promises = home_of_setting(k).model.promises
     return Seen(
-        frozenset(p.name for p in PROMISES if not p.check(k, world)),
-        frozenset(w.name for w in WITNESSES if w.check(k, world)),
+        frozenset(p.name for p in promises.PROMISES if not p.check(k, world)),
+        frozenset(w.name for w in promises.WITNESSES if w.check(k, world)),
     )
 
 
-def statuses(seen: Seen) -> dict[str, str]:
+def statuses(seen: Seen, home: Home = IDEMPOTENT) -> dict[str, str]:
     """Each promise: violated, holds, or not exercised."""
-    return {p.name: status(p.name, seen) for p in PROMISES}
+    return {p.name: status(p.name, seen, home) for p in home.model.promises.PROMISES}
 
 
-def status(name: str, seen: Seen) -> str:
+def status(name: str, seen: Seen, home: Home = IDEMPOTENT) -> str:
     """One promise. A broken one was exercised, whatever its witness says."""
     if name in seen.broken:
         return VIOLATED
-    return HOLDS if ANTECEDENTS[name] in seen.met else NOT_EXERCISED
+    return HOLDS if home.antecedents[name] in seen.met else NOT_EXERCISED
 
 
-def not_promised(k: Setting) -> list[str]:
+def not_promised(k: Any) -> list[str]:
     """The promises that this variant does not give in this scope."""
-    return [p.name for p in PROMISES if not p.promised(k)]
+    return [p.name for p in home_of_setting(k).model.promises.PROMISES if not p.promised(k)]
 
 
 # States that were explored
@@ -95,7 +83,8 @@ def not_promised(k: Setting) -> list[str]:
 def seen_on(prepared: Prepared, transitions: bytes) -> Seen:
     """What a summary's transitions show, in a scope that was explored."""
     bits = prepared.shows(transitions)
-    promises, witnesses = ([s.name for s in kind] for kind in (PROMISES, WITNESSES))
+    named = home_of_scope(prepared.plan.scope).model.promises
+    promises, witnesses = ([s.name for s in kind] for kind in (named.PROMISES, named.WITNESSES))
     found = frozenset(n for i, n in enumerate((*promises, *witnesses)) if bits >> i & 1)
     return Seen(found.intersection(promises), found.intersection(witnesses))
 
@@ -107,7 +96,7 @@ def seen_on(prepared: Prepared, transitions: bytes) -> Seen:
 class Place:
     """A world, what it shows, and where its rule instances lead as far as they are known."""
 
-    world: World
+    world: Any
     seen: Seen
     next: dict[tuple[str, Choice], Place] = field(default_factory=dict)
 
@@ -115,9 +104,9 @@ class Place:
 class Walker:
     """Walks traces on the model; what it learned in one serves the next."""
 
-    def __init__(self, k: Setting) -> None:
-        self._stepper = Stepper(plain(), k)
-        self._places: dict[World, Place] = {}
+    def __init__(self, k: Any) -> None:
+        self._stepper = Stepper(home_of_setting(k).model, k)
+        self._places: dict[Any, Place] = {}
 
     def walk(self, steps: Steps) -> Seen:
         """All that the worlds of a trace show, the first included."""
@@ -133,7 +122,7 @@ class Walker:
             met |= place.seen.met
         return Seen(frozenset(broken), frozenset(met))
 
-    def _place(self, world: World) -> Place:
+    def _place(self, world: Any) -> Place:
         place = self._places.get(world)
         if place is None:
             if len(self._places) >= MAX_WORLDS:
@@ -154,7 +143,8 @@ def shown_by(prepared: Prepared, finding: Finding) -> Seen:
     """What the system shows once it took the step that differs."""
     judge = judge_of(prepared.plan)
     judge.judge(steps_of(finding))
-    return seen_in(judge.tables.k, world_shown(judge))
+    home = home_of_scope(prepared.plan.scope)
+    return seen_in(judge.tables.k, home.called(home.shown)(judge))
 
 
 def world_shown(judge: Judge) -> World:

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conformance.generate.shown import shown_in
+from conformance.homes import home_of_setting
 from proofs.explore.explorer import explore
 from proofs.explore.result import Progress
 from proofs.lift.build import lift
 from proofs.lift.c_form import Unprintable
 from proofs.lift.compiler import CompilerFailed, NoCompiler
 from proofs.lift.machine import Machine
-from proofs.lift.text import plain
 
 Numbers = NDArray[Any]
 
@@ -84,8 +84,8 @@ def edges_of(first_edge: Numbers, states: Numbers) -> Numbers:
 
 
 def machine_of(k: Any, name: str, *, promises: bool = False) -> Machine:
-    """A setting of the plain model, lifted. Who only walks it needs no promises."""
-    return lift(plain(), k, name, promises=promises).machine
+    """A setting of its model, lifted. Who only walks it needs no promises."""
+    return lift(home_of_setting(k).model, k, name, promises=promises).machine
 
 
 def explored(machine: Machine, progress: Callable[[Progress], None]) -> Graph:

@@ -28,6 +28,10 @@ Payload = Any
 WIRE_MAX_SEQUENCE = 2**31 - 1
 
 
+class NotApplicable(ValueError):
+    """A scope, or a variant, that a system cannot be brought to; the message says why."""
+
+
 class Reaction(NamedTuple):
     """What an actor did: its state, and what it sent as (view, payload), in order."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from conformance.backends import BACKENDS
+from conformance.homes import IDEMPOTENT, home_of_scope
 from conformance.kafka.errors import UnknownRelease
 from conformance.kafka.releases import RELEASES as KAFKA_RELEASES
 from conformance.kafka.releases import find_release
@@ -14,8 +15,7 @@ from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
 from conformance.report import JUDGES
 from conformance.verbs import BadUse, one_of
 from conformance.verbs.systems import SYSTEMS, system_of
-from model.setting import Variant
-from model.variants import DEFAULT_VARIANT, RELEASES, parse
+from model.variants import DEFAULT_VARIANT, RELEASES
 
 KAFKAS: Final = tuple(r.name for r in KAFKA_RELEASES.values() if r.version in RELEASES)
 """What `--kafka` may be: the releases that the model has, in each mode that can be started."""
@@ -66,7 +66,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         variant=variant_of(options).name,
         seed=options.seed,
         system=system_of(options.system)[0],
-        actors=actors_of(options.actors),
+        actors=actors_of(options.actors, options.scope),
         on=one_of("--on", options.on or DEFAULTS.on, FORMS),
         traces_from=sources_of(options.traces_from),
         traces=at_least("--traces", options.traces, 1),
@@ -94,11 +94,12 @@ def at_least(name: str, value: int | None, least: int) -> int | None:
     return value
 
 
-def actors_of(text: str | None) -> str:
-    """The actors in the order that a plan has them. Raises BadUse."""
+def actors_of(text: str | None, scope: str) -> str:
+    """The actors in the order that a plan has them; all by default. Raises BadUse."""
+    allowed = home_of_scope(scope).actors
     if text is None:
-        return DEFAULTS.actors
-    return one_of("--actors", ",".join(sorted(text.split(","))), ACTORS)
+        return allowed[0]
+    return one_of("--actors", ",".join(sorted(text.split(","))), allowed)
 
 
 def sources_of(text: str | None) -> tuple[str, ...]:
@@ -109,13 +110,13 @@ def sources_of(text: str | None) -> tuple[str, ...]:
     return tuple(source for source in SOURCES if source in given)
 
 
-def default_variant(system: str, release: str | None) -> str:
+def default_variant(system: str, release: str | None, scope: str = DEFAULTS.scope) -> str:
     """The release, or the newest, with the rules that the system has on purpose. Raises BadUse."""
-    rules = system_of(system)[1].rules
+    rules = system_of(system)[1].rules if home_of_scope(scope) is IDEMPOTENT else ""
     return "/".join(part for part in (release or DEFAULT_VARIANT, rules) if part)
 
 
-def variant_of(options: argparse.Namespace) -> Variant:
+def variant_of(options: argparse.Namespace) -> Any:
     """The variant that --variant, --kafka and --level name together.
 
     Raises BadUse if they contradict each other, UnknownVariant.
@@ -123,7 +124,8 @@ def variant_of(options: argparse.Namespace) -> Variant:
     if options.kafka is not None:
         one_of("--kafka", options.kafka, KAFKAS)
     release = None if options.kafka is None else find_release(options.kafka).version
-    variant = parse(options.variant or default_variant(options.system, release))
+    parse = home_of_scope(options.scope).model.variants.parse
+    variant = parse(options.variant or default_variant(options.system, release, options.scope))
     for name, here, there in (
         ("--kafka", release, variant.release),
         ("--level", options.level, variant.level),

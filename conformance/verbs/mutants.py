@@ -16,6 +16,7 @@ from typing import Any, Final
 from conformance import pages
 from conformance.backends.processes import usable_cores
 from conformance.files import alone_in, pretty, write_whole
+from conformance.homes import home_of_scope
 from conformance.mutants import MUTANTS, Ground, Mutant
 from conformance.mutants.plant import hunt, hunt_unpatched
 from conformance.plan import Finding, Plan, Prepared, prepare
@@ -24,7 +25,6 @@ from conformance.report import sentence
 from conformance.verbs import EXIT_CODES, Verb, note, one_of, write_json
 from conformance.verbs.arguments import default_variant
 from conformance.verbs.folder import begin
-from model.variants import parse
 from proofs.say import say
 
 SCHEMA_VERSION: Final = 1
@@ -127,8 +127,10 @@ def hunt_all(mutants: Sequence[Mutant], out: Path) -> list[Outcome]:
 def prepared_of(ground: Ground, out: Path) -> Prepared:
     """The scope's traces, cut once for all bugs that are hunted there."""
     note(f"preparing {ground}")
-    variant = parse(ground.variant or default_variant("impl", None)).name
-    plan = Plan(scope=ground.scope, variant=variant)
+    home = home_of_scope(ground.scope)
+    text = ground.variant or default_variant("impl", None, ground.scope)
+    variant = home.model.variants.parse(text).name
+    plan = Plan(scope=ground.scope, variant=variant, actors=home.actors[0])
     return prepare(plan, (out / "prepared" / str(ground).replace("/", "-")).resolve())
 
 

@@ -80,7 +80,7 @@ def on_system(trace: Trace, options: argparse.Namespace) -> Difference:
             variant=trace.header.variant,
             seed=trace.header.seed,
             system=options.system,
-            actors=actors_of(options.actors),
+            actors=actors_of(options.actors, trace.header.scope),
             on=one_of("--on", options.on, FORMS),
         )
     )

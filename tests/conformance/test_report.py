@@ -20,8 +20,9 @@ from conformance.explained import (
     read_baseline,
     stale,
 )
+from conformance.homes import IDEMPOTENT
 from conformance.plan import Plan, Prepared, Summary, finding_of, setting
-from conformance.promised import ANTECEDENTS, Seen, Walker, not_promised, statuses
+from conformance.promised import Seen, Walker, not_promised, statuses
 from conformance.report import Divergence, Result, junit, report_json, run_json, sentence
 from conformance.runner import Wave
 from model.promises import PROMISES, WITNESSES
@@ -195,8 +196,8 @@ def test_a_promise_is_not_judged_by_the_model_alone(result):
 
 
 def test_each_promise_has_a_witness_of_its_antecedent():
-    assert ANTECEDENTS.keys() == {p.name for p in PROMISES}
-    assert set(ANTECEDENTS.values()) <= {w.name for w in WITNESSES}
+    assert IDEMPOTENT.antecedents.keys() == {p.name for p in PROMISES}
+    assert set(IDEMPOTENT.antecedents.values()) <= {w.name for w in WITNESSES}
 
 
 def test_promises_are_exercised_only_if_their_witness_was_met():

@@ -1,0 +1,121 @@
+"""The models that a system is judged against: each has scopes, actors, promises of its own.
+
+A scope belongs to one of them, and so does a setting: `home_of_scope`, `home_of`. What follows from
+that is a field of `Home`; a model that is judged anew is a row here, and a judge of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from proofs.lift.text import Model, composition, home_of, plain
+
+
+class NoHome(ValueError):
+    """No system is judged against the model that has this scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A model, and how it is judged.
+
+    `judge` and `tables` are `module:function`, imported when they are called: a judge is made of
+    tables, a system's name, its actors and the form of its messages. `actors` are the choices,
+    `spent_by` says which budgets each choice of faults sets to 0, `antecedents` names the witness
+    that a promise's "if" happened ("" where no witness says so).
+    """
+
+    name: str
+    actors: tuple[str, ...]
+    spent_by: Mapping[str, tuple[str, ...]]
+    antecedents: Mapping[str, str]
+    tables: str
+    judge: str
+    shown: str
+
+    @property
+    def model(self) -> Model:
+        """Its text, one copy a process: settings and states are of its classes."""
+        return _model(self.name)
+
+    def called(self, place: str) -> Callable[..., Any]:
+        """The function that `module:function` names."""
+        module, _, function = place.partition(":")
+        found: Callable[..., Any] = getattr(import_module(module), function)
+        return found
+
+
+@functools.cache
+def _model(name: str) -> Model:
+    return composition(name) if name else plain()
+
+
+IDEMPOTENT: Final = Home(
+    name="",
+    actors=("client,leader", "leader"),
+    spent_by={
+        "nodes": (),
+        "connections": ("restarts", "failovers"),
+        "none": ("breaks", "refusals", "restarts", "failovers"),
+    },
+    antecedents={
+        "at_most_once": "duplicate_on_its_way",
+        "acked_is_stored": "something_acknowledged",
+        "no_gap": "batch_behind_another",
+        "order_kept": "batch_behind_another",
+        "acked_once": "something_acknowledged",
+        "no_false_error": "batch_behind_another",
+        "bumps_have_causes": "batch_behind_another",
+    },
+    tables="conformance.tables:Tables",
+    judge="conformance.judge:judge_of_system",
+    shown="conformance.promised:world_shown",
+)
+
+TRANSACTIONS: Final = Home(
+    name="transactions",
+    actors=("client,coordinator,leader",),
+    spent_by={
+        "nodes": (),
+        "connections": ("moves",),
+        "none": ("moves", "delays", "unheard", "marker_losses", "marker_delays", "failures"),
+    },
+    antecedents={
+        "no_aborted_read": "something_aborted",
+        "no_lost_write": "something_committed",
+        "all_or_none": "something_committed",
+        "acked_once": "something_committed",
+        "offsets_with_outcome": "",
+        "one_outcome": "something_committed",
+        "no_write_outside": "something_committed",
+        "fenced": "zombie_died",
+        "epochs_unique": "zombie_died",
+        "no_false_fencing": "something_committed",
+        "markers_are_taken": "something_committed",
+        "last_stable_offset_sound": "something_committed",
+        "no_dirty_read": "something_committed",
+    },
+    tables="conformance.systems.transactions.tables:tables_of",
+    judge="conformance.systems.transactions.judge:judge_of_system",
+    shown="conformance.systems.transactions.judge:world_shown",
+)
+
+HOMES: Final[Mapping[str, Home]] = {home.name: home for home in (IDEMPOTENT, TRANSACTIONS)}
+
+
+def home_of_scope(scope: str) -> Home:
+    """Whose scope it is; that of an unknown one is the first. Raises NoHome."""
+    name = home_of(scope)
+    if name not in HOMES:
+        raise NoHome(f"no system is judged in {scope}: it is of model/{name}")
+    return HOMES[name]
+
+
+def home_of_setting(k: Any) -> Home:
+    """Whose setting it is."""
+    parts = type(k).__module__.split(".")
+    return HOMES[parts[1] if len(parts) > 2 else ""]

@@ -1,0 +1,1 @@
+"""`impl`'s transactional client, coordinator and leaders, each an actor of the judge."""

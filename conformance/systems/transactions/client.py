@@ -1,0 +1,264 @@
+"""`impl`'s transactional producer core, driven as the model says.
+
+1. Time stands still: with no backoff and no linger, what waits is due at once. It moves only where
+   the delivery time of a batch is up.
+2. A producer knows a leader only while the model lets it send there, so that one poll sends one
+   batch, or one request to the coordinator.
+3. FindCoordinator is nobody's rule: it is answered here.
+4. An application that wants to abort waits until its commit has ended: `_settle` lets it.
+
+Theory of operation: the model's calls are `impl`'s calls; what the model's manager sends is what
+`poll` gives (`ask`, `produce`), what it hears goes to `receive` (`hear`), an answer that is lost is
+`disconnected` (`hang_up`). What a state does not matter for is not shown: see `view`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from conformance.systems.base import View
+from conformance.systems.transactions.messages import (
+    NONE,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    Codec,
+    Payload,
+    models_id,
+    request_view,
+    value_of,
+)
+from impl import ApiKey, DeliveryHandle, ErrorCode, ProducerConfig, ProducerError, SendRequest
+from impl.producer import State
+from impl.producer.transactional_core import TransactionalProducerCore
+from impl.producer.txn_requests import CallResult
+
+COORDINATOR: Final = 1000
+"""The node that coordinates; partition p is led by node p."""
+TIMESTAMP_MS: Final = 0
+DELIVERY_TIMEOUT_MS: Final = 2**20
+MAX_INT32: Final = 2**31 - 1
+
+STATES: Final[Mapping[State, str]] = {
+    State.UNINITIALIZED: "UNINITIALIZED",
+    State.INITIALIZING: "INITIALIZING",
+    State.READY: "READY",
+    State.IN_TRANSACTION: "IN_TRANSACTION",
+    State.COMMITTING_TRANSACTION: "COMMITTING",
+    State.ABORTING_TRANSACTION: "ABORTING",
+    State.ABORTABLE_ERROR: "ABORTABLE_ERROR",
+    State.FATAL_ERROR: "FATAL_ERROR",
+}
+"""`impl`'s states by the model's names."""
+
+
+class UnexpectedEffects(Exception):
+    """A poll did not send what it should send in this step: one request, or nothing."""
+
+
+class Client:
+    """One instance of the application, and its producer."""
+
+    def __init__(self, codec: Codec, *, is_v2: bool, instance: int, partitions: int) -> None:
+        self._codec = codec
+        self._instance = instance
+        self._count = partitions
+        self._is_v2 = is_v2
+        self._now_ms = 0
+        self._core = TransactionalProducerCore(producer_config(is_v2=is_v2))
+        self._core.update_nodes([COORDINATOR])
+        self._handles: list[DeliveryHandle | None] = [None] * partitions
+        self._call: CallResult | None = None
+        self._wants_abort = False
+        self._outcomes: list[str] = []
+
+    def view(self) -> View:
+        """Shaped as CLIENT. After the end nothing but identity and outcomes counts; what is not
+        sent any more is not shown where an abort is due; nor are numbers that begin anew."""
+        core = self._core
+        state = "ABORTING" if self._wants_abort else STATES[core.state]
+        outcomes = tuple(self._outcomes)
+        if state == "FATAL_ERROR":
+            return (state, self._id, core.producer_epoch, None, None, (), outcomes)
+        partitions = tuple([self._partition_view(state, p) for p in range(self._count)])
+        bump = core.epoch_bump_required
+        return (
+            state, self._id, core.producer_epoch, core.is_started, bump, partitions, outcomes
+        )  # fmt: skip
+
+    @property
+    def _id(self) -> int:
+        return models_id(self._core.producer_id)
+
+    def _partition_view(self, state: str, partition: int) -> View:
+        known = self._core.partition_state(TOPIC, partition)
+        handle = self._handles[partition]
+        write, membership = "NONE", "OUT"
+        if handle is not None and not handle.done:
+            write = "SENT" if known.in_flight else "QUEUED"
+        if (TOPIC, partition) in self._core.partitions:
+            membership = "IN"
+        elif write == "QUEUED":
+            membership = "NEW"
+        return seen_partition(
+            state,
+            membership,
+            write,
+            known.next_sequence,
+            self._is_v2,
+            self._core.epoch_bump_required,
+        )
+
+    # ---- the application
+
+    def init_transactions(self) -> None:
+        """`initTransactions` is called."""
+        self._call = self._core.initialize()
+
+    def begin_transaction(self) -> None:
+        """`beginTransaction`."""
+        self._core.begin()
+        self._outcomes.append("OPEN")
+
+    def send(self, partition: int, transaction: int, number: int) -> None:
+        """`send`."""
+        value = value_of(self._instance, transaction, number)
+        self._handles[partition] = self._core.append(
+            TOPIC, partition, value=value, timestamp_ms=TIMESTAMP_MS, now_ms=self._now_ms
+        )
+
+    def commit_transaction(self, at_once: bool) -> None:
+        """`commitTransaction`; `at_once`: there is nothing to be sent for it."""
+        self._call = self._core.begin_commit()
+        self._outcomes[-1] = "COMMIT_ASKED"
+        self._end(at_once)
+
+    def abort_transaction(self, at_once: bool) -> None:
+        """`abortTransaction`."""
+        self._outcomes[-1] = "ABORT_ASKED"
+        if self._call is not None:
+            self._wants_abort = True
+            return
+        self._call = self._core.begin_abort()
+        self._end(at_once)
+
+    def _end(self, at_once: bool) -> None:
+        if at_once:
+            self._polls(())
+            self._settle()
+
+    def give_up(self, partition: int) -> None:
+        """The delivery time of a batch is up."""
+        raise NotImplementedError(partition)
+
+    # ---- the network
+
+    def ask(self) -> tuple[View, Payload]:
+        """What goes to the coordinator now. Raises UnexpectedEffects."""
+        return self._sends({})
+
+    def produce(self, partition: int) -> tuple[View, Payload]:
+        """What goes to the partition's leader now. Raises UnexpectedEffects."""
+        return self._sends({(TOPIC, partition): partition})
+
+    def would_send(self) -> int:
+        """The API of what goes out if all leaders are known; -1 for nothing. Raises
+        UnexpectedEffects."""
+        if self._core.state in (State.FATAL_ERROR, State.UNINITIALIZED):
+            return NONE
+        found = self._polled({(TOPIC, p): p for p in range(self._count)})
+        return int(found[0].api_key) if found else NONE
+
+    def hear(self, answer: Payload) -> None:
+        """An answer arrives."""
+        correlation_id, body = self._codec.unpack_answer(answer)
+        self._core.receive(correlation_id, body, self._now_ms)
+        self._settle()
+
+    def hang_up(self, node_id: int) -> None:
+        """The connection to a node breaks."""
+        self._core.disconnected(node_id, self._now_ms)
+        self._settle()
+
+    def _sends(self, leaders: dict[tuple[str, int], int]) -> tuple[View, Payload]:
+        found = self._polled(leaders)
+        if len(found) != 1:
+            raise UnexpectedEffects(f"poll gives {found}")
+        payload = self._codec.pack(found[0])
+        _, body = self._codec.unpack(payload)
+        return request_view(found[0].api_key, body, self._count), payload
+
+    def _polled(self, leaders: dict[tuple[str, int], int]) -> list[SendRequest]:
+        """What a poll sends, but for FindCoordinator, which is answered."""
+        self._core.update_metadata(leaders)
+        while True:
+            effects = self._core.poll(self._now_ms)
+            requests = [e for e in effects if isinstance(e, SendRequest)]
+            if len(requests) != len(effects):
+                raise UnexpectedEffects(f"poll gives {effects}")
+            if len(requests) != 1 or requests[0].api_key != ApiKey.FIND_COORDINATOR:
+                return requests
+            self._found(requests[0])
+
+    def _found(self, request: SendRequest) -> None:
+        row = {"error_code": ErrorCode.NONE, "node_id": COORDINATOR, "host": "h", "port": 1}
+        rows = [row | {"key": key} for key in request.body["coordinator_keys"]]
+        payload = self._codec.pack_answer(self._codec.pack(request), {"coordinators": rows})
+        correlation_id, body = self._codec.unpack_answer(payload)
+        self._core.receive(correlation_id, body, self._now_ms)
+
+    def _polls(self, leaders: tuple[()]) -> None:
+        """A poll that sends nothing. Raises UnexpectedEffects."""
+        found = self._polled(dict(leaders))
+        if found:
+            raise UnexpectedEffects(f"poll gives {found}")
+
+    # ---- what the application is told
+
+    def _settle(self) -> None:
+        """Calls that have ended return; a commit that failed makes way for the abort."""
+        if self._core.state is State.ABORTABLE_ERROR:
+            self._polls(())
+        call = self._call
+        if call is None or not call.done:
+            return
+        self._call = None
+        try:
+            call.acknowledge()
+        except ProducerError:
+            if self._wants_abort and self._core.state is State.ABORTABLE_ERROR:
+                self._wants_abort = False
+                self._call = self._core.begin_abort()
+            return
+        asked = self._outcomes[-1] if self._outcomes else ""
+        self._outcomes[-1:] = [ENDED.get(asked, asked)] if self._outcomes else []
+
+
+ENDED: Final[Mapping[str, str]] = {"COMMIT_ASKED": "COMMITTED", "ABORT_ASKED": "ABORTED"}
+"""What an outcome becomes when the call has ended well."""
+
+
+def seen_partition(
+    state: str, membership: str, write: str, next_sequence: int, is_v2: bool, bump_is_due: bool
+) -> View:
+    """A partition as it is compared: what is queued while an abort is due is not sent any more,
+    and sequences that begin anew with the next transaction are not looked at."""
+    ends = state in ("ABORTABLE_ERROR", "ABORTING")
+    if ends and write == "QUEUED":
+        write = "NONE"
+        membership = "OUT" if membership == "NEW" else membership
+    begins_anew = (ends and (is_v2 or bump_is_due)) or state == "INITIALIZING"
+    return (membership, write, NONE if begins_anew else next_sequence)
+
+
+def producer_config(*, is_v2: bool) -> ProducerConfig:
+    """Without backoff, linger and time-outs of its own: the model says what is late."""
+    config = ProducerConfig.of(
+        transactional_id=TRANSACTIONAL_ID,
+        transaction_requests="v2" if is_v2 else "v1",
+        linger_ms=0,
+        retry_backoff_ms=0,
+        retry_backoff_max_ms=0,
+    )
+    return replace(config, request_timeout_ms=MAX_INT32, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)

@@ -1,0 +1,260 @@
+"""`impl`'s transaction coordinator, and what a broker does around it.
+
+1. Nothing is appended before the log says so: the harness is the log. Of an id it keeps the last
+   record, as a compacted log does.
+2. Markers are held until the model writes them.
+3. Time moves only where the model lets a transaction, or an id, last too long.
+
+Theory of operation: a request is decoded and handed to the coordinator; `_perform` carries out what
+comes back until there is an answer, and builds it as the broker does. A coordinator that moves is a
+new one, of the next epoch, that loads the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from conformance.systems.base import View
+from conformance.systems.transactions.messages import (
+    FIRST_PRODUCER_ID,
+    NONE,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    Body,
+    Codec,
+    Payload,
+    added,
+    answer_view,
+    models_id,
+)
+from impl import ApiKey, ErrorCode
+from impl.broker.coordinating import IMPLICIT_ADD
+from impl.broker.transaction_requests import END_TXN_V2_FROM
+from impl.coordinator.config import TransactionConfig
+from impl.coordinator.effects import Answered, AppendRecords, Effect, SendMarkers
+from impl.coordinator.log_records import decode_value
+from impl.coordinator.metadata import (
+    NO_PRODUCER,
+    ProducerIdAndEpoch,
+    TopicPartition,
+    TransactionImage,
+)
+from impl.coordinator.transactions import TransactionCoordinator
+
+REQUEST: Final = "request"
+
+NOTHING: Final = ("ABSENT", NONE, NONE, NONE, NONE, NONE)
+
+
+class ProducerIds:
+    """Producer ids in order."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def generate(self, now_ms: int) -> tuple[ErrorCode, int]:
+        """The next one."""
+        self.given += 1
+        return ErrorCode.NONE, FIRST_PRODUCER_ID + self.given - 1
+
+
+class Coordinator:
+    """The coordinator of one transactional id, with its log."""
+
+    def __init__(
+        self, codec: Codec, config: TransactionConfig, partitions: int, *, holds_appends: bool
+    ) -> None:
+        self._codec = codec
+        self._config = config
+        self._count = partitions
+        self._holds_appends = holds_appends
+        self._now_ms = 0
+        self._epoch = NONE
+        self._ids = ProducerIds()
+        self._log: bytes | None = None
+        self._key: bytes = b""
+        self._append: AppendRecords | None = None
+        self._markers: dict[int, SendMarkers] = {}
+        self._answer: Answered | None = None
+        self.take_over()
+
+    def view(self) -> View:
+        """Shaped as COORDINATOR."""
+        rows = self._core.view().transactions
+        image = rows[0].image if rows else None
+        log = None if self._log is None else decode_value(self._log)
+        pending = self._core.view().pending_appends
+        return (
+            self._image_view(image),
+            self._image_view(log),
+            self._image_view(pending[0].image if pending else None),
+            tuple(p in self._markers for p in range(self._count)),
+            self._epoch,
+            self._ids.given,
+        )
+
+    def _image_view(self, image: TransactionImage | None) -> View:
+        """Shaped as METADATA; the previous producer id where it is another."""
+        if image is None or image.producer_epoch == NONE:
+            return (*NOTHING, (False,) * self._count)
+        previous = image.previous_producer_id
+        return (
+            image.state.name,
+            models_id(image.producer_id),
+            image.producer_epoch,
+            image.last_producer_epoch,
+            NONE if previous == image.producer_id else models_id(previous),
+            models_id(image.next_producer_id),
+            tuple(TopicPartition(TOPIC, p) in image.partitions for p in range(self._count)),
+        )
+
+    # ---- requests
+
+    def on_init_producer_id(self, request: Payload) -> tuple[View, Payload] | None:
+        """InitProducerId arrives; its answer, None while an append is held."""
+        _, body = self._codec.unpack(request)
+        expected = producer_of(body)
+        effects = self._core.init_producer_id(
+            REQUEST,
+            body["transactional_id"],
+            body["transaction_timeout_ms"],
+            None if expected == NO_PRODUCER else expected,
+            self._now_ms,
+        )
+        return self._answered(request, effects)
+
+    def on_add_partitions(self, request: Payload) -> tuple[View, Payload] | None:
+        """AddPartitionsToTxn of V1 arrives."""
+        _, body = self._codec.unpack(request)
+        producer = ProducerIdAndEpoch(
+            body["v3_and_below_producer_id"], body["v3_and_below_producer_epoch"]
+        )
+        name = body["v3_and_below_transactional_id"]
+        effects = self._core.add_partitions(
+            REQUEST, name, producer, places(added(body)), 0, self._now_ms
+        )
+        return self._answered(request, effects)
+
+    def on_end_txn(self, request: Payload) -> tuple[View, Payload] | None:
+        """EndTxn arrives."""
+        _, body = self._codec.unpack(request)
+        version = IMPLICIT_ADD if request.api_version >= END_TXN_V2_FROM else 0
+        effects = self._core.end_txn(
+            REQUEST,
+            body["transactional_id"],
+            producer_of(body),
+            body["committed"],
+            version,
+            self._now_ms,
+        )
+        return self._answered(request, effects)
+
+    def verify(self, producer: ProducerIdAndEpoch, partition: int, adds: bool) -> int:
+        """A leader asks for a batch's partition: V2 adds it. The error; CONCURRENT_TRANSACTIONS
+        while an append is held."""
+        place = TopicPartition(TOPIC, partition)
+        if not adds:
+            return int(self._core.verify_partitions(TRANSACTIONAL_ID, producer, [place])[place])
+        self._perform(
+            self._core.add_partitions(
+                REQUEST, TRANSACTIONAL_ID, producer, [place], IMPLICIT_ADD, self._now_ms
+            )
+        )
+        answer, self._answer = self._answer, None
+        return int(ErrorCode.CONCURRENT_TRANSACTIONS if answer is None else answer.error)
+
+    def _answered(self, request: Payload, effects: Sequence[Effect]) -> tuple[View, Payload] | None:
+        self._perform(effects)
+        answer, self._answer = self._answer, None
+        if answer is None:
+            return None
+        _, asked = self._codec.unpack(request)
+        payload = self._codec.pack_answer(request, body_of(request, asked, answer))
+        _, body = self._codec.unpack_answer(payload)
+        return answer_view(request.api_key, body), payload
+
+    # ---- effects
+
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Answered):
+                assert self._answer is None, "one request has one answer"
+                self._answer = effect
+            elif isinstance(effect, SendMarkers):
+                self._markers |= {place.partition: effect for place in effect.partitions}
+            elif self._holds_appends:
+                self._append = effect
+            else:
+                self._write(effect)
+                self._perform(self._core.on_appended(effect.token, ErrorCode.NONE, self._now_ms))
+
+    def _write(self, append: AppendRecords) -> None:
+        assert append.coordinator_epoch == self._epoch, "nobody else leads the log"
+        ((self._key, self._log),) = append.records
+
+    # ---- markers
+
+    def marker_for(self, partition: int) -> tuple[View, SendMarkers]:
+        """The marker that a partition waits for."""
+        sent = self._markers[partition]
+        producer = sent.producer
+        who = models_id(producer.producer_id), producer.producer_epoch
+        return (*who, sent.commit, sent.coordinator_epoch, partition), sent
+
+    def on_marker_written(self, partition: int, error: int) -> None:
+        """A leader has answered."""
+        sent = self._markers.pop(partition)
+        place = TopicPartition(TOPIC, partition)
+        effects = self._core.on_markers_written(sent, {place: ErrorCode(error)}, self._now_ms)
+        self._perform([*effects, *self._core.retry(self._now_ms)])
+        if not self._core.view().transactions[0].markers_sent:
+            self._markers.clear()
+
+    def marker_is_lost(self, partition: int) -> None:
+        """Nobody has answered: it is sent again."""
+        self.on_marker_written(partition, ErrorCode.NETWORK_EXCEPTION)
+
+    # ---- what happens to it
+
+    def time_out(self) -> None:
+        """The open transaction has lasted too long."""
+        image = self._core.view().transactions[0].image
+        self._now_ms = image.start_timestamp_ms + image.transaction_timeout_ms + 1
+        self._perform(self._core.abort_timed_out(self._now_ms))
+
+    def forget(self) -> None:
+        """The id was not used for long."""
+        self._now_ms += self._config.transactional_id_expiration_ms
+        self._perform(self._core.remove_expired(self._now_ms))
+
+    def take_over(self) -> None:
+        """Another broker loads the log."""
+        self._epoch += 1
+        self._append = None
+        self._markers.clear()
+        self._core = TransactionCoordinator(self._ids.generate, self._config)
+        index = self._core._states.partition_of(TRANSACTIONAL_ID)
+        records = [] if self._log is None else [(self._key, self._log)]
+        self._core.elect(index, self._epoch)
+        self._perform(self._core.load(index, self._epoch, records, self._now_ms))
+
+
+def producer_of(body: Body) -> ProducerIdAndEpoch:
+    """Who asks."""
+    return ProducerIdAndEpoch(body["producer_id"], body["producer_epoch"])
+
+
+def places(partitions: set[int]) -> list[TopicPartition]:
+    """The same with the topic."""
+    return [TopicPartition(TOPIC, p) for p in sorted(partitions)]
+
+
+def body_of(request: Payload, asked: Body, answer: Answered) -> Body:
+    """The answer as a broker gives it."""
+    if request.api_key != ApiKey.ADD_PARTITIONS_TO_TXN:
+        return {"error_code": answer.error, **answer.producer._asdict()}
+    rows = [
+        {"partition_index": p, "partition_error_code": answer.error} for p in sorted(added(asked))
+    ]
+    return {"results_by_topic_v3_and_below": [{"name": TOPIC, "results_by_partition": rows}]}

@@ -1,0 +1,437 @@
+"""Lockstep in transactions: `impl`'s client, coordinator and leaders against the model's.
+
+1. One request with the fate of its answer is one step, as in `model.transactions.world`: all actors
+   that it meets take part, and each is compared.
+2. What is late is kept here, as the model has it and as the system made it.
+3. A client is asked, wherever it comes to, what it would send: what the model lets it, or nothing.
+
+Theory of operation: the model's actors are rows of tables, those of `impl` moments of `Kept`: what
+either does in a state is computed once. `_events` maps each rule of the world to a method here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from conformance.judge import Differs, Lockstep
+from conformance.systems.base import NotApplicable, View, differences
+from conformance.systems.transactions.client import COORDINATOR
+from conformance.systems.transactions.messages import NONE, Payload
+from conformance.systems.transactions.moments import Kept, Moment
+from conformance.systems.transactions.shapes import ANSWER, MARKER, REQUEST, SHAPES
+from conformance.systems.transactions.system import ImplTransactions
+from conformance.systems.transactions.tables import TransactionTables
+from conformance.tables import Message, Node, Row
+
+NOBODY: Final = -1
+APIS: Final = {
+    "ask_producer_id": 22,
+    "add_partitions": 24,
+    "end_transaction": 26,
+}
+"""What a client sends to its coordinator, by the model's rule."""
+
+
+class Pair:
+    """An actor: the model's state, and the system's."""
+
+    __slots__ = ("kept", "kind", "moment", "name", "node")
+
+    def __init__(self, kind: str, name: str, node: Node, kept: Kept) -> None:
+        self.kind = kind
+        self.name = name
+        self.node = node
+        self.kept = kept
+        self.moment: Moment = kept.first
+
+
+class TransactionJudge(Lockstep):
+    """Judges traces of one setting; its tables and moments grow from trace to trace."""
+
+    def __init__(self, tables: TransactionTables, system: ImplTransactions) -> None:
+        events: dict[str, Callable[..., None]] = {
+            rule: getattr(self, f"_{rule}", self._not_driven) for rule in tables.model.rules
+        }
+        super().__init__(tables, events)
+        self.system = system
+        self.clients = [
+            Pair("client", f"client[{i}]", node, kept)
+            for i, (node, kept) in enumerate(zip(tables.clients, system.clients, strict=True))
+        ]
+        self.coordinator = Pair(
+            "coordinator", "coordinator", tables.coordinator, system.coordinator
+        )
+        self.leaders = [
+            Pair("leader", f"leader[{p}]", node, kept)
+            for p, (node, kept) in enumerate(zip(tables.leaders, system.leaders, strict=True))
+        ]
+        self._first = [pair.node for pair in self._pairs]
+        self._late: list[tuple[Message, Payload]] = []
+        self._late_markers: list[tuple[Message, Any]] = []
+        self._verifications: dict[tuple[Any, int], Message] = {}
+
+    @property
+    def _pairs(self) -> list[Pair]:
+        return [*self.clients, self.coordinator, *self.leaders]
+
+    def begin(self) -> None:
+        """All as the scope begins. Raises Differs."""
+        for pair, node in zip(self._pairs, self._first, strict=True):
+            pair.node, pair.moment = node, pair.kept.first
+        self._late, self._late_markers = [], []
+        self._seen = 0
+        self.check_all()
+
+    def check_all(self) -> None:
+        """Compare all actors. Raises Differs."""
+        for pair in self._pairs:
+            self._agree(pair)
+
+    def check_restraint(self) -> None:
+        """Clients are asked at every step: see `_agree`."""
+
+    # ---- one actor
+
+    def _models(self, pair: Pair, rule: str, *inputs: Any) -> Row:
+        """The model's actor moves."""
+        row: Row = self.tables.after(pair.node, rule, *inputs)
+        pair.node = row.node
+        self._seen |= row.seen
+        return row
+
+    def _does(self, pair: Pair, name: str, *given: Any) -> Any:
+        """The system's actor moves; what it gives. Raises Differs if it fails."""
+        pair.moment, returned = self._react(pair.kept.after, (pair.moment, name, *given))
+        return returned
+
+    def _agree(self, pair: Pair) -> None:
+        """Both are in the same state. Raises Differs."""
+        node, moment = pair.node, pair.moment
+        if moment.peer is node:
+            return
+        if moment.view != node.view:
+            shape = SHAPES[pair.kind]
+            raise Differs(list(differences(pair.name, shape, node.view, moment.view)))
+        if pair.kind == "client":
+            self._check_restraint(pair)
+        moment.peer = node
+
+    def _check_restraint(self, pair: Pair) -> None:
+        """The client would send what the model lets it send, or nothing. Raises Differs."""
+        refuses = self.tables.refuses
+        instance = self.clients.index(pair)
+        allowed = {api for rule, api in APIS.items() if not refuses(pair.node, rule)}
+        for partition in range(len(self.leaders)):
+            if not refuses(pair.node, "produce", instance, partition):
+                allowed.add(0)
+        _, api = self._react(pair.kept.after, (pair.moment, "would_send"))
+        if api not in (allowed or {NONE}):
+            raise Differs([(f"{pair.name}.would_send", sorted(allowed), api)])
+
+    @staticmethod
+    def _same(path: str, shape: Any, expected: View, observed: View) -> None:
+        if expected != observed:
+            raise Differs(list(differences(path, shape, expected, observed)))
+
+    def _not_driven(self, *choice: int) -> None:
+        """A rule of scopes that are refused."""
+        raise NotApplicable(f"an event with {choice}")
+
+    # ---- the application
+
+    def _calls(self, instance: int, rule: str, *given: Any) -> None:
+        client = self.clients[instance]
+        self._models(client, rule, *given)
+        self._does(client, rule, *given)
+        self._agree(client)
+
+    def _instance_begins(self, instance: int) -> None:
+        self._calls(instance, "init_transactions")
+
+    def _transaction_begins(self, instance: int) -> None:
+        self._calls(instance, "begin_transaction")
+
+    def _record_is_sent(self, instance: int, partition: int) -> None:
+        client = self.clients[instance]
+        state = client.node.state
+        number = state.partitions[partition].written
+        self._models(client, "send", partition)
+        self._does(client, "send", partition, state.begun - 1, number)
+        self._agree(client)
+
+    def _ends(self, instance: int, rule: str) -> None:
+        client = self.clients[instance]
+        row = self._models(client, rule)
+        at_once = row.node.state.state.name not in ("COMMITTING", "ABORTING")
+        self._does(client, rule, at_once)
+        self._agree(client)
+
+    def _commit_is_asked(self, instance: int) -> None:
+        self._ends(instance, "commit_transaction")
+
+    def _abort_is_asked(self, instance: int) -> None:
+        self._ends(instance, "abort_transaction")
+
+    # ---- requests
+
+    def _asked(self, instance: int, rule: str, *given: int) -> tuple[Message, Payload]:
+        """The client sends a request, on both sides the same. `given`: instance and partition."""
+        client = self.clients[instance]
+        message = self._models(client, rule, *given).sent[0]
+        view, payload = (
+            self._does(client, "produce", given[1]) if given else self._does(client, "ask")
+        )
+        self._same(f"{client.name}.sends", REQUEST, message.view, view)
+        return message, payload
+
+    def _told(
+        self,
+        instance: int,
+        node_id: int,
+        heard: int,
+        answer: tuple[Message, Payload],
+        rule: str,
+        *before: Any,
+    ) -> None:
+        """The answer is heard, or the connection breaks."""
+        client = self.clients[instance]
+        if heard:
+            self._models(client, rule, *before, answer[0])
+            self._does(client, "hear", answer[1])
+        else:
+            self._does(client, "hang_up", node_id)
+        self._agree(client)
+
+    def _handled(
+        self, rule: str, request: tuple[Message, Payload], requester: int
+    ) -> tuple[Message, Payload]:
+        """The coordinator handles a request, on both sides with the same answer."""
+        message, payload = request
+        row = self._models(self.coordinator, rule, message, requester)
+        view, answer = self._does(self.coordinator, rule, payload)
+        self._same("coordinator.answers", ANSWER, row.sent[0].view, view)
+        self._agree(self.coordinator)
+        return row.sent[0], answer
+
+    def _producer_id_is_asked(self, instance: int, heard: int) -> None:
+        request = self._asked(instance, "ask_producer_id")
+        answer = self._handled("on_init_producer_id", request, instance)
+        self._told(instance, COORDINATOR, heard, answer, "on_producer_id")
+
+    def _partitions_are_added(self, instance: int, heard: int) -> None:
+        request = self._asked(instance, "add_partitions")
+        answer = self._handled("on_add_partitions", request, instance)
+        wanted = request[0].value.partitions
+        self._told(instance, COORDINATOR, heard, answer, "on_partitions_added", wanted)
+
+    def _transaction_is_ended(self, instance: int, heard: int) -> None:
+        request = self._asked(instance, "end_transaction")
+        answer = self._handled("on_end_txn", request, instance)
+        self._told(instance, COORDINATOR, heard, answer, "on_ended")
+
+    # ---- batches
+
+    def _batch_is_produced(self, instance: int, partition: int, heard: int) -> None:
+        request = self._asked(instance, "produce", instance, partition)
+        answer = self._produced(request, partition)
+        self._told(instance, partition, heard, answer, "on_produced", partition)
+
+    def _produced(
+        self, request: tuple[Message, Payload], partition: int
+    ) -> tuple[Message, Payload]:
+        """A batch arrives: the coordinator is asked if it must be, then the leader has it."""
+        leader = self.leaders[partition]
+        answer = self._models_produced(request[0].value.batch, partition)
+        view, payload = self._does_produced(request[1], partition)
+        self._same(f"{leader.name}.answers", ANSWER, answer.view, view)
+        self._agree(leader)
+        self._agree(self.coordinator)
+        return answer, payload
+
+    def _models_produced(self, batch: Any, partition: int) -> Message:
+        """As `model.transactions.world.produced`."""
+        tables, leader = self.tables, self.leaders[partition]
+        if self._models(leader, "must_ask", batch).sent[0].value:
+            rule, *inputs = self._question(batch, partition)
+            answer = self._models(self.coordinator, rule, *inputs).sent[0].value
+            error = getattr(answer, "error", answer)
+            self._models(leader, "verify", batch)
+            if error:
+                told = tables.model.leader.told(tables.k, error)
+                refusal = tables.model.messages.ProduceAnswer(error=told, base_offset=NONE)
+                return tables.message(refusal)  # type: ignore[no-any-return]
+        return self._models(leader, "on_produce", batch).sent[0]
+
+    def _question(self, batch: Any, partition: int) -> tuple[Any, ...]:
+        """What the coordinator is asked for a batch: V1 asks, V2 adds."""
+        request = self._verifications.get((batch, partition))
+        if request is None:
+            request = self._verifications[batch, partition] = self._request(batch, partition)
+        if self.tables.is_v2:
+            return "on_add_partitions", request, NOBODY
+        return "on_verify", request, partition
+
+    def _request(self, batch: Any, partition: int) -> Message:
+        tables = self.tables
+        messages, language = tables.model.messages, tables.model.language
+        none = language.Map.filled(tables.k.layout.partitions, False)
+        return tables.message(  # type: ignore[no-any-return]
+            messages.Request(
+                api=messages.Api.ADD_PARTITIONS_TO_TXN,
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+                partitions=none.put(partition, True),
+                committed=False,
+                partition=partition,
+                batch=batch,
+                guard=messages.NO_OFFSET,
+            )
+        )
+
+    def _does_produced(self, request: Payload, partition: int) -> tuple[View, Payload]:
+        leader = self.leaders[partition]
+        begun = self._does(leader, "begin", request)
+        error = begun.error
+        if not error and begun.guard:
+            error = self._does(
+                self.coordinator, "verify", begun.producer, partition, self.tables.is_v2
+            )
+        if error:
+            refused: tuple[View, Payload] = self._does(leader, "refuse", request, error)
+            return refused
+        answer: tuple[View, Payload] = self._does(leader, "produce", request, begun.guard)
+        return answer
+
+    # ---- what is late
+
+    def _delayed(self, instance: int, node_id: int, rule: str, *given: int) -> None:
+        self._late.append(self._asked(instance, rule, *given))
+        self._does(self.clients[instance], "hang_up", node_id)
+        self._agree(self.clients[instance])
+
+    def _init_is_delayed(self, instance: int) -> None:
+        self._delayed(instance, COORDINATOR, "ask_producer_id")
+
+    def _addition_is_delayed(self, instance: int) -> None:
+        self._delayed(instance, COORDINATOR, "add_partitions")
+
+    def _end_is_delayed(self, instance: int) -> None:
+        self._delayed(instance, COORDINATOR, "end_transaction")
+
+    def _batch_is_delayed(self, instance: int, partition: int) -> None:
+        self._delayed(instance, partition, "produce", instance, partition)
+
+    def _late_init_arrives(self, late: int) -> None:
+        self._handled("on_init_producer_id", self._late.pop(late), NOBODY)
+
+    def _late_addition_arrives(self, late: int) -> None:
+        self._handled("on_add_partitions", self._late.pop(late), NOBODY)
+
+    def _late_end_arrives(self, late: int) -> None:
+        self._handled("on_end_txn", self._late.pop(late), NOBODY)
+
+    def _late_batch_arrives(self, late: int, partition: int) -> None:
+        self._produced(self._late.pop(late), partition)
+
+    # ---- markers
+
+    def _marker(self, partition: int) -> tuple[Message, Any]:
+        message = self._models(self.coordinator, "marker_for", partition).sent[0]
+        view, sent = self._does(self.coordinator, "marker_for", partition)
+        self._same("coordinator.sends", MARKER, message.view, view)
+        return message, sent
+
+    def _on_marker(self, partition: int, marker: tuple[Message, Any]) -> tuple[Any, int]:
+        leader = self.leaders[partition]
+        expected = self._models(leader, "on_marker", marker[0]).sent[0]
+        error: int = self._does(leader, "on_marker", marker[1])
+        self._same(f"{leader.name}.error", None, expected.view, error)
+        self._agree(leader)
+        return expected.value, error
+
+    def _marker_is_written(self, partition: int, heard: int) -> None:
+        expected, error = self._on_marker(partition, self._marker(partition))
+        if heard:
+            self._models(self.coordinator, "on_marker_written", partition, expected)
+            self._does(self.coordinator, "on_marker_written", partition, error)
+        else:
+            self._does(self.coordinator, "marker_is_lost", partition)
+        self._agree(self.coordinator)
+
+    def _marker_is_delayed(self, partition: int) -> None:
+        self._late_markers.append(self._marker(partition))
+        self._does(self.coordinator, "marker_is_lost", partition)
+        self._agree(self.coordinator)
+
+    def _late_marker_arrives(self, late: int, partition: int) -> None:
+        self._on_marker(partition, self._late_markers.pop(late))
+
+    # ---- the coordinator, and readers
+
+    def _happens(self, rule: str) -> None:
+        self._models(self.coordinator, rule)
+        self._does(self.coordinator, rule)
+        self._agree(self.coordinator)
+
+    def _transaction_times_out(self) -> None:
+        self._happens("time_out")
+
+    def _coordinator_moves(self) -> None:
+        self._happens("take_over")
+
+    def _transactional_id_is_forgotten(self) -> None:
+        self._happens("forget")
+
+    def _reader_reads(self, partition: int) -> None:
+        """How far readers come is in each leader's state."""
+
+
+def judge_of_system(
+    tables: TransactionTables, system: str, actors: str, on: str
+) -> TransactionJudge:
+    """The judge of `impl`, the only system in process. Raises NotApplicable."""
+    assert system == "impl", "other systems are not in process"
+    return TransactionJudge(tables, ImplTransactions(tables.k, is_v2=tables.is_v2, on=on))
+
+
+def world_shown(judge: TransactionJudge) -> Any:
+    """The system's logs and what its applications were told, in the model's last world."""
+    tables = judge.tables
+    world = tables.model.scopes.initial(tables.k)
+    language = tables.model.language
+    return replace(
+        world,
+        clients=language.Map(tuple(client_shown(tables, pair) for pair in judge.clients)),
+        coordinator=judge.coordinator.node.state,
+        leaders=language.Map(tuple(leader_shown(tables, pair) for pair in judge.leaders)),
+    )
+
+
+def client_shown(tables: TransactionTables, pair: Pair) -> Any:
+    """The model's client, with the outcomes that the system's application knows."""
+    client = pair.node.state
+    told = [tables.model.client.Outcome[name] for name in pair.moment.view[-1]]
+    outcomes = (*told, *client.outcomes.values()[len(told) :])
+    return replace(client, outcomes=tables.model.language.Map(outcomes))
+
+
+def leader_shown(tables: TransactionTables, pair: Pair) -> Any:
+    """The model's leader, with the log that the system's has."""
+    rules = tables.model.leader
+    log = []
+    for kind, producer_id, producer_epoch, sequence, record in pair.moment.view[0]:
+        instance, transaction, number = record or (0, 0, 0)
+        log.append(
+            rules.Stored(
+                kind=rules.Kind[kind],
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                sequence=sequence or 0,
+                instance=instance,
+                transaction=transaction,
+                number=number,
+            )
+        )
+    return replace(pair.node.state, log=tuple(log))

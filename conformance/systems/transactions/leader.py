@@ -1,0 +1,151 @@
+"""`impl`'s partition leader in transactions, and what a broker does around it.
+
+Theory of operation: `begin` is what a broker asks of a leader before it appends a batch; where it
+gives a guard, the coordinator is asked, and the batch is appended with the guard (`produce`) or
+refused (`refuse`). The one replica has all at once, so the high watermark follows.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from conformance.systems.base import View
+from conformance.systems.transactions.messages import (
+    FIRST_PRODUCER_ID,
+    NONE,
+    TRANSACTIONAL,
+    Body,
+    Codec,
+    Payload,
+    answer_view,
+    models_id,
+    produced,
+    record_of,
+)
+from impl import ErrorCode, PartitionLeader, ProduceOutcome, decode_batch
+from impl.broker.produce_requests import IMPLICIT_ADD_FROM, as_told
+from impl.coordinator.effects import SendMarkers
+from impl.coordinator.metadata import ProducerIdAndEpoch
+from impl.partition.producer_state import UNKNOWN_PRODUCER
+from impl.partition.rules import TransactionRules
+from impl.partition.stored_batch import StoredBatch
+from impl.partition.verification import NO_GUARD
+from impl.protocol.control_records import ControlType, read_marker
+from impl.protocol.record_batch import CONTROL, read_header
+
+NOW_MS: Final = 0
+KINDS: Final = {ControlType.COMMIT: "COMMIT", ControlType.ABORT: "ABORT"}
+
+
+class Begun(NamedTuple):
+    """What is to be done with a batch: refuse it with an error, ask for its producer, or append."""
+
+    error: int
+    guard: int
+    producer: ProducerIdAndEpoch
+
+
+class Leader:
+    """The leader of one partition."""
+
+    def __init__(
+        self, codec: Codec, rules: TransactionRules, partition: int, producer_ids: int
+    ) -> None:
+        self._codec = codec
+        self._partition = partition
+        self._producers = range(FIRST_PRODUCER_ID, FIRST_PRODUCER_ID + producer_ids)
+        self._leader = PartitionLeader(rules=rules)
+
+    def view(self) -> View:
+        """Shaped as LEADER."""
+        leader = self._leader
+        return (
+            tuple([stored_view(stored) for stored in leader.batches]),
+            tuple([self._entry_view(producer) for producer in self._producers]),
+            tuple([self._verification_view(producer) for producer in self._producers]),
+            leader.last_stable_offset,
+        )
+
+    def _entry_view(self, producer_id: int) -> View:
+        entry = self._leader.producers.get(producer_id, UNKNOWN_PRODUCER)
+        return (
+            entry.producer_epoch,
+            entry.coordinator_epoch,
+            entry.last_sequence,
+            len(entry.batches),
+            entry.current_txn_first_offset,
+        )
+
+    def _verification_view(self, producer_id: int) -> View:
+        entry = self._leader.log.producer_states.verifications.get(producer_id)
+        return (NONE, 0) if entry is None else (entry.producer_epoch, entry.lowest_sequence)
+
+    # ---- batches
+
+    def begin(self, request: Payload) -> Begun:
+        """What the broker asks first."""
+        _, body = self._codec.unpack(request)
+        header = read_header(produced(body)[1])
+        is_v2 = request.api_version >= IMPLICIT_ADD_FROM
+        producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+        if not (is_v2 or self._leader.log.rules.verifies):
+            return Begun(ErrorCode.NONE, NO_GUARD, producer)
+        begun = self._leader.begin_verification(
+            *producer, header.base_sequence, supports_epoch_bump=is_v2, now_ms=NOW_MS
+        )
+        return Begun(int(begun.error), begun.guard, producer)
+
+    def refuse(self, request: Payload, error: int) -> tuple[View, Payload]:
+        """The coordinator, or the leader itself, has refused the batch."""
+        told = as_told(ErrorCode(error), request.api_version)
+        return self._answered(request, ProduceOutcome(told, NONE, NONE, NONE, NONE))
+
+    def produce(self, request: Payload, guard: int) -> tuple[View, Payload]:
+        """The batch is appended, or refused."""
+        _, body = self._codec.unpack(request)
+        outcome = self._leader.produce(
+            produced(body)[1], required_acks=body["acks"], now_ms=NOW_MS, guard=guard
+        )
+        self._leader.advance_high_watermark(self._leader.log_end_offset)
+        return self._answered(request, outcome)
+
+    def _answered(self, request: Payload, outcome: ProduceOutcome) -> tuple[View, Payload]:
+        row = {
+            "index": self._partition,
+            "error_code": outcome.error,
+            "base_offset": outcome.base_offset,
+            "log_append_time_ms": outcome.log_append_time_ms,
+            "log_start_offset": outcome.log_start_offset,
+        }
+        topic = self._codec.unpack(request)[1]["topics"][0]["name"]
+        body: Body = {"topics": [{"name": topic, "partitions": [row]}]}
+        payload = self._codec.pack_answer(request, body)
+        return answer_view(request.api_key, self._codec.unpack_answer(payload)[1]), payload
+
+    # ---- markers
+
+    def on_marker(self, sent: SendMarkers) -> int:
+        """WriteTxnMarkers."""
+        outcome = self._leader.write_marker(
+            producer_id=sent.producer.producer_id,
+            producer_epoch=sent.producer.producer_epoch,
+            control_type=ControlType.COMMIT if sent.commit else ControlType.ABORT,
+            coordinator_epoch=sent.coordinator_epoch,
+            now_ms=NOW_MS,
+            transaction_version=sent.transaction_version,
+        )
+        self._leader.advance_high_watermark(self._leader.log_end_offset)
+        return int(outcome.error)
+
+
+def stored_view(stored: StoredBatch) -> View:
+    """One offset of the log, by what its bytes say."""
+    batch = decode_batch(stored.data)
+    who = models_id(batch.producer_id), batch.producer_epoch
+    if batch.attributes & CONTROL:
+        marker = read_marker(batch.records[0])
+        kind = None if marker is None else KINDS[ControlType(marker.control_type)]
+        return (kind, *who, None, None)
+    kind = "DATA" if batch.attributes & TRANSACTIONAL else "PLAIN"
+    records = [record_of(record.value) for record in batch.records]
+    return (kind, *who, batch.base_sequence, records[0] if len(records) == 1 else tuple(records))

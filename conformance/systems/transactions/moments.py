@@ -1,0 +1,191 @@
+"""Actors of `impl`, kept as moments: what one does in a state is asked once.
+
+1. A moment is all that an actor is, as bytes. What it does with an input is a function of these
+   bytes and the input: it is made again from them, does its step, and is kept as bytes again.
+2. Nothing of an actor is left out but how far counters have come that nobody can see any more:
+   correlation ids while no request is open, tokens while no append is, guards while none is held.
+3. An actor that fails is not kept.
+
+Theory of operation: `Kept.after` looks up what is known of a moment and an input, and asks the
+actor only where nothing is. So a judge pays for each pair of state and input once, however many
+traces meet it.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import pickle
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, Final, Protocol
+
+from conformance.systems.base import View
+from impl import ProducerError
+from impl.coordinator.config import TransactionConfig
+from impl.coordinator.state_manager import TransactionStateManager
+from impl.coordinator.transactions import TransactionCoordinator
+from impl.partition.producer_states import ProducerStates
+from impl.partition.rules import TransactionRules
+from impl.partition.validation import LogConfig
+from impl.producer import ProducerConfig
+from impl.producer.connections import Connections
+from impl.producer.txn_queue import TxnQueue
+from impl.producer.txn_requests import RequestVersions
+
+Reduced = tuple[Any, ...]
+MAX_MOMENTS: Final = 500_000
+
+
+class KeptActor(Protocol):
+    """An actor that can be kept: it and all that it has can be pickled."""
+
+    def view(self) -> View:
+        """Its state, in its shape."""
+
+
+class Moment:
+    """An actor at one time. `peer` is the last state of the model that was found to be equal."""
+
+    __slots__ = ("known", "peer", "state", "view")
+
+    def __init__(self, state: bytes, view: View) -> None:
+        self.state = state
+        self.view = view
+        self.known: dict[tuple[Any, ...], tuple[Moment, Any]] = {}
+        self.peer: object = None
+
+
+# What is the same for all moments, or can be counted anew
+
+_SHARED: list[Any] = []
+
+
+def _shared(index: int) -> Any:
+    return _SHARED[index]
+
+
+def _by_place(value: Any) -> Reduced:
+    """A value that never changes: kept once for the process."""
+    if value not in _SHARED:
+        _SHARED.append(value)
+    return _shared, (_SHARED.index(value),)
+
+
+def _slots(value: Any) -> dict[str, Any]:
+    names: tuple[str, ...] = type(value).__slots__
+    return {name: getattr(value, name) for name in names}
+
+
+def _connections(connections: Connections) -> Reduced:
+    state = vars(connections).copy()
+    if not connections._connection_of:
+        state["_next_correlation_id"] = 0
+    return copyreg.__newobj__, (type(connections),), state  # type: ignore[attr-defined]
+
+
+def _queue(queue: TxnQueue) -> Reduced:
+    waiting = [
+        (priority, number, request)
+        for number, (priority, _, request) in enumerate(sorted(queue._waiting, key=_order))
+    ]
+    state = vars(queue) | {"_waiting": waiting, "_ticket": count(len(waiting))}
+    return copyreg.__newobj__, (type(queue),), state  # type: ignore[attr-defined]
+
+
+def _order(waiting: tuple[Any, int, Any]) -> tuple[Any, int]:
+    return waiting[:2]
+
+
+def _states(states: TransactionStateManager) -> Reduced:
+    slots = _slots(states)
+    if not states.pending_appends:
+        slots["_next_token"] = 0
+    return copyreg.__newobj__, (type(states),), (None, slots)  # type: ignore[attr-defined]
+
+
+def _coordinator(coordinator: TransactionCoordinator) -> Reduced:
+    slots = _slots(coordinator)
+    if not list(coordinator._completions):
+        slots["_next_token"] = 0
+    return copyreg.__newobj__, (type(coordinator),), (None, slots)  # type: ignore[attr-defined]
+
+
+def _producers(states: ProducerStates) -> Reduced:
+    slots = _slots(states)
+    if not states.verifications:
+        slots["_last_guard"] = 0
+    return copyreg.__newobj__, (type(states),), (None, slots)  # type: ignore[attr-defined]
+
+
+def _error(error: ProducerError) -> Reduced:
+    """Made again without its constructor, whose arguments an exception does not keep."""
+    return copyreg.__newobj__, (type(error), *error.args), vars(error)  # type: ignore[attr-defined]
+
+
+def _kinds(kind: type[Any]) -> Iterator[type[Any]]:
+    yield kind
+    for inner in kind.__subclasses__():
+        yield from _kinds(inner)
+
+
+_REDUCERS: Final[dict[type, Callable[[Any], Reduced]]] = {
+    ProducerConfig: _by_place,
+    RequestVersions: _by_place,
+    TransactionConfig: _by_place,
+    TransactionRules: _by_place,
+    LogConfig: _by_place,
+    Connections: _connections,
+    TxnQueue: _queue,
+    TransactionStateManager: _states,
+    TransactionCoordinator: _coordinator,
+    **dict.fromkeys(_kinds(ProducerError), _error),
+}
+
+
+class Kept:
+    """One actor, all of whose moments are kept. `holds_guards`: a guard may be used much later, so
+    that no number of one is used twice."""
+
+    def __init__(self, actor: KeptActor, *, holds_guards: bool = False) -> None:
+        own = {} if holds_guards else {ProducerStates: _producers}
+        self._table = copyreg.dispatch_table | _REDUCERS | own
+        self._moments: dict[bytes, Moment] = {}
+        self.first = self._moment(actor)
+
+    def after(self, moment: Moment, name: str, *given: Any) -> tuple[Moment, Any]:
+        """The moment after a call of the actor's method, and what that returned.
+
+        Raises what the method raises.
+        """
+        key = (name, *given)
+        known = moment.known.get(key)
+        if known is None:
+            actor = self.actor(moment)
+            returned = getattr(actor, name)(*given)
+            known = moment.known[key] = (self._moment(actor), returned)
+        return known
+
+    def actor(self, moment: Moment) -> Any:
+        """The actor as it was: it may be changed."""
+        return pickle.loads(moment.state)
+
+    def _moment(self, actor: KeptActor) -> Moment:
+        view = actor.view()
+        file = io.BytesIO()
+        pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL)
+        pickler.dispatch_table = self._table
+        pickler.dump(actor)
+        state = file.getvalue()
+        found = self._moments.get(state)
+        if found is None:
+            if len(self._moments) >= MAX_MOMENTS:
+                self._forget()
+            found = self._moments[state] = Moment(state, view)
+        return found
+
+    def _forget(self) -> None:
+        """Begin to learn again; moments in use stay valid."""
+        for moment in self._moments.values():
+            moment.known.clear()
+        self._moments.clear()

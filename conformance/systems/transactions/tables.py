@@ -1,0 +1,181 @@
+"""The model's transactional actors as tables, and what of them is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from conformance.homes import home_of_setting
+from conformance.systems.base import View
+from conformance.systems.transactions.client import seen_partition
+from conformance.systems.transactions.coordinator import NOTHING
+from conformance.systems.transactions.messages import NONE
+from conformance.tables import ActorTables
+from proofs.lift.text import Model
+
+WATCHED_MODULES: Final = ("messages", "leader", "coordinator", "end_txn", "client")
+
+
+class TransactionTables(ActorTables):
+    """Instances, their coordinator, leaders: where the scope begins, and all that follows."""
+
+    def __init__(self, k: Any, model: Model) -> None:
+        super().__init__(k, model, WATCHED_MODULES)
+        self.model = model
+        self.is_v2 = bool(model.messages.speaks_v2(k))
+        self._state_views: dict[type[Any], Callable[[Any], View]] = {
+            model.client.Client: self._client_view,
+            model.coordinator.Coordinator: coordinator_view,
+            model.leader.Leader: self._leader_view,
+        }
+        self._message_views: dict[type[Any], Callable[[Any], View]] = {
+            model.messages.Request: request_view,
+            model.messages.Answer: answer_view,
+            model.messages.ProduceAnswer: produce_answer_view,
+            model.messages.Marker: marker_view,
+            model.messages.Error: int,
+            bool: bool,
+        }
+        world = model.scopes.initial(k)
+        self.clients = tuple(self.node(client) for client in world.clients.values())
+        self.coordinator = self.node(world.coordinator)
+        self.leaders = tuple(self.node(leader) for leader in world.leaders.values())
+
+    def state_view(self, state: Any) -> View:
+        """Shaped as CLIENT, COORDINATOR or LEADER."""
+        return self._state_views[type(state)](state)
+
+    def message_view(self, value: Any) -> View:
+        """Shaped as REQUEST, ANSWER or MARKER; an error as its number."""
+        return self._message_views[type(value)](value)
+
+    def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
+        """Those of all answers."""
+        for message in sends:
+            error = getattr(message, "error", message)
+            if isinstance(error, self.model.messages.Error):
+                yield error.name
+
+    def _client_view(self, client: Any) -> View:
+        state, outcomes = client.state.name, outcomes_of(client)
+        who = client.producer_id, client.producer_epoch
+        if state == "FATAL_ERROR":
+            return (state, *who, None, None, (), outcomes)
+        bump = client.must_bump and state != "INITIALIZING"
+        partitions = tuple(
+            seen_partition(
+                state, p.membership.name, p.write.name, p.next_sequence, self.is_v2, bump
+            )
+            for p in client.partitions.values()
+        )
+        return (state, *who, client.is_started, bump, partitions, outcomes)
+
+    def _leader_view(self, leader: Any) -> View:
+        return (
+            tuple(stored_view(stored) for stored in leader.log),
+            tuple(
+                (
+                    e.producer_epoch,
+                    e.coordinator_epoch,
+                    e.last_sequence,
+                    e.remembered,
+                    e.current_txn_first_offset,
+                )
+                for e in leader.producers.values()
+            ),
+            tuple((v.producer_epoch, v.lowest_sequence) for v in leader.verifications.values()),
+            self.model.leader.last_stable_offset(self.k, leader),
+        )
+
+
+def tables_of(k: Any) -> TransactionTables:
+    """The tables of a setting."""
+    return TransactionTables(k, home_of_setting(k).model)
+
+
+def outcomes_of(client: Any) -> View:
+    """Those of the transactions that have begun."""
+    return tuple(outcome.name for outcome in client.outcomes.values()[: client.begun])
+
+
+def metadata_view(known: Any) -> View:
+    """Shaped as METADATA; the previous producer id where it is another."""
+    metadata = known.metadata
+    partitions = metadata.partitions.values()
+    if metadata.state.name == "ABSENT":
+        return (*NOTHING, partitions)
+    previous = known.previous_producer_id
+    return (
+        metadata.state.name,
+        metadata.producer_id,
+        metadata.producer_epoch,
+        known.last_producer_epoch,
+        NONE if previous == metadata.producer_id else previous,
+        known.next_producer_id,
+        partitions,
+    )
+
+
+def coordinator_view(coordinator: Any) -> View:
+    """Shaped as COORDINATOR."""
+    metadata = coordinator.known.metadata
+    nothing = (*NOTHING, (False,) * len(metadata.partitions.values()))
+    waits = metadata.state.name.startswith("PREPARE") and not coordinator.is_stopped
+    return (
+        metadata_view(coordinator.known),
+        metadata_view(coordinator.log),
+        metadata_view(coordinator.image) if coordinator.is_appending else nothing,
+        metadata.partitions.values() if waits else nothing[-1],
+        coordinator.coordinator_epoch,
+        coordinator.given_producer_ids,
+    )
+
+
+def stored_view(stored: Any) -> View:
+    """One offset of a log."""
+    who = stored.producer_id, stored.producer_epoch
+    if stored.kind.name != "DATA":
+        return (stored.kind.name, *who, None, None)
+    record = stored.instance, stored.transaction, stored.number
+    return (stored.kind.name, *who, stored.sequence, record)
+
+
+def request_view(request: Any) -> View:
+    """Shaped as REQUEST."""
+    api, batch = request.api.name, request.batch
+    if api == "PRODUCE":
+        record = batch.instance, batch.transaction, batch.number
+        who = batch.producer_id, batch.producer_epoch
+        return (int(request.api), *who, None, None, request.partition, batch.base_sequence, record)
+    adds, ends = api == "ADD_PARTITIONS_TO_TXN", api == "END_TXN"
+    return (
+        int(request.api),
+        request.producer_id,
+        request.producer_epoch,
+        request.partitions.values() if adds else None,
+        request.committed if ends else None,
+        None,
+        None,
+        None,
+    )
+
+
+def answer_view(answer: Any) -> View:
+    """Shaped as ANSWER."""
+    return (int(answer.error), answer.producer_id, answer.producer_epoch, NONE)
+
+
+def produce_answer_view(answer: Any) -> View:
+    """Shaped as ANSWER."""
+    return (int(answer.error), NONE, NONE, answer.base_offset)
+
+
+def marker_view(marker: Any) -> View:
+    """Shaped as MARKER."""
+    return (
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.committed,
+        marker.coordinator_epoch,
+        marker.partition,
+    )
