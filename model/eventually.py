@@ -12,12 +12,12 @@ All of it is said of one producer at one partition, for each of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from model.leader import log_end_offset
 from model.messages import NO_SEQUENCE, Error
 from model.scopes import Scope
+from model.sentences import Assumption, Ceases, Event, Eventually, Happens, Repeats
 from model.setting import (
     Budgets,
     FirstSequence,
@@ -29,10 +29,6 @@ from model.setting import (
     Setting,
 )
 from model.world import World
-
-Pending = Callable[[Setting, World, int, int], int]
-"""Of a producer and a partition: 0 if nothing is pending, else a number that names it."""
-
 
 # What is pending
 
@@ -86,11 +82,6 @@ def to_replicate(k: Setting, w: World, producer: int, partition: int) -> int:
 # Conditions
 
 
-def always(k: Setting) -> bool:
-    """In every setting."""
-    return True
-
-
 def gives_up(k: Setting) -> bool:
     """Producers have a delivery.timeout.ms."""
     return k.layout.max_timeouts > 0
@@ -130,76 +121,17 @@ def never_in_vain(k: Setting) -> bool:
 # What happens
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Steps of some rules, in worlds in which `when` is true of the producer and partition."""
-
-    rules: tuple[str, ...]
-    when: Callable[[Setting, World, int, int], bool] | None = None
-
-
 def first_answer_decides(k: Setting, w: World, producer: int, partition: int) -> bool:
     """The next answer is what the leader made of a batch, and not that it took none."""
     answers = w.links[producer][partition].answers
     return len(answers) > 0 and answers[0].error != Error.NOT_ENOUGH_REPLICAS
 
 
-NOTHING = Event(())
-CUTS = Event(("connection_breaks", "leader_restarts", "leader_fails_over"))
+NOTHING: Event[Setting, World] = Event(())
+CUTS: Event[Setting, World] = Event(("connection_breaks", "leader_restarts", "leader_fails_over"))
 
 
-@dataclass(frozen=True, slots=True)
-class Happens:
-    """If the event stays possible, it happens."""
-
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
-class Repeats:
-    """If `often` happens for ever, so does `then`."""
-
-    often: Event
-    then: Event
-
-
-@dataclass(frozen=True, slots=True)
-class Assumption:
-    """What must be so for a promise to hold."""
-
-    name: str
-    says: str
-    fairness: Happens | Repeats
-
-
-@dataclass(frozen=True, slots=True)
-class Eventually:
-    """What is pending does not stay pending for ever.
-
-    It is asked where the question has a sense, and promised where Kafka keeps it.
-    """
-
-    name: str
-    says: str
-    pending: Pending
-    under: tuple[str, ...]
-    asked: Callable[[Setting], bool] = always
-    promised: Callable[[Setting], bool] = always
-
-
-@dataclass(frozen=True, slots=True)
-class Ceases:
-    """The event does not happen for ever."""
-
-    name: str
-    says: str
-    event: Event
-    under: tuple[str, ...]
-    asked: Callable[[Setting], bool] = always
-    promised: Callable[[Setting], bool] = always
-
-
-ASSUMPTIONS: dict[str, Assumption] = {
+ASSUMPTIONS: dict[str, Assumption[Setting, World]] = {
     a.name: a
     for a in (
         Assumption(
@@ -261,7 +193,7 @@ ATTEMPTS = ("delivery", "answers", "replication", "retries", "bumps")
 TROUBLE = ("connections_hold", "replicas_return")
 """What goes wrong does not go wrong each time."""
 
-EVENTUALLY: tuple[Eventually | Ceases, ...] = (
+EVENTUALLY: tuple[Eventually[Setting, World] | Ceases[Setting, World], ...] = (
     Eventually(
         "requests_end",
         "a request on an open connection is answered, or the connection breaks",

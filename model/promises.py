@@ -8,9 +8,6 @@ happens.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from model.answers import is_sequence_error
 from model.client import Client, PartitionEntry
 from model.leader import Leader, StoredBatch
@@ -22,6 +19,7 @@ from model.messages import (
     ProduceResponse,
     increment_sequence,
 )
+from model.sentences import Promise, Witness
 from model.setting import (
     Acks,
     FirstSequence,
@@ -360,24 +358,7 @@ def keeps_order(k: Setting) -> bool:
     return first_sequence_is_strict(k) and never_resets
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """A sentence that is true in each world of a setting in which it is `promised`."""
-
-    name: str
-    check: Callable[[Setting, World], bool]
-    promised: Callable[[Setting], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """A sentence that is true in some world: what shows that promises are not empty."""
-
-    name: str
-    check: Callable[[Setting, World], bool]
-
-
-PROMISES: tuple[Promise, ...] = (
+PROMISES: tuple[Promise[Setting, World], ...] = (
     Promise("at_most_once", at_most_once, recognises_duplicates),
     Promise("acked_is_stored", acked_is_stored, keeps_what_it_acknowledges),
     Promise("no_gap", no_gap, first_sequence_is_strict),
@@ -387,7 +368,7 @@ PROMISES: tuple[Promise, ...] = (
     Promise("bumps_have_causes", bumps_have_causes, takes_every_record),
 )
 
-WITNESSES: tuple[Witness, ...] = (
+WITNESSES: tuple[Witness[Setting, World], ...] = (
     Witness("something_acknowledged", something_acknowledged),
     Witness("duplicate_on_its_way", duplicate_on_its_way),
     Witness("batch_behind_another", batch_behind_another),

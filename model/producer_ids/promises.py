@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from model.producer_ids.messages import NO_BLOCK
 from model.producer_ids.setting import Form, Setting
 from model.producer_ids.world import World
+from model.sentences import Promise, Witness, always
 
 
 def producer_ids_unique(k: Setting, w: World) -> bool:
@@ -47,11 +45,6 @@ def owned(k: Setting, w: World, block: int) -> int:
     return 1 if some_given or held else 0
 
 
-def always(k: Setting) -> bool:
-    """In every setting."""
-    return True
-
-
 def nothing_is_lost(k: Setting) -> bool:
     """No broker restarts, and a write whose answer is lost is recognised: by a broker that checks,
     if no other has written since."""
@@ -69,30 +62,13 @@ def all_is_given(k: Setting, w: World) -> bool:
     return w.store.block == k.layout.last_block
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """A sentence that is true in each world of a setting in which it is `promised`."""
-
-    name: str
-    check: Callable[[Setting, World], bool]
-    promised: Callable[[Setting], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """A sentence that is true in some world: what shows that promises are not empty."""
-
-    name: str
-    check: Callable[[Setting, World], bool]
-
-
-PROMISES: tuple[Promise, ...] = (
+PROMISES: tuple[Promise[Setting, World], ...] = (
     Promise("producer_ids_unique", producer_ids_unique, always),
     Promise("blocks_have_one_owner", blocks_have_one_owner, always),
     Promise("no_block_wasted", no_block_wasted, nothing_is_lost),
 )
 
-WITNESSES: tuple[Witness, ...] = (
+WITNESSES: tuple[Witness[Setting, World], ...] = (
     Witness("a_block_is_used_up", a_block_is_used_up),
     Witness("all_is_given", all_is_given),
 )

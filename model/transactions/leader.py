@@ -40,6 +40,7 @@ from model.transactions.setting import (
     MAX_BATCHES_TO_REMEMBER,
     FirstSequence,
     MarkerEpoch,
+    OlderEpoch,
     Setting,
     Verification,
 )
@@ -121,10 +122,17 @@ NOT_VERIFIED = VerificationEntry(
 
 
 def must_ask(k: Setting, leader: Leader, batch: Batch) -> bool:
-    """Whether the coordinator is asked first: not where the transaction is open already.
-    ReplicaManager.maybeSendPartitionsToTransactionCoordinator."""
+    """Whether the coordinator is asked first: not where the transaction is open already, nor where
+    the leader will refuse the batch. ReplicaManager.maybeSendPartitionsToTransactionCoordinator."""
     asks = k.variant.verification == Verification.ASKS or speaks_v2(k)
-    return asks and not is_open_for(leader.producers[batch.producer_id], batch)
+    entry = leader.producers[batch.producer_id]
+    return asks and not is_open_for(entry, batch) and not is_refused_unasked(k, entry, batch)
+
+
+def is_refused_unasked(k: Setting, entry: ProducerStateEntry, batch: Batch) -> bool:
+    """The batch is of an older epoch. UnifiedLog.maybeStartTransactionVerification."""
+    refuses = k.variant.older_epoch == OlderEpoch.REFUSED
+    return refuses and batch.producer_epoch < entry.producer_epoch
 
 
 def is_open_for(entry: ProducerStateEntry, batch: Batch) -> bool:
@@ -324,6 +332,15 @@ def ended(entry: ProducerStateEntry, marker: Marker) -> ProducerStateEntry:
     )
 
 
+def still_verified(
+    k: Setting, verification: VerificationEntry, marker: Marker
+) -> VerificationEntry:
+    """What was asked is over with the marker; but V2 may have asked for the next transaction before
+    this one's marker came. KAFKA-18575."""
+    is_next = speaks_v2(k) and verification.producer_epoch == marker.producer_epoch
+    return verification if is_next else NOT_VERIFIED
+
+
 @receives
 def on_marker(k: Setting, leader: Leader, marker: Marker) -> Step[Leader, Error]:
     """WriteTxnMarkers. ProducerAppendInfo.appendEndTxnMarker."""
@@ -344,7 +361,9 @@ def on_marker(k: Setting, leader: Leader, marker: Marker) -> Step[Leader, Error]
         leader,
         log=(*leader.log, stored),
         producers=leader.producers.put(marker.producer_id, ended(entry, marker)),
-        verifications=leader.verifications.put(marker.producer_id, NOT_VERIFIED),
+        verifications=leader.verifications.put(
+            marker.producer_id, still_verified(k, leader.verifications[marker.producer_id], marker)
+        ),
     )
     return Step(after, (Error.NONE,))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
+from model.sentences import Promise, Witness, always
 from model.transactions.client import Client, ClientState, Outcome
 from model.transactions.coordinator import TransactionState, is_prepared
 from model.transactions.leader import Kind, Stored, last_stable_offset
@@ -303,11 +301,6 @@ def is_decided_below(log: Log, offset: int) -> bool:
 # When they hold
 
 
-def always(k: Setting) -> bool:
-    """In every setting."""
-    return True
-
-
 def nothing_is_late(k: Setting) -> bool:
     """No request of V1 arrives after its sender gave it up: what V1 lacks, and V2 does not need.
     KAFKA-17754."""
@@ -388,24 +381,7 @@ def both_committed(k: Setting, w: World) -> bool:
     return told >= 2
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """A sentence that is true in each world of a setting in which it is `promised`."""
-
-    name: str
-    check: Callable[[Setting, World], bool]
-    promised: Callable[[Setting], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """A sentence that is true in some world: what shows that promises are not empty."""
-
-    name: str
-    check: Callable[[Setting, World], bool]
-
-
-PROMISES: tuple[Promise, ...] = (
+PROMISES: tuple[Promise[Setting, World], ...] = (
     Promise("no_aborted_read", no_aborted_read, whole),
     Promise("no_lost_write", no_lost_write, whole),
     Promise("all_or_none", all_or_none, whole),
@@ -421,7 +397,7 @@ PROMISES: tuple[Promise, ...] = (
     Promise("no_dirty_read", no_dirty_read, always),
 )
 
-WITNESSES: tuple[Witness, ...] = (
+WITNESSES: tuple[Witness[Setting, World], ...] = (
     Witness("something_committed", something_committed),
     Witness("something_aborted", something_aborted),
     Witness("zombie_died", zombie_died),

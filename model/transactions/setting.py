@@ -27,6 +27,15 @@ class Verification(IntEnum):
     """It asks whether the partition is in the transaction. 3.6 and later, KIP-890."""
 
 
+class OlderEpoch(IntEnum):
+    """What a leader does with a batch of an older epoch than it knows."""
+
+    REFUSED = 0
+    """It refuses it, and asks nobody. 4.1 and later, KAFKA-19690."""
+    ASKED = 1
+    """It asks the coordinator, as for any other. Up to 4.0."""
+
+
 class MarkerEpoch(IntEnum):
     """Which epoch a marker must have at a leader."""
 
@@ -102,6 +111,7 @@ class Variant:
     level: int
     requests: Requests
     verification: Verification = Verification.ASKS
+    older_epoch: OlderEpoch = OlderEpoch.REFUSED
     marker_epoch: MarkerEpoch = MarkerEpoch.NEWER
     first_sequence: FirstSequence = FirstSequence.ZERO_IN_V2
     fence: Fence = Fence.NEXT_EPOCH

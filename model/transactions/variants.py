@@ -11,6 +11,7 @@ from model.transactions.setting import (
     FirstSequence,
     IdMemory,
     MarkerEpoch,
+    OlderEpoch,
     Pending,
     Requests,
     Rotation,
@@ -37,7 +38,7 @@ def canonical_name(variant: Variant) -> str:
 
 V4_2_1 = older(NEWEST, "4.2.1", rotation=Rotation.CLIENTS, id_memory=IdMemory.IN_MEMORY)
 V4_1_2 = older(V4_2_1, "4.1.2", marker_epoch=MarkerEpoch.NOT_OLDER)
-V4_0_2 = older(V4_1_2, "4.0.2", first_sequence=FirstSequence.ANY)
+V4_0_2 = older(V4_1_2, "4.0.2", first_sequence=FirstSequence.ANY, older_epoch=OlderEpoch.ASKED)
 V3_9_2 = older(V4_0_2, "3.9.2", level=0, requests=Requests.V1, pending=Pending.AFTER_PRODUCER)
 V3_3_2 = older(V3_9_2, "3.3.2", verification=Verification.NONE)
 
@@ -47,6 +48,7 @@ RELEASES: dict[str, Variant] = {
 
 RULES: dict[str, type[IntEnum]] = {
     "verification": Verification,
+    "older_epoch": OlderEpoch,
     "marker_epoch": MarkerEpoch,
     "first_sequence": FirstSequence,
     "fence": Fence,

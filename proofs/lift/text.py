@@ -21,6 +21,7 @@ from typing import Any
 
 MODULES = (
     "language",
+    "sentences",
     "setting",
     "messages",
     "leader",
