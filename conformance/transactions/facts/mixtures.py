@@ -26,12 +26,18 @@ def mixed_writes(lab: Lab) -> None:
         observed = lab.ask_leader(second, lab.v2.produce(producer, second, 0, "v2"))
         lab.fact(f"V1 open, Produce 12 elsewhere, to be ended {ended}", "NONE", observed)
         observed = lab.ask_leader(first, lab.v2.produce(producer, first, 1, "v2"))
-        lab.fact("V1 open, Produce 12 to the same partition", "NONE", observed)
+        lab.fact(
+            f"V1 open, Produce 12 to the same partition, to be ended {ended}", "NONE", observed
+        )
         observed = lab.ask_leader(third, lab.v1.produce(producer, third, 0, "v1"))
-        lab.fact("Produce 11 to a third, unregistered", "TRANSACTION_ABORTABLE", observed)
+        lab.fact(
+            f"Produce 11 to a third, unregistered, to be ended {ended}",
+            "TRANSACTION_ABORTABLE",
+            observed,
+        )
         lab.ask(lab.v1.add_partitions(producer, [third]))
         versions = [row.client_transaction_version for row in lab.records(producer)]
-        lab.fact("client versions in the log", "[0, 2, 0]", str(versions))
+        lab.fact(f"client versions in the log, to be ended {ended}", "[0, 2, 0]", str(versions))
         lab.fact(f"EndTxn {ended}", expected, lab.ask(c.end_txn(producer, COMMIT)))
         epoch = 1 if ended == "v1" else 2
         lab.fact(f"EndTxn {ended}, in the end", f"CompleteCommit P:{epoch}", lab.settled(producer))

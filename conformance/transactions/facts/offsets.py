@@ -68,8 +68,12 @@ def _commit_and_end(
     word: str,
 ) -> None:
     observed = lab.ask_group(c.txn_offset_commit(producer, group, at, 7))
-    lab.fact("TxnOffsetCommit", "NONE", observed)
-    lab.fact("while it is open", "-1, stable UNSTABLE_OFFSET_COMMIT", seen(lab, group, at))
+    lab.fact(f"before {word}, TxnOffsetCommit", "NONE", observed)
+    lab.fact(
+        f"before {word}, while it is open",
+        "-1, stable UNSTABLE_OFFSET_COMMIT",
+        seen(lab, group, at),
+    )
     lab.end(c, producer, committed)
     offset = 7 if committed else -1
     expected = f"{offset}, stable {offset}"
