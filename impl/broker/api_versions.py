@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -34,7 +34,7 @@ ZERO_FEATURES_FROM: Final = 4
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def api_versions(request: Request, served: Collection[ApiKey], transaction_version: int) -> Value:
+def api_versions(request: Request, rows: Sequence[Value], transaction_version: int) -> Value:
     """`KafkaApis.handleApiVersionsRequest`. A level of 0 is not listed as finalized.
 
     Clients before version 4 fail on features that begin at 0: they are not told (KAFKA-17011).
@@ -43,18 +43,22 @@ def api_versions(request: Request, served: Collection[ApiKey], transaction_versi
     software = (body["client_software_name"], body["client_software_version"])
     if request.version >= 3 and not all(_SOFTWARE.fullmatch(word) for word in software):
         return {"error_code": ErrorCode.INVALID_REQUEST, "api_keys": []}
-    rows = [_row(key) for key in sorted(served) if key != ApiKey.ALLOCATE_PRODUCER_IDS]
     level = {"name": TRANSACTION_VERSION, "max_version_level": transaction_version}
     supported = {"name": TRANSACTION_VERSION, "min_version": 0, "max_version": NEWEST_LEVEL}
     return {
         "error_code": ErrorCode.NONE,
-        "api_keys": rows,
+        "api_keys": list(rows),
         "supported_features": [supported] if request.version >= ZERO_FEATURES_FROM else [],
         "finalized_features_epoch": 0,
         "finalized_features": [level | {"min_version_level": transaction_version}]
         if transaction_version
         else [],
     }
+
+
+def version_rows(served: Iterable[ApiKey]) -> list[Value]:
+    """What clients are told of. The rest is between brokers and controllers."""
+    return [_row(key) for key in sorted(served) if key != ApiKey.ALLOCATE_PRODUCER_IDS]
 
 
 def _row(api_key: ApiKey) -> Value:

@@ -39,7 +39,7 @@ from impl.broker import (
     reads,
     transaction_requests,
 )
-from impl.broker.api_versions import OLDEST_SERVED, api_versions
+from impl.broker.api_versions import OLDEST_SERVED, api_versions, version_rows
 from impl.broker.cluster import Broker, Cluster, leader_on
 from impl.broker.coordinating import Coordinating
 from impl.broker.outputs import (
@@ -364,7 +364,7 @@ class Node:
         }
 
     def _api_versions(self, request: Request, now_ms: int) -> Value:
-        return api_versions(request, _HANDLERS, self.config.transactions.transaction_version)
+        return api_versions(request, _ADVERTISED, self.config.transactions.transaction_version)
 
 
 Handler = Callable[[Node, Request, int], Value | Later | None]
@@ -380,3 +380,4 @@ _HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         **group_requests.HANDLERS,
     }
 )
+_ADVERTISED: Final = version_rows(_HANDLERS)
