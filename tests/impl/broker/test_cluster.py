@@ -188,6 +188,7 @@ def test_a_coordinator_that_was_away_begins_anew(network: Network, answered_firs
     leader = network.leader(STATE, T_PARTITION)
     headers = [read_header(stored.data) for stored in leader.batches]
     assert [header.partition_leader_epoch for header in headers] == [0, 0, 0, 2]
+    assert network.leader("t").producers[producer.producer_id].coordinator_epoch == 2
 
 
 def test_a_zombie_coordinators_marker_is_fenced(network: Network) -> None:
