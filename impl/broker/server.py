@@ -115,15 +115,17 @@ class Server:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop listening, and drop all connections."""
+        """Stop listening, and drop all connections. Raises what broke the node, if anything did."""
         self._listener.close()
         tasks = [self._ticking, *self._connections, *self._sending]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ticked, *_ = await asyncio.gather(*tasks, return_exceptions=True)
         for channel in self._channels.values():
             await channel.close()
         await self._listener.wait_closed()
+        if isinstance(ticked, Exception):
+            raise ticked
 
     # ---- connections
 

@@ -277,3 +277,13 @@ async def test_noise_closes_its_connection_and_no_other(noise: bytes) -> None:
         writer.write(frame(encode_request(ApiKey.API_VERSIONS, 3, 2, "c", body)))
         assert int.from_bytes((await reader.read(1 << 16))[4:8], "big") == 2
         writer.close()
+
+
+async def test_a_node_that_breaks_is_not_passed_over() -> None:
+    class Broken(Node):
+        def advance(self, now_ms: int) -> list[Output]:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        async with Server(make_node=Broken):
+            await asyncio.sleep(0.01)
