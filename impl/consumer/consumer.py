@@ -111,8 +111,12 @@ class Consumer:
         await self._cluster.close()
 
     async def __aenter__(self) -> Consumer:
-        """Start."""
-        await self.start()
+        """Start; if that fails, stop."""
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
         return self
 
     async def __aexit__(

@@ -147,8 +147,12 @@ class Producer:
         await self._cluster.close()
 
     async def __aenter__(self) -> Producer:
-        """Start."""
-        await self.start()
+        """Start; if that fails, stop."""
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
         return self
 
     async def __aexit__(

@@ -188,11 +188,6 @@ class TransactionalProducerCore(IdempotentProducerCore):
         return self._manager.is_v2
 
     @property
-    def is_started(self) -> bool:
-        """Whether a coordinator may know of the transaction: only EndTxn ends it then."""
-        return self._manager.is_started
-
-    @property
     def partitions(self) -> frozenset[TopicPartition]:
         """The partitions of the transaction."""
         return frozenset(self._manager.partitions)

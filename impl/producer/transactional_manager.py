@@ -96,8 +96,7 @@ class TransactionalManager(TransactionManager):
     """The transactional part of Kafka's TransactionManager: see the rules above.
 
     Attributes: `epoch_bump_required`, a new epoch is asked for behind EndTxn (V1); `partitions` of
-    the transaction; `in_flight`, the open request; `is_started`, a coordinator may know of the
-    transaction.
+    the transaction; `in_flight`, the open request.
     """
 
     def __init__(self, config: ProducerConfig, versions: RequestVersions) -> None:
@@ -106,7 +105,7 @@ class TransactionalManager(TransactionManager):
         self._queue = TxnQueue(config.transactional_id or "", versions)
         self._queue.is_v2 = config.transaction_requests == "v2"
         self._level = -1
-        self.is_started = False
+        self._is_started = False
         self._new_partitions: dict[TopicPartition, None] = {}
         self._groups: set[str] = set()
         self._pending: PendingCall | None = None
@@ -169,7 +168,7 @@ class TransactionalManager(TransactionManager):
         remembers = self._config.remember_groups and group.group_id in self._groups
         if not (self.is_v2 or remembers):
             return self._queue.add_offsets(self.identity, sent, group)
-        self.is_started = True
+        self._is_started = True
         return self._queue.txn_offset_commit(self.identity, sent, group, CallResult())
 
     def check_send(self) -> None:
@@ -180,7 +179,7 @@ class TransactionalManager(TransactionManager):
         """A record for this partition is queued. `TransactionManager.maybeAddPartition`."""
         if self.is_v2:
             self.partitions.add(topic_partition)
-            self.is_started = True
+            self._is_started = True
         elif topic_partition not in self.partitions:
             self._new_partitions[topic_partition] = None
 
@@ -272,7 +271,7 @@ class TransactionalManager(TransactionManager):
             self._queue.take()
             if self.last_error is not None and request.looks_up is None:
                 request.result.fail(self.last_error)
-            elif is_end and not self.is_started:
+            elif is_end and not self._is_started:
                 # No coordinator has heard of this transaction.
                 self._complete_transaction()
                 request.result.succeed()
@@ -385,11 +384,11 @@ class TransactionalManager(TransactionManager):
 
     def _partitions_added(self, request: TxnRequest, answer: Answer) -> None:
         self.partitions.update(added_partitions(answer))
-        self.is_started = True
+        self._is_started = True
 
     def _offsets_added(self, request: TxnRequest, answer: Answer) -> None:
         """The group's offsets are in the transaction: now they can be committed."""
-        self.is_started = True
+        self._is_started = True
         self._groups.add(request.group.group_id)
         self._queue.txn_offset_commit(self.identity, request.offsets, request.group, request.result)
 
@@ -419,7 +418,7 @@ class TransactionalManager(TransactionManager):
         """Source: `TransactionManager.resetTransactionState`."""
         self._enter(State.INITIALIZING if self.epoch_bump_required else State.READY)
         self.epoch_bump_required = False
-        self.is_started = False
+        self._is_started = False
         self._new_partitions.clear()
         self._groups.clear()
         self.partitions.clear()
