@@ -243,11 +243,11 @@ def composition_checks(theorems: Sequence[Theorem]) -> tuple[ScopeCheck, ...]:
         if of is not None:
             model = composition(of.home)
             mine = [
-                check_world_scope(of, model, setting_of(model, scope, variant), scope)
+                (of.check or check_world_scope)(of, model, setting_of(model, scope, variant), scope)
                 for scope, variant in product(of.scopes, of.variants)
             ]
             taken = {rule for check in mine for rule in check.firings}
-            vacuous = tuple(rule for rule in model.rules if rule not in taken)
+            vacuous = tuple(rule for rule in of.rules or model.rules if rule not in taken)
             checks += [*mine[:-1], replace(mine[-1], failed=(*mine[-1].failed, *vacuous))]
     return tuple(checks)
 

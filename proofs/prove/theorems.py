@@ -30,6 +30,7 @@ from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP, WRAPS, Regime
 from proofs.prove.smt import Obligation, obligation
 from proofs.prove.state import VARIANT, Builder, P
 from proofs.prove.steps import StepOutcome, Steps, initial
+from proofs.prove.transactions.compositions import DECISIONS, EPOCHS, FENCING
 from proofs.prove.unknowns import number
 from proofs.prove.why_five import why_five_lemmas
 from proofs.prove.worlds import Composition, WorldInduction
@@ -63,6 +64,14 @@ ASSUMPTIONS = {
     "no_crash": "a broker that stops takes a snapshot at its log's end (crashes=0)",
     "no_splits": "no batch has more records than its leader takes",
     "id_for_life": "a producer keeps its producer id: its epochs do not end",
+    "appends_tell_the_truth": (
+        "no append to the transaction log is reported as failed and is in the log all the same"
+    ),
+    "epochs_rotate": (
+        "where epochs end, whoever ends a transaction takes the next producer id, and it is logged"
+        " (4.3, level 2)"
+    ),
+    "fence_takes_next_epoch": "the coordinator's own abort takes the next epoch (KAFKA-6119)",
 }
 
 EVERYWHERE = ("nothing_forgotten", "nothing_deleted", "no_crash", "no_splits", "id_for_life")
@@ -356,6 +365,37 @@ THEOREMS: tuple[Theorem, ...] = (
         (),
         ("producer_ids_unique", "blocks_have_one_owner"),
         composition=PRODUCER_IDS,
+    ),
+    Theorem(
+        "transaction_epochs",
+        "What InitProducerId tells never goes back, and was told to nobody before; only who shows"
+        " the pair before the present one may hear the present one again. Of any requests, V1 and"
+        " V2, every level and every release's rules, with appends that fail or seem to.",
+        "v2",
+        UNCOUNTED,
+        (),
+        ("epochs_unique",),
+        composition=EPOCHS,
+    ),
+    Theorem(
+        "coordinator_fences",
+        "After InitProducerId has told a pair, no EndTxn and no AddPartitionsToTxn of an older pair"
+        " changes anything at the coordinator: V1 and V2, every release's rules.",
+        "v2",
+        UNCOUNTED,
+        (),
+        ("fenced", "no_aborted_read"),
+        composition=FENCING,
+    ),
+    Theorem(
+        "transaction_decisions",
+        "With V2 each (producer id, epoch) of a marker has one decision: PREPARE is never logged"
+        " with another one, and every marker that was ever sent says it.",
+        "v2",
+        UNCOUNTED,
+        ("appends_tell_the_truth", "epochs_rotate", "fence_takes_next_epoch"),
+        ("one_outcome",),
+        composition=DECISIONS,
     ),
 )
 

@@ -17,7 +17,7 @@ from proofs.lift.containers import FunctionMap
 from proofs.lift.dag import Node
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model
-from proofs.lift.values import Rec
+from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.smt import Formula, Obligation, obligation
 from proofs.prove.unknowns import Unknowns, number
 
@@ -29,7 +29,7 @@ class WorldClause:
 
     name: str
     says: str
-    formula: Callable[[Rec], Formula]
+    formula: Callable[[Any], Formula]
     uses: frozenset[str]
 
 
@@ -39,8 +39,8 @@ class WorldStep:
 
     rule: str
     choices: Mapping[str, Node]
-    before: Rec
-    after: Rec
+    before: Any
+    after: Any
     assumed: tuple[Formula, ...]
 
 
@@ -53,8 +53,12 @@ class Composition:
     no rule reads, and of `contracts`, which replace functions of the text; `lemmas` prove of the
     text what the facts say of a contract.
 
+    `worlds` makes steps that are not the rules of the world as they stand, but those that `steps`
+    names; `rules` are the rules that they cover.
+
     For the check in `scopes`, each under each of `variants`: `functions` says what the facts'
-    functions mean there, `numbers` which of the layout's sizes a bound number runs to.
+    functions mean there, `numbers` which of the layout's sizes a bound number runs to; or `check`
+    does it all.
     """
 
     home: str
@@ -68,6 +72,10 @@ class Composition:
     variants: tuple[str, ...] = ()
     functions: Mapping[str, Callable[..., int]] = field(default_factory=dict)
     numbers: Mapping[str, str] = field(default_factory=dict)
+    worlds: Callable[[Composition, Model, str], Worlds] | None = None
+    check: Callable[[Composition, Model, Any, str], ScopeCheck] | None = None
+    steps: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
 
     def setting(self, model: Model, variant: str) -> Any:
         """The setting of the proofs."""
@@ -85,7 +93,7 @@ class Worlds:
         self.model = model
         self.k = of.setting(model, variant)
         self.unknowns = Unknowns(self.k.layout)
-        self.before = self.unknowns.record(model.world.World, "w")
+        self.before: Any = self.unknowns.record(model.world.World, "w")
 
     def evaluator(self) -> Evaluator:
         """An evaluator without a scope's limits."""
@@ -96,9 +104,9 @@ class Worlds:
         }
         return Evaluator(self.model, self.k, self.of.unknown, contracts)
 
-    def initial(self) -> Rec:
+    def initial(self) -> Any:
         """The world that every scope begins in."""
-        result: Rec = self.evaluator().call(self.model.scopes.initial, [self.k])
+        result: Any = self.evaluator().call(self.model.scopes.initial, [self.k])
         return result
 
     def step(self, rule: str, function: Callable[..., Any]) -> WorldStep:
@@ -130,7 +138,7 @@ class WorldInduction:
 
     def __init__(self, of: Composition, model: Model, variant: str) -> None:
         self.of = of
-        self.worlds = Worlds(of, model, variant)
+        self.worlds = (of.worlds or Worlds)(of, model, variant)
         self.before = {c.name: c.formula(self.worlds.before) for c in of.clauses}
 
     def assumed(self, uses: Collection[str], step: WorldStep) -> Sequence[Formula]:
@@ -147,7 +155,8 @@ class WorldInduction:
         initial = self.worlds.initial()
         for clause in self.of.clauses:
             name = f"{home}/initial/{clause.name}"
-            yield name, obligation(name, [], clause.formula(initial))
+            facts = [formula for fact, formula in self.of.facts.items() if fact in clause.uses]
+            yield name, obligation(name, facts, clause.formula(initial))
         for step in self.worlds.steps():
             for clause in self.of.clauses:
                 yield self.kept(clause, step)

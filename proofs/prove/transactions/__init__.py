@@ -1,0 +1,1 @@
+"""Transactions of any length: coordinator and partition, from the text of their rules."""

@@ -1,0 +1,73 @@
+"""The evaluator for any number of partitions: what comprehensions over maps mean there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from proofs.lift.containers import FunctionMap, FunctionSeq
+from proofs.lift.dag import Node
+from proofs.lift.evaluate import Evaluator, Frame
+from proofs.lift.text import Model
+from proofs.lift.values import Rec
+
+
+class UnboundedEvaluator(Evaluator):
+    """Evaluates functions whose maps have any number of keys.
+
+    `written` are the images that went to the transaction log, each with the condition under which
+    it did: the arguments of the text's `stored`, in their order.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        k: Any,
+        overrides: Mapping[tuple[str, str], Node],
+        contracts: Mapping[str, Callable[..., Any]],
+    ) -> None:
+        super().__init__(model, k, overrides, contracts)
+        self.written: list[tuple[Node, Rec]] = []
+
+    def call(self, function: Callable[..., Any], arguments: Any) -> Any:
+        """The value of function(*arguments)."""
+        if function.__name__ == "stored":
+            self.written.append((self.path, arguments[1]))
+        return super().call(function, arguments)
+
+    def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:
+        """all, any, sum or tuple of a generator; also of the items of a map of any size."""
+        clause = generator.generators[0]
+        owner = self.items_of(clause.iter, frame)
+        if owner is None:
+            return super().reduce(name, generator, frame)
+        items = FunctionSeq(owner.size, lambda i: (i, owner.at(i)))
+        if name != "tuple" or clause.ifs:
+            return self.search(name, generator, items, frame)
+        file, function = self._files[-1], self._names[-1]
+
+        def element(key: Node) -> Any:
+            self._files.append(file)
+            self._names.append(function)
+            try:
+                inner = {**frame, **self.bound(clause.target, items.at(key))}
+                return self.value(generator.elt, inner)
+            finally:
+                self._files.pop()
+                self._names.pop()
+
+        return FunctionSeq(owner.size, element)
+
+    def items_of(self, node: ast.expr, frame: Frame) -> FunctionMap | None:
+        """The map of any size whose items a generator runs over."""
+        called = node.func if isinstance(node, ast.Call) else None
+        if not (isinstance(called, ast.Attribute) and called.attr == "items"):
+            return None
+        owner = self.value(called.value, frame)
+        return owner if isinstance(owner, FunctionMap) else None
+
+    def _call_Map(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
+        if isinstance(arguments[0], FunctionSeq):
+            return FunctionMap(arguments[0].length, arguments[0].at)
+        return super()._call_Map(node, arguments, named)

@@ -1,0 +1,191 @@
+"""The clauses of transactions, checked on every world of small scopes, each with a past.
+
+Here the ghosts are what they are said to be: read off the worlds on the way by which a world was
+first found, and off its logs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from proofs.explore.source import SourceGraph, source_graph
+from proofs.lift.dag import Node
+from proofs.lift.text import Model
+from proofs.prove.in_scope import Row, ScopeCheck, compiled, flat
+from proofs.prove.transactions.steps import Transactions
+from proofs.prove.worlds import Composition
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a run has left: see `proofs.prove.transactions.state`."""
+
+    given: frozenset[Pair] = frozenset()
+    sent: frozenset[tuple[int, int, int, int]] = frozenset()
+    decision: dict[Pair, int] = field(default_factory=dict)
+    reign: Pair = (-1, -1)
+    repeated: bool = False
+    went_back: bool = False
+    contradicted: bool = False
+
+
+def prepared(known: Any) -> int | None:
+    """The outcome that an image prepares: 1 is commit."""
+    return {2: 1, 3: 0}.get(int(known.metadata.state))
+
+
+def with_markers(past: Past, world: Any) -> Past:
+    """The markers that are in logs, or late."""
+    late = {
+        (m.producer_id, m.producer_epoch, int(m.committed), m.coordinator_epoch)
+        for m in world.late_markers
+    }
+    return replace(past, sent=past.sent | late)
+
+
+def with_decision(past: Past, log: Any) -> Past:
+    """What the log has prepared is decided."""
+    outcome = prepared(log)
+    if outcome is None:
+        return past
+    key = (log.metadata.producer_id, log.metadata.producer_epoch)
+    earlier = past.decision.get(key, outcome)
+    return replace(
+        past,
+        decision={**past.decision, key: outcome},
+        contradicted=past.contradicted or earlier != outcome,
+    )
+
+
+def with_reign(past: Past, before: Any, after: Any) -> Past:
+    """A client has heard of a producer id: by InitProducerId if it was waiting for one."""
+    for old, new in zip(before.clients.values(), after.clients.values(), strict=True):
+        told = (new.producer_id, new.producer_epoch)
+        if told == (old.producer_id, old.producer_epoch):
+            continue
+        if old.state.name == "INITIALIZING":
+            anew = old.producer_id == -1 or (old.producer_id, old.producer_epoch) == known(before)
+            past = replace(
+                past,
+                repeated=past.repeated or (anew and told in past.given),
+                went_back=past.went_back or told < past.reign,
+                reign=told,
+            )
+        past = replace(past, given=past.given | {told})
+    return past
+
+
+def known(world: Any) -> Pair:
+    """The present pair."""
+    metadata = world.coordinator.known.metadata
+    return metadata.producer_id, metadata.producer_epoch
+
+
+def pasts(found: SourceGraph) -> list[Past]:
+    """For each world what the way left by which it was first found."""
+    first = with_markers(Past(), found.worlds[0])
+    pasts: dict[int, Past] = {0: first}
+    for before, _, after in found.edges:
+        if after not in pasts:
+            a, b = found.worlds[before], found.worlds[after]
+            past = with_decision(pasts[before], b.coordinator.log)
+            pasts[after] = with_markers(with_reign(past, a, b), b)
+    return [pasts[i] for i in range(len(found.worlds))]
+
+
+class WorldFacts:
+    """One world and one partition, as the unknowns and functions of the proofs."""
+
+    def __init__(self, of: Composition, k: Any, world: Any, past: Past, here: int) -> None:
+        self.k, self.world, self.past = k, world, past
+        self.log = world.leaders[here].log
+        self.values: dict[str, int] = {
+            **dict(flat("w", world)),
+            "here": here,
+            "partitions": k.layout.partitions,
+            "producer_ids": k.layout.producer_ids,
+            "awaited": 0,
+            "reign_id": past.reign[0],
+            "reign_epoch": past.reign[1],
+            "repeated": past.repeated,
+            "went_back": past.went_back,
+            "disturbed": False,
+            "contradicted": past.contradicted,
+        }
+        for (owner, name), unknown in of.unknown.items():
+            self.values[unknown.name] = int(getattr(getattr(k, owner.lower()), name))
+
+    def apply(self, name: str, *arguments: int) -> int:
+        """The value of a function of the proofs; 0 outside of a map."""
+        if name == "given":
+            return arguments in self.past.given
+        if name == "sent":
+            return arguments in self.past.sent
+        if name == "decision":
+            return self.past.decision.get((arguments[0], arguments[1]), -1)
+        if name == "ended":
+            return self.ended(*arguments)
+        if name == "last_marker":
+            return self.last_marker(*arguments)
+        return self.stands_at(name, arguments)
+
+    def ended(self, offset: int) -> int:
+        """Where the first marker is behind an offset, of the producer id that stands there."""
+        after = enumerate(self.log[offset + 1 :], offset + 1)
+        mine = self.log[offset].producer_id
+        return next((i for i, s in after if s.kind in (1, 2) and s.producer_id == mine), -1)
+
+    def last_marker(self, producer_id: int) -> int:
+        """Where the last marker of a producer id is."""
+        mine = [i for i, s in enumerate(self.log) if s.kind in (1, 2)]
+        return max((i for i in mine if self.log[i].producer_id == producer_id), default=-1)
+
+    def stands_at(self, name: str, arguments: tuple[int, ...]) -> int:
+        """What stands at a place of the world."""
+        keys = iter(arguments)
+        if name == "len(w.leaders.log)":
+            return len(self.log)
+        value = self.world
+        for part in name.split(".")[1:]:
+            value = getattr(value, part)
+            if hasattr(value, "put") or isinstance(value, tuple):
+                key = next(keys)
+                if not 0 <= key < (len(value) if isinstance(value, tuple) else len(value.values())):
+                    return 0
+                value = value[key]
+        return int(value)
+
+    def domain(self, variables: tuple[Node, ...]) -> Iterator[Row]:
+        """The values of bound numbers that there are."""
+        layout = self.k.layout
+        sizes = {
+            "p": layout.producer_ids,
+            "e": layout.max_epoch + 1,
+            "outcome": 2,
+            "term": layout.max_moves + 1,
+            "place": layout.partitions,
+            "i": len(self.log),
+            "j": len(self.log),
+        }
+        return product(*(range(sizes[v.name]) for v in variables))
+
+
+def check_transactions_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
+    """Explore a scope by its source and check each clause, and each fact, in each world."""
+    found = source_graph(model, k, name)
+    before = Transactions(of, model, k.variant.name).before
+    formulas = {c.name: c.formula(before) for c in of.clauses} | dict(of.facts)
+    checks = {name: compiled(formula) for name, formula in formulas.items()}
+    broken: dict[str, None] = {}
+    for world, past in zip(found.worlds, pasts(found), strict=True):
+        for here in range(k.layout.partitions):
+            facts = WorldFacts(of, k, world, past, here)
+            broken |= dict.fromkeys(n for n, check in checks.items() if not check(facts))
+    firings = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
+    return ScopeCheck(name, k.variant.name, len(found.worlds), firings, tuple(broken))

@@ -1,0 +1,141 @@
+"""Any coordinator, any leader of one partition, and the ghosts that remember what was said.
+
+Theory of operation. Ghosts are nobody's state: no rule reads them. They remember, of a run that may
+be of any length, which pairs (producer id, epoch) were told to somebody (`given`), to whom the
+transactional id belongs (`reign_id`, `reign_epoch`: what InitProducerId told last), what each pair
+was decided (`decision`, written when PREPARE goes to the log), which markers were ever sent
+(`sent`), and which marker ended what stands at an offset (`ended`). What must never happen is
+remembered too: `repeated`, `went_back`, `disturbed`, `contradicted` stay false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from proofs.lift import dag
+from proofs.lift.containers import FunctionMap, FunctionSeq
+from proofs.lift.dag import FALSE, INFINITE, ZERO, Node, const
+from proofs.lift.text import Model
+from proofs.lift.values import Rec
+from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
+
+HERE = number("here")
+"""The partition whose leader is looked at: any."""
+PARTITIONS = dag.leaf("partitions", 1, INFINITE)
+PRODUCER_IDS = dag.leaf("producer_ids", 1, INFINITE)
+NONE = const(-1)
+
+NOBODY_WAITS, AGAIN, ANEW = const(0), const(1), const(2)
+"""What an append is for: nothing that gives a producer id; InitProducerId that may be told again
+what was told before; one that must be told something new."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One state of a run, with what its past left in the ghosts."""
+
+    coordinator: Rec
+    leader: Rec
+    given: Predicate
+    sent: Predicate
+    decision: Predicate
+    ended: Predicate
+    last_marker: Predicate
+    awaited: Node
+    reign_id: Node
+    reign_epoch: Node
+    repeated: Node
+    went_back: Node
+    disturbed: Node
+    contradicted: Node
+
+    def known(self, which: str) -> dict[str, Any]:
+        """What is `known`, in the `log`, or on its way there as the `image`, as plain fields."""
+        image = self.coordinator.fields[which].fields
+        return {**image, **image["metadata"].fields}
+
+
+class MapsOfAnySize(Unknowns):
+    """Unknowns whose maps are over the partitions, or over all producer ids."""
+
+    def function_map(self, inner: Any, name: str, arguments: tuple[Node, ...]) -> FunctionMap:
+        """A map of any number of keys, the same for all that have the same keys."""
+        size = PARTITIONS if name.endswith("partitions") else PRODUCER_IDS
+        return FunctionMap(size, lambda i: self.value(inner, name, (*arguments, i)))
+
+
+def any_leader(model: Model, unknowns: Unknowns) -> Rec:
+    """A leader whose log has any length."""
+    cls = model.leader.Leader
+    bare = unknowns.record(cls, "w.leaders", (HERE,))
+    length = dag.uninterpreted("len(w.leaders.log)", (HERE,))
+    log = FunctionSeq(
+        length, lambda i: unknowns.record(model.leader.Stored, "w.leaders.log", (HERE, i))
+    )
+    return Rec(cls, {**bare.fields, "log": log})
+
+
+def any_state(model: Model, unknowns: Unknowns) -> State:
+    """A state of which nothing is known."""
+    return State(
+        coordinator=unknowns.record(model.coordinator.Coordinator, "w.coordinator"),
+        leader=any_leader(model, unknowns),
+        given=function("given", is_bool=True),
+        sent=function("sent", is_bool=True),
+        decision=function("decision"),
+        ended=function("ended"),
+        last_marker=function("last_marker"),
+        awaited=number("awaited"),
+        reign_id=number("reign_id"),
+        reign_epoch=number("reign_epoch"),
+        repeated=truth("repeated"),
+        went_back=truth("went_back"),
+        disturbed=truth("disturbed"),
+        contradicted=truth("contradicted"),
+    )
+
+
+def never(_answer: Node) -> Callable[..., Node]:
+    """A function that is the same everywhere."""
+    return lambda *_args: _answer
+
+
+def first_state(model: Model, unknowns: Unknowns, world: Rec) -> State:
+    """The state that a run begins in, out of the world that every scope begins in."""
+    leader = world.fields["leaders"].at(HERE)
+    stored = unknowns.record(model.leader.Stored, "nothing", (HERE,))
+    log = FunctionSeq(ZERO, lambda _i: stored)
+    return State(
+        coordinator=world.fields["coordinator"],
+        leader=Rec(leader.cls, {**leader.fields, "log": log}),
+        given=never(FALSE),
+        sent=never(FALSE),
+        decision=never(NONE),
+        ended=never(NONE),
+        last_marker=never(NONE),
+        awaited=NOBODY_WAITS,
+        reign_id=NONE,
+        reign_epoch=NONE,
+        repeated=FALSE,
+        went_back=FALSE,
+        disturbed=FALSE,
+        contradicted=FALSE,
+    )
+
+
+def both_are(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
+    """The same pair."""
+    return dag.both(dag.eq(a[0], b[0]), dag.eq(a[1], b[1]))
+
+
+def is_before(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
+    """Producer ids are given in their order; under one id, epochs are."""
+    same = dag.both(dag.eq(a[0], b[0]), dag.lt(a[1], b[1]))
+    return dag.either(dag.lt(a[0], b[0]), same)
+
+
+def with_ghosts(state: State, **changes: Any) -> State:
+    """The state with some of its fields replaced."""
+    return replace(state, **changes)

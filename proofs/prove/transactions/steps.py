@@ -1,0 +1,495 @@
+"""What can happen to a coordinator and to the leader of one partition: any request, at any time.
+
+Theory of operation. Nothing is assumed of clients: any request may arrive at any time and any
+number of times, whether somebody sent it or not; so what is proved holds of every client, alive or
+not, and of every network. Of markers those may arrive that a coordinator has sent, any number of
+times too. Each step is the text of a rule of an actor, or of the world where two actors meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from proofs.lift import dag
+from proofs.lift.containers import FocusMap
+from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
+from proofs.lift.text import Model
+from proofs.lift.values import Rec
+from proofs.prove.smt import Formula
+from proofs.prove.transactions.evaluator import UnboundedEvaluator
+from proofs.prove.transactions.state import (
+    AGAIN,
+    ANEW,
+    HERE,
+    NOBODY_WAITS,
+    NONE,
+    PARTITIONS,
+    MapsOfAnySize,
+    State,
+    any_state,
+    both_are,
+    first_state,
+    is_before,
+    with_ghosts,
+)
+from proofs.prove.unknowns import Predicate, number
+from proofs.prove.worlds import Composition, Worlds, WorldStep
+
+COVERED = {
+    "producer_id_is_asked": ("init",),
+    "partitions_are_added": ("add",),
+    "offsets_are_added": ("add",),
+    "transaction_is_ended": ("end",),
+    "late_init_arrives": ("init",),
+    "late_addition_arrives": ("add",),
+    "late_end_arrives": ("end",),
+    "batch_is_produced": ("batch_arrives", "add"),
+    "offsets_are_committed": ("batch_arrives", "add"),
+    "late_batch_arrives": ("batch_arrives", "add"),
+    "late_offsets_arrive": ("batch_arrives", "add"),
+    "marker_is_written": ("marker_is_written", "marker_is_answered"),
+    "marker_is_delayed": ("marker_is_sent",),
+    "late_marker_arrives": ("marker_arrives",),
+    "transaction_times_out": ("time_out",),
+    "coordinator_moves": ("take_over",),
+    "coordinator_moves_with_append": ("take_over_with_append",),
+    "transactional_id_is_forgotten": ("forget",),
+    "append_is_done": ("append_succeeds",),
+    "append_is_refused": ("append_fails", "append_seems_to_fail"),
+    "requester_leaves": ("requester_leaves",),
+    "other_writes": ("other_writes",),
+}
+"""Which steps make up each rule of the world that touches a coordinator or a leader."""
+
+OF_CLIENTS = (
+    "instance_begins",
+    "transaction_begins",
+    "record_is_sent",
+    "commit_is_asked",
+    "abort_is_asked",
+    "batch_expires",
+    "init_is_delayed",
+    "addition_is_delayed",
+    "end_is_delayed",
+    "batch_is_delayed",
+    "offsets_are_delayed",
+    "reader_reads",
+)
+"""Rules that change neither a coordinator nor a leader."""
+
+LEFT_OUT = {
+    "late_batch_is_verified": "guards",
+    "verified_batch_arrives": "guards",
+}
+"""Rules that no step covers, and the assumption that leaves them out."""
+
+
+class Transactions(Worlds):
+    """The steps from any state; `of.steps` names those that a theorem is about."""
+
+    def __init__(self, of: Composition, model: Model, variant: str) -> None:
+        self.of = of
+        self.model = model
+        self.k = of.setting(model, variant)
+        self.unknowns = MapsOfAnySize(self.k.layout)
+        self.before = any_state(model, self.unknowns)
+        self.world: Rec = super().initial()
+
+    def evaluator(self) -> UnboundedEvaluator:
+        """An evaluator without a scope's limits."""
+        plain = super().evaluator()
+        return UnboundedEvaluator(self.model, self.k, plain.overrides, plain.contracts)
+
+    def initial(self) -> State:
+        """Nobody has begun."""
+        return first_state(self.model, self.unknowns, self.world)
+
+    def steps(self) -> Iterator[WorldStep]:
+        """Those that the composition names."""
+        for name in self.of.steps:
+            yield STEPS[name](self)
+
+    # What steps are made of
+
+    def request(self) -> Rec:
+        """Any request."""
+        return self.unknowns.record(self.model.messages.Request, "request")
+
+    def batch(self) -> Rec:
+        """Any batch."""
+        return self.unknowns.record(self.model.messages.Batch, "batch")
+
+    def told(
+        self, name: str, evaluator: UnboundedEvaluator, after: State, *more: Formula
+    ) -> WorldStep:
+        """The step, with what was decided on the way."""
+        required: list[Formula] = [((), limit.condition) for limit in evaluator.limits]
+        here: Formula = ((), dag.both(dag.le(ZERO, HERE), dag.lt(HERE, PARTITIONS)))
+        assumed = (here, *required, *evaluator.choices, *more)
+        return WorldStep(name, {}, self.before, self.decided(evaluator, after), assumed)
+
+    def decided(self, evaluator: UnboundedEvaluator, after: State) -> State:
+        """The decisions of the images that went to the log."""
+        for reached, image in evaluator.written:
+            after = with_decision(self.model, after, reached, image)
+        return after
+
+    def coordinator_moves(
+        self, name: str, function: Callable[..., Any], *arguments: Any
+    ) -> WorldStep:
+        """A step of the coordinator by itself, which answers nobody."""
+        evaluator = self.evaluator()
+        actor = evaluator.call(function, [self.k, self.before.coordinator, *arguments])
+        return self.told(name, evaluator, with_ghosts(self.before, coordinator=actor))
+
+    # Requests
+
+    def asked(self, name: str, function: Callable[..., Any], kind: str) -> WorldStep:
+        """Any request to the coordinator, and its answer."""
+        evaluator, request = self.evaluator(), self.request()
+        step = evaluator.call(
+            function, [self.k, self.before.coordinator, request, number("requester")]
+        )
+        actor, sends = step.fields["actor"], step.fields["sends"]
+        answer = sends.slots[0].fields
+        heard = dag.both(dag.lt(ZERO, sends.length), is_success(answer))
+        waits = self.purpose(request) if kind == "init" else NOBODY_WAITS
+        begun = dag.both(
+            actor.fields["is_appending"], dag.negate(self.before.coordinator.fields["is_appending"])
+        )
+        waiting = dag.ite(is_success(actor.fields["answer"].fields), waits, NOBODY_WAITS)
+        after = with_answer(self.before, heard, answer, waits)
+        after = with_ghosts(
+            after,
+            coordinator=actor,
+            awaited=dag.ite(begun, waiting, self.before.awaited),
+        )
+        if kind != "init":
+            after = with_ghosts(after, disturbed=self.disturbed(request, actor))
+        return self.told(name, evaluator, after)
+
+    def purpose(self, request: Rec) -> Node:
+        """Whoever expects another pair than the present one may be told that once more."""
+        known, asked = self.before.known("known"), request.fields
+        expects = dag.negate(dag.eq(asked["producer_id"], NONE))
+        same = both_are(pair(asked), pair(known))
+        return dag.ite(dag.both(expects, dag.negate(same)), AGAIN, ANEW)
+
+    def disturbed(self, request: Rec, actor: Rec) -> Node:
+        """Something has changed although the request is of an older pair than the reign."""
+        reign = (self.before.reign_id, self.before.reign_epoch)
+        old = is_before(pair(request.fields), reign)
+        return dag.either(self.before.disturbed, dag.both(old, differs(self.before, actor)))
+
+    # Appends
+
+    def append_succeeds(self) -> WorldStep:
+        """What is on its way is in the log, and whoever waits is told."""
+        evaluator = self.evaluator()
+        rule = self.model.coordinator.append_succeeds
+        step = evaluator.call(rule, [self.k, self.before.coordinator])
+        answer = self.before.coordinator.fields["answer"].fields
+        after = with_answer(self.before, is_success(answer), answer, self.before.awaited)
+        after = with_ghosts(after, coordinator=step.fields["actor"], awaited=NOBODY_WAITS)
+        return self.told("append_succeeds", evaluator, after)
+
+    def append_fails(self, name: str, in_log: Node) -> WorldStep:
+        """An append is reported as failed."""
+        evaluator = self.evaluator()
+        rule = self.model.coordinator.append_fails
+        step = evaluator.call(rule, [self.k, self.before.coordinator, in_log])
+        after = with_ghosts(self.before, coordinator=step.fields["actor"], awaited=NOBODY_WAITS)
+        return self.told(name, evaluator, after)
+
+    def takes_over(self, name: str, *, with_append: bool) -> WorldStep:
+        """Another broker reads the log, in which the last append may be."""
+        evaluator = self.evaluator()
+        c, rules = self.before.coordinator, self.model.coordinator
+        appending: Formula = ((), dag.either(dag.const(not with_append), c.fields["is_appending"]))
+        if with_append:
+            image = evaluator.call(rules.stored, [self.k, c.fields["image"]])
+            c = Rec(c.cls, {**c.fields, "log": image})
+        actor = evaluator.call(rules.take_over, [self.k, c])
+        after = with_ghosts(self.before, coordinator=actor, awaited=NOBODY_WAITS)
+        return self.told(name, evaluator, after, appending)
+
+    def requester_leaves(self) -> WorldStep:
+        """Nobody waits any more."""
+        c = self.before.coordinator
+        alone = Rec(c.cls, {**c.fields, "requester": NONE})
+        after = with_ghosts(self.before, coordinator=alone)
+        return self.told("requester_leaves", self.evaluator(), after)
+
+    # Markers
+
+    def marker_is_sent(self) -> WorldStep:
+        """The coordinator sends a marker to a partition."""
+        evaluator, c = self.evaluator(), self.before.coordinator
+        rule = self.model.coordinator.marker_for
+        step = evaluator.call(rule, [self.k, c, number("partition")])
+        marker = step.fields["sends"].slots[0]
+        after = with_ghosts(self.before, sent=also_sent(self.before, marker))
+        return self.told("marker_is_sent", evaluator, after)
+
+    def marker_is_answered(self) -> WorldStep:
+        """Another partition has answered."""
+        evaluator, partition = self.evaluator(), number("partition")
+        rule = self.model.coordinator.on_marker_written
+        asked = evaluator.call(
+            self.model.coordinator.marker_for, [self.k, self.before.coordinator, partition]
+        )
+        actor = evaluator.call(rule, [self.k, self.before.coordinator, partition, number("error")])
+        after = with_ghosts(
+            self.before,
+            coordinator=actor,
+            sent=also_sent(self.before, asked.fields["sends"].slots[0]),
+        )
+        elsewhere: Formula = ((), dag.negate(dag.eq(partition, HERE)))
+        inside: Formula = ((), dag.both(dag.le(ZERO, partition), dag.lt(partition, PARTITIONS)))
+        return self.told("marker_is_answered", evaluator, after, elsewhere, inside)
+
+    def marker_is_written(self) -> WorldStep:
+        """The partition here gets its marker, and answers; the answer may be lost."""
+        evaluator, rules = self.evaluator(), self.model.coordinator
+        before = self.before
+        asked = evaluator.call(rules.marker_for, [self.k, before.coordinator, HERE])
+        marker = asked.fields["sends"].slots[0]
+        step = evaluator.call(self.model.leader.on_marker, [self.k, before.leader, marker])
+        error = step.fields["sends"].slots[0]
+        told = evaluator.call(rules.on_marker_written, [self.k, before.coordinator, HERE, error])
+        heard = dag.leaf("heard", 0, 1, is_bool=True)
+        after = with_ghosts(
+            with_marker(before, marker, error),
+            coordinator=merged(evaluator, heard, told, before.coordinator),
+            leader=step.fields["actor"],
+            sent=also_sent(before, marker),
+        )
+        written = [(dag.both(heard, reached), image) for reached, image in evaluator.written]
+        evaluator.written = written
+        return self.told("marker_is_written", evaluator, after)
+
+    def marker_arrives(self) -> WorldStep:
+        """A marker that was ever sent arrives here, perhaps not for the first time."""
+        marker = self.unknowns.record(self.model.messages.Marker, "marker")
+        sent: Formula = ((), was_sent(self.before, marker))
+        return self.leader_hears("marker_arrives", marker, sent)
+
+    def any_marker_arrives(self) -> WorldStep:
+        """Any marker at all arrives here."""
+        marker = self.unknowns.record(self.model.messages.Marker, "marker")
+        is_one: Formula = ((), dag.le(ZERO, marker.fields["producer_epoch"]))
+        return self.leader_hears("any_marker_arrives", marker, is_one)
+
+    def leader_hears(self, name: str, marker: Rec, *given: Formula) -> WorldStep:
+        """The leader takes a marker, or refuses it."""
+        evaluator = self.evaluator()
+        rule = self.model.leader.on_marker
+        step = evaluator.call(rule, [self.k, self.before.leader, marker])
+        after = with_marker(self.before, marker, step.fields["sends"].slots[0])
+        return self.told(name, evaluator, with_ghosts(after, leader=step.fields["actor"]), *given)
+
+    # Batches
+
+    def batch_arrives(self) -> WorldStep:
+        """Any batch arrives here: the coordinator is asked if it must be."""
+        evaluator, batch = self.evaluator(), self.batch()
+        leaders = FocusMap(HERE, self.before.leader, self.world.fields["leaders"].at(HERE))
+        world = Rec(
+            self.world.cls,
+            {
+                **self.world.fields,
+                "coordinator": self.before.coordinator,
+                "leaders": leaders,
+            },
+        )
+        step = evaluator.call(self.model.world.produced, [self.k, world, batch, HERE])
+        actors = step.fields["actor"].fields
+        after = with_ghosts(
+            self.before,
+            coordinator=actors["coordinator"],
+            leader=actors["leaders"].value,
+            awaited=dag.ite(
+                dag.both(
+                    actors["coordinator"].fields["is_appending"],
+                    dag.negate(self.before.coordinator.fields["is_appending"]),
+                ),
+                NOBODY_WAITS,
+                self.before.awaited,
+            ),
+        )
+        return self.told("batch_arrives", evaluator, after, is_batch(batch))
+
+    def leader_takes(self, name: str, rule: Callable[..., Any], *more: Any) -> WorldStep:
+        """Any batch is for the leader, whatever the coordinator would say."""
+        evaluator, batch = self.evaluator(), self.batch()
+        step = evaluator.call(rule, [self.k, self.before.leader, batch, *more])
+        leader = step.fields.get("actor", step)
+        return self.told(name, evaluator, with_ghosts(self.before, leader=leader), is_batch(batch))
+
+    def other_writes(self) -> WorldStep:
+        """Another transactional id writes here, or ends what it wrote."""
+        evaluator = self.evaluator()
+        leader = evaluator.call(self.model.leader.on_other, [self.k, self.before.leader])
+        return self.told("other_writes", evaluator, with_ghosts(self.before, leader=leader))
+
+
+# Ghosts
+
+
+def pair(fields: Any) -> tuple[Node, Node]:
+    """Producer id and epoch."""
+    return fields["producer_id"], fields["producer_epoch"]
+
+
+def is_batch(batch: Rec) -> Formula:
+    """Epochs and sequences begin at 0."""
+    fields = batch.fields
+    names = ("producer_id", "producer_epoch", "base_sequence")
+    return (), dag.conjunction(dag.le(ZERO, fields[name]) for name in names)
+
+
+def is_success(answer: Any) -> Node:
+    """The answer tells a producer id and an epoch."""
+    good = dag.eq(answer["error"], ZERO)
+    return dag.both(good, dag.negate(dag.eq(answer["producer_id"], NONE)))
+
+
+def with_answer(state: State, heard: Node, answer: Any, waits: Node) -> State:
+    """A pair is told to somebody, who waits for what `waits` says."""
+    told = pair(answer)
+    known = state.given(*told)
+    reigns = dag.both(heard, dag.negate(dag.eq(waits, NOBODY_WAITS)))
+    anew = dag.both(heard, dag.eq(waits, ANEW))
+    back = is_before(told, (state.reign_id, state.reign_epoch))
+    return with_ghosts(
+        state,
+        given=lambda p, e: dag.either(state.given(p, e), dag.both(heard, both_are((p, e), told))),
+        repeated=dag.either(state.repeated, dag.both(anew, known)),
+        went_back=dag.either(state.went_back, dag.both(reigns, back)),
+        reign_id=dag.ite(reigns, told[0], state.reign_id),
+        reign_epoch=dag.ite(reigns, told[1], state.reign_epoch),
+    )
+
+
+def prepares(model: Model, image: Any) -> tuple[Node, Node]:
+    """Whether an image is PREPARE, and of which decision: 1 is commit."""
+    states = model.coordinator.TransactionState
+    state = image["metadata"].fields["state"]
+    commits = dag.eq(state, const(int(states.PREPARE_COMMIT)))
+    aborts = dag.eq(state, const(int(states.PREPARE_ABORT)))
+    return dag.either(commits, aborts), dag.ite(commits, const(1), ZERO)
+
+
+def with_decision(model: Model, state: State, reached: Node, image: Rec) -> State:
+    """PREPARE is in the log: the pair of its markers is decided, and stays so."""
+    is_prepare, outcome = prepares(model, image.fields)
+    decides = dag.both(reached, is_prepare)
+    if decides is FALSE:
+        return state
+    marked = pair(image.fields["metadata"].fields)
+    earlier = state.decision(*marked)
+    other = dag.conjunction(
+        (decides, dag.negate(dag.eq(earlier, NONE)), dag.negate(dag.eq(earlier, outcome)))
+    )
+
+    def decision(p: Node, e: Node) -> Node:
+        return dag.ite(dag.both(decides, both_are((p, e), marked)), outcome, state.decision(p, e))
+
+    return with_ghosts(state, decision=decision, contradicted=dag.either(state.contradicted, other))
+
+
+def differs(state: State, actor: Rec) -> Node:
+    """The coordinator is not as it was: in what it knows, or in what it has begun to append."""
+    before, after = state.coordinator.fields, actor.fields
+    changes = [dag.negate(dag.eq(before["is_appending"], after["is_appending"]))]
+    for which in ("known", "log", "image"):
+        old, new = before[which].fields, after[which].fields
+        for name in ("last_producer_epoch", "previous_producer_id", "next_producer_id"):
+            changes.append(dag.negate(dag.eq(old[name], new[name])))
+        old, new = old["metadata"].fields, new["metadata"].fields
+        for name in ("state", "producer_id", "producer_epoch"):
+            changes.append(dag.negate(dag.eq(old[name], new[name])))
+        changes.append(dag.negate(dag.eq(old["partitions"].at(HERE), new["partitions"].at(HERE))))
+    return dag.disjunction(changes)
+
+
+def marker_key(marker: Rec) -> tuple[Node, ...]:
+    """What markers are told apart by."""
+    fields = marker.fields
+    committed = dag.ite(fields["committed"], const(1), ZERO)
+    return (*pair(fields), committed, fields["coordinator_epoch"], fields["partition"])
+
+
+def was_sent(state: State, marker: Rec) -> Node:
+    """Some coordinator has sent it, to this partition."""
+    here = dag.eq(marker.fields["partition"], HERE)
+    return dag.both(here, state.sent(*marker_key(marker)[:-1]))
+
+
+def also_sent(state: State, marker: Rec) -> Predicate:
+    """One more marker that was sent, to whichever partition."""
+    key = marker_key(marker)[:-1]
+
+    def sent(*asked: Node) -> Node:
+        same = dag.conjunction(dag.eq(a, b) for a, b in zip(asked, key, strict=True))
+        return dag.either(state.sent(*asked), same)
+
+    return sent
+
+
+def with_marker(state: State, marker: Rec, error: Node) -> State:
+    """A marker was taken: it ends all that its producer id has open."""
+    taken = dag.eq(error, ZERO)
+    producer_id = marker.fields["producer_id"]
+    log = state.leader.fields["log"]
+
+    def ended(offset: Node) -> Node:
+        mine = dag.eq(log.at(offset).fields["producer_id"], producer_id)
+        is_open = dag.both(mine, dag.eq(state.ended(offset), NONE))
+        inside = dag.both(dag.le(ZERO, offset), dag.lt(offset, log.length))
+        return dag.ite(dag.conjunction((taken, is_open, inside)), log.length, state.ended(offset))
+
+    def last_marker(p: Node) -> Node:
+        return dag.ite(dag.both(taken, dag.eq(p, producer_id)), log.length, state.last_marker(p))
+
+    return with_ghosts(state, ended=ended, last_marker=last_marker)
+
+
+def merged(evaluator: UnboundedEvaluator, condition: Node, a: Rec, b: Rec) -> Rec:
+    """a if condition else b."""
+    from proofs.lift.containers import merge
+
+    result: Rec = merge(evaluator.shapes, condition, a, b)
+    return result
+
+
+def _of_coordinator(name: str, *arguments: Node) -> Callable[[Transactions], WorldStep]:
+    return lambda t: t.coordinator_moves(name, getattr(t.model.coordinator, name), *arguments)
+
+
+STEPS: dict[str, Callable[[Transactions], WorldStep]] = {
+    "init": lambda t: t.asked("init", t.model.coordinator.on_init_producer_id, "init"),
+    "add": lambda t: t.asked("add", t.model.coordinator.on_add_partitions, "add"),
+    "end": lambda t: t.asked("end", t.model.end_txn.on_end_txn, "end"),
+    "time_out": _of_coordinator("time_out"),
+    "forget": _of_coordinator("forget"),
+    "append_succeeds": Transactions.append_succeeds,
+    "append_fails": lambda t: t.append_fails("append_fails", FALSE),
+    "append_seems_to_fail": lambda t: t.append_fails("append_seems_to_fail", TRUE),
+    "take_over": lambda t: t.takes_over("take_over", with_append=False),
+    "take_over_with_append": lambda t: t.takes_over("take_over_with_append", with_append=True),
+    "requester_leaves": Transactions.requester_leaves,
+    "marker_is_sent": Transactions.marker_is_sent,
+    "marker_is_answered": Transactions.marker_is_answered,
+    "marker_is_written": Transactions.marker_is_written,
+    "marker_arrives": Transactions.marker_arrives,
+    "any_marker_arrives": Transactions.any_marker_arrives,
+    "batch_arrives": Transactions.batch_arrives,
+    "batch_is_taken": lambda t: t.leader_takes("batch_is_taken", t.model.leader.on_produce),
+    "offsets_are_taken": lambda t: t.leader_takes(
+        "offsets_are_taken", t.model.leader.on_offset_commit
+    ),
+    "is_asked": lambda t: t.leader_takes("is_asked", t.model.leader.verify),
+    "other_writes": Transactions.other_writes,
+}

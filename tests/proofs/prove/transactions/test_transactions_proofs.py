@@ -1,0 +1,145 @@
+"""Proofs of transactions: any number of requests, in any order; a planted bug fails its own
+obligation."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from proofs.lift import dag
+from proofs.lift.text import Patch, composition
+from proofs.prove.smt import obligation
+from proofs.prove.solvers import ask
+from proofs.prove.theorems import ASSUMPTIONS, THEOREMS
+from proofs.prove.transactions.in_scope import check_transactions_scope
+from proofs.prove.transactions.steps import COVERED, LEFT_OUT, OF_CLIENTS, STEPS
+from proofs.prove.worlds import WorldInduction
+from proofs.trace.replay import setting_of
+
+MINE = {t.name: t for t in THEOREMS if t.home == "transactions"}
+
+
+@cache
+def induction(theorem: str, variant: str = "", *patches: Patch) -> WorldInduction:
+    """The induction of a theorem, under its own variant or another, with patches."""
+    found = MINE[theorem]
+    assert found.composition is not None
+    model = composition("transactions", patches)
+    return WorldInduction(found.composition, model, variant or found.variant)
+
+
+def proved(of: WorldInduction, name: str) -> bool:
+    """Whether Z3 proves an obligation."""
+    found = dict(of.obligations())[f"transactions/{name}"]
+    assert found is not None
+    return ask("z3", found.text, timeout_s=5).result == "proved"
+
+
+def test_every_rule_of_the_world_is_covered_or_said_to_be_left_out() -> None:
+    model = composition("transactions")
+    named = (set(COVERED), set(OF_CLIENTS), set(LEFT_OUT))
+    assert set.union(*named) == set(model.rules)
+    assert sum(len(names) for names in named) == len(model.rules)
+    assert {step for steps in COVERED.values() for step in steps} <= set(STEPS)
+    assert all(set(t.assumptions) <= set(ASSUMPTIONS) for t in MINE.values())
+
+
+@pytest.mark.parametrize("theorem", MINE)
+def test_z3_proves_every_fifth_obligation(theorem: str) -> None:
+    """All of them, by both solvers, are the verb's own work."""
+    asked = [o for _, o in induction(theorem).obligations() if o is not None]
+    said = {o.name: ask("z3", o.text, timeout_s=5).result for o in asked[::5]}
+    assert set(said.values()) == {"proved"}
+
+
+@pytest.mark.parametrize("theorem", MINE)
+def test_the_hypotheses_can_hold_together(theorem: str) -> None:
+    """Each step has a state from which it is taken: nothing is proved of contradictions."""
+    of = induction(theorem)
+    everything = {*of.before, *of.of.facts}
+    for step in of.worlds.steps():
+        asked = obligation(step.rule, of.assumed(everything, step), ((), dag.FALSE))
+        assert ask("z3", asked.text, timeout_s=5).result != "proved", step.rule
+
+
+@pytest.mark.parametrize(
+    ("theorem", "variant", "patch", "obligation"),
+    [
+        (
+            "transaction_epochs",
+            "",
+            Patch(
+                "coordinator.on_finished",
+                "with_epoch(k, c, next_epoch(k, epoch), NO_PRODUCER_EPOCH)",
+                "with_epoch(k, c, epoch, NO_PRODUCER_EPOCH)",
+            ),
+            "init/epochs_unique",
+        ),
+        (
+            "transaction_epochs",
+            "",
+            Patch("coordinator.begun_anew", "1 if is_new else 0", "0"),
+            "init/ids_are_counted",
+        ),
+        (
+            "coordinator_fences",
+            "",
+            Patch("end_txn.end_v1", "request.producer_epoch != metadata.producer_epoch", "False"),
+            "end/fenced_change_nothing",
+        ),
+        (
+            "coordinator_fences",
+            "",
+            Patch("end_txn.end_v2", "request.producer_epoch != metadata.producer_epoch", "False"),
+            "end/fenced_change_nothing",
+        ),
+        (
+            "coordinator_fences",
+            "",
+            Patch(
+                "coordinator.check_producer",
+                "request.producer_epoch != metadata.producer_epoch",
+                "False",
+            ),
+            "add/fenced_change_nothing",
+        ),
+        ("transaction_decisions", "fence=same_epoch", None, "time_out/one_outcome"),
+        ("transaction_decisions", "v1", None, "end/one_outcome"),
+        (
+            "transaction_decisions",
+            "",
+            Patch(
+                "coordinator.marker_for",
+                "metadata.state == TransactionState.PREPARE_COMMIT",
+                "True",
+            ),
+            "marker_is_sent/markers_say_decisions",
+        ),
+    ],
+)
+def test_a_planted_bug_fails_its_own_obligation(
+    theorem: str, variant: str, patch: Patch | None, obligation: str
+) -> None:
+    assert proved(induction(theorem), obligation)
+    assert not proved(induction(theorem, variant, *([patch] if patch else [])), obligation)
+
+
+@pytest.mark.parametrize("theorem", MINE)
+def test_the_clauses_hold_in_every_world_of_a_scope(theorem: str) -> None:
+    of = MINE[theorem].composition
+    assert of is not None
+    model = composition("transactions")
+    for variant in of.variants:
+        k = setting_of(model, "transactions-tiny", variant)
+        assert check_transactions_scope(of, model, k, "transactions-tiny").failed == ()
+
+
+def test_a_wrong_clause_fails_in_scope() -> None:
+    """Where a complete transaction begins its epochs again, the check sees that they go back."""
+    of = MINE["transaction_decisions"].composition
+    assert of is not None
+    patch = Patch("coordinator.completed", "0 if rotates else metadata.producer_epoch", "0")
+    model = composition("transactions", [patch])
+    k = setting_of(model, "transactions-tiny", "v2")
+    assert check_transactions_scope(of, model, k, "transactions-tiny").failed != ()
