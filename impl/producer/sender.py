@@ -140,6 +140,15 @@ class Sender:
     # ---- the loop
 
     async def _run(self) -> None:
+        """Nobody waits for ever: what this loop cannot go on with ends the producer."""
+        try:
+            await self._poll()
+        except Exception:
+            self._core.abort()
+            self.settle()
+            raise
+
+    async def _poll(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             self._wake.clear()

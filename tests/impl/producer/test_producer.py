@@ -10,10 +10,12 @@ from impl.client.cluster import NoBrokersAvailable, addresses_of
 from impl.consumer.consumer import Consumer
 from impl.coordinator.config import TransactionConfig
 from impl.producer import (
+    AbortedError,
     Advice,
     ConfigError,
     IllegalStateError,
     KafkaTimeoutError,
+    OffsetAndMetadata,
     ProducerClosedError,
     ProducerFenced,
     RecordTooLargeError,
@@ -336,6 +338,20 @@ def test_the_requests_follow_the_cluster_or_the_option(requests, version):
             return p._core._transaction_manager.produce_version
 
     assert in_a_world(program) == version
+
+
+def test_what_cannot_be_written_leaves_nobody_waiting():
+    async def program(world):
+        p = producer(world, transactional_id="T")
+        await p.start()
+        await p.begin_transaction()
+        outcome = await p.send("t", b"a")
+        with pytest.raises(AbortedError):
+            await p.send_offsets_to_transaction({T: OffsetAndMetadata("no number")}, "g")
+        assert outcome.done()
+        await p.stop()
+
+    in_a_world(program)
 
 
 # ---- calls in the wrong place

@@ -1,0 +1,190 @@
+"""Connections that answer wrongly or not at all, and what a client learns of its cluster."""
+
+import asyncio
+
+import pytest
+
+from impl.client.cluster import Cluster, NoBrokersAvailable, UnsupportedClusterError
+from impl.client.connection import Connection
+from impl.protocol.errors import ErrorCode
+from impl.protocol.messages import (
+    decode_request,
+    encode_response,
+    encode_unsupported_version,
+)
+from impl.protocol.schemas import ApiKey
+from impl.simulator.virtual_time import run_virtually
+
+
+class Scripted:
+    """A transport whose peer answers with what `broker` returns; None is no answer."""
+
+    def __init__(self, broker):
+        self.broker = broker
+        self.inbox = asyncio.Queue()
+        self.is_closed = False
+
+    def send(self, payload):
+        header, body = decode_request(payload)
+        answer = self.broker(header, body)
+        if answer is not None:
+            self.inbox.put_nowait(answer)
+
+    async def receive(self):
+        payload = await self.inbox.get()
+        if payload is None:
+            raise ConnectionResetError
+        return payload
+
+    def close(self):
+        self.is_closed = True
+        self.inbox.put_nowait(None)
+
+
+class Network:
+    """One broker for every address in `up`."""
+
+    def __init__(self, broker, up=("a",)):
+        self.broker = broker
+        self.up = up
+        self.connected = []
+
+    async def connect(self, host, port):
+        if host not in self.up:
+            raise ConnectionRefusedError(host)
+        self.connected.append((host, port))
+        return Scripted(self.broker)
+
+
+def answer(header, body):
+    return encode_response(header["api_key"], header["api_version"], header["correlation_id"], body)
+
+
+def versions(api_version=4, *, features_epoch=5, level=2, served=((3, 0, 12), (18, 0, 4))):
+    body = {
+        "error_code": 0,
+        "api_keys": [
+            {"api_key": key, "min_version": first, "max_version": last}
+            for key, first, last in served
+        ],
+        "finalized_features_epoch": features_epoch,
+        "finalized_features": [
+            {"name": "transaction.version", "max_version_level": level, "min_version_level": level}
+        ],
+    }
+
+    def broker(header, _):
+        if header["api_key"] != ApiKey.API_VERSIONS:
+            row = {"node_id": 7, "host": "a", "port": 1}
+            topic = {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "name": "no"}
+            topics = [topic | {"partitions": []}]
+            return answer(header, {"brokers": [row], "topics": topics})
+        if header["api_version"] > api_version:
+            return encode_unsupported_version(header["correlation_id"], 0, api_version)
+        return answer(header, body)
+
+    return broker
+
+
+def cluster(network, servers="a:1", timeout_ms=1_000):
+    return Cluster(network, servers, "c", timeout_ms)
+
+
+def test_a_client_learns_who_is_there_and_what_is_served():
+    async def program():
+        network = Network(versions(), up=("b", "a"))
+        learned = cluster(network, ["down:1", "b:2"])
+        await learned.start()
+        assert learned.nodes == {7: ("a", 1)}
+        assert learned.transaction_version == 2
+        assert learned.version(ApiKey.METADATA) == 12
+        assert learned.partitions == {}
+        await learned.connect_node(7)
+        await learned.connect_node(7)
+        assert network.connected == [("b", 2), ("a", 1)]
+        await learned.close()
+
+    run_virtually(program())
+
+
+def test_an_old_broker_is_asked_in_the_oldest_form():
+    async def program():
+        learned = cluster(Network(versions(api_version=0)))
+        await learned.start()
+        assert learned.transaction_version == -1
+        assert learned.served[ApiKey.METADATA] == (0, 12)
+        await learned.close()
+
+    run_virtually(program())
+
+
+def test_what_is_not_served_is_named():
+    async def program():
+        learned = cluster(Network(versions(served=((3, 0, 12), (18, 0, 4), (1, 15, 17)))))
+        await learned.start()
+        with pytest.raises(UnsupportedClusterError, match="FETCH is served from 15 to 17"):
+            learned.version(ApiKey.FETCH)
+        with pytest.raises(UnsupportedClusterError, match="OFFSET_FETCH is served from 0 to -1"):
+            learned.version(ApiKey.OFFSET_FETCH)
+        await learned.close()
+
+    run_virtually(program())
+
+
+@pytest.mark.parametrize("broker", [lambda header, body: None, lambda header, body: b"nonsense"])
+def test_a_broker_that_does_not_answer_is_not_there(broker):
+    async def program():
+        silent = cluster(Network(broker))
+        with pytest.raises(NoBrokersAvailable):
+            await silent.start()
+        with pytest.raises(NoBrokersAvailable, match="nobody knows where node 9 is"):
+            await silent.connect_node(9)
+        await silent.close()
+
+    run_virtually(program())
+
+
+@pytest.mark.parametrize("wrong", ["correlation", "unasked", "nonsense"])
+def test_an_answer_that_is_none_ends_the_connection(wrong):
+    async def program():
+        def broker(header, body):
+            if wrong == "nonsense":
+                return b"x" * 3
+            return answer(header | {"correlation_id": 99}, {"brokers": [], "topics": []})
+
+        transport = Scripted(broker)
+        connection = Connection(transport, "c")
+        told = []
+        connection.on_closed(lambda: told.append("closed"))
+        reading = asyncio.ensure_future(connection.run())
+        if wrong == "unasked":
+            transport.inbox.put_nowait(answer({"api_key": 3, "api_version": 1} | CORRELATED, EMPTY))
+            await reading
+        else:
+            with pytest.raises(ConnectionResetError):
+                await connection.request(ApiKey.METADATA, 1, {"topics": []})
+        assert transport.is_closed
+        assert told == ["closed"]
+        with pytest.raises(ConnectionResetError):
+            await connection.request(ApiKey.METADATA, 1, {"topics": []})
+        await reading
+
+    run_virtually(program())
+
+
+CORRELATED = {"correlation_id": 1}
+EMPTY = {"brokers": [], "topics": []}
+
+
+def test_two_that_ask_at_once_share_a_connection():
+    async def program():
+        network = Network(versions())
+        learned = cluster(network)
+        first, second = await asyncio.gather(learned.connect(("a", 1)), learned.connect(("a", 1)))
+        assert first is second
+        assert len(network.connected) == 1
+        first.close()
+        assert await learned.connect(("a", 1)) is not first
+        await learned.close()
+
+    run_virtually(program())
