@@ -235,7 +235,10 @@ class Coordinating:
         self.perform(self.core.on_markers_written(sent, errors, now_ms), now_ms)
 
     def write_markers(self, body: Value, now_ms: int) -> Value:
-        """WriteTxnMarkers, to partitions that this node leads. `handleWriteTxnMarkersRequest`."""
+        """WriteTxnMarkers, to partitions that this node leads. `handleWriteTxnMarkersRequest`.
+
+        A marker without topics is not even answered.
+        """
         rows = []
         for marker in body["markers"]:
             topics = [
@@ -251,7 +254,8 @@ class Coordinating:
                 }
                 for topic in marker["topics"]
             ]
-            rows.append({"producer_id": marker["producer_id"], "topics": topics})
+            if topics:
+                rows.append({"producer_id": marker["producer_id"], "topics": topics})
         return {"markers": rows}
 
     def _write(self, marker: Value, name: str, index: int, now_ms: int) -> ErrorCode:

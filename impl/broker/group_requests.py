@@ -2,7 +2,7 @@
 
 Three rules:
 
-1. A topic that nobody knows is answered by itself; the rest of a commit goes on.
+1. A topic or partition that nobody knows is answered by itself; the rest of a commit goes on.
 2. A transactional commit is verified, from version 5 on added, as a transactional batch is: the
    partition that counts is the group's own in `__consumer_offsets` (KIP-890).
 3. What is appended is replicated, taken in, and then answered.
@@ -67,10 +67,19 @@ class _Commit:
         for asked in request.body["topics"]:
             topic = self._find(node, asked)
             for row in asked["partitions"]:
-                if topic is None:
-                    self.errors[self._key(asked), row["partition_index"]] = self._unknown
+                index = row["partition_index"]
+                error = self._refusal(topic, index)
+                if topic is None or error:
+                    self.errors[self._key(asked), index] = error
                 else:
                     self.rows.append(_offset(topic.name, row))
+
+    def _refusal(self, topic: Topic | None, index: int) -> ErrorCode:
+        if topic is None and self.by_id:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if topic is None or topic.partition(index) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NONE
 
     def _find(self, node: Node, asked: Value) -> Topic | None:
         by_id = node.topics.identified
@@ -78,10 +87,6 @@ class _Commit:
 
     def _key(self, asked: Value) -> str:
         return str(asked["topic_id"]) if self.by_id else str(asked["name"])
-
-    @property
-    def _unknown(self) -> ErrorCode:
-        return ErrorCode.UNKNOWN_TOPIC_ID if self.by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def rows_with(self, error: ErrorCode) -> tuple[RowError, ...]:
         """All rows that are to be committed, with one error."""
@@ -92,13 +97,12 @@ class _Commit:
         errors = {(row.topic, row.partition): row.error for row in answered}
         topics = []
         for asked in self.request.body["topics"]:
-            topic = self._find(node, asked)
-            name = self._key(asked) if topic is None else topic.name
-            found = self.errors if topic is None else errors
-            rows = [
-                {"partition_index": index, "error_code": found[name, index]}
-                for index in (row["partition_index"] for row in asked["partitions"])
-            ]
+            topic, key = self._find(node, asked), self._key(asked)
+            name = key if topic is None else topic.name
+            rows = []
+            for index in (row["partition_index"] for row in asked["partitions"]):
+                error = self.errors.get((key, index)) or errors[name, index]
+                rows.append({"partition_index": index, "error_code": error})
             topic_id = asked.get("topic_id", ZERO_UUID)
             topics.append({"name": asked["name"], "topic_id": topic_id, "partitions": rows})
         return {"topics": topics}

@@ -399,6 +399,8 @@ def test_an_admin_ends_a_hanging_transaction(network: Network, version: int) -> 
     errors = [r["error_code"] for topic in row["topics"] for r in topic["partitions"]]
     assert (row["producer_id"], errors) == (producer.producer_id, [NONE, UNKNOWN, UNKNOWN])
     assert read(network) == ([0, 1], [(producer.producer_id, 0)])
+    nothing = {"markers": [marker | {"topics": []}]}
+    assert network.ask(ApiKey.WRITE_TXN_MARKERS, version, nothing)["markers"] == []
     marker["coordinator_epoch"] = -1
     answer = network.ask(ApiKey.WRITE_TXN_MARKERS, version, {"markers": [marker]})
     fenced = answer["markers"][0]["topics"][0]["partitions"][0]["error_code"]
@@ -525,6 +527,8 @@ def test_refused_commits(network: Network) -> None:
     row = {"partition_index": 0, "committed_offset": 5, "committed_metadata": None}
     unknown = [{"name": "u", "partitions": [row]}]
     assert producer.commit_offset(5, topics=unknown) is UNKNOWN
+    unknown = [{"name": "t", "partitions": [row | {"partition_index": 9}]}]
+    assert producer.commit_offset(5, topics=unknown) is UNKNOWN
 
 
 @pytest.mark.parametrize("version", range(2, 11))
@@ -536,13 +540,18 @@ def test_plain_commits_and_fetches_by_version(network: Network, version: int) ->
         "group_id": "g",
         "member_id": "",
         "topics": [
-            {"name": "t", "topic_id": topic_id, "partitions": [row]},
+            {
+                "name": "t",
+                "topic_id": topic_id,
+                "partitions": [row | {"partition_index": 9}, row],
+            },
             {"name": "u", "topic_id": bytes(range(16)), "partitions": [row]},
         ],
     }
     answer = network.ask(ApiKey.OFFSET_COMMIT, version, body)
-    errors = [topic["partitions"][0]["error_code"] for topic in answer["topics"]]
-    assert errors == [NONE, ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else UNKNOWN]
+    errors = [row["error_code"] for topic in answer["topics"] for row in topic["partitions"]]
+    nowhere = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else UNKNOWN
+    assert errors == [UNKNOWN, NONE, nowhere]
     asked = {"name": "t", "topic_id": topic_id, "partition_indexes": [0, 1]}
     group = {"group_id": "g", "topics": [asked]}
     answer = network.ask(ApiKey.OFFSET_FETCH, version, {"groups": [group], **group})
