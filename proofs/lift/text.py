@@ -253,7 +253,13 @@ def composition(name: str, patches: Sequence[Patch] = ()) -> Model:
 def home_of(scope: str) -> str:
     """The composition that has a scope; "" for the model itself, also where nobody knows it."""
     name = scope.partition("/")[0]
-    return next((c for c in COMPOSITIONS if name in composition(c).scopes.SCOPES), "")
+    return next((c for c in COMPOSITIONS if name in scopes_of(composition(c))), "")
+
+
+def scopes_of(model: Model) -> frozenset[str]:
+    """The names of a model's scopes, those without an end too."""
+    endless = getattr(model.modules.get("eventually"), "SCOPES", {})
+    return frozenset(model.scopes.SCOPES) | frozenset(endless)
 
 
 def model_for(scope: str, patches: Sequence[Patch] = ()) -> Model:

@@ -14,7 +14,7 @@ from proofs.explore.engines import say_on_stderr
 from proofs.explore.explorer import Report
 from proofs.explore.scope import DEFAULT_VARIANT, header_of
 from proofs.lift.compiler import NoCompiler
-from proofs.lift.text import Model, Patch, patched
+from proofs.lift.text import Model, Patch, model_for
 from proofs.live.fair import Bools, Loop, Question, Strong, Weak, shortest_loop
 from proofs.live.graph import Asked, Explored, Place, Sentence, explored, places
 from proofs.live.lasso import Lasso, lasso
@@ -230,7 +230,7 @@ def explore_live(
     Raises UnknownScope and the model's UnknownVariant, both ValueErrors; PatchError, LiftError,
     LimitReached, RangeBroken.
     """
-    model = patched(tuple(patches))
+    model = model_for(scope, tuple(patches))
     stepper = Stepper(model, setting_of(model, scope, variant))
     known = ", ".join(model.eventually.SCOPES)
     if not stepper.k.layout.endless:

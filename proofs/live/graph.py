@@ -29,7 +29,7 @@ from proofs.trace.replay import Stepper, World
 Sentence = Callable[..., Any]
 """A function of the model: (setting, world, producer, partition) -> bool or int."""
 Place = tuple[int, int]
-"""A producer and a partition."""
+"""A client and a partition."""
 
 
 ENGINES = ("c", "ints", "source")
@@ -47,14 +47,20 @@ class Asked:
 
 
 def places(k: Any) -> list[Place]:
-    """All producers at all partitions."""
-    return [(r, p) for r in range(k.layout.producers) for p in range(k.layout.partitions)]
+    """All clients at all partitions: producers, or instances of a transactional id."""
+    layout = k.layout
+    clients = layout.producers if hasattr(layout, "producers") else layout.instances
+    return [(r, p) for r in range(clients) for p in range(layout.partitions)]
 
 
-def is_at(choice: Mapping[str, int], place: Place) -> bool:
-    """Whether a rule instance is one of this producer and partition, as far as it names them."""
-    named = {"producer": place[0], "partition": place[1]}
-    return all(choice.get(name, value) == value for name, value in named.items())
+def is_event(event: Any, instance: Instance, place: Place) -> bool:
+    """Whether a rule instance can be the event at a client and partition, as far as it names
+    them."""
+    rule, choice = instance[0], dict(instance[1])
+    client, partition = place
+    wanted = {"producer": client, "instance": client, "partition": partition, **dict(event.choice)}
+    named = all(choice.get(name, value) == value for name, value in wanted.items())
+    return rule in event.rules and named
 
 
 def packed_states(graph: Graph) -> Iterator[int]:
@@ -116,7 +122,7 @@ class Explored:
 
     def of(self, event: Any, place: Place) -> list[bool]:
         """For each rule instance whether it can be the event at a place."""
-        return [rule in event.rules and is_at(dict(c), place) for rule, c in self.instances]
+        return [is_event(event, instance, place) for instance in self.instances]
 
     def is_cut(self, event: Any, place: Place) -> bool:
         """Whether in some state only the scope's limits forbid the event."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from proofs.explore.scope import EnginesDisagree
 from proofs.explore.source import instances
-from proofs.live.graph import Place, is_at
+from proofs.live.graph import Place, is_event
 from proofs.trace.format import Header, Instance, Trace, TraceStep, label
 from proofs.trace.replay import ReplayError, Stepper, World, record
 from proofs.trace.story import Story, tell
@@ -56,8 +56,7 @@ class Round:
 
     def is_event(self, event: Any, world: World, instance: Instance) -> bool:
         """Whether a step from a world is the event."""
-        rule, choice = instance
-        if rule not in event.rules or not is_at(dict(choice), self.place):
+        if not is_event(event, instance, self.place):
             return False
         return event.when is None or bool(event.when(self.stepper.k, world, *self.place))
 
@@ -129,7 +128,7 @@ def raw(stepper: Stepper, instance: Instance, world: World) -> World | None:
 def with_room(k: Any, room: int = ROOM) -> Any:
     """The setting, where logs, epochs and a stream's records grow without being numbered again."""
     layout, budgets = replace(k.layout, log=room, max_epoch=room), k.budgets
-    if layout.streams:
+    if getattr(layout, "streams", False):
         layout, budgets = replace(layout, records=room), replace(budgets, records=room)
     return replace(k, layout=layout, budgets=budgets)
 

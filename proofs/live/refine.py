@@ -131,6 +131,7 @@ def refine(
     Raises NoSpec, UnknownAssumption, and as `setting_of`.
     """
     model = model_for(scope, patches)
+    setting_of(model, scope, variant)
     spec = model.modules.get("spec")
     if spec is None:
         raise NoSpec(f"{scope} has no page to refine; choose a scope of transactions")

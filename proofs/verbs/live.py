@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from proofs.lift.text import plain
+from proofs.lift.text import COMPOSITIONS, composition, model_for, plain
 from proofs.live.check import LiveReport, Outcome, explore_live
 from proofs.live.graph import ENGINES
 from proofs.live.lasso import Lasso
@@ -67,16 +67,25 @@ def run(arguments: argparse.Namespace) -> int:
 
 def names() -> Iterator[str]:
     """Scopes, properties and assumptions, each kind under its heading."""
-    table = plain().eventually
-    yield "scopes:"
-    for scope in table.SCOPES.values():
-        yield f"  {scope.name:<28} {scope.why}"
-    yield "properties:"
-    for promise in table.EVENTUALLY:
-        yield f"  {promise.name:<28} {promise.says}, under {', '.join(promise.under)}"
-    yield "assumptions:"
-    for assumption in table.ASSUMPTIONS.values():
-        yield f"  {assumption.name:<28} {assumption.says}"
+    for title, table in tables():
+        yield f"scopes{title}:"
+        for scope in table.SCOPES.values():
+            yield f"  {scope.name:<28} {scope.why}"
+        yield f"properties{title}:"
+        for promise in table.EVENTUALLY:
+            yield f"  {promise.name:<28} {promise.says}, under {', '.join(promise.under)}"
+        yield f"assumptions{title}:"
+        for assumption in table.ASSUMPTIONS.values():
+            yield f"  {assumption.name:<28} {assumption.says}"
+
+
+def tables() -> Iterator[tuple[str, Any]]:
+    """What each model promises in the end, with a word on whose it is."""
+    yield "", plain().eventually
+    for name in COMPOSITIONS:
+        table = composition(name).modules.get("eventually")
+        if table is not None:
+            yield f" of {name}", table
 
 
 def lines(report: LiveReport) -> Iterator[str]:
@@ -117,7 +126,7 @@ def shape(lasso: Lasso) -> str:
 
 def report_json(report: LiveReport) -> dict[str, Any]:
     """The report's content."""
-    says = plain().eventually.ASSUMPTIONS
+    says = model_for(report.scope).eventually.ASSUMPTIONS
     used = dict.fromkeys(name for o in report.outcomes for name in o.fairness)
     return {
         "scope": report.scope,

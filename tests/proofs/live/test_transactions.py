@@ -1,0 +1,51 @@
+"""Transactions in the end: they complete, each assumption is needed, and a defect that shipped
+breaks it."""
+
+import functools
+
+import pytest
+
+from proofs.lift.text import composition
+from proofs.live.check import Live, explore_live
+
+ONE = ("live-transaction", "4.3.1")
+TWO = ("live-two-instances", "4.3.1")
+SIZES = {
+    ONE: (2_326, 12_149),
+    (ONE[0], "v1"): (8_350, 46_093),
+    TWO: (1_927, 8_307),
+}
+TABLE = composition("transactions").eventually
+RESTS = [(promise.name, dropped) for promise in TABLE.EVENTUALLY for dropped in promise.under]
+
+
+@functools.cache
+def live(scope: str, variant: str) -> Live:
+    return explore_live(scope, variant, engine="ints")
+
+
+@pytest.mark.parametrize("where", SIZES, ids="/".join)
+def test_what_is_promised_in_the_end_holds(where: tuple[str, str]) -> None:
+    report = live(*where).report()
+    assert (report.distinct, report.transitions) == SIZES[where]
+    assert (report.verdict, report.cut) == ("holds", ())
+    assert all(outcome.holds and outcome.exercised for outcome in report.outcomes)
+
+
+def test_each_scope_is_looked_at() -> None:
+    assert {scope for scope, _ in SIZES} == TABLE.SCOPES.keys()
+
+
+@pytest.mark.parametrize(("name", "dropped"), RESTS)
+def test_each_assumption_is_needed(name: str, dropped: str) -> None:
+    (outcome,) = live(*ONE).report(dropped, only=[name]).outcomes
+    assert outcome.lasso is not None
+    assert dropped not in outcome.fairness
+
+
+def test_a_strict_epoch_refuses_the_retry_of_a_marker_for_ever() -> None:
+    """KAFKA-19999: the twin is the variant that takes it."""
+    strict = f"{ONE[1]}/marker_epoch=strictly_newer"
+    report = live(ONE[0], strict).report(only=["completes"])
+    assert report.verdict == "violated"
+    assert live(*ONE).report(only=["completes"]).verdict == "holds"
