@@ -41,10 +41,12 @@ class Witness(Generic[K, W]):
 
 @dataclass(frozen=True, slots=True)
 class Event(Generic[K, W]):
-    """Steps of some rules, in worlds in which `when` is true of the instance and partition."""
+    """Steps of some rules, with this `choice`, in worlds in which `when` is true of the instance
+    and partition."""
 
     rules: tuple[str, ...]
     when: Callable[[K, W, int, int], bool] | None = None
+    choice: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,9 @@ class Membership(IntEnum):
     OUT = 0
     NEW = 1
     """To be added before anything is written there."""
-    IN = 2
+    ASKED = 2
+    """A request to add it was sent, and will be again until it is answered."""
+    IN = 3
 
 
 class Write(IntEnum):
@@ -189,14 +191,32 @@ def has_work(client: Client) -> bool:
     )
 
 
-def unsent_dropped(k: Setting, there: ClientPartition) -> ClientPartition:
+def waits_to_be_added(there: ClientPartition) -> bool:
+    """It is not in the transaction yet."""
+    return there.membership == Membership.NEW or there.membership == Membership.ASKED
+
+
+def has_asked(client: Client) -> bool:
+    """A request to add partitions is to be sent again: also before an abort."""
+    return any(there.membership == Membership.ASKED for there in client.partitions.values())
+
+
+def unsent_dropped(k: Setting, there: ClientPartition, failed: bool) -> ClientPartition:
     """What was not sent is not sent any more. RecordAccumulator.abortUndrainedBatches."""
-    is_new = there.membership == Membership.NEW
+    is_new = there.membership == Membership.NEW or (failed and waits_to_be_added(there))
     return replace(
         there,
         membership=Membership.OUT if is_new else there.membership,
         write=Write.NONE if there.write == Write.QUEUED else there.write,
     )
+
+
+def commit_waits(client: Client) -> bool:
+    """commitTransaction has failed, and returns once each batch that was sent has its outcome.
+    TransactionManager.nextRequest, handleCachedTransactionRequestResult."""
+    sent = any(there.write == Write.SENT for there in client.partitions.values())
+    asked = client.outcomes[present(client)] == Outcome.COMMIT_ASKED
+    return client.state == ClientState.ABORTABLE_ERROR and asked and sent
 
 
 @acts
@@ -206,10 +226,13 @@ def abort_transaction(k: Setting, client: Client) -> Client:
         client.state == ClientState.IN_TRANSACTION or client.state == ClientState.ABORTABLE_ERROR
     )
     require(not waits_for_offsets(k, client))
+    require(not commit_waits(client))
+    failed = client.state == ClientState.ABORTABLE_ERROR
     dropped = replace(
-        client, partitions=Map(tuple(unsent_dropped(k, t) for t in client.partitions.values()))
+        client,
+        partitions=Map(tuple(unsent_dropped(k, t, failed) for t in client.partitions.values())),
     )
-    if not client.is_started and not client.must_bump:
+    if not client.is_started and not client.must_bump and not has_asked(dropped):
         return finished(k, with_outcome(dropped, Outcome.ABORTED))
     return replace(with_outcome(dropped, Outcome.ABORT_ASKED), state=ClientState.ABORTING)
 
@@ -238,14 +261,28 @@ def ask_producer_id(k: Setting, client: Client) -> Step[Client, Request]:
     return Step(client, (request_of(k, client, Api.INIT_PRODUCER_ID),))
 
 
-def new_partitions(k: Setting, client: Client, of_group: bool) -> Map[Partition, bool]:
-    """Those that are to be added: the group's, or the others."""
+def of_membership(
+    k: Setting, client: Client, membership: Membership, of_group: bool
+) -> Map[Partition, bool]:
+    """The partitions of that membership: the group's, or the others."""
     return Map(
         tuple(
-            t.membership == Membership.NEW and is_of_group(k, p) == of_group
+            t.membership == membership and is_of_group(k, p) == of_group
             for p, t in client.partitions.items()
         )
     )
+
+
+def asked_partitions(k: Setting, client: Client, of_group: bool) -> Map[Partition, bool]:
+    """Those that a request was sent for."""
+    return of_membership(k, client, Membership.ASKED, of_group)
+
+
+def to_be_asked(k: Setting, client: Client, of_group: bool) -> Map[Partition, bool]:
+    """Those of the next request: one that is sent again stays what it was."""
+    again = asked_partitions(k, client, of_group)
+    new = of_membership(k, client, Membership.NEW, of_group)
+    return again if has_any(again) else new
 
 
 def has_any(partitions: Map[Partition, bool]) -> bool:
@@ -258,21 +295,30 @@ def adding(
 ) -> Step[Client, Request]:
     """A request of V1 that adds partitions."""
     require(k.variant.requests == Requests.V1)
-    require(client.state == ClientState.IN_TRANSACTION or client.state == ClientState.COMMITTING)
+    require(is_working(client) and client.state != ClientState.ABORTABLE_ERROR)
     require(has_any(partitions))
-    return Step(client, (replace(request_of(k, client, api), partitions=partitions),))
+    asked = replace(
+        client,
+        partitions=Map(tuple(asked_for(t, partitions[p]) for p, t in client.partitions.items())),
+    )
+    return Step(asked, (replace(request_of(k, client, api), partitions=partitions),))
+
+
+def asked_for(there: ClientPartition, asked: bool) -> ClientPartition:
+    """The request to add it is on its way."""
+    return replace(there, membership=Membership.ASKED if asked else there.membership)
 
 
 @acts
 def add_partitions(k: Setting, client: Client) -> Step[Client, Request]:
-    """AddPartitionsToTxn for all that are new."""
-    return adding(k, client, Api.ADD_PARTITIONS_TO_TXN, new_partitions(k, client, False))
+    """AddPartitionsToTxn, again or for all that are new."""
+    return adding(k, client, Api.ADD_PARTITIONS_TO_TXN, to_be_asked(k, client, False))
 
 
 @acts
 def add_offsets(k: Setting, client: Client) -> Step[Client, Request]:
     """AddOffsetsToTxn for the group's partition."""
-    return adding(k, client, Api.ADD_OFFSETS_TO_TXN, new_partitions(k, client, True))
+    return adding(k, client, Api.ADD_OFFSETS_TO_TXN, to_be_asked(k, client, True))
 
 
 def is_working(client: Client) -> bool:
@@ -285,6 +331,13 @@ def is_working(client: Client) -> bool:
     )
 
 
+def must_add_first(client: Client) -> bool:
+    """No batch leaves while a partition is to be added.
+    Sender.maybeSendAndPollTransactionalRequest."""
+    adds = any(waits_to_be_added(there) for there in client.partitions.values())
+    return adds and client.state != ClientState.ABORTABLE_ERROR
+
+
 @acts
 def produce(
     k: Setting, client: Client, instance: Instance, partition: Partition
@@ -293,6 +346,7 @@ def produce(
     there = client.partitions[partition]
     require(not is_of_group(k, partition))
     require(is_working(client))
+    require(not must_add_first(client))
     require(there.membership == Membership.IN)
     require(there.write != Write.NONE)
     require(there.write == Write.SENT or client.state != ClientState.ABORTABLE_ERROR)
@@ -341,7 +395,7 @@ def commit_offsets(
 def is_quiet(client: Client) -> bool:
     """No batch is unfinished, and no partition is to be added."""
     return not any(
-        there.write != Write.NONE or there.membership == Membership.NEW
+        there.write != Write.NONE or waits_to_be_added(there)
         for there in client.partitions.values()
     )
 
@@ -457,7 +511,15 @@ def on_produced(k: Setting, client: Client, partition: Partition, answer: Produc
     effect = produce_effect_of(answer.error)
     if effect == Effect.RETRY:
         return client
-    return in_error(k, settled(client, partition), effect)
+    return in_error(k, refused_at(client, partition), effect)
+
+
+def refused_at(client: Client, partition: Partition) -> Client:
+    """The leader did not take the batch: its sequence is the next one's.
+    TransactionManager.adjustSequencesDueToFailedBatch."""
+    there = client.partitions[partition]
+    given_back = replace(there, write=Write.NONE, next_sequence=there.next_sequence - 1)
+    return replace(client, partitions=client.partitions.put(partition, given_back))
 
 
 @receives

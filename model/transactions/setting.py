@@ -129,7 +129,8 @@ class Layout:
     an append to the transaction log is an event of its own, else an append succeeds at once. With
     `readers`, how far a reader of committed records has come is part of the world; with `guards` a
     late batch is verified first, and appended some time after that. With `offsets` the last
-    partition is the one in which the group's offsets are committed.
+    partition is the one in which the group's offsets are committed. Where it is `endless`, trouble
+    that a budget allows may happen for ever.
     """
 
     instances: int = 2
@@ -146,6 +147,7 @@ class Layout:
     readers: bool = False
     guards: bool = False
     offsets: bool = False
+    endless: bool = False
     max_begun: int = 2
     max_delays: int = 1
     max_unheard: int = 1

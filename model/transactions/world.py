@@ -89,6 +89,11 @@ def allows(most: int, budget: int, spent: int) -> bool:
     return most > 0 and spent < budget
 
 
+def spend(k: Setting, spent: int, times: int) -> int:
+    """Trouble has come so many times more; an endless scope does not count."""
+    return spent if k.layout.endless else spent + times
+
+
 def with_client(w: World, instance: Instance, client: Client) -> World:
     """The world with one client replaced."""
     return replace(w, clients=w.clients.put(instance, client))
@@ -109,7 +114,7 @@ def fate_known(k: Setting, w: World, heard: Flag) -> World:
     """An answer that is lost costs one of the scope's budget."""
     within_scope(heard == 1 or allows(k.layout.max_unheard, k.budgets.unheard, w.spent.unheard))
     lost = 1 - heard
-    return replace(w, spent=replace(w.spent, unheard=w.spent.unheard + lost))
+    return replace(w, spent=replace(w.spent, unheard=spend(k, w.spent.unheard, lost)))
 
 
 def room_in_log(k: Setting, w: World, partition: Partition) -> bool:
@@ -164,7 +169,7 @@ def batch_expires(k: Setting, w: World, instance: Instance, partition: Partition
     """The delivery time of a batch that was sent is up."""
     within_scope(allows(k.layout.max_expirations, k.budgets.expirations, w.spent.expirations))
     given_up = client_rules.give_up(k, w.clients[instance], partition)
-    spent = replace(w.spent, expirations=w.spent.expirations + 1)
+    spent = replace(w.spent, expirations=spend(k, w.spent.expirations, 1))
     return with_client(replace(w, spent=spent), instance, given_up)
 
 
@@ -215,24 +220,26 @@ def begun_reign(w: World, answer: Answer) -> Reign:
 def partitions_are_added(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
     """AddPartitionsToTxn."""
     asked = client_rules.add_partitions(k, w.clients[instance])
+    sent = with_client(w, instance, asked.actor)
     step = coordinator_rules.on_add_partitions(k, w.coordinator, asked.sends[0], instance)
     if len(step.sends) == 0:
-        return with_coordinator(k, fate_known(k, w, 1), step.actor)
+        return with_coordinator(k, fate_known(k, sent, 1), step.actor)
     wanted = asked.sends[0].partitions
     told = client_rules.on_partitions_added(k, asked.actor, wanted, step.sends[0])
-    return told_by(k, fate_known(k, w, heard), instance, told, step, heard)
+    return told_by(k, fate_known(k, sent, heard), instance, told, step, heard)
 
 
 @rule
 def offsets_are_added(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
     """AddOffsetsToTxn."""
     asked = client_rules.add_offsets(k, w.clients[instance])
+    sent = with_client(w, instance, asked.actor)
     step = coordinator_rules.on_add_partitions(k, w.coordinator, asked.sends[0], instance)
     if len(step.sends) == 0:
-        return with_coordinator(k, fate_known(k, w, 1), step.actor)
+        return with_coordinator(k, fate_known(k, sent, 1), step.actor)
     wanted = asked.sends[0].partitions
     told = client_rules.on_partitions_added(k, asked.actor, wanted, step.sends[0])
-    return told_by(k, fate_known(k, w, heard), instance, told, step, heard)
+    return told_by(k, fate_known(k, sent, heard), instance, told, step, heard)
 
 
 @rule
@@ -330,7 +337,7 @@ def delayed(k: Setting, w: World, instance: Instance, step: Step[Client, Request
     """The client gives its connection up; the request may still arrive."""
     within_scope(len(w.late) < k.layout.late)
     within_scope(allows(k.layout.max_delays, k.budgets.delays, w.spent.delays))
-    spent = replace(w.spent, delays=w.spent.delays + 1)
+    spent = replace(w.spent, delays=spend(k, w.spent.delays, 1))
     kept = replace(w, late=(*w.late, step.sends[0]), spent=spent)
     return with_client(kept, instance, step.actor)
 
@@ -468,7 +475,7 @@ def marker_is_written(k: Setting, w: World, partition: Partition, heard: Flag) -
     asked = coordinator_rules.marker_for(k, w.coordinator, partition)
     step = leader_rules.on_marker(k, w.leaders[partition], asked.sends[0])
     told = coordinator_rules.on_marker_written(k, w.coordinator, partition, step.sends[0])
-    spent = replace(w.spent, marker_losses=losses + 1 - heard)
+    spent = replace(w.spent, marker_losses=spend(k, losses, 1 - heard))
     after = with_leader(replace(w, spent=spent), partition, step.actor)
     return replace(after, coordinator=told if heard == 1 else w.coordinator)
 
@@ -480,7 +487,7 @@ def marker_is_delayed(k: Setting, w: World, partition: Partition) -> World:
     delays = w.spent.marker_delays
     within_scope(allows(k.layout.max_marker_delays, k.budgets.marker_delays, delays))
     asked = coordinator_rules.marker_for(k, w.coordinator, partition)
-    spent = replace(w.spent, marker_delays=delays + 1)
+    spent = replace(w.spent, marker_delays=spend(k, delays, 1))
     return replace(w, late_markers=(*w.late_markers, asked.sends[0]), spent=spent)
 
 
@@ -503,7 +510,7 @@ def late_marker_arrives(k: Setting, w: World, late: LateMarkerIndex, partition: 
 def transaction_times_out(k: Setting, w: World) -> World:
     """The open transaction has lasted too long."""
     within_scope(allows(k.layout.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
-    spent = replace(w.spent, timeouts=w.spent.timeouts + 1)
+    spent = replace(w.spent, timeouts=spend(k, w.spent.timeouts, 1))
     return with_coordinator(
         k, replace(w, spent=spent), coordinator_rules.time_out(k, w.coordinator)
     )
@@ -513,7 +520,7 @@ def transaction_times_out(k: Setting, w: World) -> World:
 def coordinator_moves(k: Setting, w: World) -> World:
     """Another broker takes the coordinator's place."""
     within_scope(allows(k.layout.max_moves, k.budgets.moves, w.spent.moves))
-    spent = replace(w.spent, moves=w.spent.moves + 1)
+    spent = replace(w.spent, moves=spend(k, w.spent.moves, 1))
     return replace(w, coordinator=coordinator_rules.take_over(k, w.coordinator), spent=spent)
 
 
@@ -523,7 +530,7 @@ def coordinator_moves_with_append(k: Setting, w: World) -> World:
     within_scope(allows(k.layout.max_moves, k.budgets.moves, w.spent.moves))
     require(k.layout.appends)
     require(w.coordinator.is_appending)
-    spent = replace(w.spent, moves=w.spent.moves + 1)
+    spent = replace(w.spent, moves=spend(k, w.spent.moves, 1))
     image = coordinator_rules.stored(k, w.coordinator.image)
     written = replace(w.coordinator, log=image)
     return replace(w, coordinator=coordinator_rules.take_over(k, written), spent=spent)
@@ -533,7 +540,7 @@ def coordinator_moves_with_append(k: Setting, w: World) -> World:
 def transactional_id_is_forgotten(k: Setting, w: World) -> World:
     """The id was not used for long."""
     within_scope(allows(k.layout.max_forgotten, k.budgets.forgotten, w.spent.forgotten))
-    spent = replace(w.spent, forgotten=w.spent.forgotten + 1)
+    spent = replace(w.spent, forgotten=spend(k, w.spent.forgotten, 1))
     return replace(w, coordinator=coordinator_rules.forget(k, w.coordinator), spent=spent)
 
 
@@ -555,11 +562,11 @@ def heard_after_append(k: Setting, client: Client, answer: Answer) -> Client:
     """What the client makes of it, by what it had asked."""
     if client.state == ClientState.INITIALIZING:
         return client_rules.on_producer_id(k, client, answer)
-    if client_rules.has_any(client_rules.new_partitions(k, client, False)):
-        wanted = client_rules.new_partitions(k, client, False)
+    if client_rules.has_any(client_rules.asked_partitions(k, client, False)):
+        wanted = client_rules.asked_partitions(k, client, False)
         return client_rules.on_partitions_added(k, client, wanted, answer)
-    if client_rules.has_any(client_rules.new_partitions(k, client, True)):
-        group = client_rules.new_partitions(k, client, True)
+    if client_rules.has_any(client_rules.asked_partitions(k, client, True)):
+        group = client_rules.asked_partitions(k, client, True)
         return client_rules.on_partitions_added(k, client, group, answer)
     return client_rules.on_ended(k, client, answer)
 
@@ -576,7 +583,7 @@ def append_is_refused(k: Setting, w: World, in_log: Flag) -> World:
     """The append is reported as failed; it may be in the log all the same."""
     require(k.layout.appends)
     within_scope(allows(k.layout.max_failures, k.budgets.failures, w.spent.failures))
-    spent = replace(w.spent, failures=w.spent.failures + 1)
+    spent = replace(w.spent, failures=spend(k, w.spent.failures, 1))
     step = coordinator_rules.append_fails(k, w.coordinator, in_log == 1)
     return append_settled(k, replace(w, spent=spent), step)
 
