@@ -59,7 +59,7 @@ from impl.producer.txn_requests import (
     TxnRequest,
     then_for,
 )
-from impl.protocol.errors import ErrorCode
+from impl.protocol.errors import ErrorCode, InvalidField
 from impl.protocol.record_batch import NO_PRODUCER_ID, decrement_sequence
 from impl.protocol.schemas import ApiKey
 
@@ -157,8 +157,11 @@ class TransactionalManager(TransactionManager):
     ) -> CallResult:
         """Let the consumer's offsets move if, and when, the transaction commits.
 
-        Raises as `initialize`. Source: `TransactionManager.sendOffsetsToTransaction`, KIP-447.
+        Raises as `initialize`, and `InvalidField` for a generation without a member.
+        Source: `TransactionManager.sendOffsetsToTransaction`, KIP-447.
         """
+        if group.generation_id > 0 and not group.member_id:
+            raise InvalidField("is empty, but there is a generation_id", "member_id")
         self._check_call("send_offsets_to_transaction")
         sent = dict(offsets)
         if not sent:

@@ -62,12 +62,22 @@ def _note_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> N
         loop.failure = context["exception"]
 
 
+def _end_all(loop: VirtualLoop) -> None:
+    """What still runs when the program has ended is cancelled, as `asyncio.run` does."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+
+
 def run_virtually(work: Coroutine[Any, Any, T]) -> T:
     """Run it to its end on a loop of its own. Raises what it raises, and `Standstill`."""
     loop = VirtualLoop()
     try:
         result = loop.run_until_complete(work)
     finally:
+        _end_all(loop)
         loop.close()
     if loop.failure is not None:
         raise loop.failure

@@ -14,7 +14,7 @@ from impl.producer import (
     TransactionAbortedError,
 )
 from impl.producer.txn_requests import GroupMetadata, OffsetAndMetadata
-from impl.protocol.errors import ErrorCode
+from impl.protocol.errors import ErrorCode, InvalidField
 from impl.protocol.schemas import ApiKey
 from tests.impl.producer.driver import batch_of
 from tests.impl.producer.txn_driver import COORDINATOR, NODE, TxnDriver, sent_values
@@ -228,6 +228,14 @@ def test_groups_are_remembered_for_one_transaction():
         driver.core.begin_commit()
         driver.talk(END)
         driver.core.begin_commit().acknowledge()
+
+
+def test_a_generation_has_a_member():
+    driver = TxnDriver()
+    driver.core.begin()
+    with pytest.raises(InvalidField, match="member_id"):
+        driver.core.send_offsets(WHERE, GroupMetadata("g", generation_id=1))
+    assert driver.core.state is State.IN_TRANSACTION
 
 
 def test_no_offsets_are_no_request():

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from impl.simulator import consume_transform_produce
 from impl.simulator.__main__ import main
 
 VERB = "consume-transform-produce"
@@ -55,6 +56,14 @@ def test_bad_use(arguments, capsys):
 def test_a_report_that_cannot_be_written_is_bad_use(tmp_path):
     file = tmp_path / "no" / "such" / "folder.json"
     assert main([VERB, "--runs", "1", "--faults", "none", "--json", str(file)]) == 2
+
+
+def test_a_world_without_time_to_rest_is_undecided(monkeypatch, tmp_path):
+    monkeypatch.setattr(consume_transform_produce, "MOST_VIRTUAL_S", 0.4)
+    assert main([VERB, "--runs", "2", "--json", str(tmp_path / "r.json")]) == 3
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert (report["verdict"], report["restless_worlds"]) == ("undecided", 2)
+    assert report["counterexample"]["failures"] == ["TimeoutError: "]
 
 
 def test_no_faults_is_a_choice(capsys):
