@@ -60,6 +60,7 @@ class Coordinating:
         "_offsets_epochs",
         "_seen_version",
         "_then",
+        "_topic_ids",
         "core",
         "offsets",
     )
@@ -70,6 +71,7 @@ class Coordinating:
         self._then: dict[int, AnsweredThen] = {}
         self._seen_version = -1
         self._offsets_epochs: dict[int, int] = {}
+        self._topic_ids: dict[str, bytes] = {}
         self.core = TransactionCoordinator(node.producer_ids.generate, node.config.transactions)
         self.offsets = OffsetsCoordinator(node.config.offsets)
 
@@ -105,6 +107,7 @@ class Coordinating:
                     self.core.load(partition, leader.leader_epoch, records, now_ms), now_ms
                 )
         self._follow_offsets()
+        self._forget_deleted_topics(now_ms)
 
     def _follow_offsets(self) -> None:
         led = dict(self._led(OFFSETS_TOPIC))
@@ -115,6 +118,19 @@ class Coordinating:
                 self.offsets.begin_loading(partition)
                 self.offsets.load(partition, (stored.data for stored in leader.batches))
         self._offsets_epochs = {partition: leader.leader_epoch for partition, leader in led.items()}
+
+    def _forget_deleted_topics(self, now_ms: int) -> None:
+        """A new topic of an old name begins without offsets. `onPartitionsDeleted`."""
+        now = {topic.name: topic.topic_id for topic in self._node.topics}
+        gone = {name for name, topic_id in self._topic_ids.items() if now.get(name) != topic_id}
+        self._topic_ids = now
+        for partition, batch in self.offsets.forget_topics(gone, now_ms=now_ms) if gone else ():
+            leader = self._node.leader(self._node.topics.named(OFFSETS_TOPIC), partition)
+            assert isinstance(leader, PartitionLeader)
+            outcome = leader.append_as_coordinator(batch, now_ms=now_ms)
+            leader.advance_high_watermark(leader.log_end_offset)
+            if not outcome.error:
+                self.offsets.replay(partition, leader.batches[-1].data)
 
     def _led(self, name: str) -> Iterator[tuple[int, PartitionLeader]]:
         topic = self._node.topics.named(name)

@@ -317,6 +317,28 @@ def test_offsets_are_verified_over_the_network(network: Network, v2: bool) -> No
     assert producer.commit_offset(8, node_id=group_node) is ErrorCode.NOT_COORDINATOR
 
 
+def test_a_new_topic_of_an_old_name_has_no_offsets(network: Network) -> None:
+    """Wherever the group is coordinated; what is pending goes, too."""
+    at = network.find_group()
+    row = {"partition_index": 0, "committed_offset": 9, "committed_metadata": None}
+    topics = [{"name": "t", "partitions": [row]}]
+    body = {"group_id": "g", "member_id": "", "topics": topics}
+    network.ask(ApiKey.OFFSET_COMMIT, 8, body, at)
+    producer = Producer(network, v2=True)
+    producer.init()
+    assert producer.commit_offset(7) is NONE
+    elsewhere = at % 3 + 1
+    body = {"topics": [{"name": "t"}], "timeout_ms": 1}
+    network.ask(ApiKey.DELETE_TOPICS, 6, body, elsewhere)
+    network.create("t", 1, 2, 3)
+    assert network.fetch_offset(node_id=at) == (-1, NONE)
+    assert producer.end() is NONE
+    network.run()
+    assert network.fetch_offset(node_id=at) == (-1, NONE)
+    network.cluster.move(OFFSETS_TOPIC, 3, elsewhere)
+    assert network.fetch_offset(node_id=elsewhere) == (-1, NONE)
+
+
 def test_a_lost_question_about_offsets_is_loading(network: Network) -> None:
     producer = Producer(network, v2=True)
     producer.init()
