@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from impl.simulator.campaign import Campaign, Progress, faults_of, first_steps
-from impl.simulator.consume_transform_produce import Order
+from impl.simulator.consume_transform_produce import Order, Program
 from impl.simulator.report import report_of, run_of, tell, write_json
 
 EXIT: Final = {"holds": 0, "violated": 1, "undecided": 3}
@@ -37,6 +37,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     verb.add_argument(
         "--requests", choices=["auto", "v1", "v2"], default="auto", help="of transactions (auto)"
+    )
+    verb.add_argument(
+        "--transactional-id",
+        choices=["shared", "own"],
+        default="shared",
+        help="one for all clients, or each its own (shared)",
     )
     verb.add_argument(
         "--faults",
@@ -68,16 +74,19 @@ def _kinds(text: str) -> tuple[str, ...]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
     asked = _parser().parse_args(arguments)
-    order = Order(asked.without_transaction or Order.TRANSACTION.value)
+    program = Program(
+        Order(asked.without_transaction or Order.TRANSACTION.value),
+        asked.requests,
+        asked.transactional_id == "own",
+    )
     began_s = time.monotonic()
     campaign = Campaign(
-        order=order,
-        requests=asked.requests,
+        program=program,
         faults=faults_of(asked.faults),
         crashes="crashes" in asked.faults or "zombies" in asked.faults,
         seed=asked.seed,
         runs=asked.runs,
-        steps=first_steps(asked.seed, order, asked.requests),
+        steps=first_steps(asked.seed, program),
     )
     results = campaign.run(Progress(sys.stderr, asked.runs))
     report = report_of(campaign, asked.faults, results)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TextIO
 
-from impl.simulator.consume_transform_produce import Order, Outcome, simulate
+from impl.simulator.consume_transform_produce import Outcome, Program, simulate
 from impl.simulator.faults import Faults
 
 KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -36,9 +36,9 @@ def faults_of(kinds: Collection[str]) -> Faults:
     return faults
 
 
-def first_steps(seed: int, order: Order, requests: str) -> int:
+def first_steps(seed: int, program: Program) -> int:
     """The steps of a client whom nothing happens to."""
-    return simulate(seed, Faults(), order, requests=requests).steps
+    return simulate(seed, Faults(), program).steps
 
 
 class Progress:
@@ -95,8 +95,7 @@ class Results:
 class Campaign:
     """So many worlds from `seed` on."""
 
-    order: Order
-    requests: str
+    program: Program
     faults: Faults
     crashes: bool
     seed: int
@@ -118,4 +117,4 @@ class Campaign:
     def _world(self, number: int, *, tells: bool = False) -> Outcome:
         crash_step = number % self.steps if self.crashes else -1
         faults = replace(self.faults, crash_step=crash_step)
-        return simulate(self.seed + number, faults, self.order, requests=self.requests, tells=tells)
+        return simulate(self.seed + number, faults, self.program, tells=tells)

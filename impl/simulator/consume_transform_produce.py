@@ -4,7 +4,9 @@
    fails; the last one finds nothing left to do.
 2. In a transaction, results and offsets are one: a reader of committed records sees each result
    once. Without one, what is done first may be done twice, or what is left may never be done.
-3. The judge is a reader of its own, after everything has come to rest.
+3. With one transactional id for all clients, the next one fences the last. With an id of its own
+   each waits, before it takes over, until no transaction can move the offsets any more (KIP-447).
+4. The judge is a reader of its own, after everything has come to rest.
 
 Theory of operation: `simulate` runs one world. A client works in rounds of `RECORDS_A_ROUND`; a
 client that fails says why, and is started again as any supervisor would do.
@@ -57,6 +59,14 @@ class Order(Enum):
     COMMIT_THEN_PRODUCE = "commit-then-produce"
 
 
+class Program(NamedTuple):
+    """How clients work: in which order, with which requests, and with an id of their own or not."""
+
+    order: Order = Order.TRANSACTION
+    requests: str = "auto"
+    has_own_id: bool = False
+
+
 class Outcome(NamedTuple):
     """What came of one world.
 
@@ -84,13 +94,11 @@ class Outcome(NamedTuple):
         return not (self.lost or self.duplicated or self.out_of_order)
 
 
-def simulate(
-    seed: int, faults: Faults, order: Order, *, requests: str = "auto", tells: bool = False
-) -> Outcome:
+def simulate(seed: int, faults: Faults, program: Program, *, tells: bool = False) -> Outcome:
     """One world from its beginning to its end. The same arguments give the same outcome."""
     config = TransactionConfig(abort_timed_out_interval_ms=1_000, num_partitions=4)
     world = World(seed, faults, partitions=PARTITIONS, transactions=config, tells=tells)
-    work = _Work(world, faults, order, requests)
+    work = _Work(world, faults, program)
     is_at_rest = True
     try:
         world.run(work.run)
@@ -103,11 +111,10 @@ def simulate(
 class _Work:
     """One world's input, clients, and reader."""
 
-    def __init__(self, world: World, faults: Faults, order: Order, requests: str) -> None:
+    def __init__(self, world: World, faults: Faults, program: Program) -> None:
         self._world = world
         self._faults = faults
-        self.order = order
-        self._requests = requests
+        self.program = program
         self._hosts: list[ClientHost] = []
         self._seen: dict[Place, list[bytes | None]] = {}
         self._all = 0
@@ -124,7 +131,7 @@ class _Work:
 
     async def _write_input(self) -> None:
         host = ClientHost(self._world, "source")
-        async with self.producer(host, Order.PRODUCE_THEN_COMMIT) as producer:
+        async with self.producer(host, in_transactions=False) as producer:
             for number in range(RECORDS_A_PARTITION):
                 for partition in range(PARTITIONS):
                     value = b"%d.%d" % (partition, number)
@@ -162,14 +169,14 @@ class _Work:
         crash_step = self._faults.crash_step if number == 0 else -1
         return ClientHost(self._world, f"client-{number}", crash_step)
 
-    def producer(self, host: ClientHost, order: Order) -> Producer:
+    def producer(self, host: ClientHost, *, in_transactions: bool) -> Producer:
         """A producer on that machine."""
         config: dict[str, Any] = {"client_id": host.name} | TIMEOUTS
-        if order is Order.TRANSACTION:
+        if in_transactions:
             config |= {
-                "transactional_id": TRANSACTIONAL_ID,
+                "transactional_id": host.name if self.program.has_own_id else TRANSACTIONAL_ID,
                 "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
-                "transaction_requests": self._requests,
+                "transaction_requests": self.program.requests,
             }
         return Producer(
             self._world.bootstrap_servers,
@@ -268,7 +275,8 @@ class _Client:
         self._work = work
         self.host = work.new_host(number)
         self.life: asyncio.Task[bool] | None = None
-        self._producer = work.producer(self.host, work.order)
+        in_transactions = work.program.order is Order.TRANSACTION
+        self._producer = work.producer(self.host, in_transactions=in_transactions)
         self._consumer = work.consumer(self.host, group_id=GROUP)
 
     async def live(self) -> bool:
@@ -307,7 +315,7 @@ class _Client:
             ]
             offsets = {place: await consumer.position(place) for place in fetched}
             if results:
-                await _ROUNDS[self._work.order](producer, consumer, results, offsets)
+                await _ROUNDS[self._work.program.order](producer, consumer, results, offsets)
 
 
 async def _wait(event: asyncio.Event) -> None:

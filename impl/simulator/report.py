@@ -27,8 +27,9 @@ def report_of(campaign: Campaign, kinds: Sequence[str], results: Results) -> dic
     return {
         "schema_version": SCHEMA_VERSION,
         "verb": "consume-transform-produce",
-        "order": campaign.order.value,
-        "requests": campaign.requests,
+        "order": campaign.program.order.value,
+        "requests": campaign.program.requests,
+        "transactional_id": "own" if campaign.program.has_own_id else "shared",
         "faults": list(kinds),
         "seed": campaign.seed,
         "runs": campaign.runs,

@@ -6,21 +6,23 @@ from impl.simulator.consume_transform_produce import (
     PARTITIONS,
     RECORDS_A_PARTITION,
     Order,
+    Program,
     simulate,
 )
 from impl.simulator.faults import Faults
 
-STEPS = simulate(0, Faults(), Order.TRANSACTION).steps
+TRANSACTION = Program()
+STEPS = simulate(0, Faults(), TRANSACTION).steps
 
 
-def outcomes(faults, order=Order.TRANSACTION, every=4, **more):
+def outcomes(faults, program=TRANSACTION, every=4):
     for step in range(0, STEPS, every):
         settings = {name: getattr(faults, name) for name in Faults.__dataclass_fields__}
-        yield simulate(step, Faults(**settings | {"crash_step": step}), order, **more)
+        yield simulate(step, Faults(**settings | {"crash_step": step}), program)
 
 
 def test_a_life_without_faults_does_all_the_work_at_once():
-    outcome = simulate(3, Faults(), Order.TRANSACTION)
+    outcome = simulate(3, Faults(), TRANSACTION)
     assert outcome.is_exactly_once
     assert (outcome.clients, outcome.crashed, outcome.aborted) == (1, False, 0)
     assert outcome.steps > 40
@@ -29,7 +31,7 @@ def test_a_life_without_faults_does_all_the_work_at_once():
 @pytest.mark.parametrize("requests", ["v1", "v2"])
 def test_a_crash_at_each_step_leaves_each_result_once(requests):
     crashed = aborted = 0
-    for outcome in outcomes(Faults(), requests=requests):
+    for outcome in outcomes(Faults(), Program(requests=requests)):
         assert outcome.is_at_rest
         assert outcome.is_exactly_once, outcome
         crashed += outcome.crashed
@@ -53,6 +55,22 @@ def test_other_faults_leave_each_result_once(faults):
         assert outcome.is_exactly_once, outcome
 
 
+def test_with_an_id_of_its_own_a_client_waits_for_the_offsets_of_the_last_one():
+    """KIP-447: nobody fences, but no offset is taken while a transaction could move it."""
+    aborted = 0
+    for outcome in outcomes(Faults(), Program(has_own_id=True), every=3):
+        assert outcome.is_at_rest
+        assert outcome.is_exactly_once, outcome
+        aborted += outcome.aborted
+    assert aborted > 0
+
+
+def test_with_an_id_of_its_own_a_zombie_is_not_fenced():
+    """What the generation of a group is for: here no group fences the zombie."""
+    found = outcomes(Faults(is_zombie=True), Program(has_own_id=True), every=2)
+    assert any(outcome.duplicated for outcome in found)
+
+
 def test_a_zombie_is_fenced():
     failures = [
         failure for outcome in outcomes(Faults(is_zombie=True)) for failure in outcome.failures
@@ -66,13 +84,15 @@ def test_a_zombie_is_fenced():
 )
 def test_without_a_transaction_a_crash_shows(order, what):
     other = {"duplicated": "lost", "lost": "duplicated"}[what]
-    found = [outcome for outcome in outcomes(Faults(), order, every=2) if getattr(outcome, what)]
+    found = [
+        outcome for outcome in outcomes(Faults(), Program(order), every=2) if getattr(outcome, what)
+    ]
     assert found
     assert not any(getattr(outcome, other) for outcome in found)
 
 
 def test_the_judge_sees_what_is_missing_or_there_twice():
-    outcome = simulate(36, Faults(crash_step=36), Order.COMMIT_THEN_PRODUCE)
+    outcome = simulate(36, Faults(crash_step=36), Program(Order.COMMIT_THEN_PRODUCE))
     for value in outcome.lost:
         partition, number = map(int, value.removeprefix("result of ").split("."))
         assert partition < PARTITIONS
@@ -82,7 +102,7 @@ def test_the_judge_sees_what_is_missing_or_there_twice():
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_seed_has_the_same_history(seed):
     faults = Faults(crash_step=30, break_rate=0.03, stop_every_ms=200, is_zombie=bool(seed % 2))
-    first, second = (simulate(seed, faults, Order.TRANSACTION, tells=True) for _ in range(2))
+    first, second = (simulate(seed, faults, TRANSACTION, tells=True) for _ in range(2))
     assert first == second
     assert len(first.story) > 50
-    assert simulate(seed + 100, faults, Order.TRANSACTION, tells=True).story != first.story
+    assert simulate(seed + 100, faults, TRANSACTION, tells=True).story != first.story
