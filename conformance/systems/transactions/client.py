@@ -5,7 +5,8 @@
 2. A producer knows a leader only while the model lets it send there, so that one poll sends one
    batch, or one request to the coordinator.
 3. FindCoordinator is nobody's rule: it is answered here.
-4. An application that wants to abort waits until its commit has ended: `_settle` lets it.
+4. A record for a new partition, and the commit behind it, waits while another is being added: an
+   application that sends while a turn of the sender is under way may be so late.
 
 Theory of operation: the model's calls are `impl`'s calls; what the model's manager sends is what
 `poll` gives (`ask`, `produce`), what it hears goes to `receive` (`hear`), an answer that is lost is
@@ -25,6 +26,7 @@ from conformance.systems.transactions.messages import (
     TRANSACTIONAL_ID,
     Codec,
     Payload,
+    added,
     models_id,
     request_view,
     value_of,
@@ -70,21 +72,23 @@ class Client:
         self._core.update_nodes([COORDINATOR])
         self._handles: list[DeliveryHandle | None] = [None] * partitions
         self._call: CallResult | None = None
-        self._wants_abort = False
+        self._adding: set[tuple[str, int]] = set()
+        self._held: dict[int, bytes] = {}
+        self._holds_commit = False
         self._outcomes: list[str] = []
 
     def view(self) -> View:
         """Shaped as CLIENT. After the end nothing but identity and outcomes counts; what is not
         sent any more is not shown where an abort is due; nor are numbers that begin anew."""
         core = self._core
-        state = "ABORTING" if self._wants_abort else STATES[core.state]
+        state = "COMMITTING" if self._holds_commit else STATES[core.state]
         outcomes = tuple(self._outcomes)
         if state == "FATAL_ERROR":
-            return (state, self._id, core.producer_epoch, None, None, (), outcomes)
+            return (state, self._id, core.producer_epoch, None, (), outcomes)
         partitions = tuple([self._partition_view(state, p) for p in range(self._count)])
         bump = core.epoch_bump_required
         return (
-            state, self._id, core.producer_epoch, core.is_started, bump, partitions, outcomes
+            state, self._id, core.producer_epoch, bump, partitions, outcomes
         )  # fmt: skip
 
     @property
@@ -95,7 +99,9 @@ class Client:
         known = self._core.partition_state(TOPIC, partition)
         handle = self._handles[partition]
         write, membership = "NONE", "OUT"
-        if handle is not None and not handle.done:
+        if partition in self._held:
+            write = "QUEUED"
+        elif handle is not None and not handle.done:
             write = "SENT" if known.in_flight else "QUEUED"
         if (TOPIC, partition) in self._core.partitions:
             membership = "IN"
@@ -109,6 +115,11 @@ class Client:
             self._is_v2,
             self._core.epoch_bump_required,
         )
+
+    def tidy(self) -> None:
+        """No leader is known until the model lets one be known; records that ended are told."""
+        self._core.update_metadata({})
+        self._handles = [None if h is None or h.done else h for h in self._handles]
 
     # ---- the application
 
@@ -124,22 +135,28 @@ class Client:
     def send(self, partition: int, transaction: int, number: int) -> None:
         """`send`."""
         value = value_of(self._instance, transaction, number)
+        if self._adding and (TOPIC, partition) not in self._core.partitions:
+            self._held[partition] = value
+        else:
+            self._append(partition, value)
+
+    def _append(self, partition: int, value: bytes) -> None:
         self._handles[partition] = self._core.append(
             TOPIC, partition, value=value, timestamp_ms=TIMESTAMP_MS, now_ms=self._now_ms
         )
 
     def commit_transaction(self, at_once: bool) -> None:
         """`commitTransaction`; `at_once`: there is nothing to be sent for it."""
-        self._call = self._core.begin_commit()
         self._outcomes[-1] = "COMMIT_ASKED"
-        self._end(at_once)
+        self._holds_commit = bool(self._held)
+        if not self._holds_commit:
+            self._call = self._core.begin_commit()
+            self._end(at_once)
 
     def abort_transaction(self, at_once: bool) -> None:
         """`abortTransaction`."""
         self._outcomes[-1] = "ABORT_ASKED"
-        if self._call is not None:
-            self._wants_abort = True
-            return
+        self._held.clear()
         self._call = self._core.begin_abort()
         self._end(at_once)
 
@@ -187,6 +204,8 @@ class Client:
             raise UnexpectedEffects(f"poll gives {found}")
         payload = self._codec.pack(found[0])
         _, body = self._codec.unpack(payload)
+        if found[0].api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
+            self._adding = {(TOPIC, p) for p in added(body)}
         return request_view(found[0].api_key, body, self._count), payload
 
     def _polled(self, leaders: dict[tuple[str, int], int]) -> list[SendRequest]:
@@ -217,9 +236,12 @@ class Client:
     # ---- what the application is told
 
     def _settle(self) -> None:
-        """Calls that have ended return; a commit that failed makes way for the abort."""
+        """Calls that have ended return, and what was held goes on."""
         if self._core.state is State.ABORTABLE_ERROR:
             self._polls(())
+        if self._core.state is not State.IN_TRANSACTION or self._adding <= self._core.partitions:
+            self._adding.clear()
+            self._hand_over()
         call = self._call
         if call is None or not call.done:
             return
@@ -227,12 +249,19 @@ class Client:
         try:
             call.acknowledge()
         except ProducerError:
-            if self._wants_abort and self._core.state is State.ABORTABLE_ERROR:
-                self._wants_abort = False
-                self._call = self._core.begin_abort()
             return
         asked = self._outcomes[-1] if self._outcomes else ""
         self._outcomes[-1:] = [ENDED.get(asked, asked)] if self._outcomes else []
+
+    def _hand_over(self) -> None:
+        """What was held: records, then the call behind them."""
+        goes_on = self._core.state is State.IN_TRANSACTION
+        for partition in sorted(self._held) if goes_on else ():
+            self._append(partition, self._held[partition])
+        if self._holds_commit and goes_on:
+            self._call = self._core.begin_commit()
+        self._held.clear()
+        self._holds_commit = False
 
 
 ENDED: Final[Mapping[str, str]] = {"COMMIT_ASKED": "COMMITTED", "ABORT_ASKED": "ABORTED"}
@@ -245,9 +274,11 @@ def seen_partition(
     """A partition as it is compared: what is queued while an abort is due is not sent any more,
     and sequences that begin anew with the next transaction are not looked at."""
     ends = state in ("ABORTABLE_ERROR", "ABORTING")
+    membership = "NEW" if membership == "ASKED" else membership
+    if ends and membership == "NEW":
+        membership = "OUT"
     if ends and write == "QUEUED":
         write = "NONE"
-        membership = "OUT" if membership == "NEW" else membership
     begins_anew = (ends and (is_v2 or bump_is_due)) or state == "INITIALIZING"
     return (membership, write, NONE if begins_anew else next_sequence)
 

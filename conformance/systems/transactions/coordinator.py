@@ -109,6 +109,9 @@ class Coordinator:
             tuple(TopicPartition(TOPIC, p) in image.partitions for p in range(self._count)),
         )
 
+    def tidy(self) -> None:
+        """Nothing of it is over and still there."""
+
     # ---- requests
 
     def on_init_producer_id(self, request: Payload) -> tuple[View, Payload] | None:

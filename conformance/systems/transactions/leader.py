@@ -80,6 +80,9 @@ class Leader:
         entry = self._leader.log.producer_states.verifications.get(producer_id)
         return (NONE, 0) if entry is None else (entry.producer_epoch, entry.lowest_sequence)
 
+    def tidy(self) -> None:
+        """Nothing of it is over and still there."""
+
     # ---- batches
 
     def begin(self, request: Payload) -> Begun:

@@ -3,7 +3,8 @@
 1. A moment is all that an actor is, as bytes. What it does with an input is a function of these
    bytes and the input: it is made again from them, does its step, and is kept as bytes again.
 2. Nothing of an actor is left out but how far counters have come that nobody can see any more:
-   correlation ids while no request is open, tokens while no append is, guards while none is held.
+   correlation ids while no request is open, tokens while no append is, guards while none is held;
+   a connection without a request is as good as none.
 3. An actor that fails is not kept.
 
 Theory of operation: `Kept.after` looks up what is known of a moment and an input, and asks the
@@ -39,6 +40,9 @@ MAX_MOMENTS: Final = 500_000
 
 class KeptActor(Protocol):
     """An actor that can be kept: it and all that it has can be pickled."""
+
+    def tidy(self) -> None:
+        """After each step: forget what is over, so that equal states are equal bytes."""
 
     def view(self) -> View:
         """Its state, in its shape."""
@@ -79,6 +83,11 @@ def _slots(value: Any) -> dict[str, Any]:
 
 def _connections(connections: Connections) -> Reduced:
     state = vars(connections).copy()
+    state["_nodes"] = {
+        node_id: node
+        for node_id, node in sorted(connections._nodes.items())
+        if node.in_flight or node.throttled_until_ms
+    }
     if not connections._connection_of:
         state["_next_correlation_id"] = 0
     return copyreg.__newobj__, (type(connections),), state  # type: ignore[attr-defined]
@@ -163,6 +172,7 @@ class Kept:
         if known is None:
             actor = self.actor(moment)
             returned = getattr(actor, name)(*given)
+            actor.tidy()
             known = moment.known[key] = (self._moment(actor), returned)
         return known
 

@@ -33,7 +33,6 @@ CLIENT: Final[Mapping[str, Shape]] = {
     "state": None,
     "producer_id": None,
     "producer_epoch": None,
-    "is_started": None,
     "bump_is_due": None,
     "partitions": Many(dict.fromkeys(("membership", "write", "next_sequence"))),
     "outcomes": None,

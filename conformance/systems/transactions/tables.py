@@ -60,7 +60,7 @@ class TransactionTables(ActorTables):
         state, outcomes = client.state.name, outcomes_of(client)
         who = client.producer_id, client.producer_epoch
         if state == "FATAL_ERROR":
-            return (state, *who, None, None, (), outcomes)
+            return (state, *who, None, (), outcomes)
         bump = client.must_bump and state != "INITIALIZING"
         partitions = tuple(
             seen_partition(
@@ -68,7 +68,7 @@ class TransactionTables(ActorTables):
             )
             for p in client.partitions.values()
         )
-        return (state, *who, client.is_started, bump, partitions, outcomes)
+        return (state, *who, bump, partitions, outcomes)
 
     def _leader_view(self, leader: Any) -> View:
         return (
@@ -94,8 +94,12 @@ def tables_of(k: Any) -> TransactionTables:
 
 
 def outcomes_of(client: Any) -> View:
-    """Those of the transactions that have begun."""
-    return tuple(outcome.name for outcome in client.outcomes.values()[: client.begun])
+    """Those of the transactions that have begun. An abort that takes a new epoch, too, has ended
+    when that is there, or never."""
+    told = [outcome.name for outcome in client.outcomes.values()[: client.begun]]
+    if client.state.name in ("INITIALIZING", "FATAL_ERROR") and told[-1:] == ["ABORTED"]:
+        told[-1] = "ABORT_ASKED"
+    return tuple(told)
 
 
 def metadata_view(known: Any) -> View:
