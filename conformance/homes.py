@@ -26,7 +26,8 @@ class Home:
     `judge` and `tables` are `module:function`, imported when they are called: a judge is made of
     tables, a system's name, its actors and the form of its messages. `actors` are the choices,
     `spent_by` says which budgets each choice of faults sets to 0, `antecedents` names the witness
-    that a promise's "if" happened ("" where no witness says so).
+    that a promise's "if" happened ("" where no witness says so). `over_wire` makes the subject of a
+    run at brokers.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Home:
     tables: str
     judge: str
     shown: str
+    over_wire: str
 
     @property
     def model(self) -> Model:
@@ -53,6 +55,9 @@ class Home:
 def _model(name: str) -> Model:
     return composition(name) if name else plain()
 
+
+SERVED: Final = "coordinator,leader"
+"""A server that is both, and sends its markers by itself: traces take them at once."""
 
 IDEMPOTENT: Final = Home(
     name="",
@@ -74,11 +79,12 @@ IDEMPOTENT: Final = Home(
     tables="conformance.tables:Tables",
     judge="conformance.judge:judge_of_system",
     shown="conformance.promised:world_shown",
+    over_wire="conformance.verbs.over_wire:subject_of",
 )
 
 TRANSACTIONS: Final = Home(
     name="transactions",
-    actors=("client,coordinator,leader",),
+    actors=("client,coordinator,leader", SERVED),
     spent_by={
         "nodes": (),
         "connections": ("moves",),
@@ -102,6 +108,7 @@ TRANSACTIONS: Final = Home(
     tables="conformance.systems.transactions.tables:tables_of",
     judge="conformance.systems.transactions.judge:judge_of_system",
     shown="conformance.systems.transactions.judge:world_shown",
+    over_wire="conformance.transactions.judging:subject_of",
 )
 
 HOMES: Final[Mapping[str, Home]] = {home.name: home for home in (IDEMPOTENT, TRANSACTIONS)}

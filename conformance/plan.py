@@ -25,7 +25,8 @@ from conformance.files import pretty, write_whole
 from conformance.generate import hunt
 from conformance.generate.cover import Cover, bound, cover
 from conformance.generate.graph import Graph, Numbers, TooLarge, explored, machine_of
-from conformance.homes import HOMES, IDEMPOTENT, NoHome, home_of_scope, home_of_setting
+from conformance.generate.served import served
+from conformance.homes import HOMES, IDEMPOTENT, SERVED, NoHome, home_of_scope, home_of_setting
 from conformance.judge import Divergence, Lockstep, Steps
 from conformance.systems import SYSTEMS
 from conformance.systems.base import NotApplicable
@@ -329,12 +330,16 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> Graph:
     def report(so_far: Explored) -> None:
         told("exploring", so_far.done / max(so_far.frontier, 1))
 
+    is_served = plan.actors == SERVED
     try:
-        return explored(machine, report)
+        graph = explored(machine, report)
     except TooLarge as error:
+        if is_served:
+            raise BadPlan(f"{error}: too many to cut traces for a server from") from error
         if "cover" in plan.traces_from:
             raise BadPlan(f"{error}: too many for a cover; take traces from hunts") from error
         return EMPTY_GRAPH
+    return served(graph, [(i.rule, dict(i.choice)) for i in machine.rules]) if is_served else graph
 
 
 def _counted(plan: Plan, directory: Path, graph: Graph, walks: Cover) -> Prepared:

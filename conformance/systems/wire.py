@@ -21,17 +21,17 @@ from typing import Any, Final
 import numpy as np
 
 from conformance.backends import Range, Row
+from conformance.homes import home_of_scope
 from conformance.judging import promises_of
 from conformance.plan import MAX_FINDINGS, Finding, Plan, Prepared, Summary, setting, steps_of
 from conformance.promised import Seen
 from conformance.rows import Found, rows_of
 from conformance.systems.wire_harness import Broker, Harness
 from conformance.systems.wire_observer import Observer
-from conformance.systems.wire_script import Script, ScriptWriter
+from conformance.systems.wire_script import ScriptWriter
 from conformance.systems.wire_shown import shown
-from conformance.systems.wire_trial import Difference, Outcome
+from conformance.systems.wire_trial import Difference
 from conformance.tables import Tables
-from proofs.lift.text import plain
 from proofs.trace.replay import Stepper
 from proofs.trace.shrink import NothingToShrink, Steps, shrink
 
@@ -63,23 +63,17 @@ class _Range:
     shown: Seen = field(default_factory=Seen)
 
 
-class WireBackend:
-    """Judges the traces of `prepared` (a plan from `traces_plan`) on a running broker.
-
-    Raises CannotPlay for a scope that one broker cannot have, BackendFailed.
-    """
+class ScriptBackend:
+    """Judges the traces of `prepared` by scripts that a harness plays at a running server."""
 
     name = "wire"
     cores: int | None = 1
 
-    def __init__(self, prepared: Prepared, broker: Broker) -> None:
-        k = setting(prepared.plan)
+    def __init__(self, prepared: Prepared, tables: Any, writer: Any, harness: Any) -> None:
         self._prepared = prepared
-        self._tables = Tables(k)
-        self._observer = Observer(k, tells_log_start=broker.tells_log_start)
-        self._writer = ScriptWriter(k, self._tables, self._observer, broker.nodes.plays)
-        self._broker = broker
-        self._harness = Harness(self._observer, broker, prepared.count)
+        self._tables = tables
+        self._writer = writer
+        self._harness = harness
 
     def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
         """The rows of all ranges, each once its traces have ended. Raises BackendFailed."""
@@ -88,7 +82,7 @@ class WireBackend:
         for part in ranges:
             one = _Range(part, np.zeros(width, dtype=bool), part.last - part.first)
             at |= dict.fromkeys(range(*part), one)
-        scripts: dict[int, Script] = {}
+        scripts: dict[int, Any] = {}
         for ended in self._harness.run(self._scripts(at, scripts)):
             if ended is None:
                 yield None
@@ -114,11 +108,12 @@ class WireBackend:
             if left <= 0:
                 return False
             script = self._writer.script(steps)
-            left -= 1 + DEED_COUNTS * len(script.deeds)
+            left -= self._costs(script)
             tried[steps] = self._finding_of(finding["id"], script)
             return is_same(finding, tried[steps])
 
-        stepper = Stepper(plain(), setting(self._prepared.plan))
+        plan = self._prepared.plan
+        stepper = Stepper(home_of_scope(plan.scope).model, setting(plan))
         try:
             found = shrink(stepper, steps_of(finding), shows)
         except NothingToShrink:
@@ -126,21 +121,20 @@ class WireBackend:
         last = tried[found.steps] or finding
         return last | {"one_minimal": found.one_minimal and left > 0}
 
-    @property
-    def not_applicable(self) -> list[str]:
-        """What could not be judged."""
-        return [] if self._broker.describes else [NO_PRODUCERS]
+    def _costs(self, script: Any) -> int:
+        """Of MAX_TRIED, what one try of a script takes."""
+        return 1
 
-    def close(self) -> None:
-        """Close all connections."""
-        self._harness.close()
+    def _shown(self, outcome: Any, difference: Difference) -> Seen:
+        """What a server that differed shows of the promises."""
+        raise NotImplementedError
 
-    def _scripts(self, at: Mapping[int, _Range], scripts: dict[int, Script]) -> Iterator[Any]:
+    def _scripts(self, at: Mapping[int, _Range], scripts: dict[int, Any]) -> Iterator[Any]:
         for number in at:
             scripts[number] = self._writer.script(self._prepared.trace(number))
             yield number, scripts[number]
 
-    def _add(self, one: _Range, number: int, script: Script, outcome: Outcome) -> None:
+    def _add(self, one: _Range, number: int, script: Any, outcome: Any) -> None:
         """One more trace has ended. Undecided ones do not count as traces."""
         one.left -= 1
         if outcome.is_undecided:
@@ -149,7 +143,7 @@ class WireBackend:
         steps = script.steps[: outcome.steps]
         if difference is not None:
             one.findings.append(finding_of(number, script, difference))
-            one.shown = one.shown.merge(shown(self._observer.k, outcome.told, difference))
+            one.shown = one.shown.merge(self._shown(outcome, difference))
             steps = agreed_steps(script, difference)
         if len(steps) < len(script.steps):
             script = self._writer.script(steps)
@@ -176,23 +170,56 @@ class WireBackend:
         )
         return Found(summary, promises_of(self._prepared, one.part, summary).merge(one.shown))
 
-    def _finding_of(self, number: int, script: Script) -> Finding | None:
+    def _finding_of(self, number: int, script: Any) -> Finding | None:
         """What the broker shows of a script, if it differs."""
         ended = [e for e in self._harness.run([(number, script)]) if e is not None]
         difference = ended[0][1].difference
         return None if difference is None else finding_of(number, script, difference)
 
 
+class WireBackend(ScriptBackend):
+    """Judges the traces of `prepared` (a plan from `traces_plan`) on a running broker.
+
+    Raises CannotPlay for a scope that one broker cannot have, BackendFailed.
+    """
+
+    def __init__(self, prepared: Prepared, broker: Broker) -> None:
+        k = setting(prepared.plan)
+        tables, observer = Tables(k), Observer(k, tells_log_start=broker.tells_log_start)
+        writer = ScriptWriter(k, tables, observer, broker.nodes.plays)
+        super().__init__(prepared, tables, writer, Harness(observer, broker, prepared.count))
+        self._observer = observer
+        self._broker = broker
+
+    @property
+    def not_applicable(self) -> list[str]:
+        """What could not be judged."""
+        return [] if self._broker.describes else [NO_PRODUCERS]
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._harness.close()
+
+    def _costs(self, script: Any) -> int:
+        """Deeds take seconds."""
+        return 1 + DEED_COUNTS * len(script.deeds)
+
+    def _shown(self, outcome: Any, difference: Difference) -> Seen:
+        """The logs that its answers describe."""
+        return shown(self._observer.k, outcome.told, difference)
+
+
 # Findings
 
 
-def agreed_steps(script: Script, difference: Difference) -> Steps:
+def agreed_steps(script: Any, difference: Difference) -> Steps:
     """The steps before the one that differs; all, if settling or a probe does."""
     differs = difference.instance == script.instance(difference.step)
-    return script.steps[: difference.step - 1] if differs and difference.step else script.steps
+    steps: Steps = script.steps
+    return steps[: difference.step - 1] if differs and difference.step else steps
 
 
-def finding_of(number: int, script: Script, difference: Difference) -> Finding:
+def finding_of(number: int, script: Any, difference: Difference) -> Finding:
     """A difference as data, with the keys of the runner's findings. `rule` is a rule of the
     world, `initial`, `settle`, or `probe_` and the name of a probe."""
     rule, choice = difference.instance

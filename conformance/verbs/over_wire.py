@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from conformance.backends import Backend
+from conformance.homes import home_of_scope
 from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
 from conformance.plan import Finding, Plan, Prepared, setting
@@ -34,8 +35,14 @@ LEFT_ALONE: Final = ("connections", "none")
 def run(plan: Plan, options: argparse.Namespace) -> int:
     """Judge the plan; the exit code.
 
-    Raises BackendError, OtherRun, BadPlan, BadBaseline, BadUse, CannotPlay.
+    Raises BackendError, OtherRun, BadPlan, BadBaseline, BadUse, CannotPlay, NotApplicable.
     """
+    home = home_of_scope(plan.scope)
+    return run_course(home.called(home.over_wire)(plan, options), options)
+
+
+def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
+    """Leaders alone: what is idempotent asks for no more. Raises BadUse, NoBroker."""
     plan = over_wire(plan, options)
 
     @contextmanager
@@ -48,7 +55,7 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
                 wire.close()
 
     more = {"address": options.system, "kafka": options.kafka, "nodes": options.nodes}
-    return run_course(Subject(plan, traces_of(plan, options), opens, more), options)
+    return Subject(plan, traces_of(plan, options), opens, more)
 
 
 def traces_of(plan: Plan, options: argparse.Namespace) -> Plan:
@@ -118,19 +125,24 @@ class OverWire:
 
 def over_wire(plan: Plan, options: argparse.Namespace) -> Plan:
     """The plan with what a wire allows. Raises BadUse, NoBroker for an address that is none."""
+    refuse_unfit(options, ACTORS, LEFT_ALONE if plan.system == "wire" else ALL_FAULTS)
+    if plan.system == "wire":
+        address_of(options.system)
+    return replace(plan, on=ON, actors=ACTORS, faults=options.faults or FAULTS)
+
+
+def refuse_unfit(options: argparse.Namespace, actors: str, faults: Sequence[str]) -> None:
+    """Raises BadUse for what a wire does not allow."""
     for name, given, only in (
         ("--on", options.on, (ON,)),
-        ("--actors", options.actors, (ACTORS,)),
-        ("--faults", options.faults, LEFT_ALONE if plan.system == "wire" else ALL_FAULTS),
+        ("--actors", options.actors, (actors,)),
+        ("--faults", options.faults, faults),
         ("--master", options.master, ()),
         ("--remote", options.remote, ()),
     ):
         if given is not None and given not in only:
             there_is = f"there is {' or '.join(only)}" if only else "leave it out"
             raise BadUse(f"{name} {given} is not built for a broker over its wire; {there_is}")
-    if plan.system == "wire":
-        address_of(options.system)
-    return replace(plan, on=ON, actors=ACTORS, faults=options.faults or FAULTS)
 
 
 @contextmanager

@@ -1,0 +1,386 @@
+"""What a trace makes of a coordinator and leaders that are one server: requests, and what follows.
+
+1. The harness is all clients and their network. The server sends its markers by itself, at once:
+   so a script takes each marker that the model can write as soon as it can, in partition order.
+2. A script is all of the model's answers ahead: no more is looked at in the model while it is
+   played.
+3. What is late is kept here and asked when it arrives; nobody of the model hears its answer.
+
+Theory of operation: the model's actors are rows of tables, moved as `model.transactions.world`
+moves them. `_moves` maps each rule of the world that can be played to a method here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from conformance.generate.served import MARKER, PLAYED
+from conformance.systems.base import Many, NotApplicable, Shape, View
+from conformance.systems.transactions.tables import TransactionTables
+from conformance.tables import Message, Node, Row
+from proofs.trace.format import Instance
+from proofs.trace.shrink import Steps
+
+NOBODY: Final = -1
+STATES: Final = {
+    "EMPTY": "Empty",
+    "ONGOING": "Ongoing",
+    "PREPARE_COMMIT": "PrepareCommit",
+    "PREPARE_ABORT": "PrepareAbort",
+    "COMPLETE_COMMIT": "CompleteCommit",
+    "COMPLETE_ABORT": "CompleteAbort",
+}
+"""The model's states as DescribeTransactions names them."""
+
+COORDINATOR_SHOWN: Final[Mapping[str, Shape]] = dict.fromkeys(
+    ("state", "producer_id", "producer_epoch", "partitions")
+)
+"""What DescribeTransactions shows; partitions while a transaction is open."""
+LEADER_SHOWN: Final[Mapping[str, Shape]] = {
+    "high_watermark": None,
+    "last_stable_offset": None,
+    "log": Many(dict.fromkeys(("kind", "producer_id", "producer_epoch", "sequence", "record"))),
+    "producers": Many(
+        dict.fromkeys(
+            (
+                "producer_id",
+                "producer_epoch",
+                "coordinator_epoch",
+                "last_sequence",
+                "current_txn_first_offset",
+            )
+        )
+    ),
+}
+"""What Fetch, ListOffsets and DescribeProducers show; offsets count from the trace's first."""
+
+
+class Sent(NamedTuple):
+    """A request of the model, and the answer that it must have, shaped as ANSWER."""
+
+    request: Any
+    answer: View
+    is_late: bool
+
+
+class Shown(NamedTuple):
+    """What a server must show of what was touched: None where the coordinator was not."""
+
+    coordinator: View | None
+    leaders: tuple[tuple[int, View], ...]
+
+
+class Moved(NamedTuple):
+    """One step as the server sees it: `step` counts from 1."""
+
+    step: int
+    sent: Sent | None
+    shown: Shown | None
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A trace with its markers, what of it a server meets, all that it shows in the end, and the
+    points that the trace covers."""
+
+    steps: Steps
+    moved: tuple[Moved, ...]
+    settled: Shown
+    seen: int
+
+    def instance(self, step: int) -> Instance:
+        """The rule instance of a step that counts from 1; that of step 0 is the beginning."""
+        return self.steps[step - 1] if step else ("initial", ())
+
+
+def refuse(k: Any) -> None:
+    """Raises NotApplicable for scopes that a running server cannot be brought to."""
+    layout = k.layout
+    for name, is_there in (
+        ("appends", layout.appends),
+        ("guards", layout.guards),
+        ("offsets", layout.offsets),
+        ("other ids", layout.max_others > 0),
+        ("the last epoch", layout.epochs_end),
+    ):
+        if is_there:
+            raise NotApplicable(f"scopes with {name} are not driven at a running server")
+
+
+# What is shown
+
+
+@functools.lru_cache(maxsize=100_000)
+def coordinator_shown(coordinator: Any) -> View:
+    """Shaped as COORDINATOR_SHOWN."""
+    metadata = coordinator.known.metadata
+    name = metadata.state.name
+    if name == "ABSENT":
+        return (None, NOBODY, NOBODY, None)
+    is_open = name == "ONGOING"
+    partitions = metadata.partitions.values() if is_open else None
+    return (STATES[name], metadata.producer_id, metadata.producer_epoch, partitions)
+
+
+def leader_shown(tables: TransactionTables, leader: Any) -> View:
+    """Shaped as LEADER_SHOWN."""
+    log, producers, _, stable = tables.node(leader).view
+    known = tuple(
+        (who, epoch, coordinator_epoch, sequence, first)
+        for who, (epoch, coordinator_epoch, sequence, _, first) in enumerate(producers)
+        if epoch != NOBODY
+    )
+    return (len(log), stable, log, known)
+
+
+# Scripts
+
+
+class ScriptWriter:
+    """Makes scripts of the traces of one setting. Raises NotApplicable."""
+
+    def __init__(self, tables: TransactionTables) -> None:
+        refuse(tables.k)
+        self.tables = tables
+
+    def script(self, steps: Iterable[Instance]) -> Script:
+        """The script of what of `steps` is enabled, markers taken at once."""
+        played = _Played(self.tables)
+        for instance in steps:
+            if instance[0] != MARKER and played.move(instance):
+                played.write_markers()
+        return played.script()
+
+
+class _Played:
+    """The model's actors in one trace."""
+
+    def __init__(self, tables: TransactionTables) -> None:
+        self.tables = tables
+        self._clients = list(tables.clients)
+        self._coordinator = tables.coordinator
+        self._leaders = list(tables.leaders)
+        self._late: list[Message] = []
+        self._steps: list[Instance] = []
+        self._moved: list[Moved] = []
+        self._touched: set[int] = set()
+        self._seen = 0
+        self._sent: Sent | None = None
+        self._moves = {rule: getattr(self, f"_{rule}") for rule in PLAYED}
+
+    def move(self, instance: Instance) -> bool:
+        """One step; whether it is enabled. Raises NotApplicable for a rule that is not played."""
+        rule, choice = instance
+        if rule not in self._moves:
+            raise NotApplicable(f"{rule} is not brought about at a running server")
+        self._sent = None
+        try:
+            self._moves[rule](*(value for _, value in choice))
+        except self.tables.disabled:
+            return False
+        self._steps.append(instance)
+        waits = self._next_marker() is not None
+        self._moved.append(Moved(len(self._steps), self._sent, None if waits else self._shown()))
+        return True
+
+    def write_markers(self) -> None:
+        """All that are on their way."""
+        while (partition := self._next_marker()) is not None:
+            self.move((MARKER, (("partition", partition), ("heard", 1))))
+
+    def script(self) -> Script:
+        """All that was played."""
+        self._touched = {NOBODY, *range(len(self._leaders))}
+        return Script(tuple(self._steps), tuple(self._moved), self._shown(), self._seen)
+
+    def _next_marker(self) -> int | None:
+        """The first partition that waits for its marker."""
+        state = self._coordinator.state
+        is_prepared = state.known.metadata.state.name.startswith("PREPARE")
+        if not is_prepared or state.is_stopped:
+            return None
+        waiting = state.known.metadata.partitions.items()
+        return next((partition for partition, waits in waiting if waits), None)
+
+    def _shown(self) -> Shown:
+        """What was touched since it was shown last. NOBODY stands for the coordinator."""
+        touched = sorted(self._touched - {NOBODY})
+        coordinator = coordinator_shown(self._coordinator.state)
+        shown = Shown(
+            coordinator if NOBODY in self._touched else None,
+            tuple((p, leader_shown(self.tables, self._leaders[p].state)) for p in touched),
+        )
+        self._touched = set()
+        return shown
+
+    # ---- actors
+
+    def _acts(self, node: Node, rule: str, *inputs: Any) -> Row:
+        row: Row = self.tables.after(node, rule, *inputs)
+        self._seen |= row.seen
+        return row
+
+    def _client(self, instance: int, rule: str, *inputs: Any) -> tuple[Message, ...]:
+        row = self._acts(self._clients[instance], rule, *inputs)
+        self._clients[instance] = row.node
+        return row.sent
+
+    def _coordinates(self, rule: str, *inputs: Any) -> Message:
+        row = self._acts(self._coordinator, rule, *inputs)
+        self._coordinator = row.node
+        self._touched.add(NOBODY)
+        return row.sent[0]
+
+    def _leads(self, partition: int, rule: str, *inputs: Any) -> Message | None:
+        row = self._acts(self._leaders[partition], rule, *inputs)
+        self._leaders[partition] = row.node
+        self._touched.add(partition)
+        return row.sent[0] if row.sent else None
+
+    # ---- the application
+
+    def _instance_begins(self, instance: int) -> None:
+        self._client(instance, "init_transactions")
+
+    def _transaction_begins(self, instance: int) -> None:
+        self._client(instance, "begin_transaction")
+
+    def _record_is_sent(self, instance: int, partition: int) -> None:
+        self._client(instance, "send", partition)
+
+    def _commit_is_asked(self, instance: int) -> None:
+        self._client(instance, "commit_transaction")
+
+    def _abort_is_asked(self, instance: int) -> None:
+        self._client(instance, "abort_transaction")
+
+    def _batch_expires(self, instance: int, partition: int) -> None:
+        self._client(instance, "give_up", partition)
+
+    # ---- requests
+
+    def _handled(self, rule: str, request: Message, requester: int, *, is_late: bool) -> Message:
+        answer = self._coordinates(rule, request, requester)
+        self._sent = Sent(request.value, answer.view, is_late)
+        return answer
+
+    def _producer_id_is_asked(self, instance: int, heard: int) -> None:
+        [request] = self._client(instance, "ask_producer_id")
+        answer = self._handled("on_init_producer_id", request, instance, is_late=False)
+        if heard:
+            self._client(instance, "on_producer_id", answer)
+
+    def _partitions_are_added(self, instance: int, heard: int) -> None:
+        [request] = self._client(instance, "add_partitions")
+        answer = self._handled("on_add_partitions", request, instance, is_late=False)
+        if heard:
+            self._client(instance, "on_partitions_added", request.value.partitions, answer)
+
+    def _transaction_is_ended(self, instance: int, heard: int) -> None:
+        [request] = self._client(instance, "end_transaction")
+        answer = self._handled("on_end_txn", request, instance, is_late=False)
+        if heard:
+            self._client(instance, "on_ended", answer)
+
+    def _batch_is_produced(self, instance: int, partition: int, heard: int) -> None:
+        [request] = self._client(instance, "produce", instance, partition)
+        answer = self._produced(request, partition, is_late=False)
+        if heard:
+            self._client(instance, "on_produced", partition, answer)
+
+    def _produced(self, request: Message, partition: int, *, is_late: bool) -> Message:
+        """As `model.transactions.world.produced`."""
+        answer = self._refusal(request.value.batch, partition)
+        if answer is None:
+            answer = self._leads(partition, "on_produce", request.value.batch)
+        assert answer is not None, "a leader answers"
+        self._sent = Sent(request.value, answer.view, is_late)
+        return answer
+
+    def _refusal(self, batch: Any, partition: int) -> Message | None:
+        """What the leader says because the coordinator refuses; None where it may go on."""
+        tables, model = self.tables, self.tables.model
+        must_ask = self._leads(partition, "must_ask", batch)
+        if must_ask is None or not must_ask.value:
+            return None
+        answer = self._asked(batch, partition).value
+        self._leads(partition, "verify", batch)
+        error = getattr(answer, "error", answer)
+        if not error:
+            return None
+        told = model.leader.told(tables.k, error)
+        refusal = model.messages.ProduceAnswer(error=told, base_offset=NOBODY)
+        return tables.message(refusal)
+
+    def _asked(self, batch: Any, partition: int) -> Message:
+        """What the coordinator says of a batch: V1 asks, V2 adds."""
+        messages, language = self.tables.model.messages, self.tables.model.language
+        none = language.Map.filled(self.tables.k.layout.partitions, False)
+        request = messages.Request(
+            api=messages.Api.ADD_PARTITIONS_TO_TXN,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            partitions=none.put(partition, True),
+            committed=False,
+            partition=partition,
+            batch=batch,
+            guard=NOBODY,
+        )
+        if self.tables.is_v2:
+            return self._coordinates("on_add_partitions", self.tables.message(request), NOBODY)
+        return self._coordinates("on_verify", self.tables.message(request), partition)
+
+    # ---- what is late
+
+    def _delayed(self, instance: int, rule: str, *given: int) -> None:
+        [request] = self._client(instance, rule, *given)
+        self._late.append(request)
+
+    def _init_is_delayed(self, instance: int) -> None:
+        self._delayed(instance, "ask_producer_id")
+
+    def _addition_is_delayed(self, instance: int) -> None:
+        self._delayed(instance, "add_partitions")
+
+    def _end_is_delayed(self, instance: int) -> None:
+        self._delayed(instance, "end_transaction")
+
+    def _batch_is_delayed(self, instance: int, partition: int) -> None:
+        self._delayed(instance, "produce", instance, partition)
+
+    def _arriving(self, late: int, api: str, partition: int = 0) -> Message:
+        """The late request; a trace that lost some of its steps may have none, or another."""
+        if late < len(self._late):
+            request = self._late[late].value
+            if request.api.name == api and request.partition == partition:
+                return self._late.pop(late)
+        raise self.tables.disabled(by_scope=False)
+
+    def _late_init_arrives(self, late: int) -> None:
+        request = self._arriving(late, "INIT_PRODUCER_ID")
+        self._handled("on_init_producer_id", request, NOBODY, is_late=True)
+
+    def _late_addition_arrives(self, late: int) -> None:
+        request = self._arriving(late, "ADD_PARTITIONS_TO_TXN")
+        self._handled("on_add_partitions", request, NOBODY, is_late=True)
+
+    def _late_end_arrives(self, late: int) -> None:
+        request = self._arriving(late, "END_TXN")
+        self._handled("on_end_txn", request, NOBODY, is_late=True)
+
+    def _late_batch_arrives(self, late: int, partition: int) -> None:
+        request = self._arriving(late, "PRODUCE", partition)
+        self._produced(request, partition, is_late=True)
+
+    # ---- markers
+
+    def _marker_is_written(self, partition: int, heard: int) -> None:
+        marker = self._acts(self._coordinator, "marker_for", partition).sent[0]
+        error = self._leads(partition, "on_marker", marker)
+        assert error is not None, "a leader answers"
+        row = self._acts(self._coordinator, "on_marker_written", partition, error.value)
+        self._coordinator = row.node
+        self._touched.add(NOBODY)
