@@ -369,7 +369,7 @@ COMMITTERS = [
 ]
 
 
-@pytest.mark.parametrize("row", COMMITTERS, ids=str)
+@pytest.mark.parametrize("row", COMMITTERS, ids=lambda row: f"{row[0].state.value}-{row[1]}")
 def test_who_may_commit(row: tuple[GroupMembers, Committer, ErrorCode, ErrorCode]) -> None:
     members, who, plain, transactional = row
     shard = Shard()
