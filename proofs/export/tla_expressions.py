@@ -31,7 +31,7 @@ from proofs.export.tla_text import (
     negated,
 )
 from proofs.export.tla_types import element_of, field_type, kind_of, tuple_of
-from proofs.lift.evaluate import LiftError
+from proofs.lift.noted import LiftError
 
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "=",

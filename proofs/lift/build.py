@@ -10,8 +10,9 @@ from typing import Any
 
 from proofs.lift import dag, subset
 from proofs.lift.dag import FALSE, Node
-from proofs.lift.evaluate import Evaluator, Limit, Obligation
+from proofs.lift.evaluate import Evaluator
 from proofs.lift.machine import Leaf, Machine, RuleInstance
+from proofs.lift.noted import Limit, Obligation
 from proofs.lift.text import Model
 from proofs.lift.values import Rec, Shapes, scalars
 

@@ -3,9 +3,7 @@
 Theory of operation. A function's syntax tree is executed with nodes in place of numbers. Where a
 condition is not known, both branches are evaluated and their results merged (`if` becomes
 if-then-else), so one evaluation covers every state and no path is ever enumerated. `require` and
-`within_scope` gather into the guard. On the way three things are noted for later: what must hold
-for the text to be defined (an index within its tuple), under which condition each branch is
-taken, and which limit is the protocol's and which the scope's.
+`within_scope` gather into the guard. What is noted on the way is in `noted.py`.
 """
 
 from __future__ import annotations
@@ -13,13 +11,14 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
 
 from proofs.lift import containers, dag
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
+from proofs.lift.noted import LiftError, Limit, Notes, Obligation
 from proofs.lift.text import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes, Span
 
@@ -42,28 +41,7 @@ ORDERS: Mapping[type[ast.cmpop], Callable[[Node, Node], Node]] = {
 REDUCTIONS = ("all", "any", "sum", "tuple")
 
 
-class LiftError(Exception):
-    """The text asks for something that cannot be lifted; the message begins with its place."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A condition under which an event can happen; `by_scope` if only the scope asks for it."""
-
-    where: str
-    condition: Node
-    by_scope: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Obligation:
-    """What must hold for the text to be defined where it is reached."""
-
-    where: str
-    holds: Node
-
-
-class Evaluator:
+class Evaluator(Notes):
     """Evaluates functions of one model in one setting.
 
     `overrides` replaces attributes of the setting by nodes, by (class name, attribute);
@@ -78,18 +56,12 @@ class Evaluator:
         overrides: Mapping[tuple[str, str], Node] | None = None,
         contracts: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
+        super().__init__()
         self.model = model
         self.k = k
         self.shapes = Shapes(k.layout)
         self.overrides = dict(overrides or {})
         self.contracts = dict(contracts or {})
-        self.path: Node = TRUE
-        self.limits: list[Limit] = []
-        self.obligations: list[Obligation] = []
-        self.branches: dict[str, tuple[Node, Node]] = {}
-        self.choices: list[tuple[tuple[Node, ...], Node]] = []
-        self._files: list[str] = []
-        self._names: list[str] = []
 
     # Functions and statements
 
@@ -113,15 +85,6 @@ class Evaluator:
         finally:
             self._files.pop()
             self._names.pop()
-
-    def place(self, node: ast.AST) -> str:
-        """file:line:column and function, for errors and reports."""
-        line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0) + 1
-        return f"{self._files[-1]}:{line}:{column}: in {self._names[-1]}"
-
-    def fail(self, node: ast.AST, problem: str) -> LiftError:
-        """An error at a place, with the text that caused it."""
-        return LiftError(f"{self.place(node)}: {problem}: {ast.unparse(node)}")
 
     def block(self, statements: Sequence[ast.stmt], frame: Frame) -> Any:
         """The value that a block returns."""
@@ -168,24 +131,6 @@ class Evaluator:
         first = self.under(condition, then)
         second = self.under(dag.negate(condition), otherwise)
         return containers.merge(self.shapes, condition, first, second)
-
-    def under(self, condition: Node, evaluate: Callable[[], Any]) -> Any:
-        """The value of evaluate() where `condition` holds too."""
-        saved = self.path
-        self.path = dag.both(saved, condition)
-        try:
-            return evaluate()
-        finally:
-            self.path = saved
-
-    def note_branch(self, node: ast.AST, condition: Node) -> None:
-        """Remember when this branch is taken and when not."""
-        where = self.place(node)
-        taken, skipped = self.branches.get(where, (FALSE, FALSE))
-        self.branches[where] = (
-            dag.either(taken, dag.both(self.path, condition)),
-            dag.either(skipped, dag.both(self.path, dag.negate(condition))),
-        )
 
     def statement_expression(self, expression: ast.expr, frame: Frame) -> None:
         """A docstring, `require` or `within_scope`."""

@@ -17,8 +17,8 @@ from proofs.coverage.points import acting
 from proofs.explore.result import RangeBroken
 from proofs.explore.scope import EnginesDisagree, explore_scope
 from proofs.lift.build import lift
-from proofs.lift.evaluate import LiftError
 from proofs.lift.machine import RuleInstance
+from proofs.lift.noted import LiftError
 from proofs.lift.specialise import specialise
 from proofs.lift.subset import SubsetError
 from proofs.lift.text import Model, Patch, patched, plain

@@ -8,7 +8,7 @@ import pytest
 
 from proofs.lift import subset
 from proofs.lift.build import lift
-from proofs.lift.evaluate import LiftError
+from proofs.lift.noted import LiftError
 from proofs.lift.text import Model, Patch, PatchError, patched, plain
 
 

@@ -1,0 +1,77 @@
+"""Where an evaluation stands in the text, and what it notes on the way.
+
+Three things are noted for later: what must hold for the text to be defined (an index within its
+tuple), under which condition each branch is taken, and which limit is the protocol's and which the
+scope's.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from proofs.lift import dag
+from proofs.lift.dag import FALSE, TRUE, Node
+
+
+class LiftError(Exception):
+    """The text asks for something that cannot be lifted; the message begins with its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A condition under which an event can happen; `by_scope` if only the scope asks for it."""
+
+    where: str
+    condition: Node
+    by_scope: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """What must hold for the text to be defined where it is reached."""
+
+    where: str
+    holds: Node
+
+
+class Notes:
+    """`path` is the condition under which the place that is read now is reached at all."""
+
+    def __init__(self) -> None:
+        self.path: Node = TRUE
+        self.limits: list[Limit] = []
+        self.obligations: list[Obligation] = []
+        self.branches: dict[str, tuple[Node, Node]] = {}
+        self.choices: list[tuple[tuple[Node, ...], Node]] = []
+        self._files: list[str] = []
+        self._names: list[str] = []
+
+    def place(self, node: ast.AST) -> str:
+        """file:line:column and function, for errors and reports."""
+        line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0) + 1
+        return f"{self._files[-1]}:{line}:{column}: in {self._names[-1]}"
+
+    def fail(self, node: ast.AST, problem: str) -> LiftError:
+        """An error at a place, with the text that caused it."""
+        return LiftError(f"{self.place(node)}: {problem}: {ast.unparse(node)}")
+
+    def under(self, condition: Node, evaluate: Callable[[], Any]) -> Any:
+        """The value of evaluate() where `condition` holds too."""
+        saved = self.path
+        self.path = dag.both(saved, condition)
+        try:
+            return evaluate()
+        finally:
+            self.path = saved
+
+    def note_branch(self, node: ast.AST, condition: Node) -> None:
+        """Remember when this branch is taken and when not."""
+        where = self.place(node)
+        taken, skipped = self.branches.get(where, (FALSE, FALSE))
+        self.branches[where] = (
+            dag.either(taken, dag.both(self.path, condition)),
+            dag.either(skipped, dag.both(self.path, dag.negate(condition))),
+        )
