@@ -173,8 +173,9 @@ class _Work:
         """A producer on that machine."""
         config: dict[str, Any] = {"client_id": host.name} | TIMEOUTS
         if in_transactions:
+            own_id = f"{host.name} of world {self._world.seed}"
             config |= {
-                "transactional_id": host.name if self.program.has_own_id else TRANSACTIONAL_ID,
+                "transactional_id": own_id if self.program.has_own_id else TRANSACTIONAL_ID,
                 "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
                 "transaction_requests": self.program.requests,
             }

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Faults:
     """Rates are probabilities, times milliseconds, ranges inclusive. Without arguments: none.
 
-    `delay_ms`: how long a message travels. `break_rate`: a connection breaks as a message is put on
+    `delay_ms`: how long a message travels, `broker_delay_ms` one between brokers, as markers are.
+    `break_rate`: a connection breaks as a message is put on
     it; of what was on its way to a broker each message is lost with `loss_rate`, or arrives later
     by `late_ms`. `stop_every_ms`: a node stops about so often (0 never), returns after `down_ms`,
     and its partitions move meanwhile. `crash_step`: the client dies before this step of its life
@@ -18,6 +19,7 @@ class Faults:
     """
 
     delay_ms: tuple[int, int] = (1, 5)
+    broker_delay_ms: tuple[int, int] = (1, 5)
     break_rate: float = 0.0
     loss_rate: float = 0.5
     late_ms: tuple[int, int] = (5, 300)

@@ -243,7 +243,8 @@ class ClientHost:
 class World:
     """The world. Topics are created when first asked for, with so many partitions.
 
-    Attributes: `cluster`, `faults` (those of this moment), `rng`, `story` (lines, if it is told).
+    Attributes: `seed`, `cluster`, `faults` (those of this moment), `rng`, `story` (lines, if it is
+    told).
     """
 
     def __init__(
@@ -256,6 +257,7 @@ class World:
         transactions: TransactionConfig | None = None,
         tells: bool = False,
     ) -> None:
+        self.seed = seed
         self.rng = Random(seed)
         self._storm = faults
         self._chaos: asyncio.Task[None] | None = None
@@ -317,6 +319,9 @@ class World:
         """How long a message travels, this time."""
         return self.rng.randint(*self.faults.delay_ms) / 1_000
 
+    def _broker_delay_s(self) -> float:
+        return self.rng.randint(*self.faults.broker_delay_ms) / 1_000
+
     def soon(self, action: Callable[[], None]) -> None:
         """Do it after what is under way."""
         asyncio.get_running_loop().call_soon(action)
@@ -349,9 +354,9 @@ class World:
         asked = self._hosts[request.node_id]
         loop = asyncio.get_running_loop()
         if self.rng.random() < self.faults.break_rate / 2:
-            loop.call_later(self.delay_s(), lambda: self.reply(reference, None))
+            loop.call_later(self._broker_delay_s(), lambda: self.reply(reference, None))
         else:
-            loop.call_later(self.delay_s(), lambda: asked.ask(reference, request.payload))
+            loop.call_later(self._broker_delay_s(), lambda: asked.ask(reference, request.payload))
 
     def reply(self, reference: tuple[Any, ...], payload: bytes | None) -> None:
         """Carry the answer back, or the news that there is none."""
@@ -360,7 +365,7 @@ class World:
             payload = None
         asking = self._hosts[node_id]
         loop = asyncio.get_running_loop()
-        loop.call_later(self.delay_s(), lambda: asking.replied(correlation_id, payload))
+        loop.call_later(self._broker_delay_s(), lambda: asking.replied(correlation_id, payload))
 
     # ---- nodes that stop
 
