@@ -1,20 +1,25 @@
-"""Kafka's idempotent producer protocol in production form, without I/O.
+"""Kafka's idempotent producer and transactions in production form, without I/O.
 
-Bytes come in, bytes go out, the time is an argument. Four doors:
+Bytes come in, bytes go out, the time is an argument. Five doors:
 
 - the wire: `encode_request` ... `decode_response` and `frame`; `encode_batch`, `decode_batch`
 - the leader of one partition: `PartitionLeader`; its log, which a follower has, too: `ReplicaLog`;
   a folder for its snapshots: `SnapshotDirectory`
-- a broker of one node: `Node`
+- the coordinator of transactions: `TransactionCoordinator`, its settings `TransactionConfig`
+- a broker of one node: `Node`; what several nodes share: `Cluster`
 - a producer: `IdempotentProducerCore`, `TransactionalProducerCore`, their settings
   `ProducerConfig.of`; errors and snapshots stand in `impl.producer`
 
-And one with I/O: `Producer` and `Consumer`, on asyncio, which comes only if they are asked for.
+And those with I/O: `Producer`, `Consumer` and `Server`, on asyncio, which comes only if they are
+asked for.
 """
 
 from typing import TYPE_CHECKING
 
+from impl.broker.cluster import Cluster
 from impl.broker.node import CloseConnection, Node, NodeConfig
+from impl.coordinator.config import TransactionConfig
+from impl.coordinator.transactions import TransactionCoordinator
 from impl.log.snapshot_directory import SnapshotDirectory
 from impl.partition.errors import PartitionError
 from impl.partition.leader import PartitionLeader, ProduceOutcome
@@ -48,6 +53,7 @@ from impl.protocol.record_batch import (
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 
 if TYPE_CHECKING:
+    from impl.broker.server import Server
     from impl.consumer.consumer import Consumer
     from impl.producer.producer import Producer
 
@@ -55,6 +61,7 @@ __all__ = [
     "SUPPORTED_VERSIONS",
     "ApiKey",
     "CloseConnection",
+    "Cluster",
     "Consumer",
     "DecodeError",
     "DeliveryHandle",
@@ -77,7 +84,10 @@ __all__ = [
     "RecordBatch",
     "ReplicaLog",
     "SendRequest",
+    "Server",
     "SnapshotDirectory",
+    "TransactionConfig",
+    "TransactionCoordinator",
     "TransactionalProducerCore",
     "client_batch",
     "decode_batch",
@@ -101,4 +111,8 @@ def __getattr__(name: str) -> object:
         from impl.consumer.consumer import Consumer
 
         return Consumer
+    if name == "Server":
+        from impl.broker.server import Server
+
+        return Server
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -69,10 +69,10 @@ def gaps_are_accepted(patch: pytest.MonkeyPatch) -> None:
 
 
 def states_lag_behind(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("impl.broker.node._describe_partition", described_late)
+    patch.setattr("impl.broker.metadata_requests._describe_partition", described_late)
 
 
-def described_late(topic: Any, index: int) -> dict[str, Any]:
+def described_late(_node: Any, topic: Any, index: int) -> dict[str, Any]:
     rows = [
         {
             "producer_id": producer_id,
