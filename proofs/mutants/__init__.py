@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from proofs.mutants.table import MUTANTS, Mutant
+from proofs.mutants.row import Mutant
+from proofs.mutants.table import MUTANTS
 
 
 class UnknownMutant(ValueError):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
-from proofs.mutants.table import Mutant
+from proofs.mutants.row import Mutant
 
 MAX_EVENTS = 25
 """A trace of more protocol events would convince nobody."""

@@ -11,6 +11,7 @@ from proofs.mutants import find
 from proofs.mutants.check import MAX_EVENTS, Checked, check_all
 from proofs.mutants.survivors import Fate, every_mutant, fate_of
 from proofs.mutants.table import MUTANTS
+from proofs.mutants.transactional import UNEXPRESSED
 from proofs.say import say
 from proofs.verbs import EXIT_CODES
 from proofs.verbs.options import add_engine, add_output
@@ -44,8 +45,15 @@ def run(arguments: argparse.Namespace) -> int:
             output.pictures(model, result.mutant.name, result.finding.trace)
 
     results = check_all(chosen, seen, engine=arguments.engine, workers=arguments.workers)
+    unexpressed = {} if arguments.only else dict(UNEXPRESSED)
+    for name, lacking in unexpressed.items():
+        say(f"{name}: not expressed: the model lacks {lacking}")
     verdict = "holds" if all(result.passed for result in results) else "violated"
-    content = {"mutants": [mutant_json(result) for result in results], "verdict": verdict}
+    content = {
+        "mutants": [mutant_json(result) for result in results],
+        "unexpressed": unexpressed,
+        "verdict": verdict,
+    }
     output.finish(content, {"workers": arguments.workers})
     return EXIT_CODES[verdict]
 

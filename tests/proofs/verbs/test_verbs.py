@@ -206,12 +206,13 @@ def parsed(verb, *argv):
 
 
 def test_mutants(report, tmp_path):
-    code, written = report("mutants", "--engine", "ints", "--out", str(tmp_path / "out"))
+    code, written = report("mutants", "--out", str(tmp_path / "out"))
     assert code == 0
     assert written["verdict"] == "holds"
     keys = {"name", "kind", "reference", "property", "found", "steps", "events", "trace"}
     assert all(row.keys() >= {*keys, "twin", "twin_clean"} for row in written["mutants"])
     assert [row["name"] for row in written["mutants"]] == [m.name for m in MUTANTS]
+    assert written["unexpressed"]
     assert (tmp_path / "out" / "traces" / "reassign_in_heap_order.html").exists()
 
 

@@ -1,0 +1,244 @@
+"""The named mutants of transactions, and the defects that cannot be expressed yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from proofs.lift.text import Patch
+from proofs.mutants.row import BASE, Mutant, mutant
+
+V1 = "4.3.1/level=2/requests=v1"
+NOTHING_LATE = "transactions-late-batch/delays=0"
+IN_TURN = f"{NOTHING_LATE}/expirations=0"
+
+
+def released(
+    name: str, reference: str, mechanism: str, scope: str, variant: str, breaks: str, twin: str
+) -> Mutant:
+    """What some release does; its twin has the better rule."""
+    return Mutant(name, "variant", reference, mechanism, scope, variant, breaks, twin)
+
+
+RELEASED: tuple[Mutant, ...] = (
+    released(
+        "delayed_end_txn",
+        "KAFKA-17754, Jepsen's report on Bufstream 0.1.0",
+        "EndTxn of V1 that its client gave up arrives in the next transaction, and ends it",
+        "transactions-default",
+        V1,
+        "no_lost_write",
+        BASE,
+    ),
+    released(
+        "late_produce_hangs",
+        "KAFKA-14402, KIP-890",
+        "a batch comes after its transaction's marker; no coordinator knows of what it opens",
+        "transactions-default",
+        f"{V1}/verification=none",
+        "no_write_outside",
+        V1,
+    ),
+    released(
+        "marker_at_equal_epoch",
+        "KAFKA-19446, KIP-1228",
+        "a late marker has the epoch in which the next transaction writes, and ends it",
+        "transactions-markers",
+        "4.1.2",
+        "no_lost_write",
+        "4.1.2/marker_epoch=newer",
+    ),
+    released(
+        "marker_strictly_greater",
+        "KAFKA-19999",
+        "a leader refuses the marker that a coordinator sends again after a lost answer",
+        "transactions-markers",
+        f"{BASE}/marker_epoch=strictly_newer",
+        "markers_are_taken",
+        BASE,
+    ),
+    released(
+        "late_offset_commit",
+        "KAFKA-15449",
+        "TxnOffsetCommit comes after the marker: an offset is pending that nobody ends",
+        "transactions-offsets",
+        "3.3.2",
+        "no_write_outside",
+        "3.9.2",
+    ),
+    released(
+        "timeout_without_bump",
+        "KAFKA-6119",
+        "a transaction that lasted too long is aborted in its own epoch; its producer writes on",
+        "transactions-small/moves=0/delays=0",
+        f"{V1}/verification=none/fence=same_epoch",
+        "no_write_outside",
+        f"{V1}/verification=none",
+    ),
+    released(
+        "exhausted_epoch_not_rotated",
+        "KAFKA-20090",
+        "an abort by the coordinator at the last epoch takes no new producer id",
+        "transactions-exhausted",
+        f"{BASE}/rotation=clients",
+        "markers_are_taken",
+        BASE,
+    ),
+    released(
+        "next_producer_id_not_logged",
+        "KAFKA-20310",
+        "the producer id that is to take over is lost with the coordinator that chose it",
+        "transactions-exhausted",
+        f"{BASE}/id_memory=in_memory",
+        "markers_are_taken",
+        BASE,
+    ),
+)
+"""What some release does."""
+
+PATCHED: tuple[Mutant, ...] = (
+    mutant(
+        "ongoing_not_logged",
+        "Redpanda #6019",
+        "a partition is added before the log has it: a failover forgets the first half",
+        "transactions-small/timeouts=0/delays=0",
+        "no_lost_write",
+        Patch(
+            "coordinator.on_add_partitions",
+            "changed(k, c, image, requester, failed(Error.NONE))",
+            "answered(replace(c, known=image), failed(Error.NONE))",
+        ),
+    ),
+    mutant(
+        "empty_abort_fences_itself",
+        "KAFKA-18464",
+        "EndTxn took the next epoch, its answer is lost, and its retry is taken for a zombie's",
+        "transactions-tiny",
+        "no_false_fencing",
+        Patch("end_txn.end_v2", "is_retry(k, c, request)", "False"),
+    ),
+    mutant(
+        "end_txn_epoch_not_compared",
+        "KAFKA-9600",
+        "EndTxn of an instance that was replaced ends the transaction of the one that lives",
+        IN_TURN,
+        "no_lost_write",
+        Patch("end_txn.end_v1", "request.producer_epoch != metadata.producer_epoch", "False"),
+        on=V1,
+    ),
+    mutant(
+        "verification_is_a_boolean",
+        "KAFKA-14884",
+        "the coordinator has said yes, a marker comes, and then the batch is written",
+        "transactions-guards",
+        "no_write_outside",
+        Patch(
+            "leader.on_verified",
+            "guard == leader.verifications[batch.producer_id].guard",
+            "True",
+        ),
+        on=V1,
+    ),
+    mutant(
+        "produce_during_completion",
+        "KAFKA-18575",
+        "the next transaction's batch comes before the marker of the last, and is not registered",
+        "transactions-default",
+        "markers_are_taken",
+        Patch(
+            "leader.is_open_for",
+            "is_open and entry.producer_epoch == batch.producer_epoch",
+            "is_open",
+        ),
+    ),
+    mutant(
+        "lso_inclusive",
+        "Redpanda #3036",
+        "the record at the last stable offset is read too",
+        "transactions-tiny",
+        "no_dirty_read",
+        Patch(
+            "leader.last_stable_offset",
+            "first_open(k, leader)",
+            "min(first_open(k, leader) + 1, len(leader.log))",
+        ),
+    ),
+    mutant(
+        "commit_of_nothing",
+        "librdkafka 1.7.0 change log",
+        "nothing was registered yet: the commit succeeds, and what waits is not sent",
+        "transactions-tiny",
+        "no_lost_write",
+        Patch("client.commit_transaction", "not has_work(client)", "not client.is_started"),
+        on=V1,
+    ),
+    mutant(
+        "end_txn_error_ignored",
+        "librdkafka 1.6.0 change log",
+        "an instance that was replaced is told that its commit succeeded",
+        IN_TURN,
+        "no_lost_write",
+        Patch(
+            "client.on_ended",
+            "answer.error != Error.NONE",
+            "answer.error != Error.NONE and effect_of(answer.error) != Effect.DIE",
+        ),
+        on=V1,
+    ),
+    mutant(
+        "bump_inside_transaction",
+        "librdkafka #3575",
+        "a client asks for the next epoch in mid-transaction, which aborts what it has written",
+        NOTHING_LATE,
+        "no_lost_write",
+        Patch("client.in_error", "ClientState.ABORTABLE_ERROR", "ClientState.INITIALIZING"),
+        Patch(
+            "client.on_producer_id",
+            "ClientState.READY",
+            "ClientState.IN_TRANSACTION if client.begun > 0"
+            " and client.outcomes[present(client)] == Outcome.OPEN else ClientState.READY",
+        ),
+        on=V1,
+    ),
+    mutant(
+        "send_failure_not_poisoning",
+        "KAFKA-9279",
+        "a record has failed, and the commit succeeds all the same",
+        "transactions-late-batch/delays=1",
+        "no_lost_write",
+        Patch(
+            "client.give_up",
+            "in_error(k, settled(client, partition), Effect.ABORT)",
+            "settled(client, partition)",
+        ),
+        on=V1,
+    ),
+)
+"""Defects as patches."""
+
+TRANSACTIONAL: tuple[Mutant, ...] = (*RELEASED, *PATCHED)
+"""Those that are checked."""
+
+_IN_THE_END = "a promise about what happens in the end; no state is wrong"
+_COMPACTION = "logs that are compacted"
+_ASYNCHRONOUS = "a completion that is one step here; in brokers it is several threads' work"
+
+UNEXPRESSED: Mapping[str, str] = {
+    "late_produce_adopted": (
+        "budgets of their own for late batches and late EndTxn: where V1 has both, EndTxn breaks"
+        " the same promise sooner, also in the twin"
+    ),
+    "pending_state_leaks": _IN_THE_END,
+    "double_bump_on_fence": "a promise about how many epochs are used up",
+    "failed_fence_burns_epoch": "a promise about how many epochs are used up",
+    "upgrade_without_bump": "a client that changes its conversation within a run",
+    "completion_written_twice": _ASYNCHRONOUS,
+    "late_callback_removes_newer": _ASYNCHRONOUS,
+    "no_generation_check": "groups with generations, and what their members consume",
+    "unstable_offset_read": "groups with generations, and what their members consume",
+    "lso_ahead_of_applied": "replicas whose state follows their log",
+    "stale_first_unstable_offset": "logs that are truncated",
+    "marker_compacted_as_key": _COMPACTION,
+    "aborted_index_lost_by_cleaner": _COMPACTION,
+    "markers_share_a_compaction_key": _COMPACTION,
+}
+"""Defects that shipped, and what the model lacks to show them."""
