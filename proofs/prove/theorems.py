@@ -30,7 +30,14 @@ from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP, WRAPS, Regime
 from proofs.prove.smt import Obligation, obligation
 from proofs.prove.state import VARIANT, Builder, P
 from proofs.prove.steps import StepOutcome, Steps, initial
-from proofs.prove.transactions.compositions import DECISIONS, EPOCHS, FENCING
+from proofs.prove.transactions.compositions import (
+    DECISIONS,
+    EPOCHS,
+    FENCING,
+    NO_WRITE_OUTSIDE,
+    PARTITION,
+    VISIBILITY,
+)
 from proofs.prove.unknowns import number
 from proofs.prove.why_five import why_five_lemmas
 from proofs.prove.worlds import Composition, WorldInduction
@@ -71,6 +78,9 @@ ASSUMPTIONS = {
         "where epochs end, whoever ends a transaction takes the next producer id, and it is logged"
         " (4.3, level 2)"
     ),
+    "leaders_ask": "leaders ask the coordinator before the first write of a transaction (3.6, V2)",
+    "markers_are_newer": "a marker must have a newer epoch than what it closes (KIP-1228, 4.2)",
+    "guards": "a batch that is verified is appended at once, or verified again",
     "fence_takes_next_epoch": "the coordinator's own abort takes the next epoch (KAFKA-6119)",
 }
 
@@ -396,6 +406,45 @@ THEOREMS: tuple[Theorem, ...] = (
         ("appends_tell_the_truth", "epochs_rotate", "fence_takes_next_epoch"),
         ("one_outcome",),
         composition=DECISIONS,
+    ),
+    Theorem(
+        "partition_is_sound",
+        "At a leader that gets any batches and any markers: epochs in the log never go back,"
+        " current_txn_first_offset is exact, a marker closes what is open, the last stable offset"
+        " passes nothing open and never goes back; and where a marker must be newer (KIP-1228),"
+        " none closes a batch of its own epoch or of a later one.",
+        "v2",
+        UNCOUNTED,
+        (),
+        ("last_stable_offset_sound", "no_dirty_read"),
+        composition=PARTITION,
+    ),
+    Theorem(
+        "no_write_outside",
+        "What is open at a partition is open at the coordinator too, and in its transaction: with"
+        " any requests and late markers, V1 and V2, where leaders ask before the first write.",
+        "v2",
+        UNCOUNTED,
+        ("appends_tell_the_truth", "leaders_ask", "guards"),
+        ("no_write_outside",),
+        composition=NO_WRITE_OUTSIDE,
+    ),
+    Theorem(
+        "visible_as_decided",
+        "With V2 and KIP-1228 a partition has at most one transaction open, and the first marker"
+        " behind a record is its own transaction's decision, whatever arrives late: a record is"
+        " visible if and only if its transaction commits.",
+        "v2",
+        UNCOUNTED,
+        (
+            "appends_tell_the_truth",
+            "epochs_rotate",
+            "fence_takes_next_epoch",
+            "markers_are_newer",
+            "guards",
+        ),
+        ("no_aborted_read", "no_lost_write", "all_or_none", "one_outcome"),
+        composition=VISIBILITY,
     ),
 )
 

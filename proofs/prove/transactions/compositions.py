@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from proofs.prove.transactions import coordinator as of_coordinator
+from proofs.prove.transactions import partition as of_partition
 from proofs.prove.transactions.coordinator import (
     COORDINATOR_STEPS,
     clause,
@@ -14,7 +15,14 @@ from proofs.prove.transactions.coordinator import (
 )
 from proofs.prove.transactions.in_scope import check_transactions_scope
 from proofs.prove.transactions.steps import COVERED, Transactions
+from proofs.prove.unknowns import number
 from proofs.prove.worlds import Composition
+
+CONTRACTS = {
+    "first_open": of_partition.first_open,
+    "base_offset_of": lambda *_: number("base_offset"),
+}
+"""Sums over a log of any length; what offset a duplicate is answered with matters to no clause."""
 
 LAYOUT = {"instances": 1, "partitions": 0, "transactions": 1, "log": 1, "producer_ids": 0}
 
@@ -79,7 +87,7 @@ DECISIONS = Composition(
         clause(of_coordinator.prepare_is_next, *DECIDED),
         clause(of_coordinator.decided_is_past, *DECIDED),
         clause(of_coordinator.prepared_is_decided, *DECIDED, "decided_is_past"),
-        clause(of_coordinator.outcomes_are_outcomes),
+        clause(of_coordinator.outcomes_are_outcomes, *SOUND),
         clause(
             of_coordinator.markers_say_decisions,
             *DECIDED,
@@ -99,4 +107,93 @@ DECISIONS = Composition(
     scopes=SMALL,
     variants=("v2",),
     rules=rules_of(DECIDING),
+)
+
+
+LEADER_STEPS = (
+    "batch_is_taken",
+    "offsets_are_taken",
+    "is_asked",
+    "any_marker_arrives",
+    "other_writes",
+)
+LOGGED = ("log_has_epochs",)
+MARKED = ("log_has_epochs", "last_marker_is_last")
+
+PARTITION = Composition(
+    home="transactions",
+    layout=LAYOUT,
+    unknown=without(),
+    clauses=(
+        clause(of_partition.log_has_epochs),
+        clause(of_partition.epochs_rise_in_the_log, *LOGGED),
+        clause(of_partition.last_marker_is_last, *LOGGED),
+        clause(of_partition.first_offset_is_exact, *MARKED),
+        clause(of_partition.others_are_in_the_log, *LOGGED),
+    ),
+    contracts=CONTRACTS,
+    lemmas=of_partition.stable_offsets,
+    steps=LEADER_STEPS,
+    worlds=Transactions,
+    check=check_transactions_scope,
+    scopes=SMALL,
+    variants=("v1", "v2"),
+    rules=("batch_is_produced", "marker_is_written"),
+)
+
+MEETING = (*DECIDING, "batch_arrives", "marker_arrives", "other_writes")
+KNOWN = (*SOUND, "log_is_known", "partitions_are_in_transactions")
+OUTSIDE = (*KNOWN, "leaders_ask", "no_write_outside")
+
+NO_WRITE_OUTSIDE = Composition(
+    home="transactions",
+    layout=LAYOUT,
+    unknown=without(),
+    clauses=(
+        clause(of_coordinator.appends_take_time, *SOUND),
+        clause(of_coordinator.ids_are_counted, *SOUND),
+        clause(of_coordinator.log_is_ahead, *SOUND),
+        clause(of_coordinator.log_is_known, *SOUND),
+        clause(of_partition.partitions_are_in_transactions, *KNOWN),
+        clause(of_partition.no_write_outside, *OUTSIDE),
+    ),
+    facts={"epochs_are_many": epochs_are_many(), "leaders_ask": of_partition.leaders_ask()},
+    contracts=CONTRACTS,
+    steps=MEETING,
+    worlds=Transactions,
+    check=check_transactions_scope,
+    scopes=SMALL,
+    variants=("v1", "v2"),
+    rules=rules_of(MEETING),
+)
+
+OPEN = (*OUTSIDE, *DECIDED, "no_fence_fails", "log_has_epochs", *MARKED, "first_offset_is_exact")
+PRESENT = (*OPEN, "open_has_present_epoch", "decided_is_past")
+SAID = ("prepared_is_decided", "markers_say_decisions", "outcomes_are_outcomes")
+ENDED = (*PRESENT, *SAID, "open_has_one_epoch", "ended_is_exact")
+
+VISIBILITY = Composition(
+    home="transactions",
+    layout=LAYOUT,
+    unknown=without("requests", "fence", "marker_epoch", "level"),
+    clauses=(
+        *DECISIONS.clauses,
+        *NO_WRITE_OUTSIDE.clauses[-2:],
+        clause(of_partition.log_has_epochs, *SOUND, "outcomes_are_outcomes"),
+        *PARTITION.clauses[1:-1],
+        clause(of_partition.no_fence_fails, *KNOWN),
+        clause(of_partition.open_has_present_epoch, *PRESENT),
+        clause(of_partition.open_has_one_epoch, *PRESENT),
+        clause(of_partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
+        clause(of_partition.ended_by_the_first, "ended_is_exact", "last_marker_is_last"),
+        clause(of_partition.visible_as_decided, *ENDED),
+    ),
+    facts={**DECISIONS.facts, **NO_WRITE_OUTSIDE.facts},
+    contracts=CONTRACTS,
+    steps=MEETING,
+    worlds=Transactions,
+    check=check_transactions_scope,
+    scopes=SMALL,
+    variants=("v2",),
+    rules=rules_of(MEETING),
 )

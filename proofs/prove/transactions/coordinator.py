@@ -39,6 +39,7 @@ RULES = {
         ("pending", 0, 1),
         ("rotation", 0, 1),
         ("id_memory", 0, 1),
+        ("older_epoch", 0, 1),
     )
 }
 """The rules of releases: any of them."""
@@ -352,9 +353,10 @@ def markers_say_decisions(s: State) -> Formula:
 
 
 def outcomes_are_outcomes(s: State) -> Formula:
-    """A marker commits or aborts."""
+    """A marker commits or aborts, and has an epoch."""
     sent = s.sent(P, E, OUTCOME, TERM)
-    valid = dag.both(dag.le(ZERO, OUTCOME), dag.le(OUTCOME, const(1)))
+    outcome = dag.both(dag.le(ZERO, OUTCOME), dag.le(OUTCOME, const(1)))
+    valid = dag.both(outcome, dag.le(ZERO, E))
     return (P, E, OUTCOME, TERM), implies(sent, valid)
 
 

@@ -116,6 +116,78 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
             ),
             "marker_is_sent/markers_say_decisions",
         ),
+        (
+            "partition_is_sound",
+            "",
+            Patch(
+                "leader.check_append",
+                "batch.producer_epoch < entry.producer_epoch",
+                "False",
+            ),
+            "batch_is_taken/epochs_rise_in_the_log",
+        ),
+        (
+            "partition_is_sound",
+            "",
+            Patch("leader.ended", "NO_OFFSET", "entry.current_txn_first_offset"),
+            "any_marker_arrives/first_offset_is_exact",
+        ),
+        (
+            "partition_is_sound",
+            "",
+            Patch(
+                "leader.remember", "entry.current_txn_first_offset if is_open else offset", "offset"
+            ),
+            "batch_is_taken/first_offset_is_exact",
+        ),
+        (
+            "partition_is_sound",
+            "",
+            Patch(
+                "leader.last_stable_offset",
+                "min(ours, leader.other_first_offset)",
+                "ours",
+            ),
+            "other_writes/last_stable_offset_passes_nothing_open",
+        ),
+        (
+            "partition_is_sound",
+            "",
+            Patch(
+                "leader.check_marker",
+                "marker.producer_epoch == entry.producer_epoch and strict",
+                "False",
+            ),
+            "any_marker_arrives/closes_older_only",
+        ),
+        (
+            "no_write_outside",
+            "",
+            Patch(
+                "leader.must_ask",
+                "not is_open_for(entry, batch)",
+                "False",
+            ),
+            "batch_arrives/no_write_outside",
+        ),
+        (
+            "no_write_outside",
+            "",
+            Patch("coordinator.completing", "not no_more_markers(c.known.metadata)", "False"),
+            "end/no_write_outside",
+        ),
+        ("visible_as_decided", "4.1.2", None, "marker_arrives/visible_as_decided"),
+        ("visible_as_decided", "fence=same_epoch", None, "time_out/open_has_present_epoch"),
+        (
+            "visible_as_decided",
+            "",
+            Patch(
+                "end_txn.prepared_with_next_epoch",
+                "replace(metadata, producer_epoch=next_epoch(k, epoch))",
+                "metadata",
+            ),
+            "end/open_has_present_epoch",
+        ),
     ],
 )
 def test_a_planted_bug_fails_its_own_obligation(
