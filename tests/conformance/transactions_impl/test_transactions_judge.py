@@ -1,0 +1,164 @@
+"""impl's transactions in lockstep with the model: the judge itself, and what it finds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.homes import TRANSACTIONS, home_of_scope, home_of_setting
+from conformance.mutants import MUTANTS
+from conformance.mutants.plant import hunt, hunt_unpatched
+from conformance.plan import BadPlan, Plan, Prepared, judge_of, prepare, setting
+from conformance.systems.transactions.moments import Kept, Moment
+from impl.partition.leader import PartitionLeader
+from impl.partition.transactions import check_marker
+from impl.protocol.errors import ErrorCode
+from proofs.trace.replay import Stepper
+
+ACTORS = TRANSACTIONS.actors[0]
+
+
+def plan_of(scope: str, variant: str, **changes: Any) -> Plan:
+    name = TRANSACTIONS.model.variants.parse(variant).name
+    return Plan(scope=scope, variant=name, actors=ACTORS, **changes)
+
+
+@pytest.fixture(scope="module", params=["v2", "v1"])
+def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """One instance, one transaction, two partitions."""
+    plan = plan_of("transactions-tiny", request.param, traces_from=("cover",))
+    return prepare(plan, tmp_path_factory.mktemp("prepared") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """Two transactions, and a request that is late."""
+    plan = plan_of("transactions-default", "v1", traces=200)
+    return prepare(plan, tmp_path_factory.mktemp("prepared") / "late")
+
+
+def traces(prepared: Prepared) -> Iterator[Any]:
+    return (prepared.trace(number) for number in range(prepared.count))
+
+
+# The judge
+
+
+def test_the_judge_is_where_the_model_is(tiny: Prepared, late: Prepared):
+    for prepared in (tiny, late):
+        k = setting(prepared.plan)
+        judge, stepper = judge_of(prepared.plan), Stepper(home_of_setting(k).model, k)
+        for trace in traces(prepared):
+            judge.begin()
+            world = stepper.initial()
+            for rule, choice in trace:
+                judge.step((rule, choice))
+                world = stepper.apply(rule, choice, world)
+                assert [p.node.state for p in judge.clients] == list(world.clients.values())
+                assert judge.coordinator.node.state == world.coordinator
+                assert [p.node.state for p in judge.leaders] == list(world.leaders.values())
+                assert [message.value for message, _ in judge._late] == list(world.late)
+
+
+def test_nothing_differs(tiny: Prepared, late: Prepared):
+    for prepared in (tiny, late):
+        judge = judge_of(prepared.plan)
+        assert all(judge.judge(trace).divergence is None for trace in traces(prepared))
+
+
+class Living(Kept):
+    """An actor that lives, instead of being made anew for each step."""
+
+    def after(self, moment: Moment, name: str, *given: Any) -> tuple[Moment, Any]:
+        if moment is self.first:
+            self.living = self.actor(moment)
+        if name == "would_send":
+            return super().after(self._moment(self.living), name, *given)
+        returned = getattr(self.living, name)(*given)
+        self.living.tidy()
+        return Moment(b"", self.living.view()), returned
+
+
+def test_what_is_kept_does_what_lives(late: Prepared):
+    judge = judge_of.__wrapped__(late.plan)
+    for pair in judge._pairs:
+        pair.kept.__class__ = Living
+    assert all(judge.judge(trace).divergence is None for trace in traces(late))
+
+
+def test_values_pass_without_the_codec():
+    judge = judge_of(plan_of("transactions-tiny", "v2", on="values"))
+    steps = (("instance_begins", (("instance", 0),)),)
+    assert judge.judge(steps).divergence is None
+
+
+@pytest.mark.parametrize("scope", ["transactions-exhausted", "transactions-offsets"])
+def test_a_scope_that_impl_cannot_be_brought_to_says_so(scope: str):
+    with pytest.raises(BadPlan, match=f"{scope}: "):
+        judge_of(plan_of(scope, "v2"))
+
+
+def test_a_scope_of_a_model_that_nobody_judges_says_so():
+    with pytest.raises(ValueError, match="no system is judged in producer-ids"):
+        home_of_scope("producer-ids")
+
+
+# Runs
+
+
+@pytest.mark.parametrize("variant", ["v2", "v1"])
+def test_a_run_covers_every_transition(tmp_path: Path, variant: str):
+    given = ["--scope", "transactions-tiny", "--variant", variant, "--traces-from", "cover"]
+    where = ["--backend", "processes", "--partitions", "2", "--out", str(tmp_path / "out")]
+    assert main(["run", *given, *where]) == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (
+        report["coverage"]["transitions"]["covered"] == report["coverage"]["transitions"]["total"]
+    )
+    assert report["divergences"] == []
+    assert report["promises"]["no_lost_write"] == "holds"
+    assert report["promises"]["offsets_with_outcome"] == "not_exercised"
+
+
+# What is found
+
+
+def test_a_leader_that_shows_what_is_open_is_found(tiny: Prepared, monkeypatch: pytest.MonkeyPatch):
+    end = property(lambda leader: leader.log_end_offset)
+    monkeypatch.setattr(PartitionLeader, "last_stable_offset", end)
+    judge = judge_of.__wrapped__(tiny.plan)
+    found = [d for trace in traces(tiny) if (d := judge.judge(trace).divergence)]
+    assert {tuple(d.expected) for d in found} <= {
+        (f"leader[{p}].last_stable_offset",) for p in range(2)
+    }
+    assert min(d.step for d in found) >= 5
+
+
+def test_a_marker_that_is_refused_is_found(tiny: Prepared, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*given: Any) -> ErrorCode:
+        return check_marker(*given) or ErrorCode.INVALID_PRODUCER_EPOCH
+
+    monkeypatch.setattr("impl.partition.leader.check_marker", refuse)
+    judge = judge_of.__wrapped__(tiny.plan)
+    found = [d for trace in traces(tiny) if (d := judge.judge(trace).divergence)]
+    assert {d.instance[0] for d in found} == {"marker_is_written"}
+
+
+SHOWN = ("end_txn_retry_is_fenced", "end_overtakes_batches", "open_transaction_is_stable")
+
+
+@pytest.mark.xdist_group("mutants")
+def test_bugs_planted_in_transactions_are_found(tmp_path: Path):
+    grounds = {MUTANTS[name].ground for name in SHOWN}
+    assert {ground.scope for ground in grounds} == {"transactions-tiny"}
+    prepared = prepare(plan_of("transactions-tiny", "v2"), tmp_path / "prepared")
+    assert hunt_unpatched(prepared.directory) is None
+    for name in SHOWN:
+        finding = hunt(MUTANTS[name], prepared.directory)
+        assert finding is not None
+        assert finding["one_minimal"]
