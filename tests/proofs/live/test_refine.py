@@ -8,8 +8,8 @@ from proofs.live.refine import NoSpec, UnknownAssumption, refine
 
 SIZES = {
     ("transactions-tiny", "v2"): (184, 262),
-    ("transactions-tiny", "v1"): (348, 544),
-    ("transactions-default", "v2"): (12_834, 31_211),
+    ("transactions-tiny", "v1"): (348, 525),
+    ("transactions-default", "v2"): (11_228, 27_421),
 }
 QUICK = ["epoch_for_each_transaction", "writes_are_verified", "marker_epochs_are_newer"]
 
