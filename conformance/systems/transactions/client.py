@@ -165,10 +165,6 @@ class Client:
             self._polls(())
             self._settle()
 
-    def give_up(self, partition: int) -> None:
-        """The delivery time of a batch is up."""
-        raise NotImplementedError(partition)
-
     # ---- the network
 
     def ask(self) -> tuple[View, Payload]:
