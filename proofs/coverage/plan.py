@@ -107,7 +107,7 @@ TROUBLES: Mapping[str, Sequence[str]] = {
         "unheard=1/others=1",
     ),
 }
-"""Budgets by hand: every two events meet in one of these, which all at once would make too large."""
+"""Budgets by hand: every two events meet in one of these; all at once would make them too large."""
 
 
 def conversations(budgets: str) -> tuple[str, ...]:
@@ -153,10 +153,7 @@ def plan(scopes: Sequence[str], engine: str) -> list[Look]:
         for budgets in TROUBLES.get(scope, ())
         for variant in conversations(budgets)
     ]
-    return [
-        Look(scope, variant, engine_for(scope, engine))
-        for scope, variant in settings
-    ]
+    return [Look(scope, variant, engine_for(scope, engine)) for scope, variant in settings]
 
 
 def engine_for(scope: str, engine: str) -> str:
