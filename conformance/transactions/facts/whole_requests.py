@@ -25,9 +25,9 @@ def produce_requests(lab: Lab) -> None:
     plain = c.produce(lab.begin(c), one, 0, "value", is_transactional=False)
     named = _named(plain, first.transactional_id)
     lab.fact("a plain batch with an id", "NONE", lab.ask_leader(one, named))
-    unknown = "INVALID_PRODUCER_ID_MAPPING"
+    each = lab.since({"0": "NONE", "3.6": "INVALID_PRODUCER_ID_MAPPING"})
     observed = [error.name for error in _both(lab, first, second, one, other)]
-    lab.fact("two producers in one request", f"{unknown} {unknown}", " ".join(observed))
+    lab.fact("two producers in one request", f"{each} {each}", " ".join(observed))
     alone = c.produce(first, one, 0, "value", acks=1)
     lab.fact("acks=1", "NONE", lab.ask_leader(one, alone))
 

@@ -1,0 +1,61 @@
+"""What real brokers answered, as it was recorded: whole, of known experiments, and telling."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.transactions import facts_verb
+from conformance.transactions.facts.lab import EXPERIMENTS
+
+RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
+KINDS = {"end_txn_v1_by_state": {"3.3.2", "3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1"}}
+
+
+def load(file: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(file.read_text())
+    return value
+
+
+def of(release: str, level: int) -> dict[str, dict[str, str]]:
+    [found] = [
+        row["facts"]
+        for row in map(load, RECORDED)
+        if (row["release"], row["level"]) == (release, level)
+    ]
+    return found
+
+
+def test_each_named_release_is_recorded():
+    assert facts_verb.MODULES  # they enter the experiments
+    assert {load(file)["release"] for file in RECORDED} == KINDS["end_txn_v1_by_state"]
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+def test_a_record_is_of_experiments_that_there_are(file):
+    recorded = load(file)
+    assert f"{recorded['release']}-level-{recorded['level']}" == file.stem
+    assert recorded["facts"].keys() <= EXPERIMENTS.keys()
+    assert all(rows and all(rows.values()) for rows in recorded["facts"].values())
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+def test_v1_requests_end_transactions_alike_in_all_releases(file):
+    """EndTxn by state and by identity is the same table from 3.3 to 4.3, at every level."""
+    newest, here = of("4.3.1", 2), load(file)["facts"]
+    for name in ("end_txn_v1_by_state", "end_txn_v1_by_identity"):
+        assert here[name] == newest[name]
+
+
+def test_what_later_releases_repaired_is_told_apart():
+    """A twin for each: where the defect is, and where it is not."""
+    late = "late_produce_v1"
+    assert "open from" in of("3.3.2", 0)[late]["the partition then"]
+    assert "stable" in of("3.9.2", 0)[late]["the partition then"]
+    marker = "marker_at_equal_epoch_v2"
+    assert of("4.1.2", 2)[marker]["commit again, the next one open"] == "NONE"
+    assert of("4.2.1", 2)[marker]["commit again, the next one open"] == "INVALID_PRODUCER_EPOCH"
+    lost = "loading_exhausted_v2"
+    assert of("4.2.1", 2)[lost]["held, then"] == "CompleteCommit P:32767"
+    assert of("4.3.1", 2)[lost]["held, then"] == "CompleteCommit Q:0"
