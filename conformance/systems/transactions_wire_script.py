@@ -297,6 +297,7 @@ class _Played:
         if answer is None:
             answer = self._leads(partition, "on_produce", request.value.batch)
         assert answer is not None, "a leader answers"
+        self._touched.add(NOBODY)  # also where the model's leader has asked nobody
         self._sent = Sent(request.value, answer.view, is_late)
         return answer
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends import BACKENDS
-from conformance.homes import IDEMPOTENT, home_of_scope
+from conformance.homes import IDEMPOTENT, Home, home_of_scope
 from conformance.kafka.errors import UnknownRelease
 from conformance.kafka.releases import RELEASES as KAFKA_RELEASES
 from conformance.kafka.releases import find_release
@@ -15,10 +15,7 @@ from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
 from conformance.report import JUDGES
 from conformance.verbs import BadUse, one_of
 from conformance.verbs.systems import SYSTEMS, system_of
-from model.variants import DEFAULT_VARIANT, RELEASES
-
-KAFKAS: Final = tuple(r.name for r in KAFKA_RELEASES.values() if r.version in RELEASES)
-"""What `--kafka` may be: the releases that the model has, in each mode that can be started."""
+from model.variants import DEFAULT_VARIANT
 
 NODES: Final = (None, 1, 3)
 
@@ -31,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--system", default=DEFAULTS.system, help=f"{', '.join(SYSTEMS)} (default: impl)"
     )
-    what.add_argument("--kafka", metavar="RELEASE", help="sets the variant: " + ", ".join(KAFKAS))
+    what.add_argument(
+        "--kafka", metavar="RELEASE", help="sets the variant: " + ", ".join(kafkas_of(IDEMPOTENT))
+    )
     what.add_argument("--level", type=int, help="the cluster's transaction.version")
     what.add_argument("--variant", help=f"default: {DEFAULT_VARIANT} and the system's own rules")
     what.add_argument(
@@ -87,6 +86,12 @@ def refuse_unbuilt(options: argparse.Namespace) -> None:
     one_of("--backend", options.backend, BACKENDS)
 
 
+def kafkas_of(home: Home) -> tuple[str, ...]:
+    """What `--kafka` may be: the releases that the model has, in each mode that can be started."""
+    known = home.model.variants.RELEASES
+    return tuple(r.name for r in KAFKA_RELEASES.values() if r.version in known)
+
+
 def at_least(name: str, value: int | None, least: int) -> int | None:
     """`value`, if it is given and not too small. Raises BadUse."""
     if value is not None and value < least:
@@ -122,7 +127,7 @@ def variant_of(options: argparse.Namespace) -> Any:
     Raises BadUse if they contradict each other, UnknownVariant.
     """
     if options.kafka is not None:
-        one_of("--kafka", options.kafka, KAFKAS)
+        one_of("--kafka", options.kafka, kafkas_of(home_of_scope(options.scope)))
     release = None if options.kafka is None else find_release(options.kafka).version
     parse = home_of_scope(options.scope).model.variants.parse
     variant = parse(options.variant or default_variant(options.system, release, options.scope))

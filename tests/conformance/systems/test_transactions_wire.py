@@ -1,0 +1,225 @@
+"""Brokers held to the model of transactions: recorded answers, planted differences, bad use."""
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.generate.served import MARKER, PLAYED
+from conformance.homes import SERVED
+from conformance.kafka.admin import Supported
+from conformance.plan import Plan, prepare, setting
+from conformance.systems.transactions.tables import tables_of
+from conformance.systems.transactions_wire_script import ScriptWriter
+from conformance.systems.transactions_wire_trial import Ended, Ground, Trial
+from conformance.transactions.wire import Requests, conversation
+from impl import decode_response, encode_response
+from proofs.java import MissingTool
+from proofs.trace.format import Instance
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+RECORDED: list[Requests] = ["v1", "v2"]
+EVERY_VERSION = Supported(dict.fromkeys(range(100), (0, 12)), {})
+
+
+def plan_of(variant: str, scope: str = "transactions-default") -> Plan:
+    return Plan(scope=scope, variant=variant, actors=SERVED, faults="connections")
+
+
+@functools.cache
+def writer_of(variant: str) -> ScriptWriter:
+    return ScriptWriter(tables_of(setting(plan_of(variant))))
+
+
+def recorded(requests: str) -> tuple[str, list[dict[str, Any]]]:
+    """The variant, and the traces."""
+    path = FIXTURES / f"transactions-4.3.1-{requests}.jsonl"
+    head, *traces = map(json.loads, path.read_text().splitlines())
+    return head["variant"], traces
+
+
+def steps_of(trace: dict[str, Any]) -> Sequence[Instance]:
+    return [(rule, tuple((n, v) for n, v in choice)) for rule, choice in trace["steps"]]
+
+
+def replayed(trace: dict[str, Any], variant: str, requests: Requests) -> Ended:
+    """How a trace ends with the answers that were recorded."""
+    script = writer_of(variant).script(steps_of(trace))
+    partitions = tuple((name, index) for name, index in trace["partitions"])
+    ground = Ground(trace["id"], partitions, (0, 0), trace["coordinator_epoch"])
+    asking = Trial(script, ground, conversation(EVERY_VERSION, requests)).run()
+    calls = iter(trace["calls"])
+    asks = next(asking)
+    while True:
+        answers = []
+        for ask in asks:
+            request, row = ask.call.request, next(calls, None)
+            if row is None or (request.api_key, request.api_version) != (
+                row["api"],
+                row["version"],
+            ):
+                raise AssertionError(f"{request.api_key} was not asked when it was recorded")
+            payload = bytes.fromhex(row["answer"])
+            _, body = decode_response(request.api_key, request.api_version, payload)
+            answers.append(ask.call.read(body))
+        try:
+            asks = asking.send(answers)
+        except StopIteration as ended:
+            outcome: Ended = ended.value
+            return outcome
+
+
+@pytest.mark.parametrize("requests", RECORDED)
+def test_the_broker_is_as_its_model(requests: Requests) -> None:
+    variant, traces = recorded(requests)
+    assert len(traces) > 5
+    for trace in traces:
+        ended = replayed(trace, variant, requests)
+        assert (ended.difference, ended.is_undecided) == (None, False)
+        assert ended.steps == len(trace["steps"])
+
+
+@pytest.mark.parametrize(
+    ("requests", "wrong"),
+    [("v1", "verification=none"), ("v1", "fence=same_epoch"), ("v2", "fence=same_epoch")],
+)
+def test_another_kafkas_rules_are_noticed(requests: Requests, wrong: str) -> None:
+    variant, traces = recorded(requests)
+    found = [replayed(trace, f"{variant}/{wrong}", requests).difference for trace in traces]
+    assert any(found)
+
+
+@pytest.mark.parametrize("requests", RECORDED)
+def test_levels_differ_in_nothing_that_this_scope_shows(requests: Requests) -> None:
+    variant, traces = recorded(requests)
+    lower = variant.replace("level=2", "level=0" if requests == "v1" else "level=1")
+    assert not any(replayed(trace, lower, requests).difference for trace in traces)
+
+
+# Planted: a broker that shows something else
+
+
+def with_field(body: Any, field: str, value: Any) -> Any:
+    """An answer with a field replaced wherever it is."""
+    if isinstance(body, list):
+        return [with_field(one, field, value) for one in body]
+    if isinstance(body, dict):
+        return {k: value if k == field else with_field(v, field, value) for k, v in body.items()}
+    return body
+
+
+def changed(
+    traces: Sequence[dict[str, Any]], api: int, field: str, value: Any
+) -> Iterator[dict[str, Any]]:
+    """Traces in one answer of which the field is another: the first that it can be in, for what a
+    trace leaves behind is cleared away without a look."""
+    for trace in traces:
+        for place, row in enumerate(trace["calls"]):
+            if row["api"] != api:
+                continue
+            _, body = decode_response(api, row["version"], bytes.fromhex(row["answer"]))
+            payload = encode_response(api, row["version"], 0, with_field(body, field, value))
+            if payload.hex() != row["answer"]:
+                calls = [*trace["calls"]]
+                calls[place] = row | {"answer": payload.hex()}
+                yield trace | {"calls": calls}
+                break
+
+
+@pytest.mark.parametrize("requests", RECORDED)
+@pytest.mark.parametrize(
+    ("api", "field", "value", "path"),
+    [
+        (65, "transaction_state", "Dead", "coordinator.state"),
+        (65, "producer_epoch", 7, "coordinator.producer_epoch"),
+        (1, "last_stable_offset", 99, "last_stable_offset"),
+        (1, "high_watermark", 99, "high_watermark"),
+        (1, "records", b"", ".log"),
+        (61, "last_sequence", 9, "last_sequence"),
+        (61, "coordinator_epoch", 9, "coordinator_epoch"),
+        (61, "current_txn_start_offset", 9, "current_txn_first_offset"),
+        (61, "active_producers", [], ".producers"),
+        (26, "error_code", 90, "answer.error"),
+        (22, "producer_epoch", 9, "answer.producer_epoch"),
+        (0, "base_offset", 9, "answer.base_offset"),
+    ],
+)
+def test_a_changed_answer_is_noticed(
+    requests: Requests, api: int, field: str, value: Any, path: str
+) -> None:
+    variant, traces = recorded(requests)
+    shown = list(islice(changed(traces, api, field, value), 5))
+    assert shown
+    for trace in shown:
+        difference = replayed(trace, variant, requests).difference
+        assert difference is not None
+        assert any(path in name for name in difference.expected), difference
+
+
+# Traces
+
+
+@pytest.mark.parametrize("variant", ["v1", "v2"])
+def test_traces_take_markers_at_once(tmp_path: Path, variant: str) -> None:
+    """Nothing comes between a decision and its markers, and all of a trace can be played."""
+    plan = plan_of(variant, "transactions-tiny")
+    prepared = prepare(plan, tmp_path)
+    writer = ScriptWriter(tables_of(setting(plan)))
+    assert prepared.cover_traces > 10
+    for number in range(prepared.cover_traces):
+        steps = prepared.trace(number)
+        script = writer.script(steps)
+        assert script.steps[: len(steps)] == steps
+        assert {rule for rule, _ in steps} <= PLAYED
+        written = [i for i, (rule, _) in enumerate(script.steps) if rule == MARKER]
+        assert not any(m.shown and m.step in written for m in script.moved)
+        markers = [dict(choice)["partition"] for rule, choice in script.steps if rule == MARKER]
+        assert all(a < b for a, b in pairwise(markers)), "one transaction, in partition order"
+
+
+# Bad use
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--nodes", "3"], "one broker"),
+        (["--faults", "nodes"], "--faults nodes"),
+        (["--actors", "client,coordinator,leader"], "--actors"),
+        (["--scope", "transactions-log"], "appends"),
+        (["--scope", "transactions-offsets"], "offsets"),
+        (["--kafka", "2.0.0"], "--kafka '2.0.0'"),
+    ],
+)
+def test_what_cannot_be_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], word: str
+) -> None:
+    given = ["--system", "kafka", "--scope", "transactions-tiny", "--out", str(tmp_path / "o")]
+    assert main(["run", *given, *arguments]) == 2
+    assert word in capsys.readouterr().err
+
+
+# A broker that runs
+
+
+@pytest.mark.kafka
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [([], 0), (["--variant", "4.3.1/level=2/requests=v1/verification=none"], 1)],
+)
+def test_on_a_broker(tmp_path: Path, more: list[str], code: int) -> None:
+    given = ["--system", "kafka", "--scope", "transactions-default", "--faults", "connections"]
+    try:
+        ended = main(["run", *given, *more, "--traces", "60", "--out", str(tmp_path / "o")])
+    except MissingTool as error:
+        pytest.skip(str(error))
+    assert ended == code
+    report = json.loads((tmp_path / "o" / "report.json").read_text())
+    assert (report["traces"], report["undecided"]) == (60, 0)
+    assert bool(report["divergences"]) == bool(code)
