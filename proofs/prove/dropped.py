@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from proofs.explore.scope import Finding, finding, header_of
 from proofs.explore.source import explore_source, instances
-from proofs.lift.text import Model, Patch, patched
+from proofs.lift.text import Model, Patch, composition, patched
 from proofs.trace.replay import Stepper
 
 
@@ -24,6 +24,7 @@ class Dropped:
     budgets: Mapping[str, int]
     variant: str = "4.3.1"
     patches: tuple[Patch, ...] = field(default=())
+    home: str = ""
 
 
 BELOW_IS_DUPLICATE = (
@@ -112,9 +113,47 @@ DROPPED: dict[str, Dropped] = {
 }
 
 
+ALONE = {"instances": 1, "partitions": 1, "log": 4, "max_epoch": 3, "max_unheard": 0}
+"""One instance and one partition: two transactions, of which the first leaves something behind."""
+
+
+def of_transactions(
+    promise: str, variant: str, layout: Mapping[str, int], **budgets: int
+) -> Dropped:
+    """A run of one instance, in which nothing happens but what is said."""
+    nothing = {"begun": 2, "delays": 0, "unheard": 0}
+    return Dropped(promise, {**ALONE, **layout}, nothing | budgets, variant, home="transactions")
+
+
+DROPPED |= {
+    "requests_on_time": of_transactions("no_aborted_read", "v1", {}, delays=1),
+    "leaders_ask": of_transactions(
+        "no_write_outside",
+        "3.3.2",
+        {"transactions": 1, "max_expirations": 1},
+        begun=1,
+        delays=1,
+        expirations=1,
+    ),
+    "markers_are_newer": of_transactions(
+        "no_aborted_read", "4.1.2", {"max_marker_delays": 1}, marker_delays=1
+    ),
+    "markers_on_time": of_transactions(
+        "no_aborted_read", "v1", {"max_marker_delays": 1}, marker_delays=1
+    ),
+    "fence_takes_next_epoch": of_transactions(
+        "one_outcome",
+        "4.1.2/fence=same_epoch",
+        {"max_timeouts": 1, "max_epoch": 4},
+        timeouts=1,
+    ),
+}
+
+
 def trace_without(name: str, dropped: Dropped) -> Finding | None:
     """A shortest trace that the assumption excludes; None if there is none in the scope."""
-    model: Model = patched(dropped.patches)
+    home = dropped.home
+    model: Model = composition(home, dropped.patches) if home else patched(dropped.patches)
     setting = model.setting
     k = setting.Setting(
         variant=model.variants.parse(dropped.variant),

@@ -37,6 +37,7 @@ from proofs.prove.transactions.compositions import (
     NO_WRITE_OUTSIDE,
     PARTITION,
     VISIBILITY,
+    VISIBILITY_V1,
 )
 from proofs.prove.unknowns import number
 from proofs.prove.why_five import why_five_lemmas
@@ -80,6 +81,11 @@ ASSUMPTIONS = {
     ),
     "leaders_ask": "leaders ask the coordinator before the first write of a transaction (3.6, V2)",
     "markers_are_newer": "a marker must have a newer epoch than what it closes (KIP-1228, 4.2)",
+    "requests_on_time": (
+        "no EndTxn and no Produce arrives after its sender has begun the next transaction (V1;"
+        " KAFKA-17754)"
+    ),
+    "markers_on_time": "no marker arrives after its coordinator has sent another in its place (V1)",
     "guards": "a batch that is verified is appended at once, or verified again",
     "fence_takes_next_epoch": "the coordinator's own abort takes the next epoch (KAFKA-6119)",
 }
@@ -445,6 +451,17 @@ THEOREMS: tuple[Theorem, ...] = (
         ),
         ("no_aborted_read", "no_lost_write", "all_or_none", "one_outcome"),
         composition=VISIBILITY,
+    ),
+    Theorem(
+        "visible_as_wanted",
+        "With V1, where nothing is late, the first marker behind a record says what was decided of"
+        " the record's own transaction, and no commit was decided that its application did not"
+        " want.",
+        "v1",
+        UNCOUNTED,
+        ("appends_tell_the_truth", "leaders_ask", "requests_on_time", "markers_on_time", "guards"),
+        ("no_aborted_read", "no_lost_write", "all_or_none"),
+        composition=VISIBILITY_V1,
     ),
 )
 

@@ -26,13 +26,29 @@ CONTRACTS = {
 
 LAYOUT = {"instances": 1, "partitions": 0, "transactions": 1, "log": 1, "producer_ids": 0}
 
-SMALL = ("transactions-tiny",)
-"""Where clauses are checked on every world."""
+LOG = "transactions-log/begun=0"
+SMALL = (
+    "transactions-forgotten/begun=0",
+    "transactions-offsets/begun=1/timeouts=0",
+    "transactions-markers/begun=1",
+    "transactions-readers/begun=1/delays=0/unheard=0",
+    "transactions-small/begun=1/unheard=0/delays=0",
+)
+"""Where clauses are checked on every world: together they take each rule that is covered."""
+
+HONEST = (f"{LOG}/failures=0", *SMALL)
+"""The same, where no append only seems to fail."""
+
+ON_TIME_SCOPES = SMALL[-2:]
+"""The same, where nothing is late."""
+
+ONLY_V1 = ("partitions_are_added", "offsets_are_added", "late_addition_arrives")
 
 
-def rules_of(steps: tuple[str, ...]) -> tuple[str, ...]:
+def rules_of(steps: tuple[str, ...], *but: str) -> tuple[str, ...]:
     """The rules of the world that some steps cover: scopes must take each of them."""
-    return tuple(rule for rule, names in COVERED.items() if set(names) & set(steps))
+    taken = (rule for rule, names in COVERED.items() if set(names) & set(steps))
+    return tuple(rule for rule in taken if rule not in but)
 
 
 SOUND = ("appends_take_time", "ids_are_counted", "log_is_ahead", "epochs_are_many")
@@ -59,7 +75,7 @@ EPOCHS = Composition(
     steps=COORDINATOR_STEPS,
     worlds=Transactions,
     check=check_transactions_scope,
-    scopes=SMALL,
+    scopes=(LOG, *SMALL),
     variants=("v1", "v2"),
     rules=rules_of(COORDINATOR_STEPS),
 )
@@ -104,9 +120,9 @@ DECISIONS = Composition(
     steps=DECIDING,
     worlds=Transactions,
     check=check_transactions_scope,
-    scopes=SMALL,
+    scopes=HONEST,
     variants=("v2",),
-    rules=rules_of(DECIDING),
+    rules=rules_of(DECIDING, "append_is_refused", *ONLY_V1),
 )
 
 
@@ -138,7 +154,7 @@ PARTITION = Composition(
     check=check_transactions_scope,
     scopes=SMALL,
     variants=("v1", "v2"),
-    rules=("batch_is_produced", "marker_is_written"),
+    rules=("batch_is_produced", "marker_is_written", "late_marker_arrives", "other_writes"),
 )
 
 MEETING = (*DECIDING, "batch_arrives", "marker_arrives", "other_writes")
@@ -162,9 +178,9 @@ NO_WRITE_OUTSIDE = Composition(
     steps=MEETING,
     worlds=Transactions,
     check=check_transactions_scope,
-    scopes=SMALL,
+    scopes=HONEST,
     variants=("v1", "v2"),
-    rules=rules_of(MEETING),
+    rules=rules_of(MEETING, "append_is_refused"),
 )
 
 OPEN = (*OUTSIDE, *DECIDED, "no_fence_fails", "log_has_epochs", *MARKED, "first_offset_is_exact")
@@ -193,7 +209,40 @@ VISIBILITY = Composition(
     steps=MEETING,
     worlds=Transactions,
     check=check_transactions_scope,
-    scopes=SMALL,
+    scopes=HONEST,
     variants=("v2",),
-    rules=rules_of(MEETING),
+    rules=rules_of(MEETING, "append_is_refused", *ONLY_V1),
+)
+
+ON_TIME = (
+    *(step for step in DECIDING if step != "end"),
+    "end_on_time",
+    "batch_arrives_on_time",
+    "other_writes",
+)
+TURNS = (*OUTSIDE, *MARKED, "first_offset_is_exact", "turns_are_prepared_once")
+
+VISIBILITY_V1 = Composition(
+    home="transactions",
+    layout=LAYOUT,
+    unknown=without("requests", "verification"),
+    clauses=(
+        *NO_WRITE_OUTSIDE.clauses,
+        clause(of_partition.log_has_epochs, *SOUND),
+        *PARTITION.clauses[1:-1],
+        clause(of_partition.turns_are_prepared_once, *KNOWN),
+        clause(of_partition.commits_are_wanted, *KNOWN, "turns_are_prepared_once"),
+        clause(of_partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
+        clause(of_partition.ended_by_the_first, "ended_is_exact", "last_marker_is_last"),
+        clause(of_partition.open_is_of_this_turn, *TURNS),
+        clause(of_partition.visible_as_wanted, *TURNS, "open_is_of_this_turn", "ended_is_exact"),
+    ),
+    facts={"epochs_are_many": epochs_are_many()},
+    contracts=CONTRACTS,
+    steps=ON_TIME,
+    worlds=Transactions,
+    check=check_transactions_scope,
+    scopes=ON_TIME_SCOPES,
+    variants=("v1",),
+    rules=("batch_is_produced", "transaction_is_ended", "marker_is_written", "other_writes"),
 )

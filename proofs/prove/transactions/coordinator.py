@@ -21,6 +21,7 @@ from proofs.prove.unknowns import number, truth
 from proofs.prove.worlds import WorldClause
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, ABSENT = (const(i) for i in (0, 1, 2, 3, 6))
+COMPLETE = (const(4), const(5))
 P, E, OUTCOME, TERM, PLACE = (number(n) for n in ("p", "e", "outcome", "term", "place"))
 EPOCHS_END = truth("epochs_end")
 MAX_EPOCH = number("max_epoch")
@@ -172,7 +173,7 @@ def appends_take_time(s: State) -> Formula:
     c, known, image = s.coordinator.fields, s.known("known"), s.known("image")
     busy = c["is_appending"]
     completes = dag.both(busy, is_prepared(known))
-    finished = dag.negate(is_prepared(image))
+    finished = dag.disjunction(dag.eq(image["state"], state) for state in COMPLETE)
     there = known["partitions"].at(PLACE)
     return (PLACE,), dag.conjunction(
         (

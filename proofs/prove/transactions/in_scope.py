@@ -29,6 +29,9 @@ class Past:
     given: frozenset[Pair] = frozenset()
     sent: frozenset[tuple[int, int, int, int]] = frozenset()
     decision: dict[Pair, int] = field(default_factory=dict)
+    turn: int = 0
+    outcomes: dict[int, int] = field(default_factory=dict)
+    turns: dict[Pair, int] = field(default_factory=dict)
     reign: Pair = (-1, -1)
     repeated: bool = False
     went_back: bool = False
@@ -81,6 +84,30 @@ def with_reign(past: Past, before: Any, after: Any) -> Past:
     return past
 
 
+def with_turn(past: Past, before: Any, after: Any) -> Past:
+    """Records are of the present transaction; once it is complete the next one's turn comes."""
+    new = {
+        (partition, offset): past.turn
+        for partition, leader in after.leaders.items()
+        for offset in range(len(before.leaders[partition].log), len(leader.log))
+    }
+    log = after.coordinator.log
+    outcome = prepared(log)
+    decided = {} if outcome is None else {past.turn: outcome}
+    over = is_complete(log) and not is_complete(before.coordinator.log)
+    return replace(
+        past,
+        turns={**past.turns, **new},
+        outcomes={**past.outcomes, **decided},
+        turn=past.turn + int(over),
+    )
+
+
+def is_complete(known: Any) -> bool:
+    """CompleteCommit or CompleteAbort."""
+    return int(known.metadata.state) in (4, 5)
+
+
 def known(world: Any) -> Pair:
     """The present pair."""
     metadata = world.coordinator.known.metadata
@@ -95,7 +122,7 @@ def pasts(found: SourceGraph) -> list[Past]:
         if after not in pasts:
             a, b = found.worlds[before], found.worlds[after]
             past = with_decision(pasts[before], b.coordinator.log)
-            pasts[after] = with_markers(with_reign(past, a, b), b)
+            pasts[after] = with_markers(with_reign(with_turn(past, a, b), a, b), b)
     return [pasts[i] for i in range(len(found.worlds))]
 
 
@@ -103,7 +130,7 @@ class WorldFacts:
     """One world and one partition, as the unknowns and functions of the proofs."""
 
     def __init__(self, of: Composition, k: Any, world: Any, past: Past, here: int) -> None:
-        self.k, self.world, self.past = k, world, past
+        self.k, self.world, self.past, self.here = k, world, past, here
         self.log = world.leaders[here].log
         self.values: dict[str, int] = {
             **dict(flat("w", world)),
@@ -111,6 +138,7 @@ class WorldFacts:
             "partitions": k.layout.partitions,
             "producer_ids": k.layout.producer_ids,
             "awaited": 0,
+            "turn": past.turn,
             "reign_id": past.reign[0],
             "reign_epoch": past.reign[1],
             "repeated": past.repeated,
@@ -129,11 +157,27 @@ class WorldFacts:
             return arguments in self.past.sent
         if name == "decision":
             return self.past.decision.get((arguments[0], arguments[1]), -1)
+        if name == "outcome_of":
+            return self.past.outcomes.get(arguments[0], -1)
+        if name == "turn_of":
+            return self.past.turns.get((self.here, arguments[0]), -1)
+        if name == "wanted":
+            return int(self.is_wanted(arguments[0]))
         if name == "ended":
             return self.ended(*arguments)
         if name == "last_marker":
             return self.last_marker(*arguments)
         return self.stands_at(name, arguments)
+
+    def is_wanted(self, turn: int) -> bool:
+        """The application has asked to commit: by a record of that transaction; of one without
+        records, what was prepared says it."""
+        for (partition, offset), mine in self.past.turns.items():
+            stored = self.world.leaders[partition].log[offset]
+            if mine == turn and stored.kind == 0:
+                outcome = self.world.clients[stored.instance].outcomes[stored.transaction]
+                return outcome.name in ("COMMIT_ASKED", "COMMITTED")
+        return self.past.outcomes.get(turn) == 1
 
     def ended(self, offset: int) -> int:
         """Where the first marker is behind an offset, of the producer id that stands there."""
@@ -172,6 +216,7 @@ class WorldFacts:
             "place": layout.partitions,
             "i": len(self.log),
             "j": len(self.log),
+            "n": self.past.turn + 2,
         }
         return product(*(range(sizes[v.name]) for v in variables))
 

@@ -15,6 +15,7 @@ from proofs.prove.smt import Obligation, obligation
 from proofs.prove.transactions.coordinator import (
     ONGOING,
     PLACE,
+    PREPARE_COMMIT,
     RULES,
     P,
     images,
@@ -22,7 +23,7 @@ from proofs.prove.transactions.coordinator import (
     is_prepared,
 )
 from proofs.prove.transactions.state import HERE, NONE, State
-from proofs.prove.transactions.steps import Transactions
+from proofs.prove.transactions.steps import Transactions, wanted
 from proofs.prove.unknowns import Unknowns, number
 from proofs.prove.worlds import Worlds
 
@@ -361,5 +362,58 @@ def visible_as_decided(s: State) -> Formula:
         )
     )
     mine = dag.both(in_log(s, I), is_data(stored))
+    ended = dag.both(mine, dag.negate(dag.eq(s.ended(I), NONE)))
+    return (I,), implies(ended, says)
+
+
+# V1, whose pairs do not tell transactions apart
+
+N = number("n")
+
+
+def turns_are_prepared_once(s: State) -> Formula:
+    """What is prepared is the present transaction, as it says; before that nothing is decided of
+    it, and nothing of those to come."""
+    known, outcome = s.known("known"), s.outcome_of(s.turn)
+    commits = dag.ite(dag.eq(known["state"], PREPARE_COMMIT), const(1), ZERO)
+    now = dag.eq(outcome, dag.ite(is_prepared(known), commits, NONE))
+    later = implies(dag.lt(s.turn, N), dag.eq(s.outcome_of(N), NONE))
+    return (N,), dag.both(now, later)
+
+
+def commits_are_wanted(s: State) -> Formula:
+    """Only a transaction that its application wants to commit is prepared so, or is on its way."""
+
+    def asked(image: dict[str, Any]) -> Node:
+        return implies(dag.eq(image["state"], PREPARE_COMMIT), dag.eq(wanted(s.turn), const(1)))
+
+    decided = implies(dag.eq(s.outcome_of(N), const(1)), dag.eq(wanted(N), const(1)))
+    return (N,), dag.both(images(s, asked), decided)
+
+
+def open_is_of_this_turn(s: State) -> Formula:
+    """What is open here is of the present transaction."""
+    stored = log(s, I)
+    known = entry(s, stored["producer_id"])
+    opened = dag.both(
+        is_open(s, stored["producer_id"]), dag.le(known["current_txn_first_offset"], I)
+    )
+    mine = dag.conjunction((in_log(s, I), is_data(stored), opened))
+    return (I,), implies(mine, dag.eq(s.turn_of(I), s.turn))
+
+
+def visible_as_wanted(s: State) -> Formula:
+    """The marker that ends a record says what was decided of the record's own transaction; and of
+    no transaction was a commit decided that its application did not want."""
+    marker = log(s, s.ended(I))
+    decided = s.outcome_of(s.turn_of(I))
+    says = dag.conjunction(
+        (
+            dag.le(s.turn_of(I), s.turn),
+            dag.eq(dag.eq(marker["kind"], COMMIT), dag.eq(decided, const(1))),
+            dag.eq(dag.eq(marker["kind"], ABORT), dag.eq(decided, ZERO)),
+        )
+    )
+    mine = dag.both(in_log(s, I), is_data(log(s, I)))
     ended = dag.both(mine, dag.negate(dag.eq(s.ended(I), NONE)))
     return (I,), implies(ended, says)

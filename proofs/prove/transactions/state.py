@@ -4,7 +4,9 @@ Theory of operation. Ghosts are nobody's state: no rule reads them. They remembe
 be of any length, which pairs (producer id, epoch) were told to somebody (`given`), to whom the
 transactional id belongs (`reign_id`, `reign_epoch`: what InitProducerId told last), what each pair
 was decided (`decision`, written when PREPARE goes to the log), which markers were ever sent
-(`sent`), and which marker ended what stands at an offset (`ended`). What must never happen is
+(`sent`), and which marker ended what stands at an offset (`ended`). For V1, whose pairs do not tell
+transactions apart, transactions are numbered as they complete: `turn` is the present one, `turn_of`
+a record's, `outcome_of` what was prepared of it. What must never happen is
 remembered too: `repeated`, `went_back`, `disturbed`, `contradicted` stay false.
 """
 
@@ -43,6 +45,9 @@ class State:
     decision: Predicate
     ended: Predicate
     last_marker: Predicate
+    turn_of: Predicate
+    outcome_of: Predicate
+    turn: Node
     awaited: Node
     reign_id: Node
     reign_epoch: Node
@@ -87,6 +92,9 @@ def any_state(model: Model, unknowns: Unknowns) -> State:
         decision=function("decision"),
         ended=function("ended"),
         last_marker=function("last_marker"),
+        turn_of=function("turn_of"),
+        outcome_of=function("outcome_of"),
+        turn=number("turn"),
         awaited=number("awaited"),
         reign_id=number("reign_id"),
         reign_epoch=number("reign_epoch"),
@@ -115,6 +123,9 @@ def first_state(model: Model, unknowns: Unknowns, world: Rec) -> State:
         decision=never(NONE),
         ended=never(NONE),
         last_marker=never(NONE),
+        turn_of=never(NONE),
+        outcome_of=never(NONE),
+        turn=ZERO,
         awaited=NOBODY_WAITS,
         reign_id=NONE,
         reign_epoch=NONE,

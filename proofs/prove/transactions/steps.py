@@ -33,7 +33,7 @@ from proofs.prove.transactions.state import (
     is_before,
     with_ghosts,
 )
-from proofs.prove.unknowns import Predicate, number
+from proofs.prove.unknowns import Predicate, function, number
 from proofs.prove.worlds import Composition, Worlds, WorldStep
 
 COVERED = {
@@ -145,7 +145,9 @@ class Transactions(Worlds):
 
     # Requests
 
-    def asked(self, name: str, function: Callable[..., Any], kind: str) -> WorldStep:
+    def asked(
+        self, name: str, function: Callable[..., Any], kind: str, *, on_time: bool = False
+    ) -> WorldStep:
         """Any request to the coordinator, and its answer."""
         evaluator, request = self.evaluator(), self.request()
         step = evaluator.call(
@@ -167,7 +169,16 @@ class Transactions(Worlds):
         )
         if kind != "init":
             after = with_ghosts(after, disturbed=self.disturbed(request, actor))
-        return self.told(name, evaluator, after)
+        return self.told(name, evaluator, after, *(self.on_time(request) if on_time else ()))
+
+    def on_time(self, request: Rec) -> tuple[Formula, ...]:
+        """The missing assumption of V1: EndTxn arrives before its sender begins the next
+        transaction, so what is open is what its application wants to end so."""
+        ongoing = dag.eq(self.before.known("known")["state"], ONGOING)
+        commits = dag.eq(wanted(SENDERS), const(1))
+        asks = dag.eq(request.fields["committed"], commits)
+        mine = dag.either(dag.negate(ongoing), dag.eq(SENDERS, self.before.turn))
+        return ((), asks), ((), mine)
 
     def purpose(self, request: Rec) -> Node:
         """Whoever expects another pair than the present one may be told that once more."""
@@ -291,8 +302,9 @@ class Transactions(Worlds):
 
     # Batches
 
-    def batch_arrives(self) -> WorldStep:
-        """Any batch arrives here: the coordinator is asked if it must be."""
+    def batch_arrives(self, name: str, *, on_time: bool) -> WorldStep:
+        """Any batch arrives here: the coordinator is asked if it must be. On time is what comes
+        before its sender begins the next transaction."""
         evaluator, batch = self.evaluator(), self.batch()
         leaders = FocusMap(HERE, self.before.leader, self.world.fields["leaders"].at(HERE))
         world = Rec(
@@ -317,8 +329,24 @@ class Transactions(Worlds):
                 NOBODY_WAITS,
                 self.before.awaited,
             ),
+            turn_of=self.numbered(actors["leaders"].value),
         )
-        return self.told("batch_arrives", evaluator, after, is_batch(batch))
+        state = self.before.known("known")["state"]
+        open_states = [dag.eq(state, const(i)) for i in (1, 2, 3)]
+        mine = dag.either(
+            dag.negate(dag.disjunction(open_states)), dag.eq(SENDERS, self.before.turn)
+        )
+        given: tuple[Formula, ...] = (((), mine),) if on_time else ()
+        return self.told(name, evaluator, after, is_batch(batch), *given)
+
+    def numbered(self, leader: Rec) -> Predicate:
+        """A record that is new is of its sender's transaction."""
+        before = self.before
+        end = before.leader.fields["log"].length
+        grew = dag.lt(end, leader.fields["log"].length)
+        return lambda offset: dag.ite(
+            dag.both(grew, dag.eq(offset, end)), SENDERS, before.turn_of(offset)
+        )
 
     def leader_takes(self, name: str, rule: Callable[..., Any], *more: Any) -> WorldStep:
         """Any batch is for the leader, whatever the coordinator would say."""
@@ -335,6 +363,12 @@ class Transactions(Worlds):
 
 
 # Ghosts
+
+SENDERS = number("senders")
+"""Which transaction the sender of a request is in, as the coordinator counts them."""
+ONGOING = const(1)
+wanted = function("wanted")
+"""What the application wants of each transaction: 1 is to commit it."""
 
 
 def pair(fields: Any) -> tuple[Node, Node]:
@@ -381,8 +415,28 @@ def prepares(model: Model, image: Any) -> tuple[Node, Node]:
     return dag.either(commits, aborts), dag.ite(commits, const(1), ZERO)
 
 
+def with_outcome(model: Model, state: State, reached: Node, image: Rec) -> State:
+    """The present transaction is prepared; or it is complete, and the next one's turn comes."""
+    is_prepare, outcome = prepares(model, image.fields)
+    states = model.coordinator.TransactionState
+    now = image.fields["metadata"].fields["state"]
+    complete = dag.disjunction(
+        dag.eq(now, const(int(s))) for s in (states.COMPLETE_COMMIT, states.COMPLETE_ABORT)
+    )
+    turn = state.turn
+
+    def outcome_of(n: Node) -> Node:
+        decides = dag.conjunction((reached, is_prepare, dag.eq(n, turn)))
+        return dag.ite(decides, outcome, state.outcome_of(n))
+
+    over = dag.both(reached, complete)
+    following = dag.ite(over, dag.add(turn, const(1)), turn)
+    return with_ghosts(state, outcome_of=outcome_of, turn=following)
+
+
 def with_decision(model: Model, state: State, reached: Node, image: Rec) -> State:
     """PREPARE is in the log: the pair of its markers is decided, and stays so."""
+    state = with_outcome(model, state, reached, image)
     is_prepare, outcome = prepares(model, image.fields)
     decides = dag.both(reached, is_prepare)
     if decides is FALSE:
@@ -485,7 +539,11 @@ STEPS: dict[str, Callable[[Transactions], WorldStep]] = {
     "marker_is_written": Transactions.marker_is_written,
     "marker_arrives": Transactions.marker_arrives,
     "any_marker_arrives": Transactions.any_marker_arrives,
-    "batch_arrives": Transactions.batch_arrives,
+    "batch_arrives": lambda t: t.batch_arrives("batch_arrives", on_time=False),
+    "batch_arrives_on_time": lambda t: t.batch_arrives("batch_arrives_on_time", on_time=True),
+    "end_on_time": lambda t: t.asked(
+        "end_on_time", t.model.end_txn.on_end_txn, "end", on_time=True
+    ),
     "batch_is_taken": lambda t: t.leader_takes("batch_is_taken", t.model.leader.on_produce),
     "offsets_are_taken": lambda t: t.leader_takes(
         "offsets_are_taken", t.model.leader.on_offset_commit

@@ -3,12 +3,14 @@ obligation."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from proofs.lift import dag
 from proofs.lift.text import Patch, composition
+from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.smt import obligation
 from proofs.prove.solvers import ask
 from proofs.prove.theorems import ASSUMPTIONS, THEOREMS
@@ -176,6 +178,16 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
             Patch("coordinator.completing", "not no_more_markers(c.known.metadata)", "False"),
             "end/no_write_outside",
         ),
+        (
+            "visible_as_wanted",
+            "",
+            Patch(
+                "end_txn.prepared",
+                "TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT",
+                "TransactionState.PREPARE_COMMIT",
+            ),
+            "end_on_time/commits_are_wanted",
+        ),
         ("visible_as_decided", "4.1.2", None, "marker_arrives/visible_as_decided"),
         ("visible_as_decided", "fence=same_epoch", None, "time_out/open_has_present_epoch"),
         (
@@ -195,6 +207,35 @@ def test_a_planted_bug_fails_its_own_obligation(
 ) -> None:
     assert proved(induction(theorem), obligation)
     assert not proved(induction(theorem, variant, *([patch] if patch else [])), obligation)
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "obligation"),
+    [
+        ("end_on_time", "end", "commits_are_wanted"),
+        ("batch_arrives_on_time", "batch_arrives", "open_is_of_this_turn"),
+        ("end_on_time", "marker_arrives", "visible_as_wanted"),
+    ],
+)
+def test_without_the_assumptions_of_v1_its_own_obligation_fails(
+    early: str, late: str, obligation: str
+) -> None:
+    """KAFKA-17754: with V1 what is late belongs to whichever transaction it meets."""
+    of = MINE["visible_as_wanted"].composition
+    assert of is not None
+    steps = tuple(step for step in of.steps if step != early)
+    dropped = replace(of, steps=(*steps, late))
+    assert proved(WorldInduction(of, composition("transactions"), "v1"), f"{early}/{obligation}")
+    late_ones = WorldInduction(dropped, composition("transactions"), "v1")
+    assert not proved(late_ones, f"{late}/{obligation}")
+
+
+@pytest.mark.parametrize("name", [name for name, d in DROPPED.items() if d.home])
+def test_a_dropped_assumption_is_answered_by_a_trace(name: str) -> None:
+    found = trace_without(name, DROPPED[name])
+    assert found is not None
+    assert found.property == DROPPED[name].property
+    assert 0 < found.events <= 25
 
 
 @pytest.mark.parametrize("theorem", MINE)
