@@ -82,6 +82,7 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ("first_sequence=any", ("transactions-tiny",)),
     ("fence=same_epoch", ("transactions-trouble",)),
     ("rotation=clients", ("transactions-tiny",)),
+    ("older_epoch=asked", ("transactions-default",)),
     ("id_memory=in_memory", ("transactions-tiny",)),
 )
 """What the default variant never does, and the scopes that show it."""

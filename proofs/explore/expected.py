@@ -61,6 +61,9 @@ EXPECTED: dict[str, Expected] = {
     "transactions-guards": Expected(85_703, 236_187, 22),
     "transactions-offsets": Expected(63_350, 154_693, 24),
     "transactions-readers": Expected(76_539, 194_716, 20),
+    "transactions-writes": Expected(4_839, 13_545, 18),
+    "transactions-guards-partitions": Expected(603, 1_097, 14),
+    "transactions-offsets-log": Expected(397, 770, 15),
     "transactions-trouble": Expected(130, 193, 11),
     "transactions-trouble-log": Expected(313, 748, 17),
 }

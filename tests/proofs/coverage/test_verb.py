@@ -7,7 +7,7 @@ import pytest
 from proofs.__main__ import main
 from proofs.coverage import events
 from proofs.coverage.events import TABLES, Event, Table, UnknownRule, events_of
-from proofs.coverage.plan import ERAS, LARGEST, small_scopes
+from proofs.coverage.plan import ERAS, LARGEST, plan, small_scopes
 from proofs.explore.expected import EXPECTED
 from proofs.lift.text import composition, plain
 from proofs.trace.format import read
@@ -94,6 +94,26 @@ def test_every_rule_of_every_era_is_looked_at():
     named = [composition("producer_ids").variants.parse(v) for v in ("4.3.1", "3.9.2-zookeeper")]
     assert len(forms) > len({variant.form for variant in named}) == 2
     assert "2.8.2" in looked_at
+
+
+def test_every_rule_of_transactions_is_looked_at():
+    variants = composition("transactions").variants
+    looked_at = {part for variant, _ in ERAS for part in variant.split("/")}
+    newest = variants.parse("4.3.1")
+    values = {
+        f"{rule}={value.name.lower()}"
+        for rule, kinds in variants.RULES.items()
+        for value in kinds
+        if value != getattr(newest, rule)
+    }
+    assert values <= looked_at
+    assert variants.RELEASES.keys() - {"4.2.1"} <= looked_at | {"4.3.1"}
+
+
+def test_events_of_transactions_meet_where_requests_of_both_conversations_are_late():
+    looks = [look for look in plan(["transactions-trouble"], "c") if "delays" in look.scope]
+    assert {look.variant for look in looks} == {"v1", "v2"}
+    assert all(look.engine == "c" for look in looks)
 
 
 def test_small_scopes_are_those_that_fit():
