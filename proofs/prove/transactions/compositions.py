@@ -246,3 +246,45 @@ VISIBILITY_V1 = Composition(
     variants=("v1",),
     rules=("batch_is_produced", "transaction_is_ended", "marker_is_written", "other_writes"),
 )
+
+PROVED_AS = {
+    "epochs_unique": "transaction_epochs",
+    "one_outcome": "transaction_decisions",
+    "no_write_outside": "no_write_outside",
+    "last_stable_offset_sound": "partition_is_sound",
+    "no_dirty_read": "partition_is_sound",
+}
+"""The theorem that is about all of a promise."""
+
+ONLY_EXPLORED = {
+    "no_aborted_read": (
+        "of V2 it is proved that a record is visible as its pair was decided (visible_as_decided),"
+        " of V1 as its application wanted (visible_as_wanted); that a client of V2 asks under each"
+        " pair for what its application wants needs the client's states in the proof"
+    ),
+    "all_or_none": (
+        "all partitions show what was decided of the pair, which is one decision; that the records"
+        " of one transaction have one pair needs the client's states"
+    ),
+    "no_lost_write": (
+        "no acknowledged commit is aborted, by the same theorems; that a commit waits for all that"
+        " was sent needs the client's states, and so does the answer that it believes"
+    ),
+    "offsets_with_outcome": "as no_aborted_read and no_lost_write, of the group's partition",
+    "acked_once": (
+        "a leader's sequences across transactions: proved of idempotent producers only, whose"
+        " leaders have no verification and no markers that end an epoch"
+    ),
+    "fenced": (
+        "proved at the coordinator (coordinator_fences); that partitions show nothing older needs"
+        " where each log ended when InitProducerId was answered"
+    ),
+    "no_false_fencing": "it is about one client that is alone: its states are not in the proofs",
+    "markers_are_taken": (
+        "no partition's coordinator epoch is ahead of the coordinator's, and no producer's epoch is"
+        " ahead of what is prepared: the second follows from open_has_present_epoch only where"
+        " something is open"
+    ),
+}
+"""What of the promises no theorem covers, or not all of it, and why: they are explored in scopes.
+Of no theorem is a batch whose verification and append are apart (`guards`)."""

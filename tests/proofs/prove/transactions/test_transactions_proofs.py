@@ -14,6 +14,7 @@ from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.smt import obligation
 from proofs.prove.solvers import ask
 from proofs.prove.theorems import ASSUMPTIONS, THEOREMS
+from proofs.prove.transactions.compositions import ONLY_EXPLORED, PROVED_AS
 from proofs.prove.transactions.in_scope import check_transactions_scope
 from proofs.prove.transactions.steps import COVERED, LEFT_OUT, OF_CLIENTS, STEPS
 from proofs.prove.worlds import WorldInduction
@@ -45,6 +46,13 @@ def test_every_rule_of_the_world_is_covered_or_said_to_be_left_out() -> None:
     assert sum(len(names) for names in named) == len(model.rules)
     assert {step for steps in COVERED.values() for step in steps} <= set(STEPS)
     assert all(set(t.assumptions) <= set(ASSUMPTIONS) for t in MINE.values())
+
+
+def test_every_promise_has_a_theorem_or_is_said_to_be_explored_only() -> None:
+    promises = {p.name for p in composition("transactions").promises.PROMISES}
+    assert set(PROVED_AS) | set(ONLY_EXPLORED) == promises
+    assert not set(PROVED_AS) & set(ONLY_EXPLORED)
+    assert set(PROVED_AS.values()) <= set(MINE)
 
 
 @pytest.mark.parametrize("theorem", MINE)
