@@ -90,7 +90,7 @@ def mermaid(story: Story) -> str:
     for event in story.events:
         moves = [mermaid_move(move) for move in event.moves]
         if all(move.kind in (Kind.LOST, Kind.CUT) for move in event.moves) and event.lanes:
-            over = ",".join(lane_id(lane) for lane in event.lanes)
+            over = ",".join(map(lane_id, dict.fromkeys((event.lanes[0], event.lanes[-1]))))
             moves.insert(0, f"Note over {over}: {event.doc.replace(';', ',')}")
         lines += [f"    {line}" for line in moves]
     return "\n".join(lines) + "\n"

@@ -61,13 +61,23 @@ def places(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
+def acts(world: Any, value: Any) -> bool:
+    """A record with rules of its own: not one of those that the world's module defines, which
+    count for budgets and promises."""
+    return is_dataclass(value) and type(value).__module__ not in (
+        type(world).__module__,
+        "model.language",
+    )
+
+
 def actors(world: Any) -> dict[str, Any]:
     """Actors and links by place: all of the world but what only counts for a budget."""
+    values = ((f.name, getattr(world, f.name)) for f in fields(world))
     return {
         place: value
-        for f in fields(world)
-        if is_a(getattr(world, f.name), "Map")
-        for place, value in places(f.name, getattr(world, f.name))
+        for name, inner in values
+        if is_a(inner, "Map") or acts(world, inner)
+        for place, value in places(name, inner)
     }
 
 

@@ -11,18 +11,19 @@ import ast
 import functools
 import inspect
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import typing
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
 from proofs.lift.text import Model
 from proofs.trace.format import Header, TraceStep
-from proofs.trace.project import actors, project
+from proofs.trace.project import actors, acts, is_a, project
 from proofs.trace.replay import World, grown
 
-LANES = {"clients": "producer", "leaders": "partition"}
-"""Fields of the world whose values act, and what pictures call them."""
+ON_ITS_WAY = "on its way"
+"""What changes are of that no actor has: messages that will still arrive."""
 
 
 class Kind(Enum):
@@ -241,21 +242,48 @@ def changed_list(place: str, before: list[Any], after: list[Any]) -> Iterator[tu
         yield place, f"{short(before)} -> {short(after)}"
 
 
-def changes(before: World, after: World) -> tuple[Change, ...]:
-    """What a step changed in actors; links are told as moves of messages."""
-    earlier = actors(before)
+def changes(before: World, after: World, names: Mapping[str, str]) -> tuple[Change, ...]:
+    """What a step changed in actors and in what is late; links are told as moves of messages."""
+    places = {place: (names[place], "") for place in names}
+    places |= {f.name: (ON_ITS_WAY, f.name) for f in fields(after) if is_late(after, f.name)}
+    earlier, later = all_places(before), all_places(after)
     return tuple(
-        Change(actor_name(place), inner.lstrip("."), what)
-        for place, value in actors(after).items()
-        if actor_name(place)
-        for inner, what in changed("", project(earlier[place]), project(value))
+        Change(actor, inner.lstrip("."), what)
+        for place, (actor, shown) in places.items()
+        for inner, what in changed(shown, project(earlier[place]), project(later[place]))
     )
 
 
-def actor_name(place: str) -> str:
-    """`producer 0` for `clients[0]`; "" for what is no actor."""
-    field, _, key = place.partition("[")
-    return f"{LANES[field]} {key.rstrip(']')}" if field in LANES else ""
+def is_late(world: World, field: str) -> bool:
+    """Messages in no link."""
+    return type(getattr(world, field)) is tuple
+
+
+def all_places(world: World) -> dict[str, Any]:
+    """Actors, and what is late."""
+    late = {f.name: getattr(world, f.name) for f in fields(world) if is_late(world, f.name)}
+    return {**actors(world), **late}
+
+
+def index_name(hint: Any) -> str:
+    """`producer` for a map by `Annotated[int, Index("producers")]`."""
+    (index,) = typing.get_args(hint)[0].__metadata__
+    size: str = index.size
+    return size.removesuffix("s")
+
+
+def lane_names(model: Model, world: World) -> dict[str, str]:
+    """Who acts, by place: `producer 0` for `clients[0]`, `coordinator` for the only one."""
+    hints = typing.get_type_hints(type(world), vars(model.world), include_extras=True)
+    names: dict[str, str] = {}
+    for f in fields(world):
+        value = getattr(world, f.name)
+        if acts(world, value):
+            names[f.name] = f.name
+        elif is_a(value, "Map") and all(acts(world, inner) for inner in value.values()):
+            named = index_name(hints[f.name])
+            names |= {f"{f.name}[{key}]": f"{named} {key}" for key, _ in value.items()}
+    return names
 
 
 # The story
@@ -266,12 +294,29 @@ def first_sentence(model: Model, rule: str) -> str:
     return inspect.cleandoc(model.rules[rule].__doc__ or rule).partition("\n\n")[0]
 
 
+def sentence(model: Model, step: TraceStep, world: World, lanes: Collection[str]) -> str:
+    """What happened, where no messages are followed with the choices that name no actor."""
+    doc = first_sentence(model, step.rule)
+    others = [f"{name}={n}" for name, n in step.choice if f"{name} {n}" not in lanes]
+    return doc if hasattr(world, "links") or not others else f"{doc} ({', '.join(others)})"
+
+
+def touched(step: TraceStep, lanes: Sequence[str], changed_now: Sequence[Change]) -> Iterator[str]:
+    """The actors that a step's choice names, and those without a number that it changed."""
+    named = {f"{name} {value}" for name, value in step.choice}
+    moved = {change.actor for change in changed_now}
+    alone = {lane for lane in lanes if " " not in lane}
+    yield from (lane for lane in lanes if lane in named or lane in moved & alone)
+
+
 def tell(
     model: Model, header: Header, steps: Sequence[TraceStep], worlds: Sequence[World]
 ) -> Story:
     """The story of a trace that was replayed to `worlds` (the first one included)."""
     numbers = itertools.count(1)
     followed = {link: _Followed(link, numbers) for link in links(worlds[0])}
+    names = lane_names(model, worlds[0])
+    lanes = tuple(names.values())
     events = []
     for number, step in enumerate(steps, start=1):
         before, after = worlds[number - 1], worlds[number]
@@ -283,9 +328,8 @@ def tell(
             if was != now[link]
             for move in verb(followed[link], choice, was, now[link])
         )
-        lanes = tuple(f"{name} {value}" for name, value in step.choice if name in LANES.values())
-        doc = first_sentence(model, step.rule)
-        changed_now = changes(before, after)
-        events.append(Event(number, step.rule, step.label, doc, lanes, moves, changed_now))
-    names = tuple(name for place in actors(worlds[0]) if (name := actor_name(place)))
-    return Story(header, names, tuple(events), tuple(project(world) for world in worlds))
+        changed_now = changes(before, after, names)
+        doc = sentence(model, step, after, lanes)
+        acting = tuple(touched(step, lanes, changed_now))
+        events.append(Event(number, step.rule, step.label, doc, acting, moves, changed_now))
+    return Story(header, lanes, tuple(events), tuple(project(world) for world in worlds))

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from proofs.lift.text import plain
+from proofs.lift.text import composition, plain
 from proofs.trace.format import Header
 from proofs.trace.html import page, page_of
 from proofs.trace.pictures import mermaid, text
@@ -141,3 +141,60 @@ def test_a_failover_loses_what_travelled():
     told = text(tell(plain(), trace.header, trace.steps, worlds))
     assert "#2 is lost" in told
     assert "partition 0  log: - {batch=" in told
+
+
+# Transactions: no links; the coordinator acts, and requests are late
+
+LATE_END = (
+    ("instance_begins", (("instance", 0),)),
+    ("producer_id_is_asked", (("instance", 0), ("heard", 1))),
+    ("transaction_begins", (("instance", 0),)),
+    ("record_is_sent", (("instance", 0), ("partition", 1))),
+    ("commit_is_asked", (("instance", 0),)),
+    ("batch_is_produced", (("instance", 0), ("partition", 1), ("heard", 1))),
+    ("end_is_delayed", (("instance", 0),)),
+    ("late_end_arrives", (("late", 0),)),
+)
+
+
+@pytest.fixture(scope="module")
+def transactional():
+    model = composition("transactions")
+    stepper = Stepper(model, setting_of(model, "transactions-default", "v2"))
+    trace, worlds = record(stepper, Header("transactions-default", "v2"), LATE_END)
+    return trace, tell(model, trace.header, trace.steps, worlds)
+
+
+def test_lanes_are_those_who_act(transactional):
+    trace, story = transactional
+    assert story.lanes == ("instance 0", "coordinator", "partition 0", "partition 1")
+    assert set(trace.steps[0].digests) >= {"clients[0]", "coordinator", "leaders[1]"}
+    assert not trace.steps[0].digests.keys() & {"reign", "spent", "late"}
+
+
+def test_what_the_coordinator_does_is_told(transactional):
+    _, story = transactional
+    told = text(story)
+    assert "coordinator  known.metadata.state: EMPTY -> ONGOING" in told
+    assert "instance 0, coordinator: InitProducerId." in told
+    assert "(heard=1)" in told
+    ends = story.events[-1]
+    assert ends.lanes == ("coordinator",)
+    assert ("coordinator", "known.metadata.state") in {(c.actor, c.place) for c in ends.changes}
+
+
+def test_late_requests_are_shown(transactional):
+    _, story = transactional
+    sets_out, arrives = (
+        [c.what for c in event.changes if c.place == "late"] for event in story.events[-2:]
+    )
+    assert sets_out[0].startswith("+ {api=END_TXN, ")
+    assert arrives[0].startswith("- {api=END_TXN, ")
+
+
+def test_mermaid_notes_stand_over_two_lanes_at_most(transactional):
+    _, story = transactional
+    notes = re.findall("Note over ([^:]+):", mermaid(story))
+    assert notes[1] == "instance0,coordinator"
+    assert notes[5] == "instance0,partition1"
+    assert max(len(note.split(",")) for note in notes) == 2
