@@ -88,6 +88,18 @@ ONE_RETRY: Final = Ground("idempotent-tiny/restarts=0", "retries=one")
 PLAIN: Final = Ground("delivery/breaks=1", "at-least-once")
 """Without idempotence."""
 
+ONE_TRANSACTION: Final = Ground("transactions-tiny")
+ONE_TRANSACTION_V1: Final = Ground("transactions-tiny", "v1")
+LATE_V2: Final = Ground("transactions-default")
+LATE_V1: Final = Ground("transactions-default", "v1")
+"""Two transactions, and a request that is late."""
+MOVED: Final = Ground("transactions-small/delays=0/unheard=0/timeouts=0")
+TIMED_OUT: Final = Ground("transactions-small/delays=0/unheard=0/moves=0")
+MARKER_LOST: Final = Ground("transactions-markers/marker_delays=0/moves=0")
+MARKER_LATE: Final = Ground("transactions-markers/marker_losses=0/moves=0")
+MARKER_MOVED: Final = Ground("transactions-markers/marker_losses=0")
+"""A marker is late, and the coordinator moves."""
+
 MUTANTS: Final[dict[str, Mutant]] = {
     mutant.name: mutant
     for mutant in (
@@ -466,6 +478,112 @@ MUTANTS: Final[dict[str, Mutant]] = {
             "sequence_read_unsigned",
             "the base sequence is read as an unsigned number: -1 becomes 4294967295",
             PLAIN,
+        ),
+        # Transactions: the coordinator, its markers, leaders, the client
+        Mutant(
+            "end_txn_retry_is_fenced",
+            "an EndTxn of V2 that comes again is told that it is fenced",
+            ONE_TRANSACTION,
+        ),
+        Mutant(
+            "end_txn_of_older_epoch",
+            "an EndTxn of V1 with an older epoch ends the transaction of another instance",
+            LATE_V1,
+        ),
+        Mutant(
+            "commit_of_aborted_acknowledged",
+            "a commit is acknowledged where the transaction was aborted",
+            LATE_V1,
+        ),
+        Mutant(
+            "abort_of_nothing_refused",
+            "an abort of V2 is refused where the coordinator knows of no transaction",
+            ONE_TRANSACTION,
+        ),
+        Mutant(
+            "end_keeps_epoch",
+            "the end of a transaction of V2 takes no new epoch",
+            ONE_TRANSACTION,
+        ),
+        Mutant(
+            "loaded_abort_is_forgotten",
+            "a coordinator that loads its log goes on with prepared commits only",
+            MOVED,
+        ),
+        Mutant(
+            "lost_marker_is_not_sent_again",
+            "a marker whose answer is lost counts as written",
+            MARKER_LOST,
+        ),
+        Mutant(
+            "older_epoch_is_added",
+            "a batch of an older epoch adds its partition to the transaction",
+            LATE_V2,
+        ),
+        Mutant(
+            "time_out_commits",
+            "a transaction that takes too long is committed",
+            TIMED_OUT,
+        ),
+        Mutant(
+            "marker_leaves_transaction_open",
+            "a marker does not end the transaction at its partition",
+            ONE_TRANSACTION,
+        ),
+        Mutant(
+            "marker_of_same_epoch_ends_next",
+            "a marker of V2 that is late ends the next transaction (KIP-1228)",
+            MARKER_LATE,
+        ),
+        Mutant(
+            "marker_of_older_coordinator",
+            "a marker of a coordinator that was replaced is written",
+            MARKER_MOVED,
+        ),
+        Mutant(
+            "sequences_outlive_epoch",
+            "the batches of an epoch are remembered beyond the marker of the next",
+            ONE_TRANSACTION,
+        ),
+        Mutant(
+            "open_transaction_is_stable",
+            "readers of committed records see what is not decided",
+            ONE_TRANSACTION,
+        ),
+        Mutant(
+            "open_transaction_vouches",
+            "an open transaction of another epoch vouches for a batch (KAFKA-18575)",
+            LATE_V2,
+        ),
+        Mutant(
+            "next_epoch_is_not_taken",
+            "a client goes on with its epoch, whatever EndTxn answers",
+            ONE_TRANSACTION,
+        ),
+        Mutant(
+            "sequences_go_on_in_next_epoch",
+            "a client does not begin its sequences anew with the next epoch",
+            ONE_TRANSACTION,
+        ),
+        Mutant(
+            "end_overtakes_batches",
+            "EndTxn leaves before all batches are acknowledged",
+            ONE_TRANSACTION,
+        ),
+        Mutant(
+            "commit_drops_records",
+            "what has not left is dropped by the commit, not by the abort",
+            ONE_TRANSACTION,
+        ),
+        Mutant(
+            "abort_adds_partitions",
+            "an abort still adds the partitions that nobody has asked for",
+            ONE_TRANSACTION_V1,
+        ),
+        Mutant(
+            "busy_coordinator_is_the_end",
+            "a client gives up when the transaction before still ends",
+            LATE_V1,
         ),
     )
 }
