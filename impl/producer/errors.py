@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 from impl.protocol.errors import ErrorCode
 
@@ -33,6 +34,10 @@ class ProducerError(Exception):
 
     advice = Advice.GIVE_UP
     legal_calls: tuple[str, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied as it is: `Exception` would call the class with the message alone."""
+        return BaseException.__new__, (type(self), *self.args), self.__dict__
 
 
 class ConfigError(ProducerError):
