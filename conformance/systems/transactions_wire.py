@@ -30,6 +30,14 @@ class TransactionsBackend(ScriptBackend):
         speaks = ground.conversation("v2" if tables.is_v2 else "v1")
         harness = Harness(ground, speaks, k.layout.partitions)
         super().__init__(prepared, tables, ScriptWriter(tables), harness)
+        self.agreed: list[int] = []
+        """The traces that the server followed to their ends."""
+
+    def _add(self, one: Any, number: int, script: Any, outcome: Any) -> None:
+        """One more trace has ended."""
+        super()._add(one, number, script, outcome)
+        if outcome.difference is None and not outcome.is_undecided:
+            self.agreed.append(number)
 
     def close(self) -> None:
         """Connections are the ground's, which closes them."""

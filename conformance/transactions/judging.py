@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from conformance.generate.served import PLAYED
 from conformance.homes import SERVED
 from conformance.kafka.errors import KafkaError
 from conformance.plan import Finding, Plan, Prepared, setting
@@ -18,6 +17,7 @@ from conformance.report import Check
 from conformance.systems.transactions_wire import TransactionsBackend
 from conformance.systems.transactions_wire_script import refuse
 from conformance.systems.wire_brokers import NoBroker
+from conformance.transactions.breaches import write_breaches
 from conformance.transactions.ground import Ground
 from conformance.verbs import BadUse
 from conformance.verbs.course import AtWork, Subject
@@ -41,14 +41,32 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
         raise BadUse("scopes of transactions are judged at one broker that is started here: kafka")
     plan = replace(plan, on=ON, actors=SERVED, faults=options.faults or FAULTS)
     refuse(setting(plan))
+    left_out = [
+        f"{name}: nobody brings {rule} about at these brokers"
+        for name, rule in budgets_left_out(plan)
+    ]
 
     @contextmanager
     def opens(prepared: Prepared, log: Path) -> Iterator[AtWork]:
         with started(options.kafka, prepared) as backend:
-            yield Served(backend, left_out(prepared))
+            yield Served(backend, left_out)
+        # Promises that are not given: what broke them, though the broker is as its model says.
+        write_breaches(prepared, backend.agreed, log.parent / "promises", plan.system)
 
+    traces = replace(plan, system="impl", scope=scope_played(plan))
     more = {"address": options.system, "kafka": options.kafka, "nodes": options.nodes}
-    return Subject(plan, replace(plan, system="impl"), opens, more)
+    return Subject(plan, traces, opens, more)
+
+
+def scope_played(plan: Plan) -> str:
+    """The scope without the budgets of what is not brought about: far fewer states."""
+    return "/".join((plan.scope, *(f"{name}=0" for name, _ in budgets_left_out(plan))))
+
+
+def budgets_left_out(plan: Plan) -> list[tuple[str, str]]:
+    """What the scope has of what is not brought about: budgets and their rules."""
+    budgets = setting(plan).budgets
+    return [(name, rule) for name, rule in NOT_BROUGHT_ABOUT.items() if getattr(budgets, name) > 0]
 
 
 @contextmanager
@@ -60,16 +78,6 @@ def started(kafka: str | None, prepared: Prepared) -> Iterator[TransactionsBacke
             yield TransactionsBackend(prepared, ground)
     except (KafkaError, JavaError) as error:
         raise NoBroker(str(error)) from error
-
-
-def left_out(prepared: Prepared) -> tuple[str, ...]:
-    """The budgets of the scope for what is not brought about."""
-    budgets = setting(prepared.plan).budgets
-    return tuple(
-        f"{name}: {rule} is not brought about at these brokers"
-        for name, rule in NOT_BROUGHT_ABOUT.items()
-        if rule not in PLAYED and getattr(budgets, name) > 0
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import functools
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,18 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.generate.served import MARKER, PLAYED
-from conformance.homes import SERVED
+from conformance.homes import SERVED, home_of_scope
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, prepare, setting
 from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_wire_script import ScriptWriter
 from conformance.systems.transactions_wire_trial import Ended, Ground, Trial
+from conformance.transactions.breaches import write_breaches
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
 from proofs.java import MissingTool
-from proofs.trace.format import Instance
+from proofs.trace.format import Instance, loads
+from proofs.trace.replay import replay
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED: list[Requests] = ["v1", "v2"]
@@ -180,6 +183,21 @@ def test_traces_take_markers_at_once(tmp_path: Path, variant: str) -> None:
         assert not any(m.shown and m.step in written for m in script.moved)
         markers = [dict(choice)["partition"] for rule, choice in script.steps if rule == MARKER]
         assert all(a < b for a, b in pairwise(markers)), "one transaction, in partition order"
+
+
+def test_the_first_breach_of_a_promise_is_kept(tmp_path: Path) -> None:
+    """KAFKA-17754: a delayed EndTxn of V1. One step less breaks nothing."""
+    plan = replace(plan_of("v1"), traces_from=("hunts",), traces=150)
+    prepared = prepare(plan, tmp_path / "prepared")
+    write_breaches(prepared, range(prepared.count), tmp_path / "promises", "kafka")
+    model, k = home_of_scope(plan.scope).model, setting(plan)
+    check = {promise.name: promise.check for promise in model.promises.PROMISES}
+    files = sorted((tmp_path / "promises").glob("*.jsonl"))
+    assert "one_outcome" in {file.stem for file in files}
+    for file in files:
+        *earlier, last = replay(loads(file.read_text()), model)
+        assert all(check[file.stem](k, world) for world in earlier)
+        assert not check[file.stem](k, last)
 
 
 # Bad use
