@@ -141,6 +141,23 @@ DROPPED |= {
     "markers_on_time": of_transactions(
         "no_aborted_read", "v1", {"max_marker_delays": 1}, marker_delays=1
     ),
+    "epochs_rotate": of_transactions(
+        "one_outcome",
+        "4.1.2",
+        {
+            "transactions": 3,
+            "producer_ids": 3,
+            "log": 6,
+            "max_epoch": 2,
+            "epochs_end": True,
+            "max_begun": 3,
+            "max_unheard": 1,
+            "max_moves": 1,
+        },
+        begun=3,
+        unheard=1,
+        moves=1,
+    ),
     "fence_takes_next_epoch": of_transactions(
         "one_outcome",
         "4.1.2/fence=same_epoch",
