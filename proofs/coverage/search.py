@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from proofs.coverage.edges import edge_goals, states_of
 from proofs.coverage.events import Event, happening
 from proofs.coverage.goals import Goal, goals
 from proofs.coverage.pairs import Happens
@@ -32,10 +33,12 @@ class UnknownGoal(ValueError):
 
 
 def resolved(model: Model, events: Sequence[Event], name: str) -> str:
-    """The point or the pair that `name` means: its own name, or `module.function:LINE:OUTCOME`.
+    """The point, pair or edge that `name` means: its own name, or `module.function:LINE:OUTCOME`.
 
     A pair may be written in either order. Raises UnknownGoal.
     """
+    if states_of(model, name):
+        return name
     known = points(model)
     turned = "+".join(reversed(name.split("+")))
     for candidate in (name, turned):
@@ -82,6 +85,8 @@ def shortest(
         instances = [(rule.rule, rule.choice) for rule in lifted.machine.rules]
         can_be = happening(model, k, lifted.world, events, instances)
         return shortest_pair(lifted.machine, [can_be.get(e, {}) for e in name.split("+")], **how)
+    if states_of(model, name):
+        return shortest_point(lifted.machine, edge_goals(model, k, lifted, name), **how)
     ways = goals(model, k, sites(model)).get(name, [])
     return shortest_point(lifted.machine, ways, **how)
 

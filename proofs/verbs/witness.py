@@ -1,4 +1,4 @@
-"""`witness NAME`: the shortest trace that reaches a rule, a branch, an error code or a pair."""
+"""`witness NAME`: the shortest trace to a rule, a branch, an error code, a pair or an edge."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name",
         metavar="NAME",
         help="an error code, a rule, a point of the text (leader.in_sequence#2:false, or"
-        " leader.in_sequence:104:false where that is one), or a pair (refusal+restart); see `list`",
+        " leader.in_sequence:104:false where that is one), a pair (refusal+restart), or an edge"
+        " between states (ONGOING->PREPARE_COMMIT); see `list`",
     )
     parser.add_argument("--scope", metavar="SCOPE", help="search this scope only")
     parser.add_argument("--engine", choices=("c", "ints"), default="c")

@@ -243,6 +243,12 @@ def test_witness(report, capsys, monkeypatch):
     assert "error=OUT_OF_ORDER_SEQUENCE_NUMBER" in capsys.readouterr().out
 
 
+def test_an_edge_between_states(report):
+    argv = ["ONGOING->PREPARE_COMMIT", "--scope", "transactions-tiny", "--engine", "ints"]
+    code, written = report("witness", *argv)
+    assert (code, written["steps"]) == (0, 7)
+
+
 def test_a_witness_that_no_scope_has(report, capsys):
     argv = ["leader.snapshot#1:then", "--scope", "idempotent-tiny", "--engine", "ints"]
     code, written = report("witness", *argv)
