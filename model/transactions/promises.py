@@ -13,7 +13,14 @@ from model.transactions.messages import (
     is_of_group,
     speaks_v2,
 )
-from model.transactions.setting import Fence, MarkerEpoch, Rotation, Setting, Verification
+from model.transactions.setting import (
+    Fence,
+    IdMemory,
+    MarkerEpoch,
+    Rotation,
+    Setting,
+    Verification,
+)
 from model.transactions.world import World
 
 Log = tuple[Stored, ...]
@@ -333,9 +340,12 @@ def alone(k: Setting) -> bool:
 
 
 def epochs_rotate(k: Setting) -> bool:
-    """Nobody writes under the last epoch, which has no next one. KAFKA-20090."""
-    ends = k.layout.epochs_end and k.budgets.timeouts > 0
-    return k.variant.rotation == Rotation.ANYONE or not ends or not speaks_v2(k)
+    """Nobody writes under the last epoch, which has no next one: whoever uses it up takes the next
+    producer id, and no failover forgets which. KAFKA-20090, KAFKA-20310."""
+    ends = k.layout.epochs_end and speaks_v2(k)
+    stays = k.variant.rotation == Rotation.CLIENTS and k.budgets.timeouts > 0
+    forgets = k.variant.id_memory == IdMemory.IN_MEMORY and k.budgets.moves > 0
+    return not ends or not (stays or forgets)
 
 
 def retries_are_taken(k: Setting) -> bool:
