@@ -15,6 +15,7 @@ transition of a scope. A first difference ends a trace: what comes after it woul
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ class _Link:
         self.broken: list[deque[_Item]] = []
 
 
-class Lockstep:
+class Lockstep(ABC):
     """What judges have in common: traces, step by step. `tables.disabled` is what the model raises
     where it does not allow an event."""
 
@@ -124,17 +125,17 @@ class Lockstep:
         self._events = events
         self._seen = 0
 
+    @abstractmethod
     def begin(self) -> None:
         """Model and system at the beginning of the scope. Raises Differs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check_all(self) -> None:
         """Compare all actors. Raises Differs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check_restraint(self) -> None:
         """Each client has the chance to send where it must not. Raises Differs."""
-        raise NotImplementedError
 
     # ---- traces
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -223,7 +224,7 @@ STATE_VIEWS: Mapping[type, Callable[[WireNumbers, Any], View]] = {
 # Tables
 
 
-class ActorTables:
+class ActorTables(ABC):
     """The actors of one setting, whatever they are; see `Tables`.
 
     `points` names what rows cover, in the order of the bits of `Row.seen`: branches, then error
@@ -241,17 +242,17 @@ class ActorTables:
         self.branches = self._watched.branches
         self.error_codes = tuple(error.name for error in model.messages.Error)
 
+    @abstractmethod
     def state_view(self, state: Any) -> View:
         """A state of an actor, in its shape."""
-        raise NotImplementedError
 
+    @abstractmethod
     def message_view(self, value: Any) -> View:
         """A message, in its shape."""
-        raise NotImplementedError
 
+    @abstractmethod
     def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
         """The names of the error codes that are answered."""
-        raise NotImplementedError
 
     def after(self, node: Node, rule: str, *inputs: Any) -> Row:
         """What the actor does; an input is a plain value or a `Message`.

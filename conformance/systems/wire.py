@@ -14,6 +14,7 @@ their way together (`wire_harness`), and a range's rows leave once its last trac
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -63,7 +64,7 @@ class _Range:
     shown: Seen = field(default_factory=Seen)
 
 
-class ScriptBackend:
+class ScriptBackend(ABC):
     """Judges the traces of `prepared` by scripts that a harness plays at a running server."""
 
     name = "wire"
@@ -125,9 +126,9 @@ class ScriptBackend:
         """Of MAX_TRIED, what one try of a script takes."""
         return 1
 
+    @abstractmethod
     def _shown(self, outcome: Any, difference: Difference) -> Seen:
         """What a server that differed shows of the promises."""
-        raise NotImplementedError
 
     def _scripts(self, at: Mapping[int, _Range], scripts: dict[int, Any]) -> Iterator[Any]:
         for number in at:

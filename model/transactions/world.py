@@ -216,30 +216,32 @@ def begun_reign(w: World, answer: Answer) -> Reign:
     )
 
 
+def added(
+    k: Setting, w: World, instance: Instance, asked: Step[Client, Request], heard: Flag
+) -> World:
+    """The coordinator has a request of V1 that adds partitions."""
+    request = asked.sends[0]
+    sent = with_client(w, instance, asked.actor)
+    step = coordinator_rules.on_add_partitions(k, w.coordinator, request, instance)
+    if len(step.sends) == 0:
+        return with_coordinator(k, fate_known(k, sent, 1), step.actor)
+    wanted = request.partitions
+    told = client_rules.on_partitions_added(k, asked.actor, wanted, step.sends[0])
+    return told_by(k, fate_known(k, sent, heard), instance, told, step, heard)
+
+
 @rule
 def partitions_are_added(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
     """AddPartitionsToTxn."""
     asked = client_rules.add_partitions(k, w.clients[instance])
-    sent = with_client(w, instance, asked.actor)
-    step = coordinator_rules.on_add_partitions(k, w.coordinator, asked.sends[0], instance)
-    if len(step.sends) == 0:
-        return with_coordinator(k, fate_known(k, sent, 1), step.actor)
-    wanted = asked.sends[0].partitions
-    told = client_rules.on_partitions_added(k, asked.actor, wanted, step.sends[0])
-    return told_by(k, fate_known(k, sent, heard), instance, told, step, heard)
+    return added(k, w, instance, asked, heard)
 
 
 @rule
 def offsets_are_added(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
     """AddOffsetsToTxn."""
     asked = client_rules.add_offsets(k, w.clients[instance])
-    sent = with_client(w, instance, asked.actor)
-    step = coordinator_rules.on_add_partitions(k, w.coordinator, asked.sends[0], instance)
-    if len(step.sends) == 0:
-        return with_coordinator(k, fate_known(k, sent, 1), step.actor)
-    wanted = asked.sends[0].partitions
-    told = client_rules.on_partitions_added(k, asked.actor, wanted, step.sends[0])
-    return told_by(k, fate_known(k, sent, heard), instance, told, step, heard)
+    return added(k, w, instance, asked, heard)
 
 
 @rule

@@ -22,6 +22,7 @@ from typing import Any
 MODULES = (
     "language",
     "sentences",
+    "naming",
     "setting",
     "messages",
     "leader",
