@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from model.naming import Grammar, UnknownVariant, older
+from model.naming import Grammar, UnknownVariant, by_release, conversation, older
 from model.setting import (
     Acks,
     Expiry,
@@ -52,9 +52,9 @@ V2_0_0 = older(
     expiry=Expiry.QUEUED_ONLY,
 )
 
-RELEASES: dict[str, Variant] = {
-    variant.release: variant for variant in (NEWEST, V4_0_2, V3_9_2, V2_8_2, V2_4_1, V2_0_0)
-}
+SAID = conversation(1, 2)
+
+RELEASES: dict[str, Variant] = by_release(SAID, (NEWEST, V4_0_2, V3_9_2, V2_8_2, V2_4_1, V2_0_0))
 
 RULES: dict[str, type[IntEnum]] = {
     "first_sequence": FirstSequence,
@@ -69,7 +69,7 @@ RULES: dict[str, type[IntEnum]] = {
     "sequence_order": SequenceOrder,
 }
 
-GRAMMAR = Grammar(RELEASES, RULES, ALIASES, DEFAULT_VARIANT)
+GRAMMAR = Grammar(RELEASES, RULES, ALIASES, DEFAULT_VARIANT, SAID)
 
 
 def parse(text: str) -> Variant:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
+from model.naming import Grammar, UnknownVariant
 from model.producer_ids.setting import Fetching, Form, Variant
 
+__all__ = ["ALIASES", "DEFAULT_VARIANT", "RELEASES", "RULES", "UnknownVariant", "parse"]
+
 DEFAULT_VARIANT = "4.3.1"
-
-
-class UnknownVariant(ValueError):
-    """The text names no variant; the message says what may stand there."""
-
 
 RELEASES: dict[str, Variant] = {
     name: Variant(name=name, release=name.partition("-")[0], form=form, fetching=fetching)
@@ -24,12 +24,11 @@ RELEASES: dict[str, Variant] = {
     )
 }
 ALIASES: dict[str, str] = {"4.3.1/level=2/requests=v2": DEFAULT_VARIANT}
-RULES: dict[str, type] = {}
+RULES: dict[str, type[IntEnum]] = {}
+
+GRAMMAR = Grammar(RELEASES, RULES, ALIASES, DEFAULT_VARIANT)
 
 
 def parse(text: str) -> Variant:
     """The variant that `text` names. Raises UnknownVariant."""
-    name = ALIASES.get(text, text)
-    if name not in RELEASES:
-        raise UnknownVariant(f"release is {text!r}; choose one of {', '.join(RELEASES)}")
-    return RELEASES[name]
+    return GRAMMAR.parse(text)

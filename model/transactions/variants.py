@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from model.naming import Grammar, UnknownVariant, older
+from model.naming import Grammar, UnknownVariant, by_release, conversation, older
 from model.transactions.setting import (
     Bump,
     Fence,
@@ -33,9 +33,9 @@ V4_0_2 = older(V4_1_2, "4.0.2", first_sequence=FirstSequence.ANY, older_epoch=Ol
 V3_9_2 = older(V4_0_2, "3.9.2", level=0, requests=Requests.V1, pending=Pending.AFTER_PRODUCER)
 V3_3_2 = older(V3_9_2, "3.3.2", verification=Verification.NONE)
 
-RELEASES: dict[str, Variant] = {
-    variant.release: variant for variant in (NEWEST, V4_2_1, V4_1_2, V4_0_2, V3_9_2, V3_3_2)
-}
+SAID = conversation(Requests.V1, Requests.V2)
+
+RELEASES: dict[str, Variant] = by_release(SAID, (NEWEST, V4_2_1, V4_1_2, V4_0_2, V3_9_2, V3_3_2))
 
 RULES: dict[str, type[IntEnum]] = {
     "verification": Verification,
@@ -49,7 +49,7 @@ RULES: dict[str, type[IntEnum]] = {
     "bump": Bump,
 }
 
-GRAMMAR = Grammar(RELEASES, RULES, ALIASES, DEFAULT_VARIANT)
+GRAMMAR = Grammar(RELEASES, RULES, ALIASES, DEFAULT_VARIANT, SAID)
 
 
 def parse(text: str) -> Variant:
