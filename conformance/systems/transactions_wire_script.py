@@ -19,12 +19,12 @@ from typing import Any, Final, NamedTuple
 
 from conformance.generate.served import MARKER, PLAYED
 from conformance.systems.base import Many, NotApplicable, Shape, View
+from conformance.systems.transactions.arrivals import NOBODY, Arrivals
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.tables import Message, Node, Row
 from proofs.trace.format import Instance
 from proofs.trace.shrink import Steps
 
-NOBODY: Final = -1
 STATES: Final = {
     "EMPTY": "Empty",
     "ONGOING": "Ongoing",
@@ -170,6 +170,7 @@ class _Played:
         self._seen = 0
         self._sent: Sent | None = None
         self._moves = {rule: getattr(self, f"_{rule}") for rule in PLAYED}
+        self._arrivals = Arrivals(tables, self._coordinates, self._leads)
 
     def move(self, instance: Instance) -> bool:
         """One step; whether it is enabled. Raises NotApplicable for a rule that is not played."""
@@ -292,47 +293,11 @@ class _Played:
             self._client(instance, "on_produced", partition, answer)
 
     def _produced(self, request: Message, partition: int, *, is_late: bool) -> Message:
-        """As `model.transactions.world.produced`."""
-        answer = self._refusal(request.value.batch, partition)
-        if answer is None:
-            answer = self._leads(partition, "on_produce", request.value.batch)
-        assert answer is not None, "a leader answers"
+        """A batch arrives; its leader may ask the coordinator."""
+        answer = self._arrivals.produced(request.value.batch, partition)
         self._touched.add(NOBODY)  # also where the model's leader has asked nobody
         self._sent = Sent(request.value, answer.view, is_late)
         return answer
-
-    def _refusal(self, batch: Any, partition: int) -> Message | None:
-        """What the leader says because the coordinator refuses; None where it may go on."""
-        tables, model = self.tables, self.tables.model
-        must_ask = self._leads(partition, "must_ask", batch)
-        if must_ask is None or not must_ask.value:
-            return None
-        answer = self._asked(batch, partition).value
-        self._leads(partition, "verify", batch)
-        error = getattr(answer, "error", answer)
-        if not error:
-            return None
-        told = model.leader.told(tables.k, error)
-        refusal = model.messages.ProduceAnswer(error=told, base_offset=NOBODY)
-        return tables.message(refusal)
-
-    def _asked(self, batch: Any, partition: int) -> Message:
-        """What the coordinator says of a batch: V1 asks, V2 adds."""
-        messages, language = self.tables.model.messages, self.tables.model.language
-        none = language.Map.filled(self.tables.k.layout.partitions, False)
-        request = messages.Request(
-            api=messages.Api.ADD_PARTITIONS_TO_TXN,
-            producer_id=batch.producer_id,
-            producer_epoch=batch.producer_epoch,
-            partitions=none.put(partition, True),
-            committed=False,
-            partition=partition,
-            batch=batch,
-            guard=NOBODY,
-        )
-        if self.tables.is_v2:
-            return self._coordinates("on_add_partitions", self.tables.message(request), NOBODY)
-        return self._coordinates("on_verify", self.tables.message(request), partition)
 
     # ---- what is late
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from conformance.judge import Differs, Lockstep
 from conformance.systems.base import NotApplicable, View, differences
+from conformance.systems.transactions.arrivals import NOBODY, Arrivals
 from conformance.systems.transactions.client import COORDINATOR
 from conformance.systems.transactions.messages import NONE, Payload
 from conformance.systems.transactions.moments import Kept, Moment
@@ -25,7 +26,6 @@ from conformance.systems.transactions.system import ImplTransactions
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.tables import Message, Node, Row
 
-NOBODY: Final = -1
 APIS: Final = {
     "ask_producer_id": 22,
     "add_partitions": 24,
@@ -70,7 +70,7 @@ class TransactionJudge(Lockstep):
         self._first = [pair.node for pair in self._pairs]
         self._late: list[tuple[Message, Payload]] = []
         self._late_markers: list[tuple[Message, Any]] = []
-        self._verifications: dict[tuple[Any, int], Message] = {}
+        self._arrivals = Arrivals(tables, self._coordinates, self._leads)
 
     @property
     def _pairs(self) -> list[Pair]:
@@ -100,6 +100,16 @@ class TransactionJudge(Lockstep):
         pair.node = row.node
         self._seen |= row.seen
         return row
+
+    def _coordinates(self, rule: str, *inputs: Any) -> Message | None:
+        """The model's coordinator moves; what it sends."""
+        sent = self._models(self.coordinator, rule, *inputs).sent
+        return sent[0] if sent else None
+
+    def _leads(self, partition: int, rule: str, *inputs: Any) -> Message | None:
+        """The model's leader moves; what it sends."""
+        sent = self._models(self.leaders[partition], rule, *inputs).sent
+        return sent[0] if sent else None
 
     def _does(self, pair: Pair, name: str, *given: Any) -> Any:
         """The system's actor moves; what it gives. Raises Differs if it fails."""
@@ -243,52 +253,12 @@ class TransactionJudge(Lockstep):
     ) -> tuple[Message, Payload]:
         """A batch arrives: the coordinator is asked if it must be, then the leader has it."""
         leader = self.leaders[partition]
-        answer = self._models_produced(request[0].value.batch, partition)
+        answer = self._arrivals.produced(request[0].value.batch, partition)
         view, payload = self._does_produced(request[1], partition)
         self._same(f"{leader.name}.answers", ANSWER, answer.view, view)
         self._agree(leader)
         self._agree(self.coordinator)
         return answer, payload
-
-    def _models_produced(self, batch: Any, partition: int) -> Message:
-        """As `model.transactions.world.produced`."""
-        tables, leader = self.tables, self.leaders[partition]
-        if self._models(leader, "must_ask", batch).sent[0].value:
-            rule, *inputs = self._question(batch, partition)
-            answer = self._models(self.coordinator, rule, *inputs).sent[0].value
-            error = getattr(answer, "error", answer)
-            self._models(leader, "verify", batch)
-            if error:
-                told = tables.model.leader.told(tables.k, error)
-                refusal = tables.model.messages.ProduceAnswer(error=told, base_offset=NONE)
-                return tables.message(refusal)  # type: ignore[no-any-return]
-        return self._models(leader, "on_produce", batch).sent[0]
-
-    def _question(self, batch: Any, partition: int) -> tuple[Any, ...]:
-        """What the coordinator is asked for a batch: V1 asks, V2 adds."""
-        request = self._verifications.get((batch, partition))
-        if request is None:
-            request = self._verifications[batch, partition] = self._request(batch, partition)
-        if self.tables.is_v2:
-            return "on_add_partitions", request, NOBODY
-        return "on_verify", request, partition
-
-    def _request(self, batch: Any, partition: int) -> Message:
-        tables = self.tables
-        messages, language = tables.model.messages, tables.model.language
-        none = language.Map.filled(tables.k.layout.partitions, False)
-        return tables.message(  # type: ignore[no-any-return]
-            messages.Request(
-                api=messages.Api.ADD_PARTITIONS_TO_TXN,
-                producer_id=batch.producer_id,
-                producer_epoch=batch.producer_epoch,
-                partitions=none.put(partition, True),
-                committed=False,
-                partition=partition,
-                batch=batch,
-                guard=messages.NO_OFFSET,
-            )
-        )
 
     def _does_produced(self, request: Payload, partition: int) -> tuple[View, Payload]:
         leader = self.leaders[partition]
