@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from impl.simulator.campaign import Campaign, Progress, faults_of, first_steps
-from impl.simulator.consume_transform_produce import Order, Program
+from impl.simulator.consume_transform_produce import Program
+from impl.simulator.job import Order
 from impl.simulator.report import report_of, run_of, tell, write_json
 
 EXIT: Final = {"holds": 0, "violated": 1, "undecided": 3}

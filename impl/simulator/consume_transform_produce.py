@@ -1,43 +1,34 @@
-"""The program that transactions are for: read records, write a result for each, remember how far.
+"""The program that transactions are for (`job`), in a simulated world where things go wrong.
 
 1. The input is written first. Then one client after the other works on it, each until it dies or
    fails; the last one finds nothing left to do.
-2. In a transaction, results and offsets are one: a reader of committed records sees each result
-   once. Without one, what is done first may be done twice, or what is left may never be done.
-3. With one transactional id for all clients, the next one fences the last. With an id of its own
+2. With one transactional id for all clients, the next one fences the last. With an id of its own
    each waits, before it takes over, until no transaction can move the offsets any more (KIP-447).
-4. The judge is a reader of its own, after everything has come to rest.
+3. The judge is a reader of its own, after everything has come to rest.
 
-Theory of operation: `simulate` runs one world. A client works in rounds of `RECORDS_A_ROUND`; a
-client that fails says why, and is started again as any supervisor would do.
+Theory of operation: `simulate` runs one world. A client that fails says why, and is started again
+as any supervisor would do.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from enum import Enum
 from random import Random
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from impl.client.cluster import TopicPartition
 from impl.consumer.consumer import Consumer
 from impl.consumer.errors import ConsumerError
 from impl.coordinator.config import TransactionConfig
 from impl.producer.errors import ProducerError
 from impl.producer.producer import Producer
 from impl.simulator.faults import Faults
+from impl.simulator.job import Job, Order, Seen, work
 from impl.simulator.virtual_time import Standstill
 from impl.simulator.world import ClientHost, World
 
-INPUT: Final = "input"
-OUTPUT: Final = "output"
-GROUP: Final = "workers"
+JOB: Final = Job()
 TRANSACTIONAL_ID: Final = "worker"
-PARTITIONS: Final = 2
-RECORDS_A_PARTITION: Final = 6
-RECORDS_A_ROUND: Final = 4
 MOST_CLIENTS: Final = 40
 MOST_VIRTUAL_S: Final = 600
 TRANSACTION_TIMEOUT_MS: Final = 10_000
@@ -47,16 +38,6 @@ TIMEOUTS: Final = {
     "delivery_timeout_ms": 20_000,
     "max_block_ms": 20_000,
 }
-
-Place = tuple[str, int]
-
-
-class Order(Enum):
-    """What a round does first."""
-
-    TRANSACTION = "transaction"
-    PRODUCE_THEN_COMMIT = "produce-then-commit"
-    COMMIT_THEN_PRODUCE = "commit-then-produce"
 
 
 class Program(NamedTuple):
@@ -97,7 +78,7 @@ class Outcome(NamedTuple):
 def simulate(seed: int, faults: Faults, program: Program, *, tells: bool = False) -> Outcome:
     """One world from its beginning to its end. The same arguments give the same outcome."""
     config = TransactionConfig(abort_timed_out_interval_ms=1_000, num_partitions=4)
-    world = World(seed, faults, partitions=PARTITIONS, transactions=config, tells=tells)
+    world = World(seed, faults, partitions=JOB.partitions, transactions=config, tells=tells)
     work = _Work(world, faults, program)
     is_at_rest = True
     try:
@@ -116,7 +97,7 @@ class _Work:
         self._faults = faults
         self.program = program
         self._hosts: list[ClientHost] = []
-        self._seen: dict[Place, list[bytes | None]] = {}
+        self._seen: Seen = {}
         self._all = 0
         self.failures: list[str] = []
 
@@ -132,10 +113,7 @@ class _Work:
     async def _write_input(self) -> None:
         host = ClientHost(self._world, "source")
         async with self.producer(host, in_transactions=False) as producer:
-            for number in range(RECORDS_A_PARTITION):
-                for partition in range(PARTITIONS):
-                    value = b"%d.%d" % (partition, number)
-                    await producer.send_and_wait(INPUT, value, partition=partition)
+            await JOB.write_input(producer)
 
     async def _work_on_it(self) -> None:
         """One client after the other; the first may be a zombie beside the next ones."""
@@ -211,47 +189,27 @@ class _Work:
 
     async def _read_output(self) -> None:
         """What a reader of committed records sees, and how much was written at all."""
-        places = [(OUTPUT, partition) for partition in range(PARTITIONS)]
-        while await self._ends(places, "read_committed") != await self._ends(
-            places, "read_uncommitted"
-        ):
+        while await self._ends("read_committed") != await self._ends("read_uncommitted"):
             await asyncio.sleep(SETTLE_S)
-        self._seen = await self._read(places, "read_committed")
-        everything = await self._read(places, "read_uncommitted")
-        self._all = sum(map(len, everything.values()))
+        self._seen = await self._read("read_committed")
+        self._all = sum(map(len, (await self._read("read_uncommitted")).values()))
 
-    async def _ends(self, places: list[Place], isolation_level: str) -> dict[Place, int]:
+    async def _ends(self, isolation_level: str) -> dict[TopicPartition, int]:
         """They are the same once every transaction has its markers."""
-        host = ClientHost(self._world, "reader")
-        async with self.consumer(host, isolation_level=isolation_level) as consumer:
-            return await consumer.end_offsets(places)
+        async with self._reader(isolation_level) as consumer:
+            return await consumer.end_offsets(JOB.output)
 
-    async def _read(
-        self, places: list[Place], isolation_level: str
-    ) -> dict[Place, list[bytes | None]]:
+    async def _read(self, isolation_level: str) -> Seen:
+        async with self._reader(isolation_level) as consumer:
+            return await JOB.read(consumer)
+
+    def _reader(self, isolation_level: str) -> Consumer:
         host = ClientHost(self._world, "reader")
-        consumer = self.consumer(host, isolation_level=isolation_level)
-        read: dict[Place, list[bytes | None]] = {place: [] for place in places}
-        async with consumer:
-            consumer.assign(places)
-            ends = await consumer.end_offsets(places)
-            while [place for place in places if await consumer.position(place) < ends[place]]:
-                for place, records in (await consumer.getmany(timeout_ms=200)).items():
-                    read[place].extend(record.value for record in records)
-        return read
+        return self.consumer(host, isolation_level=isolation_level)
 
     def outcome(self, seed: int, is_at_rest: bool) -> Outcome:
         """What there is to say."""
-        lost: list[str] = []
-        duplicated: list[str] = []
-        out_of_order = 0
-        for partition in range(PARTITIONS):
-            seen = self._seen.get((OUTPUT, partition), [])
-            wanted = [f"result of {partition}.{n}" for n in range(RECORDS_A_PARTITION)]
-            counted = Counter((value or b"").decode() for value in seen)
-            lost += [value for value in wanted if value not in counted]
-            duplicated += list((counted - Counter(wanted)).elements())
-            out_of_order += list(counted) != [value for value in wanted if value in counted]
+        found = JOB.compared(self._seen)
         first = self._hosts[0] if self._hosts else None
         return Outcome(
             seed=seed,
@@ -259,9 +217,9 @@ class _Work:
             crashed=first is not None and first.crashed.is_set(),
             steps=0 if first is None else first.steps,
             clients=len(self._hosts),
-            lost=tuple(lost),
-            duplicated=tuple(duplicated),
-            out_of_order=out_of_order,
+            lost=found.lost,
+            duplicated=found.duplicated,
+            out_of_order=found.out_of_order,
             aborted=self._all - sum(map(len, self._seen.values())),
             is_at_rest=is_at_rest,
             failures=tuple(self.failures),
@@ -278,14 +236,14 @@ class _Client:
         self.life: asyncio.Task[bool] | None = None
         in_transactions = work.program.order is Order.TRANSACTION
         self._producer = work.producer(self.host, in_transactions=in_transactions)
-        self._consumer = work.consumer(self.host, group_id=GROUP)
+        self._consumer = work.consumer(self.host, group_id=JOB.group_id)
 
     async def live(self) -> bool:
         """Work until nothing is left: True. False if it fails first."""
         try:
             await self._producer.start()
             await self._consumer.start()
-            await self._rounds(self._producer, self._consumer)
+            await work(JOB, self._work.program.order, self._producer, self._consumer)
         except (ProducerError, ConsumerError, OSError) as error:
             if not self.host.is_dead:
                 self._work.fails(self.host, error)
@@ -303,65 +261,6 @@ class _Client:
         await self._producer.stop(timeout_ms=0)
         await self._consumer.stop()
 
-    async def _rounds(self, producer: Producer, consumer: Consumer) -> None:
-        places = [(INPUT, partition) for partition in range(PARTITIONS)]
-        consumer.assign(places)
-        ends = await consumer.end_offsets(places)
-        while [place for place in places if await consumer.position(place) < ends[place]]:
-            fetched = await consumer.getmany(timeout_ms=200, max_records=RECORDS_A_ROUND)
-            results = [
-                (partition, b"result of " + (record.value or b""))
-                for (_, partition), records in fetched.items()
-                for record in records
-            ]
-            offsets = {place: await consumer.position(place) for place in fetched}
-            if results:
-                await _ROUNDS[self._work.program.order](producer, consumer, results, offsets)
-
 
 async def _wait(event: asyncio.Event) -> None:
     await event.wait()
-
-
-Results = list[tuple[int, bytes]]
-
-
-async def _transaction(
-    producer: Producer, consumer: Consumer, results: Results, offsets: Mapping[Place, int]
-) -> None:
-    async with producer.transaction():
-        for partition, value in results:
-            await producer.send(OUTPUT, value, partition=partition)
-        await producer.send_offsets_to_transaction(offsets, GROUP)
-
-
-async def _produce_then_commit(
-    producer: Producer, consumer: Consumer, results: Results, offsets: Mapping[Place, int]
-) -> None:
-    await _produce(producer, results)
-    await consumer.commit(offsets)
-
-
-async def _commit_then_produce(
-    producer: Producer, consumer: Consumer, results: Results, offsets: Mapping[Place, int]
-) -> None:
-    await consumer.commit(offsets)
-    await _produce(producer, results)
-
-
-async def _produce(producer: Producer, results: Results) -> None:
-    outcomes = [
-        await producer.send(OUTPUT, value, partition=partition) for partition, value in results
-    ]
-    await asyncio.gather(*outcomes)
-
-
-Round = Callable[[Producer, Consumer, Results, Mapping[Place, int]], Awaitable[None]]
-
-_ROUNDS: Final[Mapping[Order, Round]] = MappingProxyType(
-    {
-        Order.TRANSACTION: _transaction,
-        Order.PRODUCE_THEN_COMMIT: _produce_then_commit,
-        Order.COMMIT_THEN_PRODUCE: _commit_then_produce,
-    }
-)

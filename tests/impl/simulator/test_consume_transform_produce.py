@@ -2,14 +2,9 @@
 
 import pytest
 
-from impl.simulator.consume_transform_produce import (
-    PARTITIONS,
-    RECORDS_A_PARTITION,
-    Order,
-    Program,
-    simulate,
-)
+from impl.simulator.consume_transform_produce import JOB, Program, simulate
 from impl.simulator.faults import Faults
+from impl.simulator.job import Order
 
 TRANSACTION = Program()
 STEPS = simulate(0, Faults(), TRANSACTION).steps
@@ -96,8 +91,8 @@ def test_the_judge_sees_what_is_missing_or_there_twice():
     outcome = simulate(36, Faults(crash_step=36), Program(Order.COMMIT_THEN_PRODUCE))
     for value in outcome.lost:
         partition, number = map(int, value.removeprefix("result of ").split("."))
-        assert partition < PARTITIONS
-        assert number < RECORDS_A_PARTITION
+        assert partition < JOB.partitions
+        assert number < JOB.records_a_partition
 
 
 @pytest.mark.parametrize("seed", range(3))
