@@ -21,6 +21,7 @@ VERBS: Final = {
     "explain": "one trace as a story, and as a page with pictures",
     "mutants": "each bug planted in impl is found",
     "delayed-end-txn": "does a delayed EndTxn end the next transaction, on a real broker?",
+    "consume-transform-produce": "clients that crash at every step: is the output exactly once?",
     "facts": "small experiments with transactions on a real broker",
     "list": "scopes, variants, systems, promises and planted bugs",
 }
@@ -28,6 +29,7 @@ VERBS: Final = {
 MODULES: Final = {verb: f"conformance.verbs.{verb}" for verb in VERBS} | {
     "list": "conformance.verbs.listing",
     "delayed-end-txn": "conformance.transactions.delayed_end_txn_verb",
+    "consume-transform-produce": "conformance.transactions.consume_transform_produce_verb",
     "facts": "conformance.transactions.facts_verb",
 }
 
@@ -50,7 +52,7 @@ def parser_of(name: str, verb: Verb) -> argparse.ArgumentParser:
 
 def usage() -> str:
     """The verbs, a line each."""
-    lines = [f"  {name:<16}{summary}" for name, summary in VERBS.items()]
+    lines = [f"  {name:<28}{summary}" for name, summary in VERBS.items()]
     return "\n".join(["usage: python -m conformance VERB ...", "", *lines])
 
 

@@ -1,0 +1,235 @@
+"""The job of consume-transform-produce at a real broker, by clients that crash at every step.
+
+1. What works is `impl`'s own producer and consumer; what judges is a reader of its own, once every
+   transaction has its markers.
+2. The steps at which clients crash are those that some lives without a crash have in common.
+3. A run has topics, a group and a transactional id that nobody had. Its clients come one after the
+   other with the same id; the first ones crash, the last one finds nothing left to do.
+4. A check that cannot fail says nothing: the same job without a transaction is done beside it, and
+   must lose or repeat results.
+
+Theory of operation: `measure` learns the steps of one order and plays its runs, some at a time:
+they mostly wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from conformance.transactions.ground import Ground
+from conformance.transactions.mortal import MortalNetwork, Step
+from conformance.transactions.wire import Requests
+from impl import Consumer, Producer, ProducerError
+from impl.client.transport import AsyncioNetwork, Network
+from impl.consumer.errors import ConsumerError
+from impl.simulator.job import Compared, Job, Order, Seen, work
+
+LIVES_TO_LEARN: Final = 3
+MOST_LIVES: Final = 40
+MOST_RUN_S: Final = 180.0
+AT_ONCE: Final = 4
+SETTLE_S: Final = 0.05
+FETCH_MAX_WAIT_MS: Final = 50
+READ_COMMITTED: Final = "read_committed"
+READ_UNCOMMITTED: Final = "read_uncommitted"
+
+FAULT_OF: Final = {
+    Order.PRODUCE_THEN_COMMIT: "duplicated",
+    Order.COMMIT_THEN_PRODUCE: "lost",
+}
+"""What a crash does to the job without a transaction."""
+
+
+class Crashes(NamedTuple):
+    """The first `lives` of a run crash at `step`, each at its own."""
+
+    step: Step | None = None
+    lives: int = 0
+
+
+class Life(NamedTuple):
+    """What became of a client: `failure` says why it gave up, "" if it did not."""
+
+    steps: tuple[Step, ...]
+    is_crashed: bool
+    failure: str
+
+
+class Outcome(NamedTuple):
+    """What came of a run. `aborted` counts records; `is_at_rest` is false where time ran out."""
+
+    crashes: Crashes
+    lives: tuple[Life, ...]
+    compared: Compared
+    aborted: int
+    is_at_rest: bool
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether each result was seen once, and in its order."""
+        return not any(self.compared)
+
+
+class Measured(NamedTuple):
+    """All runs of one order, and the steps that its clients could crash at."""
+
+    order: Order
+    steps: tuple[Step, ...]
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def crash_steps(self) -> frozenset[Step]:
+        """The steps at which some client did crash."""
+        crashed = (o.crashes.step for o in self.outcomes if o.lives[:1] and o.lives[0].is_crashed)
+        return frozenset(step for step in crashed if step is not None)
+
+
+def crash_points(steps: Sequence[Step], runs: int) -> Iterable[Crashes]:
+    """Each step has its turn, and then again with one more life; fewer runs are spread evenly."""
+    for run in range(runs):
+        at = run * len(steps) // runs if runs < len(steps) else run % len(steps)
+        yield Crashes(steps[at], 1 + run // len(steps))
+
+
+async def measure(
+    ground: Ground,
+    requests: Requests,
+    order: Order,
+    runs: int,
+    told: Callable[[str, float], None],
+) -> Measured:
+    """Learn the steps of a life, then let clients crash at them. Raises KafkaError."""
+    quiet = [await Run(ground, requests, order, Crashes()).outcome() for _ in range(LIVES_TO_LEARN)]
+    first, *others = [outcome.lives[0].steps for outcome in quiet]
+    steps = tuple(step for step in first if all(step in other for other in others))
+    turns = asyncio.Semaphore(AT_ONCE)
+    done = 0
+
+    async def play(crashes: Crashes) -> Outcome:
+        nonlocal done
+        async with turns:
+            outcome = await Run(ground, requests, order, crashes).outcome()
+        done += 1
+        told(f"{order.value}: {runs} runs", done / runs)
+        return outcome
+
+    crashed = await asyncio.gather(*map(play, crash_points(steps, runs)))
+    return Measured(order, steps, (*quiet, *crashed))
+
+
+@dataclass(slots=True)
+class Run:
+    """One run: its topics are made when it begins."""
+
+    ground: Ground
+    requests: Requests
+    order: Order
+    crashes: Crashes
+
+    async def outcome(self) -> Outcome:
+        """Write the input, let clients work, read the output. Raises KafkaError."""
+        [source, *_], [target, *_] = (self.ground.topic(Job().partitions) for _ in range(2))
+        job = Job(source[0], target[0], self.ground.fresh("workers"))
+        lives: list[Life] = []
+        seen: Seen = {}
+        everything: Seen = {}
+        try:
+            async with asyncio.timeout(MOST_RUN_S):
+                async with self._producer(AsyncioNetwork(), {}) as producer:
+                    await job.write_input(producer)
+                await self._work(job, lives)
+                await self._settle(job)
+                seen = await self._read(job, READ_COMMITTED)
+                everything = await self._read(job, READ_UNCOMMITTED)
+        except TimeoutError:
+            return Outcome(self.crashes, tuple(lives), job.compared({}), 0, is_at_rest=False)
+        aborted = _count(everything) - _count(seen)
+        return Outcome(self.crashes, tuple(lives), job.compared(seen), aborted, is_at_rest=True)
+
+    # ---- clients
+
+    async def _work(self, job: Job, lives: list[Life]) -> None:
+        """One client after the other. Raises TimeoutError when they are too many."""
+        while not lives or lives[-1].is_crashed or lives[-1].failure:
+            if len(lives) == MOST_LIVES:
+                raise TimeoutError
+            is_to_crash = len(lives) < self.crashes.lives
+            lives.append(await self._life(job, self.crashes.step if is_to_crash else None))
+
+    async def _life(self, job: Job, crash: Step | None) -> Life:
+        """One client, until nothing is left, or it fails, or dies."""
+        network = MortalNetwork(crash)
+        transactional = {"transactional_id": f"worker of {job.output_topic}"}
+        producer = self._producer(network, transactional if self.order is Order.TRANSACTION else {})
+        consumer = self._consumer(network, READ_COMMITTED, group_id=job.group_id)
+        life = asyncio.create_task(_live(job, self.order, producer, consumer))
+        death = asyncio.create_task(network.died.wait())
+        await asyncio.wait([life, death], return_when=asyncio.FIRST_COMPLETED)
+        is_crashed = network.died.is_set()
+        network.die()
+        # A transaction that is cancelled wants to abort, and waits: the dead do not tidy up.
+        while not life.done():
+            life.cancel()
+            await asyncio.sleep(0)
+        death.cancel()
+        await asyncio.wait([death])
+        await producer.stop(timeout_ms=0)
+        await consumer.stop()
+        failure = "" if is_crashed else life.result()
+        return Life(tuple(network.steps), is_crashed, failure)
+
+    def _producer(self, network: Network, more: dict[str, Any]) -> Producer:
+        if more:
+            more = more | {"transaction_requests": self.requests}
+        return Producer(self._servers, network=network, **more)
+
+    def _consumer(
+        self, network: Network, isolation_level: str, group_id: str | None = None
+    ) -> Consumer:
+        return Consumer(
+            self._servers,
+            group_id=group_id,
+            isolation_level=isolation_level,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
+            network=network,
+        )
+
+    @property
+    def _servers(self) -> list[str]:
+        return ["{}:{}".format(*broker.address) for broker in self.ground.brokers.values()]
+
+    # ---- the judge
+
+    async def _settle(self, job: Job) -> None:
+        """Wait until no transaction is open: then both readers have the same end."""
+        async with (
+            self._consumer(AsyncioNetwork(), READ_COMMITTED) as committed,
+            self._consumer(AsyncioNetwork(), READ_UNCOMMITTED) as everything,
+        ):
+            while await committed.end_offsets(job.output) != await everything.end_offsets(
+                job.output
+            ):
+                await asyncio.sleep(SETTLE_S)
+
+    async def _read(self, job: Job, isolation_level: str) -> Seen:
+        async with self._consumer(AsyncioNetwork(), isolation_level) as consumer:
+            return await job.read(consumer)
+
+
+async def _live(job: Job, order: Order, producer: Producer, consumer: Consumer) -> str:
+    """Work; "" once nothing is left, else why that failed."""
+    try:
+        await producer.start()
+        await consumer.start()
+        await work(job, order, producer, consumer)
+    except (ProducerError, ConsumerError, OSError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _count(seen: Seen) -> int:
+    return sum(map(len, seen.values()))

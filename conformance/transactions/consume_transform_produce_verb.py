@@ -1,0 +1,169 @@
+"""`consume-transform-produce`: is the output exactly once, whenever a client crashes?"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from conformance.progress import Told
+from conformance.transactions.consume_transform_produce import FAULT_OF, Measured, measure
+from conformance.transactions.ground import Ground
+from conformance.transactions.verb import add_ground, ground_of, write_answer
+from conformance.transactions.wire import Requests
+from conformance.verbs import EXIT_CODES, BadUse, Verb, one_of
+from conformance.verbs.arguments import at_least
+from impl.simulator.job import Order
+from proofs.say import say
+
+SCHEMA_VERSION: Final = 1
+VERB_NAME: Final = "consume-transform-produce"
+REQUESTS: Final[dict[str, Requests]] = {"v1": "v1", "v2": "v2"}
+RUNS: Final = 100
+BASELINE_RUNS: Final = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All that `consume-transform-produce` takes."""
+    add_ground(parser)
+    parser.add_argument("--requests", help="v1 or v2 (default: v2 at level 2, else v1)")
+    parser.add_argument(
+        "--runs", type=int, default=RUNS, metavar="N", help=f"with transactions (default: {RUNS})"
+    )
+    parser.add_argument(
+        "--baseline-runs",
+        type=int,
+        default=BASELINE_RUNS,
+        metavar="N",
+        help=f"of each order without a transaction (default: {BASELINE_RUNS})",
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run; 0 if each result is there once, 1 if one is lost, doubled or out of order, 3 if a run
+    did not come to rest, a step was left out, or the check was not seen to fail without
+    transactions.
+
+    Raises BadUse for a release, a level or requests that there are not.
+    """
+    runs = {order: at_least("--baseline-runs", options.baseline_runs, 1) for order in FAULT_OF}
+    runs = {Order.TRANSACTION: at_least("--runs", options.runs, 1), **runs}
+    told = Told(sys.stderr)
+    started = time.monotonic()
+    with ground_of(options) as ground:
+        requests = requests_of(options.requests, ground)
+        measured = {
+            order: asyncio.run(measure(ground, requests, order, count or 1, told))
+            for order, count in runs.items()
+        }
+        report = report_of(ground, requests, measured)
+    run = run_of(measured, time.monotonic() - started)
+    for line in table(report, run):
+        say(line)
+    write_answer(options, report, run)
+    return EXIT_CODES[report["verdict"]]
+
+
+def requests_of(asked: str | None, ground: Ground) -> Requests:
+    """What the clients speak. Raises BadUse where transactions cannot be begun by that."""
+    requests = REQUESTS[one_of("--requests", asked or f"v{max(ground.level, 1)}", tuple(REQUESTS))]
+    if requests == "v2" and ground.level < 2:
+        raise BadUse(f"clients speak v2 at level 2, not at {ground.name}")
+    return requests
+
+
+# What is said
+
+
+def report_of(ground: Ground, requests: str, measured: Mapping[Order, Measured]) -> dict[str, Any]:
+    """What the machine reads; numbers that depend on how fast all was are in `run_of`."""
+    rows = {order.value: row_of(one) for order, one in measured.items()}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "verb": VERB_NAME,
+        "release": ground.release.name,
+        "level": ground.level,
+        "requests": requests,
+        "orders": rows,
+        "verdict": verdict_of(rows),
+    }
+
+
+def row_of(measured: Measured) -> dict[str, Any]:
+    """One order: where clients crashed, and what a reader saw."""
+    compared = [outcome.compared for outcome in measured.outcomes]
+    crashed = measured.crash_steps
+    wrong = [o for o in measured.outcomes if o.is_at_rest and not o.is_exactly_once]
+    return {
+        "runs": sum(outcome.crashes.lives > 0 for outcome in measured.outcomes),
+        "steps": [str(step) for step in measured.steps],
+        "crash_steps": len(crashed),
+        "no_crash_at": [str(step) for step in measured.steps if step not in crashed],
+        "lost": sum(len(row.lost) for row in compared),
+        "duplicated": sum(len(row.duplicated) for row in compared),
+        "out_of_order": sum(row.out_of_order for row in compared),
+        "wrong_after": sorted({str(outcome.crashes.step) for outcome in wrong}),
+        "restless_runs": sum(not outcome.is_at_rest for outcome in measured.outcomes),
+    }
+
+
+def verdict_of(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """`holds` only if the check was seen to fail without transactions, and every step was tried."""
+    row = rows[Order.TRANSACTION.value]
+    if row["wrong_after"]:
+        return "violated"
+    has_left_out = row["runs"] >= len(row["steps"]) and row["no_crash_at"]
+    is_blind = any(not rows[order.value][fault] for order, fault in FAULT_OF.items())
+    is_restless = any(each["restless_runs"] for each in rows.values())
+    return "undecided" if has_left_out or is_blind or is_restless else "holds"
+
+
+def run_of(measured: Mapping[Order, Measured], seconds: float) -> dict[str, Any]:
+    """What this run took, and what came of the clients."""
+    return {
+        "seconds": round(seconds, 3),
+        "load": os.getloadavg()[0],
+        "orders": {order.value: clients_of(one) for order, one in measured.items()},
+    }
+
+
+def clients_of(measured: Measured) -> dict[str, Any]:
+    """How many clients there were, and how they ended."""
+    lives = [life for outcome in measured.outcomes for life in outcome.lives]
+    failures = Counter(life.failure.partition(":")[0] for life in lives if life.failure)
+    return {
+        "clients": len(lives),
+        "crashed": sum(life.is_crashed for life in lives),
+        "failures": dict(sorted(failures.items())),
+        "aborted_records": sum(outcome.aborted for outcome in measured.outcomes),
+    }
+
+
+def table(report: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
+    """The answer for people."""
+    lines = [f"Kafka {report['release']}, level {report['level']}, {report['requests']} requests"]
+    for order, row in report["orders"].items():
+        clients = run["orders"][order]
+        lines += [
+            f"{order}: {row['runs']} runs, crashes at {row['crash_steps']} of"
+            f" {len(row['steps'])} steps",
+            f"  lost {row['lost']}, duplicated {row['duplicated']},"
+            f" out of order {row['out_of_order']}; {clients['crashed']} of {clients['clients']}"
+            f" clients crashed, {clients['aborted_records']} records were aborted",
+        ]
+        lines += [f"  wrong after: {step}" for step in row["wrong_after"][:5]]
+        lines += [f"  {name}: {count} clients" for name, count in clients["failures"].items()]
+    return [*lines, f"verdict: {report['verdict']} ({run['seconds']} s)"]
+
+
+VERB = Verb(
+    "Read, write results and remember how far, with clients that crash at every step, at a real"
+    " broker: is each result there once? Beside it the same without transactions.",
+    add_arguments,
+    execute,
+)

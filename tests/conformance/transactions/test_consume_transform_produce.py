@@ -1,0 +1,148 @@
+"""Clients that crash at every step: their machine, the runs, and a real broker of 4.3.1."""
+
+import asyncio
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.transactions.consume_transform_produce import crash_points
+from conformance.transactions.mortal import HEARS, SENDS, MortalNetwork, Step
+from impl.protocol.messages import encode_request
+from impl.protocol.primitives import frame
+from impl.protocol.schemas import ApiKey
+from impl.simulator import job
+from impl.simulator.job import Order
+from proofs.java import MissingTool, find_java
+
+VERB = "consume-transform-produce"
+STEPS = [Step(deed, ApiKey.METADATA.name, nth) for nth, deed in product((1, 2), (SENDS, HEARS))]
+REPORT_KEYS = {"schema_version", "verb", "release", "level", "requests", "orders", "verdict", "run"}
+
+
+# A machine, and a server that keeps what it is asked
+
+
+async def three_questions(crash: Step | None) -> tuple[MortalNetwork, int, int]:
+    """A client asks three times: its network, what the server was asked, what the client heard."""
+    asked = heard = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        try:
+            while True:
+                await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                asked += 1
+                writer.write(frame(b"answer"))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    network = MortalNetwork(crash)
+    question = encode_request(ApiKey.METADATA, 9, 1, "c", {"topics": []})
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        address = server.sockets[0].getsockname()
+        transport = await network.connect(*address)
+        try:
+            for _ in range(3):
+                transport.send(question)
+                heard += await transport.receive() == b"answer"
+        except ConnectionResetError:
+            with pytest.raises(ConnectionRefusedError):
+                await network.connect(*address)
+        network.die()
+        await asyncio.sleep(0.1)
+    return network, asked, heard
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_who_sends_has_sent_and_who_hears_has_not_heard(step: Step):
+    network, asked, heard = asyncio.run(three_questions(step))
+    assert network.died.is_set()
+    assert network.steps[-1] == step
+    assert network.steps == STEPS[: STEPS.index(step) + 1]
+    assert (asked, heard) == (step.number, step.number - 1)
+
+
+def test_a_client_without_a_crash_hears_all():
+    network, asked, heard = asyncio.run(three_questions(None))
+    assert (asked, heard, len(network.steps)) == (3, 3, 6)
+
+
+def test_each_step_has_its_turn_and_then_one_with_another_life():
+    assert [(c.step, c.lives) for c in crash_points(STEPS, 6)] == [
+        *((step, 1) for step in STEPS),
+        (STEPS[0], 2),
+        (STEPS[1], 2),
+    ]
+    assert [c.step for c in crash_points(STEPS, 2)] == [STEPS[0], STEPS[2]]
+
+
+# A real broker
+
+
+@pytest.fixture
+def java():
+    try:
+        find_java()
+    except MissingTool as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.kafka
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize("requests", ["v1", "v2"])
+def test_each_result_is_there_once_and_without_a_transaction_not(requests: str, tmp_path: Path):
+    file = tmp_path / "answer.json"
+    counts = ["--runs", "9", "--baseline-runs", "6", "--requests", requests]
+    assert main([VERB, "--kafka", "4.3.1", *counts, "--json", str(file)]) == 0
+    report = json.loads(file.read_text())
+    assert report.keys() == REPORT_KEYS
+    rows = report["orders"]
+    whole = rows["transaction"]
+    assert (whole["runs"], whole["crash_steps"], whole["restless_runs"]) == (9, 9, 0)
+    assert (whole["lost"], whole["duplicated"], whole["out_of_order"]) == (0, 0, 0)
+    asks = "sends ADD_PARTITIONS_TO_TXN 1" in whole["steps"]
+    assert asks == (requests == "v1")
+    assert rows["produce-then-commit"]["duplicated"] > 0 == rows["produce-then-commit"]["lost"]
+    assert rows["commit-then-produce"]["lost"] > 0 == rows["commit-then-produce"]["duplicated"]
+    assert report["run"]["orders"]["transaction"]["crashed"] == 9
+
+
+@pytest.mark.kafka
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.usefixtures("java")
+def test_offsets_outside_of_the_transaction_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A planted bug: the results are in a transaction, the offsets are committed before it."""
+
+    async def planted(job_, producer, consumer, results, offsets):
+        await consumer.commit(offsets)
+        async with producer.transaction():
+            for partition, value in results:
+                await producer.send(job_.output_topic, value, partition=partition)
+
+    monkeypatch.setattr(job, "ROUNDS", {**job.ROUNDS, Order.TRANSACTION: planted})
+    file = tmp_path / "answer.json"
+    counts = ["--runs", "9", "--baseline-runs", "1"]
+    assert main([VERB, "--kafka", "4.3.1", *counts, "--json", str(file)]) == 1
+    row = json.loads(file.read_text())["orders"]["transaction"]
+    assert row["lost"] > 0 == row["duplicated"]
+    assert row["wrong_after"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--runs", "0"],
+        ["--baseline-runs", "0"],
+        ["--kafka", "1.0"],
+        ["--level", "7"],
+    ],
+)
+def test_bad_use(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+    assert main([VERB, *arguments]) == 2
+    assert capsys.readouterr().err
