@@ -31,6 +31,10 @@ VERBS: Final[dict[str, Verb]] = {
     "replay": Verb("conformance", "play a trace on the model, on impl or over the wire"),
     "explain": Verb("conformance", "a trace as text or as a page with pictures"),
     "delayed-end-txn": Verb("conformance", "does a late EndTxn end the next transaction on Kafka?"),
+    "consume-transform-produce": Verb(
+        "conformance", "clients that crash at every step of it on Kafka: exactly once?"
+    ),
+    "releases": Verb("conformance", "`run` at all releases and levels, one after the other"),
     "facts": Verb("conformance", "small experiments with transactions on a real broker"),
     "explore": Verb("proofs", "every reachable state of a scope; shortest counterexamples"),
     "prove": Verb("proofs", "the theorems, obligation by obligation"),
@@ -62,8 +66,8 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
 
 def usage() -> str:
     """Return the help text, made from the table of verbs."""
-    lines = [f"  {name:<16}{verb.summary}" for name, verb in VERBS.items()]
-    lines.append(f"  {'list':<16}scopes, variants, theorems, mutants, promises and systems")
+    lines = [f"  {name:<28}{verb.summary}" for name, verb in VERBS.items()]
+    lines.append(f"  {'list':<28}scopes, variants, theorems, mutants, promises and systems")
     verbs = "\n".join(lines)
     return (
         f"usage: kafka-eos [ROOM] VERB ...\n\n{verbs}\n\n"

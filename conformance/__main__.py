@@ -17,6 +17,7 @@ from conformance.verbs import EXIT_BAD_USE, EXIT_NOT_DECIDED, Verb
 
 VERBS: Final = {
     "run": "judge a system against the model of its release",
+    "releases": "judge all releases and levels, one after the other",
     "replay": "play one trace, step by step",
     "explain": "one trace as a story, and as a page with pictures",
     "mutants": "each bug planted in impl is found",

@@ -1,0 +1,150 @@
+"""`releases`: judge all releases and levels that a model has, one broker after the other.
+
+Each is a `run` of its own in a folder of its own, so that the same command goes on where it was
+stopped. The table has a row for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from conformance.files import pretty, write_whole
+from conformance.kafka.releases import find_release
+from conformance.transactions.verb import KAFKAS, worst
+from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, Verb, note, one_of, write_json
+from conformance.verbs.arguments import at_least
+from conformance.verbs.run import VERB as RUN
+from proofs.say import say
+
+SCHEMA_VERSION: Final = 1
+SCOPES: Final = "transactions-default"
+TRACES: Final = 5_000
+OUT: Final = Path("out/releases")
+REPORT: Final = "report.json"
+RUN_TIMES: Final = "run.json"
+COLUMNS: Final = (
+    "release",
+    "level",
+    "requests",
+    "scope",
+    "traces",
+    "steps",
+    "divergences",
+    "undecided",
+    "seconds",
+    "steps_per_second",
+)
+
+
+class Judged(NamedTuple):
+    """What is judged in one run."""
+
+    release: str
+    level: int
+    requests: str
+    scope: str
+
+    @property
+    def name(self) -> str:
+        """Its folder."""
+        return f"{self.release}-level{self.level}-{self.requests}-{self.scope.replace('/', '-')}"
+
+    def arguments(self, traces: int | None, out: Path) -> list[str]:
+        """Those of `run`."""
+        variant = f"{self.release}/level={self.level}/requests={self.requests}"
+        return [
+            *("--system", "kafka", "--kafka", self.release, "--variant", variant),
+            *("--scope", self.scope, "--faults", "connections", "--traces", str(traces)),
+            *("--out", str(out)),
+        ]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All that `releases` takes."""
+    parser.add_argument("--scope", default=SCOPES, metavar="SCOPES", help=f"default: {SCOPES}")
+    parser.add_argument("--kafka", metavar="RELEASES", help="default: all that the model has")
+    parser.add_argument(
+        "--traces", type=int, default=TRACES, metavar="N", help=f"of each run (default: {TRACES})"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the table")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"default: {OUT}")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Judge one after the other; the exit code of the worst. Raises what `run` raises."""
+    traces = at_least("--traces", options.traces, 1)
+    parser = argparse.ArgumentParser()
+    RUN.add_arguments(parser)
+    rows: list[dict[str, Any]] = []
+    for judged in wanted(options.scope.split(","), options.kafka):
+        note(f"releases: {judged.name}")
+        out = options.out / judged.name
+        RUN.execute(parser.parse_args(judged.arguments(traces, out)))
+        if not (out / REPORT).exists():
+            return EXIT_NOT_DECIDED  # it was stopped
+        rows.append(row_of(judged, out))
+        # After each run: who is stopped keeps what is done.
+        report = {"schema_version": SCHEMA_VERSION, "runs": rows, "verdict": verdict_of(rows)}
+        write_whole(options.out / "releases.json", pretty(report))
+        write_json(options.json, report)
+    for line in table(rows):
+        say(line)
+    return EXIT_CODES[verdict_of(rows)]
+
+
+def wanted(scopes: Sequence[str], kafka: str | None) -> list[Judged]:
+    """Each level of each release, by all requests that it has transactions of. Raises BadUse."""
+    asked = KAFKAS if kafka is None else kafka.split(",")
+    kafkas = [one_of("--kafka", release, KAFKAS) for release in asked]
+    return [
+        Judged(release, level, requests, scope)
+        for scope in scopes
+        for release in kafkas
+        for level in sorted({0, *find_release(release).levels}, reverse=True)
+        for requests in (("v2", "v1") if level else ("v1",))
+    ]
+
+
+def row_of(judged: Judged, out: Path) -> dict[str, Any]:
+    """What a run wrote, in short."""
+    report = json.loads((out / REPORT).read_text(encoding="utf-8"))
+    run = json.loads((out / RUN_TIMES).read_text(encoding="utf-8"))
+    return {
+        **judged._asdict(),
+        "traces": report["traces"],
+        "steps": report["steps"],
+        "transitions": report["coverage"]["transitions"],
+        "divergences": report["diverging_traces"],
+        "undecided": report["undecided"],
+        "seconds": run["seconds"],
+        "steps_per_second": run["steps_per_second_in_all"],
+        "verdict": report["verdict"],
+    }
+
+
+def verdict_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """That of the worst run."""
+    return worst(row["verdict"] for row in rows)
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The rows in Markdown."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
+    for row in rows:
+        cells = [
+            f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in COLUMNS
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, f"verdict: {verdict_of(rows)}"]
+
+
+VERB = Verb(
+    "Judge all releases and levels that the model has, one after the other, into one table. The"
+    " same command goes on where it was stopped.",
+    add_arguments,
+    execute,
+)
