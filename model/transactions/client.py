@@ -232,7 +232,7 @@ def abort_transaction(k: Setting, client: Client) -> Client:
         client,
         partitions=Map(tuple(unsent_dropped(k, t, failed) for t in client.partitions.values())),
     )
-    if not client.is_started and not client.must_bump and not has_asked(dropped):
+    if not client.is_started and not has_asked(dropped):
         return finished(k, with_outcome(dropped, Outcome.ABORTED))
     return replace(with_outcome(dropped, Outcome.ABORT_ASKED), state=ClientState.ABORTING)
 
@@ -417,7 +417,6 @@ def is_retriable(error: Error) -> bool:
     return (
         error == Error.CONCURRENT_TRANSACTIONS
         or error == Error.COORDINATOR_NOT_AVAILABLE
-        or error == Error.NOT_COORDINATOR
         or error == Error.NOT_ENOUGH_REPLICAS
     )
 
@@ -434,8 +433,7 @@ def produce_effect_of(error: Error) -> Effect:
     maybeTransitionToErrorState."""
     if is_retriable(error):
         return Effect.RETRY
-    fatal = error == Error.PRODUCER_FENCED or error == Error.INVALID_PRODUCER_ID_MAPPING
-    return Effect.DIE if fatal else Effect.ABORT
+    return Effect.DIE if error == Error.INVALID_PRODUCER_ID_MAPPING else Effect.ABORT
 
 
 def in_error(k: Setting, client: Client, effect: Effect) -> Client:
@@ -444,7 +442,7 @@ def in_error(k: Setting, client: Client, effect: Effect) -> Client:
         return replace(client, state=ClientState.FATAL_ERROR)
     if effect == Effect.RETRY or client.state == ClientState.ABORTING:
         return client
-    bumps = not speaks_v2(k) and k.variant.bump == Bump.ASKS and client.is_started
+    bumps = not speaks_v2(k) and k.variant.bump == Bump.ASKS
     was_completing = client.state == ClientState.COMMITTING
     return replace(
         client,

@@ -108,7 +108,6 @@ def is_retry_of_last(k: Setting, known: Known, request: Request) -> bool:
         and request.producer_id == known.previous_producer_id
         and is_exhausted(k, request.producer_epoch)
         and known.metadata.producer_epoch == 0
-        and request.producer_id != known.metadata.producer_id
     )
 
 

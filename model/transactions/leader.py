@@ -164,9 +164,7 @@ def told(k: Setting, error: Error) -> Error:
     """What a client hears of the coordinator's refusal. AddPartitionsToTxnManager, 3.6."""
     if error == Error.PRODUCER_FENCED:
         return Error.INVALID_PRODUCER_EPOCH
-    if error == Error.CONCURRENT_TRANSACTIONS and speaks_v2(k):
-        return Error.CONCURRENT_TRANSACTIONS
-    if error == Error.CONCURRENT_TRANSACTIONS or error == Error.NOT_COORDINATOR:
+    if error == Error.CONCURRENT_TRANSACTIONS and not speaks_v2(k):
         return Error.NOT_ENOUGH_REPLICAS
     return error
 

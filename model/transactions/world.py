@@ -446,8 +446,10 @@ def requester_leaves(k: Setting, w: World) -> World:
 
 @rule
 def other_writes(k: Setting, w: World, partition: Partition) -> World:
-    """Another transactional id begins to write here, or ends what it wrote."""
+    """Another transactional id begins to write here, or ends what it wrote. Partitions are alike:
+    the first stands for each."""
     leader = w.leaders[partition]
+    within_scope(partition == 0)
     begins = leader.other_first_offset == NO_OFFSET
     within_scope(k.layout.max_others > 0)
     within_scope(not begins or allows(k.layout.max_others, k.budgets.others, w.spent.others))

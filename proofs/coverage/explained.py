@@ -20,12 +20,6 @@ OLD_FIRST = (
 )
 ASKED_BEFORE = "the world's rule asks the same first; an actor's rule says by itself when it may be"
 
-AT_ONCE = "the next coordinator is there as soon as the last has gone, and answers whoever asks"
-ADDED_FIRST = (
-    "an error of V1 that can be aborted comes of a batch, whose partition was added before it:"
-    " the coordinator knows of the transaction"
-)
-
 EXPLAINED: Mapping[str, Mapping[str, str]] = {
     "": {
         "leader.check_sequence: len(entry.batches) > 0: else": (
@@ -69,20 +63,7 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
             "no release gives an id twice: that is the promise, and its mutants break it"
         ),
     },
-    "transactions": {
-        "NOT_COORDINATOR": AT_ONCE,
-        "transactions.client.is_retriable: error == Error.NOT_COORDINATOR: true": AT_ONCE,
-        "transactions.leader.told: error == Error.NOT_COORDINATOR: true": AT_ONCE,
-        "transactions.client.abort_transaction: not client.must_bump: false": ADDED_FIRST,
-        "transactions.client.in_error: client.is_started: false": ADDED_FIRST,
-        "transactions.client.produce_effect_of: error == Error.PRODUCER_FENCED: true": (
-            "a leader tells a fenced producer INVALID_PRODUCER_EPOCH, whatever it was told"
-        ),
-        "transactions.end_txn.is_retry_of_last: request.producer_id !="
-        " known.metadata.producer_id: false": (
-            "the epoch of a producer id never goes back to 0 behind its last"
-        ),
-    },
+    "transactions": {},
 }
 """By composition ("" is the model itself), then by what the report calls `says`:
 `module.function: condition: outcome`, a rule, an error code, `a+b`."""
