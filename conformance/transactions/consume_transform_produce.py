@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from conformance.backends import BackendFailed
 from conformance.transactions.ground import Ground
 from conformance.transactions.mortal import MortalNetwork, Step
 from conformance.transactions.wire import Requests
@@ -33,6 +34,7 @@ MOST_RUN_S: Final = 180.0
 AT_ONCE: Final = 4
 SETTLE_S: Final = 0.05
 FETCH_MAX_WAIT_MS: Final = 50
+UNSEEN: Final = Compared((), (), 0)
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 
@@ -94,6 +96,16 @@ def crash_points(steps: Sequence[Step], runs: int) -> Iterable[Crashes]:
         yield Crashes(steps[at], 1 + run // len(steps))
 
 
+def steps_of(quiet: Sequence[Sequence[Life]]) -> tuple[Step, ...]:
+    """What runs without a crash, of one life each, have in common. Raises BackendFailed."""
+    for lives in quiet:
+        if len(lives) != 1 or lives[0].failure:
+            why = lives[0].failure if lives else "no client began in time"
+            raise BackendFailed(f"a client that nothing happens to does not end its work: {why}")
+    first, *others = [lives[0].steps for lives in quiet]
+    return tuple(step for step in first if all(step in other for other in others))
+
+
 async def measure(
     ground: Ground,
     requests: Requests,
@@ -101,10 +113,12 @@ async def measure(
     runs: int,
     told: Callable[[str, float], None],
 ) -> Measured:
-    """Learn the steps of a life, then let clients crash at them. Raises KafkaError."""
+    """Learn the steps of a life, then let clients crash at them.
+
+    Raises KafkaError, BackendFailed where a client fails that nothing happens to.
+    """
     quiet = [await Run(ground, requests, order, Crashes()).outcome() for _ in range(LIVES_TO_LEARN)]
-    first, *others = [outcome.lives[0].steps for outcome in quiet]
-    steps = tuple(step for step in first if all(step in other for other in others))
+    steps = steps_of([outcome.lives for outcome in quiet])
     turns = asyncio.Semaphore(AT_ONCE)
     done = 0
 
@@ -145,7 +159,7 @@ class Run:
                 seen = await self._read(job, READ_COMMITTED)
                 everything = await self._read(job, READ_UNCOMMITTED)
         except TimeoutError:
-            return Outcome(self.crashes, tuple(lives), job.compared({}), 0, is_at_rest=False)
+            return Outcome(self.crashes, tuple(lives), UNSEEN, 0, is_at_rest=False)
         aborted = _count(everything) - _count(seen)
         return Outcome(self.crashes, tuple(lives), job.compared(seen), aborted, is_at_rest=True)
 

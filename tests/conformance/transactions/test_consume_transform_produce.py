@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.transactions.consume_transform_produce import crash_points
+from conformance.backends import BackendFailed
+from conformance.transactions.consume_transform_produce import Life, crash_points, steps_of
 from conformance.transactions.mortal import HEARS, SENDS, MortalNetwork, Step
 from impl.protocol.messages import encode_request
 from impl.protocol.primitives import frame
@@ -77,6 +78,15 @@ def test_each_step_has_its_turn_and_then_one_with_another_life():
         (STEPS[1], 2),
     ]
     assert [c.step for c in crash_points(STEPS, 2)] == [STEPS[0], STEPS[2]]
+
+
+def test_steps_are_those_that_all_quiet_lives_have():
+    repeated = Step(SENDS, ApiKey.METADATA.name, 3)
+    lives = [[Life((*STEPS, repeated), False, "")], [Life((repeated, *STEPS[1:]), False, "")]]
+    assert steps_of(lives) == (*STEPS[1:], repeated)
+    for wrong in ([Life((), False, "it fails")], [Life((), False, "")] * 2, []):
+        with pytest.raises(BackendFailed, match="nothing happens to"):
+            steps_of([*lives, wrong])
 
 
 # A real broker
