@@ -14,6 +14,8 @@ from conformance.generate.graph import Graph, TooLarge, explored, machine_of
 from proofs.lift.text import plain
 from proofs.trace.replay import setting_of
 
+pytestmark = pytest.mark.xdist_group("cover")  # what is explored is cached
+
 
 @cache
 def graph_of(scope: str) -> Graph:

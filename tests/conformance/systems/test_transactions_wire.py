@@ -25,6 +25,8 @@ from proofs.java import MissingTool
 from proofs.trace.format import Instance, loads
 from proofs.trace.replay import replay
 
+pytestmark = pytest.mark.xdist_group("transactions wire")  # what is explored is cached
+
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED: list[Requests] = ["v1", "v2"]
 EVERY_VERSION = Supported(dict.fromkeys(range(100), (0, 12)), {})

@@ -12,6 +12,8 @@ from proofs.trace.format import dumps, loads
 from proofs.trace.pictures import text
 from proofs.trace.replay import UnknownScope, replay
 
+pytestmark = pytest.mark.xdist_group("live")  # what is explored is cached
+
 STRICT = "4.3.1/first_sequence=strict"
 WRAPS = "4.3.1/sequence_order=wraps"
 

@@ -15,6 +15,8 @@ from proofs.live.graph import Asked, explored, places
 from proofs.live.lasso import raw, with_room
 from proofs.trace.replay import Stepper, setting_of
 
+pytestmark = pytest.mark.xdist_group("live normal forms")  # what is explored is cached
+
 WRAPS = "sequence_order=wraps"
 SCOPES = (
     ("live-retries/records=3", "4.3.1"),

@@ -8,6 +8,8 @@ import pytest
 from proofs.lift.text import composition
 from proofs.live.check import Live, explore_live
 
+pytestmark = pytest.mark.xdist_group("live transactions")  # what is explored is cached
+
 ONE = ("live-transaction", "4.3.1")
 TWO = ("live-two-instances", "4.3.1")
 SIZES = {

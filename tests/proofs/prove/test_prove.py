@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ from proofs.prove.theorems import (
     LEFT_OUT,
     ONLY_EXPLORED,
     THEOREMS,
+    Plan,
     Planner,
     plan,
     setting,
@@ -56,22 +58,36 @@ def results(
     only: str = "",
 ) -> dict[str, str]:
     """What a solver says of a theorem's obligations whose names contain `only`."""
-    asked = plan(patched(patches), (BY_NAME[theorem],), lambda t: variant or t.variant)
-    chosen = [d.obligation for d in asked.duties if only in d.obligation.name]
-    return {o.name: ask(solver, o.text, timeout_s=5).result for o in chosen}
+    of = BY_NAME[theorem]
+    asked = planner(tuple(patches)).needs(of, variant or of.variant)
+    chosen = {o.text: o for name, o in asked if o is not None and only in name}
+    return {o.name: ask(solver, o.text, timeout_s=5).result for o in chosen.values()}
 
 
+@cache
+def planner(patches: tuple[Patch, ...]) -> Planner:
+    """Theorems share their inductions."""
+    return Planner(patched(patches), "")
+
+
+@cache
+def whole_plan() -> Plan:
+    """All obligations of all theorems: some 15 s of work."""
+    return plan(plain(), THEOREMS, lambda t: t.variant)
+
+
+@pytest.mark.xdist_group("whole_plan")
 def test_the_plan_names_each_obligation_and_what_needs_no_solver() -> None:
-    asked = plan(plain(), THEOREMS, lambda t: t.variant)
+    asked = whole_plan()
     assert len(asked.duties) == 1603
     assert len(asked.unchanged) == 2325
     assert {name for d in asked.duties for name in d.needed_by} == set(BY_NAME)
 
 
+@pytest.mark.xdist_group("whole_plan")
 def test_z3_proves_every_eighth_obligation() -> None:
     """All of them are the verb's own work."""
-    asked = plan(plain(), THEOREMS, lambda t: t.variant)
-    duties = asked.duties[::8]
+    duties = whole_plan().duties[::8]
     found = {(d.needed_by, d.obligation.name): ask("z3", d.obligation.text) for d in duties}
     assert {name for name, answer in found.items() if answer.result != "proved"} == set()
 

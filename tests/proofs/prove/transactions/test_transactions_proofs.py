@@ -10,7 +10,6 @@ import pytest
 
 from proofs.lift import dag
 from proofs.lift.text import Patch, composition
-from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.smt import obligation
 from proofs.prove.solvers import ask
 from proofs.prove.theorems import ASSUMPTIONS, THEOREMS
@@ -19,6 +18,8 @@ from proofs.prove.transactions.in_scope import check_transactions_scope
 from proofs.prove.transactions.steps import COVERED, LEFT_OUT, OF_CLIENTS, STEPS, Transactions
 from proofs.prove.worlds import WorldInduction
 from proofs.trace.replay import setting_of
+
+pytestmark = pytest.mark.xdist_group("transactions proofs")  # what is explored is cached
 
 MINE = {t.name: t for t in THEOREMS if t.home == "transactions"}
 
@@ -243,14 +244,6 @@ def test_without_the_assumptions_of_v1_its_own_obligation_fails(
     assert proved(WorldInduction(of, composition("transactions"), "v1"), f"{early}/{obligation}")
     late_ones = WorldInduction(dropped, composition("transactions"), "v1")
     assert not proved(late_ones, f"{late}/{obligation}")
-
-
-@pytest.mark.parametrize("name", [name for name, d in DROPPED.items() if d.home])
-def test_a_dropped_assumption_is_answered_by_a_trace(name: str) -> None:
-    found = trace_without(name, DROPPED[name])
-    assert found is not None
-    assert found.property == DROPPED[name].property
-    assert 0 < found.events <= 25
 
 
 @pytest.mark.parametrize("theorem", MINE)
