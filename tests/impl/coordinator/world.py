@@ -159,3 +159,17 @@ def refused(error: ErrorCode) -> tuple[ErrorCode, ProducerIdAndEpoch]:
 
 def served(producer_id: int, epoch: int) -> tuple[ErrorCode, ProducerIdAndEpoch]:
     return ErrorCode.NONE, ProducerIdAndEpoch(producer_id, epoch)
+
+
+P0 = producer(FIRST_ID, 0)
+
+
+def begun(*partitions: TopicPartition, version: int = 0, **rules: object) -> World:
+    world = World(**rules)
+    world.init()
+    world.add(P0, *(partitions or (A0,)), version=version)
+    return world
+
+
+def log_length(world: World) -> int:
+    return sum(map(len, world.log.values()))
