@@ -28,7 +28,6 @@ from conformance.systems.base import (
     Actor,
     ClientUnderTest,
     Payload,
-    Reaction,
     System,
     differences,
 )
@@ -158,7 +157,7 @@ class Lockstep(ABC):
                 for _, event, values in part:
                     done += 1
                     event(*values)
-                    if done % CHECK_ALL_EVERY == 0:
+                    if not done % CHECK_ALL_EVERY:
                         self.check_all()
                 if offers:
                     self.check_restraint()
@@ -181,7 +180,12 @@ class Lockstep(ABC):
         try:
             return method(*given)
         except Exception as error:
-            raise Differs([("raised", None, f"{type(error).__name__}: {error}")]) from error
+            raise failed(error) from error
+
+
+def failed(error: Exception) -> Differs:
+    """What the system's actor did not do: it raised."""
+    return Differs([("raised", None, f"{type(error).__name__}: {error}")])
 
 
 class Judge(Lockstep):
@@ -276,38 +280,46 @@ class Judge(Lockstep):
     # ---- actors
 
     def _client(
-        self, producer: int, rule: str, inputs: tuple[Any, ...], given: tuple[Any, ...]
-    ) -> list[_Item]:
-        """A producer moves; what it sends. `inputs` are the model's, `given` the system's."""
-        row = self.tables.after(self.clients[producer], rule, *inputs)
+        self, producer: int, key: tuple[Any, ...], given: tuple[Any, ...]
+    ) -> Sequence[_Item]:
+        """A producer moves; what it sends. `key` is the rule and the model's inputs, `given` are
+        the system's."""
+        node = self.clients[producer]
+        row = node.rows.get(key) or self.tables.after(node, *key)
         self.clients[producer] = row.node
         self._seen |= row.seen
-        if self.system.clients:
-            reaction = self._react(getattr(self.system.clients[producer], rule), given)
-            return self._compared("client", producer, row, reaction)
+        clients = self.system.clients
+        if clients:
+            return self._moved("client", producer, row, getattr(clients[producer], key[0]), given)
         request = self.system.request
-        return [(message, request(inputs[0], message.view)) for message in row.sent]
+        return [(message, request(key[1], message.view)) for message in row.sent]
 
     def _leader(
-        self, partition: int, rule: str, inputs: tuple[Any, ...], given: tuple[Any, ...]
-    ) -> list[_Item]:
+        self, partition: int, key: tuple[Any, ...], given: tuple[Any, ...]
+    ) -> Sequence[_Item]:
         """A leader moves; what it sends."""
-        row = self.tables.after(self.leaders[partition], rule, *inputs)
+        node = self.leaders[partition]
+        row = node.rows.get(key) or self.tables.after(node, *key)
         self.leaders[partition] = row.node
         self._seen |= row.seen
-        reaction = self._react(getattr(self.system.leaders[partition], rule), given)
-        return self._compared("leader", partition, row, reaction)
+        method = getattr(self.system.leaders[partition], key[0])
+        return self._moved("leader", partition, row, method, given)
 
-    def _compared(self, kind: str, index: int, row: Row, reaction: Reaction) -> list[_Item]:
-        state, sent = reaction
+    def _moved(
+        self, kind: str, index: int, row: Row, method: Callable[..., Any], given: tuple[Any, ...]
+    ) -> Sequence[_Item]:
+        """The system's actor moves as `row` says. Raises Differs, also where it fails."""
+        try:
+            state, sent = method(*given)
+        except Exception as error:
+            raise failed(error) from error
         if len(sent) != len(row.sent):
             raise Differs([(f"{kind}[{index}].sends", len(row.sent), len(sent))])
-        items = []
-        for i, message in enumerate(row.sent):
-            view, payload = sent[i]
+        items: list[_Item] = []
+        for message, (view, payload) in zip(row.sent, sent, strict=True):
             if view != message.view:
-                found = differences(f"{kind}[{index}].sends[{i}]", SENT[kind], message.view, view)
-                raise Differs(list(found))
+                path = f"{kind}[{index}].sends[{len(items)}]"
+                raise Differs(list(differences(path, SENT[kind], message.view, view)))
             items.append((message, payload))
         if state != row.node.view:
             self._differ(f"{kind}[{index}]", kind, row.node.view, state)
@@ -322,34 +334,34 @@ class Judge(Lockstep):
         records_sent = self.clients[producer].state.partitions[partition].records_sent
         record_count = records_in(self.tables.k, records_sent)
         given = (partition, records_sent, record_count)
-        items = self._client(producer, "send_new", (partition, record_count), given)
+        items = self._client(producer, ("send_new", partition, record_count), given)
         self.links[producer][partition].requests.extend(items)
 
     def _client_retries(self, producer: int, partition: int) -> None:
-        items = self._client(producer, "send_again", (partition,), (partition,))
+        items = self._client(producer, ("send_again", partition), (partition,))
         self.links[producer][partition].requests.extend(items)
 
     def _client_bumps_epoch(self, producer: int) -> None:
-        self._client(producer, "bump_epoch", (), ())
+        self._client(producer, ("bump_epoch",), ())
 
     def _client_receives_producer_id(self, producer: int) -> None:
         given = (self._given_producer_ids,)
         self._given_producer_ids += 1
-        self._client(producer, "receive_producer_id", given, given)
+        self._client(producer, ("receive_producer_id", *given), given)
 
     def _client_gives_up(self, producer: int, partition: int) -> None:
         client = self.clients[producer].state
         first_record = oldest(self.tables.k, client, partition)[0].batch.first_record
         given = (partition, first_record)
-        self._client(producer, "expire_batch", given, given)
+        self._client(producer, ("expire_batch", *given), given)
 
     def _client_resolves(self, producer: int) -> None:
-        self._client(producer, "resolve_sequences", (), ())
+        self._client(producer, ("resolve_sequences",), ())
 
     def _answer_arrives(self, producer: int, partition: int, overdue: int = 0) -> None:
         message, payload = self.links[producer][partition].answers.popleft()
         given = (partition, payload, overdue)
-        self._client(producer, "on_answer", (partition, message, overdue), given)
+        self._client(producer, ("on_answer", partition, message, overdue), given)
 
     def _answer_arrives_late(self, producer: int, partition: int) -> None:
         self._answer_arrives(producer, partition, overdue=1)
@@ -357,37 +369,36 @@ class Judge(Lockstep):
     def _request_arrives(self, producer: int, partition: int) -> None:
         link = self.links[producer][partition]
         message, payload = link.requests.popleft()
-        link.answers.extend(self._leader(partition, "on_produce", (message,), (payload,)))
+        link.answers.extend(self._leader(partition, ("on_produce", message), (payload,)))
 
     def _request_is_refused(self, producer: int, partition: int) -> None:
         link = self.links[producer][partition]
         message, payload = link.requests.popleft()
-        rule = "on_produce_without_replicas"
-        link.answers.extend(self._leader(partition, rule, (message,), (payload,)))
+        key = ("on_produce_without_replicas", message)
+        link.answers.extend(self._leader(partition, key, (payload,)))
 
     def _request_outlives_replicas(self, producer: int, partition: int, timed_out: int) -> None:
         link = self.links[producer][partition]
         message, payload = link.requests.popleft()
-        rule = "on_produce_then_unreplicated"
-        items = self._leader(partition, rule, (message, timed_out), (payload, timed_out))
-        link.answers.extend(items)
+        key = ("on_produce_then_unreplicated", message, timed_out)
+        link.answers.extend(self._leader(partition, key, (payload, timed_out)))
 
     def _late_request_arrives(self, producer: int, partition: int, connection: int) -> None:
         """The answer is lost."""
         broken = self.links[producer][partition].broken
         message, payload = broken[connection].popleft()
-        self._leader(partition, "on_produce", (message,), (payload,))
+        self._leader(partition, ("on_produce", message), (payload,))
         if not broken[connection]:
             del broken[connection]
 
     def _high_watermark_advances(self, partition: int) -> None:
-        self._leader(partition, "advance_high_watermark", (), ())
+        self._leader(partition, ("advance_high_watermark",), ())
 
     def _producer_id_expires(self, partition: int, producer_id: int) -> None:
-        self._leader(partition, "expire_producer", (producer_id,), (producer_id,))
+        self._leader(partition, ("expire_producer", producer_id), (producer_id,))
 
     def _records_are_deleted(self, partition: int, deleted: int) -> None:
-        self._leader(partition, "delete_records", (deleted,), (deleted,))
+        self._leader(partition, ("delete_records", deleted), (deleted,))
 
     def _connection_breaks_late(self, producer: int, partition: int, survivors: int) -> None:
         self._connection_breaks(producer, partition, survivors, overdue=1)
@@ -401,25 +412,25 @@ class Judge(Lockstep):
         link.requests.clear()
         link.answers.clear()
         given = (partition, overdue)
-        self._client(producer, "on_disconnect", given, given)
+        self._client(producer, ("on_disconnect", *given), given)
 
     def _leader_restarts(self, partition: int) -> None:
-        self._leader(partition, "restart", (), ())
+        self._leader(partition, ("restart",), ())
         self._hang_up(partition)
 
     def _leader_crashes(self, partition: int, covered: int) -> None:
-        self._leader(partition, "recover", (covered,), (covered,))
+        self._leader(partition, ("recover", covered), (covered,))
         self._hang_up(partition)
 
     def _leader_fails_over(self, partition: int, kept: int) -> None:
-        self._leader(partition, "fail_over", (kept,), (kept,))
+        self._leader(partition, ("fail_over", kept), (kept,))
         self._hang_up(partition)
 
     def _hang_up(self, partition: int) -> None:
         """The broker is gone, with all its connections."""
         for producer in range(len(self.clients)):
             self.links[producer][partition] = _Link()
-            self._client(producer, "on_disconnect", (partition, 0), (partition, 0))
+            self._client(producer, ("on_disconnect", partition, 0), (partition, 0))
 
 
 def judge_of_system(tables: Tables, system: str, actors: str, on: str) -> Judge:

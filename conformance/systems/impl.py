@@ -18,6 +18,7 @@ from conformance.systems.impl_messages import (
     BatchViews,
     Request,
     Shared,
+    ViewsByBytes,
     played_request,
 )
 from impl import SendRequest
@@ -50,7 +51,7 @@ class ImplSystem:
         """A request with the batch that the view describes."""
         sent = self._payloads.get((partition, request))
         if sent is None:
-            if len(self._payloads) >= BatchViews.LIMIT:
+            if len(self._payloads) >= ViewsByBytes.LIMIT:
                 self._payloads.clear()
             sent = self._payloads[partition, request] = played_request(partition, request)
         correlation_id, body = self._codec.request(sent)

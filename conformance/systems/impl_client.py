@@ -14,7 +14,7 @@ is asked for, too: `poll` and `offer` give the producer the chance to send what 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -37,6 +37,8 @@ from impl import (
     SendRequest,
 )
 from impl.producer import InFlightBatch, State
+from impl.producer.batch import ProducerBatch
+from impl.producer.transaction_manager import PartitionEntry, TransactionManager
 from model.setting import Acks, Idempotence, Retries, Setting
 
 INIT_PRODUCER_ID_VERSION: Final = 5
@@ -45,6 +47,8 @@ DELIVERY_TIMEOUT_MS: Final = 2**29
 LONGEST_STEP_MS: Final = 2**28
 """Halved with each batch, it leaves room for twenty of them."""
 MAX_INT32: Final = 2**31 - 1
+UNUSED: Final = PartitionEntry()
+"""What a producer knows of a partition that it has not used."""
 
 
 class UnexpectedEffects(Exception):
@@ -88,6 +92,7 @@ class ImplClient:
         self._k, self._codec, self._views = shared
         self._producer = producer
         self._partitions = range(self._k.layout.partitions)
+        self._places = [(TOPIC, partition) for partition in self._partitions]
         self._config = producer_config(self._k)
         self.reset()
 
@@ -117,10 +122,12 @@ class ImplClient:
         entry.next_sequence = sequence
 
     def view(self) -> View:
-        """Shaped as CLIENT."""
-        core = self._core
-        partitions = tuple([self._partition_view(p) for p in self._partitions])
-        return core.producer_id, core.producer_epoch, core.epoch_bump_required, partitions
+        """Shaped as CLIENT. Every step makes one: it is read where it is kept, without the copies
+        of `partition_state`."""
+        manager = self._core._transaction_manager
+        partitions = tuple([self._partition_view(manager, p) for p in self._partitions])
+        bump_is_due = manager.epoch_bump_required
+        return manager.producer_id, manager.producer_epoch, bump_is_due, partitions
 
     def send_new(self, partition: int, first_record: int, record_count: int) -> Reaction:
         """`append` and one `poll`."""
@@ -243,18 +250,19 @@ class ImplClient:
         if not self._config.acks:
             self._core.sent(polled.correlation_id, self._clock.now_ms)
             self._hear(partition)
-        view = self._views.request(body["topics"][0]["partitions"][0]["records"])
+        view = self._views.requests[body["topics"][0]["partitions"][0]["records"]]
         return Reaction(self.view(), ((view, Request(correlation_id, body, view)),))
 
-    def _partition_view(self, partition: int) -> View:
+    def _partition_view(self, manager: TransactionManager, partition: int) -> View:
         """An entry of a partition not used yet has no epoch; in the model it has the first."""
-        state = self._core.partition_state(TOPIC, partition)
-        _, producer_epoch, next_sequence, last_acked_sequence, _, in_flight, unresolved = state
+        topic_partition = self._places[partition]
+        entry = manager.entries.get(topic_partition, UNUSED)
+        in_flight = entry.in_flight
         return (
-            max(producer_epoch, 0),
-            next_sequence,
-            last_acked_sequence,
-            unresolved,
+            max(entry.producer_epoch, 0),
+            entry.next_sequence,
+            entry.last_acked_sequence,
+            manager.unresolved_sequence(topic_partition),
             in_flight_view(in_flight, list(self._open[partition])) if in_flight else (),
             self._sent[partition],
             self._acknowledged[partition],
@@ -295,13 +303,22 @@ def producer_config(k: Setting) -> ProducerConfig:
     return replace(config, request_timeout_ms=MAX_INT32, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
 
 
-def in_flight_view(in_flight: tuple[InFlightBatch, ...], numbers: list[int]) -> View:
+def in_flight_view(in_flight: Iterable[InFlightBatch | ProducerBatch], numbers: list[int]) -> View:
     """Batches in flight; they have the records that have not ended, in the order of sending."""
     views = []
     position = 0
-    for producer_id, producer_epoch, base_sequence, count, outstanding, reset, _ in in_flight:
-        first = numbers[position] if position < len(numbers) else NONE
-        view = (producer_id, producer_epoch, base_sequence, count, first, outstanding, reset)
-        views.append(view)
+    for batch in in_flight:
+        count = batch.record_count
+        views.append(
+            (
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                count,
+                numbers[position] if position < len(numbers) else NONE,
+                batch.outstanding,
+                batch.sequence_has_been_reset,
+            )
+        )
         position += count
     return tuple(views)

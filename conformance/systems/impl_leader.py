@@ -7,6 +7,7 @@ election replays a prefix of the log.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from conformance.systems.base import Reaction, View
@@ -42,7 +43,8 @@ class ImplLeader:
         self._partition = partition
         self._producers = range(self._k.layout.producer_ids)
         self._config = log_config(self._k)
-        self._entries: dict[int, tuple[ProducerStateEntry, View]] = {}
+        self._has_one_replica = self._k.layout.replicas == 1
+        self._entries = [(UNKNOWN_PRODUCER, entry_view(UNKNOWN_PRODUCER)) for _ in self._producers]
         self.reset()
 
     def reset(self) -> None:
@@ -52,14 +54,13 @@ class ImplLeader:
 
     def view(self) -> View:
         """Shaped as LEADER."""
-        leader = self._leader
-        stored = self._views.stored
-        start = leader.log_start_offset
+        log, stored = self._leader.log, self._views.stored
+        start = log.log_start_offset
         return (
-            tuple([stored(b.data) for b in leader.batches if b.base_offset >= start]),
+            tuple([stored[batch.data] for batch in log.batches if batch.base_offset >= start]),
             start,
-            leader.high_watermark,
-            tuple([self._entry_view(producer) for producer in self._producers]),
+            log.high_watermark,
+            self._producers_view(log.producer_states.entries),
         )
 
     def on_produce(self, request: Request) -> Reaction:
@@ -126,16 +127,17 @@ class ImplLeader:
     def _produced(self, request: Request) -> ProduceOutcome:
         """The request's batch goes to `produce`; what is new in the log is noted."""
         leader, body = self._leader, request.body
-        before = leader.log_end_offset
+        log = leader.log
+        before = log.log_end_offset
         records = body["topics"][0]["partitions"][0]["records"]
         outcome = leader.produce(records, required_acks=body["acks"], now_ms=BROKER_NOW_MS)
-        if leader.log_end_offset > before:
-            self._stored.append(leader.batches[-1])
+        if log.log_end_offset > before:
+            self._stored.append(log.batches[-1])
         return outcome
 
     def _replicate(self) -> None:
         """With one replica in the model, the high watermark follows at once."""
-        if self._k.layout.replicas == 1:
+        if self._has_one_replica:
             self._leader.advance_high_watermark(self._leader.log_end_offset)
 
     def _restarted(
@@ -196,16 +198,23 @@ class ImplLeader:
         )
         return Reaction(self.view(), ((view, answer),))
 
-    def _entry_view(self, producer: int) -> View:
+    def _producers_view(self, entries: Mapping[int, ProducerStateEntry]) -> View:
         """Entries are values that an append replaces: the same one has the same view."""
-        entry = self._leader.producers.get(producer, UNKNOWN_PRODUCER)
-        known = self._entries.get(producer)
-        if known is not None and known[0] is entry:
-            return known[1]
-        batches = tuple([(b.last_sequence, b.last_offset, b.offset_delta) for b in entry.batches])
-        view = (entry.producer_epoch, batches)
-        self._entries[producer] = entry, view
-        return view
+        views = []
+        for producer in self._producers:
+            entry = entries.get(producer, UNKNOWN_PRODUCER)
+            known, view = self._entries[producer]
+            if known is not entry:
+                view = entry_view(entry)
+                self._entries[producer] = entry, view
+            views.append(view)
+        return tuple(views)
+
+
+def entry_view(entry: ProducerStateEntry) -> View:
+    """Shaped as PRODUCER_STATE_ENTRY."""
+    batches = tuple([(b.last_sequence, b.last_offset, b.offset_delta) for b in entry.batches])
+    return entry.producer_epoch, batches
 
 
 def log_config(k: Setting) -> LogConfig:

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from conformance.systems.base import View
@@ -46,7 +46,7 @@ def value_of(number: int) -> bytes:
     return b"%d" % number
 
 
-class BatchViews:
+class ViewsByBytes(dict[bytes, View]):
     """Views of batches by their bytes: equal bytes are read once.
 
     The limit keeps a long run small; what is dropped is read again.
@@ -54,43 +54,43 @@ class BatchViews:
 
     LIMIT: Final = 100_000
 
+    def __init__(self, read: Callable[[RecordBatch], View]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, data: bytes) -> View:
+        if len(self) >= self.LIMIT:
+            self.clear()
+        view = self[data] = self._read(decode_batch(data))
+        return view
+
+
+class BatchViews:
+    """Views of batches by what they are: `requests` has those on their
+    way, shaped as REQUEST, `stored` those in a log, shaped as STORED_BATCH."""
+
     def __init__(self) -> None:
-        self._requests: dict[bytes, View] = {}
-        self._stored: dict[bytes, View] = {}
+        self.requests = ViewsByBytes(request_view)
+        self.stored = ViewsByBytes(stored_view)
 
-    def request(self, data: bytes) -> View:
-        """A batch on its way, shaped as REQUEST. `first_record` is -1 unless numbers follow."""
-        view = self._requests.get(data)
-        if view is None:
-            view = self._remember(self._requests, data, self._read(decode_batch(data)))
-        return view
 
-    def stored(self, data: bytes) -> View:
-        """A batch in a log, shaped as STORED_BATCH."""
-        view = self._stored.get(data)
-        if view is None:
-            batch = decode_batch(data)
-            view = self._remember(self._stored, data, (*self._read(batch), batch.base_offset))
-        return view
+def request_view(batch: RecordBatch) -> View:
+    """`first_record` is -1 unless numbers follow."""
+    numbers = [int(record.value or b"-1") for record in batch.records]
+    first = numbers[0] if numbers else NONE
+    follow = numbers == list(range(first, first + len(numbers)))
+    return (
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        len(numbers),
+        first if follow else NONE,
+    )
 
-    def _remember(self, views: dict[bytes, View], data: bytes, view: View) -> View:
-        if len(views) >= self.LIMIT:
-            views.clear()
-        views[data] = view
-        return view
 
-    @staticmethod
-    def _read(batch: RecordBatch) -> View:
-        numbers = [int(record.value or b"-1") for record in batch.records]
-        first = numbers[0] if numbers else NONE
-        follow = numbers == list(range(first, first + len(numbers)))
-        return (
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.base_sequence,
-            len(numbers),
-            first if follow else NONE,
-        )
+def stored_view(batch: RecordBatch) -> View:
+    """The same with the offset that a leader gave."""
+    return (*request_view(batch), batch.base_offset)
 
 
 # Codecs

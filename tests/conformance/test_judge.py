@@ -24,6 +24,8 @@ from model.world import World
 from proofs.lift.text import plain
 from proofs.trace.replay import Stepper, setting_of
 
+pytestmark = pytest.mark.xdist_group("judge")  # what is explored is cached
+
 ALL = frozenset({"client", "leader"})
 LEADER = frozenset({"leader"})
 TINY: Setting = setting_of(plain(), "idempotent-tiny/breaks=1", "4.3.1")
@@ -189,8 +191,6 @@ import json, pathlib, sys
 import impl.partition.leader as leader
 leader.find_duplicate = lambda *_: None
 from conformance.plan import Plan, judge_range, prepare, shrink_finding
-
-pytestmark = pytest.mark.xdist_group("judge")  # what is explored is cached
 plan = Plan(scope="idempotent-tiny/breaks=1/refusals=0", traces_from=("cover",))
 prepared = prepare(plan, pathlib.Path(sys.argv[1]))
 summary = judge_range(prepared, 0, prepared.count)

@@ -7,7 +7,7 @@ import pytest
 from conformance.systems.base import WIRE_MAX_SEQUENCE, WireNumbers
 from conformance.systems.impl import ImplSystem
 from conformance.systems.impl_client import UnexpectedEffects, in_flight_view
-from conformance.systems.impl_messages import BatchViews
+from conformance.systems.impl_messages import BatchViews, ViewsByBytes
 from impl import Record, RecordBatch, encode_batch
 from impl.producer import InFlightBatch
 from model.setting import Budgets, Layout, Setting
@@ -36,17 +36,17 @@ def batch(*values: bytes) -> bytes:
 
 def test_what_a_record_says_is_read_from_its_bytes() -> None:
     views = BatchViews()
-    assert views.request(batch(b"4", b"5")) == (3, -1, -1, 2, 4)
-    assert views.request(batch(b"4", b"6"))[4] == -1
-    assert views.request(batch(b"5", b"4"))[4] == -1
-    assert views.stored(batch(b"7")) == (3, -1, -1, 1, 7, 0)
+    assert views.requests[batch(b"4", b"5")] == (3, -1, -1, 2, 4)
+    assert views.requests[batch(b"4", b"6")][4] == -1
+    assert views.requests[batch(b"5", b"4")][4] == -1
+    assert views.stored[batch(b"7")] == (3, -1, -1, 1, 7, 0)
 
 
 def test_views_are_dropped_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BatchViews, "LIMIT", 2)
+    monkeypatch.setattr(ViewsByBytes, "LIMIT", 2)
     views = BatchViews()
     for number in range(5):
-        assert views.request(batch(b"%d" % number))[4] == number
+        assert views.requests[batch(b"%d" % number)][4] == number
     assert len(views._requests) <= 2
 
 
