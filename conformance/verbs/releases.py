@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from conformance.files import pretty, write_whole
 from conformance.kafka.releases import find_release
+from conformance.plan import SOURCES
 from conformance.transactions.verb import KAFKAS, worst
 from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, Verb, note, one_of, write_json
 from conformance.verbs.arguments import at_least
@@ -53,13 +54,13 @@ class Judged(NamedTuple):
         """Its folder."""
         return f"{self.release}-level{self.level}-{self.requests}-{self.scope.replace('/', '-')}"
 
-    def arguments(self, traces: int | None, out: Path) -> list[str]:
+    def arguments(self, traces: int | None, traces_from: str, out: Path) -> list[str]:
         """Those of `run`."""
         variant = f"{self.release}/level={self.level}/requests={self.requests}"
         return [
             *("--system", "kafka", "--kafka", self.release, "--variant", variant),
             *("--scope", self.scope, "--faults", "connections", "--traces", str(traces)),
-            *("--out", str(out)),
+            *("--traces-from", traces_from, "--out", str(out)),
         ]
 
 
@@ -70,6 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--traces", type=int, default=TRACES, metavar="N", help=f"of each run (default: {TRACES})"
     )
+    sources = ",".join(SOURCES)
+    parser.add_argument("--traces-from", default=sources, help=f"default: {sources}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the table")
     parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"default: {OUT}")
 
@@ -83,7 +86,8 @@ def execute(options: argparse.Namespace) -> int:
     for judged in wanted(options.scope.split(","), options.kafka):
         note(f"releases: {judged.name}")
         out = options.out / judged.name
-        RUN.execute(parser.parse_args(judged.arguments(traces, out)))
+        arguments = judged.arguments(traces, options.traces_from, out)
+        RUN.execute(parser.parse_args(arguments))
         if not (out / REPORT).exists():
             return EXIT_NOT_DECIDED  # it was stopped
         rows.append(row_of(judged, out))

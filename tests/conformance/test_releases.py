@@ -28,8 +28,9 @@ def test_each_run_has_arguments_that_run_takes():
     parser = argparse.ArgumentParser()
     RUN.add_arguments(parser)
     for run in wanted(["transactions-tiny", "transactions-default"], "4.1.2,3.9.2"):
-        options = parser.parse_args(run.arguments(7, Path("here")))
+        options = parser.parse_args(run.arguments(7, "hunts", Path("here")))
         assert (options.scope, options.kafka, options.traces) == (run.scope, run.release, 7)
+        assert options.traces_from == "hunts"
 
 
 def test_the_table_is_markdown_and_the_worst_run_decides():
