@@ -43,6 +43,7 @@ VERBS: Final[dict[str, Verb]] = {
     "live": Verb("proofs", "what always happens in the end, and under which fairness"),
     "refine": Verb("proofs", "the protocol implements the abstract specification"),
     "promises": Verb("proofs", "which promises hold for a release and its settings"),
+    "pages": Verb("proofs", "a page for each promise and non-promise, with what shows it"),
     "witness": Verb("proofs", "the shortest trace to a rule, a branch or an error code"),
     "export": Verb("proofs", "TLA+, SMT-LIB and graphs"),
 }

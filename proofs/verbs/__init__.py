@@ -26,6 +26,7 @@ VERBS: Final = {
         "each step is one that a user believes in, or a trace to one",
     ),
     "promises": ("proofs.verbs.promises", "which promises hold for a release and its settings"),
+    "pages": ("proofs.verbs.pages", "a page for each promise and non-promise, with what shows it"),
     "witness": ("proofs.verbs.witness", "the shortest trace to a point of the text, or to a pair"),
     "export": ("proofs.verbs.export", "TLA+ and graphs"),
     "list": ("proofs.verbs.listing", "scopes, variants, engines, promises, mutants, theorems"),

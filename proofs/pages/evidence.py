@@ -1,0 +1,172 @@
+"""What was seen: scopes explored to their end, shortest traces, lassos. Gathered once, then kept.
+
+All of it is what the model's text does: whoever changes the text gathers again. Runs of named
+scopes are kept as trace files too, for other systems to play.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from proofs.trace.format import Trace, read
+
+
+class BadEvidence(ValueError):
+    """The file of evidence cannot be read; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A shortest run that breaks a promise; `told` has its steps in lines, where a page shows
+    them."""
+
+    property: str
+    scope: str
+    variant: str
+    promised: bool
+    steps: int
+    events: int
+    told: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A scope explored to its end under a variant, and the promises that it breaks."""
+
+    home: str
+    scope: str
+    variant: str
+    distinct: int
+    transitions: int
+    depth: int
+    broken: tuple[Broken, ...]
+
+    def found(self, name: str) -> Broken | None:
+        """The run that breaks a promise; None if none does."""
+        return next((run for run in self.broken if run.property == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Endless:
+    """An endless scope explored: of the promises that it asks about those that are promised, and
+    those that hold."""
+
+    home: str
+    scope: str
+    variant: str
+    distinct: int
+    transitions: int
+    promised: tuple[str, ...]
+    holds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """A run without end that does not keep a promise, nor the assumption that it is `without`
+    ("": it keeps all of them). After `stem` steps there are `loop` more for ever; 0: nothing
+    more happens."""
+
+    home: str
+    property: str
+    without: str
+    scope: str
+    variant: str
+    stem: int
+    loop: int
+    told: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that was seen. `shown` are the runs told on the pages of promises, by the page's name,
+    `without` those that an assumption of a theorem excludes, `defects` those of known defects;
+    `traces` are the first and the last of these as files, by name."""
+
+    seen: tuple[Seen, ...] = ()
+    endless: tuple[Endless, ...] = ()
+    lasting: tuple[Lasting, ...] = ()
+    shown: Mapping[str, Broken] = field(default_factory=dict)
+    without: Mapping[str, Broken] = field(default_factory=dict)
+    defects: Mapping[str, Broken] = field(default_factory=dict)
+    traces: Mapping[str, Trace] = field(default_factory=dict)
+
+    def of(self, home: str, variant: str) -> Iterator[Seen]:
+        """The scopes of a variant."""
+        return (s for s in self.seen if (s.home, s.variant) == (home, variant))
+
+    def shortest(self, home: str, name: str, variant: str) -> Broken | None:
+        """The shortest run of a variant that breaks a promise; None if none does."""
+        found = [run for seen in self.of(home, variant) if (run := seen.found(name))]
+        return min(found, key=lambda run: (run.events, run.steps), default=None)
+
+
+# Kept
+
+
+def dumps(evidence: Evidence) -> str:
+    """Everything but the traces, one thing a line, so that a changed number is a changed line."""
+    rows: dict[str, Any] = {
+        "seen": [asdict(row) for row in evidence.seen],
+        "endless": [asdict(row) for row in evidence.endless],
+        "lasting": [asdict(row) for row in evidence.lasting],
+    }
+    for kind in ("shown", "without", "defects"):
+        runs = getattr(evidence, kind)
+        rows[kind] = [{"name": name, "run": asdict(runs[name])} for name in sorted(runs)]
+    return "{\n" + ",\n".join(map(lines_of, rows, rows.values())) + "\n}\n"
+
+
+def lines_of(kind: str, rows: Iterable[Any]) -> str:
+    """A list of JSON, a line a row."""
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    return f'"{kind}": [\n{lines}\n]'
+
+
+def run_of(row: Any) -> Broken:
+    """A run from JSON."""
+    return Broken(**{**row, "told": tuple(row["told"])})
+
+
+def runs_of(rows: Any) -> dict[str, Broken]:
+    """Runs by name from JSON."""
+    return {row["name"]: run_of(row["run"]) for row in rows}
+
+
+def loads(text: str, traces: Mapping[str, Trace]) -> Evidence:
+    """The evidence of a file, with traces that stand beside it. Raises BadEvidence."""
+    try:
+        content = json.loads(text)
+        return Evidence(
+            seen=tuple(
+                Seen(**{**row, "broken": tuple(map(run_of, row["broken"]))})
+                for row in content["seen"]
+            ),
+            endless=tuple(
+                Endless(**{**row, "promised": tuple(row["promised"]), "holds": tuple(row["holds"])})
+                for row in content["endless"]
+            ),
+            lasting=tuple(
+                Lasting(**{**row, "told": tuple(row["told"])}) for row in content["lasting"]
+            ),
+            shown=runs_of(content["shown"]),
+            without=runs_of(content["without"]),
+            defects=runs_of(content["defects"]),
+            traces=traces,
+        )
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise BadEvidence(f"no evidence of ours: {error}; gather it again, with --fresh") from error
+
+
+def kept_in(folder: Path) -> Evidence:
+    """The evidence that a folder of pages has; none where there is no such file. Raises
+    BadEvidence, TraceError."""
+    path = folder / "evidence.json"
+    if not path.exists():
+        return Evidence()
+    text = path.read_text(encoding="utf-8")
+    files = sorted((folder / "traces").glob("*.jsonl"))
+    return loads(text, {file.stem: read(file) for file in files})

@@ -1,0 +1,342 @@
+"""Gathering the evidence: explorations, one after another.
+
+Every small scope under every group of releases that do the same; every endless scope, whole and
+with each assumption dropped; what each assumption of the theorems is for; and the known defects.
+What is there from before is not looked at again, but for scopes whose counts are no longer those
+that are expected; so an interrupted gathering goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from proofs.explore.expected import EXPECTED
+from proofs.explore.scope import Finding, explore_scope
+from proofs.live.check import Live, Outcome, explore_live
+from proofs.mutants.row import Mutant
+from proofs.pages.evidence import Broken, Endless, Evidence, Lasting, Seen
+from proofs.pages.subjects import (
+    columns,
+    home_of_mutant,
+    homes,
+    in_the_end,
+    known_defects,
+    model_of_home,
+    page_of,
+    trace_of,
+)
+from proofs.prove.dropped import DROPPED, trace_without
+from proofs.trace.format import Trace, label
+from proofs.trace.pictures import text
+from proofs.trace.replay import replay
+from proofs.trace.story import tell
+
+MOST_STATES = 20_000
+"""Scopes that have more under the default variant are left to `explore`."""
+
+NEWEST = "4.3.1"
+NEVER_IN_VAIN = "4.3.1/first_sequence=strict/sequence_order=wraps"
+"""The rules under which no idempotent producer waits in vain: no release has them."""
+
+ENDLESS = {
+    "": (
+        ("live-retries/records=3", (NEWEST, NEVER_IN_VAIN)),
+        ("live-restarts/records=3", (NEWEST, NEVER_IN_VAIN)),
+        ("live-stream/records=3/breaks=0", (NEWEST, NEVER_IN_VAIN)),
+        ("live-failover/records=3", (NEWEST, NEVER_IN_VAIN)),
+        ("live-partitions", (NEWEST,)),
+        ("live-timeouts/records=3", (NEWEST,)),
+    ),
+    "transactions": (
+        ("live-transaction", (NEWEST, "v1")),
+        ("live-two-instances", (NEWEST, "v1")),
+    ),
+}
+"""The endless scopes, most with fewer records or less trouble, and under which variants."""
+
+Say = Callable[[str], None]
+Place = tuple[str, str, str]
+"""A composition, a scope and a variant."""
+Keep = Callable[[Evidence], None]
+
+
+def told(home: str, trace: Trace) -> tuple[str, ...]:
+    """A trace in sentences, a line each, without its title."""
+    model = model_of_home(home)
+    story = tell(model, trace.header, trace.steps, replay(trace, model))
+    return tuple(text(story, with_changes=False).splitlines()[1:])
+
+
+def broken(finding: Finding, lines: tuple[str, ...] = ()) -> Broken:
+    """What is kept of a finding."""
+    return Broken(
+        property=finding.property,
+        scope=finding.trace.header.scope,
+        variant=finding.trace.header.variant,
+        promised=finding.promised,
+        steps=finding.steps,
+        events=finding.events,
+        told=lines,
+    )
+
+
+class NotFound(ValueError):
+    """What is known to go wrong does not: its table is of another text."""
+
+
+# Scopes
+
+
+def small_scopes(home: str) -> tuple[str, ...]:
+    """The scopes that are explored under every variant."""
+    return tuple(
+        name
+        for name in model_of_home(home).scopes.SCOPES
+        if name in EXPECTED and EXPECTED[name].distinct <= MOST_STATES
+    )
+
+
+def small_places() -> Iterator[Place]:
+    """Each of them under each group of releases that do the same, the newest first."""
+    for home in homes():
+        for column in columns(home):
+            yield from ((home, scope, column.variant) for scope in small_scopes(home))
+
+
+def see(home: str, scope: str, variant: str) -> tuple[Seen, tuple[Finding, ...]]:
+    """One scope explored to its end, and its findings with their traces."""
+    report = explore_scope(scope, variant, engine="ints")
+    counts = report.counts
+    assert counts.transitions is not None
+    seen = Seen(
+        home=home,
+        scope=scope,
+        variant=variant,
+        distinct=counts.distinct,
+        transitions=counts.transitions,
+        depth=counts.depth,
+        broken=tuple(broken(finding) for finding in report.violations),
+    )
+    return seen, report.violations
+
+
+def is_expected(row: Seen) -> bool:
+    """Whether its counts, if the variant is the newest, are what the tests expect of them."""
+    known = EXPECTED.get(row.scope)
+    if known is None or row.variant != columns(row.home)[0].variant:
+        return True
+    return (row.distinct, row.transitions) == (known.distinct, known.transitions)
+
+
+def newest_runs(seen: Evidence) -> Iterator[tuple[str, Broken]]:
+    """(home, run): of each promise that some variant breaks, the shortest run of the newest."""
+    for home in homes():
+        for promise in model_of_home(home).promises.PROMISES:
+            runs = (seen.shortest(home, promise.name, c.variant) for c in columns(home))
+            first = next((run for run in runs if run is not None), None)
+            if first is not None:
+                yield home, first
+
+
+# In the end
+
+
+def endless_places() -> Iterator[Place]:
+    """Each that is asked for, with the full name of its variant."""
+    for home, scopes in ENDLESS.items():
+        parse = model_of_home(home).variants.parse
+        for scope, variants in scopes:
+            yield from ((home, scope, parse(variant).name) for variant in variants)
+
+
+def lasting(home: str, live: Live, outcome: Outcome, without: str) -> Lasting:
+    """What is kept of a lasso."""
+    found = outcome.lasso
+    assert found is not None
+    return Lasting(
+        home=home,
+        property=outcome.name,
+        without=without,
+        scope=live.scope,
+        variant=live.stepper.k.variant.name,
+        stem=found.stem,
+        loop=len(found.trace.steps) - found.stem,
+        told=tuple(text(found.story, with_changes=False).splitlines()[1:]),
+    )
+
+
+def lassos(home: str, live: Live, holds: tuple[str, ...]) -> Iterator[Lasting]:
+    """The lassos of what is not promised; and those of what holds, without each assumption."""
+    for outcome in live.report().outcomes:
+        if outcome.lasso is not None:
+            yield lasting(home, live, outcome, "")
+    for promise in in_the_end(home):
+        for assumption in promise.under if promise.name in holds else ():
+            (outcome,) = live.report(assumption, only=[promise.name]).outcomes
+            if outcome.lasso is not None:
+                yield lasting(home, live, outcome, assumption)
+
+
+def look_to_the_end(home: str, scope: str, variant: str) -> tuple[Endless, tuple[Lasting, ...]]:
+    """One endless scope: what holds in it, and the lassos."""
+    live = explore_live(scope, variant, engine="ints")
+    report = live.report()
+    asked = [outcome for outcome in report.outcomes if outcome.exercised]
+    holds = tuple(outcome.name for outcome in asked if outcome.holds)
+    endless = Endless(
+        home=home,
+        scope=report.scope,
+        variant=report.variant,
+        distinct=report.distinct,
+        transitions=report.transitions,
+        promised=tuple(outcome.name for outcome in asked if outcome.promised),
+        holds=holds,
+    )
+    return endless, tuple(lassos(home, live, holds))
+
+
+def shortest_lassos(found: Iterable[Lasting]) -> tuple[Lasting, ...]:
+    """Of each promise without each assumption the shortest; all keep their order."""
+    best: dict[tuple[str, ...], Lasting] = {}
+    for one in found:
+        key = (one.home, one.property, one.without)
+        known = best.setdefault(key, one)
+        if one.stem + one.loop < known.stem + known.loop:
+            best[key] = one
+    return tuple(best.values())
+
+
+# What is left out
+
+
+def without(name: str) -> Broken:
+    """What an assumption of the theorems is for. Raises NotFound."""
+    found = trace_without(name, DROPPED[name])
+    if found is None:
+        raise NotFound(f"without {name} nothing breaks any more")
+    return broken(found, tuple(label(s.rule, s.choice) for s in found.trace.steps))
+
+
+def finding_of(mutant: Mutant) -> Finding:
+    """The run by which a known defect shows. Raises NotFound."""
+    size = EXPECTED[mutant.scope.partition("/")[0]].distinct
+    engine = "ints" if size <= MOST_STATES else "c"
+    found = explore_scope(mutant.scope, mutant.variant, engine=engine).found(mutant.property)
+    if found is None:
+        raise NotFound(f"{mutant.name} breaks {mutant.property} no more")
+    return found
+
+
+# All of it
+
+
+class Gathering:
+    """The evidence as it grows; `keep` is given it after each step."""
+
+    def __init__(self, evidence: Evidence, say: Say, keep: Keep) -> None:
+        self.evidence = evidence
+        self.say = say
+        self.keep = keep
+        self.findings: dict[Place, Finding] = {}
+
+    def know(self, **changes: Any) -> None:
+        """More is known."""
+        self.evidence = replace(self.evidence, **changes)
+        self.keep(self.evidence)
+
+    def add_seen(self) -> None:
+        """The small scopes, each that is not there, or is no longer what it was."""
+        wanted = tuple(small_places())
+        known = {(row.home, row.scope, row.variant): row for row in self.evidence.seen}
+        changed = {row.scope for row in known.values() if not is_expected(row)}
+        rows = {place: known[place] for place in wanted if place in known}
+        for place in wanted:
+            if place not in rows or place[1] in changed:
+                rows[place] = self.see(*place)
+                self.know(seen=tuple(rows.values()))
+        self.know(seen=tuple(rows[place] for place in wanted))
+
+    def see(self, home: str, scope: str, variant: str) -> Seen:
+        """One scope; its findings are remembered."""
+        self.say(f"{scope}, {variant}")
+        seen, findings = see(home, scope, variant)
+        for found in findings:
+            header = found.trace.header
+            self.findings[header.scope, header.variant, found.property] = found
+        return seen
+
+    def add_shown(self) -> None:
+        """The runs that the pages of promises tell."""
+        shown: dict[str, Broken] = {}
+        traces = dict(self.evidence.traces)
+        for home, run in newest_runs(self.evidence):
+            page = page_of(home, run.property)
+            before = self.evidence.shown.get(page)
+            if before is None or replace(before, told=()) != run:
+                found = self.finding(run)
+                before = broken(found, told(home, found.trace))
+                traces[trace_of(page)] = found.trace
+            shown[page] = before
+        self.know(shown=shown, traces=traces)
+
+    def finding(self, run: Broken) -> Finding:
+        """A run with its trace: from this gathering, or looked for again."""
+        known = self.findings.get((run.scope, run.variant, run.property))
+        if known is None:
+            self.say(f"{run.scope}, {run.variant}, {run.property}")
+            known = explore_scope(run.scope, run.variant, engine="ints").found(run.property)
+        assert known is not None
+        return known
+
+    def add_endless(self) -> None:
+        """The endless scopes that are not there."""
+        wanted = tuple(endless_places())
+        rows = {(row.home, row.scope, row.variant): row for row in self.evidence.endless}
+        for place in wanted:
+            if place not in rows:
+                self.say(f"{place[1]}, {place[2]}")
+                rows[place], found = look_to_the_end(*place)
+                every = shortest_lassos([*self.evidence.lasting, *found])
+                self.know(endless=tuple(rows.values()), lasting=every)
+        self.know(endless=tuple(rows[place] for place in wanted))
+
+    def add_defects(self) -> None:
+        """The known defects that are not there."""
+        known = {mutant.name: mutant for mutant in known_defects()}
+        for name, mutant in known.items():
+            if name not in self.evidence.defects:
+                self.say(f"{name}: {mutant.scope}, {mutant.variant}")
+                found = finding_of(mutant)
+                run = broken(found, told(home_of_mutant(mutant), found.trace))
+                self.know(
+                    defects={**self.evidence.defects, name: run},
+                    traces={**self.evidence.traces, name: found.trace},
+                )
+        self.know(defects={name: self.evidence.defects[name] for name in known})
+
+    def add_without(self) -> None:
+        """What assumptions are for, where it is not there."""
+        for name in DROPPED:
+            if name not in self.evidence.without:
+                self.say(f"without {name}")
+                self.know(without={**self.evidence.without, name: without(name)})
+        self.know(without={name: self.evidence.without[name] for name in DROPPED})
+
+    def drop_traces(self) -> None:
+        """Only those that are told stay."""
+        names = {*map(trace_of, self.evidence.shown), *self.evidence.defects}
+        self.know(traces={name: self.evidence.traces[name] for name in sorted(names)})
+
+
+def gathered(kept: Evidence, say: Say, keep: Keep = lambda evidence: None) -> Evidence:
+    """All of it; `say` is told what is looked at next. Raises NotFound, and as `explore_scope`."""
+    gathering = Gathering(kept, say, keep)
+    gathering.add_seen()
+    gathering.add_shown()
+    gathering.add_endless()
+    gathering.add_defects()
+    gathering.add_without()
+    gathering.drop_traces()
+    return gathering.evidence

@@ -1,0 +1,52 @@
+"""The words of pages: Markdown made of what is known, the same bytes each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+Lines = list[str]
+
+
+def cell(text: str) -> str:
+    """Text that may stand in a table."""
+    return text.replace("|", "\\|")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Lines:
+    """A table; nothing where it has no rows."""
+    found = [f"| {' | '.join(map(cell, row))} |" for row in rows]
+    if not found:
+        return []
+    return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *found, ""]
+
+
+def section(title: str, *parts: Lines) -> Lines:
+    """A heading, and what stands below it; nothing where there is nothing."""
+    body = [line for part in parts for line in part]
+    return [f"## {title}", "", *body] if body else []
+
+
+def paragraph(*sentences: str) -> Lines:
+    """Sentences on one line."""
+    return [" ".join(s for s in sentences if s), ""]
+
+
+def shown_run(command: str, lines: Iterable[str], code: int = 0) -> Lines:
+    """A command that the tests run, with what it prints."""
+    remark = f"  # exits with {code}" if code else ""
+    return ["```console", f"$ python -m {command}{remark}", *lines, "```", ""]
+
+
+def longer(*commands: str) -> Lines:
+    """Commands that take longer: the tests see that they are understood."""
+    return ["```", *(f"python -m {command}" for command in commands), "```", ""]
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its noun."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def page(lines: Lines) -> str:
+    """The file's text."""
+    return "\n".join(lines).rstrip("\n") + "\n"

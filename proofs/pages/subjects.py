@@ -1,0 +1,189 @@
+"""What pages are about: each composition of the model, its promises, its releases."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from model.sentences import always
+from proofs.lift.text import COMPOSITIONS, Model, composition, plain
+from proofs.mutants.row import Mutant
+from proofs.mutants.table import MUTANTS
+from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS, Theorem
+from proofs.prove.transactions.compositions import ONLY_EXPLORED as OF_TRANSACTIONS
+from proofs.prove.transactions.compositions import PROVED_AS
+from proofs.trace.replay import setting_of
+
+SAYS_NOTHING = frozenset({"name", "release"})
+CONVERSATION = frozenset({"level", "requests"})
+"""Parts of a variant that change nothing without transactions."""
+
+
+REASONS: Mapping[str, Mapping[str, str]] = {
+    "": ONLY_EXPLORED,
+    "producer_ids": ONLY_EXPLORED,
+    "transactions": OF_TRANSACTIONS,
+}
+"""Why promises of a composition are explored only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Variants that do the same: `variant` is the newest, `names` has all of them."""
+
+    variant: str
+    names: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Their names, the newest first."""
+        return ", ".join(self.names)
+
+
+@functools.cache
+def model_of_home(home: str) -> Model:
+    """The composition; "" is the model itself."""
+    return composition(home) if home else plain()
+
+
+def homes() -> tuple[str, ...]:
+    """The compositions, the model itself first."""
+    return ("", *COMPOSITIONS)
+
+
+def folder_of(home: str) -> str:
+    """Where the pages of a composition are."""
+    return home or "idempotent"
+
+
+def title_of(home: str) -> str:
+    """What a composition is about."""
+    return home.replace("_", " ").capitalize() if home else "Idempotent producers"
+
+
+def sentence(function: Any) -> str:
+    """What a function says of itself, in one line."""
+    return " ".join((function.__doc__ or "").split())
+
+
+def condition(promise: Any) -> str:
+    """When a promise is given."""
+    return "In every setting." if promise.promised is always else sentence(promise.promised)
+
+
+# Releases
+
+
+def silent_in(home: str) -> frozenset[str]:
+    """The parts of a composition's variants that change nothing."""
+    return SAYS_NOTHING if home else SAYS_NOTHING | CONVERSATION
+
+
+def rules_of(home: str, variant: Any) -> tuple[Any, ...]:
+    """What a variant does, whatever it is called."""
+    silent = silent_in(home)
+    return tuple(getattr(variant, f.name) for f in fields(variant) if f.name not in silent)
+
+
+def asked_variants(home: str) -> Iterator[str]:
+    """The releases, and the newest with requests of V1 where there are two conversations."""
+    variants = model_of_home(home).variants
+    yield from variants.RELEASES
+    if home == "transactions":
+        yield variants.ALIASES["v1"]
+
+
+@functools.cache
+def columns(home: str) -> tuple[Column, ...]:
+    """Releases that do the same are one column; the newest first."""
+    parse = model_of_home(home).variants.parse
+    same: dict[tuple[Any, ...], list[str]] = {}
+    for text in asked_variants(home):
+        same.setdefault(rules_of(home, parse(text)), []).append(text)
+    return tuple(Column(names[0], tuple(names)) for names in same.values())
+
+
+# Promises
+
+
+def promise_of(home: str, name: str) -> Any:
+    """A promise about every world, by its name."""
+    return next(p for p in model_of_home(home).promises.PROMISES if p.name == name)
+
+
+def is_promised(home: str, name: str, scope: str, variant: str) -> bool:
+    """Whether a scope of a variant meets the promise's condition."""
+    k = setting_of(model_of_home(home), scope, variant)
+    return bool(promise_of(home, name).promised(k))
+
+
+def in_the_end(home: str) -> tuple[Any, ...]:
+    """The promises about what happens in the end."""
+    table = model_of_home(home).modules.get("eventually")
+    return () if table is None else tuple(table.EVENTUALLY)
+
+
+def page_of(home: str, name: str) -> str:
+    """The page of a promise, without its suffix."""
+    return f"{folder_of(home)}/{name}"
+
+
+def trace_of(page: str) -> str:
+    """The name of the trace that a promise's page tells."""
+    return page.replace("/", "-")
+
+
+# Theorems
+
+
+def theorems_of(home: str, name: str) -> tuple[Theorem, ...]:
+    """The theorems about the model as it stands that are of a promise, or bear on it."""
+    return tuple(t for t in THEOREMS if t.home == home and not t.patches and bears_on(t, name))
+
+
+def bears_on(theorem: Theorem, name: str) -> bool:
+    """A theorem is of its clause; where it has none, of the promises that answer for it."""
+    about = (theorem.clause.name,) if theorem.clause else theorem.answered_by
+    return name in about
+
+
+def proves(theorem: Theorem, name: str) -> bool:
+    """Whether all of the promise is in the theorem."""
+    if theorem.clause is not None:
+        return theorem.clause.name == name
+    named = PROVED_AS.get(name, name) if theorem.home == "transactions" else name
+    return theorem.name == named or name in theorem.uses
+
+
+def why_not_proved(home: str, name: str) -> str:
+    """What no theorem covers of a promise, and why; "" if there is nothing to say."""
+    return REASONS.get(home, {}).get(name, "")
+
+
+def covers(theorem: Theorem, variant: str) -> bool:
+    """Whether a variant has the rules that a theorem is about; what is unknown to its proof may be
+    anything."""
+    parse = model_of_home(theorem.home).variants.parse
+    unknown = theorem.composition.unknown if theorem.composition else ()
+    silent = silent_in(theorem.home) | {name for _, name in unknown}
+    one, other = parse(theorem.variant), parse(variant)
+    return all(
+        getattr(one, f.name) == getattr(other, f.name) for f in fields(one) if f.name not in silent
+    )
+
+
+# What is known to go wrong
+
+
+def home_of_mutant(mutant: Mutant) -> str:
+    """The composition that a mutant's scope belongs to."""
+    scope = mutant.scope.partition("/")[0]
+    return next(home for home in homes() if scope in model_of_home(home).scopes.SCOPES)
+
+
+def known_defects() -> tuple[Mutant, ...]:
+    """What releases do, and what scopes of their own let happen; patches of the model are no
+    Kafka's."""
+    return tuple(mutant for mutant in MUTANTS if mutant.kind == "variant")

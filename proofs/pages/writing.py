@@ -1,0 +1,391 @@
+"""The pages: a function of the model's text, of the theorems, and of the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from proofs.mutants.row import Mutant
+from proofs.pages.evidence import Broken, Evidence, Lasting, Seen
+from proofs.pages.markdown import (
+    Lines,
+    counted,
+    longer,
+    page,
+    paragraph,
+    section,
+    shown_run,
+    table,
+)
+from proofs.pages.subjects import (
+    Column,
+    columns,
+    condition,
+    covers,
+    home_of_mutant,
+    homes,
+    in_the_end,
+    is_promised,
+    known_defects,
+    model_of_home,
+    page_of,
+    promise_of,
+    proves,
+    sentence,
+    theorems_of,
+    title_of,
+    trace_of,
+    why_not_proved,
+)
+from proofs.prove.dropped import DROPPED
+from proofs.prove.theorems import ASSUMPTIONS, THEOREMS, Theorem
+
+GENERATED = "*Written by `python -m proofs pages`; not by hand.*"
+
+
+def title(name: str, says: str) -> Lines:
+    """What every page begins with."""
+    return [f"# {name}", "", f"> {says}", "", GENERATED, ""]
+
+
+def length(run: Broken) -> str:
+    """How long a run is."""
+    return f"{counted(run.steps, 'step')} ({counted(run.events, 'event')})"
+
+
+def after(run: Broken) -> str:
+    """What breaks in a run, and when."""
+    return f"`{run.property}` is broken after {length(run)}"
+
+
+# Of one promise: theorems
+
+
+def assumption_row(evidence: Evidence, name: str) -> tuple[str, str, str]:
+    """An assumption, what it says, and what happens without it."""
+    run = evidence.without.get(name)
+    lost = f"[{after(run)}](../without/{name}.md)" if run else "nothing is known to break"
+    return f"`{name}`", ASSUMPTIONS[name], lost
+
+
+def theorem_lines(evidence: Evidence, theorem: Theorem, name: str) -> Lines:
+    """One theorem, with all that it assumes."""
+    kind = "" if proves(theorem, name) else "Part of it. "
+    rules = f"{theorem.variant}; {theorem.regime.says}"
+    head = [f"**{theorem.name}**, of {rules}. {kind}{theorem.says}", ""]
+    rows = [assumption_row(evidence, name) for name in theorem.assumptions]
+    return [
+        *head,
+        *table(("it assumes", "that", "without it"), rows),
+        *longer(f"proofs prove --only {theorem.name}"),
+    ]
+
+
+def theorems_section(evidence: Evidence, home: str, name: str) -> Lines:
+    """What is proved, for any number of anything."""
+    why = why_not_proved(home, name)
+    parts = [theorem_lines(evidence, t, name) for t in theorems_of(home, name)]
+    missing = paragraph(f"Not proved, but explored: {why}.") if why else []
+    return section("Theorems", *parts, missing)
+
+
+# Of one promise: scopes
+
+
+def named(scopes: list[Seen], name: str) -> str:
+    """How much was seen, and where the most."""
+    largest = max(scopes, key=lambda seen: seen.distinct)
+    states = sum(seen.distinct for seen in scopes)
+    return (
+        f"{counted(len(scopes), 'scope')}, {counted(states, 'state')}"
+        f" (most in `{largest.scope}`: {largest.distinct:,})"
+    )
+
+
+def by_condition(
+    evidence: Evidence, home: str, name: str, variant: str
+) -> tuple[list[Seen], list[Seen], list[Seen]]:
+    """Scopes where it is promised, where it is not and is broken, where it is not and is kept."""
+    promised: list[Seen] = []
+    broken: list[Seen] = []
+    kept: list[Seen] = []
+    for seen in evidence.of(home, variant):
+        if is_promised(home, name, seen.scope, variant):
+            promised.append(seen)
+        else:
+            (broken if seen.found(name) else kept).append(seen)
+    return promised, broken, kept
+
+
+def scopes_row(evidence: Evidence, home: str, name: str, column: Column) -> tuple[str, ...]:
+    """What was seen of a promise under the variants of a column."""
+    promised, broken, kept = by_condition(evidence, home, name, column.variant)
+    run = evidence.shortest(home, name, column.variant)
+    return (
+        column.title,
+        named(promised, name) if promised else "nowhere",
+        f"{counted(len(broken), 'scope')}; `{run.scope}`: {length(run)}" if run else "",
+        named(kept, name) if kept else "",
+    )
+
+
+def scopes_section(evidence: Evidence, home: str, name: str) -> Lines:
+    """What was explored to its end."""
+    rows = [scopes_row(evidence, home, name, column) for column in columns(home)]
+    head = ("release", "promised and kept", "not promised, and broken", "not promised, and kept")
+    said = paragraph(
+        "Each scope was explored to its end: all that can happen in it was seen, and nothing"
+        " beyond it. `python -m proofs explore SCOPE --variant RELEASE` shows one again."
+    )
+    return section("Scopes", said, table(head, rows))
+
+
+# Of one promise: the run
+
+
+def run_section(evidence: Evidence, home: str, name: str) -> Lines:
+    """The shortest run that breaks it where it is not promised."""
+    key = page_of(home, name)
+    run = evidence.shown.get(key)
+    if run is None:
+        return []
+    said = paragraph(
+        f"In `{run.scope}` of {run.variant} the condition is not met, and the promise is broken"
+        f" after {length(run)}; no shorter run breaks it there."
+    )
+    command = f"conformance explain docs/promises/traces/{trace_of(key)}.jsonl"
+    return section("Where it is not promised", said, shown_run(command, run.told))
+
+
+def promise_page(evidence: Evidence, home: str, name: str) -> str:
+    """The page of a promise about every world."""
+    promise = promise_of(home, name)
+    where = paragraph(f"**Promised where:** {condition(promise)}")
+    return page(
+        [
+            *title(name, sentence(promise.check)),
+            *where,
+            *theorems_section(evidence, home, name),
+            *scopes_section(evidence, home, name),
+            *run_section(evidence, home, name),
+        ]
+    )
+
+
+# In the end
+
+
+def ends(loop: Lasting) -> str:
+    """How a run goes on."""
+    what = f"{counted(loop.loop, 'step')} for ever" if loop.loop else "nothing more happens"
+    return f"after {counted(loop.stem, 'step')} {what}"
+
+
+def loops_of(evidence: Evidence, home: str, name: str) -> Iterator[Lasting]:
+    """The runs that do not keep a promise."""
+    return (x for x in evidence.lasting if (x.home, x.property) == (home, name))
+
+
+def under_section(evidence: Evidence, home: str, promise: Any) -> Lines:
+    """The assumptions, each with what happens without it."""
+    table_of = model_of_home(home).eventually.ASSUMPTIONS
+    lost = {loop.without: loop for loop in loops_of(evidence, home, promise.name)}
+    rows = [
+        (f"`{a}`", table_of[a].says, ends(lost[a]) if a in lost else "nothing is known to break")
+        for a in promise.under
+    ]
+    return section("It assumes", table(("assumption", "that", "without it"), rows))
+
+
+def endless_rows(evidence: Evidence, home: str, name: str) -> Iterator[tuple[str, ...]]:
+    """Where it was asked, and what was found."""
+    for row in evidence.endless:
+        if row.home == home and name in (*row.promised, *row.holds):
+            promised = "promised" if name in row.promised else "not promised"
+            holds = "holds" if name in row.holds else "fails"
+            size = f"{counted(row.distinct, 'state')}, {counted(row.transitions, 'transition')}"
+            yield f"`{row.scope}`", row.variant, size, f"{promised}, {holds}"
+
+
+def lasting_section(loop: Lasting) -> Lines:
+    """A run without end."""
+    command = f"proofs live {loop.scope} --variant {loop.variant}"
+    if loop.without:
+        heading, command = f"Without `{loop.without}`", f"{command} --drop {loop.without}"
+    else:
+        heading = "Where it is not promised"
+    said = paragraph(f"In `{loop.scope}` of {loop.variant}, {ends(loop)}:")
+    return section(heading, said, ["```text", *loop.told, "```", ""], longer(command))
+
+
+def end_page(evidence: Evidence, home: str, promise: Any) -> str:
+    """The page of a promise about what happens in the end."""
+    name = promise.name
+    head = ("scope", "variant", "size", "in the end")
+    loops = [lasting_section(loop) for loop in loops_of(evidence, home, name)]
+    return page(
+        [
+            *title(name, f"In the end: {promise.says}."),
+            *paragraph(f"**Promised where:** {condition(promise)}"),
+            *under_section(evidence, home, promise),
+            *section("Scopes", table(head, endless_rows(evidence, home, name))),
+            *(line for loop in loops for line in loop),
+        ]
+    )
+
+
+# What is not promised
+
+
+def defect_page(mutant: Mutant, run: Broken) -> str:
+    """The page of what some release does."""
+    home = home_of_mutant(mutant)
+    broken = f"[`{run.property}`](../{page_of(home, run.property)}.md)"
+    trace = f"docs/promises/traces/{mutant.name}.jsonl"
+    twin = mutant.twin_scope or mutant.scope
+    return page(
+        [
+            *title(mutant.name, mutant.mechanism),
+            *paragraph(f"**Not promised:** {broken}, in `{run.scope}` of {run.variant}."),
+            *paragraph(f"**Known as:** {mutant.reference}."),
+            *paragraph(f"**Not so** in `{twin}` of {mutant.twin}, which was explored to its end."),
+            *section(
+                "The shortest run",
+                paragraph(f"{after(run)}."),
+                shown_run(f"conformance explain {trace}", run.told),
+                longer(
+                    f"proofs mutants --only {mutant.name}",
+                    f"conformance replay {trace} --system model",
+                ),
+            ),
+        ]
+    )
+
+
+def resting_on(assumption: str) -> Iterator[Theorem]:
+    """The theorems that make an assumption."""
+    return (t for t in THEOREMS if assumption in t.assumptions)
+
+
+def without_page(evidence: Evidence, name: str) -> str:
+    """The page of an assumption: what breaks without it."""
+    run = evidence.without[name]
+    command = f"proofs prove --drop {name}"
+    told = (
+        f"without {name} {run.property} is broken after {run.steps} steps ({run.events} events)",
+        *(f"    {line}" for line in run.told),
+    )
+    theorems = ", ".join(f"`{t.name}`" for t in resting_on(name))
+    return page(
+        [
+            *title(f"Without {name}", f"Assumed: {ASSUMPTIONS[name]}"),
+            *paragraph(f"**Theorems that rest on it:** {theorems}."),
+            *section("The shortest run without it", shown_run(command, told, code=1)),
+        ]
+    )
+
+
+# The index
+
+
+def evidence_in_a_word(evidence: Evidence, home: str, name: str, column: Column) -> str:
+    """A cell of the index: theorem, or scopes; and the trace that shows where it ends."""
+    promised, _, _ = by_condition(evidence, home, name, column.variant)
+    theorems = [t for t in theorems_of(home, name) if proves(t, name) and covers(t, column.variant)]
+    words = [f"theorem `{t.name}`" for t in theorems[:1]]
+    if not theorems:
+        words = [counted(len(promised), "scope")] if promised else ["not promised"]
+    run = evidence.shortest(home, name, column.variant)
+    return "; ".join([*words, f"trace of {counted(run.events, 'event')}"] if run else words)
+
+
+def promises_table(evidence: Evidence, home: str) -> Lines:
+    """Promise by release."""
+    rows = [
+        (
+            f"[`{p.name}`]({page_of(home, p.name)}.md)",
+            *(evidence_in_a_word(evidence, home, p.name, column) for column in columns(home)),
+        )
+        for p in model_of_home(home).promises.PROMISES
+    ]
+    return table(("promise", *(column.title for column in columns(home))), rows)
+
+
+def ends_table(evidence: Evidence, home: str) -> Lines:
+    """What is promised in the end."""
+    rows = []
+    for promise in in_the_end(home):
+        lost = [loop.without for loop in loops_of(evidence, home, promise.name)]
+        needed = sum(name in lost for name in promise.under)
+        rows.append(
+            (
+                f"[`{promise.name}`]({page_of(home, promise.name)}.md)",
+                ", ".join(f"`{name}`" for name in promise.under),
+                f"{needed} of {len(promise.under)} are shown to be needed",
+            )
+        )
+    return table(("in the end", "under", "assumptions"), rows)
+
+
+def not_promised(evidence: Evidence) -> dict[Mutant, Broken]:
+    """The known defects that break what is not promised there, with their runs."""
+    runs = {mutant: evidence.defects.get(mutant.name) for mutant in known_defects()}
+    return {mutant: run for mutant, run in runs.items() if run is not None and not run.promised}
+
+
+def defects_table(evidence: Evidence) -> Lines:
+    """What some release does."""
+    rows = [
+        (f"[{m.name}](not_promised/{m.name}.md)", m.mechanism, m.reference, after(run))
+        for m, run in not_promised(evidence).items()
+    ]
+    return table(("name", "what happens", "known as", "shortest run"), rows)
+
+
+def without_table(evidence: Evidence) -> Lines:
+    """What each assumption of the theorems is for."""
+    rows = [
+        (f"[{name}](without/{name}.md)", ASSUMPTIONS[name], after(evidence.without[name]))
+        for name in DROPPED
+        if name in evidence.without
+    ]
+    return table(("assumption", "that", "without it"), rows)
+
+
+INTRODUCTION = (
+    "A page for each promise, and for each thing that users may believe and that is not promised."
+    " Three kinds of evidence: a *theorem* has no bounds, and says what it assumes; a *scope* was"
+    " explored to its end, and nothing is said beyond it; a *trace* is a shortest run that breaks"
+    " the promise where its condition is not met, which is no fault of the release. Releases that"
+    " do the same share a column."
+)
+
+
+def index_page(evidence: Evidence) -> str:
+    """The first page."""
+    of_homes = [
+        section(title_of(home), promises_table(evidence, home), ends_table(evidence, home))
+        for home in homes()
+    ]
+    lines = ["# Promises", "", GENERATED, "", INTRODUCTION, ""]
+    lines += [line for part in of_homes for line in part]
+    lines += section("Not promised", defects_table(evidence))
+    lines += section("Without an assumption", without_table(evidence))
+    lines += longer("proofs pages --out docs/promises")
+    return page(lines)
+
+
+def pages(evidence: Evidence) -> dict[str, str]:
+    """All pages, by their paths in the folder."""
+    found = {"README.md": index_page(evidence)}
+    for home in homes():
+        for promise in model_of_home(home).promises.PROMISES:
+            path = f"{page_of(home, promise.name)}.md"
+            found[path] = promise_page(evidence, home, promise.name)
+        for promise in in_the_end(home):
+            found[f"{page_of(home, promise.name)}.md"] = end_page(evidence, home, promise)
+    for mutant, run in not_promised(evidence).items():
+        found[f"not_promised/{mutant.name}.md"] = defect_page(mutant, run)
+    for name in evidence.without:
+        found[f"without/{name}.md"] = without_page(evidence, name)
+    return found
