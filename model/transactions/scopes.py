@@ -185,6 +185,37 @@ SCOPES: dict[str, Scope] = {
             Budgets(begun=1, delays=2, unheard=0, expirations=1, marker_delays=2),
         ),
         Scope(
+            "transactions-window",
+            "six records in a row, one of them late: leaders remember five",
+            Layout(
+                instances=1,
+                partitions=1,
+                transactions=1,
+                writes=6,
+                log=7,
+                max_epoch=1,
+                max_begun=1,
+                max_unheard=0,
+            ),
+            Budgets(begun=1, unheard=0),
+        ),
+        Scope(
+            "transactions-adopted",
+            "two batches that are late at once: of a transaction that was aborted, and of the next",
+            Layout(
+                instances=1,
+                partitions=1,
+                log=4,
+                late=2,
+                guards=True,
+                max_epoch=2,
+                max_delays=2,
+                max_unheard=0,
+                max_expirations=1,
+            ),
+            Budgets(delays=2, unheard=0, expirations=1),
+        ),
+        Scope(
             "transactions-guards-partitions",
             "a late batch is verified, and there is another partition",
             Layout(

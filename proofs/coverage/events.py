@@ -46,6 +46,7 @@ LINK = "w.links[producer][partition]"
 HEARD_NOT = "heard == 0 and not k.layout.appends"
 """An answer is lost; where it waits for an append, it is the requester who leaves."""
 LAST_EPOCH = "coordinator_rules.is_exhausted(k, w.coordinator.known.metadata.producer_epoch)"
+REPLACED = "w.members[member].generation != w.group.generation"
 
 TABLES: Mapping[str, Table] = {
     "": Table(
@@ -161,6 +162,26 @@ TABLES: Mapping[str, Table] = {
                 "marker_is_delayed",
                 "append_is_done",
                 "reader_reads",
+            }
+        ),
+    ),
+    "processing": Table(
+        (
+            Event("crash", "member_crashes"),
+            Event("rebalance", "member_joins", "w.group.generation > 0"),
+            Event("transaction_timeout", "transaction_times_out"),
+            Event("fenced_by_id", "owner_fences"),
+            Event("fenced_by_group", "offset_is_committed", REPLACED),
+        ),
+        frozenset(
+            {
+                "member_starts",
+                "start_aborts",
+                "offset_is_fetched",
+                "record_is_produced",
+                "transaction_is_committed",
+                "member_is_told",
+                "group_gets_marker",
             }
         ),
     ),

@@ -18,6 +18,13 @@ OLD_FIRST = (
     "where only the current id closes gaps, nothing of an old one is left in flight by then: its"
     " batches end with their next answers, which one connection brings before those of the new id"
 )
+ENDLESS = "endless scopes have infinitely many worlds; `live` explores their normal forms"
+REMEMBERED = (
+    "no leader here loses what it knows of a producer, and behind a batch that never arrived comes"
+    " a marker of its epoch: the first batch of an epoch has sequence 0"
+)
+UNAUTHORIZED = "only who is not authorized, or has no transactional id, asks for an id again"
+NOTHING_ASKED = "in this state nothing was asked, so that no answer can be an error"
 ASKED_BEFORE = "the world's rule asks the same first; an actor's rule says by itself when it may be"
 
 EXPLAINED: Mapping[str, Mapping[str, str]] = {
@@ -45,9 +52,7 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
         ),
         "recovery.earlier_by: not same: true": OLD_FIRST,
         "recovery.earlier_by: k.variant.recovery == Recovery.RESET_2_0: false": OLD_FIRST,
-        "world.spend: k.layout.endless: then": (
-            "endless scopes have infinitely many worlds; `live` explores their normal forms"
-        ),
+        "world.spend: k.layout.endless: then": ENDLESS,
     },
     "producer_ids": {
         "producer_ids.manager.on_written: manager.asking == Asking.READ: false": ASKED_BEFORE,
@@ -63,7 +68,37 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
             "no release gives an id twice: that is the promise, and its mutants break it"
         ),
     },
-    "transactions": {},
+    "transactions": {
+        "transactions.world.spend: k.layout.endless: then": ENDLESS,
+        **{
+            f"transactions.leader.check_first_sequence: {point}": REMEMBERED
+            for point in (
+                "batch.base_sequence == 0: else",
+                "k.variant.first_sequence == FirstSequence.ZERO_IN_V2: true",
+                "k.variant.first_sequence == FirstSequence.ZERO_IN_V2: false",
+                "speaks_v2(k): true",
+                "speaks_v2(k): false",
+                "entry.producer_epoch == NO_PRODUCER_EPOCH and (not strict): then",
+                "entry.producer_epoch == NO_PRODUCER_EPOCH and (not strict): else",
+                "entry.producer_epoch == NO_PRODUCER_EPOCH: true",
+                "entry.producer_epoch == NO_PRODUCER_EPOCH: false",
+                "not strict: true",
+                "not strict: false",
+            )
+        },
+        "READY->UNINITIALIZED": UNAUTHORIZED,
+        "ABORTABLE_ERROR->UNINITIALIZED": UNAUTHORIZED,
+        "COMMITTING->INITIALIZING": (
+            "behind a commit an epoch is asked for only where the client moves from V1 to V2; a run"
+            " has one conversation"
+        ),
+        "INITIALIZING->ABORTABLE_ERROR": (
+            "no coordinator here answers InitProducerId with an error that an abort would mend"
+        ),
+        "UNINITIALIZED->FATAL_ERROR": NOTHING_ASKED,
+        "READY->FATAL_ERROR": NOTHING_ASKED,
+    },
+    "processing": {},
 }
 """By composition ("" is the model itself), then by what the report calls `says`:
 `module.function: condition: outcome`, a rule, an error code, `a+b`."""

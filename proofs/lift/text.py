@@ -241,7 +241,7 @@ def loaded(directory: Path, package: str, patches: Sequence[Patch] = ()) -> Mode
     return Model(modules, functions_of(trees), files, tuple(patches))
 
 
-COMPOSITIONS = ("producer_ids", "transactions")
+COMPOSITIONS = ("producer_ids", "transactions", "processing")
 """Folders of the model that are models of their own: other actors, in worlds of their own."""
 
 

@@ -10,7 +10,7 @@ import networkx
 import pytest
 
 from proofs.__main__ import main
-from proofs.explore.expected import BY_NAME_ONLY, EXPECTED, UNCOUNTED
+from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.explorer import explore as explore_machine
 from proofs.explore.result import LimitReached, Progress, RangeBroken
 from proofs.lift.build import lift
@@ -293,7 +293,7 @@ def test_export_tla(tmp_path, report):
 def test_list(report, capsys):
     code, written = report("list", "--branches")
     assert code == 0
-    assert {row["name"] for row in written["scopes"]} == EXPECTED.keys() | UNCOUNTED
+    assert {row["name"] for row in written["scopes"]} == EXPECTED.keys()
     assert written["theorems"]
     kinds = {"variants", "engines", "promises", "mutants", "rules", "error_codes", "branches"}
     assert written.keys() > kinds

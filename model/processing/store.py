@@ -1,0 +1,92 @@
+"""What transactions are worth: the output partition, and who has which transaction open.
+
+Theory of operation. One step decides all of a transaction; its id is busy until all partitions have
+their markers, the group's among them. Outside of transactions a record is committed as it is
+written. That Kafka is like this is `model.transactions`' to show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import IntEnum
+from typing import Annotated
+
+from model.language import AtMost, Map, acts, record, require
+from model.processing.messages import Fate, InputOffset, Member
+from model.processing.setting import Setting
+
+
+class Progress(IntEnum):
+    """How far one member's transaction is."""
+
+    NONE = 0
+    OPEN = 1
+    COMMITS = 2
+    """Decided; the group has not had its marker."""
+    ABORTS = 3
+
+
+@record
+class Slot:
+    """One record of the output: what a member made of one record of the input."""
+
+    input_offset: InputOffset
+    member: Member
+    fate: Fate
+
+
+@record
+class Store:
+    """The output, and each member's transaction."""
+
+    output: Annotated[tuple[Slot, ...], AtMost("output")]
+    progress: Map[Member, Progress]
+
+
+def is_prepared(progress: Progress) -> bool:
+    """Decided, and not delivered everywhere."""
+    return progress == Progress.COMMITS or progress == Progress.ABORTS
+
+
+def decided_fate(progress: Progress) -> Fate:
+    """What a prepared transaction's marker says."""
+    return Fate.COMMITTED if progress == Progress.COMMITS else Fate.ABORTED
+
+
+@acts
+def write(k: Setting, store: Store, member: Member, offset: InputOffset) -> Store:
+    """A record that is committed at once."""
+    slot = Slot(input_offset=offset, member=member, fate=Fate.COMMITTED)
+    return replace(store, output=(*store.output, slot))
+
+
+@acts
+def write_in_transaction(k: Setting, store: Store, member: Member, offset: InputOffset) -> Store:
+    """The first write begins a transaction, as soon as the one before is through."""
+    require(store.progress[member] == Progress.NONE)
+    slot = Slot(input_offset=offset, member=member, fate=Fate.PENDING)
+    ongoing = store.progress.put(member, Progress.OPEN)
+    return replace(store, output=(*store.output, slot), progress=ongoing)
+
+
+@acts
+def decide(k: Setting, store: Store, member: Member, fate: Fate) -> Store:
+    """One step for all that is in the transaction."""
+    require(store.progress[member] == Progress.OPEN)
+    commits = fate == Fate.COMMITTED
+    prepared = Progress.COMMITS if commits else Progress.ABORTS
+    return replace(
+        store,
+        output=tuple(
+            replace(s, fate=fate) if s.member == member and s.fate == Fate.PENDING else s
+            for s in store.output
+        ),
+        progress=store.progress.put(member, prepared),
+    )
+
+
+@acts
+def complete(k: Setting, store: Store, member: Member) -> Store:
+    """All partitions have their markers: the id is free."""
+    require(is_prepared(store.progress[member]))
+    return replace(store, progress=store.progress.put(member, Progress.NONE))

@@ -1,0 +1,197 @@
+"""Members that replace each other in a group, crash, sleep, and come back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from model.language import Map, Range, record, require, rule, within_scope
+from model.processing import group as group_rules
+from model.processing import member as member_rules
+from model.processing import store as store_rules
+from model.processing.group import Group
+from model.processing.member import DOWN, MemberState, Phase, is_transactional
+from model.processing.messages import Error, Fate, InputOffset, Member
+from model.processing.setting import Setting, TransactionalIds
+from model.processing.store import Progress, Store, decided_fate
+
+
+@record
+class Spent:
+    """How often each event that a budget limits has happened."""
+
+    crashes: Annotated[int, Range(0, "max_crashes")]
+    timeouts: Annotated[int, Range(0, "max_timeouts")]
+
+
+@record
+class World:
+    """All of it. `furthest` is nobody's: the furthest that the group's offset ever was."""
+
+    members: Map[Member, MemberState]
+    group: Group
+    store: Store
+    furthest: InputOffset
+    spent: Spent
+
+
+def with_member(w: World, member: Member, state: MemberState) -> World:
+    """The world with one member replaced."""
+    return replace(w, members=w.members.put(member, state))
+
+
+def with_group(w: World, group: Group) -> World:
+    """The world with another state of the group."""
+    further = group.committed > w.furthest
+    return replace(w, group=group, furthest=group.committed if further else w.furthest)
+
+
+def with_store(w: World, store: Store) -> World:
+    """The world with other transactions."""
+    return replace(w, store=store)
+
+
+def decided(k: Setting, w: World, member: Member, fate: Fate) -> World:
+    """The member's transaction is decided."""
+    return with_store(w, store_rules.decide(k, w.store, member, fate))
+
+
+# Members
+
+
+@rule
+def member_starts(k: Setting, w: World, member: Member) -> World:
+    """A process comes up. With an id of its own it first ends what it had open, InitProducerId."""
+    require(w.members[member].phase == Phase.DOWN)
+    if k.variant.transactional_ids == TransactionalIds.OF_MEMBER:
+        require(w.store.progress[member] == Progress.NONE)
+    return with_member(w, member, member_rules.start(k, w.members[member]))
+
+
+@rule
+def start_aborts(k: Setting, w: World, member: Member) -> World:
+    """InitProducerId of a process that comes up aborts what it had open."""
+    require(w.members[member].phase == Phase.DOWN)
+    require(k.variant.transactional_ids == TransactionalIds.OF_MEMBER)
+    return decided(k, w, member, Fate.ABORTED)
+
+
+@rule
+def member_joins(k: Setting, w: World, member: Member) -> World:
+    """The group begins a generation in which the partition is this member's."""
+    within_scope(w.group.generation < k.layout.max_generation)
+    group = group_rules.begin_generation(k, w.group)
+    joined = member_rules.join(k, w.members[member], group.generation)
+    return with_member(with_group(w, group), member, joined)
+
+
+@rule
+def owner_fences(k: Setting, w: World, member: Member, other: Member) -> World:
+    """InitProducerId for the partition's id ends what was open under it: another member's
+    transaction, or its own of before a crash."""
+    require(w.members[member].phase == Phase.ASSIGNED)
+    require(k.variant.transactional_ids == TransactionalIds.OF_PARTITION)
+    fenced = replace(w.members[other], is_fenced=other != member)
+    return with_member(decided(k, w, other, Fate.ABORTED), other, fenced)
+
+
+def with_the_id(w: World, owner: Member, ready: MemberState) -> Map[Member, MemberState]:
+    """All others are fenced: the partition's id is the owner's."""
+    return Map(
+        tuple(
+            replace(ready, is_fenced=False) if m == owner else replace(state, is_fenced=True)
+            for m, state in w.members.items()
+        )
+    )
+
+
+@rule
+def offset_is_fetched(k: Setting, w: World, member: Member) -> World:
+    """OffsetFetch. Where the partition has an id, its new owner has it first: InitProducerId."""
+    of_partition = k.variant.transactional_ids == TransactionalIds.OF_PARTITION
+    offset = group_rules.fetched_offset(k, w.group)
+    ready = member_rules.on_offset_fetched(k, w.members[member], offset)
+    if not (is_transactional(k) and of_partition):
+        return with_member(w, member, ready)
+    require(all(s == Progress.NONE for s in w.store.progress.values()))
+    return replace(w, members=with_the_id(w, member, ready))
+
+
+@rule
+def record_is_produced(k: Setting, w: World, member: Member) -> World:
+    """Produce."""
+    state = w.members[member]
+    require(not state.is_fenced)
+    within_scope(len(w.store.output) < k.layout.output)
+    produced = with_member(w, member, member_rules.produce(k, state))
+    if is_transactional(k):
+        return with_store(
+            produced, store_rules.write_in_transaction(k, w.store, member, state.position)
+        )
+    return with_store(produced, store_rules.write(k, w.store, member, state.position))
+
+
+@rule
+def offset_is_committed(k: Setting, w: World, member: Member) -> World:
+    """TxnOffsetCommit, or OffsetCommit where there is no transaction. After an error the
+    application aborts."""
+    state = w.members[member]
+    require(not state.is_fenced)
+    offset = member_rules.next_offset(k, state)
+    step = (
+        group_rules.on_txn_offset_commit(k, w.group, member, state.generation, offset)
+        if is_transactional(k)
+        else group_rules.on_offset_commit(k, w.group, state.generation, offset)
+    )
+    told = member_rules.on_offset_committed(k, state, step.sends[0])
+    after = with_member(with_group(w, step.actor), member, told)
+    if step.sends[0] != Error.NONE and is_transactional(k):
+        return decided(k, after, member, Fate.ABORTED)
+    return after
+
+
+@rule
+def transaction_is_committed(k: Setting, w: World, member: Member) -> World:
+    """EndTxn."""
+    state = w.members[member]
+    require(not state.is_fenced)
+    done = with_member(w, member, member_rules.commit(k, state))
+    return decided(k, done, member, Fate.COMMITTED)
+
+
+@rule
+def member_is_told(k: Setting, w: World, member: Member) -> World:
+    """PRODUCER_FENCED, whatever it asks: the process ends."""
+    require(w.members[member].is_fenced)
+    require(w.members[member].phase != Phase.DOWN)
+    return with_member(w, member, DOWN)
+
+
+@rule
+def member_crashes(k: Setting, w: World, member: Member) -> World:
+    """The process ends between any two steps."""
+    require(w.members[member].phase != Phase.DOWN)
+    within_scope(w.spent.crashes < k.budgets.crashes)
+    spent = replace(w.spent, crashes=w.spent.crashes + 1)
+    return with_member(replace(w, spent=spent), member, DOWN)
+
+
+# Transactions
+
+
+@rule
+def transaction_times_out(k: Setting, w: World, member: Member) -> World:
+    """A transaction has lasted too long; whoever had it is fenced."""
+    within_scope(w.spent.timeouts < k.budgets.timeouts)
+    spent = replace(w.spent, timeouts=w.spent.timeouts + 1)
+    state = w.members[member]
+    fenced = replace(state, is_fenced=state.phase != Phase.DOWN)
+    return decided(k, with_member(replace(w, spent=spent), member, fenced), member, Fate.ABORTED)
+
+
+@rule
+def group_gets_marker(k: Setting, w: World, member: Member) -> World:
+    """The marker of a decided transaction comes to the group's offsets, as the last."""
+    completed = store_rules.complete(k, w.store, member)
+    fate = decided_fate(w.store.progress[member])
+    return with_store(with_group(w, group_rules.on_marker(k, w.group, member, fate)), completed)
