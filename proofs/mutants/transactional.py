@@ -212,29 +212,72 @@ PATCHED: tuple[Mutant, ...] = (
         ),
         on=V1,
     ),
+    mutant(
+        "late_produce_adopted",
+        "KIP-890",
+        "an abort takes no next epoch: a late batch lands in the transaction after it, whose own"
+        " batch is then a duplicate",
+        "transactions-late-batch/delays=1",
+        "no_aborted_read",
+        Patch(
+            "end_txn.prepared_with_next_epoch",
+            "next_epoch(k, epoch)",
+            "next_epoch(k, epoch) if metadata.state == TransactionState.PREPARE_COMMIT else epoch",
+        ),
+    ),
+    mutant(
+        "double_bump_on_fence",
+        "KAFKA-19367",
+        "a coordinator that aborts takes two epochs, and behind the last the numbers begin anew",
+        "transactions-exhausted",
+        "markers_are_taken",
+        Patch(
+            "coordinator.fencing",
+            "next_epoch(k, metadata.producer_epoch)",
+            "(metadata.producer_epoch + 2) % (k.layout.max_epoch + 1)",
+        ),
+    ),
+    mutant(
+        "failed_fence_burns_epoch",
+        "KAFKA-9666",
+        "each abort whose append fails takes one more epoch, and behind the last they begin anew",
+        "transactions-trouble-log/failures=1/unheard=1",
+        "markers_are_taken",
+        Patch(
+            "coordinator.fencing",
+            "k.variant.fence == Fence.SAME_EPOCH or c.failed_fence",
+            "k.variant.fence == Fence.SAME_EPOCH",
+        ),
+        Patch(
+            "coordinator.fencing",
+            "next_epoch(k, metadata.producer_epoch)",
+            "(metadata.producer_epoch + 1) % (k.layout.max_epoch + 1)",
+        ),
+        on="4.3.1/level=1/requests=v1",
+    ),
 )
 """Defects as patches."""
 
 TRANSACTIONAL: tuple[Mutant, ...] = (*RELEASED, *PATCHED)
 """Those that are checked."""
 
-_IN_THE_END = "a promise about what happens in the end; no state is wrong"
 _COMPACTION = "logs that are compacted"
-_ASYNCHRONOUS = "a completion that is one step here; in brokers it is several threads' work"
+_ROUNDS = (
+    "answers to markers as events of their own: here the coordinator hears one together with what"
+    " the partition writes"
+)
+_GROUPS = "groups with generations, and what their members consume"
 
 UNEXPRESSED: Mapping[str, str] = {
-    "late_produce_adopted": (
-        "budgets of their own for late batches and late EndTxn: where V1 has both, EndTxn breaks"
-        " the same promise sooner, also in the twin"
+    "pending_state_leaks": (
+        "endless scopes whose appends fail: what is pending for ever breaks a promise about what"
+        " happens in the end, and no state is wrong"
     ),
-    "pending_state_leaks": _IN_THE_END,
-    "double_bump_on_fence": "a promise about how many epochs are used up",
-    "failed_fence_burns_epoch": "a promise about how many epochs are used up",
     "upgrade_without_bump": "a client that changes its conversation within a run",
-    "completion_written_twice": _ASYNCHRONOUS,
-    "late_callback_removes_newer": _ASYNCHRONOUS,
-    "no_generation_check": "groups with generations, and what their members consume",
-    "unstable_offset_read": "groups with generations, and what their members consume",
+    "completion_written_twice": _ROUNDS,
+    "late_callback_removes_newer": _ROUNDS,
+    "no_generation_check": _GROUPS,
+    "unstable_offset_read": _GROUPS,
     "lso_ahead_of_applied": "replicas whose state follows their log",
     "stale_first_unstable_offset": "logs that are truncated",
     "marker_compacted_as_key": _COMPACTION,
