@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from proofs.lift.text import Patch, model_for
 from proofs.say import say
 from proofs.trace.replay import setting_of
 from proofs.verbs import EXIT_CODES, NOT_DECIDED
-from proofs.verbs.options import add_engine, add_output, add_patch, add_variant, patches_of
+from proofs.verbs.options import add_engines, add_output, add_patch, add_variant, patches_of
 from proofs.verbs.output import Output, Told, finding_json, trace_json
 
 COMPARED: Mapping[str, tuple[str, ...]] = {
@@ -25,6 +25,9 @@ COMPARED: Mapping[str, tuple[str, ...]] = {
     "idempotent-small": ("c", "ints", "tlc"),
     "idempotent-medium": ("c",),
     "transactions-tiny": ("source", "c", "ints", "tlc"),
+    "transactions-writes": ("source", "c", "ints", "tlc"),
+    "transactions-guards-partitions": ("source", "c", "ints", "tlc"),
+    "transactions-offsets-log": ("source", "c", "ints", "tlc"),
     "transactions-small": ("c",),
     "transactions-exhausted": ("c",),
     "transactions-forgotten": ("c",),
@@ -48,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scopes", nargs="*", metavar="SCOPE", help="NAME[/BUDGET=N...]")
     parser.add_argument("--all", action="store_true", help="all scopes but large, engines compared")
     add_variant(parser)
-    add_engine(parser, default=None)
+    add_engines(parser)
     add_patch(parser)
     parser.add_argument("--stop", action="store_true", help="end at the first broken promise")
     parser.add_argument(
@@ -82,6 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
         say_on_stderr(f"proofs: the model declares a range that is too narrow: {broken}")
         return NOT_DECIDED
     disagreements = compare(done)
+    for line in side_by_side(done):
+        say(line)
     for line in disagreements:
         say(f"the engines disagree: {line}")
     content = report_of(done, skipped, disagreements)
@@ -96,7 +101,7 @@ def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     for scope in scopes:
         setting_of(model_for(scope), scope, arguments.variant)
     if arguments.engine:
-        return [(scope, arguments.engine) for scope in scopes]
+        return [(scope, engine) for scope in scopes for engine in arguments.engine]
     if not everything:
         return [(scope, "c") for scope in scopes]
     return [(scope, engine) for scope in scopes for engine in COMPARED.get(scope, COMPARED_ELSE)]
@@ -260,6 +265,27 @@ def compare(done: Sequence[Mapping[str, Any]]) -> list[str]:
                     f"{entry['scope']}, {key}: {first['asked']} {ours}, {entry['asked']} {theirs}"
                 )
     return differences
+
+
+def side_by_side(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Where several engines looked at a scope: what each of them counted, in one line a scope."""
+    engines = list(dict.fromkeys(entry["asked"] for entry in done))
+    if len(engines) < 2:
+        return
+    scopes = list(dict.fromkeys(entry["scope"] for entry in done))
+    width = max(map(len, scopes))
+    yield f"{'distinct states, depth':<{width}}" + "".join(f"{engine:>20}" for engine in engines)
+    for scope in scopes:
+        counted = {entry["asked"]: entry for entry in done if entry["scope"] == scope}
+        cells = (told_counts(counted.get(engine)) for engine in engines)
+        yield f"{scope:<{width}}" + "".join(f"{cell:>20}" for cell in cells)
+
+
+def told_counts(entry: Mapping[str, Any] | None) -> str:
+    """One engine's counts of a scope; a scope that it did not see to its end has none."""
+    if entry is None or entry["verdict"] == "undecided":
+        return "-"
+    return f"{entry['distinct']:,}, {entry['depth']}"
 
 
 def tell_report(report: ScopeReport) -> None:

@@ -39,9 +39,31 @@ def add_variant(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_engine(parser: argparse.ArgumentParser, default: str | None = "c") -> None:
+def several_engines(text: str) -> tuple[str, ...]:
+    """Names of engines, with commas between them."""
+    names = tuple(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in ENGINES:
+            known = ", ".join(ENGINES)
+            raise argparse.ArgumentTypeError(f"no engine is called {name!r}; choose from {known}")
+    return names
+
+
+def add_engine(parser: argparse.ArgumentParser, default: str = "c") -> None:
     """--engine and --workers."""
     parser.add_argument("--engine", choices=ENGINES, default=default)
+    add_workers(parser)
+
+
+def add_engines(parser: argparse.ArgumentParser) -> None:
+    """--engine for one or several; and --workers."""
+    told = "one of c, ints, source, tlc (default c); several are compared: c,tlc"
+    parser.add_argument("--engine", type=several_engines, metavar="E[,E...]", help=told)
+    add_workers(parser)
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """--workers."""
     parser.add_argument(
         "--workers",
         type=positive,

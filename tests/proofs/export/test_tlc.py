@@ -10,20 +10,11 @@ from proofs.export import tlc
 from proofs.export.tla import export_tla
 from proofs.export.tlc import TlcFailed, TlcProgress, run_tlc
 from proofs.export.tlc_jar import ARTIFACT, tlc_jar
-from proofs.java import FetchFailed, MissingTool, find_java
+from proofs.java import FetchFailed, MissingTool
 from proofs.lift.text import Patch, patched, plain
 from tests.proofs.export.search import levels, replay
 from tests.proofs.export.toy import Setting as ToySetting
 from tests.proofs.export.toy import toy_model
-
-
-@pytest.fixture
-def with_tlc():
-    try:
-        find_java()
-        tlc_jar()
-    except MissingTool as missing:
-        pytest.skip(str(missing))
 
 
 def setting(scope, variant="v2"):

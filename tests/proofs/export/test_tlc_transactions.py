@@ -1,0 +1,45 @@
+"""TLC on the text that is exported of transactions: other people's checker, the same worlds."""
+
+import pytest
+
+from proofs.explore.expected import EXPECTED
+from proofs.explore.scope import explore_scope
+from proofs.mutants import find
+
+pytestmark = pytest.mark.usefixtures("with_tlc")
+
+COUNTED = {
+    ("transactions-tiny", "v2"): (184, 12),
+    ("transactions-tiny", "v1"): (348, 13),
+    ("transactions-trouble-log", "v2"): (313, 17),
+    ("transactions-offsets-log", "v1"): (502, 18),
+    ("transactions-guards-partitions", "v2"): (603, 14),
+    ("transactions-window", "v1"): (967, 21),
+}
+"""Distinct states and depth: one instance and two, appends, offsets, guards, both conversations."""
+
+
+@pytest.mark.parametrize(("scope", "variant"), COUNTED)
+def test_tlc_and_integers_count_the_same(scope, variant):
+    theirs = explore_scope(scope, variant, engine="tlc").counts
+    ours = explore_scope(scope, variant, engine="ints").counts
+    assert (theirs.distinct, theirs.depth) == COUNTED[scope, variant]
+    assert (ours.distinct, ours.depth, ours.levels) == (
+        theirs.distinct,
+        theirs.depth,
+        theirs.levels,
+    )
+    assert theirs.complete
+    if variant == "v2":
+        assert (theirs.distinct, theirs.depth) == (EXPECTED[scope].distinct, EXPECTED[scope].depth)
+
+
+def test_a_planted_bug_is_found_by_a_trace_as_short():
+    bug = find("lso_inclusive")
+    theirs, ours = (
+        explore_scope(bug.scope, bug.variant, patches=bug.patches, engine=engine, stop=True)
+        for engine in ("tlc", "ints")
+    )
+    (found,) = theirs.violations
+    assert theirs.verdict == "violated"
+    assert found.steps == ours.found(found.property).steps
