@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from inspect import signature
 from pathlib import Path
@@ -25,7 +25,7 @@ from conformance.files import pretty, write_whole
 from conformance.generate import hunt
 from conformance.generate.cover import Cover, bound, cover
 from conformance.generate.graph import Graph, Numbers, TooLarge, explored, machine_of
-from conformance.generate.served import served
+from conformance.generate.served import SELDOM, served
 from conformance.homes import HOMES, IDEMPOTENT, SERVED, NoHome, home_of_scope, home_of_setting
 from conformance.judge import Divergence, Lockstep, Steps
 from conformance.systems import SYSTEMS
@@ -270,7 +270,7 @@ class _Stored:
         self.graph = Graph(*(self._array(name) for name in GRAPH_FILES))
         self.cover = Cover(self._array("cover_edges"), self._array("cover_first"))
         self.walker: hunt.Walker = (
-            hunt.GraphWalker(self.graph, len(self.instances))
+            hunt.GraphWalker(self.graph, shares_of(plan, self.instances))
             if self.graph.edges
             else hunt.MachineWalker(machine_of(setting(plan), plan.scope))
         )
@@ -280,6 +280,17 @@ class _Stored:
         path = self._directory / f"{name}.npy"
         array: Numbers = np.load(path, mmap_mode="r").view(np.ndarray)
         return array
+
+
+def shares_of(plan: Plan, instances: Sequence[Instance]) -> list[float]:
+    """Of hunts at nodes, how often what is done to these comes beside what is asked."""
+    seldom = SELDOM if is_of_nodes(plan) else {}
+    return [seldom.get(rule, 1.0) for rule, _ in instances]
+
+
+def is_of_nodes(plan: Plan) -> bool:
+    """Brokers are judged that are stopped and moved."""
+    return plan.actors == SERVED and plan.faults == "nodes"
 
 
 @functools.lru_cache(maxsize=8)
@@ -339,7 +350,10 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> Graph:
         if "cover" in plan.traces_from:
             raise BadPlan(f"{error}: too many for a cover; take traces from hunts") from error
         return EMPTY_GRAPH
-    return served(graph, [(i.rule, dict(i.choice)) for i in machine.rules]) if is_served else graph
+    if not is_served:
+        return graph
+    rules = [(i.rule, dict(i.choice)) for i in machine.rules]
+    return served(graph, rules, nodes=is_of_nodes(plan))
 
 
 def _counted(plan: Plan, directory: Path, graph: Graph, walks: Cover) -> Prepared:

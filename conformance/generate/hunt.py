@@ -45,13 +45,13 @@ class Walker(Protocol):
 
 
 class GraphWalker:
-    """Walks an explored graph; a state is its number."""
+    """Walks an explored graph; a state is its number. `shares` is a factor for each instance."""
 
-    def __init__(self, graph: Graph, instances: int) -> None:
+    def __init__(self, graph: Graph, shares: Sequence[float]) -> None:
         self._graph = graph
         self.initial = 0
-        counts = np.bincount(graph.rules, minlength=instances)
-        self.weights: Sequence[float] = (1 / np.sqrt(np.maximum(counts, 1))).tolist()
+        counts = np.bincount(graph.rules, minlength=len(shares))
+        self.weights: Sequence[float] = (shares / np.sqrt(np.maximum(counts, 1))).tolist()
 
     def enabled(self, state: int) -> Enabled:
         """The state's edges."""

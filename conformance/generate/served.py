@@ -3,16 +3,20 @@
 Where a marker can be written it is written next, in partition order, and its answer is heard; rules
 that nobody can bring about do not happen. What is left is a graph of its own, whose states are
 numbered breadth first.
+
+Where nodes are stopped, too, the leader of the last partition may be gone: its marker waits until
+it is back, and whatever does not need that leader happens meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from conformance.generate.graph import Graph
+from conformance.generate.graph import Graph, Numbers
 
 MARKER: Final = "marker_is_written"
 PLAYED: Final = frozenset(
@@ -40,19 +44,61 @@ PLAYED: Final = frozenset(
 )
 """The rules of the world that can be brought about from outside."""
 
+OF_NODES: Final = frozenset({"coordinator_moves", "transaction_times_out"})
+"""The rules that are brought about by what is done to nodes, or left undone for long."""
+SELDOM: Final[Mapping[str, float]] = {**dict.fromkeys(OF_NODES, 0.1), MARKER: 0.05}
+"""How often a hunt at nodes takes these beside others: it would move a coordinator at once, and
+release a leader at once, as both can be done in almost every state."""
+NEEDS_LEADER: Final = frozenset({"batch_is_produced", "late_batch_arrives"})
+"""The rules that nothing comes of while the leader of their partition is gone."""
 
-def served(graph: Graph, rules: Sequence[tuple[str, dict[str, int]]]) -> Graph:
-    """The graph's part; `rules` are the rule instances by number."""
-    markers = {i for i, (rule, choice) in enumerate(rules) if rule == MARKER and choice["heard"]}
-    others = {i for i, (rule, _) in enumerate(rules) if rule in PLAYED and rule != MARKER}
+Rules = Sequence[tuple[str, dict[str, int]]]
+"""The rule instances by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Which rule instances are brought about: `held` are those beside which the marker of a leader
+    that is gone waits."""
+
+    markers: frozenset[int]
+    held: frozenset[int]
+    others: frozenset[int]
+    beside_held: frozenset[int]
+
+    @staticmethod
+    def of(rules: Rules, *, nodes: bool) -> Service:
+        """That of one server, or of nodes that are stopped and moved, too."""
+        markers = {i for i, (r, choice) in enumerate(rules) if r == MARKER and choice["heard"]}
+        far = max((rules[i][1]["partition"] for i in markers), default=0)
+        held = {i for i in markers if nodes and rules[i][1]["partition"] == far}
+        played = PLAYED - {MARKER} | (OF_NODES if nodes else frozenset())
+        others = {i for i, (r, _) in enumerate(rules) if r in played}
+        needs_far = {
+            i for i in others if rules[i][0] in NEEDS_LEADER and rules[i][1]["partition"] == far
+        }
+        return Service(*map(frozenset, (markers - held, held, others, others - needs_far)))
+
+    def chosen(self, edges: range, rule_of: Numbers) -> list[int]:
+        """Of a state's edges those that are taken."""
+        marking = [e for e in edges if int(rule_of[e]) in self.markers]
+        if marking:
+            return marking[:1]
+        release = [e for e in edges if int(rule_of[e]) in self.held]
+        others = self.beside_held if release else self.others
+        return release + [e for e in edges if int(rule_of[e]) in others]
+
+
+def served(graph: Graph, rules: Rules, *, nodes: bool = False) -> Graph:
+    """The graph's part."""
+    service = Service.of(rules, nodes=nodes)
     number, queue = {0: 0}, [0]
     first_edge: list[int] = [0]
     kept_rules: list[int] = []
     targets: list[int] = []
     for state in queue:
         edges = range(int(graph.first_edge[state]), int(graph.first_edge[state + 1]))
-        marking = [e for e in edges if int(graph.rules[e]) in markers]
-        for edge in marking[:1] or [e for e in edges if int(graph.rules[e]) in others]:
+        for edge in service.chosen(edges, graph.rules):
             target = int(graph.targets[edge])
             if target not in number:
                 number[target] = len(queue)

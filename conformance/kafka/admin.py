@@ -117,9 +117,24 @@ def create_topic(
 ) -> None:
     """Create a topic and wait until the broker leads each of its partitions.
 
+    As `ask_for_topic`. Raises RequestRefused, also when that takes longer than READY_TIMEOUT_S.
+    """
+    ask_for_topic(connection, name, partitions, replicas=replicas, configs=configs)
+    await_leader(connection, [(name, partition) for partition in range(partitions)])
+
+
+def ask_for_topic(
+    connection: Connection,
+    name: str,
+    partitions: int,
+    *,
+    replicas: Sequence[int] = (),
+    configs: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic, also one of Kafka's own; nothing is awaited.
+
     `replicas` are the brokers that each partition is on, the first one leads; without them there
-    is one, wherever the cluster puts it. Raises RequestRefused, also when that takes longer than
-    READY_TIMEOUT_S.
+    is one, wherever the cluster puts it. Raises RequestRefused.
     """
     topic = {
         "name": name,
@@ -132,7 +147,6 @@ def create_topic(
         "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
     }
     _create(connection, topic)
-    await_leader(connection, [(name, partition) for partition in range(partitions)])
 
 
 def _create(connection: Connection, topic: Value) -> None:

@@ -38,6 +38,7 @@ _PATIENT: Final = {
 class KafkaCluster:
     """Three brokers; a context manager that starts them, and ends them all. `brokers` by id.
 
+    Each votes who is the controller, or only `voters` do: then the others can all be gone at once.
     Raises UnknownRelease.
     """
 
@@ -47,6 +48,7 @@ class KafkaCluster:
         *,
         level: int | None = None,
         properties: Mapping[str, str] | None = None,
+        voters: tuple[int, ...] = (),
         report: Callable[[str], None] = say,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
@@ -62,7 +64,7 @@ class KafkaCluster:
                 properties={**_PATIENT, **(properties or {})},
                 folder=self._folder_of(node),
                 report=report,
-                ensemble=Ensemble(nodes, port),
+                ensemble=Ensemble(nodes, port, voters),
                 zookeeper=self._zookeeper,
             )
             for node in nodes

@@ -77,10 +77,19 @@ class Node:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Who belongs together: all brokers, and the port of their ZooKeeper if they have one."""
+    """Who belongs together: all brokers, and the port of their ZooKeeper if they have one.
+
+    In KRaft mode `voters` are the brokers that are controllers, too; empty: all are.
+    """
 
     nodes: tuple[Node, ...]
     zookeeper_port: int | None = None
+    voters: tuple[int, ...] = ()
+
+    @property
+    def controllers(self) -> tuple[Node, ...]:
+        """The nodes that vote."""
+        return tuple(n for n in self.nodes if not self.voters or n.node_id in self.voters)
 
 
 def server_properties(
@@ -104,13 +113,16 @@ def server_properties(
 
 
 def _kraft(node: Node, ensemble: Ensemble) -> dict[str, str]:
-    quorum = ",".join(f"{n.node_id}@{HOST}:{n.controller_port}" for n in ensemble.nodes)
+    voters = ensemble.controllers
+    quorum = ",".join(f"{n.node_id}@{HOST}:{n.controller_port}" for n in voters)
+    votes = node in voters
+    controller = f",CONTROLLER://{HOST}:{node.controller_port}" if votes else ""
     return {
         **_TUNED_KRAFT,
-        "process.roles": "broker,controller",
+        "process.roles": "broker,controller" if votes else "broker",
         "node.id": str(node.node_id),
         "controller.quorum.voters": quorum,
-        "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
+        "listeners": f"PLAINTEXT://{HOST}:{node.port}{controller}",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",

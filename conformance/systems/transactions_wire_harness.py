@@ -32,17 +32,23 @@ MOST_TRACES: Final = 16
 
 
 class Supply:
-    """Partitions, and where their logs end."""
+    """Partitions, and where their logs end; led by the broker `on` where there are several."""
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: Servers, on: int | None = None) -> None:
         self._servers = servers
+        self._on = on
         self._free: deque[tuple[TopicPartition, int]] = deque()
         self._used: dict[TopicPartition, int] = {}
+
+    def has(self, count: int) -> bool:
+        """Whether so many are there without making any."""
+        return len(self._free) >= count
 
     def take(self, count: int) -> list[tuple[TopicPartition, int]]:
         """Some partitions with their log ends."""
         if len(self._free) < count:
-            self._free.extend((p, 0) for p in self._servers.topic(TOPIC_PARTITIONS))
+            made = self._servers.topic(TOPIC_PARTITIONS, on=self._on)
+            self._free.extend((p, 0) for p in made)
         return [self._free.popleft() for _ in range(count)]
 
     def give_back(self, partition: TopicPartition, log_end: int) -> None:

@@ -38,7 +38,7 @@ STATES: Final = {
 COORDINATOR_SHOWN: Final[Mapping[str, Shape]] = dict.fromkeys(
     ("state", "producer_id", "producer_epoch", "partitions")
 )
-"""What DescribeTransactions shows; partitions while a transaction is open."""
+"""What DescribeTransactions shows; partitions while a transaction is open, or lack their marker."""
 LEADER_SHOWN: Final[Mapping[str, Shape]] = {
     "high_watermark": None,
     "last_stable_offset": None,
@@ -120,8 +120,8 @@ def coordinator_shown(coordinator: Any) -> View:
     name = metadata.state.name
     if name == "ABSENT":
         return (None, NOBODY, NOBODY, None)
-    is_open = name == "ONGOING"
-    partitions = metadata.partitions.values() if is_open else None
+    has_partitions = name == "ONGOING" or name.startswith("PREPARE")
+    partitions = metadata.partitions.values() if has_partitions else None
     return (STATES[name], metadata.producer_id, metadata.producer_epoch, partitions)
 
 
@@ -148,15 +148,17 @@ class ScriptWriter:
 
     def script(self, steps: Iterable[Instance]) -> Script:
         """The script of what of `steps` is enabled, markers taken at once."""
-        played = _Played(self.tables)
+        played = Played(self.tables)
         for instance in steps:
             if instance[0] != MARKER and played.move(instance):
                 played.write_markers()
         return played.script()
 
 
-class _Played:
+class Played:
     """The model's actors in one trace."""
+
+    rules = PLAYED
 
     def __init__(self, tables: TransactionTables) -> None:
         self.tables = tables
@@ -169,7 +171,7 @@ class _Played:
         self._touched: set[int] = set()
         self._seen = 0
         self._sent: Sent | None = None
-        self._moves = {rule: getattr(self, f"_{rule}") for rule in PLAYED}
+        self._moves = {rule: getattr(self, f"_{rule}") for rule in self.rules}
         self._arrivals = Arrivals(tables, self._coordinates, self._leads)
 
     def move(self, instance: Instance) -> bool:
@@ -183,9 +185,13 @@ class _Played:
         except self.tables.disabled:
             return False
         self._steps.append(instance)
-        waits = self._next_marker() is not None
-        self._moved.append(Moved(len(self._steps), self._sent, None if waits else self._shown()))
+        self._moved.append(self._told())
         return True
+
+    def _told(self) -> Moved:
+        """The step that was just made, as the server sees it."""
+        waits = self._next_marker() is not None
+        return Moved(len(self._steps), self._sent, None if waits else self._shown())
 
     def write_markers(self) -> None:
         """All that are on their way."""

@@ -21,6 +21,7 @@ from conformance.systems.transactions.shapes import ANSWER
 from conformance.systems.transactions_wire_script import (
     COORDINATOR_SHOWN,
     LEADER_SHOWN,
+    Moved,
     Script,
     Shown,
 )
@@ -59,10 +60,12 @@ _DESCRIBE_PRODUCERS_VERSION: Final = 0
 
 
 class Ask(NamedTuple):
-    """A call, and whether it goes over the connection of what is late."""
+    """A call, and whether it goes over the connection of what is late; `to` is the partition whose
+    leader is asked, NONE for the coordinator."""
 
     call: Call[Any]
     is_late: bool = False
+    to: int = NONE
 
 
 Asking = Generator[Sequence[Ask], list[Any], "Ended"]
@@ -93,19 +96,22 @@ class Ended:
     told: tuple[Any, ...] = ()
 
 
-class _Differs(Exception):
+class Differs(Exception):
     """A difference on the way."""
 
     def __init__(self, difference: Difference) -> None:
         self.difference = difference
 
 
-class _Undecided(Exception):
+class Undecided(Exception):
     """The server did not come to rest."""
 
 
 class Trial:
     """One trace on its ground."""
+
+    not_yet = NOT_YET
+    timeout_ms = TRANSACTION_TIMEOUT_MS
 
     def __init__(self, script: Script, ground: Ground, conversation: Conversation) -> None:
         self._script = script
@@ -113,30 +119,39 @@ class Trial:
         self._speaks = conversation
         self._wires: list[int] = []  # producer ids of the wire, by the model's
         self._step = 0
+        self._told: tuple[Any, ...] = ()
 
     def run(self) -> Asking:
         """All of it."""
         try:
-            for moved in self._script.moved:
-                self._step = moved.step
-                if moved.sent is not None:
-                    answer = yield from self._asked(moved.sent.request, moved.sent.is_late)
-                    self._same("answer", ANSWER, moved.sent.answer, answer)
-                if moved.shown is not None:
-                    yield from self._look(moved.shown)
+            yield from self._followed()
             state, ends = yield from self._look(self._script.settled)
             left = yield from self._leave(state, ends)
-        except _Differs as differs:
+        except Differs as differs:
             return Ended(differs.difference, steps=self._step)
-        except _Undecided:
+        except Undecided:
             return Ended(is_undecided=True, steps=self._step)
-        return Ended(log_ends=left, steps=len(self._script.steps))
+        return Ended(log_ends=left, steps=len(self._script.steps), told=self._told)
+
+    def _followed(self) -> Generator[Sequence[Ask], list[Any], None]:
+        """Step by step."""
+        for moved in self._script.moved:
+            self._step = moved.step
+            yield from self._compared(moved)
+
+    def _compared(self, moved: Moved) -> Generator[Sequence[Ask], list[Any], None]:
+        """One step: what is asked, and what is shown then."""
+        if moved.sent is not None:
+            answer = yield from self._asked(moved.sent.request, moved.sent.is_late)
+            self._same("answer", ANSWER, moved.sent.answer, answer)
+        if moved.shown is not None:
+            yield from self._look(moved.shown)
 
     def _same(self, path: str, shape: Shape, expected: View, observed: View) -> None:
         if expected == observed:
             return
         found = list(differences(path, shape, expected, observed))
-        raise _Differs(
+        raise Differs(
             Difference(
                 self._step,
                 self._script.instance(self._step),
@@ -148,15 +163,16 @@ class Trial:
     # ---- requests
 
     def _asked(self, request: Any, is_late: bool) -> Generator[Sequence[Ask], list[Any], View]:
-        """A request's answer, shaped as ANSWER. Raises _Undecided."""
-        ask = Ask(self._call(request), is_late)
+        """A request's answer, shaped as ANSWER. Raises Undecided."""
+        of_leader = request.api.name == "PRODUCE"
+        ask = Ask(self._call(request), is_late, request.partition if of_leader else NONE)
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while True:
             [answer] = yield [ask]
-            if error_in(answer) not in NOT_YET:
+            if error_in(answer) not in self.not_yet:
                 return self._answer(answer, request.partition)
             if time.monotonic() > deadline:
-                raise _Undecided
+                raise Undecided
 
     def _call(self, request: Any) -> Call[Any]:
         """The model's request as the client sends it."""
@@ -168,7 +184,7 @@ class Trial:
                 return speaks.init_producer_id(
                     ground.transactional_id,
                     (wire_id, request.producer_epoch),
-                    timeout_ms=TRANSACTION_TIMEOUT_MS,
+                    timeout_ms=self.timeout_ms,
                 )
             case "ADD_PARTITIONS_TO_TXN":
                 added = [p for p, there in enumerate(request.partitions.values()) if there]
@@ -203,10 +219,10 @@ class Trial:
     # ---- what the server shows
 
     def _look(self, shown: Shown) -> Generator[Sequence[Ask], list[Any], Any]:
-        """Compare; the state's name and the log ends of what was looked at. Raises _Differs."""
+        """Compare; the state's name and the log ends of what was looked at. Raises Differs."""
         state = None
         if shown.coordinator is not None:
-            view = yield from self._at_rest(shown.coordinator[0])
+            view = yield from self._at_rest(shown.coordinator)
             self._same("coordinator", COORDINATOR_SHOWN, shown.coordinator, view)
             state = view[0]
         ends = []
@@ -216,41 +232,56 @@ class Trial:
             ends.append((view[0], view[1]))
         return state, ends
 
-    def _at_rest(self, expected: str | None) -> Generator[Sequence[Ask], list[Any], View]:
-        """The transaction, when it is not on its way between two states. Raises _Undecided."""
+    def _at_rest(self, expected: View | None) -> Generator[Sequence[Ask], list[Any], View]:
+        """The transaction, when it is not on its way between two states, or where it is expected
+        to stay. Raises Undecided."""
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
-        call = describe_transactions([self._ground.transactional_id])
         while True:
-            [answer] = yield [Ask(call)]
-            seen = answer[self._ground.transactional_id]
-            if not seen.state.startswith("Prepare") or seen.state == expected:
-                return self._transaction(seen)
+            view = yield from self._described()
+            if not is_prepared(view) or view == expected:
+                return view
             if time.monotonic() > deadline:
-                raise _Undecided
+                if expected is not None and is_prepared(expected):
+                    return view
+                raise Undecided
+
+    def _described(self) -> Generator[Sequence[Ask], list[Any], View]:
+        """The transaction as it is now, shaped as COORDINATOR_SHOWN."""
+        name = self._ground.transactional_id
+        [answer] = yield [Ask(describe_transactions([name]))]
+        return self._transaction(answer[name])
 
     def _transaction(self, seen: TransactionSeen) -> View:
         """Shaped as COORDINATOR_SHOWN."""
         if seen.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             return (None, NONE, NONE, None)
-        is_open = seen.state == "Ongoing"
+        has_partitions = seen.state == "Ongoing" or seen.state.startswith("Prepare")
         inside = tuple(partition in seen.partitions for partition in self._ground.partitions)
         who = self._number(seen.producer_id), seen.producer_epoch
         # A transaction that is over shows no partitions: any that it has is a difference.
-        return (seen.state, *who, inside if is_open or seen.partitions else None)
+        return (seen.state, *who, inside if has_partitions or seen.partitions else None)
 
     def _leader(self, partition: int) -> Generator[Sequence[Ask], list[Any], View]:
         """Shaped as LEADER_SHOWN."""
-        where, base = self._ground.partitions[partition], self._ground.log_ends[partition]
-        log, producers = yield [
-            Ask(fetch(where, base, Isolation.READ_UNCOMMITTED)),
-            Ask(describe_producers(where)),
-        ]
+        base = self._ground.log_ends[partition]
+        log, producers = yield from self._read(partition)
         return (
             log.high_watermark - base,
             log.last_stable_offset - base,
             self._log(log),
             self._producers(producers, base),
         )
+
+    def _read(
+        self, partition: int
+    ) -> Generator[Sequence[Ask], list[Any], tuple[Fetched, Mapping[int, ActiveProducer]]]:
+        """What a leader shows of its log and its producers."""
+        where, base = self._ground.partitions[partition], self._ground.log_ends[partition]
+        log, producers = yield [
+            Ask(fetch(where, base, Isolation.READ_UNCOMMITTED), to=partition),
+            Ask(describe_producers(where), to=partition),
+        ]
+        return log, producers
 
     def _log(self, fetched: Fetched) -> View:
         rows: list[View] = []
@@ -272,19 +303,20 @@ class Trial:
             one = producers.get(wire_id)
             if one is not None:
                 begun = one.current_txn_start_offset
-                coordinator_epoch = one.coordinator_epoch
-                if coordinator_epoch != NONE:
-                    coordinator_epoch -= self._ground.coordinator_epoch
                 rows.append(
                     (
                         number,
                         one.producer_epoch,
-                        coordinator_epoch,
+                        self._coordinator_epoch(one.coordinator_epoch),
                         one.last_sequence,
                         begun if begun == NONE else begun - base,
                     )
                 )
         return tuple(rows)
+
+    def _coordinator_epoch(self, epoch: int) -> int:
+        """As the model counts them."""
+        return epoch if epoch == NONE else epoch - self._ground.coordinator_epoch
 
     # ---- afterwards
 
@@ -302,6 +334,12 @@ class Trial:
         if any(end != stable for end, stable in ends):
             return None
         return tuple(base + end for base, (end, _) in zip(self._ground.log_ends, ends, strict=True))
+
+
+def is_prepared(view: View) -> bool:
+    """Whether what the coordinator shows is a decision that lacks markers."""
+    state: str | None = view[0]
+    return state is not None and state.startswith("Prepare")
 
 
 def describe_producers(partition: TopicPartition) -> Call[Mapping[int, ActiveProducer]]:

@@ -54,7 +54,8 @@ _PAUSE_S: Final = 0.02
 class Ground:
     """Brokers of one release and level; a context manager that starts and ends them.
 
-    `nodes` is 1 or 3. `properties` go over the recipe's. Raises UnknownRelease.
+    `nodes` is 1 or 3. `properties` go over the recipe's, `voters` are as in `KafkaCluster`.
+    Raises UnknownRelease.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Ground:
         level: int | None = None,
         nodes: int = 1,
         properties: Mapping[str, str] | None = None,
+        voters: tuple[int, ...] = (),
     ) -> None:
         self.release = find_release(release)
         self.level = self.release.default_level if level is None else level
@@ -78,7 +80,10 @@ class Ground:
             KafkaBroker(release, level=self.level, properties=properties)
             if nodes == 1
             else KafkaCluster(
-                release, level=self.level, properties={**PATIENT, **(properties or {})}
+                release,
+                level=self.level,
+                properties={**PATIENT, **(properties or {})},
+                voters=voters,
             )
         )
         self._numbers = count(1)
@@ -146,6 +151,11 @@ class Ground:
         wire = Wire(self.brokers[node_id].connect(timeout_ms=10_000))
         self._open.callback(wire.close)
         return wire
+
+    def forget(self, node_id: int) -> None:
+        """The connection to a broker that is gone."""
+        if node_id in self._wires:
+            self._wires.pop(node_id).close()
 
     def leader_of(self, partition: TopicPartition) -> int:
         """Who leads a partition that `topic` made, or one of the internal topics."""

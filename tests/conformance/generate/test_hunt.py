@@ -24,7 +24,7 @@ RULE_OF = [RULES.index(rule.rule) for rule in MACHINE.rules]
 
 
 def test_the_same_seed_and_id_give_the_same_hunt() -> None:
-    walker = GraphWalker(GRAPH, len(MACHINE.rules))
+    walker = GraphWalker(GRAPH, [1.0] * len(MACHINE.rules))
     first = [hunt(walker, RULE_OF, 7, number) for number in range(20)]
     again = [hunt(walker, RULE_OF, 7, number) for number in reversed(range(20))]
     assert first == again[::-1]
@@ -33,7 +33,7 @@ def test_the_same_seed_and_id_give_the_same_hunt() -> None:
 
 
 def test_each_hunt_is_a_walk_that_the_model_allows() -> None:
-    walker = GraphWalker(GRAPH, len(MACHINE.rules))
+    walker = GraphWalker(GRAPH, [1.0] * len(MACHINE.rules))
     sources = GRAPH.sources
     stepper = Stepper(plain(), K)
     for number in range(50):
@@ -48,7 +48,7 @@ def test_each_hunt_is_a_walk_that_the_model_allows() -> None:
 
 
 def test_both_walkers_know_the_same_instances() -> None:
-    graph, machine = GraphWalker(GRAPH, len(MACHINE.rules)), MachineWalker(MACHINE)
+    graph, machine = GraphWalker(GRAPH, [1.0] * len(MACHINE.rules)), MachineWalker(MACHINE)
     draw = random.Random(1)
     for _ in range(50):
         at, packed = graph.initial, machine.initial

@@ -208,7 +208,8 @@ def test_the_first_breach_of_a_promise_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--nodes", "3"], "one broker"),
+        (["--nodes", "3"], "--faults nodes"),
+        (["--nodes", "3", "--faults", "connections"], "--faults connections"),
         (["--faults", "nodes"], "--faults nodes"),
         (["--actors", "client,coordinator,leader"], "--actors"),
         (["--scope", "transactions-log"], "appends"),

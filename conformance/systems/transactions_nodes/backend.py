@@ -1,0 +1,51 @@
+"""Nodes that are stopped and moved, held to the model of their coordinator and leaders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from conformance.plan import Prepared, setting
+from conformance.promised import Seen
+from conformance.rows import Found
+from conformance.systems.transactions.tables import tables_of
+from conformance.systems.transactions_nodes.harness import Harness
+from conformance.systems.transactions_nodes.leaderless import BROKEN, leaderless
+from conformance.systems.transactions_nodes.nodes import Nodes
+from conformance.systems.transactions_nodes.script import NodesWriter
+from conformance.systems.transactions_wire import TransactionsBackend
+from conformance.systems.wire import DEED_COUNTS, ScriptBackend
+from conformance.transactions.ground import Ground
+
+
+class NodesBackend(TransactionsBackend):
+    """Judges the traces of `prepared` at three brokers. Raises NotApplicable, KafkaError."""
+
+    def __init__(self, prepared: Prepared, ground: Ground) -> None:
+        k = setting(prepared.plan)
+        tables = tables_of(k)
+        speaks = ground.conversation("v2" if tables.is_v2 else "v1")
+        nodes = Nodes(ground, speaks)
+        self.leaderless = leaderless(nodes, speaks)
+        can_kill = not self.leaderless.is_skipped
+        self.harness = Harness(nodes, speaks, k.layout.partitions, can_kill_leaders=can_kill)
+        ScriptBackend.__init__(self, prepared, tables, NodesWriter(tables), self.harness)
+        self.agreed = []
+        self.late_markers = 0
+
+    def _add(self, one: Any, number: int, script: Any, outcome: Any) -> None:
+        """One more trace has ended. Behind a late marker it is not the prepared one any more."""
+        super()._add(one, number, script, outcome)
+        if outcome.told:
+            self.late_markers += 1
+            self.agreed.remove(number)
+
+    def _found(self, one: Any) -> Found:
+        """And what was seen beside traces."""
+        broken = BROKEN if self.leaderless.is_skipped else frozenset()
+        found = super()._found(one)
+        return replace(found, seen=found.seen.merge(Seen(broken=broken)))
+
+    def _costs(self, script: Any) -> int:
+        """Deeds take seconds."""
+        return 1 + DEED_COUNTS * len(script.signature)

@@ -1,0 +1,213 @@
+"""Many traces at a time at nodes: those that want the same done to nodes, in the same order.
+
+1. Each trace on its way has its own connections: to the coordinator, and to each leader.
+2. A deed waits until every trace wants it, and happens to all of them.
+3. Traces are played in batches, between which all nodes are there. Of two batches that hold a
+   leader, one freezes it and the next kills it, as far as their traces allow that.
+4. A trace that stays undecided is played a second time, with more patience.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from conformance.backends import BackendFailed
+from conformance.kafka.errors import KafkaError
+from conformance.systems.transactions_nodes.nodes import FAR, HOLD, HOME, Nodes
+from conformance.systems.transactions_nodes.script import NodeScript
+from conformance.systems.transactions_nodes.trial import Do, NodesTrial, Rest
+from conformance.systems.transactions_wire_harness import Supply
+from conformance.systems.transactions_wire_trial import NONE, Ended, Ground
+from conformance.transactions.wire import Conversation, Wire
+from impl import DecodeError
+from proofs.java import JavaError
+
+TOGETHER: Final = 48
+"""Traces in a batch."""
+PATIENCE: Final = 4
+
+Numbered = tuple[int, NodeScript]
+
+
+class Lane:
+    """A trace on its way."""
+
+    def __init__(self, number: int, nodes: Nodes, ground: Ground, trial: NodesTrial) -> None:
+        self.number = number
+        self.ground = ground
+        self.ended: Ended | None = None
+        self.deed: str | None = None
+        self.rests_until = 0.0
+        self._nodes = nodes
+        self._wires: dict[int, Wire] = {}
+        self._asked: list[Wire] = []
+        self._asking = trial.run()
+        self._go(None)
+
+    @property
+    def asks(self) -> bool:
+        """It waits for answers, or for a moment."""
+        return self.ended is None and self.deed is None
+
+    def answered(self) -> None:
+        """Read what was asked, and ask what follows. Who is silent leaves the trace undecided."""
+        try:
+            self._go([wire.receive() for wire in self._asked])
+        except KafkaError:
+            self.ended = Ended(is_undecided=True)
+
+    def done(self, epoch: int) -> None:
+        """What it waited for was done: old connections may lead to who is gone."""
+        self.close()
+        self.deed = None
+        try:
+            self._go([epoch])
+        except KafkaError:
+            self.ended = Ended(is_undecided=True)
+
+    def close(self) -> None:
+        """Close its connections."""
+        for wire in self._wires.values():
+            wire.close()
+        self._wires.clear()
+
+    def _go(self, answers: list[Any] | None) -> None:
+        self._asked, self.rests_until = [], 0.0
+        try:
+            asks = next(self._asking) if answers is None else self._asking.send(answers)
+        except StopIteration as ended:
+            self.ended = ended.value
+            return
+        for ask in asks:
+            self._ask(ask)
+
+    def _ask(self, ask: Any) -> None:
+        if isinstance(ask, Do):
+            self.deed = ask.deed
+        elif isinstance(ask, Rest):
+            self.rests_until = ask.until
+        else:
+            wire = self._wire(ask.to)
+            wire.send(ask.call)
+            self._asked.append(wire)
+
+    def _wire(self, to: int) -> Wire:
+        if to not in self._wires:
+            far = len(self.ground.partitions) - 1
+            node = self._nodes.coordinator if to == NONE else FAR if to == far else HOME
+            self._wires[to] = self._nodes.ground.connect(node)
+        return self._wires[to]
+
+
+class Harness:
+    """Plays scripts at nodes. `undecided` counts the tries that told nothing, `met` the traces that
+    went through each kind of deed."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        conversation: Conversation,
+        partitions: int,
+        *,
+        can_kill_leaders: bool,
+    ) -> None:
+        self.nodes = nodes
+        self._can_kill = can_kill_leaders
+        self.undecided = 0
+        self.met: Counter[str] = Counter()
+        self._speaks = conversation
+        near, far = Supply(nodes.ground, HOME), Supply(nodes.ground, FAR)
+        self._supplies = [near] * (partitions - 1) + [far]
+        self._kills_next = False
+
+    def run(self, scripts: Iterable[Numbered]) -> Iterator[tuple[int, Ended] | None]:
+        """Each trace's end by its number, and None now and then. Raises BackendFailed."""
+        again: list[Numbered] = []
+        try:
+            for batch in batches(scripts):
+                known = dict(batch)
+                for number, ended in self._play(batch, 1):
+                    if ended.is_undecided:
+                        again.append((number, known[number]))
+                    else:
+                        yield number, ended
+                yield None
+            for batch in batches(again):
+                yield from self._play(batch, PATIENCE)
+        except (KafkaError, JavaError, DecodeError) as error:
+            raise BackendFailed(f"the nodes failed: {error}") from error
+
+    def _play(self, batch: Sequence[Numbered], patience: int) -> Iterator[tuple[int, Ended]]:
+        """Scripts with the same deeds, all together."""
+        is_gentle = self._is_gentle(batch)
+        if not all(s.has(len(batch) * self._supplies.count(s)) for s in self._supplies):
+            self.nodes.complete()  # every broker must hear of a new topic
+        lanes = [self._lane(*one, is_gentle, patience) for one in batch]
+        while True:
+            asking = [lane for lane in lanes if lane.asks]
+            if asking:
+                answer(asking)
+                continue
+            waiting = [lane for lane in lanes if lane.deed is not None]
+            if not waiting:
+                break
+            [deed] = {lane.deed for lane in waiting}
+            assert deed is not None
+            self.met[self.nodes.do(deed, gently=is_gentle)] += len(waiting)
+            epoch = self.nodes.coordinator_epoch
+            for lane in waiting:
+                lane.done(epoch)
+        self.nodes.rest()
+        for lane in lanes:
+            yield lane.number, self._left(lane)
+
+    def _is_gentle(self, batch: Sequence[Numbered]) -> bool:
+        """Whether a leader that is held is frozen: every second time, and where it must be."""
+        holds = HOLD in batch[0][1].signature
+        can_kill = self._can_kill and holds and all(script.is_lenient for _, script in batch)
+        kills = can_kill and self._kills_next
+        if can_kill:
+            self._kills_next = not self._kills_next
+        return not kills
+
+    def _lane(self, number: int, script: NodeScript, is_gentle: bool, patience: int) -> Lane:
+        partitions, ends = zip(*(s.take(1)[0] for s in self._supplies), strict=True)
+        epoch = self.nodes.coordinator_epoch
+        ground = Ground(self.nodes.ground.fresh("judged"), partitions, ends, epoch)
+        trial = NodesTrial(script, ground, self._speaks, is_frozen=is_gentle, patience=patience)
+        return Lane(number, self.nodes, ground, trial)
+
+    def _left(self, lane: Lane) -> Ended:
+        """Partitions on which nothing is open serve other traces."""
+        lane.close()
+        ended = lane.ended
+        assert ended is not None, "nobody waits any more"
+        self.undecided += ended.is_undecided
+        if ended.log_ends is not None:
+            places = zip(self._supplies, lane.ground.partitions, ended.log_ends, strict=True)
+            for supply, partition, log_end in places:
+                supply.give_back(partition, log_end)
+        return ended
+
+
+def answer(lanes: Sequence[Lane]) -> None:
+    """One more answer for each that does not rest; where all rest, sleep."""
+    now = time.monotonic()
+    due = [lane for lane in lanes if lane.rests_until <= now]
+    if not due:
+        time.sleep(max(min(lane.rests_until for lane in lanes) - now, 0))
+    for lane in due:
+        lane.answered()
+
+
+def batches(scripts: Iterable[Numbered]) -> Iterator[Sequence[Numbered]]:
+    """Scripts that want the same done in the same order, and that may be dealt with alike."""
+    alike: dict[tuple[tuple[str, ...], bool], list[Numbered]] = {}
+    for number, script in scripts:
+        alike.setdefault((script.signature, script.is_lenient), []).append((number, script))
+    for key in sorted(alike):
+        for first in range(0, len(alike[key]), TOGETHER):
+            yield alike[key][first : first + TOGETHER]

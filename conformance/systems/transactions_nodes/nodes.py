@@ -1,0 +1,226 @@
+"""What is done to three brokers whose transactions are judged.
+
+| broker | is | and |
+|---|---|---|
+| HOME | the only controller, leader of what is near | always there |
+| SEAT | the coordinator that is preferred | killed, frozen, elected |
+| FAR | leader of what is far | frozen, or killed and started again |
+
+The log of transactions is on SEAT and HOME. So a decision is held open as long as FAR is gone, and
+the coordinator moves meanwhile: whoever votes, and whoever must acknowledge, is there.
+
+Nobody is given up because a machine is slow: sessions are long. A coordinator that is killed or
+frozen is unregistered, so that its successor is there at once. A leader that is frozen stays the
+leader, and the marker waits in its socket; one that is killed is unregistered, too, and then its
+partitions have no leader.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from conformance.kafka.admin import TopicPartition, ask_for_topic
+from conformance.kafka.elections import elect_preferred, unregister
+from conformance.kafka.errors import BrokerFailed, KafkaError
+from conformance.transactions.ground import NOBODY, Ground
+from conformance.transactions.reading import (
+    TRANSACTION_STATE,
+    describe_transactions,
+    leadership,
+)
+from conformance.transactions.wire import Call, Conversation, Producer, error_in, find_coordinator
+from impl.protocol.errors import ErrorCode
+
+HOME, SEAT, FAR = 1, 2, 3
+
+HOLD: Final = "hold"
+RELEASE: Final = "release"
+MOVE: Final = "move"
+
+PROPERTIES: Final[Mapping[str, str]] = {
+    "broker.session.timeout.ms": "120000",
+    "request.timeout.ms": "120000",  # a marker for who is frozen is not sent a second time
+}
+LOG_CONFIGS: Final[Mapping[str, str]] = {
+    "cleanup.policy": "compact",
+    "min.insync.replicas": "1",
+    "unclean.leader.election.enable": "false",
+}
+SETTLE_TIMEOUT_S: Final = 60.0
+_PAUSE_S: Final = 0.02
+
+
+def ground_of(release: str, level: int) -> Ground:
+    """The three brokers, not started yet. Raises UnknownRelease."""
+    return Ground(release, level=level, nodes=3, properties=PROPERTIES, voters=(HOME,))
+
+
+class Nodes:
+    """Who is frozen, gone, and coordinates now. `done` counts what was done, by kind.
+
+    Raises KafkaError, JavaError.
+    """
+
+    def __init__(self, ground: Ground, conversation: Conversation) -> None:
+        self.ground = ground
+        self.done: Counter[str] = Counter()
+        self.coordinator = SEAT
+        self._speaks = conversation
+        self._held: str | None = None
+        self._moves = 0
+        self._is_seated, self._is_coming = True, False
+        connection = ground.wire(HOME).connection
+        ask_for_topic(
+            connection, TRANSACTION_STATE[0], 1, replicas=(SEAT, HOME), configs=LOG_CONFIGS
+        )
+        self._await_coordinator(SEAT)
+        self._near, self._far = ground.topic(on=HOME)[0], ground.topic(on=FAR)[0]
+        self.rest()
+
+    @property
+    def coordinator_epoch(self) -> int:
+        """How often coordination began; only differences mean something."""
+        return self.ground.wire(HOME).ask(leadership(TRANSACTION_STATE)).leader_epoch
+
+    def do(self, deed: str, *, gently: bool) -> str:
+        """HOLD, RELEASE or MOVE; of which kind it was. `gently`: a leader is frozen, not killed."""
+        deeds: Mapping[str, Callable[[], str]] = {
+            HOLD: self._freeze if gently else self._kill,
+            RELEASE: self._release,
+            MOVE: self._move,
+        }
+        kind = deeds[deed]()
+        self.done[kind] += 1
+        self._warm()
+        return kind
+
+    def rest(self) -> None:
+        """All leaders are there; who was the coordinator comes back, which `complete` awaits."""
+        if self._held is not None:
+            self._release()
+        if not self._is_seated and not self._is_coming:
+            self.ground.brokers[SEAT].kill()
+            self.ground.forget(SEAT)
+            self.ground.brokers[SEAT].launch()
+            self._is_coming = True
+        self._warm()
+
+    def complete(self) -> None:
+        """All brokers are there, and in sync."""
+        if self._is_coming:
+            self.ground.brokers[SEAT].await_answer()
+            self._is_seated, self._is_coming = True, False
+        self._await(self._is_in_sync, "the log of transactions is not in sync")
+
+    # ---- a partition without a leader
+
+    def _freeze(self) -> str:
+        self._held = "SIGSTOP"
+        self.ground.brokers[FAR].pause()
+        return "SIGSTOP of a partition's leader"
+
+    def _kill(self) -> str:
+        self._held = "SIGKILL"
+        self.ground.brokers[FAR].kill()
+        self._give_up(FAR)
+        return "SIGKILL of a partition's leader"
+
+    def _release(self) -> str:
+        held, self._held = self._held, None
+        if held == "SIGSTOP":
+            self.ground.brokers[FAR].resume()
+            return "SIGCONT of a partition's leader"
+        self.ground.brokers[FAR].start()
+        return "return of a partition's leader"
+
+    # ---- a coordinator that moves
+
+    def _move(self) -> str:
+        self.complete()
+        if self.coordinator == HOME:
+            return self._elect()
+        self._moves += 1
+        self._is_seated = False
+        seat = self.ground.brokers[SEAT]
+        if self._moves % 2:
+            seat.kill()
+            self._give_up(SEAT)
+            self._await_coordinator(HOME)
+            return "SIGKILL of the coordinator"
+        seat.pause()
+        self._give_up(SEAT)
+        self._await_coordinator(HOME)
+        seat.resume()
+        return "SIGSTOP of the coordinator, SIGCONT behind its successor"
+
+    def _give_up(self, node: int) -> None:
+        """Nobody waits for it any more."""
+        self.ground.forget(node)
+        unregister(self.ground.wire(HOME).connection, node)
+
+    def _elect(self) -> str:
+        elect_preferred(self.ground.wire(HOME).connection, TRANSACTION_STATE)
+        self._await_coordinator(SEAT)
+        return "election of another coordinator"
+
+    def _await_coordinator(self, node: int) -> None:
+        self._await(lambda: self._coordinates(node), f"broker {node} does not coordinate")
+        self.coordinator = node
+
+    def _coordinates(self, node: int) -> bool:
+        named = self.ground.wire(HOME).ask(find_coordinator(NOBODY)).node_id
+        if named != node:
+            return False
+        seen = self.ground.wire(node).ask(describe_transactions([NOBODY]))[NOBODY]
+        return seen.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+    # ---- what others must know of it
+
+    def _is_in_sync(self) -> bool:
+        seen = self.ground.wire(HOME).ask(leadership(TRANSACTION_STATE))
+        return seen.in_sync == {HOME, SEAT}
+
+    def _warm(self) -> None:
+        """A transaction of our own ends on all leaders that are there: they know who coordinates,
+        and whoever coordinates knows them."""
+        homes = {HOME: self._near} if self._held else {HOME: self._near, FAR: self._far}
+        self._await(lambda: self._ends_on(homes), "a transaction of ours does not end")
+
+    def _ends_on(self, homes: Mapping[int, TopicPartition]) -> bool:
+        ask = self.ground.wire(self.coordinator).ask
+        name, speaks = self.ground.fresh("warm"), self._speaks
+        answer = ask(speaks.init_producer_id(name))
+        if answer.error is not ErrorCode.NONE:
+            return False
+        who = Producer(name, answer.producer_id, answer.producer_epoch)
+        calls: list[tuple[int, Call[object]]] = []
+        if speaks.end_txn_version < 5:
+            calls.append((self.coordinator, speaks.add_partitions(who, homes.values())))
+        calls += [(node, speaks.produce(who, p, 0, "warm")) for node, p in homes.items()]
+        calls.append((self.coordinator, speaks.end_txn(who, committed=False)))
+        if any(error_in(self.ground.wire(n).ask(c)) is not ErrorCode.NONE for n, c in calls):
+            return False
+        self._await(lambda: self._is_complete(name), f"{name} is not complete")
+        return True
+
+    def _is_complete(self, name: str) -> bool:
+        seen = self.ground.wire(self.coordinator).ask(describe_transactions([name]))
+        return seen[name].state == "CompleteAbort"
+
+    def _await(self, holds: Callable[[], bool], problem: str) -> None:
+        """Raises BrokerFailed after SETTLE_TIMEOUT_S."""
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        while time.monotonic() < deadline:
+            with suppress(KafkaError):
+                if holds():
+                    return
+                time.sleep(_PAUSE_S)
+                continue
+            for node in self.ground.brokers:
+                self.ground.forget(node)
+            time.sleep(_PAUSE_S)
+        raise BrokerFailed(f"{problem} after {SETTLE_TIMEOUT_S:.0f} s")

@@ -1,0 +1,190 @@
+"""What a trace makes of nodes that are stopped, killed and started again.
+
+1. Partitions but the last are near: their leader is always there. The last is far: its leader is
+   gone from before a decision until its marker is written, where the trace has other steps between.
+2. What was touched on the far side is compared once its leader is back.
+3. A marker that was on its way there when the coordinator moved may still arrive before the new
+   coordinator's: then `other` is what follows. After it, it would be fenced, and nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from conformance.generate.served import MARKER, NEEDS_LEADER, OF_NODES, PLAYED
+from conformance.systems.transactions.arrivals import NOBODY
+from conformance.systems.transactions.tables import TransactionTables
+from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
+from conformance.systems.transactions_wire_script import (
+    Moved,
+    Played,
+    Script,
+    Shown,
+    refuse,
+)
+from conformance.tables import Message
+from proofs.trace.format import Instance
+
+TIMES_OUT: Final = "transaction_times_out"
+LATE_BATCH: Final = "late_batch_arrives"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScript(Script):
+    """A script with what is done to nodes before a step, by step.
+
+    `times_out` is the step at which the transaction times out, `branch` the one before which a late
+    marker may have come; 0: there is none. `is_lenient`: a far leader may be killed, for nothing
+    asks it for more than a killed one remembers.
+    """
+
+    deeds: Mapping[int, tuple[str, ...]]
+    times_out: int
+    branch: int
+    other: NodeScript | None
+    is_lenient: bool
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """What is done, in order."""
+        return tuple(deed for step in sorted(self.deeds) for deed in self.deeds[step])
+
+
+class NodesWriter:
+    """Makes scripts of the traces of one setting. Raises NotApplicable."""
+
+    def __init__(self, tables: TransactionTables) -> None:
+        refuse(tables.k)
+        self.tables = tables
+
+    def script(self, steps: Iterable[Instance]) -> NodeScript:
+        """The script of what of `steps` is enabled."""
+        given = tuple(steps)
+        script = self._played(given, late_marker=False)
+        if not script.branch:
+            return script
+        return replace(script, other=self._played(given, late_marker=True))
+
+    def _played(self, steps: Sequence[Instance], *, late_marker: bool) -> NodeScript:
+        played = PlayedAtNodes(self.tables, late_marker=late_marker)
+        played.play(steps)
+        return played.script()
+
+
+class PlayedAtNodes(Played):
+    """The model's actors in one trace, the far leader held back where the trace goes on without."""
+
+    rules = PLAYED | OF_NODES
+
+    def __init__(self, tables: TransactionTables, *, late_marker: bool) -> None:
+        super().__init__(tables)
+        self._far = len(self._leaders) - 1
+        self._late_marker = late_marker
+        self._goes_on = False
+        self._is_held = False
+        self._old_marker: Message | None = None
+        self._deeds: dict[int, tuple[str, ...]] = {}
+        self._branch = 0
+
+    def play(self, steps: Sequence[Instance]) -> None:
+        """All up to a step that needs a leader which is gone."""
+        for at, instance in enumerate(steps):
+            if instance[0] == MARKER:
+                if self._is_held and dict(instance[1])["partition"] == self._far:
+                    self._release()
+                continue
+            if self._is_held and self._needs_far(instance):
+                break
+            self._goes_on = self._goes_on_without(steps[at + 1 :])
+            if self.move(instance):
+                self.write_markers()
+        if self._is_held:
+            self._release()
+
+    def script(self) -> NodeScript:
+        """All that was played."""
+        played = super().script()
+        rules = [rule for rule, _ in played.steps]
+        return NodeScript(
+            played.steps,
+            played.moved,
+            played.settled,
+            played.seen,
+            deeds=self._deeds,
+            times_out=rules.index(TIMES_OUT) + 1 if TIMES_OUT in rules else 0,
+            branch=self._branch,
+            other=None,
+            is_lenient=LATE_BATCH not in rules,
+        )
+
+    def _needs_far(self, instance: Instance) -> bool:
+        rule, choice = instance
+        return rule in NEEDS_LEADER and dict(choice)["partition"] == self._far
+
+    def _goes_on_without(self, rest: Sequence[Instance]) -> bool:
+        """Something else comes before the far marker."""
+        following = (
+            rule != MARKER
+            for rule, choice in rest
+            if rule != MARKER or dict(choice)["partition"] == self._far
+        )
+        return next(following, False)
+
+    # ---- the far leader
+
+    def _told(self) -> Moved:
+        if not self._is_held and self._goes_on and self._waits(self._far):
+            self._is_held = True
+            step = len(self._steps)
+            self._deeds[step] = (HOLD, *self._deeds.get(step, ()))
+        return super()._told()
+
+    def _release(self) -> None:
+        """The far leader is back, and writes what came meanwhile."""
+        self._is_held, self._goes_on = False, False
+        step = len(self._steps) + 1
+        self._deeds[step] = (RELEASE,)
+        if self._old_marker is not None:
+            self._branch = step
+            if self._late_marker:
+                self._leads(self._far, "on_marker", self._old_marker)
+            self._old_marker = None
+        self.write_markers()
+
+    def _waits(self, partition: int) -> bool:
+        state = self._coordinator.state
+        metadata = state.known.metadata
+        is_prepared = metadata.state.name.startswith("PREPARE") and not state.is_stopped
+        return is_prepared and bool(metadata.partitions[partition])
+
+    def _next_marker(self) -> int | None:
+        waiting = super()._next_marker()
+        return None if self._is_held and waiting == self._far else waiting
+
+    def _shown(self) -> Shown:
+        """What is far is looked at when its leader is there."""
+        kept = {self._far} & self._touched if self._is_held else set()
+        self._touched -= kept
+        shown = super()._shown()
+        self._touched |= kept
+        return shown
+
+    # ---- what nodes do
+
+    def _coordinator_moves(self) -> None:
+        if self._is_held and self._waits(self._far):
+            row = self._acts(self._coordinator, "marker_for", self._far)
+            self._old_marker = row.sent[0]
+        self._of_itself("take_over")
+        step = len(self._steps) + 1
+        self._deeds[step] = (MOVE,)
+
+    def _transaction_times_out(self) -> None:
+        self._of_itself("time_out")
+
+    def _of_itself(self, rule: str) -> None:
+        row = self._acts(self._coordinator, rule)
+        self._coordinator = row.node
+        self._touched.add(NOBODY)
