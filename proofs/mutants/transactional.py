@@ -1,4 +1,4 @@
-"""The named mutants of transactions, and the defects that cannot be expressed yet."""
+"""The named mutants of transactions and of who consumes in them, and what cannot be expressed."""
 
 from __future__ import annotations
 
@@ -91,6 +91,24 @@ RELEASED: tuple[Mutant, ...] = (
         f"{BASE}/id_memory=in_memory",
         "markers_are_taken",
         BASE,
+    ),
+    released(
+        "no_generation_check",
+        "KIP-447",
+        "a member that the group has replaced commits its offset all the same",
+        "processing",
+        "4.3.1/generation_check=absent",
+        "offsets_never_go_back",
+        "4.3.1",
+    ),
+    released(
+        "unstable_offset_read",
+        "KIP-447",
+        "a member begins where the group was while its predecessor's offset is pending",
+        "processing",
+        "4.3.1/offset_reads=unstable",
+        "output_produced_once",
+        "4.3.1",
     ),
 )
 """What some release does."""
@@ -266,7 +284,6 @@ _ROUNDS = (
     "answers to markers as events of their own: here the coordinator hears one together with what"
     " the partition writes"
 )
-_GROUPS = "groups with generations, and what their members consume"
 
 UNEXPRESSED: Mapping[str, str] = {
     "pending_state_leaks": (
@@ -276,8 +293,6 @@ UNEXPRESSED: Mapping[str, str] = {
     "upgrade_without_bump": "a client that changes its conversation within a run",
     "completion_written_twice": _ROUNDS,
     "late_callback_removes_newer": _ROUNDS,
-    "no_generation_check": _GROUPS,
-    "unstable_offset_read": _GROUPS,
     "lso_ahead_of_applied": "replicas whose state follows their log",
     "stale_first_unstable_offset": "logs that are truncated",
     "marker_compacted_as_key": _COMPACTION,

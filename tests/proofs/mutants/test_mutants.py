@@ -43,6 +43,8 @@ FOUND = {
     "timeout_without_bump": (8, 6),
     "exhausted_epoch_not_rotated": (18, 13),
     "next_producer_id_not_logged": (19, 14),
+    "no_generation_check": (18, 18),
+    "unstable_offset_read": (12, 12),
     "ongoing_not_logged": (17, 14),
     "empty_abort_fences_itself": (7, 4),
     "end_txn_epoch_not_compared": (15, 9),
