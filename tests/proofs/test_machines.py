@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from proofs.explore.source import source_graph
-from proofs.lift.text import plain
+from proofs.lift.text import composition, plain
 from proofs.machines import Play, execute_all, machine
 from proofs.trace.replay import Stepper, setting_of
 
@@ -52,6 +52,38 @@ def test_exhaustive_executes_exactly_the_explored_transitions(model, k):
     assert executed == frozenset(graph.edges)
     assert len(executed) == graph.exploration.transitions == 3331
     assert steps >= len(executed)
+
+
+@pytest.mark.parametrize(
+    ("home", "scope", "variant", "transitions"),
+    [
+        ("transactions", "transactions-tiny", "v2", 262),
+        ("transactions", "transactions-tiny", "v1", 525),
+        ("processing", "processing/crashes=0/timeouts=0", "processing=commit_first", 764),
+    ],
+)
+def test_exhaustive_executes_the_transitions_of_compositions(home, scope, variant, transitions):
+    made = composition(home)
+    setting = setting_of(made, scope, variant)
+    graph = source_graph(made, setting, scope)
+    executed, _ = execute_all(made, setting, graph, Recorder())
+    assert executed == frozenset(graph.edges)
+    assert len(executed) == transitions
+
+
+def test_hypothesis_plays_transactions():
+    made = composition("transactions")
+    seen = Recorder()
+    run_state_machine_as_test(
+        machine(made, setting_of(made, "transactions-default", "v1"), lambda: seen),
+        settings=settings(
+            max_examples=30,
+            stateful_step_count=30,
+            derandomize=True,
+            suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+        ),
+    )
+    assert {"transaction_is_ended", "batch_is_produced", "marker_is_written"} <= seen.rules
 
 
 def test_exhaustive_stops_where_the_system_differs(model, k):
