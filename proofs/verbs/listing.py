@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from proofs.coverage.events import TABLES
-from proofs.coverage.points import points
+from proofs.coverage.points import errors_of, points
 from proofs.explore.engines import ENGINES
 from proofs.explore.expected import EXPECTED, Expected
 from proofs.lift.text import COMPOSITIONS, Model, composition, plain
@@ -42,14 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def listing(*, with_branches: bool) -> dict[str, list[dict[str, Any]]]:
     """All names, by kind."""
-    model = plain()
-    models = (model, *map(composition, COMPOSITIONS))
+    models = (plain(), *map(composition, COMPOSITIONS))
     found: dict[str, list[dict[str, Any]]] = {
         "scopes": [row for each in models for row in scopes(each)],
-        "variants": list(variants(model)),
+        "variants": [row for each in models for row in variants(each)],
         "engines": [{"name": name} for name in ENGINES],
-        "promises": [named(promise) for promise in model.promises.PROMISES],
-        "witnesses": [named(witness) for witness in model.promises.WITNESSES],
+        "promises": [named(p) for each in models for p in each.promises.PROMISES],
+        "witnesses": [named(w) for each in models for w in each.promises.WITNESSES],
         "mutants": [
             {"name": m.name, "kind": m.kind, "reference": m.reference, "property": m.property}
             for m in MUTANTS
@@ -61,7 +60,7 @@ def listing(*, with_branches: bool) -> dict[str, list[dict[str, Any]]]:
             for table in TABLES.values()
             for event in table.events
         ],
-        "error_codes": [{"name": error.name, "code": int(error)} for error in model.messages.Error],
+        "error_codes": list(error_codes(models)),
     }
     if with_branches:
         found["branches"] = [
@@ -96,14 +95,23 @@ def scopes(model: Any) -> Iterator[dict[str, Any]]:
         yield {"name": name, **counts, "why": scope.why}
 
 
-def variants(model: Any) -> Iterator[dict[str, str]]:
-    """Releases, aliases, and the rules that can be set by hand."""
+def variants(model: Model) -> Iterator[dict[str, str]]:
+    """Releases, aliases, and the rules that can be set by hand, each with the folder it is of."""
+    home = model.files["world"].removesuffix("/world.py")
     for variant in model.variants.RELEASES.values():
-        yield {"name": variant.name, "means": "a release"}
+        yield {"name": variant.name, "of": home, "means": "a release"}
     for alias, text in model.variants.ALIASES.items():
-        yield {"name": alias, "means": text}
+        yield {"name": alias, "of": home, "means": text}
     for rule, values in model.variants.RULES.items():
-        yield {"name": rule, "means": " or ".join(value.name.lower() for value in values)}
+        means = " or ".join(value.name.lower() for value in values)
+        yield {"name": rule, "of": home, "means": means}
+
+
+def error_codes(models: Sequence[Model]) -> Iterator[dict[str, Any]]:
+    """Kafka's codes that some model answers, each once, in their order."""
+    codes = {int(e): e.name for each in models for e in errors_of(each)}
+    for code, name in sorted(codes.items()):
+        yield {"name": name, "code": code}
 
 
 def theorems() -> Iterator[dict[str, str]]:

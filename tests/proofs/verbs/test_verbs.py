@@ -297,6 +297,16 @@ def test_list(report, capsys):
     assert written["theorems"]
     kinds = {"variants", "engines", "promises", "mutants", "rules", "error_codes", "branches"}
     assert written.keys() > kinds
+    promises = {row["name"] for row in written["promises"]}
+    assert promises >= {
+        "acked_is_stored",
+        "producer_ids_unique",
+        "all_or_none",
+        "nothing_is_skipped",
+    }
+    assert "INVALID_TXN_STATE" in {row["name"] for row in written["error_codes"]}
+    homes = {row["of"] for row in written["variants"]}
+    assert homes == {"model", "model/producer_ids", "model/transactions", "model/processing"}
     assert "window_of_one_after_restart" in capsys.readouterr().out
 
 
