@@ -5,8 +5,8 @@
 2. The steps at which clients crash are those that some lives without a crash have in common.
 3. A run has topics, a group and a transactional id that nobody had. Its clients come one after the
    other with the same id; the first ones crash, the last one finds nothing left to do.
-4. A check that cannot fail says nothing: the same job without a transaction is done beside it, and
-   must lose or repeat results.
+4. A check that cannot fail says nothing: the same job without a transaction is done beside it, with
+   a crash at each step from the first write on, and must lose or repeat results.
 
 Theory of operation: `measure` learns the steps of one order and plays its runs, some at a time:
 they mostly wait.
@@ -43,6 +43,10 @@ FAULT_OF: Final = {
     Order.COMMIT_THEN_PRODUCE: "lost",
 }
 """What a crash does to the job without a transaction."""
+
+
+WRITES: Final = ("PRODUCE", "OFFSET_COMMIT")
+"""What leaves something behind without a transaction: a crash before is no crash."""
 
 
 class Crashes(NamedTuple):
@@ -106,19 +110,28 @@ def steps_of(quiet: Sequence[Sequence[Life]]) -> tuple[Step, ...]:
     return tuple(step for step in first if all(step in other for other in others))
 
 
+def from_first_write(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps at which something may be there already."""
+    first = next(at for at, step in enumerate(steps) if step.api in WRITES)
+    return tuple(steps[first:])
+
+
 async def measure(
     ground: Ground,
     requests: Requests,
     order: Order,
-    runs: int,
+    runs: int | None,
     told: Callable[[str, float], None],
 ) -> Measured:
-    """Learn the steps of a life, then let clients crash at them.
+    """Learn the steps of a life, then let clients crash at them, without `runs` at each once.
 
     Raises KafkaError, BackendFailed where a client fails that nothing happens to.
     """
     quiet = [await Run(ground, requests, order, Crashes()).outcome() for _ in range(LIVES_TO_LEARN)]
     steps = steps_of([outcome.lives for outcome in quiet])
+    if order is not Order.TRANSACTION:
+        steps = from_first_write(steps)
+    points = list(crash_points(steps, len(steps) if runs is None else runs))
     turns = asyncio.Semaphore(AT_ONCE)
     done = 0
 
@@ -127,10 +140,10 @@ async def measure(
         async with turns:
             outcome = await Run(ground, requests, order, crashes).outcome()
         done += 1
-        told(f"{order.value}: {runs} runs", done / runs)
+        told(f"{order.value}: {len(points)} runs", done / len(points))
         return outcome
 
-    crashed = await asyncio.gather(*map(play, crash_points(steps, runs)))
+    crashed = await asyncio.gather(*map(play, points))
     return Measured(order, steps, (*quiet, *crashed))
 
 

@@ -25,23 +25,13 @@ SCHEMA_VERSION: Final = 1
 VERB_NAME: Final = "consume-transform-produce"
 REQUESTS: Final[dict[str, Requests]] = {"v1": "v1", "v2": "v2"}
 RUNS: Final = 100
-BASELINE_RUNS: Final = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `consume-transform-produce` takes."""
     add_ground(parser)
     parser.add_argument("--requests", help="v1 or v2 (default: v2 at level 2, else v1)")
-    parser.add_argument(
-        "--runs", type=int, default=RUNS, metavar="N", help=f"with transactions (default: {RUNS})"
-    )
-    parser.add_argument(
-        "--baseline-runs",
-        type=int,
-        default=BASELINE_RUNS,
-        metavar="N",
-        help=f"of each order without a transaction (default: {BASELINE_RUNS})",
-    )
+    parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help=f"default: {RUNS}")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -51,15 +41,14 @@ def execute(options: argparse.Namespace) -> int:
 
     Raises BadUse for a release, a level or requests that there are not.
     """
-    runs = {order: at_least("--baseline-runs", options.baseline_runs, 1) for order in FAULT_OF}
-    runs = {Order.TRANSACTION: at_least("--runs", options.runs, 1), **runs}
+    runs = dict.fromkeys(FAULT_OF) | {Order.TRANSACTION: at_least("--runs", options.runs, 1)}
     told = Told(sys.stderr)
     started = time.monotonic()
     with ground_of(options) as ground:
         requests = requests_of(options.requests, ground)
         measured = {
-            order: asyncio.run(measure(ground, requests, order, count or 1, told))
-            for order, count in runs.items()
+            order: asyncio.run(measure(ground, requests, order, runs[order], told))
+            for order in Order
         }
         report = report_of(ground, requests, measured)
     run = run_of(measured, time.monotonic() - started)
@@ -117,7 +106,7 @@ def verdict_of(rows: Mapping[str, Mapping[str, Any]]) -> str:
     row = rows[Order.TRANSACTION.value]
     if row["wrong_after"]:
         return "violated"
-    has_left_out = row["runs"] >= len(row["steps"]) and row["no_crash_at"]
+    has_left_out = row["runs"] >= len(row["steps"]) and bool(row["no_crash_at"])
     is_blind = any(not rows[order.value][fault] for order, fault in FAULT_OF.items())
     is_restless = any(each["restless_runs"] for each in rows.values())
     return "undecided" if has_left_out or is_blind or is_restless else "holds"
