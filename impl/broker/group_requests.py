@@ -211,11 +211,8 @@ class _TransactionalCommit:
         self, guard: int, errors: Mapping[TopicPartition, ErrorCode], now_ms: int
     ) -> None:
         place = TopicPartition(OFFSETS_TOPIC, self.partition)
-        error = errors.get(place, ErrorCode.UNKNOWN_SERVER_ERROR)
-        if error is ErrorCode.PRODUCER_FENCED:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
-        if error is ErrorCode.TRANSACTION_ABORTABLE and self.request.version < ABORTABLE_FROM:
-            error = ErrorCode.INVALID_TXN_STATE
+        found = errors.get(place, ErrorCode.UNKNOWN_SERVER_ERROR)
+        error = verification_error(found, self.request.version)
         answer = self._refused(error) if error else self._commit(guard, now_ms)
         self.node.answer(self.request, answer)
 
@@ -240,6 +237,15 @@ class _TransactionalCommit:
         version = self.request.version
         answered = _append(self.node, self.partition, decision, guard, version, now_ms)
         return self.commit.answer(self.node, answered)
+
+
+def verification_error(error: ErrorCode, version: int) -> ErrorCode:
+    """A transaction coordinator's error, as a commit of this version fails with it."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
 
 
 def txn_offset_commit(node: Node, request: Request, now_ms: int) -> Value | Later:
