@@ -5,8 +5,16 @@
 2. A producer knows a leader only while the model lets it send there, so that one poll sends one
    batch, or one request to the coordinator.
 3. FindCoordinator is nobody's rule: it is answered here.
-4. A record for a new partition, and the commit behind it, waits while another is being added: an
+4. Of requests with one priority any may go first, for Kafka's queue keeps no order among them: the
+   one that the model takes does.
+   What a new partition waits for is one of them.
+5. A request and its answer are one step, so a batch that left before a commit of offsets may arrive
+   behind it: the commit is put aside while the batch goes.
+6. A record for a new partition, and the commit behind it, waits while another is being added: an
    application that sends while a turn of the sender is under way may be so late.
+7. A batch that waits for its next attempt when its time is up leaves its sequence in doubt, and V1
+   takes a new epoch then, also while a transaction ends (protocol.md 7.5): the model has no word of
+   that. So there it expires as one does whose request is open, for the first time.
 
 Theory of operation: the model's calls are `impl`'s calls; what the model's manager sends is what
 `poll` gives (`ask`, `produce`), what it hears goes to `receive` (`hear`), an answer that is lost is
@@ -15,18 +23,22 @@ Theory of operation: the model's calls are `impl`'s calls; what the model's mana
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from conformance.systems.base import View
 from conformance.systems.transactions.messages import (
+    GROUP,
     NONE,
+    SOURCE,
     TOPIC,
     TRANSACTIONAL_ID,
     Codec,
     Payload,
+    Places,
     added,
+    group_partition,
     models_id,
     request_view,
     value_of,
@@ -34,10 +46,21 @@ from conformance.systems.transactions.messages import (
 from impl import ApiKey, DeliveryHandle, ErrorCode, ProducerConfig, ProducerError, SendRequest
 from impl.producer import State
 from impl.producer.transactional_core import TransactionalProducerCore
-from impl.producer.txn_requests import CallResult
+from impl.producer.txn_requests import (
+    CallResult,
+    CoordinatorType,
+    GroupMetadata,
+    OffsetAndMetadata,
+    TxnRequest,
+)
 
 COORDINATOR: Final = 1000
-"""The node that coordinates; partition p is led by node p."""
+GROUP_COORDINATOR: Final = 1001
+"""The nodes that coordinate; partition p is led by node p."""
+NODES: Final = {
+    CoordinatorType.TRANSACTION: COORDINATOR,
+    CoordinatorType.GROUP: GROUP_COORDINATOR,
+}
 TIMESTAMP_MS: Final = 0
 DELIVERY_TIMEOUT_MS: Final = 2**20
 MAX_INT32: Final = 2**31 - 1
@@ -62,15 +85,18 @@ class UnexpectedEffects(Exception):
 class Client:
     """One instance of the application, and its producer."""
 
-    def __init__(self, codec: Codec, *, is_v2: bool, instance: int, partitions: int) -> None:
+    def __init__(self, codec: Codec, *, is_v2: bool, instance: int, places: Places) -> None:
         self._codec = codec
         self._instance = instance
-        self._count = partitions
+        self._places = places
+        self._of_group = group_partition(places)
+        self._count = len(places)
         self._is_v2 = is_v2
         self._now_ms = 0
         self._core = TransactionalProducerCore(producer_config(is_v2=is_v2))
         self._core.update_nodes([COORDINATOR])
-        self._handles: list[DeliveryHandle | None] = [None] * partitions
+        self._handles: list[DeliveryHandle | None] = [None] * self._count
+        self._offsets: CallResult | None = None
         self._call: CallResult | None = None
         self._adding: set[tuple[str, int]] = set()
         self._held: dict[int, bytes] = {}
@@ -96,6 +122,8 @@ class Client:
         return models_id(self._core.producer_id)
 
     def _partition_view(self, state: str, partition: int) -> View:
+        if partition == self._of_group:
+            return self._offsets_view(state)
         known = self._core.partition_state(TOPIC, partition)
         handle = self._handles[partition]
         write, membership = "NONE", "OUT"
@@ -116,6 +144,13 @@ class Client:
             self._core.epoch_bump_required,
         )
 
+    def _offsets_view(self, state: str) -> View:
+        write = "NONE" if self._offsets is None else "QUEUED"
+        membership = "IN" if GROUP in self._core._manager._groups else "OUT"
+        if membership == "OUT" and write == "QUEUED":
+            membership = "NEW"
+        return seen_offsets(state, membership, write, self._is_v2)
+
     def tidy(self) -> None:
         """No leader is known until the model lets one be known; records that ended are told."""
         self._core.update_metadata({})
@@ -133,9 +168,12 @@ class Client:
         self._outcomes.append("OPEN")
 
     def send(self, partition: int, transaction: int, number: int) -> None:
-        """`send`."""
+        """`send`; `send_offsets_to_transaction` to the group's partition."""
         value = value_of(self._instance, transaction, number)
-        if self._adding and (TOPIC, partition) not in self._core.partitions:
+        if partition == self._of_group:
+            committed = OffsetAndMetadata(number, value.decode())
+            self._offsets = self._core.send_offsets({SOURCE: committed}, GroupMetadata(GROUP))
+        elif self._adding and (TOPIC, partition) not in self._core.partitions:
             self._held[partition] = value
         else:
             self._append(partition, value)
@@ -165,22 +203,52 @@ class Client:
             self._polls(())
             self._settle()
 
+    def give_up(self, partition: int) -> None:
+        """The delivery time of the batch that was sent is up, and that of no other. While the
+        transaction ends that happens before it is to be sent again: see rule 7."""
+        for batch in self._core._accumulator._incomplete:
+            if batch.topic_partition == (TOPIC, partition):
+                batch.created_ms = self._now_ms - DELIVERY_TIMEOUT_MS
+                batch.in_retry &= not self._core._manager.is_completing
+        self._core._expire_batches(self._now_ms)
+        self._core._manager.maybe_resolve_sequences()
+        self._settle()
+
     # ---- the network
 
-    def ask(self) -> tuple[View, Payload]:
-        """What goes to the coordinator now. Raises UnexpectedEffects."""
-        return self._sends({})
+    def ask(self, api_key: int) -> tuple[View, Payload]:
+        """What goes to a coordinator now; one of `api_key` before its like. Raises
+        UnexpectedEffects."""
+        manager = self._core._manager
+        if api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
+            manager._enqueue_new_partitions()
+            return self._sends({}, api_key)
+        new, manager._new_partitions = manager._new_partitions, {}
+        sent = self._sends({}, api_key)
+        manager._new_partitions = new
+        return sent
 
     def produce(self, partition: int) -> tuple[View, Payload]:
         """What goes to the partition's leader now. Raises UnexpectedEffects."""
-        return self._sends({(TOPIC, partition): partition})
+        waiting = self._taken()
+        self._requeue(r for r in waiting if r.api_key != ApiKey.TXN_OFFSET_COMMIT)
+        sent = self._sends({(TOPIC, partition): partition})
+        self._requeue(r for r in waiting if r.api_key == ApiKey.TXN_OFFSET_COMMIT)
+        return sent
+
+    def _taken(self) -> list[TxnRequest]:
+        return self._core._manager._queue.take_all()
+
+    def _requeue(self, requests: Iterable[TxnRequest]) -> None:
+        for request in requests:
+            self._core._manager._queue.retry(request, request.not_before_ms)
 
     def would_send(self) -> int:
         """The API of what goes out if all leaders are known; -1 for nothing. Raises
         UnexpectedEffects."""
         if self._core.state in (State.FATAL_ERROR, State.UNINITIALIZED):
             return NONE
-        found = self._polled({(TOPIC, p): p for p in range(self._count)})
+        found = self._polled({(TOPIC, p): p for p in range(self._count) if p != self._of_group})
         return int(found[0].api_key) if found else NONE
 
     def hear(self, answer: Payload) -> None:
@@ -194,20 +262,25 @@ class Client:
         self._core.disconnected(node_id, self._now_ms)
         self._settle()
 
-    def _sends(self, leaders: dict[tuple[str, int], int]) -> tuple[View, Payload]:
-        found = self._polled(leaders)
+    def _sends(
+        self, leaders: dict[tuple[str, int], int], first: int = NONE
+    ) -> tuple[View, Payload]:
+        found = self._polled(leaders, first)
         if len(found) != 1:
             raise UnexpectedEffects(f"poll gives {found}")
         payload = self._codec.pack(found[0])
         _, body = self._codec.unpack(payload)
         if found[0].api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
-            self._adding = {(TOPIC, p) for p in added(body)}
-        return request_view(found[0].api_key, body, self._count), payload
+            self._adding = set(added(body))
+        return request_view(found[0].api_key, body, self._places), payload
 
-    def _polled(self, leaders: dict[tuple[str, int], int]) -> list[SendRequest]:
-        """What a poll sends, but for FindCoordinator, which is answered."""
+    def _polled(self, leaders: dict[tuple[str, int], int], first: int = NONE) -> list[SendRequest]:
+        """What a poll sends, but for FindCoordinator, which is answered. `first`: the API of what
+        goes before its like."""
         self._core.update_metadata(leaders)
         while True:
+            if first != NONE:
+                self._requeue(sorted(self._taken(), key=lambda waits: waits.api_key != first))
             effects = self._core.poll(self._now_ms)
             requests = [e for e in effects if isinstance(e, SendRequest)]
             if len(requests) != len(effects):
@@ -217,7 +290,8 @@ class Client:
             self._found(requests[0])
 
     def _found(self, request: SendRequest) -> None:
-        row = {"error_code": ErrorCode.NONE, "node_id": COORDINATOR, "host": "h", "port": 1}
+        node_id = NODES[CoordinatorType(request.body["key_type"])]
+        row = {"error_code": ErrorCode.NONE, "node_id": node_id, "host": "h", "port": 1}
         rows = [row | {"key": key} for key in request.body["coordinator_keys"]]
         payload = self._codec.pack_answer(self._codec.pack(request), {"coordinators": rows})
         correlation_id, body = self._codec.unpack_answer(payload)
@@ -238,6 +312,8 @@ class Client:
         if self._core.state is not State.IN_TRANSACTION or self._adding <= self._core.partitions:
             self._adding.clear()
             self._hand_over()
+        if self._offsets is not None and self._offsets.done:
+            self._offsets = None
         call = self._call
         if call is None or not call.done:
             return
@@ -277,6 +353,17 @@ def seen_partition(
         write = "NONE"
     begins_anew = (ends and (is_v2 or bump_is_due)) or state == "INITIALIZING"
     return (membership, write, NONE if begins_anew else next_sequence)
+
+
+def seen_offsets(state: str, membership: str, write: str, is_v2: bool) -> View:
+    """The group's partition as it is compared: offsets have no sequences, V2 does not remember the
+    group, and with an error the call of `send_offsets_to_transaction` fails."""
+    ends = state in ("ABORTABLE_ERROR", "ABORTING")
+    membership = "NEW" if membership == "ASKED" else membership
+    waits = write != "NONE" and not ends
+    if is_v2 or (ends and membership == "NEW"):
+        membership = "OUT"
+    return (membership, "QUEUED" if waits else "NONE", NONE)
 
 
 def producer_config(*, is_v2: bool) -> ProducerConfig:

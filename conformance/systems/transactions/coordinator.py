@@ -24,6 +24,7 @@ from conformance.systems.transactions.messages import (
     Body,
     Codec,
     Payload,
+    Places,
     added,
     answer_view,
     models_id,
@@ -63,11 +64,11 @@ class Coordinator:
     """The coordinator of one transactional id, with its log."""
 
     def __init__(
-        self, codec: Codec, config: TransactionConfig, partitions: int, *, holds_appends: bool
+        self, codec: Codec, config: TransactionConfig, places: Places, *, holds_appends: bool
     ) -> None:
         self._codec = codec
         self._config = config
-        self._count = partitions
+        self._places = places
         self._holds_appends = holds_appends
         self._now_ms = 0
         self._epoch = NONE
@@ -75,7 +76,7 @@ class Coordinator:
         self._log: bytes | None = None
         self._key: bytes = b""
         self._append: AppendRecords | None = None
-        self._markers: dict[int, SendMarkers] = {}
+        self._markers: dict[TopicPartition, SendMarkers] = {}
         self._answer: Answered | None = None
         self.take_over()
 
@@ -89,7 +90,7 @@ class Coordinator:
             self._image_view(image),
             self._image_view(log),
             self._image_view(pending[0].image if pending else None),
-            tuple(p in self._markers for p in range(self._count)),
+            tuple(place in self._markers for place in self._places),
             self._epoch,
             self._ids.given,
         )
@@ -97,7 +98,7 @@ class Coordinator:
     def _image_view(self, image: TransactionImage | None) -> View:
         """Shaped as METADATA; the previous producer id where it is another."""
         if image is None or image.producer_epoch == NONE:
-            return (*NOTHING, (False,) * self._count)
+            return (*NOTHING, (False,) * len(self._places))
         previous = image.previous_producer_id
         return (
             image.state.name,
@@ -106,7 +107,7 @@ class Coordinator:
             image.last_producer_epoch,
             NONE if previous == image.producer_id else models_id(previous),
             models_id(image.next_producer_id),
-            tuple(TopicPartition(TOPIC, p) in image.partitions for p in range(self._count)),
+            tuple(place in image.partitions for place in self._places),
         )
 
     def tidy(self) -> None:
@@ -134,8 +135,14 @@ class Coordinator:
             body["v3_and_below_producer_id"], body["v3_and_below_producer_epoch"]
         )
         name = body["v3_and_below_transactional_id"]
+        effects = self._core.add_partitions(REQUEST, name, producer, added(body), 0, self._now_ms)
+        return self._answered(request, effects)
+
+    def on_add_offsets(self, request: Payload) -> tuple[View, Payload] | None:
+        """AddOffsetsToTxn arrives."""
+        _, body = self._codec.unpack(request)
         effects = self._core.add_partitions(
-            REQUEST, name, producer, places(added(body)), 0, self._now_ms
+            REQUEST, body["transactional_id"], producer_of(body), added(body), 0, self._now_ms
         )
         return self._answered(request, effects)
 
@@ -156,7 +163,7 @@ class Coordinator:
     def verify(self, producer: ProducerIdAndEpoch, partition: int, adds: bool) -> int:
         """A leader asks for a batch's partition: V2 adds it. The error; CONCURRENT_TRANSACTIONS
         while an append is held."""
-        place = TopicPartition(TOPIC, partition)
+        place = self._places[partition]
         if not adds:
             return int(self._core.verify_partitions(TRANSACTIONAL_ID, producer, [place])[place])
         self._perform(
@@ -185,7 +192,7 @@ class Coordinator:
                 assert self._answer is None, "one request has one answer"
                 self._answer = effect
             elif isinstance(effect, SendMarkers):
-                self._markers |= {place.partition: effect for place in effect.partitions}
+                self._markers |= dict.fromkeys(effect.partitions, effect)
             elif self._holds_appends:
                 self._append = effect
             else:
@@ -200,15 +207,15 @@ class Coordinator:
 
     def marker_for(self, partition: int) -> tuple[View, SendMarkers]:
         """The marker that a partition waits for."""
-        sent = self._markers[partition]
+        sent = self._markers[self._places[partition]]
         producer = sent.producer
         who = models_id(producer.producer_id), producer.producer_epoch
         return (*who, sent.commit, sent.coordinator_epoch, partition), sent
 
     def on_marker_written(self, partition: int, error: int) -> None:
         """A leader has answered."""
-        sent = self._markers.pop(partition)
-        place = TopicPartition(TOPIC, partition)
+        place = self._places[partition]
+        sent = self._markers.pop(place)
         effects = self._core.on_markers_written(sent, {place: ErrorCode(error)}, self._now_ms)
         self._perform([*effects, *self._core.retry(self._now_ms)])
         if not self._core.view().transactions[0].markers_sent:
@@ -248,16 +255,14 @@ def producer_of(body: Body) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(body["producer_id"], body["producer_epoch"])
 
 
-def places(partitions: set[int]) -> list[TopicPartition]:
-    """The same with the topic."""
-    return [TopicPartition(TOPIC, p) for p in sorted(partitions)]
-
-
 def body_of(request: Payload, asked: Body, answer: Answered) -> Body:
     """The answer as a broker gives it."""
+    if request.api_key == ApiKey.ADD_OFFSETS_TO_TXN:
+        return {"error_code": answer.error}
     if request.api_key != ApiKey.ADD_PARTITIONS_TO_TXN:
         return {"error_code": answer.error, **answer.producer._asdict()}
     rows = [
-        {"partition_index": p, "partition_error_code": answer.error} for p in sorted(added(asked))
+        {"partition_index": place.partition, "partition_error_code": answer.error}
+        for place in sorted(added(asked))
     ]
     return {"results_by_topic_v3_and_below": [{"name": TOPIC, "results_by_partition": rows}]}

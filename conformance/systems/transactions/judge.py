@@ -11,33 +11,88 @@ either does in a state is computed once. `_events` maps each rule of the world t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from conformance.judge import Differs, Lockstep
 from conformance.systems.base import NotApplicable, View, differences
 from conformance.systems.transactions.arrivals import NOBODY, Arrivals
-from conformance.systems.transactions.client import COORDINATOR
+from conformance.systems.transactions.client import COORDINATOR, GROUP_COORDINATOR
+from conformance.systems.transactions.corrected import (
+    check_heard,
+    guarded_answer_view,
+    offsets_answer_view,
+)
+from conformance.systems.transactions.leader import Begun
 from conformance.systems.transactions.messages import NONE, Payload
 from conformance.systems.transactions.moments import Kept, Moment
 from conformance.systems.transactions.shapes import ANSWER, MARKER, REQUEST, SHAPES
 from conformance.systems.transactions.system import ImplTransactions
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.tables import Message, Node, Row
+from impl import ApiKey
+from impl.partition.verification import NO_GUARD
 
-APIS: Final = {
-    "ask_producer_id": 22,
-    "add_partitions": 24,
-    "end_transaction": 26,
+Answered = tuple[Message, Payload]
+"""An answer, as the model has it and as the system made it."""
+
+
+class Asking(NamedTuple):
+    """A request to the transaction coordinator: what the model's coordinator does with it, the
+    system's, and the model's client with its answer."""
+
+    api_key: int
+    handled: str
+    does: str
+    heard: str
+
+
+ASKING: Final[Mapping[str, Asking]] = {
+    "ask_producer_id": Asking(
+        ApiKey.INIT_PRODUCER_ID, "on_init_producer_id", "on_init_producer_id", "on_producer_id"
+    ),
+    "add_partitions": Asking(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        "on_add_partitions",
+        "on_add_partitions",
+        "on_partitions_added",
+    ),
+    "add_offsets": Asking(
+        ApiKey.ADD_OFFSETS_TO_TXN, "on_add_partitions", "on_add_offsets", "on_partitions_added"
+    ),
+    "end_transaction": Asking(ApiKey.END_TXN, "on_end_txn", "on_end_txn", "on_ended"),
 }
-"""What a client sends to its coordinator, by the model's rule."""
+"""By the rule of the model's client that sends it."""
+
+
+class Writing(NamedTuple):
+    """A request to a partition's leader."""
+
+    api_key: int
+    heard: str
+    node_id: int | None
+
+
+WRITING: Final[Mapping[str, Writing]] = {
+    "produce": Writing(ApiKey.PRODUCE, "on_produced", None),
+    "commit_offsets": Writing(ApiKey.TXN_OFFSET_COMMIT, "on_offsets_committed", GROUP_COORDINATOR),
+}
+"""The same; without a node it goes to the leader's."""
+
+
+class Late(NamedTuple):
+    """A request that its sender has given up. `guard` is the system's, where it was verified."""
+
+    message: Message
+    payload: Payload
+    guard: int = NO_GUARD
 
 
 class Pair:
     """An actor: the model's state, and the system's."""
 
-    __slots__ = ("kept", "kind", "moment", "name", "node")
+    __slots__ = ("kept", "kind", "moment", "name", "node", "written_by")
 
     def __init__(self, kind: str, name: str, node: Node, kept: Kept) -> None:
         self.kind = kind
@@ -45,6 +100,7 @@ class Pair:
         self.node = node
         self.kept = kept
         self.moment: Moment = kept.first
+        self.written_by = "commit_offsets" if kind == "group" else "produce"
 
 
 class TransactionJudge(Lockstep):
@@ -64,13 +120,17 @@ class TransactionJudge(Lockstep):
             "coordinator", "coordinator", tables.coordinator, system.coordinator
         )
         self.leaders = [
-            Pair("leader", f"leader[{p}]", node, kept)
+            Pair(self._kind(p), f"leader[{p}]", node, kept)
             for p, (node, kept) in enumerate(zip(tables.leaders, system.leaders, strict=True))
         ]
         self._first = [pair.node for pair in self._pairs]
-        self._late: list[tuple[Message, Payload]] = []
+        self._late: list[Late] = []
         self._late_markers: list[tuple[Message, Any]] = []
         self._arrivals = Arrivals(tables, self._coordinates, self._leads)
+
+    def _kind(self, partition: int) -> str:
+        is_of_group = self.tables.model.messages.is_of_group(self.tables.k, partition)
+        return "group" if is_of_group else "leader"
 
     @property
     def _pairs(self) -> list[Pair]:
@@ -121,9 +181,7 @@ class TransactionJudge(Lockstep):
         node, moment = pair.node, pair.moment
         if moment.peer is node:
             return
-        if moment.view != node.view:
-            shape = SHAPES[pair.kind]
-            raise Differs(list(differences(pair.name, shape, node.view, moment.view)))
+        self._same(pair.name, SHAPES[pair.kind], self.tables.view_of(pair.kind, node), moment.view)
         if pair.kind == "client":
             self._check_restraint(pair)
         moment.peer = node
@@ -132,10 +190,10 @@ class TransactionJudge(Lockstep):
         """The client would send what the model lets it send, or nothing. Raises Differs."""
         refuses = self.tables.refuses
         instance = self.clients.index(pair)
-        allowed = {api for rule, api in APIS.items() if not refuses(pair.node, rule)}
-        for partition in range(len(self.leaders)):
-            if not refuses(pair.node, "produce", instance, partition):
-                allowed.add(0)
+        allowed = {it.api_key for rule, it in ASKING.items() if not refuses(pair.node, rule)}
+        for partition, leader in enumerate(self.leaders):
+            if not refuses(pair.node, leader.written_by, instance, partition):
+                allowed.add(WRITING[leader.written_by].api_key)
         _, api = self._react(pair.kept.after, (pair.moment, "would_send"))
         if api not in (allowed or {NONE}):
             raise Differs([(f"{pair.name}.would_send", sorted(allowed), api)])
@@ -184,95 +242,112 @@ class TransactionJudge(Lockstep):
     def _abort_is_asked(self, instance: int) -> None:
         self._ends(instance, "abort_transaction")
 
+    def _batch_expires(self, instance: int, partition: int) -> None:
+        self._calls(instance, "give_up", partition)
+
     # ---- requests
 
-    def _asked(self, instance: int, rule: str, *given: int) -> tuple[Message, Payload]:
+    def _asked(self, instance: int, rule: str, *given: int) -> Late:
         """The client sends a request, on both sides the same. `given`: instance and partition."""
         client = self.clients[instance]
         message = self._models(client, rule, *given).sent[0]
-        view, payload = (
-            self._does(client, "produce", given[1]) if given else self._does(client, "ask")
-        )
+        if rule == "produce":
+            view, payload = self._does(client, "produce", given[1])
+        else:
+            api_key = ASKING[rule].api_key if rule in ASKING else WRITING[rule].api_key
+            view, payload = self._does(client, "ask", api_key)
         self._same(f"{client.name}.sends", REQUEST, message.view, view)
-        return message, payload
+        return Late(message, payload)
 
     def _told(
-        self,
-        instance: int,
-        node_id: int,
-        heard: int,
-        answer: tuple[Message, Payload],
-        rule: str,
-        *before: Any,
+        self, instance: int, node_id: int, heard: int, answer: Answered, rule: str, *before: Any
     ) -> None:
         """The answer is heard, or the connection breaks."""
         client = self.clients[instance]
         if heard:
+            check_heard(rule, answer[0].view[0], is_v2=self.tables.is_v2)
             self._models(client, rule, *before, answer[0])
             self._does(client, "hear", answer[1])
         else:
             self._does(client, "hang_up", node_id)
         self._agree(client)
 
-    def _handled(
-        self, rule: str, request: tuple[Message, Payload], requester: int
-    ) -> tuple[Message, Payload]:
+    def _handled(self, rule: str, request: Late, requester: int) -> Answered:
         """The coordinator handles a request, on both sides with the same answer."""
-        message, payload = request
-        row = self._models(self.coordinator, rule, message, requester)
-        view, answer = self._does(self.coordinator, rule, payload)
+        asking = ASKING[rule]
+        row = self._models(self.coordinator, asking.handled, request.message, requester)
+        view, answer = self._does(self.coordinator, asking.does, request.payload)
         self._same("coordinator.answers", ANSWER, row.sent[0].view, view)
         self._agree(self.coordinator)
         return row.sent[0], answer
 
+    def _coordinated(self, instance: int, rule: str, heard: int) -> None:
+        """A request to the coordinator, and its answer."""
+        request = self._asked(instance, rule)
+        answer = self._handled(rule, request, instance)
+        self._told(instance, COORDINATOR, heard, answer, ASKING[rule].heard, *before(rule, request))
+
     def _producer_id_is_asked(self, instance: int, heard: int) -> None:
-        request = self._asked(instance, "ask_producer_id")
-        answer = self._handled("on_init_producer_id", request, instance)
-        self._told(instance, COORDINATOR, heard, answer, "on_producer_id")
+        self._coordinated(instance, "ask_producer_id", heard)
 
     def _partitions_are_added(self, instance: int, heard: int) -> None:
-        request = self._asked(instance, "add_partitions")
-        answer = self._handled("on_add_partitions", request, instance)
-        wanted = request[0].value.partitions
-        self._told(instance, COORDINATOR, heard, answer, "on_partitions_added", wanted)
+        self._coordinated(instance, "add_partitions", heard)
+
+    def _offsets_are_added(self, instance: int, heard: int) -> None:
+        self._coordinated(instance, "add_offsets", heard)
 
     def _transaction_is_ended(self, instance: int, heard: int) -> None:
-        request = self._asked(instance, "end_transaction")
-        answer = self._handled("on_end_txn", request, instance)
-        self._told(instance, COORDINATOR, heard, answer, "on_ended")
+        self._coordinated(instance, "end_transaction", heard)
 
-    # ---- batches
+    # ---- batches, and offsets
+
+    def _written(self, instance: int, partition: int, heard: int) -> None:
+        rule = self.leaders[partition].written_by
+        request = self._asked(instance, rule, instance, partition)
+        answer = self._arrives(request, partition)
+        writing = WRITING[rule]
+        node_id = partition if writing.node_id is None else writing.node_id
+        self._told(instance, node_id, heard, answer, writing.heard, partition)
 
     def _batch_is_produced(self, instance: int, partition: int, heard: int) -> None:
-        request = self._asked(instance, "produce", instance, partition)
-        answer = self._produced(request, partition)
-        self._told(instance, partition, heard, answer, "on_produced", partition)
+        self._written(instance, partition, heard)
 
-    def _produced(
-        self, request: tuple[Message, Payload], partition: int
-    ) -> tuple[Message, Payload]:
+    def _offsets_are_committed(self, instance: int, partition: int, heard: int) -> None:
+        self._written(instance, partition, heard)
+
+    def _arrives(self, request: Late, partition: int) -> Answered:
         """A batch arrives: the coordinator is asked if it must be, then the leader has it."""
+        answer = self._arrivals.produced(request.message.value.batch, partition)
+        view, payload = self._does_produced(request.payload, partition)
+        is_of_group = self.leaders[partition].kind == "group"
+        expected = offsets_answer_view(answer.view) if is_of_group else answer.view
+        self._agree_on_write(partition, expected, view)
+        return answer, payload
+
+    def _agree_on_write(self, partition: int, expected: View, observed: View) -> None:
+        """Both sides have answered a batch. Raises Differs."""
         leader = self.leaders[partition]
-        answer = self._arrivals.produced(request[0].value.batch, partition)
-        view, payload = self._does_produced(request[1], partition)
-        self._same(f"{leader.name}.answers", ANSWER, answer.view, view)
+        self._same(f"{leader.name}.answers", ANSWER, expected, observed)
         self._agree(leader)
         self._agree(self.coordinator)
-        return answer, payload
 
     def _does_produced(self, request: Payload, partition: int) -> tuple[View, Payload]:
         leader = self.leaders[partition]
         begun = self._does(leader, "begin", request)
-        error = begun.error
-        if not error and begun.guard:
-            error = self._does(
-                self.coordinator, "verify", begun.producer, partition, self.tables.is_v2
-            )
+        error = begun.error or self._does_verify(begun, partition)
         if error:
             refused: tuple[View, Payload] = self._does(leader, "refuse", request, error)
             return refused
         answer: tuple[View, Payload] = self._does(leader, "produce", request, begun.guard)
         return answer
+
+    def _does_verify(self, begun: Begun, partition: int) -> int:
+        """What the system's coordinator says of a batch whose leader has to ask."""
+        if begun.guard == NO_GUARD:
+            return 0
+        is_v2 = self.tables.is_v2
+        error: int = self._does(self.coordinator, "verify", begun.producer, partition, is_v2)
+        return error
 
     # ---- what is late
 
@@ -293,17 +368,53 @@ class TransactionJudge(Lockstep):
     def _batch_is_delayed(self, instance: int, partition: int) -> None:
         self._delayed(instance, partition, "produce", instance, partition)
 
+    def _offsets_are_delayed(self, instance: int, partition: int) -> None:
+        self._delayed(instance, GROUP_COORDINATOR, "commit_offsets", instance, partition)
+
     def _late_init_arrives(self, late: int) -> None:
-        self._handled("on_init_producer_id", self._late.pop(late), NOBODY)
+        self._handled("ask_producer_id", self._late.pop(late), NOBODY)
 
     def _late_addition_arrives(self, late: int) -> None:
-        self._handled("on_add_partitions", self._late.pop(late), NOBODY)
+        self._handled("add_partitions", self._late.pop(late), NOBODY)
 
     def _late_end_arrives(self, late: int) -> None:
-        self._handled("on_end_txn", self._late.pop(late), NOBODY)
+        self._handled("end_transaction", self._late.pop(late), NOBODY)
 
     def _late_batch_arrives(self, late: int, partition: int) -> None:
-        self._produced(self._late.pop(late), partition)
+        self._arrives(self._late.pop(late), partition)
+
+    def _late_batch_is_verified(self, late: int, partition: int) -> None:
+        """Its leader knows what the coordinator says; the batch is not there yet."""
+        request = self._late.pop(late)
+        refused = self._arrivals.verified(request.message.value.batch, partition)
+        begun = self._does(self.leaders[partition], "begin", request.payload)
+        asked = begun.guard != NO_GUARD and not begun.error
+        self._same(f"{self.leaders[partition].name}.asks", None, True, asked)
+        error = self._does_verify(begun, partition)
+        self._same("coordinator.refuses", None, bool(refused), bool(error))
+        if not refused:
+            self._late.insert(late, self._guarded(request, partition, begun.guard))
+        self._agree(self.leaders[partition])
+        self._agree(self.coordinator)
+
+    def _guarded(self, request: Late, partition: int, guard: int) -> Late:
+        """The request, with the guards that both leaders have given it."""
+        value = request.message.value
+        known = self.leaders[partition].node.state.verifications[value.batch.producer_id]
+        message = self.tables.message(replace(value, guard=known.guard))
+        return Late(message, request.payload, guard)
+
+    def _verified_batch_arrives(self, late: int, partition: int) -> None:
+        message, payload, guard = self._late.pop(late)
+        leader, batch = self.leaders[partition], message.value.batch
+        entry = leader.node.state.producers[batch.producer_id]
+        answer = self._models(leader, "on_verified", batch, message.value.guard).sent[0]
+        view, _ = self._does(leader, "produce", payload, guard)
+        expected = guarded_answer_view(self.tables.k, entry, batch, answer.view)
+        self._agree_on_write(partition, expected, view)
+
+    def _late_offsets_arrive(self, late: int, partition: int) -> None:
+        self._arrives(self._late.pop(late), partition)
 
     # ---- markers
 
@@ -355,7 +466,19 @@ class TransactionJudge(Lockstep):
         self._happens("forget")
 
     def _reader_reads(self, partition: int) -> None:
-        """How far readers come is in each leader's state."""
+        """What readers get is in each leader's view."""
+        self._agree(self.leaders[partition])
+
+    def _other_writes(self, partition: int) -> None:
+        leader = self.leaders[partition]
+        self._models(leader, "on_other")
+        self._does(leader, "on_other")
+        self._agree(leader)
+
+
+def before(rule: str, request: Late) -> tuple[Any, ...]:
+    """What the model's client knows of its request when it hears the answer."""
+    return (request.message.value.partitions,) if rule in ("add_partitions", "add_offsets") else ()
 
 
 def judge_of_system(

@@ -24,16 +24,24 @@ from conformance.systems.transactions.messages import (
 )
 from impl import ErrorCode, PartitionLeader, ProduceOutcome, decode_batch
 from impl.broker.produce_requests import IMPLICIT_ADD_FROM, as_told
+from impl.consumer.fetched import seen
 from impl.coordinator.effects import SendMarkers
 from impl.coordinator.metadata import ProducerIdAndEpoch
 from impl.partition.producer_state import UNKNOWN_PRODUCER
+from impl.partition.reading import Isolation, read
 from impl.partition.rules import TransactionRules
 from impl.partition.stored_batch import StoredBatch
+from impl.partition.transactions import is_open
 from impl.partition.verification import NO_GUARD
 from impl.protocol.control_records import ControlType, read_marker
-from impl.protocol.record_batch import CONTROL, read_header
+from impl.protocol.record_batch import CONTROL, Record, RecordBatch, encode_batch, read_header
 
 NOW_MS: Final = 0
+MAX_BYTES: Final = 2**20
+OTHER: Final = 9000
+"""The producer id of another transactional id."""
+OTHERS: Final = b"other"
+"""What its records say."""
 KINDS: Final = {ControlType.COMMIT: "COMMIT", ControlType.ABORT: "ABORT"}
 
 
@@ -57,14 +65,42 @@ class Leader:
         self._leader = PartitionLeader(rules=rules)
 
     def view(self) -> View:
-        """Shaped as LEADER."""
+        """Shaped as READ."""
         leader = self._leader
         return (
-            tuple([stored_view(stored) for stored in leader.batches]),
+            tuple([self._stored_view(stored) for stored in leader.batches]),
             tuple([self._entry_view(producer) for producer in self._producers]),
             tuple([self._verification_view(producer) for producer in self._producers]),
             leader.last_stable_offset,
+            self._read_committed(),
         )
+
+    def _stored_view(self, stored: StoredBatch) -> View:
+        """One offset of the log, by what its bytes say."""
+        batch = decode_batch(stored.data)
+        if batch.producer_id == OTHER:
+            return ("OTHER", 0, 0, None, None)
+        who = models_id(batch.producer_id), batch.producer_epoch
+        if batch.attributes & CONTROL:
+            marker = read_marker(batch.records[0])
+            kind = None if marker is None else KINDS[ControlType(marker.control_type)]
+            return (kind, *who, None, None)
+        kind = "DATA" if batch.attributes & TRANSACTIONAL else "PLAIN"
+        said = [self._said(record) for record in batch.records]
+        return (kind, *who, batch.base_sequence, said[0] if len(said) == 1 else tuple(said))
+
+    def _said(self, record: Record) -> tuple[int, ...]:
+        """What a record says."""
+        return record_of(record.value)
+
+    def _read_committed(self) -> View:
+        """What a read_committed consumer sees of all that it may fetch."""
+        fetched = read(
+            self._leader.log, 0, MAX_BYTES, at_least_one=True, isolation=Isolation.READ_COMMITTED
+        )
+        aborted = [(told.producer_id, told.first_offset) for told in fetched.aborted_transactions]
+        records = seen(fetched.records, 0, aborted).records
+        return tuple([self._said(record) for _, record in records if record.value != OTHERS])
 
     def _entry_view(self, producer_id: int) -> View:
         entry = self._leader.producers.get(producer_id, UNKNOWN_PRODUCER)
@@ -125,6 +161,38 @@ class Leader:
         payload = self._codec.pack_answer(request, body)
         return answer_view(request.api_key, self._codec.unpack_answer(payload)[1]), payload
 
+    def on_other(self) -> None:
+        """Another transactional id begins to write here, or ends what it wrote."""
+        entry = self._leader.producers.get(OTHER, UNKNOWN_PRODUCER)
+        if is_open(entry):
+            self._leader.write_marker(
+                producer_id=OTHER,
+                producer_epoch=entry.producer_epoch,
+                control_type=ControlType.COMMIT,
+                coordinator_epoch=0,
+                now_ms=NOW_MS,
+            )
+        else:
+            self._other_begins(entry.last_sequence + 1)
+        self._leader.advance_high_watermark(self._leader.log_end_offset)
+
+    def _other_begins(self, base_sequence: int) -> None:
+        record = Record(0, NOW_MS, None, OTHERS)
+        batch = RecordBatch(
+            (record,),
+            attributes=TRANSACTIONAL,
+            producer_id=OTHER,
+            producer_epoch=0,
+            base_sequence=base_sequence,
+        )
+        begun = self._leader.begin_verification(
+            OTHER, 0, base_sequence, supports_epoch_bump=False, now_ms=NOW_MS
+        )
+        outcome = self._leader.produce(
+            encode_batch(batch), required_acks=1, now_ms=NOW_MS, guard=begun.guard
+        )
+        assert not outcome.error, "nothing is in its way"
+
     # ---- markers
 
     def on_marker(self, sent: SendMarkers) -> int:
@@ -139,16 +207,3 @@ class Leader:
         )
         self._leader.advance_high_watermark(self._leader.log_end_offset)
         return int(outcome.error)
-
-
-def stored_view(stored: StoredBatch) -> View:
-    """One offset of the log, by what its bytes say."""
-    batch = decode_batch(stored.data)
-    who = models_id(batch.producer_id), batch.producer_epoch
-    if batch.attributes & CONTROL:
-        marker = read_marker(batch.records[0])
-        kind = None if marker is None else KINDS[ControlType(marker.control_type)]
-        return (kind, *who, None, None)
-    kind = "DATA" if batch.attributes & TRANSACTIONAL else "PLAIN"
-    records = [record_of(record.value) for record in batch.records]
-    return (kind, *who, batch.base_sequence, records[0] if len(records) == 1 else tuple(records))

@@ -2,7 +2,8 @@
 
 1. A payload is bytes: on bytes those of `impl`'s codec, header included; on values the body as the
    core gave it, pickled.
-2. What a record says is in its value: instance, transaction, number.
+2. What a record says is in its value: instance, transaction, number. A committed offset says it in
+   its metadata.
 3. Producer ids are `impl`'s own, given in order from FIRST_PRODUCER_ID on.
 """
 
@@ -22,13 +23,23 @@ from impl import (
     encode_request,
     encode_response,
 )
+from impl.coordinator.metadata import TopicPartition
+from impl.coordinator.placement import OFFSETS_TOPIC
 
 TOPIC: Final = "t"
+GROUP: Final = "g"
+"""The group whose offsets are committed: all of one partition, SOURCE."""
+SOURCE: Final = ("in", 0)
 TRANSACTIONAL_ID: Final = "x"
 CLIENT_ID: Final = "c"
 FIRST_PRODUCER_ID: Final = 4000
 NONE: Final = -1
+UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
+TRANSACTIONAL: Final = 0x10
+"""The bit of a batch's attributes."""
 
+Places = tuple[TopicPartition, ...]
+"""The model's partitions, by number."""
 Body = dict[str, Any]
 
 
@@ -129,17 +140,38 @@ def produced(body: Body) -> tuple[int, bytes]:
     return row["index"], row["records"]
 
 
-def flags(partitions: set[int], count: int) -> tuple[bool, ...]:
-    """A set of partitions."""
-    return tuple(p in partitions for p in range(count))
+def places_of(partitions: int, *, has_group: bool) -> Places:
+    """So many partitions; the last one may be that of the group's offsets."""
+    topics = [TopicPartition(TOPIC, p) for p in range(partitions)]
+    return (*topics[:-1], TopicPartition(OFFSETS_TOPIC, 0)) if has_group else tuple(topics)
 
 
-def added(body: Body) -> set[int]:
-    """The partitions of AddPartitionsToTxn."""
-    return {p for topic in body["v3_and_below_topics"] for p in topic["partitions"]}
+def group_partition(places: Places) -> int:
+    """The number of the group's partition, -1 if there is none."""
+    return len(places) - 1 if places[-1].topic == OFFSETS_TOPIC else NONE
 
 
-def request_view(api_key: int, body: Body, partitions: int) -> View:
+def added(body: Body) -> set[TopicPartition]:
+    """The partitions of AddPartitionsToTxn; AddOffsetsToTxn adds the group's."""
+    if "group_id" in body:
+        assert body["group_id"] == GROUP, "there is one group"
+        return {TopicPartition(OFFSETS_TOPIC, 0)}
+    return {
+        TopicPartition(topic["name"], p)
+        for topic in body["v3_and_below_topics"]
+        for p in topic["partitions"]
+    }
+
+
+def committed_record(body: Body) -> tuple[int, ...]:
+    """What the one committed offset of TxnOffsetCommit says."""
+    [topic] = body["topics"]
+    [row] = topic["partitions"]
+    assert (topic["name"], row["partition_index"]) == SOURCE, "there is one source"
+    return record_of(row["committed_metadata"].encode())
+
+
+def request_view(api_key: int, body: Body, places: Places) -> View:
     """A request, shaped as REQUEST."""
     if api_key == ApiKey.PRODUCE:
         partition, data = produced(body)
@@ -151,8 +183,15 @@ def request_view(api_key: int, body: Body, partitions: int) -> View:
         return (api_key, *who, None, None, partition, sequence, record)
     if api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
         who = models_id(body["v3_and_below_producer_id"]), body["v3_and_below_producer_epoch"]
-        return (api_key, *who, flags(added(body), partitions), None, None, None, None)
+        wanted = added(body)
+        return (api_key, *who, tuple(p in wanted for p in places), None, None, None, None)
     who = models_id(body["producer_id"]), body["producer_epoch"]
+    if api_key == ApiKey.ADD_OFFSETS_TO_TXN:
+        wanted = added(body)
+        return (api_key, *who, tuple(p in wanted for p in places), None, None, None, None)
+    if api_key == ApiKey.TXN_OFFSET_COMMIT:
+        where = group_partition(places)
+        return (api_key, *who, None, None, where, NONE, committed_record(body))
     committed = body["committed"] if api_key == ApiKey.END_TXN else None
     return (api_key, *who, None, committed, None, None, None)
 
@@ -166,9 +205,7 @@ def answer_view(api_key: int, body: Body) -> View:
         rows = body["results_by_topic_v3_and_below"][0]["results_by_partition"]
         errors = {int(row["partition_error_code"]) for row in rows}
         return (errors.pop() if len(errors) == 1 else tuple(errors), NONE, NONE, NONE)
+    if api_key == ApiKey.TXN_OFFSET_COMMIT:
+        return (int(body["topics"][0]["partitions"][0]["error_code"]), NONE, NONE, NONE)
     who = models_id(body.get("producer_id", NONE)), body.get("producer_epoch", NONE)
     return (int(body["error_code"]), *who, NONE)
-
-
-TRANSACTIONAL: Final = 0x10
-"""The bit of a batch's attributes."""

@@ -22,7 +22,8 @@ REQUEST: Final[Mapping[str, Shape]] = dict.fromkeys(
         "record",
     )
 )
-"""`partitions` are those to add, `record` is (instance, transaction, number)."""
+"""`partitions` are those to add, `record` is (instance, transaction, number); offsets that are
+committed have no sequence."""
 ANSWER: Final[Mapping[str, Shape]] = dict.fromkeys(
     ("error", "producer_id", "producer_epoch", "base_offset")
 )
@@ -73,8 +74,17 @@ LEADER: Final[Mapping[str, Shape]] = {
     "verifications": Many(dict.fromkeys(("producer_epoch", "lowest_sequence"))),
     "last_stable_offset": None,
 }
+READ: Final[Mapping[str, Shape]] = {**LEADER, "read_committed": None}
+"""A leader with what a reader of committed records gets, from the log's start on."""
+GROUP: Final[Mapping[str, Shape]] = {
+    **READ,
+    "offsets": dict.fromkeys(("committed", "stable", "pending")),
+}
+"""The leader of the group's partition, too: which commit is visible, what it is to those who want
+stable offsets, and by producer id what is pending."""
 SHAPES: Final[Mapping[str, Mapping[str, Shape]]] = {
     "client": CLIENT,
     "coordinator": COORDINATOR,
-    "leader": LEADER,
+    "leader": READ,
+    "group": GROUP,
 }

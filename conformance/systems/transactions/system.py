@@ -8,8 +8,9 @@ from typing import Any, Final
 from conformance.systems.base import NotApplicable
 from conformance.systems.transactions.client import Client
 from conformance.systems.transactions.coordinator import Coordinator
+from conformance.systems.transactions.group import GroupLeader
 from conformance.systems.transactions.leader import Leader
-from conformance.systems.transactions.messages import CODECS
+from conformance.systems.transactions.messages import CODECS, Places, group_partition, places_of
 from conformance.systems.transactions.moments import Kept
 from impl.coordinator.config import TransactionConfig
 from impl.partition.rules import RULES
@@ -34,20 +35,25 @@ class ImplTransactions:
     def __init__(self, k: Any, *, is_v2: bool, on: str) -> None:
         refuse(k)
         codec, layout = CODECS[on], k.layout
+        places = places_of(layout.partitions, has_group=layout.offsets)
         release = k.variant.release
         rules = RULES[release[:3] if release[:3] in RULES else "3.6"]
         config = TransactionConfig(transaction_version=k.variant.level, **CONFIGS[release])
         self.clients = tuple(
-            Kept(Client(codec, is_v2=is_v2, instance=i, partitions=layout.partitions))
+            Kept(Client(codec, is_v2=is_v2, instance=i, places=places))
             for i in range(layout.instances)
         )
-        self.coordinator = Kept(
-            Coordinator(codec, config, layout.partitions, holds_appends=layout.appends)
-        )
+        self.coordinator = Kept(Coordinator(codec, config, places, holds_appends=layout.appends))
         self.leaders = tuple(
-            Kept(Leader(codec, rules, p, layout.producer_ids), holds_guards=layout.guards)
-            for p in range(layout.partitions)
+            Kept(kind(codec, rules, p, layout.producer_ids), holds_guards=layout.guards)
+            for p, kind in enumerate(kinds_of(places))
         )
+
+
+def kinds_of(places: Places) -> list[type[Leader]]:
+    """What leads each partition."""
+    of_group = group_partition(places)
+    return [GroupLeader if p == of_group else Leader for p in range(len(places))]
 
 
 def refuse(k: Any) -> None:
@@ -56,12 +62,6 @@ def refuse(k: Any) -> None:
         raise NotApplicable("the last epoch of impl is 32767: no short trace comes near it")
     if k.variant.release not in CONFIGS:
         raise NotApplicable(f"impl has no coordinator of release {k.variant.release}")
-    for name, is_there in (
-        ("appends", k.layout.appends),
-        ("offsets", k.layout.offsets),
-        ("guards", k.layout.guards),
-        ("others", k.layout.max_others > 0),
-        ("expirations", k.layout.max_expirations > 0),
-    ):
+    for name, is_there in (("appends", k.layout.appends),):
         if is_there:
             raise NotApplicable(f"scopes with {name} are not driven yet")

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from conformance.homes import home_of_setting
 from conformance.systems.base import View
-from conformance.systems.transactions.client import seen_partition
+from conformance.systems.transactions.client import seen_offsets, seen_partition
 from conformance.systems.transactions.coordinator import NOTHING
-from conformance.systems.transactions.messages import NONE
-from conformance.tables import ActorTables
+from conformance.systems.transactions.messages import NONE, UNSTABLE
+from conformance.tables import MAX_ROWS, ActorTables, Node
 from proofs.lift.text import Model
 
 WATCHED_MODULES: Final = ("messages", "leader", "coordinator", "end_txn", "client")
@@ -40,6 +40,23 @@ class TransactionTables(ActorTables):
         self.clients = tuple(self.node(client) for client in world.clients.values())
         self.coordinator = self.node(world.coordinator)
         self.leaders = tuple(self.node(leader) for leader in world.leaders.values())
+        self._shown: dict[tuple[str, Node], View] = {}
+
+    def view_of(self, kind: str, node: Node) -> View:
+        """A state in the shape of its kind."""
+        if kind not in ("leader", "group"):
+            return node.view
+        view = self._shown.get((kind, node))
+        if view is None:
+            if len(self._shown) > MAX_ROWS:
+                self._shown.clear()
+            view = self._shown[kind, node] = self._with_reads(kind, node)
+        return view
+
+    def _with_reads(self, kind: str, node: Node) -> View:
+        log, stable = node.state.log, node.view[-1]
+        view = (*node.view, read_committed(log, stable))
+        return view if kind == "leader" else (*view, offsets_view(log))
 
     def state_view(self, state: Any) -> View:
         """Shaped as CLIENT, COORDINATOR or LEADER."""
@@ -62,11 +79,14 @@ class TransactionTables(ActorTables):
         if state == "FATAL_ERROR":
             return (state, *who, None, (), outcomes)
         bump = client.must_bump and state != "INITIALIZING"
+        is_of_group = self.model.messages.is_of_group
         partitions = tuple(
-            seen_partition(
+            seen_offsets(state, p.membership.name, p.write.name, self.is_v2)
+            if is_of_group(self.k, number)
+            else seen_partition(
                 state, p.membership.name, p.write.name, p.next_sequence, self.is_v2, bump
             )
-            for p in client.partitions.values()
+            for number, p in client.partitions.items()
         )
         return (state, *who, bump, partitions, outcomes)
 
@@ -140,18 +160,54 @@ def stored_view(stored: Any) -> View:
     who = stored.producer_id, stored.producer_epoch
     if stored.kind.name != "DATA":
         return (stored.kind.name, *who, None, None)
-    record = stored.instance, stored.transaction, stored.number
-    return (stored.kind.name, *who, stored.sequence, record)
+    return (stored.kind.name, *who, stored.sequence, record_in(stored))
+
+
+def record_in(stored: Any) -> tuple[int, int, int]:
+    """What a record says."""
+    return stored.instance, stored.transaction, stored.number
+
+
+def read_committed(log: Sequence[Any], stable: int) -> View:
+    """What a reader of committed records gets: what lies below the last stable offset, and whose
+    producer's next marker is a COMMIT. protocol.md 3.10."""
+    committed: set[int] = set()
+    found = []
+    for offset in reversed(range(len(log))):
+        stored = log[offset]
+        if stored.kind.name == "COMMIT":
+            committed.add(stored.producer_id)
+        elif stored.kind.name == "ABORT":
+            committed.discard(stored.producer_id)
+        elif stored.kind.name == "DATA" and stored.producer_id in committed and offset < stable:
+            found.append(record_in(stored))
+    return tuple(reversed(found))
+
+
+def offsets_view(log: Sequence[Any]) -> View:
+    """What a log of offset commits of one key says. protocol.md 6.5, 7 and 8."""
+    committed, pending = (NONE, None), dict[int, tuple[int, Any]]()
+    for offset, stored in enumerate(log):
+        if stored.kind.name == "DATA":
+            pending[stored.producer_id] = (offset, record_in(stored))
+            continue
+        ended = pending.pop(stored.producer_id, (NONE, None))
+        if stored.kind.name == "COMMIT" and ended[0] > committed[0]:
+            committed = ended
+    waiting = tuple((who, record) for who, (_, record) in sorted(pending.items()))
+    return (committed[1], UNSTABLE if waiting else committed[1], waiting)
 
 
 def request_view(request: Any) -> View:
     """Shaped as REQUEST."""
     api, batch = request.api.name, request.batch
     if api == "PRODUCE":
-        record = batch.instance, batch.transaction, batch.number
-        who = batch.producer_id, batch.producer_epoch
+        who, record = (batch.producer_id, batch.producer_epoch), record_in(batch)
         return (int(request.api), *who, None, None, request.partition, batch.base_sequence, record)
-    adds, ends = api == "ADD_PARTITIONS_TO_TXN", api == "END_TXN"
+    if api == "TXN_OFFSET_COMMIT":
+        who = batch.producer_id, batch.producer_epoch
+        return (int(request.api), *who, None, None, request.partition, NONE, record_in(batch))
+    adds, ends = api in ("ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN"), api == "END_TXN"
     return (
         int(request.api),
         request.producer_id,

@@ -62,7 +62,7 @@ def test_the_judge_is_where_the_model_is(tiny: Prepared, late: Prepared):
                 assert [p.node.state for p in judge.clients] == list(world.clients.values())
                 assert judge.coordinator.node.state == world.coordinator
                 assert [p.node.state for p in judge.leaders] == list(world.leaders.values())
-                assert [message.value for message, _ in judge._late] == list(world.late)
+                assert [late.message.value for late in judge._late] == list(world.late)
 
 
 def test_nothing_differs(tiny: Prepared, late: Prepared):
@@ -97,7 +97,7 @@ def test_values_pass_without_the_codec():
     assert judge.judge(steps).divergence is None
 
 
-@pytest.mark.parametrize("scope", ["transactions-exhausted", "transactions-offsets"])
+@pytest.mark.parametrize("scope", ["transactions-exhausted", "transactions-log"])
 def test_a_scope_that_impl_cannot_be_brought_to_says_so(scope: str):
     with pytest.raises(BadPlan, match=f"{scope}: "):
         judge_of(plan_of(scope, "v2"))

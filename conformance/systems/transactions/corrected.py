@@ -1,0 +1,53 @@
+"""Where protocol.md contradicts the model: what is put right, and what is not followed, until the
+model is right itself.
+
+1. The error of a request that is late is put right: nobody hears it, so no state follows from it.
+2. Where a client becomes another than the model's the trace ends before that step (NotFollowed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from conformance.judge import NotFollowed
+from conformance.systems.base import View
+from conformance.systems.transactions.messages import NONE
+from impl import ErrorCode
+
+OLDER_EPOCH_FIRST: Final = "4.0"
+"""The first release of which a patch looks at the epoch before the guard. KAFKA-19690."""
+
+WRONG_IN_V1: Final[Mapping[tuple[str, int], str]] = {
+    ("on_produced", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER): (
+        "behind a batch whose outcome is unknown the next one is sent again (protocol.md 7.5)"
+    ),
+    ("on_offsets_committed", ErrorCode.TRANSACTION_ABORTABLE): (
+        "an abort for this takes no new epoch (protocol.md 7.8: A, not A/F)"
+    ),
+}
+"""What a client of V1 does with an error, by the rule of the model's that hears it."""
+
+
+def check_heard(rule: str, error: int, *, is_v2: bool) -> None:
+    """Raises NotFollowed where the model's client hears this wrong."""
+    if not is_v2 and (rule, error) in WRONG_IN_V1:
+        raise NotFollowed(WRONG_IN_V1[rule, error])
+
+
+def offsets_answer_view(answer: View) -> View:
+    """What TxnOffsetCommit is answered: no offset. That its transaction ends is told a client of V1
+    as NOT_ENOUGH_REPLICAS for Produce alone (protocol.md 3.6)."""
+    error, *producer, _ = answer
+    busy = error == ErrorCode.NOT_ENOUGH_REPLICAS
+    return (int(ErrorCode.CONCURRENT_TRANSACTIONS) if busy else error, *producer, NONE)
+
+
+def guarded_answer_view(k: Any, entry: Any, batch: Any, answer: View) -> View:
+    """What a batch is answered whose guard does not hold: an older epoch is looked at before
+    (protocol.md 3.4, 2)."""
+    is_older = batch.producer_epoch < entry.producer_epoch
+    is_refused = answer[0] == ErrorCode.INVALID_TXN_STATE
+    if is_older and is_refused and k.variant.release >= OLDER_EPOCH_FIRST:
+        return (int(ErrorCode.INVALID_PRODUCER_EPOCH), *answer[1:])
+    return answer

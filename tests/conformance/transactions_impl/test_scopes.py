@@ -1,0 +1,143 @@
+"""Scopes of transactions in which impl is held to the model, and what is found there.
+
+Each is judged as a whole, made smaller by its budgets so that it takes a second or two. What is
+covered is exact: a step that is not followed any more is seen.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conformance.homes import TRANSACTIONS
+from conformance.plan import Plan, Prepared, Summary, judge_of, judge_range, prepare
+
+Planted = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Prepared]:
+    """The cover of a scope of one variant."""
+    where = tmp_path_factory.mktemp("scopes")
+
+    @functools.cache
+    def of(scope: str, variant: str) -> Prepared:
+        plan = Plan(
+            scope=f"transactions-{scope}",
+            variant=TRANSACTIONS.model.variants.parse(variant).name,
+            actors=TRANSACTIONS.actors[0],
+            traces_from=("cover",),
+        )
+        return prepare(plan, where / f"{scope}-{variant}".replace("/", "_"))
+
+    return of
+
+
+def judged(prepared: Prepared) -> Summary:
+    """All its traces, by a judge that has seen nothing before."""
+    judge_of.cache_clear()
+    return judge_range(prepared, 0, prepared.count)
+
+
+COVERED = {
+    ("offsets/begun=1", "v2"): (6689, 6689),
+    ("offsets/begun=1/delays=0", "v1"): (1782, 1782),
+    ("guards-partitions", "v2"): (1097, 1097),
+    ("guards-partitions", "v1"): (2757, 2757),
+    ("late-batch/begun=1/delays=1", "v2"): (8460, 8460),
+    ("late-batch/begun=1/delays=1", "v1"): (19412, 19412),
+    ("markers/begun=1", "v2"): (2541, 2541),
+    ("readers/begun=1", "v2"): (11395, 11395),
+    ("writes/delays=1", "v2"): (1695, 1695),
+}
+"""Transitions that are followed, of how many. Those that are not: `corrected.WRONG_IN_V1`."""
+
+
+@pytest.mark.parametrize(("scope", "variant"), COVERED)
+def test_a_scope_is_followed(prepared: Callable[..., Prepared], scope: str, variant: str):
+    whole = prepared(scope, variant)
+    found = judged(whole)
+    assert found.findings == ()
+    assert (found.transitions_covered, whole.transitions_total) == COVERED[scope, variant]
+
+
+# What is found
+
+
+def planted(path: str, value: Any) -> Planted:
+    return lambda monkeypatch: monkeypatch.setattr(path, value)
+
+
+def ends_well(offsets: Any, producer_id: int, number: int) -> None:
+    """Every marker is a COMMIT to the group's offsets."""
+    offsets.committed.update(offsets.pending.pop(producer_id, {}))
+
+
+FOUND: dict[str, tuple[str, str, Planted, str]] = {
+    "aborted offsets count": (
+        "offsets/begun=1",
+        "v2",
+        planted("impl.coordinator.offsets_state.GroupOffsets._end", ends_well),
+        "leader[1].offsets.committed",
+    ),
+    "pending offsets are stable": (
+        "offsets/begun=1",
+        "v2",
+        planted("impl.coordinator.offsets_state.GroupOffsets.has_pending", lambda *_: False),
+        "leader[1].offsets.stable",
+    ),
+    "the group is not added": (
+        "offsets/begun=1/delays=0",
+        "v1",
+        planted(
+            "impl.producer.txn_queue.TxnQueue.add_offsets",
+            lambda queue, identity, offsets, group: queue.txn_offset_commit(
+                identity, offsets, group, queue.end_txn(identity, is_commit=False)
+            ),
+        ),
+        "client[0].would_send",
+    ),
+    "readers are not told what is aborted": (
+        "readers/begun=1",
+        "v2",
+        planted("impl.partition.reading.overlapping", lambda *_: []),
+        "leader[0].read_committed",
+    ),
+    "readers see what is open": (
+        "readers/begun=1",
+        "v2",
+        planted(
+            "impl.partition.leader.PartitionLeader.last_stable_offset",
+            property(lambda leader: leader.log_end_offset),
+        ),
+        "leader[0].last_stable_offset",
+    ),
+    "a guard is not looked at": (
+        "guards-partitions",
+        "v1",
+        planted("impl.partition.transactions.is_verified", lambda *_: True),
+        "leader[0].answers.error",
+    ),
+    "what has expired was never sent": (
+        "late-batch/begun=1/delays=1",
+        "v2",
+        planted(
+            "impl.producer.transactional_manager.TransactionalManager.fail_transaction",
+            lambda *_, **__: None,
+        ),
+        "client[0].state",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_planted_bug_is_found(
+    prepared: Callable[..., Prepared], name: str, monkeypatch: pytest.MonkeyPatch
+):
+    scope, variant, plant, field = FOUND[name]
+    plant(monkeypatch)
+    found = judged(prepared(scope, variant)).findings
+    assert field in {path for finding in found for path in finding["expected"]}
