@@ -194,17 +194,14 @@ class Run:
         consumer = self._consumer(network, READ_COMMITTED, group_id=job.group_id)
         life = asyncio.create_task(_live(job, self.order, producer, consumer))
         death = asyncio.create_task(network.died.wait())
-        await asyncio.wait([life, death], return_when=asyncio.FIRST_COMPLETED)
-        is_crashed = network.died.is_set()
-        network.die()
-        # A transaction that is cancelled wants to abort, and waits: the dead do not tidy up.
-        while not life.done():
-            life.cancel()
-            await asyncio.sleep(0)
-        death.cancel()
-        await asyncio.wait([death])
-        await producer.stop(timeout_ms=0)
-        await consumer.stop()
+        try:
+            await asyncio.wait([life, death], return_when=asyncio.FIRST_COMPLETED)
+            is_crashed = network.died.is_set()
+        finally:
+            network.die()
+            await _bury(life, death)
+            await producer.stop(timeout_ms=0)
+            await consumer.stop()
         failure = "" if is_crashed else life.result()
         return Life(tuple(network.steps), is_crashed, failure)
 
@@ -256,6 +253,15 @@ async def _live(job: Job, order: Order, producer: Producer, consumer: Consumer) 
     except (ProducerError, ConsumerError, OSError) as error:
         return f"{type(error).__name__}: {error}"
     return ""
+
+
+async def _bury(*tasks: asyncio.Task[Any]) -> None:
+    """End them. A transaction that is cancelled wants to abort, and waits: the dead do not tidy
+    up."""
+    while not all(task.done() for task in tasks):
+        for task in tasks:
+            task.cancel()
+        await asyncio.sleep(0)
 
 
 def _count(seen: Seen) -> int:

@@ -9,6 +9,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.backends import BackendFailed
+from conformance.transactions import consume_transform_produce
 from conformance.transactions.consume_transform_produce import Life, crash_points, steps_of
 from conformance.transactions.mortal import HEARS, SENDS, MortalNetwork, Step
 from impl.protocol.messages import encode_request
@@ -143,6 +144,17 @@ def test_offsets_outside_of_the_transaction_are_found(
     row = json.loads(file.read_text())["orders"]["transaction"]
     assert row["lost"] > 0 == row["duplicated"]
     assert row["wrong_after"]
+
+
+@pytest.mark.kafka
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.usefixtures("java")
+def test_without_time_nothing_is_decided_and_nothing_left_running(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(consume_transform_produce, "MOST_RUN_S", 0.3)
+    assert main([VERB, "--kafka", "4.3.1", "--runs", "1"]) == 3
+    assert "does not end its work" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
