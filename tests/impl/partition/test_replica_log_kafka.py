@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,8 +26,7 @@ from impl.protocol.record_batch import (
     read_headers,
     restamp_batch,
 )
-from tests.impl.jars import Unavailable
-from tests.impl.partition.kafka_log import KafkaLog, described, kafka_log
+from tests.impl.partition.kafka_log import KafkaLog, described
 from tests.impl.partition.test_leader import GOOD, INVALID, a_batch, damaged, p1, sealed
 
 NOW_MS = int(time.time() * 1000)
@@ -42,15 +40,6 @@ RECORD = Record(0, NOW_MS, None, b"v")
 
 HISTORIES = 30
 STEPS = 40
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkaLog]:
-    try:
-        with kafka_log() as log:
-            yield log
-    except Unavailable as reason:
-        pytest.skip(str(reason))
 
 
 class History:

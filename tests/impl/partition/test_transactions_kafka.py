@@ -39,15 +39,6 @@ STEPS = 60
 LAST_EPOCH = 32_767
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkaLog]:
-    try:
-        with kafka_log() as log:
-            yield log
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-
-
 class Transactions(History):
     """The steps of `History`, and those of transactions."""
 
