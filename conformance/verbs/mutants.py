@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any, Final
 
 from conformance import pages
 from conformance.backends.processes import usable_cores
 from conformance.files import alone_in, pretty, write_whole
 from conformance.homes import home_of_scope
-from conformance.mutants import MUTANTS, Ground, Mutant
+from conformance.mutants import GROUPS, MUTANTS, Ground, Mutant
 from conformance.mutants.plant import hunt, hunt_unpatched
 from conformance.plan import Finding, Plan, Prepared, prepare
 from conformance.promised import HOLDS, VIOLATED
@@ -70,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only",
         metavar="NAME",
         action="append",
-        help="this bug, and those of further --only; conformance list names all",
+        help=f"this bug, or all of {' or '.join(GROUPS)}, and those of further --only;"
+        " conformance list names all",
     )
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the answer as JSON")
@@ -78,20 +79,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Hunt; 0 if all are found, 1 if one is not. Raises BadUse, PatchError, HuntFailed."""
-    chosen = list(MUTANTS.values())
-    if options.only is not None:
-        chosen = [MUTANTS[one_of("--only", name, tuple(MUTANTS))] for name in options.only]
+    chosen = chosen_by(options.only or tuple(GROUPS))
     with alone_in(options.out):
         begin(options.out, {})
         outcomes = hunt_all(chosen, options.out)
         report = report_json(outcomes)
         write_whole(options.out / "report.json", pretty(report))
     write_json(options.json, report)
-    steps = [outcome.finding["steps"] for outcome in outcomes if outcome.finding]
-    found = sum(outcome.found for outcome in outcomes)
-    say(f"{found} of {len(outcomes)} found, median {median(steps or [0]):g} steps")
+    steps = [outcome.finding["steps"] for outcome in outcomes if outcome.finding] or [0]
+    found = f"{sum(outcome.found for outcome in outcomes)} of {len(outcomes)} found"
+    say(f"{found}, median {median(steps):g} steps, mean {mean(steps):.1f}")
     say(f"verdict: {report['verdict']}; report: {options.out / 'report.json'}")
     return EXIT_CODES[report["verdict"]]
+
+
+def chosen_by(names: Sequence[str]) -> list[Mutant]:
+    """The bugs of these names, and of the groups among them, each once. Raises BadUse."""
+    known = GROUPS | {name: (mutant,) for name, mutant in MUTANTS.items()}
+    named = [known[one_of("--only", name, tuple(known))] for name in names]
+    return list(dict.fromkeys(mutant for mutants in named for mutant in mutants))
 
 
 def report_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:

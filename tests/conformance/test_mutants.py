@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from conformance.__main__ import main
-from conformance.mutants import FOLDER, MUTANTS
+from conformance.mutants import FOLDER, GROUPS, MUTANTS, Ground
 from conformance.mutants.patches import PatchError, apply, read_hunks
 from conformance.mutants.plant import HuntFailed, hunt, hunt_unpatched, plant
 from conformance.plan import Plan, prepare, setting
@@ -17,8 +17,35 @@ TEXT = "one\ntwo\nthree\ntwo and a half\n"
 HEAD = "--- a/impl/x.py\n+++ b/impl/x.py\n"
 
 
-SHOWN = ("overlap_is_duplicate", "bump_repeated", "wrap_refused", "plain_batches_deduplicated")
-"""A few of each kind on three grounds: all of them take the verb's own minutes."""
+SHOWN = (
+    "overlap_is_duplicate",
+    "bump_repeated",
+    "wrap_refused",
+    "plain_batches_deduplicated",
+    "commit_of_nothing",
+    "timeout_without_bump",
+    "marker_strictly_greater",
+)
+"""A few of each kind on six grounds: all of them take the verb's own minutes."""
+
+SHIPPED = (
+    "delayed_end_txn",
+    "late_produce_hangs",
+    "late_produce_adopted",
+    "marker_at_equal_epoch",
+    "marker_strictly_greater",
+    "timeout_without_bump",
+    "double_bump_on_fence",
+    "ongoing_not_logged",
+    "empty_abort_fences_itself",
+    "end_txn_epoch_not_compared",
+    "produce_during_completion",
+    "lso_ahead_of_applied",
+    "commit_of_nothing",
+    "end_txn_error_ignored",
+    "sequence_used_by_unsent_record",
+)
+"""Bugs of transactions that were in a release of Kafka, or of a system that speaks its protocol."""
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +109,16 @@ def test_what_is_no_bug_is_not_found(hunted, tmp_path, monkeypatch, capsys):
     assert [row["found"] for row in report["mutants"]] == [False]
 
 
+def test_a_group_stands_for_its_bugs(tmp_path, monkeypatch):
+    from conformance.verbs import mutants as verb
+
+    asked = []
+    monkeypatch.setattr(verb, "hunt_all", lambda mutants, out: asked.extend(mutants) or [])
+    names = ["--only", "transactions", "--only", "wrap_refused", "--only", "commit_of_nothing"]
+    assert main(["mutants", *names, "--out", str(tmp_path / "out")]) == 0
+    assert asked == [*GROUPS["transactions"], MUTANTS["wrap_refused"]]
+
+
 def test_an_unknown_bug_is_bad_use(tmp_path, capsys):
     assert main(["mutants", "--only", "none", "--out", str(tmp_path / "out")]) == 2
     assert "window_smaller_than_in_flight" in capsys.readouterr().err
@@ -124,11 +161,28 @@ def test_a_process_that_fails_is_told_with_its_last_words(tmp_path, monkeypatch)
 # The registry
 
 
-def test_there_are_forty_bugs_and_each_is_another_one():
-    assert len(MUTANTS) >= 40
+def test_there_are_so_many_bugs_and_each_is_another_one():
+    assert len(GROUPS["idempotent"]) >= 40
+    assert len(GROUPS["transactions"]) >= 60
+    assert sum(map(len, GROUPS.values())) == len(MUTANTS)
     assert len({mutant.what for mutant in MUTANTS.values()}) == len(MUTANTS)
     changes = [tuple((h.path, h.old, h.new) for h in read_hunks(m.patch)) for m in MUTANTS.values()]
     assert len(set(changes)) == len(MUTANTS)
+
+
+def test_what_shipped_once_is_planted_under_its_name():
+    assert set(SHIPPED) <= {mutant.name for mutant in GROUPS["transactions"]}
+
+
+def test_a_bug_of_transactions_says_which_rule_it_breaks():
+    """A KIP, an issue, a change log or a class of Kafka, in brackets at the end."""
+    for mutant in GROUPS["transactions"]:
+        assert mutant.what.endswith(")"), mutant.name
+
+
+@pytest.mark.parametrize("text", ["transactions-tiny", "transactions-small/moves=0 of v1"])
+def test_a_ground_is_read_as_it_is_written(text):
+    assert str(Ground.parse(text)) == text
 
 
 def test_every_patch_belongs_to_a_row():

@@ -149,7 +149,7 @@ def test_a_marker_that_is_refused_is_found(tiny: Prepared, monkeypatch: pytest.M
     assert {d.instance[0] for d in found} == {"marker_is_written"}
 
 
-SHOWN = ("end_txn_retry_is_fenced", "end_overtakes_batches", "open_transaction_is_stable")
+SHOWN = ("end_txn_retry_is_fenced", "end_overtakes_batches", "lso_ahead_of_applied")
 
 
 @pytest.mark.xdist_group("mutants")
