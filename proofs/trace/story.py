@@ -174,12 +174,13 @@ NETWORK_VERBS = {
 """What each function of the model's network does to the messages of a link."""
 
 
-def network_calls(model: Model, function: str) -> Iterator[str]:
-    """The network's functions that a function of the world calls, itself or through others."""
-    for node in ast.walk(model.functions["world", function]):
+def network_calls(model: Model, function: ast.FunctionDef) -> Iterator[str]:
+    """The network's functions that a rule calls, itself or through others of the world."""
+    for node in ast.walk(function):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if ("world", node.func.id) in model.functions:
-                yield from network_calls(model, node.func.id)
+            called = model.functions.get(("world", node.func.id))
+            if called is not None:
+                yield from network_calls(model, called)
         elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "network":
             yield node.attr
 
@@ -187,7 +188,8 @@ def network_calls(model: Model, function: str) -> Iterator[str]:
 @functools.lru_cache(maxsize=1024)
 def network_verb(model: Model, rule: str) -> Any:
     """What a rule does to a link, by the function of the network that its text calls."""
-    called = set(network_calls(model, rule))
+    tree = model.tree_of(model.rules[rule])
+    called = set(network_calls(model, tree)) if tree else set()
     return next((verb for name, verb in NETWORK_VERBS.items() if name in called), _Followed.gone)
 
 
