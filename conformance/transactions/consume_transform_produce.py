@@ -2,7 +2,7 @@
 
 1. What works is `impl`'s own producer and consumer; what judges is a reader of its own, once every
    transaction has its markers.
-2. The steps at which clients crash are those that some lives without a crash have in common.
+2. The steps at which clients crash are those that all lives without a crash have in common.
 3. A run has topics, a group and a transactional id that nobody had. Its clients come one after the
    other with the same id; the first ones crash, the last one finds nothing left to do.
 4. A check that cannot fail says nothing: the same job without a transaction is done beside it, with
@@ -87,10 +87,10 @@ class Measured(NamedTuple):
     outcomes: tuple[Outcome, ...]
 
     @property
-    def crash_steps(self) -> frozenset[Step]:
+    def crash_steps(self) -> set[Step]:
         """The steps at which some client did crash."""
-        crashed = (o.crashes.step for o in self.outcomes if o.lives[:1] and o.lives[0].is_crashed)
-        return frozenset(step for step in crashed if step is not None)
+        crashed = {o.crashes.step for o in self.outcomes if o.lives[:1] and o.lives[0].is_crashed}
+        return {step for step in self.steps if step in crashed}
 
 
 def crash_points(steps: Sequence[Step], runs: int) -> Iterable[Crashes]:
@@ -106,8 +106,13 @@ def steps_of(quiet: Sequence[Sequence[Life]]) -> tuple[Step, ...]:
         if len(lives) != 1 or lives[0].failure:
             why = lives[0].failure if lives else "no client began in time"
             raise BackendFailed(f"a client that nothing happens to does not end its work: {why}")
-    first, *others = [lives[0].steps for lives in quiet]
-    return tuple(step for step in first if all(step in other for other in others))
+    return in_all(quiet[0][0].steps, [lives[0] for lives in quiet])
+
+
+def in_all(steps: Sequence[Step], lives: Iterable[Life]) -> tuple[Step, ...]:
+    """Those of the steps that each whole life has: not what was asked again in some alone."""
+    whole = [set(life.steps) for life in lives if not (life.is_crashed or life.failure)]
+    return tuple(step for step in steps if all(step in life for life in whole))
 
 
 def from_first_write(steps: Sequence[Step]) -> tuple[Step, ...]:
@@ -143,8 +148,10 @@ async def measure(
         told(f"{order.value}: {len(points)} runs", done / len(points))
         return outcome
 
-    crashed = await asyncio.gather(*map(play, points))
-    return Measured(order, steps, (*quiet, *crashed))
+    outcomes = (*quiet, *await asyncio.gather(*map(play, points)))
+    # Who lived because its step never came shows that not every life has that step.
+    steps = in_all(steps, (outcome.lives[0] for outcome in outcomes if outcome.lives))
+    return Measured(order, steps, outcomes)
 
 
 @dataclass(slots=True)

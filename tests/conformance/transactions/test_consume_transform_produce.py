@@ -10,7 +10,7 @@ import pytest
 from conformance.__main__ import main
 from conformance.backends import BackendFailed
 from conformance.transactions import consume_transform_produce
-from conformance.transactions.consume_transform_produce import Life, crash_points, steps_of
+from conformance.transactions.consume_transform_produce import Life, crash_points, in_all, steps_of
 from conformance.transactions.mortal import HEARS, SENDS, MortalNetwork, Step
 from impl.protocol.messages import encode_request
 from impl.protocol.primitives import frame
@@ -85,6 +85,9 @@ def test_steps_are_those_that_all_quiet_lives_have():
     repeated = Step(SENDS, ApiKey.METADATA.name, 3)
     lives = [[Life((*STEPS, repeated), False, "")], [Life((repeated, *STEPS[1:]), False, "")]]
     assert steps_of(lives) == (*STEPS[1:], repeated)
+    crashed, failed = Life((), True, ""), Life((), False, "it fails")
+    assert in_all(STEPS, [crashed, failed]) == tuple(STEPS)
+    assert in_all(STEPS, [crashed, lives[1][0]]) == tuple(STEPS[1:])
     for wrong in ([Life((), False, "it fails")], [Life((), False, "")] * 2, []):
         with pytest.raises(BackendFailed, match="nothing happens to"):
             steps_of([*lives, wrong])
