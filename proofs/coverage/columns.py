@@ -37,11 +37,21 @@ _OPERATIONS: Mapping[str, Callable[..., Column]] = {
 }
 
 
+def field(layout: Layout, packed: Column, leaf: str) -> Column:
+    """The bits of one leaf of packed states, a row of words each."""
+    place = layout.places[leaf]
+    bits: Column = (packed[:, place.word] >> np.uint64(place.shift)) & np.uint64(place.mask)
+    return bits
+
+
 def unpacked(layout: Layout, packed: Column, leaf: Node) -> Column:
-    """One leaf of packed states, a row of words each."""
-    place = layout.places[leaf.name]
-    field = (packed[:, place.word] >> np.uint64(place.shift)) & np.uint64(place.mask)
-    return field.astype(np.bool_) if leaf.is_bool else field.astype(np.int64) + place.lo
+    """One leaf of packed states."""
+    bits = field(layout, packed, leaf.name)
+    return (
+        bits.astype(np.bool_)
+        if leaf.is_bool
+        else bits.astype(np.int64) + layout.places[leaf.name].lo
+    )
 
 
 def evaluated(

@@ -12,6 +12,7 @@ from proofs.coverage.goals import Goal
 from proofs.lift import dag
 from proofs.lift.build import Lifted
 from proofs.lift.dag import Node
+from proofs.lift.machine import RuleInstance
 from proofs.lift.text import Model
 from proofs.lift.values import MapValue, Rec, Shapes
 
@@ -42,20 +43,40 @@ def places(shapes: Shapes, value: Any, hint: Any, states: type[IntEnum]) -> Iter
         yield from list(next((found for i in inner if (found := list(i))), []))
 
 
-def edge_goals(model: Model, k: Any, lifted: Lifted, name: str) -> list[Goal]:
-    """Each rule instance that can take an actor along the edge, with when it does."""
-    states, ends = states_of(model, name), EDGE.fullmatch(name)
-    assert states is not None
-    assert ends is not None
-    first, last = (dag.const(int(states[end])) for end in ends.groups())
+def record_of(leaf: str) -> str:
+    """What the names of all leaves of the same record begin with."""
+    return f"{leaf.rpartition('.')[0]}."
+
+
+def changes(lifted: Lifted, rule: RuleInstance, leaf: str) -> Node:
+    """When a rule instance changes anything of the leaf's record."""
+    changed = dag.FALSE
+    for other in lifted.machine.leaves:
+        if other.name.startswith(record_of(leaf)) and other.name in rule.updates:
+            before = dag.leaf(other.name, other.lo, other.hi, is_bool=other.is_bool)
+            same = dag.eq(rule.updates[other.name], before)
+            changed = dag.either(changed, dag.negate(same))
+    return changed
+
+
+def edge_goals(
+    model: Model, k: Any, lifted: Lifted, states: type[IntEnum], begin: str, end: str
+) -> list[Goal]:
+    """Each rule instance that can take an actor along the edge, with when it does; from any other
+    state where `begin` is empty. To the same state it is one where something else of the record
+    changes."""
+    last = dag.const(int(states[end]))
     shapes = Shapes(k.layout)
     hints = shapes.hints(model.world.World)
     found = []
     for rule in lifted.machine.rules:
         for field, hint in hints.items():
             for leaf in places(shapes, lifted.world.fields[field], hint, states):
-                after = rule.updates.get(leaf.name, leaf)
-                moves = dag.both(dag.eq(leaf, first), dag.eq(after, last))
+                there = dag.eq(leaf, last)
+                here = dag.eq(leaf, dag.const(int(states[begin]))) if begin else dag.negate(there)
+                moves = dag.both(here, dag.eq(rule.updates.get(leaf.name, leaf), last))
+                if begin == end:
+                    moves = dag.both(moves, changes(lifted, rule, leaf.name))
                 condition = dag.both(rule.guard, moves)
                 if condition is not dag.FALSE:
                     found.append(Goal((rule.rule, rule.choice), condition, rule.guard))

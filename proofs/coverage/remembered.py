@@ -49,33 +49,46 @@ def key(looks: Sequence[Look], patches: Sequence[Patch]) -> str:
 
 def look_at_all(
     looks: Sequence[Look], patches: Sequence[Patch], told: Told
-) -> tuple[list[Survey], dict[str, str]]:
-    """The surveys, and the evidence for what they do not meet. Raises as `Survey.look`."""
-    by_home = surveys(looks, patches)
+) -> tuple[Survey, dict[str, str]]:
+    """One composition's survey, and the evidence for what it does not meet. Raises as
+    `Survey.look`."""
+    (survey,) = surveys(looks, patches).values()
     for look in looks:
         with told(f"{look.scope}, {look.variant}") as progress:
-            by_home[home_of(look.scope)].look(look, progress=progress)
-    every = list(by_home.values())
-    return every, evidence(every, coverage(every, {}).unmet)
+            survey.look(look, progress=progress)
+    return survey, evidence([survey], coverage([survey], {}).unmet)
+
+
+def surveyed_one(
+    looks: Sequence[Look], patches: Sequence[Patch], told: Told
+) -> tuple[Survey, dict[str, str]]:
+    """The same, remembered from an earlier time if nothing has changed since."""
+
+    def fill(draft: Path) -> None:
+        survey, sure = look_at_all(looks, patches, told)
+        shown = (survey.states, survey.points, survey.pairs, sure)
+        (draft / "shown").write_bytes(pickle.dumps(shown))
+
+    kept = cache_folder() / "coverage"
+    shown = make_once(kept / key(looks, patches), fill) / "shown"
+    (survey,) = surveys(looks, patches).values()
+    survey.states, survey.points, survey.pairs, sure = pickle.loads(shown.read_bytes())
+    forget(kept)
+    return survey, sure
 
 
 def surveyed(
     looks: Sequence[Look], patches: Sequence[Patch], told: Told
 ) -> tuple[list[Survey], dict[str, str]]:
-    """The same, remembered from an earlier time if nothing has changed since."""
-
-    def fill(draft: Path) -> None:
-        every, sure = look_at_all(looks, patches, told)
-        shown = [(survey.states, survey.points, survey.pairs) for survey in every]
-        (draft / "shown").write_bytes(pickle.dumps((shown, sure)))
-
-    kept = cache_folder() / "coverage"
-    shown, sure = pickle.loads((make_once(kept / key(looks, patches), fill) / "shown").read_bytes())
-    every = list(surveys(looks, patches).values())
-    for survey, (states, points, pairs) in zip(every, shown, strict=True):
-        survey.states, survey.points, survey.pairs = states, points, pairs
-    forget(kept)
-    return every, sure
+    """The surveys of all compositions that have looks, each remembered by itself, and the evidence
+    for what they do not meet."""
+    homes = dict.fromkeys(home_of(look.scope) for look in looks)
+    found = [
+        surveyed_one([look for look in looks if home_of(look.scope) == home], patches, told)
+        for home in homes
+    ]
+    sure = {name: why for _, evident in found for name, why in evident.items()}
+    return [survey for survey, _ in found], sure
 
 
 def forget(kept: Path) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from proofs.coverage.points import Point, points
+from proofs.coverage.states import state_points
 from proofs.coverage.survey import Seen, Survey, every_pair
 
-KINDS = ("pairs", "rules", "branches", "conjuncts", "error_codes")
+KINDS = ("pairs", "rules", "branches", "conjuncts", "error_codes", "states", "edges")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,12 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """All kinds; `wrong_rows` are reasons for what is met, or for what does not exist."""
+    """All kinds; `wrong_rows` are reasons for what is met, or for what does not exist;
+    `wrong_edges` are taken where Kafka has none."""
 
     kinds: Sequence[Covered]
     wrong_rows: Mapping[str, str]
+    wrong_edges: Mapping[str, Seen]
 
     @property
     def unmet(self) -> list[str]:
@@ -37,15 +40,15 @@ class Coverage:
 
     @property
     def verdict(self) -> str:
-        """Everything is met or explained, and nothing is explained that is met."""
-        complete = not any(kind.missing for kind in self.kinds)
-        return "holds" if complete and not self.wrong_rows else "violated"
+        """All is met or explained, nothing is explained that is met, and no edge is wrong."""
+        missing = any(kind.missing for kind in self.kinds)
+        return "violated" if missing or self.wrong_rows or self.wrong_edges else "holds"
 
 
 def every_point(survey: Survey) -> list[Point]:
     """All that a survey is asked for."""
     pairs = [Point(pair, "pairs", pair) for pair in every_pair(survey.events)]
-    return [*pairs, *points(survey.model).values()]
+    return [*pairs, *points(survey.model).values(), *state_points(survey.model)]
 
 
 def covered(kind: str, surveys: Sequence[Survey], reasons: Mapping[str, str]) -> Covered:
@@ -72,4 +75,10 @@ def coverage(surveys: Sequence[Survey], reasons: Mapping[str, str]) -> Coverage:
     met = {name for survey in surveys for name in (*survey.points, *survey.pairs)}
     wrong = {row: "there is no such point" for row in reasons if row not in says}
     wrong |= {row: "it is met" for row in reasons if row in says and says[row] in met}
-    return Coverage([covered(kind, surveys, reasons) for kind in KINDS], wrong)
+    edges = {
+        name: seen
+        for survey in surveys
+        for name, seen in survey.points.items()
+        if "->" in name and name not in says
+    }
+    return Coverage([covered(kind, surveys, reasons) for kind in KINDS], wrong, edges)

@@ -17,6 +17,7 @@ from proofs.coverage.goals import Goal, goals
 from proofs.coverage.pairs import Happens
 from proofs.coverage.points import Point, points, sites
 from proofs.coverage.space import Way
+from proofs.coverage.states import begun_in, enum_with
 from proofs.coverage.survey import every_pair
 from proofs.explore.explorer import explore
 from proofs.lift import dag
@@ -33,11 +34,12 @@ class UnknownGoal(ValueError):
 
 
 def resolved(model: Model, events: Sequence[Event], name: str) -> str:
-    """The point, pair or edge that `name` means: its own name, or `module.function:LINE:OUTCOME`.
+    """The point, pair, state or edge that `name` means.
 
-    A pair may be written in either order. Raises UnknownGoal.
+    A point of the text has its own name, or `module.function:LINE:OUTCOME`. A pair may be written
+    in either order. Raises UnknownGoal.
     """
-    if states_of(model, name):
+    if states_of(model, name) or enum_with(model, name):
         return name
     known = points(model)
     turned = "+".join(reversed(name.split("+")))
@@ -85,8 +87,13 @@ def shortest(
         instances = [(rule.rule, rule.choice) for rule in lifted.machine.rules]
         can_be = happening(model, k, lifted.world, events, instances)
         return shortest_pair(lifted.machine, [can_be.get(e, {}) for e in name.split("+")], **how)
-    if states_of(model, name):
-        return shortest_point(lifted.machine, edge_goals(model, k, lifted, name), **how)
+    states = states_of(model, name) or enum_with(model, name)
+    if states is not None:
+        begin, _, end = name.rpartition("->")
+        if not begin and end in begun_in(lifted, k, model, states):
+            return Way(())
+        moves = edge_goals(model, k, lifted, states, begin, end)
+        return shortest_point(lifted.machine, moves, **how)
     ways = goals(model, k, sites(model)).get(name, [])
     return shortest_point(lifted.machine, ways, **how)
 

@@ -12,6 +12,7 @@ from proofs.coverage.goals import Goals, goals
 from proofs.coverage.pairs import layer, met, transitions
 from proofs.coverage.points import sites
 from proofs.coverage.space import Space, Way
+from proofs.coverage.states import state_points, ways
 from proofs.explore.explorer import Report
 from proofs.lift.build import Lifted, lift
 from proofs.lift.dag import FALSE, TRUE, Node, negate
@@ -40,7 +41,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Survey:
-    """What was met so far, points by name and pairs as `a+b`, and what is still open.
+    """What was met so far: points, states and edges by name, pairs as `a+b`; and what is open.
 
     `states` are how many each look had; `open_goals` what would have met an open point in the
     `machines` that do not fold it away.
@@ -62,14 +63,20 @@ class Survey:
         self.states[look], self.machines[look] = len(space.states), lifted.machine
         self._points(look, goals(self.model, k, sites(self.model)), space)
         self._pairs(look, k, lifted, space)
+        for name, way in ways(space, lifted, k, self.model):
+            self._see(look, name, way)
+
+    def _see(self, look: Look, point: str, way: Way) -> None:
+        """Keep the way, if none is known that is as short."""
+        known = self.points.get(point)
+        if known is None or len(way.steps) < len(known.way.steps):
+            self.points[point] = Seen(look, way)
+        self.open_goals.pop(point, None)
 
     def _points(self, look: Look, wanted: Goals, space: Space) -> None:
         """Looks for all points; keeps the shortest way to each."""
         for point, way in space.first(wanted).items():
-            known = self.points.get(point)
-            if known is None or len(way.steps) < len(known.way.steps):
-                self.points[point] = Seen(look, way)
-            self.open_goals.pop(point, None)
+            self._see(look, point, way)
         for point in wanted.keys() - self.points.keys():
             conditions = space.folded(goal.condition for goal in wanted[point])
             possible = [(look, node) for node in conditions if node is not FALSE]
@@ -90,13 +97,16 @@ class Survey:
                 self.pairs[pair] = Seen(look, Way(space.steps(run)))
 
 
-def evidence(surveys: Iterable[Survey], unmet: Iterable[str]) -> dict[str, str]:
+def evidence(surveys: Sequence[Survey], unmet: Iterable[str]) -> dict[str, str]:
     """By point: how sure it is that no setting meets it.
 
     Either no setting evaluates it to that, its conditions being folded away; or the declared
     ranges exclude it (Z3); or no state that was looked at meets it.
     """
-    found = {name: "not met" if "+" in name else "never evaluated" for name in unmet}
+    read_off = {point.name for survey in surveys for point in state_points(survey.model)}
+    found = {
+        name: "not met" if "+" in name or name in read_off else "never evaluated" for name in unmet
+    }
     for survey in surveys:
         claims: dict[Look, list[Claim]] = {}
         for point in found.keys() & survey.open_goals.keys():

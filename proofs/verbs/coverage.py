@@ -11,6 +11,7 @@ from proofs.coverage.plan import plan, small_scopes
 from proofs.coverage.points import Point
 from proofs.coverage.remembered import surveyed
 from proofs.coverage.report import Coverage, Covered, coverage
+from proofs.coverage.stored import file_name
 from proofs.coverage.survey import Seen, Survey
 from proofs.lift.text import Patch, home_of
 from proofs.say import say
@@ -70,6 +71,9 @@ def lines(found: Coverage, surveys: Sequence[Survey], sure: Mapping[str, str]) -
             yield f"explained: {name} ({sure[name]}): {reason}"
     for row, why in found.wrong_rows.items():
         yield f"wrong row in proofs/coverage/explained.py: {row!r}: {why}"
+    for edge, seen in found.wrong_edges.items():
+        where = f"{seen.look.scope}, {seen.look.variant}, {len(seen.way.steps)} steps"
+        yield f"wrong edge: {edge} ({where}): Kafka has none"
     for kind in found.kinds:
         explained = f", {len(kind.explained)} explained" if kind.explained else ""
         missing = f", {len(kind.missing)} missing" if kind.missing else ""
@@ -104,9 +108,9 @@ def cell(seen: Seen | None, letters: dict[str, str]) -> str:
 # For programs
 
 
-def file_name(name: str) -> str:
+def trace_file(name: str) -> str:
     """The trace file of a point or of a pair, below --out."""
-    return f"traces/{name.replace('#', '-').replace(':', '-')}.jsonl"
+    return f"traces/{file_name(name)}.jsonl"
 
 
 def write_traces(survey: Survey, output: Output, rows: Sequence[tuple[str, str, str]]) -> None:
@@ -117,7 +121,7 @@ def write_traces(survey: Survey, output: Output, rows: Sequence[tuple[str, str, 
         k = setting_of(survey.model, seen.look.scope, seen.look.variant)
         header = Header(seen.look.scope, k.variant.name, patches=tuple(rows))
         trace, _ = record(Stepper(survey.model, k), header, seen.way.steps)
-        write(trace, output.out / file_name(name))
+        write(trace, output.out / trace_file(name))
 
 
 def coverage_json(
@@ -132,6 +136,7 @@ def coverage_json(
         ],
         **{kind.kind: kind_json(kind, sure) for kind in found.kinds},
         "wrong_rows": dict(found.wrong_rows),
+        "wrong_edges": {e: seen_json(e, seen) for e, seen in found.wrong_edges.items()},
         "verdict": found.verdict,
     }
 
@@ -161,5 +166,5 @@ def seen_json(name: str, seen: Seen) -> dict[str, Any]:
         "variant": seen.look.variant,
         "steps": len(seen.way.steps),
         "tried": label(*tried) if tried else None,
-        "trace": file_name(name),
+        "trace": trace_file(name),
     }

@@ -12,7 +12,7 @@ from proofs.explore.result import Graph
 from proofs.explore.scope import explore_scope
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
-from proofs.lift.text import plain
+from proofs.lift.text import model_for, plain
 from proofs.prove.run import write_texts
 from proofs.prove.theorems import THEOREMS, plan
 from proofs.say import say
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.graph and arguments.graph.suffix not in WRITERS:
         forms = ", ".join(WRITERS)
         raise UnknownForm(f"{arguments.graph}: the file's ending says its form, one of {forms}")
-    k = setting_of(plain(), arguments.scope, arguments.variant)
+    k = setting_of(model_for(arguments.scope), arguments.scope, arguments.variant)
     with Told(arguments.scope) as told:
         report = explore_scope(
             arguments.scope,
@@ -93,7 +93,8 @@ def written(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:
     if arguments.tla:
         from proofs.export.tla import export_tla
 
-        module = export_tla(plain(), k, arguments.scope, levels=True).write(arguments.tla)
+        model = model_for(arguments.scope)
+        module = export_tla(model, k, arguments.scope, levels=True).write(arguments.tla)
         files += [module, module.with_suffix(".cfg")]
     if arguments.smtlib:
         asked = plan(plain(), THEOREMS, lambda theorem: theorem.variant)
@@ -104,7 +105,8 @@ def written(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:
                 f"{arguments.scope} has {distinct:,} states; a graph's file has at most"
                 f" {MAX_GRAPH_STATES:,}: choose a smaller scope"
             )
-        machine = lift(plain(), k, arguments.scope, promises=False).machine
+        model = model_for(arguments.scope)
+        machine = lift(model, k, arguments.scope, promises=False).machine
         graph = explore(machine, "ints", want_edges=True).graph
         assert graph is not None
         arguments.graph.parent.mkdir(parents=True, exist_ok=True)

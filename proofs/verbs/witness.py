@@ -1,24 +1,34 @@
-"""`witness NAME`: the shortest trace to a rule, a branch, an error code, a pair or an edge."""
+"""`witness NAME`: a shortest trace to an error code, a state, an edge, a rule, a branch, a pair."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from proofs.coverage.events import events_of
-from proofs.coverage.plan import small_scopes
+from proofs.coverage.plan import plan, small_scopes
+from proofs.coverage.remembered import surveyed
 from proofs.coverage.search import UnknownGoal, resolved, shortest
 from proofs.coverage.space import Way
+from proofs.coverage.states import of_model
+from proofs.coverage.stored import file_name, stored
+from proofs.coverage.survey import Look
+from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.text import COMPOSITIONS, Model, composition, home_of, plain
 from proofs.say import say
-from proofs.trace.format import Header, label
+from proofs.trace.format import Header, label, write
 from proofs.trace.pictures import text
 from proofs.trace.replay import Stepper, events, record, setting_of
 from proofs.trace.story import tell
 from proofs.verbs import HOLDS, VIOLATED
-from proofs.verbs.options import add_output, add_variant
+from proofs.verbs.options import add_output
 from proofs.verbs.output import Output, Told, trace_json
+
+
+class NothingToWitness(ValueError):
+    """Neither a name nor a folder is given."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,87 +36,145 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
         metavar="NAME",
+        nargs="?",
         help="an error code, a rule, a point of the text (leader.in_sequence#2:false, or"
-        " leader.in_sequence:104:false where that is one), a pair (refusal+restart), or an edge"
-        " between states (ONGOING->PREPARE_COMMIT); see `list`",
+        " leader.in_sequence:104:false where that is one), a pair (refusal+restart), a state of a"
+        " transaction, or an edge between states (ONGOING->PREPARE_COMMIT); see `list`",
+    )
+    parser.add_argument(
+        "--store",
+        type=Path,
+        metavar="DIR",
+        help="write a shortest trace for each error code, state and edge of transactions",
     )
     parser.add_argument("--scope", metavar="SCOPE", help="search this scope only")
+    parser.add_argument(
+        "--variant",
+        metavar="V",
+        help=f"search this variant only (default: {DEFAULT_VARIANT}, then the others)",
+    )
     parser.add_argument("--engine", choices=("c", "ints"), default="c")
-    add_variant(parser)
     add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Search, tell, write: 0 if there is a trace, 1 if no scope has one. Raises ValueError."""
-    home, name = known_as(arguments.name, arguments.scope)
-    model = composition(home) if home else plain()
+    if arguments.store:
+        return store(arguments)
+    if not arguments.name:
+        raise NothingToWitness("name what to reach, or a folder: --store DIR")
+    known = known_as(arguments.name, arguments.scope)
+    name = known[0][1]
     asked = {"name": name, "scope": arguments.scope, "variant": arguments.variant}
     output = Output("witness", asked, arguments.out, arguments.json)
+    searched: list[str] = []
+    for home, meant in known:
+        model = model_of(home)
+        for look in looks(home, arguments):
+            searched.append(look.scope)
+            way = search(model, home, look, meant)
+            if way is not None:
+                found = {**asked, "name": meant, "searched": searched}
+                return told(model, look, way, found, output)
+    say(f"{name}: not reached in {', '.join(dict.fromkeys(searched))}")
+    output.finish({**asked, "searched": searched, "trace": None, "verdict": "violated"}, {})
+    return VIOLATED
+
+
+def model_of(home: str) -> Model:
+    """The model of a composition; "" is the model itself."""
+    return composition(home) if home else plain()
+
+
+def known_as(name: str, scope: str | None) -> list[tuple[str, str]]:
+    """The compositions that know a name, and what each calls it. Raises UnknownGoal."""
+    homes = [home_of(scope)] if scope else ["", *COMPOSITIONS]
+    known: list[tuple[str, str]] = []
+    refusals: list[UnknownGoal] = []
+    for home in homes:
+        model = model_of(home)
+        try:
+            known.append((home, resolved(model, events_of(model, home), name)))
+        except UnknownGoal as refusal:
+            refusals.append(refusal)
+    if not known:
+        raise refusals[0]
+    return known
+
+
+def looks(home: str, arguments: argparse.Namespace) -> Iterator[Look]:
+    """Where to search, the smallest scopes first; then what the default variant never does, and
+    budgets by hand."""
+    if arguments.scope:
+        yield Look(arguments.scope, arguments.variant or DEFAULT_VARIANT, arguments.engine)
+        return
     small = [scope for scope in small_scopes() if home_of(scope) == home]
-    scopes = [arguments.scope] if arguments.scope else small
-    found = search(model, home, scopes, name, arguments)
-    if found is None:
-        say(f"{name}: not reached in {', '.join(scopes)}")
-        output.finish({**asked, "searched": scopes, "trace": None, "verdict": "violated"}, {})
-        return VIOLATED
-    scope, way = found
-    stepper = Stepper(model, setting_of(model, scope, arguments.variant))
-    trace, worlds = record(stepper, Header(scope, stepper.k.variant.name), way.steps)
+    planned = plan(small, arguments.engine)
+    if arguments.variant:
+        planned = [Look(look.scope, arguments.variant, look.engine) for look in planned]
+    yield from dict.fromkeys(planned)
+
+
+def search(model: Model, home: str, look: Look, name: str) -> Way | None:
+    """A shortest way in one setting."""
+    k = setting_of(model, look.scope, look.variant)
+    with Told(f"{look.scope}, {look.variant}") as progress:
+        return shortest(
+            model,
+            k,
+            look.scope,
+            events_of(model, home),
+            name,
+            engine=look.engine,
+            progress=progress,
+        )
+
+
+def told(model: Model, look: Look, way: Way, asked: dict[str, Any], output: Output) -> int:
+    """Tell and write what was found."""
+    stepper = Stepper(model, setting_of(model, look.scope, look.variant))
+    trace, worlds = record(stepper, Header(look.scope, stepper.k.variant.name), way.steps)
     say(text(tell(model, trace.header, trace.steps, worlds)))
-    say(f"{name}: {ending(way)}")
+    say(f"{asked['name']}: {ending(way)}; {look.scope}, {stepper.k.variant.name}")
     content: dict[str, Any] = {
         **asked,
-        "searched": scopes,
-        "found_in": scope,
+        "found_in": look.scope,
+        "found_with": stepper.k.variant.name,
         "steps": len(trace.steps),
         "events": events(model, trace.steps),
         "tried": label(*way.tried) if way.tried else None,
         "trace": trace_json(trace),
         "verdict": "holds",
     }
-    output.pictures(model, name.replace("#", "-").replace(":", "-"), trace)
+    output.pictures(model, file_name(asked["name"]), trace)
     output.finish(content, {})
     return HOLDS
-
-
-def known_as(name: str, scope: str | None) -> tuple[str, str]:
-    """The composition that knows a name, and what it calls it. Raises UnknownGoal."""
-    homes = [home_of(scope)] if scope else ["", *COMPOSITIONS]
-    refusals: list[UnknownGoal] = []
-    for home in homes:
-        model = composition(home) if home else plain()
-        try:
-            return home, resolved(model, events_of(model, home), name)
-        except UnknownGoal as refusal:
-            refusals.append(refusal)
-    raise refusals[0]
 
 
 def ending(way: Way) -> str:
     """How the way ends."""
     if way.tried:
         return f"reached behind step {len(way.steps)}, where {label(*way.tried)} is tried"
+    if not way.steps:
+        return "it is so from the beginning"
     return f"reached by step {len(way.steps)}, {label(*way.steps[-1])}"
 
 
-def search(
-    model: Model, home: str, scopes: Sequence[str], name: str, arguments: argparse.Namespace
-) -> tuple[str, Way] | None:
-    """The shortest of the scopes' shortest ways; of several the first scope's."""
-    best: tuple[str, Way] | None = None
-    for scope in scopes:
-        k = setting_of(model, scope, arguments.variant)
-        with Told(scope) as told:
-            way = shortest(
-                model,
-                k,
-                scope,
-                events_of(model, home),
-                name,
-                engine=arguments.engine,
-                progress=told,
-                max_depth=len(best[1].steps) - 1 if best else None,
-            )
-        if way is not None and (best is None or len(way.steps) < len(best[1].steps)):
-            best = scope, way
-    return best
+# The stored ones
+
+
+def store(arguments: argparse.Namespace) -> int:
+    """Write a trace for each error code, state and edge: of all settings the shortest."""
+    homes = [home for home in COMPOSITIONS if any(of_model(composition(home)))]
+    small = [scope for scope in small_scopes() if home_of(scope) in homes]
+    every, _ = surveyed(plan(small, arguments.engine), (), Told)
+    output = Output("witness", {"store": str(arguments.store)}, arguments.out, arguments.json)
+    names: Sequence[str] = ()
+    for survey in every:
+        traces = stored(survey)
+        for name, trace in traces.items():
+            write(trace, arguments.store / f"{file_name(name)}.jsonl")
+        names = [*names, *traces]
+    say(f"{len(names)} traces in {arguments.store}")
+    output.finish({"stored": names, "verdict": "holds"}, {})
+    return HOLDS

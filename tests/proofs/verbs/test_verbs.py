@@ -240,12 +240,30 @@ def test_a_mutant_that_is_not_found_is_a_violation(report, monkeypatch):
 
 
 def test_witness(report, capsys, monkeypatch):
-    scopes = ["idempotent-restart", "idempotent-tiny", "idempotent-default", "producer-ids"]
+    """The smaller scopes come first, and the first that has a way is the last that is searched."""
+    scopes = ["delivery-one-in-flight", "idempotent-tiny", "idempotent-default", "producer-ids"]
     monkeypatch.setattr("proofs.verbs.witness.small_scopes", lambda: scopes)
     code, written = report("witness", "OUT_OF_ORDER_SEQUENCE_NUMBER", "--engine", "ints")
     assert code == 0
-    assert (written["steps"], written["found_in"]) == (6, "idempotent-default")
+    assert written["searched"] == scopes[:2]
+    assert (written["steps"], written["found_in"]) == (7, "idempotent-tiny")
     assert "error=OUT_OF_ORDER_SEQUENCE_NUMBER" in capsys.readouterr().out
+
+
+def test_a_witness_that_only_another_variant_has(report, monkeypatch):
+    """Only V1 adds partitions by a request of its own: variants come behind the scopes."""
+    monkeypatch.setattr("proofs.verbs.witness.small_scopes", lambda: ["transactions-tiny"])
+    code, written = report("witness", "partitions_are_added", "--engine", "ints")
+    assert (code, written["searched"]) == (0, ["transactions-tiny"] * 2)
+    assert written["found_with"] == "4.3.1/level=2/requests=v1"
+
+
+def test_a_state_and_nothing_to_witness(report, capsys):
+    argv = ["UNINITIALIZED", "--scope", "transactions-tiny", "--engine", "ints"]
+    code, written = report("witness", *argv)
+    assert (code, written["steps"]) == (0, 0)
+    assert main(["witness"]) == 2
+    assert "name what to reach" in capsys.readouterr().err
 
 
 def test_an_edge_between_states(report):
@@ -279,6 +297,14 @@ def test_export_a_graph(tmp_path, report, ending):
     assert graph.number_of_nodes() == written["expected"]["distinct"] == expected.distinct
     assert graph.number_of_edges() == written["expected"]["transitions"] == expected.transitions
     assert networkx.is_weakly_connected(graph)
+
+
+def test_export_tla_of_a_composition(tmp_path, report):
+    argv = ["--tla", str(tmp_path / "tla"), "--engine", "ints"]
+    code, written = report("export", "transactions-trouble", *argv)
+    assert code == 0
+    assert written["expected"]["distinct"] == EXPECTED["transactions-trouble"].distinct
+    assert "coordinator_moves" in (tmp_path / "tla" / "transactions_trouble.tla").read_text()
 
 
 def test_export_tla(tmp_path, report):

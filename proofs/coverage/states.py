@@ -1,0 +1,192 @@
+"""The states of the actors, from which others Kafka lets each be entered, and where that happens.
+
+What Kafka allows stands here as its own classes write it, and not as the model does: the model is
+asked. An edge that no setting takes is missing, or explained; one that some setting takes, and that
+is not here, is a fault of the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from proofs.coverage.columns import Column, field, unpacked
+from proofs.coverage.edges import places, record_of
+from proofs.coverage.points import Point
+from proofs.coverage.space import Space, Way
+from proofs.lift.build import Lifted
+from proofs.lift.dag import Node
+from proofs.lift.text import Model
+from proofs.lift.values import Shapes
+
+Legal = Mapping[str, tuple[str, ...]]
+"""By state: those that it may be entered from."""
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The states of one kind of actor.
+
+    `legal` is what Kafka allows. `passed` are edges over a state that the model passes within one
+    step, each with that state: both halves must be legal. A state that stands among its own
+    `legal` ones is entered again where its record changes.
+    """
+
+    enum: str
+    legal: Legal
+    passed: Mapping[str, str]
+
+    def edges(self) -> list[str]:
+        """All that may be, as `FROM->TO`."""
+        legal = [f"{begin}->{end}" for end, begins in self.legal.items() for begin in begins]
+        return [*legal, *self.passed]
+
+
+COORDINATORS = States(
+    enum="TransactionState",
+    legal={
+        "EMPTY": ("EMPTY", "COMPLETE_COMMIT", "COMPLETE_ABORT", "ABSENT"),
+        "ONGOING": ("ONGOING", "EMPTY", "COMPLETE_COMMIT", "COMPLETE_ABORT"),
+        "PREPARE_COMMIT": ("ONGOING",),
+        "PREPARE_ABORT": ("ONGOING", "EMPTY", "COMPLETE_COMMIT", "COMPLETE_ABORT"),
+        "COMPLETE_COMMIT": ("PREPARE_COMMIT",),
+        "COMPLETE_ABORT": ("PREPARE_ABORT",),
+        "ABSENT": ("EMPTY", "COMPLETE_COMMIT", "COMPLETE_ABORT"),
+    },
+    passed={
+        "EMPTY->COMPLETE_ABORT": "PREPARE_ABORT",
+        "COMPLETE_COMMIT->COMPLETE_ABORT": "PREPARE_ABORT",
+    },
+)
+"""TransactionState.VALID_PREVIOUS_STATES; the abort of what is empty is V2's. ABSENT is Dead, of
+which the log has a tombstone. An abort without partitions needs no marker, and is complete as soon
+as it is prepared."""
+
+CLIENTS = States(
+    enum="ClientState",
+    legal={
+        "UNINITIALIZED": ("READY", "ABORTABLE_ERROR"),
+        "INITIALIZING": ("UNINITIALIZED", "COMMITTING", "ABORTING"),
+        "READY": ("INITIALIZING", "COMMITTING", "ABORTING"),
+        "IN_TRANSACTION": ("READY",),
+        "COMMITTING": ("IN_TRANSACTION",),
+        "ABORTING": ("IN_TRANSACTION", "ABORTABLE_ERROR"),
+        "ABORTABLE_ERROR": ("IN_TRANSACTION", "COMMITTING", "INITIALIZING"),
+        "FATAL_ERROR": (
+            "UNINITIALIZED",
+            "INITIALIZING",
+            "READY",
+            "IN_TRANSACTION",
+            "COMMITTING",
+            "ABORTING",
+            "ABORTABLE_ERROR",
+        ),
+    },
+    passed={
+        "IN_TRANSACTION->READY": "COMMITTING",
+        "ABORTABLE_ERROR->READY": "ABORTING",
+    },
+)
+"""TransactionManager.State.isTransitionValid. What nobody else knows of is over at once."""
+
+STATES = (COORDINATORS, CLIENTS)
+
+
+def enum_of(model: Model, states: States) -> type[IntEnum] | None:
+    """The states in a model; None if it has no such actor."""
+    found = (getattr(module, states.enum, None) for module in model.modules.values())
+    return next((enum for enum in found if enum is not None), None)
+
+
+def of_model(model: Model) -> Iterator[tuple[States, type[IntEnum]]]:
+    """The states of a model's actors."""
+    for states in STATES:
+        enum = enum_of(model, states)
+        if enum is not None:
+            yield states, enum
+
+
+def enum_with(model: Model, state: str) -> type[IntEnum] | None:
+    """The states among which this one is; None if it is no state of an actor."""
+    enums = (enum for _, enum in of_model(model))
+    return next((enum for enum in enums if state in enum.__members__), None)
+
+
+def state_points(model: Model) -> list[Point]:
+    """Each state, and each edge that may be."""
+    found: list[Point] = []
+    for states, enum in of_model(model):
+        found += [Point(state.name, "states", state.name) for state in enum]
+        found += [Point(edge, "edges", edge) for edge in states.edges()]
+    return found
+
+
+# Where it happens
+
+
+def leaves_of(lifted: Lifted, k: Any, model: Model, enum: type[IntEnum]) -> list[Node]:
+    """Where the actors keep their states."""
+    shapes = Shapes(k.layout)
+    hints = shapes.hints(model.world.World)
+    fields = lifted.world.fields
+    return [leaf for name in hints for leaf in places(shapes, fields[name], hints[name], enum)]
+
+
+def moves(
+    space: Space, leaf: Node, states: States, enum: type[IntEnum]
+) -> Iterator[tuple[str, int]]:
+    """The edges that one actor takes, each with the first transition along it, which is a nearest:
+    transitions are in the order of their sources."""
+    if leaf.name not in space.layout.places:
+        return
+    value = unpacked(space.layout, space.states, leaf)
+    begin, end = value[space.sources], value[space.targets]
+    counted = np.flatnonzero((begin != end) | changed(space, leaf))
+    codes = begin[counted] * len(enum) + end[counted]
+    may_be = set(states.edges())
+    for code, first in zip(*np.unique(codes, return_index=True), strict=True):
+        before, after = (enum(number) for number in divmod(int(code), len(enum)))
+        edge = f"{before.name}->{after.name}"
+        if before != after or edge in may_be:
+            yield edge, int(counted[first])
+
+
+def changed(space: Space, leaf: Node) -> Column:
+    """For each transition whether anything of the leaf's record is another."""
+    found: Column = np.zeros(len(space.fired), dtype=np.bool_)
+    for other in space.layout.places:
+        if other.startswith(record_of(leaf.name)):
+            value = field(space.layout, space.states, other)
+            found |= value[space.sources] != value[space.targets]
+    return found
+
+
+def nearest(found: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """By name: the first of its transitions."""
+    first: dict[str, int] = {}
+    for name, at in found:
+        first[name] = min(at, first.get(name, at))
+    return first
+
+
+def ways(space: Space, lifted: Lifted, k: Any, model: Model) -> Iterator[tuple[str, Way]]:
+    """The shortest way to each state and along each edge, also along what may not be."""
+    for states, enum in of_model(model):
+        leaves = leaves_of(lifted, k, model, enum)
+        edges = nearest(edge for leaf in leaves for edge in moves(space, leaf, states, enum))
+        ends = nearest((edge.partition("->")[2], at) for edge, at in edges.items())
+        for name, at in {**edges, **ends}.items():
+            yield name, Way(space.steps([*space.path(int(space.sources[at])), at]))
+        for state in begun_in(lifted, k, model, enum):
+            yield state, Way(())
+
+
+def begun_in(lifted: Lifted, k: Any, model: Model, enum: type[IntEnum]) -> list[str]:
+    """The states of the actors in the first world."""
+    machine = lifted.machine
+    first = dict(zip((leaf.name for leaf in machine.leaves), machine.initial, strict=True))
+    return [enum(first[leaf.name]).name for leaf in leaves_of(lifted, k, model, enum)]

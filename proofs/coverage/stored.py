@@ -1,0 +1,123 @@
+"""Stored witnesses: a shortest trace for each error code, each state and each edge between states.
+
+The files are traces as any other, without answers and digests: what must happen is that their last
+step does what they are called after, and that is asked of the model's own text anew each time
+(`shown`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
+from enum import IntEnum
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from proofs.coverage.goals import ANSWERS
+from proofs.coverage.report import every_point
+from proofs.coverage.states import of_model
+from proofs.coverage.survey import Survey
+from proofs.lift.text import Model
+from proofs.trace.format import Header, Trace, TraceStep
+from proofs.trace.replay import Stepper, setting_of
+
+STORED = ("error_codes", "states", "edges")
+"""The kinds of points of which traces are stored."""
+
+NO_PUNCTUATION = str.maketrans("#:>", "---")
+
+
+def file_name(name: str) -> str:
+    """What a file may be called that is about a point."""
+    return name.translate(NO_PUNCTUATION)
+
+
+def name_of(path: Path) -> str:
+    """The point that a stored file is about."""
+    return path.stem.replace("--", "->")
+
+
+def stored(survey: Survey) -> dict[str, Trace]:
+    """The traces to store, by name."""
+    found = {}
+    for point in every_point(survey):
+        if point.kind in STORED and point.name in survey.points:
+            seen = survey.points[point.name]
+            k = setting_of(survey.model, seen.look.scope, seen.look.variant)
+            steps = tuple(TraceStep(rule, choice) for rule, choice in seen.way.steps)
+            found[point.name] = Trace(Header(seen.look.scope, k.variant.name), steps)
+    return found
+
+
+def wrong_files(names: Iterable[str], survey: Survey, explained: Iterable[str]) -> dict[str, str]:
+    """What is wrong with a stored set, by name: each point has a file or a reason, never both."""
+    there, reasons = set(names), set(explained)
+    asked = {point.name for point in every_point(survey) if point.kind in STORED}
+    wrong = dict.fromkeys(there - asked, "there is no such point")
+    wrong |= dict.fromkeys(there & reasons, "it has a file, and a reason why not")
+    return wrong | dict.fromkeys(asked - there - reasons, "it has neither a file nor a reason")
+
+
+# What the last step of a trace shows, on the source
+
+
+def shown(model: Model, trace: Trace) -> set[str]:
+    """The error codes that the last step answers, the states that actors have behind it, and the
+    edges that they took. Raises ReplayError."""
+    stepper = Stepper(model, setting_of(model, trace.header.scope, trace.header.variant))
+    *_, before, after = [None, *stepper.run(trace.steps)]
+    found: set[str] = set()
+    if before is not None:
+        last = trace.steps[-1]
+        found |= answered(lambda: stepper.apply(last.rule, stepper.in_order(last), before))
+    for _, enum in of_model(model):
+        now = states_of(after, enum)
+        found |= {state.name for state, _ in now}
+        then = states_of(before, enum) if before is not None else now
+        moved = (pair for pair in zip(then, now, strict=True) if pair[0] != pair[1])
+        found |= {f"{begin.name}->{end.name}" for (begin, _), (end, _) in moved}
+    return found
+
+
+def states_of(world: Any, enum: type[IntEnum]) -> list[tuple[IntEnum, Any]]:
+    """The states of all actors, each with the record that it stands in."""
+    return [
+        state
+        for field in fields(world)
+        for actor in each(getattr(world, field.name))
+        for state in first_state(actor, enum)
+    ]
+
+
+def each(value: Any) -> Iterable[Any]:
+    """The actors of a field: those of a map, or the one."""
+    return value.values() if hasattr(value, "values") else (value,)
+
+
+def first_state(value: Any, enum: type[IntEnum]) -> list[tuple[IntEnum, Any]]:
+    """An actor's state, if it has one: what it knows comes before the copies on their way."""
+    if not is_dataclass(value):
+        return []
+    inner = [getattr(value, field.name) for field in fields(value)]
+    own = [(part, value) for part in inner if isinstance(part, enum)]
+    return own[:1] or next((found for part in inner if (found := first_state(part, enum))), [])
+
+
+def answered(step: Callable[[], Any]) -> set[str]:
+    """The errors of the answers that are made in a step."""
+    errors: set[str] = set()
+
+    def watch(frame: FrameType, event: str, _value: Any) -> None:
+        made = frame.f_locals.get("self") if frame.f_code.co_name == "__init__" else None
+        if event == "return" and type(made).__name__.endswith(ANSWERS):
+            errors.add(made.error.name)  # type: ignore[union-attr]
+
+    earlier = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        step()
+    finally:
+        sys.setprofile(earlier)
+    return errors
