@@ -69,8 +69,10 @@ def sentence(function: Any) -> str:
 
 
 def condition(promise: Any) -> str:
-    """When a promise is given."""
-    return "In every setting." if promise.promised is always else sentence(promise.promised)
+    """When a promise is given, and the function that says so."""
+    if promise.promised is always:
+        return "In every setting."
+    return f"{sentence(promise.promised)} (`{promise.promised.__name__}`)"
 
 
 # Releases
