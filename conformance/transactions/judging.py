@@ -12,6 +12,7 @@ from typing import Any, Final
 from conformance.files import pretty, write_whole
 from conformance.homes import SERVED
 from conformance.kafka.errors import KafkaError
+from conformance.kafka.releases import find_release
 from conformance.plan import Finding, Plan, Prepared, setting
 from conformance.promised import Seen
 from conformance.report import Check
@@ -50,6 +51,8 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
         raise BadUse("scopes of transactions are judged at brokers that are started here: kafka")
     if has_nodes and options.faults is None:
         raise BadUse("three brokers are there to be stopped: write --faults nodes")
+    if has_nodes and options.kafka and find_release(options.kafka).has_zookeeper:
+        raise BadUse("coordinators are moved by a controller of KRaft: leave out -zookeeper")
     plan = replace(plan, on=ON, actors=SERVED, faults=options.faults or FAULTS)
     refuse(setting(plan))
     left_out = [
@@ -61,7 +64,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
     def opens(prepared: Prepared, log: Path) -> Iterator[AtWork]:
         with started(options.kafka, prepared) as backend:
             yield Served(backend, left_out, SHARE_A_DEED if has_nodes else 1)
-            if isinstance(backend, NodesBackend):
+            if isinstance(backend, NodesBackend) and backend.harness.met:
                 write_whole(log.parent / NODE_EVENTS, pretty(node_events(backend)))
                 write_leaderless(backend.leaderless, log.parent / "promises")
         # Promises that are not given: what broke them, though the broker is as its model says.

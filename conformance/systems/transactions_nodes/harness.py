@@ -1,8 +1,8 @@
-"""Many traces at a time at nodes: those that want the same done to nodes, in the same order.
+"""Many traces at a time at nodes: what is done to these happens to all of them (`courses`).
 
 1. Each trace on its way has its own connections: to the coordinator, and to each leader.
-2. A deed waits until every trace wants it, and happens to all of them.
-3. Traces are played in batches, between which all nodes are there. Of two batches that hold a
+2. A deed waits until every trace wants it, or a later one.
+3. Traces are played in batches, between which all leaders are there. Of two batches that hold a
    leader, one freezes it and the next kills it, as far as their traces allow that.
 4. A trace that stays undecided is played a second time, with more patience.
 """
@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from conformance.backends import BackendFailed
 from conformance.kafka.errors import KafkaError
-from conformance.systems.transactions_nodes.nodes import FAR, HOLD, HOME, Nodes
+from conformance.systems.transactions_nodes.courses import course, lasting
+from conformance.systems.transactions_nodes.nodes import FAR, HOLD, HOME, MOVE, RELEASE, Nodes
 from conformance.systems.transactions_nodes.script import NodeScript
 from conformance.systems.transactions_nodes.trial import Do, NodesTrial, Rest
 from conformance.systems.transactions_wire_harness import Supply
@@ -25,7 +26,7 @@ from conformance.transactions.wire import Conversation, Wire
 from impl import DecodeError
 from proofs.java import JavaError
 
-TOGETHER: Final = 48
+TOGETHER: Final = 32
 """Traces in a batch."""
 PATIENCE: Final = 4
 
@@ -35,11 +36,22 @@ Numbered = tuple[int, NodeScript]
 class Lane:
     """A trace on its way."""
 
-    def __init__(self, number: int, nodes: Nodes, ground: Ground, trial: NodesTrial) -> None:
+    def __init__(
+        self,
+        number: int,
+        nodes: Nodes,
+        ground: Ground,
+        trial: NodesTrial,
+        places: tuple[int, ...],
+    ) -> None:
         self.number = number
+        self._places = places
+        self._is_held = False
         self.ground = ground
         self.ended: Ended | None = None
         self.deed: str | None = None
+        self.taken = 0
+        self._epoch: int | None = None
         self.rests_until = 0.0
         self._nodes = nodes
         self._wires: dict[int, Wire] = {}
@@ -59,10 +71,23 @@ class Lane:
         except KafkaError:
             self.ended = Ended(is_undecided=True)
 
-    def done(self, epoch: int) -> None:
-        """What it waited for was done: old connections may lead to who is gone."""
+    def wants(self, place: int) -> bool:
+        """Whether it waits for what stands there in the course."""
+        return self.deed is not None and self._epoch is None and self._places[self.taken] == place
+
+    def takes(self, epoch: int) -> None:
+        """What it waited for was done."""
+        self._is_held = {HOLD: True, RELEASE: False}.get(self.deed or "", self._is_held)
+        self._epoch = epoch
+        self.taken += 1
+
+    def goes_on(self, *, is_held: bool) -> None:
+        """After a deed, if a leader is gone or there as the trace wants it. Old connections may
+        lead to who is gone."""
         self.close()
-        self.deed = None
+        if self._epoch is None or self._is_held != is_held:
+            return
+        epoch, self._epoch, self.deed = self._epoch, None, None
         try:
             self._go([epoch])
         except KafkaError:
@@ -113,7 +138,9 @@ class Harness:
         partitions: int,
         *,
         can_kill_leaders: bool,
+        trial: type[NodesTrial] = NodesTrial,
     ) -> None:
+        self._trial = trial
         self.nodes = nodes
         self._can_kill = can_kill_leaders
         self.undecided = 0
@@ -141,44 +168,58 @@ class Harness:
             raise BackendFailed(f"the nodes failed: {error}") from error
 
     def _play(self, batch: Sequence[Numbered], patience: int) -> Iterator[tuple[int, Ended]]:
-        """Scripts with the same deeds, all together."""
+        """Scripts of one course, all together."""
         is_gentle = self._is_gentle(batch)
         if not all(s.has(len(batch) * self._supplies.count(s)) for s in self._supplies):
             self.nodes.complete()  # every broker must hear of a new topic
-        lanes = [self._lane(*one, is_gentle, patience) for one in batch]
-        while True:
-            asking = [lane for lane in lanes if lane.asks]
-            if asking:
-                answer(asking)
-                continue
-            waiting = [lane for lane in lanes if lane.deed is not None]
-            if not waiting:
-                break
-            [deed] = {lane.deed for lane in waiting}
-            assert deed is not None
-            self.met[self.nodes.do(deed, gently=is_gentle)] += len(waiting)
-            epoch = self.nodes.coordinator_epoch
-            for lane in waiting:
-                lane.done(epoch)
+        deeds, places = course([script for _, script in batch])
+        lasts = lasting([script for _, script in batch], places)
+        lanes = [
+            self._lane(*one, at, patience * lasts_s)
+            for one, at, lasts_s in zip(batch, places, lasts, strict=True)
+        ]
+        finish(lanes)
+        for place, deed in enumerate(deeds):
+            self._do(lanes, place, deed, is_gentle)
+            finish(lanes)
         self.nodes.rest()
         for lane in lanes:
             yield lane.number, self._left(lane)
 
+    def _do(self, lanes: Sequence[Lane], place: int, deed: str, is_gentle: bool) -> None:
+        """What stands at a place of the course, if a trace wants it."""
+        takers = [lane for lane in lanes if lane.wants(place)]
+        if not takers and not (deed == RELEASE and self.nodes.is_held):
+            return
+        self.met[self.nodes.do(deed, gently=is_gentle)] += len(takers)
+        epoch = self.nodes.coordinator_epoch
+        for lane in takers:
+            lane.takes(epoch)
+        for lane in lanes:
+            lane.goes_on(is_held=self.nodes.is_held)
+
     def _is_gentle(self, batch: Sequence[Numbered]) -> bool:
         """Whether a leader that is held is frozen: every second time, and where it must be."""
-        holds = HOLD in batch[0][1].signature
+        holds = any(HOLD in script.signature for _, script in batch)
         can_kill = self._can_kill and holds and all(script.is_lenient for _, script in batch)
+        can_kill &= not any(script.times_out for _, script in batch)  # a return takes long
         kills = can_kill and self._kills_next
         if can_kill:
             self._kills_next = not self._kills_next
         return not kills
 
-    def _lane(self, number: int, script: NodeScript, is_gentle: bool, patience: int) -> Lane:
+    def _lane(
+        self,
+        number: int,
+        script: NodeScript,
+        places: tuple[int, ...],
+        lasts_s: float,
+    ) -> Lane:
         partitions, ends = zip(*(s.take(1)[0] for s in self._supplies), strict=True)
         epoch = self.nodes.coordinator_epoch
         ground = Ground(self.nodes.ground.fresh("judged"), partitions, ends, epoch)
-        trial = NodesTrial(script, ground, self._speaks, is_frozen=is_gentle, patience=patience)
-        return Lane(number, self.nodes, ground, trial)
+        trial = self._trial(script, ground, self._speaks, lasts_s=lasts_s)
+        return Lane(number, self.nodes, ground, trial, places)
 
     def _left(self, lane: Lane) -> Ended:
         """Partitions on which nothing is open serve other traces."""
@@ -193,6 +234,12 @@ class Harness:
         return ended
 
 
+def finish(lanes: Sequence[Lane]) -> None:
+    """Until each has ended, or waits for a deed."""
+    while asking := [lane for lane in lanes if lane.asks]:
+        answer(asking)
+
+
 def answer(lanes: Sequence[Lane]) -> None:
     """One more answer for each that does not rest; where all rest, sleep."""
     now = time.monotonic()
@@ -204,10 +251,13 @@ def answer(lanes: Sequence[Lane]) -> None:
 
 
 def batches(scripts: Iterable[Numbered]) -> Iterator[Sequence[Numbered]]:
-    """Scripts that want the same done in the same order, and that may be dealt with alike."""
-    alike: dict[tuple[tuple[str, ...], bool], list[Numbered]] = {}
+    """Scripts with as many moves, that may be dealt with alike. Those in which transactions time
+    out wait for each other's, and want just the same deeds: in between little time passes."""
+    alike: dict[tuple[bool, bool, tuple[str, ...]], list[Numbered]] = {}
     for number, script in scripts:
-        alike.setdefault((script.signature, script.is_lenient), []).append((number, script))
+        times_out = ("times out", *script.signature) if script.times_out else ()
+        key = MOVE in script.signature, script.is_lenient or bool(times_out), times_out
+        alike.setdefault(key, []).append((number, script))
     for key in sorted(alike):
         for first in range(0, len(alike[key]), TOGETHER):
             yield alike[key][first : first + TOGETHER]

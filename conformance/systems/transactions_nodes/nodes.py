@@ -82,6 +82,11 @@ class Nodes:
         self.rest()
 
     @property
+    def is_held(self) -> bool:
+        """The far leader is gone."""
+        return self._held is not None
+
+    @property
     def coordinator_epoch(self) -> int:
         """How often coordination began; only differences mean something."""
         return self.ground.wire(HOME).ask(leadership(TRANSACTION_STATE)).leader_epoch

@@ -36,8 +36,6 @@ ELSEWHERE: Final = frozenset(
 )
 """What a broker says that was stopped, or that has not heard yet what others are."""
 
-LASTS_S: Final = 6.0
-"""How long a transaction that times out may take up to there, and as long again for each deed."""
 MARGIN_S: Final = 0.5
 SCAN_S: Final = 20.0
 """How long a coordinator may take to see that a transaction has lasted too long."""
@@ -65,8 +63,8 @@ Waiting = Generator[Sequence[Any], list[Any], Any]
 
 
 class NodesTrial(Trial):
-    """One trace on its ground. `is_frozen`: who is held has in its socket what was sent before;
-    `patience` multiplies the time-out."""
+    """One trace on its ground. `lasts_s`: how long its transactions may last, where one times
+    out."""
 
     not_yet = NOT_YET | ELSEWHERE
 
@@ -76,18 +74,15 @@ class NodesTrial(Trial):
         ground: Ground,
         conversation: Conversation,
         *,
-        is_frozen: bool = True,
-        patience: int = 1,
+        lasts_s: float = 0.0,
     ) -> None:
         super().__init__(script, ground, conversation)
         self._nodes = script
         self._epochs = [ground.coordinator_epoch]
-        self._is_frozen = is_frozen
         self._since: float | None = None
-        before = sum(len(d) for step, d in script.deeds.items() if step <= script.times_out)
-        self._lasts_s = LASTS_S * (1 + before) * patience
-        if script.times_out:
-            self.timeout_ms = round(1_000 * self._lasts_s)
+        self._lasts_s = lasts_s
+        if lasts_s:
+            self.timeout_ms = round(1_000 * lasts_s)
 
     def _followed(self) -> Waiting:
         at = 0
@@ -98,7 +93,7 @@ class NodesTrial(Trial):
                 yield from self._done(deed)
             if moved.step == self._nodes.times_out:
                 yield from self._timed_out()
-            if moved.step == self._nodes.branch and self._is_frozen:
+            if moved.step == self._nodes.branch:
                 yield from self._choose(at)
             self._watch(at)
             yield from self._compared(self._nodes.moved[at])
@@ -143,7 +138,7 @@ class NodesTrial(Trial):
     def _is_too_late(self) -> bool:
         """The transaction may have timed out before the trace says so."""
         return (
-            bool(self._nodes.times_out)
+            self._lasts_s > 0
             and self._since is not None
             and time.monotonic() - self._since > self._lasts_s - MARGIN_S
         )

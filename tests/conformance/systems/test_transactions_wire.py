@@ -210,6 +210,7 @@ def test_the_first_breach_of_a_promise_is_kept(tmp_path: Path) -> None:
     [
         (["--nodes", "3"], "--faults nodes"),
         (["--nodes", "3", "--faults", "connections"], "--faults connections"),
+        (["--nodes", "3", "--faults", "nodes", "--kafka", "3.9.2-zookeeper"], "KRaft"),
         (["--faults", "nodes"], "--faults nodes"),
         (["--actors", "client,coordinator,leader"], "--actors"),
         (["--scope", "transactions-log"], "appends"),

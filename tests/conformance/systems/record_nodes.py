@@ -1,0 +1,124 @@
+"""Writes `fixtures/nodes-RELEASE-REQUESTS.jsonl`: what three brokers answered to traces while they
+were frozen, killed and moved.
+
+    python tests/conformance/systems/record_nodes.py 4.3.1 v1 v2
+
+A header line, then a line for each trace: its steps, its ground, and in their order the calls with
+what was answered, {"api": 22, "version": 5, "answer": "<hex>"}, and what was done, {"deed": "move",
+"epoch": 1}.
+"""
+
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from conformance.homes import SERVED
+from conformance.plan import Plan, prepare, setting
+from conformance.systems.transactions.tables import tables_of
+from conformance.systems.transactions_nodes.harness import Harness
+from conformance.systems.transactions_nodes.nodes import Nodes, ground_of
+from conformance.systems.transactions_nodes.script import NodeScript, NodesWriter
+from conformance.systems.transactions_nodes.trial import Do, NodesTrial, Rest
+from conformance.systems.transactions_wire_trial import Ask
+from conformance.transactions.wire import Call
+from impl import encode_response
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+SCOPES = {"v1": "transactions-small/unheard=0", "v2": "transactions-small"}
+TRIED = 300
+MOST_ALIKE = 3
+
+
+class RecordedTrial(NodesTrial):
+    """A trial that keeps what it asked and heard."""
+
+    kept: ClassVar[dict[str, dict[str, Any]]] = {}
+
+    def __init__(self, script: NodeScript, ground: Any, *more: Any, **kinds: Any) -> None:
+        super().__init__(script, ground, *more, **kinds)
+        self.rows: list[dict[str, Any]] = []
+        self.kept[ground.transactional_id] = {
+            "id": ground.transactional_id,
+            "steps": script.steps,
+            "partitions": ground.partitions,
+            "log_ends": ground.log_ends,
+            "coordinator_epoch": ground.coordinator_epoch,
+            "calls": self.rows,
+        }
+
+    def run(self) -> Any:
+        """As it is; what led to a rest is not kept, for it is asked again."""
+        asking = super().run()
+        asks: Sequence[Any] = next(asking)
+        while True:
+            first = len(self.rows)
+            answers = yield [self._kept(ask) for ask in asks]
+            if isinstance(asks[0], Do):
+                self.rows.append({"deed": asks[0].deed, "epoch": answers[0]})
+            try:
+                asks = asking.send(answers)
+            except StopIteration as ended:
+                return ended.value
+            if isinstance(asks[0], Rest):
+                del self.rows[first:]
+
+    def _kept(self, ask: Any) -> Any:
+        if not isinstance(ask, Ask):
+            return ask
+        request, read = ask.call.request, ask.call.read
+
+        def keep(body: Any) -> Any:
+            payload = encode_response(request.api_key, request.api_version, 0, body)
+            row = {"api": request.api_key, "version": request.api_version}
+            self.rows.append({**row, "answer": payload.hex()})
+            return read(body)
+
+        return ask._replace(call=Call(request, keep))
+
+
+def chosen(scripts: Iterable[NodeScript]) -> Iterator[NodeScript]:
+    """Some of each kind: what is done, whether the transaction times out, whether a marker may be
+    late."""
+    met: Counter[Any] = Counter()
+    for script in scripts:
+        kind = script.signature, bool(script.times_out), bool(script.branch)
+        met[kind] += 1
+        if script.signature and met[kind] <= MOST_ALIKE:
+            yield script
+
+
+def record(release: str, requests: str) -> None:
+    """Write the file of a release and a kind of requests."""
+    variant = f"{release}/level={2 if release.startswith('4') else 0}/requests={requests}"
+    scope = SCOPES[requests]
+    plan = Plan(scope=scope, variant=variant, actors=SERVED, traces_from=("hunts",), traces=TRIED)
+    with tempfile.TemporaryDirectory() as directory:
+        prepared = prepare(plan, Path(directory))
+        k = setting(plan)
+        writer = NodesWriter(tables_of(k))
+        scripts = list(chosen(writer.script(prepared.trace(n)) for n in range(prepared.count)))
+    with ground_of(release, k.variant.level) as ground:
+        speaks = ground.conversation("v2" if requests == "v2" else "v1")
+        player = Harness(
+            Nodes(ground, speaks),
+            speaks,
+            k.layout.partitions,
+            can_kill_leaders=False,
+            trial=RecordedTrial,
+        )
+        for ended in player.run(enumerate(scripts)):
+            assert ended is None or ended[1].log_ends is not None, "the nodes are as the model says"
+    head = {"scope": scope, "variant": variant}
+    lines: list[Mapping[str, Any]] = [head, *RecordedTrial.kept.values()]
+    path = FIXTURES / f"nodes-{release}-{requests}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    RecordedTrial.kept.clear()
+
+
+if __name__ == "__main__":
+    for kind in sys.argv[2:]:
+        record(sys.argv[1], kind)
