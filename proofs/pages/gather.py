@@ -33,7 +33,7 @@ from proofs.trace.pictures import text
 from proofs.trace.replay import replay
 from proofs.trace.story import tell
 
-MOST_STATES = 20_000
+MOST_STATES = 40_000
 """Scopes that have more under the default variant are left to `explore`."""
 
 NEWEST = "4.3.1"
