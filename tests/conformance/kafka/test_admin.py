@@ -16,6 +16,7 @@ from conformance.kafka.admin import Led, create_topic, leaders, log_start_offset
 from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.configs import set_config
 from conformance.kafka.connection import Connection
+from conformance.kafka.elections import elect_preferred, unregister
 from conformance.kafka.errors import BrokerFailed, RequestRefused
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, encode_response
@@ -207,6 +208,64 @@ def test_a_config_that_is_refused_is_named(scripted):
         pytest.raises(RequestRefused, match=r"name=20 at broker 1: error 40"),
     ):
         set_config(connection, 1, "name", "20")
+
+
+# Who leads
+
+
+def elected(whole: int, *, of_partition: int | None = None) -> bytes:
+    """What ElectLeaders answers, with an error for the whole and one for a partition of `t`."""
+    head = struct.pack(">iih", -1, 0, whole)
+    if of_partition is None:
+        return head + struct.pack(">i", 0)
+    one = struct.pack(">ih", 3, of_partition) + struct.pack(">h", -1)
+    return head + struct.pack(">ih", 1, 1) + b"t" + struct.pack(">i", 1) + one
+
+
+def test_a_leader_is_elected_in_the_bytes_of_version_1(scripted):
+    heard: list[bytes] = []
+
+    def handle(payload: bytes) -> bytes:
+        heard.append(payload)
+        return elected(0, of_partition=0)
+
+    with Connection(*scripted(handle).address) as connection:
+        elect_preferred(connection, ("t", 3))
+    header = bytes.fromhex("002b 0001 ffffffff 0009") + b"kafka-eos"
+    topic = bytes.fromhex("00 00000001 0001") + b"t" + bytes.fromhex("00000001 00000003")
+    assert heard == [header + topic + bytes.fromhex("00002710")]
+
+
+@pytest.mark.parametrize("answer", [elected(41), elected(0, of_partition=80)])
+def test_an_election_that_is_refused_is_named(scripted, answer):
+    with (
+        Connection(*scripted(lambda _: answer).address) as connection,
+        pytest.raises(RequestRefused, match=r"election of t-3: error (41|80)"),
+    ):
+        elect_preferred(connection, ("t", 3))
+
+
+def test_an_election_that_nothing_is_said_of_was_held(scripted):
+    with Connection(*scripted(lambda _: elected(0)).address) as connection:
+        elect_preferred(connection, ("t", 3))
+
+
+@pytest.mark.parametrize("error", [0, 102])
+def test_a_broker_is_forgotten_in_the_bytes_of_version_0(scripted, error):
+    heard: list[bytes] = []
+
+    def handle(payload: bytes) -> bytes:
+        heard.append(payload)
+        return struct.pack(">ibihbb", -1, 0, 0, error, 0, 0)
+
+    with Connection(*scripted(handle).address) as connection:
+        if error:
+            with pytest.raises(RequestRefused, match="broker 2 cannot be forgotten: error 102"):
+                unregister(connection, 2)
+        else:
+            unregister(connection, 2)
+    header = bytes.fromhex("0040 0000 ffffffff 0009") + b"kafka-eos" + b"\0"
+    assert heard == [header + bytes.fromhex("00000002 00")]
 
 
 # Clusters

@@ -57,6 +57,19 @@ def test_properties_name_all_voters_and_overrides_win():
     assert "num.io.threads=9\n" in properties_text(properties)
 
 
+def test_who_does_not_vote_is_no_controller():
+    one, other = Node(1, 1001, 1002), Node(2, 2001, 2002)
+    ensemble = Ensemble((one, other), voters=(1,))
+    votes, serves = (
+        server_properties(find_release(NEWEST), 2, node, ensemble, Path("/data"), {})
+        for node in (one, other)
+    )
+    assert votes["controller.quorum.voters"] == "1@127.0.0.1:1002"
+    assert serves["controller.quorum.voters"] == "1@127.0.0.1:1002"
+    assert (votes["process.roles"], serves["process.roles"]) == ("broker,controller", "broker")
+    assert serves["listeners"] == "PLAINTEXT://127.0.0.1:2001"
+
+
 @pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
 def test_a_broker_has_either_a_quorum_or_a_zookeeper(release):
     properties = properties_of(release, release.default_level)

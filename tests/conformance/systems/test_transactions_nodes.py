@@ -27,6 +27,12 @@ from conformance.systems.transactions_nodes.courses import (
     open_spans,
     stage,
 )
+from conformance.systems.transactions_nodes.leaderless import (
+    SKIPPED,
+    WRITTEN,
+    Leaderless,
+    expected_of,
+)
 from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
 from conformance.systems.transactions_nodes.script import NodeScript, NodesWriter
 from conformance.systems.transactions_nodes.trial import LATE_MARKER, Do, NodesTrial, Rest
@@ -352,6 +358,18 @@ def test_a_coordinator_that_moves_unasked_decides_nothing() -> None:
             for row in trace["calls"]
         ]
         assert replayed(trace | {"calls": calls}, variant, "v2").is_undecided
+
+
+# Partitions without a leader
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [("3.3.2", WRITTEN), ("4.0.2", WRITTEN), ("4.2.1", WRITTEN), ("4.3.1", SKIPPED)],
+)
+def test_what_is_known_of_a_marker_that_nobody_can_take(release: str, expected: str) -> None:
+    assert expected_of(release) == expected
+    assert Leaderless(marker=expected).is_skipped == (expected == SKIPPED)
 
 
 # Nodes that run
