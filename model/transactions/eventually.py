@@ -78,9 +78,19 @@ ASSUMPTIONS: dict[str, Assumption[Setting, World]] = {
             Happens(Event(("transaction_times_out",))),
         ),
         Assumption(
+            "appends",
+            "an append to the transaction log is refused or done at last",
+            Happens(Event(("append_is_done", "append_is_refused"))),
+        ),
+        Assumption(
+            "appends_succeed",
+            "appends are not refused for ever",
+            Repeats(Event(("append_is_refused",)), NOTHING),
+        ),
+        Assumption(
             "coordinators_stay",
             "at some time the coordinator moves no more",
-            Repeats(Event(("coordinator_moves",)), NOTHING),
+            Repeats(Event(("coordinator_moves", "coordinator_moves_with_append")), NOTHING),
         ),
     )
 }
@@ -90,25 +100,25 @@ EVENTUALLY: tuple[Eventually[Setting, World] | Ceases[Setting, World], ...] = (
         "completes",
         "a transaction whose outcome is decided is complete in all its partitions",
         prepared,
-        ("markers", "coordinators_stay"),
+        ("markers", "coordinators_stay", "appends", "appends_succeed"),
     ),
     Eventually(
         "last_stable_offset_moves",
         "no transaction stays open at a partition",
         unstable,
-        ("markers", "time_outs"),
+        ("markers", "time_outs", "coordinators_stay", "appends", "appends_succeed"),
     ),
     Eventually(
         "makes_progress",
         "an instance that begins gets its producer id",
         initializing,
-        ("markers", "coordinators_stay", "answers"),
+        ("markers", "coordinators_stay", "answers", "appends", "appends_succeed"),
     ),
     Eventually(
         "ends_return",
         "a call of commit or abort returns",
         ending,
-        ("markers", "coordinators_stay", "answers", "writes"),
+        ("markers", "coordinators_stay", "answers", "writes", "appends", "appends_succeed"),
     ),
 )
 
@@ -147,6 +157,19 @@ SCOPES: dict[str, Scope] = {
             "the same with a second instance, which waits for what the first has left",
             replace(ENDLESS, instances=2, max_unheard=0),
             Budgets(begun=1, delays=0, unheard=0, marker_losses=1, moves=1, timeouts=1),
+        ),
+        Scope(
+            "live-log",
+            "appends to the transaction log take their time, and fail for ever",
+            replace(
+                ENDLESS,
+                partitions=1,
+                producer_ids=4,
+                max_unheard=0,
+                appends=True,
+                max_failures=1,
+            ),
+            Budgets(begun=1, delays=0, unheard=0, marker_losses=1, failures=1, moves=1, timeouts=1),
         ),
     )
 }

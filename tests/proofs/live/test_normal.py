@@ -27,6 +27,7 @@ SCOPES = (
     ("live-stream/records=3/breaks=0", WRAPS),
     ("live-transaction/marker_losses=0", "4.3.1"),
     ("live-two-instances/marker_losses=0", "v1"),
+    ("live-log/marker_losses=0", "4.3.1"),
 )
 COPIES = 2
 ROOM = 15

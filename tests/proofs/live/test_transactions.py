@@ -5,17 +5,21 @@ import functools
 
 import pytest
 
-from proofs.lift.text import composition
+from proofs.lift.text import Patch, composition
 from proofs.live.check import Live, explore_live
 
 pytestmark = pytest.mark.xdist_group("live transactions")  # what is explored is cached
 
 ONE = ("live-transaction", "4.3.1")
 TWO = ("live-two-instances", "4.3.1")
+LOG = ("live-log", "4.3.1")
 SIZES = {
     ONE: (2_698, 13_685),
     (ONE[0], "v1"): (7_792, 41_859),
     TWO: (1_615, 6_437),
+    LOG: (562, 2_519),
+    (LOG[0], "v1"): (895, 3_962),
+    (LOG[0], "3.9.2"): (2_023, 8_648),
 }
 TABLE = composition("transactions").eventually
 RESTS = [(promise.name, dropped) for promise in TABLE.EVENTUALLY for dropped in promise.under]
@@ -34,8 +38,19 @@ def test_what_is_promised_in_the_end_holds(where: tuple[str, str]) -> None:
     assert all(outcome.holds and outcome.exercised for outcome in report.outcomes)
 
 
-WHERE = {"makes_progress": TWO}
-"""A second instance waits for what the first has left; all else shows with one."""
+WHERE = {
+    ("makes_progress", "markers"): TWO,
+    ("makes_progress", "coordinators_stay"): TWO,
+    ("makes_progress", "answers"): TWO,
+    ("last_stable_offset_moves", "coordinators_stay"): LOG,
+}
+"""A second instance waits for what the first has left, appends are lost with their coordinator;
+what is not here shows with one instance, or is about the log."""
+
+
+def shown_in(name: str, dropped: str) -> tuple[str, str]:
+    """Where it shows that a promise needs an assumption."""
+    return WHERE.get((name, dropped), LOG if dropped.startswith("appends") else ONE)
 
 
 def test_each_scope_is_looked_at() -> None:
@@ -44,9 +59,26 @@ def test_each_scope_is_looked_at() -> None:
 
 @pytest.mark.parametrize(("name", "dropped"), RESTS)
 def test_each_assumption_is_needed(name: str, dropped: str) -> None:
-    (outcome,) = live(*WHERE.get(name, ONE)).report(dropped, only=[name]).outcomes
+    (outcome,) = live(*shown_in(name, dropped)).report(dropped, only=[name]).outcomes
     assert outcome.lasso is not None
     assert dropped not in outcome.fairness
+
+
+def test_a_pending_state_that_stays_behind_a_failed_append_ends_all_progress() -> None:
+    """KAFKA-5351, KAFKA-7519: whoever asks hears that another transition is in progress."""
+    leaks = (
+        Patch(
+            "coordinator.append_fails",
+            "nothing_appended(written)",
+            "replace(nothing_appended(written), is_stopped=True)",
+        ),
+        Patch("coordinator.is_pending", "c.is_appending", "(c.is_appending or c.is_stopped)"),
+    )
+    report = explore_live(*LOG, engine="ints", patches=leaks).report(only=["makes_progress"])
+    (outcome,) = report.outcomes
+    assert report.verdict == "violated"
+    assert outcome.lasso is not None
+    assert len(outcome.lasso.trace.steps) <= 6
 
 
 def test_a_strict_epoch_refuses_the_retry_of_a_marker_for_ever() -> None:
