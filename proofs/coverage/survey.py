@@ -10,7 +10,7 @@ from typing import Any
 from proofs.coverage.events import Event, happening
 from proofs.coverage.goals import Goals, goals
 from proofs.coverage.pairs import layer, met, transitions
-from proofs.coverage.points import sites
+from proofs.coverage.points import Site, sites
 from proofs.coverage.space import Space, Way
 from proofs.coverage.states import state_points, ways
 from proofs.explore.explorer import Report
@@ -33,7 +33,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Where something was met, and the shortest way there."""
+    """Where something was met first, and the shortest way there."""
 
     look: Look
     way: Way
@@ -61,22 +61,25 @@ class Survey:
         lifted = lift(self.model, k, look.scope, promises=False)
         space = Space(lifted.machine, look.engine, progress)
         self.states[look], self.machines[look] = len(space.states), lifted.machine
-        self._points(look, goals(self.model, k, sites(self.model)), space)
+        self._points(look, goals(self.model, k, self._open_sites()), space)
         self._pairs(look, k, lifted, space)
         for name, way in ways(space, lifted, k, self.model):
-            self._see(look, name, way)
+            self.points.setdefault(name, Seen(look, way))
 
-    def _see(self, look: Look, point: str, way: Way) -> None:
-        """Keep the way, if none is known that is as short."""
-        known = self.points.get(point)
-        if known is None or len(way.steps) < len(known.way.steps):
-            self.points[point] = Seen(look, way)
-        self.open_goals.pop(point, None)
+    def _open_sites(self) -> dict[int, Site]:
+        """The places of the text with an outcome that no setting has met yet."""
+        return {
+            tree: site
+            for tree, site in sites(self.model).items()
+            if not {site.point(holds=holds).name for holds in (True, False)} <= self.points.keys()
+        }
 
-    def _points(self, look: Look, wanted: Goals, space: Space) -> None:
-        """Looks for all points; keeps the shortest way to each."""
+    def _points(self, look: Look, every: Goals, space: Space) -> None:
+        """Looks for the points that have not been met yet."""
+        wanted = {point: every[point] for point in every.keys() - self.points.keys()}
         for point, way in space.first(wanted).items():
-            self._see(look, point, way)
+            self.points[point] = Seen(look, way)
+            self.open_goals.pop(point, None)
         for point in wanted.keys() - self.points.keys():
             conditions = space.folded(goal.condition for goal in wanted[point])
             possible = [(look, node) for node in conditions if node is not FALSE]

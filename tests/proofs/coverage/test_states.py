@@ -2,13 +2,15 @@
 
 import pytest
 
+from proofs.__main__ import main
 from proofs.coverage.plan import surveys
 from proofs.coverage.report import coverage
 from proofs.coverage.search import shortest
 from proofs.coverage.states import CLIENTS, COORDINATORS, STATES, enum_of, state_points
-from proofs.coverage.stored import shown, stored
+from proofs.coverage.stored import name_of, shown, stored
 from proofs.coverage.survey import Look
 from proofs.lift.text import Patch, composition, plain
+from proofs.trace.format import read
 from proofs.trace.replay import setting_of
 
 MODEL = composition("transactions")
@@ -68,6 +70,14 @@ def test_each_way_does_on_the_source_what_it_is_called_after(survey):
     assert len(traces) > 30
     for name, trace in traces.items():
         assert name in shown(MODEL, trace), name
+
+
+def test_the_verb_stores_them(survey, tmp_path, monkeypatch):
+    monkeypatch.setenv("KAFKA_EOS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("proofs.verbs.witness.plan", lambda scopes, engine: [LOOK])
+    assert main(["witness", "--store", str(tmp_path / "stored")]) == 0
+    files = (tmp_path / "stored").glob("*.jsonl")
+    assert {name_of(path): read(path) for path in files} == stored(survey)
 
 
 def test_a_search_of_its_own_finds_no_shorter_way(survey):
