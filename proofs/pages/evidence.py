@@ -52,14 +52,15 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Endless:
-    """An endless scope explored: of the promises that it asks about those that are promised, and
-    those that hold."""
+    """An endless scope explored: the promises that were asked about with what they assume, and of
+    those that are exercised the ones that are promised, and the ones that hold."""
 
     home: str
     scope: str
     variant: str
     distinct: int
     transitions: int
+    asked: tuple[str, ...]
     promised: tuple[str, ...]
     holds: tuple[str, ...]
 
@@ -126,9 +127,14 @@ def lines_of(kind: str, rows: Iterable[Any]) -> str:
     return f'"{kind}": [\n{lines}\n]'
 
 
+def thawed(row: Any) -> Any:
+    """A row from JSON, with tuples for lists."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}
+
+
 def run_of(row: Any) -> Broken:
     """A run from JSON."""
-    return Broken(**{**row, "told": tuple(row["told"])})
+    return Broken(**thawed(row))
 
 
 def runs_of(rows: Any) -> dict[str, Broken]:
@@ -145,19 +151,14 @@ def loads(text: str, traces: Mapping[str, Trace]) -> Evidence:
                 Seen(**{**row, "broken": tuple(map(run_of, row["broken"]))})
                 for row in content["seen"]
             ),
-            endless=tuple(
-                Endless(**{**row, "promised": tuple(row["promised"]), "holds": tuple(row["holds"])})
-                for row in content["endless"]
-            ),
-            lasting=tuple(
-                Lasting(**{**row, "told": tuple(row["told"])}) for row in content["lasting"]
-            ),
+            endless=tuple(Endless(**thawed(row)) for row in content["endless"]),
+            lasting=tuple(Lasting(**thawed(row)) for row in content["lasting"]),
             shown=runs_of(content["shown"]),
             without=runs_of(content["without"]),
             defects=runs_of(content["defects"]),
             traces=traces,
         )
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
         raise BadEvidence(f"no evidence of ours: {error}; gather it again, with --fresh") from error
 
 
