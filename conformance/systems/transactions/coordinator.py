@@ -78,6 +78,7 @@ class Coordinator:
         self._append: AppendRecords | None = None
         self._markers: dict[TopicPartition, SendMarkers] = {}
         self._answer: Answered | None = None
+        self._waiting: Payload | None = None
         self.take_over()
 
     def view(self) -> View:
@@ -178,7 +179,12 @@ class Coordinator:
         self._perform(effects)
         answer, self._answer = self._answer, None
         if answer is None:
+            self._waiting = request
             return None
+        return self._told(request, answer)
+
+    def _told(self, request: Payload, answer: Answered) -> tuple[View, Payload]:
+        """The answer as it leaves."""
         _, asked = self._codec.unpack(request)
         payload = self._codec.pack_answer(request, body_of(request, asked, answer))
         _, body = self._codec.unpack_answer(payload)
@@ -193,7 +199,8 @@ class Coordinator:
                 self._answer = effect
             elif isinstance(effect, SendMarkers):
                 self._markers |= dict.fromkeys(effect.partitions, effect)
-            elif self._holds_appends:
+            elif self._holds_appends and not is_tombstone(effect):
+                assert self._append is None, "one append at a time"
                 self._append = effect
             else:
                 self._write(effect)
@@ -202,6 +209,38 @@ class Coordinator:
     def _write(self, append: AppendRecords) -> None:
         assert append.coordinator_epoch == self._epoch, "nobody else leads the log"
         ((self._key, self._log),) = append.records
+
+    # ---- appends that take their time
+
+    def append_is_done(self) -> tuple[View, Payload] | None:
+        """What is held is in the log; the answer to whoever waits."""
+        append = self._taken_append()
+        self._write(append)
+        return self._settled(self._core.on_appended(append.token, ErrorCode.NONE, self._now_ms))
+
+    def append_is_refused(self, in_log: bool) -> tuple[View, Payload] | None:
+        """The append is reported as failed; a completion is tried again at once."""
+        append = self._taken_append()
+        if in_log:
+            self._write(append)
+        error = ErrorCode.NOT_ENOUGH_REPLICAS
+        effects = self._core.on_appended(append.token, error, self._now_ms)
+        return self._settled([*effects, *self._core.retry(self._now_ms)])
+
+    def _taken_append(self) -> AppendRecords:
+        append, self._append = self._append, None
+        assert append is not None, "an append is on its way"
+        return append
+
+    def _settled(self, effects: Sequence[Effect]) -> tuple[View, Payload] | None:
+        self._perform(effects)
+        answer, self._answer = self._answer, None
+        request, self._waiting = self._waiting, None
+        return None if request is None or answer is None else self._told(request, answer)
+
+    def requester_leaves(self) -> None:
+        """Nobody waits for the answer any more."""
+        self._waiting = None
 
     # ---- markers
 
@@ -238,16 +277,26 @@ class Coordinator:
         self._now_ms += self._config.transactional_id_expiration_ms
         self._perform(self._core.remove_expired(self._now_ms))
 
+    def take_over_with_append(self) -> None:
+        """Another broker loads the log, in which the append that was held is."""
+        self._write(self._taken_append())
+        self.take_over()
+
     def take_over(self) -> None:
         """Another broker loads the log."""
         self._epoch += 1
-        self._append = None
+        self._append = self._waiting = None
         self._markers.clear()
         self._core = TransactionCoordinator(self._ids.generate, self._config)
         index = self._core._states.partition_of(TRANSACTIONAL_ID)
         records = [] if self._log is None else [(self._key, self._log)]
         self._core.elect(index, self._epoch)
         self._perform(self._core.load(index, self._epoch, records, self._now_ms))
+
+
+def is_tombstone(append: AppendRecords) -> bool:
+    """Whether an id is forgotten with it: that is done at once."""
+    return all(value is None for _, value in append.records)
 
 
 def producer_of(body: Body) -> ProducerIdAndEpoch:

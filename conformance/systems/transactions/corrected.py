@@ -2,7 +2,7 @@
 model is right itself.
 
 1. The error of a request that is late is put right: nobody hears it, so no state follows from it.
-2. Where a client becomes another than the model's the trace ends before that step (NotFollowed).
+2. Where an actor becomes another than the model's the trace ends before that step (NotFollowed).
 """
 
 from __future__ import annotations
@@ -27,6 +27,13 @@ WRONG_IN_V1: Final[Mapping[tuple[str, int], str]] = {
     ),
 }
 """What a client of V1 does with an error, by the rule of the model's that hears it."""
+
+
+WRONG_UNBORN: Final = (
+    "an id whose first InitProducerId did not come into the log keeps its producer id in memory,"
+    " with epoch -1 (protocol.md 6.4, note)"
+)
+"""What the model's coordinator forgets: the next request gets another producer id."""
 
 
 def check_heard(rule: str, error: int, *, is_v2: bool) -> None:

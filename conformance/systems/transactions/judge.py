@@ -2,210 +2,60 @@
 
 1. One request with the fate of its answer is one step, as in `model.transactions.world`: all actors
    that it meets take part, and each is compared.
-2. What is late is kept here, as the model has it and as the system made it.
+2. What is late is kept here, as the model has it and as the system made it; so is the one request
+   whose answer waits for an append to the transaction log.
 3. A client is asked, wherever it comes to, what it would send: what the model lets it, or nothing.
 
-Theory of operation: the model's actors are rows of tables, those of `impl` moments of `Kept`: what
-either does in a state is computed once. `_events` maps each rule of the world to a method here.
+Theory of operation: each rule of the world is a method here, under its name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any
 
-from conformance.judge import Differs, Lockstep
-from conformance.systems.base import NotApplicable, View, differences
+from conformance.judge import NotFollowed
+from conformance.systems.base import View
 from conformance.systems.transactions.arrivals import NOBODY, Arrivals
 from conformance.systems.transactions.client import COORDINATOR, GROUP_COORDINATOR
 from conformance.systems.transactions.corrected import (
+    WRONG_UNBORN,
     check_heard,
     guarded_answer_view,
     offsets_answer_view,
 )
 from conformance.systems.transactions.leader import Begun
-from conformance.systems.transactions.messages import NONE, Payload
-from conformance.systems.transactions.moments import Kept, Moment
-from conformance.systems.transactions.shapes import ANSWER, MARKER, REQUEST, SHAPES
+from conformance.systems.transactions.messages import Payload
+from conformance.systems.transactions.pairs import (
+    ASKING,
+    WRITING,
+    Answered,
+    Late,
+    Open,
+    Pair,
+    Sides,
+)
+from conformance.systems.transactions.shapes import ANSWER, MARKER, REQUEST
 from conformance.systems.transactions.system import ImplTransactions
 from conformance.systems.transactions.tables import TransactionTables
-from conformance.tables import Message, Node, Row
-from impl import ApiKey
+from conformance.tables import Message
 from impl.partition.verification import NO_GUARD
 
-Answered = tuple[Message, Payload]
-"""An answer, as the model has it and as the system made it."""
 
-
-class Asking(NamedTuple):
-    """A request to the transaction coordinator: what the model's coordinator does with it, the
-    system's, and the model's client with its answer."""
-
-    api_key: int
-    handled: str
-    does: str
-    heard: str
-
-
-ASKING: Final[Mapping[str, Asking]] = {
-    "ask_producer_id": Asking(
-        ApiKey.INIT_PRODUCER_ID, "on_init_producer_id", "on_init_producer_id", "on_producer_id"
-    ),
-    "add_partitions": Asking(
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        "on_add_partitions",
-        "on_add_partitions",
-        "on_partitions_added",
-    ),
-    "add_offsets": Asking(
-        ApiKey.ADD_OFFSETS_TO_TXN, "on_add_partitions", "on_add_offsets", "on_partitions_added"
-    ),
-    "end_transaction": Asking(ApiKey.END_TXN, "on_end_txn", "on_end_txn", "on_ended"),
-}
-"""By the rule of the model's client that sends it."""
-
-
-class Writing(NamedTuple):
-    """A request to a partition's leader."""
-
-    api_key: int
-    heard: str
-    node_id: int | None
-
-
-WRITING: Final[Mapping[str, Writing]] = {
-    "produce": Writing(ApiKey.PRODUCE, "on_produced", None),
-    "commit_offsets": Writing(ApiKey.TXN_OFFSET_COMMIT, "on_offsets_committed", GROUP_COORDINATOR),
-}
-"""The same; without a node it goes to the leader's."""
-
-
-class Late(NamedTuple):
-    """A request that its sender has given up. `guard` is the system's, where it was verified."""
-
-    message: Message
-    payload: Payload
-    guard: int = NO_GUARD
-
-
-class Pair:
-    """An actor: the model's state, and the system's."""
-
-    __slots__ = ("kept", "kind", "moment", "name", "node", "written_by")
-
-    def __init__(self, kind: str, name: str, node: Node, kept: Kept) -> None:
-        self.kind = kind
-        self.name = name
-        self.node = node
-        self.kept = kept
-        self.moment: Moment = kept.first
-        self.written_by = "commit_offsets" if kind == "group" else "produce"
-
-
-class TransactionJudge(Lockstep):
+class TransactionJudge(Sides):
     """Judges traces of one setting; its tables and moments grow from trace to trace."""
 
     def __init__(self, tables: TransactionTables, system: ImplTransactions) -> None:
-        events: dict[str, Callable[..., None]] = {
-            rule: getattr(self, f"_{rule}", self._not_driven) for rule in tables.model.rules
-        }
-        super().__init__(tables, events)
-        self.system = system
-        self.clients = [
-            Pair("client", f"client[{i}]", node, kept)
-            for i, (node, kept) in enumerate(zip(tables.clients, system.clients, strict=True))
-        ]
-        self.coordinator = Pair(
-            "coordinator", "coordinator", tables.coordinator, system.coordinator
-        )
-        self.leaders = [
-            Pair(self._kind(p), f"leader[{p}]", node, kept)
-            for p, (node, kept) in enumerate(zip(tables.leaders, system.leaders, strict=True))
-        ]
-        self._first = [pair.node for pair in self._pairs]
+        super().__init__(tables, system)
         self._late: list[Late] = []
         self._late_markers: list[tuple[Message, Any]] = []
+        self._is_unborn = False
         self._arrivals = Arrivals(tables, self._coordinates, self._leads)
 
-    def _kind(self, partition: int) -> str:
-        is_of_group = self.tables.model.messages.is_of_group(self.tables.k, partition)
-        return "group" if is_of_group else "leader"
-
-    @property
-    def _pairs(self) -> list[Pair]:
-        return [*self.clients, self.coordinator, *self.leaders]
-
     def begin(self) -> None:
-        """All as the scope begins. Raises Differs."""
-        for pair, node in zip(self._pairs, self._first, strict=True):
-            pair.node, pair.moment = node, pair.kept.first
-        self._late, self._late_markers = [], []
-        self._seen = 0
-        self.check_all()
-
-    def check_all(self) -> None:
-        """Compare all actors. Raises Differs."""
-        for pair in self._pairs:
-            self._agree(pair)
-
-    def check_restraint(self) -> None:
-        """Clients are asked at every step: see `_agree`."""
-
-    # ---- one actor
-
-    def _models(self, pair: Pair, rule: str, *inputs: Any) -> Row:
-        """The model's actor moves."""
-        row: Row = self.tables.after(pair.node, rule, *inputs)
-        pair.node = row.node
-        self._seen |= row.seen
-        return row
-
-    def _coordinates(self, rule: str, *inputs: Any) -> Message | None:
-        """The model's coordinator moves; what it sends."""
-        sent = self._models(self.coordinator, rule, *inputs).sent
-        return sent[0] if sent else None
-
-    def _leads(self, partition: int, rule: str, *inputs: Any) -> Message | None:
-        """The model's leader moves; what it sends."""
-        sent = self._models(self.leaders[partition], rule, *inputs).sent
-        return sent[0] if sent else None
-
-    def _does(self, pair: Pair, name: str, *given: Any) -> Any:
-        """The system's actor moves; what it gives. Raises Differs if it fails."""
-        pair.moment, returned = self._react(pair.kept.after, (pair.moment, name, *given))
-        return returned
-
-    def _agree(self, pair: Pair) -> None:
-        """Both are in the same state. Raises Differs."""
-        node, moment = pair.node, pair.moment
-        if moment.peer is node:
-            return
-        self._same(pair.name, SHAPES[pair.kind], self.tables.view_of(pair.kind, node), moment.view)
-        if pair.kind == "client":
-            self._check_restraint(pair)
-        moment.peer = node
-
-    def _check_restraint(self, pair: Pair) -> None:
-        """The client would send what the model lets it send, or nothing. Raises Differs."""
-        refuses = self.tables.refuses
-        instance = self.clients.index(pair)
-        allowed = {it.api_key for rule, it in ASKING.items() if not refuses(pair.node, rule)}
-        for partition, leader in enumerate(self.leaders):
-            if not refuses(pair.node, leader.written_by, instance, partition):
-                allowed.add(WRITING[leader.written_by].api_key)
-        _, api = self._react(pair.kept.after, (pair.moment, "would_send"))
-        if api not in (allowed or {NONE}):
-            raise Differs([(f"{pair.name}.would_send", sorted(allowed), api)])
-
-    @staticmethod
-    def _same(path: str, shape: Any, expected: View, observed: View) -> None:
-        if expected != observed:
-            raise Differs(list(differences(path, shape, expected, observed)))
-
-    def _not_driven(self, *choice: int) -> None:
-        """A rule of scopes that are refused."""
-        raise NotApplicable(f"an event with {choice}")
+        """All as the scope begins, and nothing is late. Raises Differs."""
+        self._late, self._late_markers, self._is_unborn = [], [], False
+        super().begin()
 
     # ---- the application
 
@@ -248,14 +98,23 @@ class TransactionJudge(Lockstep):
     # ---- requests
 
     def _asked(self, instance: int, rule: str, *given: int) -> Late:
-        """The client sends a request, on both sides the same. `given`: instance and partition."""
+        """The client sends a request, on both sides the same. `given`: instance and partition.
+
+        One that waits for an answer asks nothing: then it is a copy that asks, whose connection has
+        broken. The model's client may have two requests open.
+        """
         client = self.clients[instance]
+        moment = client.moment
         message = self._models(client, rule, *given).sent[0]
+        if self._waits(instance):
+            self._does(client, "hang_up", COORDINATOR)
         if rule == "produce":
             view, payload = self._does(client, "produce", given[1])
         else:
             api_key = ASKING[rule].api_key if rule in ASKING else WRITING[rule].api_key
             view, payload = self._does(client, "ask", api_key)
+        if self._waits(instance):
+            client.moment = moment
         self._same(f"{client.name}.sends", REQUEST, message.view, view)
         return Late(message, payload)
 
@@ -272,20 +131,48 @@ class TransactionJudge(Lockstep):
             self._does(client, "hang_up", node_id)
         self._agree(client)
 
-    def _handled(self, rule: str, request: Late, requester: int) -> Answered:
+    def _handled(self, rule: str, request: Late, requester: int) -> Answered | None:
         """The coordinator handles a request, on both sides with the same answer."""
         asking = ASKING[rule]
+        if self._is_unborn and rule == "ask_producer_id":
+            raise NotFollowed(WRONG_UNBORN)
         row = self._models(self.coordinator, asking.handled, request.message, requester)
-        view, answer = self._does(self.coordinator, asking.does, request.payload)
-        self._same("coordinator.answers", ANSWER, row.sent[0].view, view)
+        given = self._does(self.coordinator, asking.does, request.payload)
+        return self._answered(row.sent[0] if row.sent else None, given)
+
+    def _answered(self, expected: Message | None, given: Any) -> Answered | None:
+        """The coordinator has moved: the answer, None where both wait for an append."""
+        view = given and given[0]
+        self._same("coordinator.answers", ANSWER, expected and expected.view, view)
         self._agree(self.coordinator)
-        return row.sent[0], answer
+        return None if expected is None else (expected, given[1])
 
     def _coordinated(self, instance: int, rule: str, heard: int) -> None:
         """A request to the coordinator, and its answer."""
+        waits = self._waits(instance)
         request = self._asked(instance, rule)
         answer = self._handled(rule, request, instance)
-        self._told(instance, COORDINATOR, heard, answer, ASKING[rule].heard, *before(rule, request))
+        if waits:
+            self._told_again(instance, heard, answer, rule, request)
+        elif answer is None:
+            self._open = Open(instance, rule, request)
+            self._agree(self.clients[instance])
+        else:
+            hears = ASKING[rule].heard, *before(rule, request)
+            self._told(instance, COORDINATOR, heard, answer, *hears)
+
+    def _told_again(
+        self, instance: int, heard: int, answer: Answered | None, rule: str, request: Late
+    ) -> None:
+        """What the copy of a client that waits hears must be nothing to the client."""
+        client = self.clients[instance]
+        node = client.node
+        if answer is None:
+            raise NotFollowed("one client has two appends open")
+        if heard:
+            self._models(client, ASKING[rule].heard, *before(rule, request), answer[0])
+        if client.node is not node:
+            raise NotFollowed("a client that waits for an answer hears another")
 
     def _producer_id_is_asked(self, instance: int, heard: int) -> None:
         self._coordinated(instance, "ask_producer_id", heard)
@@ -353,7 +240,8 @@ class TransactionJudge(Lockstep):
 
     def _delayed(self, instance: int, node_id: int, rule: str, *given: int) -> None:
         self._late.append(self._asked(instance, rule, *given))
-        self._does(self.clients[instance], "hang_up", node_id)
+        if not self._waits(instance):
+            self._does(self.clients[instance], "hang_up", node_id)
         self._agree(self.clients[instance])
 
     def _init_is_delayed(self, instance: int) -> None:
@@ -461,6 +349,52 @@ class TransactionJudge(Lockstep):
 
     def _coordinator_moves(self) -> None:
         self._happens("take_over")
+        self._is_unborn = False
+        self._hangs_up()
+
+    def _coordinator_moves_with_append(self) -> None:
+        pair, rules = self.coordinator, self.tables.model.coordinator
+        state = pair.node.state
+        pair.node = self.tables.node(replace(state, log=rules.stored(self.tables.k, state.image)))
+        self._models(pair, "take_over")
+        self._does(pair, "take_over_with_append")
+        self._is_unborn = False
+        self._agree(pair)
+        self._hangs_up()
+
+    def _hangs_up(self) -> None:
+        """The connection of whoever waits for an append breaks."""
+        waits, self._open = self._open, None
+        if waits is not None:
+            self._does(self.clients[waits.instance], "hang_up", COORDINATOR)
+            self._agree(self.clients[waits.instance])
+
+    def _requester_leaves(self) -> None:
+        pair = self.coordinator
+        pair.node = self.tables.node(replace(pair.node.state, requester=NOBODY))
+        self._does(pair, "requester_leaves")
+        self._agree(pair)
+        self._hangs_up()
+
+    def _append_is_done(self) -> None:
+        self._append_settles("append_succeeds", (), "append_is_done")
+
+    def _append_is_refused(self, in_log: int) -> None:
+        absent = self.coordinator.node.state.known.metadata.state.name == "ABSENT"
+        self._is_unborn = self._is_unborn or absent
+        self._append_settles("append_fails", (bool(in_log),), "append_is_refused")
+
+    def _append_settles(self, rule: str, inputs: tuple[Any, ...], does: str) -> None:
+        """The outcome of an append; whoever waits for it hears."""
+        waits, self._open = self._open, None
+        row = self._models(self.coordinator, rule, *inputs)
+        given = self._does(self.coordinator, does, *inputs)
+        is_told = waits is not None or given is not None
+        answer = self._answered(row.sent[0] if is_told else None, given)
+        if waits is not None and answer is not None:
+            instance, asked, request = waits
+            hears = ASKING[asked].heard, *before(asked, request)
+            self._told(instance, COORDINATOR, 1, answer, *hears)
 
     def _transactional_id_is_forgotten(self) -> None:
         self._happens("forget")

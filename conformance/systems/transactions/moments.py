@@ -18,6 +18,7 @@ import copyreg
 import io
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import Any, Final, Protocol
 
@@ -154,9 +155,16 @@ _REDUCERS: Final[dict[type, Callable[[Any], Reduced]]] = {
 
 class Kept:
     """One actor, all of whose moments are kept. `holds_guards`: a guard may be used much later, so
-    that no number of one is used twice."""
+    that no number of one is used twice. `during` is entered while the actor moves."""
 
-    def __init__(self, actor: KeptActor, *, holds_guards: bool = False) -> None:
+    def __init__(
+        self,
+        actor: KeptActor,
+        *,
+        holds_guards: bool = False,
+        during: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self._during = during
         own = {} if holds_guards else {ProducerStates: _producers}
         self._table = copyreg.dispatch_table | _REDUCERS | own
         self._moments: dict[bytes, Moment] = {}
@@ -171,8 +179,9 @@ class Kept:
         known = moment.known.get(key)
         if known is None:
             actor = self.actor(moment)
-            returned = getattr(actor, name)(*given)
-            actor.tidy()
+            with self._during():
+                returned = getattr(actor, name)(*given)
+                actor.tidy()
             known = moment.known[key] = (self._moment(actor), returned)
         return known
 

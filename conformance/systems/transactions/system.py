@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from contextlib import nullcontext
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any, Final, TypeVar
 
+from conformance.homes import home_of_setting
 from conformance.systems.base import NotApplicable
 from conformance.systems.transactions.client import Client
 from conformance.systems.transactions.coordinator import Coordinator
+from conformance.systems.transactions.epochs import last_epoch
 from conformance.systems.transactions.group import GroupLeader
 from conformance.systems.transactions.leader import Leader
 from conformance.systems.transactions.messages import CODECS, Places, group_partition, places_of
 from conformance.systems.transactions.moments import Kept
-from impl.coordinator.config import TransactionConfig
+from impl.coordinator.config import CONFIGS
 from impl.partition.rules import RULES
 
-_BEFORE_4_3: Final = {"logs_producer_ids": False, "tolerates_last_epoch": False}
-_BEFORE_4_2: Final = {**_BEFORE_4_3, "transition_assigns": "by_target"}
-
-CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "4.3.1": {},
-    "4.2.1": _BEFORE_4_3,
-    "4.1.2": _BEFORE_4_2,
-    "4.0.2": _BEFORE_4_2,
-    "3.9.2": {**_BEFORE_4_2, "add_partitions_pending_first": False},
-}
-"""What a release's coordinator has of its own."""
+T = TypeVar("T")
 
 
 class ImplTransactions:
@@ -37,15 +32,21 @@ class ImplTransactions:
         codec, layout = CODECS[on], k.layout
         places = places_of(layout.partitions, has_group=layout.offsets)
         release = k.variant.release
-        rules = RULES[release[:3] if release[:3] in RULES else "3.6"]
-        config = TransactionConfig(transaction_version=k.variant.level, **CONFIGS[release])
+        rules = of_release(RULES, release)
+        config = replace(of_release(CONFIGS, release), transaction_version=k.variant.level)
+        during = partial(last_epoch, layout.max_epoch) if layout.epochs_end else nullcontext
         self.clients = tuple(
             Kept(Client(codec, is_v2=is_v2, instance=i, places=places))
             for i in range(layout.instances)
         )
-        self.coordinator = Kept(Coordinator(codec, config, places, holds_appends=layout.appends))
+        coordinator = Coordinator(codec, config, places, holds_appends=layout.appends)
+        self.coordinator = Kept(coordinator, during=during)
         self.leaders = tuple(
-            Kept(kind(codec, rules, p, layout.producer_ids), holds_guards=layout.guards)
+            Kept(
+                kind(codec, rules, p, layout.producer_ids),
+                holds_guards=layout.guards,
+                during=during,
+            )
             for p, kind in enumerate(kinds_of(places))
         )
 
@@ -56,12 +57,32 @@ def kinds_of(places: Places) -> list[type[Leader]]:
     return [GroupLeader if p == of_group else Leader for p in range(len(places))]
 
 
+def of_release(table: Mapping[str, T], release: str) -> T:
+    """The row of a release: that of the newest one before it where it has none of its own. A row
+    for one patch is that patch's alone."""
+    if release in table:
+        return table[release]
+    rows = [row for row in table if row.count(".") == 1 and numbers(row) <= numbers(release)]
+    return table[max(rows, key=numbers)]
+
+
+def numbers(release: str) -> tuple[int, ...]:
+    """A release in order."""
+    return tuple(int(part) for part in release.split("."))
+
+
 def refuse(k: Any) -> None:
-    """Raises NotApplicable for what `impl` cannot be brought to."""
-    if k.layout.epochs_end:
-        raise NotApplicable("the last epoch of impl is 32767: no short trace comes near it")
-    if k.variant.release not in CONFIGS:
-        raise NotApplicable(f"impl has no coordinator of release {k.variant.release}")
-    for name, is_there in (("appends", k.layout.appends),):
-        if is_there:
-            raise NotApplicable(f"scopes with {name} are not driven yet")
+    """Raises NotApplicable for a variant that `impl` has no configuration of: it has releases."""
+    variant = k.variant
+    released = home_of_setting(k).model.variants.RELEASES[variant.release]
+    for field in fields(variant):
+        value = getattr(variant, field.name)
+        if field.name not in CHOSEN and value != getattr(released, field.name):
+            raise NotApplicable(
+                f"impl has the rules of releases, and {variant.release} has another {field.name}"
+                f" than {value.name.lower()}; leave {field.name} out of the variant"
+            )
+
+
+CHOSEN: Final = ("name", "level", "requests")
+"""What every release has to choose from."""

@@ -14,7 +14,11 @@ import pytest
 
 from conformance.homes import TRANSACTIONS
 from conformance.plan import Plan, Prepared, Summary, judge_of, judge_range, prepare
+from impl.coordinator.effects import Answered
+from impl.coordinator.transactions import TransactionCoordinator
+from impl.protocol.errors import ErrorCode
 
+add_partitions = TransactionCoordinator.add_partitions
 Planted = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -45,15 +49,22 @@ def judged(prepared: Prepared) -> Summary:
 COVERED = {
     ("offsets/begun=1", "v2"): (6689, 6689),
     ("offsets/begun=1/delays=0", "v1"): (1782, 1782),
-    ("guards-partitions", "v2"): (1097, 1097),
     ("guards-partitions", "v1"): (2757, 2757),
     ("late-batch/begun=1/delays=1", "v2"): (8460, 8460),
     ("late-batch/begun=1/delays=1", "v1"): (19412, 19412),
     ("markers/begun=1", "v2"): (2541, 2541),
     ("readers/begun=1", "v2"): (11395, 11395),
     ("writes/delays=1", "v2"): (1695, 1695),
+    ("offsets-log", "v2"): (770, 770),
+    ("offsets-log", "v1"): (943, 943),
+    ("log/begun=1/moves=0/timeouts=0/unheard=0", "v2"): (2462, 3223),
+    ("trouble", "v2"): (193, 193),
+    ("trouble", "v1"): (338, 338),
+    ("trouble-log", "v2"): (748, 748),
+    ("guards-partitions", "3.9.2"): (2777, 2777),
+    ("guards-partitions", "3.3.2"): (2071, 2071),
 }
-"""Transitions that are followed, of how many. Those that are not: `corrected.WRONG_IN_V1`."""
+"""Transitions that are followed, of how many. Those that are not: `corrected`."""
 
 
 @pytest.mark.parametrize(("scope", "variant"), COVERED)
@@ -74,6 +85,12 @@ def planted(path: str, value: Any) -> Planted:
 def ends_well(offsets: Any, producer_id: int, number: int) -> None:
     """Every marker is a COMMIT to the group's offsets."""
     offsets.committed.update(offsets.pending.pop(producer_id, {}))
+
+
+def hasty(coordinator: Any, request: Any, *given: Any) -> list[Any]:
+    """AddPartitionsToTxn is answered, whatever becomes of it."""
+    effects = add_partitions(coordinator, request, *given)
+    return [*effects, Answered(request, ErrorCode.NONE)] if len(effects) == 1 else effects
 
 
 FOUND: dict[str, tuple[str, str, Planted, str]] = {
@@ -120,6 +137,30 @@ FOUND: dict[str, tuple[str, str, Planted, str]] = {
         "v1",
         planted("impl.partition.transactions.is_verified", lambda *_: True),
         "leader[0].answers.error",
+    ),
+    "an append that failed is on its way for ever": (
+        "log/begun=1/moves=0/timeouts=0/unheard=0",
+        "v2",
+        planted("impl.coordinator.metadata.TransactionMetadata.cancel", lambda *_: None),
+        "coordinator.answers",
+    ),
+    "what was reported as failed counts": (
+        "log/begun=1/moves=0/timeouts=0/unheard=0",
+        "v2",
+        planted("impl.coordinator.state_manager.APPEND_ERRORS", {19: ErrorCode.NONE}),
+        "coordinator.answers.error",
+    ),
+    "an answer comes before the log": (
+        "offsets-log",
+        "v1",
+        planted("impl.coordinator.transactions.TransactionCoordinator.add_partitions", hasty),
+        "coordinator.answers",
+    ),
+    "epochs never end": (
+        "trouble",
+        "v2",
+        planted("impl.coordinator.init_producer_id.is_epoch_exhausted", lambda *_: False),
+        "coordinator.answers.error",
     ),
     "what has expired was never sent": (
         "late-batch/begun=1/delays=1",

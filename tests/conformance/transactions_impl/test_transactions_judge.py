@@ -97,10 +97,9 @@ def test_values_pass_without_the_codec():
     assert judge.judge(steps).divergence is None
 
 
-@pytest.mark.parametrize("scope", ["transactions-exhausted", "transactions-log"])
-def test_a_scope_that_impl_cannot_be_brought_to_says_so(scope: str):
-    with pytest.raises(BadPlan, match=f"{scope}: "):
-        judge_of(plan_of(scope, "v2"))
+def test_a_rule_that_no_release_of_impl_has_is_refused():
+    with pytest.raises(BadPlan, match="another bump than goes_on; leave bump out of the variant"):
+        judge_of(plan_of("transactions-tiny", "4.3.1/level=2/requests=v1/bump=goes_on"))
 
 
 def test_a_scope_of_a_model_that_nobody_judges_says_so():

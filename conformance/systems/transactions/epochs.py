@@ -1,0 +1,36 @@
+"""The last epoch of Kafka, as near as a scope has it.
+
+A producer id has 32768 epochs, and no short trace comes to the last. While an actor of `impl` moves
+in a scope whose epochs end, the number of the last epoch is the scope's: all that `impl` does with
+it is done with that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Final
+
+from impl.coordinator import end_txn, metadata
+from impl.partition import transactions
+
+NAMES: Final[tuple[tuple[ModuleType, str], ...]] = (
+    (metadata, "LAST_EPOCH"),
+    (end_txn, "LAST_EPOCH"),
+    (transactions, "MAX_PRODUCER_EPOCH"),
+)
+"""Where the number stands."""
+
+
+@contextmanager
+def last_epoch(number: int) -> Iterator[None]:
+    """Meanwhile the last epoch is this one."""
+    before = [getattr(module, name) for module, name in NAMES]
+    for module, name in NAMES:
+        setattr(module, name, number)
+    try:
+        yield
+    finally:
+        for (module, name), value in zip(NAMES, before, strict=True):
+            setattr(module, name, value)
