@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
+from proofs.lift.build import is_endless
+from proofs.lift.text import Model, model_for
+from proofs.live.check import Outcome, explore_live
 from proofs.mutants.row import Mutant
+from proofs.trace.replay import events, setting_of
 
 MAX_EVENTS = 25
 """A trace of more protocol events would convince nobody."""
@@ -31,8 +35,16 @@ def is_clean(report: ScopeReport, name: str) -> bool:
     return report.verdict == "holds" and report.found(name) is None
 
 
+def is_of_the_end(mutant: Mutant) -> bool:
+    """The defect shows in runs that go on for ever."""
+    model = model_for(mutant.scope)
+    return is_endless(setting_of(model, mutant.scope, mutant.variant))
+
+
 def check(mutant: Mutant, *, engine: str = "ints", workers: int = 1) -> Checked:
-    """Explore a mutant and its twin. Raises as `explore_scope`."""
+    """Explore a mutant and its twin. Raises as `explore_scope` and `explore_live`."""
+    if is_of_the_end(mutant):
+        return check_in_the_end(mutant, engine)
 
     def explored(scope: str, variant: str, patched: bool) -> ScopeReport:
         return explore_scope(
@@ -46,6 +58,29 @@ def check(mutant: Mutant, *, engine: str = "ints", workers: int = 1) -> Checked:
     found = explored(mutant.scope, mutant.variant, True).found(mutant.property)
     twin = explored(mutant.twin_scope or mutant.scope, mutant.twin, False)
     return Checked(mutant, found, is_clean(twin, mutant.property))
+
+
+def check_in_the_end(mutant: Mutant, engine: str) -> Checked:
+    """The same of what a promise says that happens in the end: the trace is a lasso's."""
+    by = engine if engine in ("c", "ints") else "ints"
+    live = explore_live(mutant.scope, mutant.variant, patches=mutant.patches, engine=by)
+    outcome = live.report(only=[mutant.property]).outcome(mutant.property)
+    twin = explore_live(mutant.scope, mutant.twin, engine=by).report(only=[mutant.property])
+    return Checked(mutant, lassoed(live.stepper.model, outcome), twin.verdict == "holds")
+
+
+def lassoed(model: Model, outcome: Outcome) -> Finding | None:
+    """What goes on for ever, as a finding."""
+    if outcome.lasso is None:
+        return None
+    trace = outcome.lasso.trace
+    return Finding(
+        property=outcome.name,
+        promised=outcome.promised,
+        trace=trace,
+        steps=len(trace.steps),
+        events=events(model, trace.steps),
+    )
 
 
 def check_all(

@@ -231,6 +231,19 @@ PATCHED: tuple[Mutant, ...] = (
         on=V1,
     ),
     mutant(
+        "pending_state_leaks",
+        "KAFKA-5351, KAFKA-7519",
+        "an append fails, and the transition that waited for it stays pending",
+        "live-log",
+        "makes_progress",
+        Patch(
+            "coordinator.append_fails",
+            "nothing_appended(written)",
+            "replace(nothing_appended(written), is_stopped=True)",
+        ),
+        Patch("coordinator.is_pending", "c.is_appending", "(c.is_appending or c.is_stopped)"),
+    ),
+    mutant(
         "late_produce_adopted",
         "KIP-890",
         "an abort takes no next epoch: a late batch lands in the transaction after it, whose own"
@@ -286,10 +299,6 @@ _ROUNDS = (
 )
 
 UNEXPRESSED: Mapping[str, str] = {
-    "pending_state_leaks": (
-        "endless scopes whose appends fail: what is pending for ever breaks a promise about what"
-        " happens in the end, and no state is wrong"
-    ),
     "upgrade_without_bump": "a client that changes its conversation within a run",
     "completion_written_twice": _ROUNDS,
     "late_callback_removes_newer": _ROUNDS,

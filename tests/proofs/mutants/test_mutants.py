@@ -55,6 +55,7 @@ FOUND = {
     "end_txn_error_ignored": (11, 7),
     "bump_inside_transaction": (15, 9),
     "send_failure_not_poisoning": (9, 6),
+    "pending_state_leaks": (4, 2),
     "late_produce_adopted": (15, 12),
     "double_bump_on_fence": (10, 7),
     "failed_fence_burns_epoch": (17, 13),
