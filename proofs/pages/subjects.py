@@ -11,7 +11,8 @@ from model.sentences import always
 from proofs.lift.text import COMPOSITIONS, Model, composition, plain
 from proofs.mutants.row import Mutant
 from proofs.mutants.table import MUTANTS
-from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS, Theorem
+from proofs.prove.theorem import Theorem
+from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS
 from proofs.prove.transactions.compositions import ONLY_EXPLORED as OF_TRANSACTIONS
 from proofs.prove.transactions.compositions import PROVED_AS
 from proofs.trace.replay import setting_of

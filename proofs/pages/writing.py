@@ -37,8 +37,10 @@ from proofs.pages.subjects import (
     trace_of,
     why_not_proved,
 )
+from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.dropped import DROPPED
-from proofs.prove.theorems import ASSUMPTIONS, THEOREMS, Theorem
+from proofs.prove.theorem import Theorem
+from proofs.prove.theorems import THEOREMS
 
 GENERATED = "*Written by `python -m proofs pages`; not by hand.*"
 

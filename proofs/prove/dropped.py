@@ -117,12 +117,27 @@ ALONE = {"instances": 1, "partitions": 1, "log": 4, "max_epoch": 3, "max_unheard
 """One instance and one partition: two transactions, of which the first leaves something behind."""
 
 
+GUESSES = Patch(
+    "world.instance_begins",
+    "client_rules.init_transactions(k, w.clients[instance])",
+    "client_rules.init_transactions(k, w.clients[instance]) if instance == 0 else"
+    " replace(w.clients[instance], state=ClientState.READY, producer_id=0, producer_epoch=0)",
+)
+"""The second instance uses the first one's pair, and asks nobody for its own."""
+
+
 def of_transactions(
-    promise: str, variant: str, layout: Mapping[str, int], **budgets: int
+    promise: str,
+    variant: str,
+    layout: Mapping[str, int],
+    *patches: Patch,
+    **budgets: int,
 ) -> Dropped:
     """A run of one instance, in which nothing happens but what is said."""
-    nothing = {"begun": 2, "delays": 0, "unheard": 0}
-    return Dropped(promise, {**ALONE, **layout}, nothing | budgets, variant, home="transactions")
+    nothing = {"begun": 2, "delays": 0, "unheard": 0} | budgets
+    return Dropped(
+        promise, {**ALONE, **layout}, nothing, variant, patches=patches, home="transactions"
+    )
 
 
 DROPPED |= {
@@ -157,6 +172,9 @@ DROPPED |= {
         begun=3,
         unheard=1,
         moves=1,
+    ),
+    "pairs_are_kept": of_transactions(
+        "no_aborted_read", "v2", {"instances": 2, "transactions": 1}, GUESSES
     ),
     "fence_takes_next_epoch": of_transactions(
         "one_outcome",

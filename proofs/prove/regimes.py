@@ -7,7 +7,7 @@ clauses speak of positions, and a regime says which sequence a position has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proofs.lift import dag
 from proofs.lift.dag import INFINITE, Node, const, reachable
@@ -76,3 +76,7 @@ def wrapping(sequences: int) -> Regime:
 
 
 WRAPS = wrapping(SEQUENCES)
+
+
+UNCOUNTED = replace(NO_WRAP, assumptions=(), says="no sequence is in it")
+"""What is not about sequences."""

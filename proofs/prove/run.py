@@ -6,18 +6,23 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from proofs.explore.scope import Finding, explore_scope
-from proofs.lift.text import Model, Patch, composition, home_of, patched
+from proofs.explore.scope import Finding, ScopeReport, explore_scope
+from proofs.lift.text import Model, Patch, composition, home_of, patched, plain
 from proofs.mutants import find
+from proofs.mutants.row import Mutant
 from proofs.prove.in_scope import ScopeCheck, check_scope
+from proofs.prove.plan import Duty, Plan
 from proofs.prove.ranges import RangeCheck, check_ranges
 from proofs.prove.seeds import Answers
 from proofs.prove.solvers import SOLVERS, Answer, ask
-from proofs.prove.theorems import COVERED, THEOREMS, Duty, Plan, Theorem
+from proofs.prove.theorem import Theorem
+from proofs.prove.theorems import COVERED, THEOREMS
+from proofs.prove.transactions.compositions import PROVED_AS
 from proofs.prove.worlds_in_scope import check_world_scope
 from proofs.trace.replay import setting_of
 
@@ -63,6 +68,10 @@ class Counterexample:
     theorem: str
     scope: str
     finding: Finding
+
+
+class UnknownName(ValueError):
+    """No theorem, or no assumption, has this name."""
 
 
 Question = tuple[int, str, str, int]
@@ -120,12 +129,21 @@ def _answers(questions: Sequence[Question], processes: int) -> Iterator[tuple[in
 
 
 def chosen(only: str | None) -> tuple[Theorem, ...]:
-    """The theorems of that name, or all. Raises ValueError that lists the names."""
-    found = tuple(t for t in THEOREMS if only is None or t.name == only)
+    """The theorem of that name, or that is about all of the promise of that name; those of a
+    composition; or all. Raises UnknownName that lists the names."""
+    names = {t.name for t in THEOREMS}
+    name = only if only in names else PROVED_AS.get(only or "", only)
+    homes = tuple(dict.fromkeys(home(t) for t in THEOREMS))
+    found = tuple(t for t in THEOREMS if name in (None, t.name, home(t)))
     if not found:
-        names = ", ".join(t.name for t in THEOREMS)
-        raise ValueError(f"no theorem is called {only!r}; choose one of {names}")
+        known = ", ".join((*(t.name for t in THEOREMS), *homes))
+        raise UnknownName(f"no theorem is called {only!r}; choose one of {known}")
     return found
+
+
+def home(theorem: Theorem) -> str:
+    """The composition that a theorem is about."""
+    return theorem.home or "idempotent"
 
 
 def failed(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
@@ -139,9 +157,9 @@ def failed(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
 class Subject:
     """What is proved, and where traces are looked for that answer a failure.
 
-    `variants` replaces the variants of theorems, by name: all of them ("*") or those that need
-    just the rule that a mutant takes back. `shown_in` and `shown_as` are the variant and the
-    promise of a mutant's entry; `home` is the composition that the patches are of, if any.
+    `variants` replaces the variants of theorems: of all ("*"), by name, or of those that need just
+    the rule that a mutant takes back. `shown_in` and `shown_as` are the variant and the
+    promise of a mutant's entry; `home` is the composition that it is of, if any.
     """
 
     patches: tuple[Patch, ...] = ()
@@ -158,28 +176,73 @@ class Subject:
 
     def under(self, theorem: Theorem) -> str:
         """The variant that a theorem is proved under."""
-        if theorem.composition is not None:
-            return theorem.variant
-        return self.variants.get("*") or self.variants.get(theorem.variant) or theorem.variant
+        names = ("*", theorem.name, theorem.variant)
+        return next((self.variants[n] for n in names if n in self.variants), theorem.variant)
+
+    def asks(self, theorems: Sequence[Theorem]) -> tuple[Theorem, ...]:
+        """Those of the theorems that can say something: of a mutant of a composition, those whose
+        failure its promise would answer; of a variant, those whose model knows it.
+
+        Raises UnknownVariant if none does.
+        """
+        mine = tuple(t for t in theorems if self.home in ("", t.home))
+        if self.home:
+            return tuple(t for t in mine if self.shown_as in t.answered_by) or mine
+        if "*" not in self.variants:
+            return mine
+        known = tuple(t for t in mine if knows(t, self.variants["*"]))
+        if not known:
+            model_of(theorems[0]).variants.parse(self.variants["*"])
+        return known
 
 
-def subject(model: Model, mutant: str | None, variant: str | None) -> Subject:
+def model_of(theorem: Theorem) -> Model:
+    """The model that a theorem is about, as its text stands."""
+    return composition(theorem.home) if theorem.home else plain()
+
+
+def knows(theorem: Theorem, variant: str) -> bool:
+    """Whether the model that a theorem is about has this variant."""
+    model = model_of(theorem)
+    try:
+        model.variants.parse(variant)
+    except model.variants.UnknownVariant:
+        return False
+    return True
+
+
+def subject(mutant: str | None, variant: str | None) -> Subject:
     """The subject of a mutant's name, of a variant's text, or the plain one.
 
-    Raises UnknownMutant and UnknownVariant, both ValueErrors.
+    Raises UnknownMutant.
     """
-    if variant is not None:
-        model.variants.parse(variant)
-    if mutant is None:
-        return Subject(variants={"*": variant} if variant else {})
-    found = find(mutant)
     variants = {"*": variant} if variant else {}
-    if found.kind == "variant":
-        twin = model.variants.parse(found.twin)
-        own = {t.variant for t in THEOREMS if model.variants.parse(t.variant) == twin}
-        variants = variants or dict.fromkeys(own, found.variant)
+    if mutant is None:
+        return Subject(variants=variants)
+    found = find(mutant)
     home = home_of(found.scope)
+    if found.kind == "variant" and not variants:
+        variants = taken_back(found, composition(home) if home else plain())
     return Subject(found.patches, variants, (found.scope,), found.variant, found.property, home)
+
+
+def taken_back(mutant: Mutant, model: Model) -> dict[str, str]:
+    """The variants of theorems, by name or text, that a mutant's replaces: those of its twin; in a
+    composition of all theorems that hold for the twin's requests, whatever its other rules."""
+    twin = model.variants.parse(mutant.twin)
+    if not home_of(mutant.scope):
+        own = {t.variant for t in THEOREMS if not t.home}
+        return {v: mutant.variant for v in own if model.variants.parse(v) == twin}
+    mine = (t for t in THEOREMS if t.composition is not None and t.home == home_of(mutant.scope))
+    return {t.name: mutant.variant for t in mine if holds_for(t, twin, model)}
+
+
+def holds_for(theorem: Theorem, twin: Any, model: Model) -> bool:
+    """Whether a composition's theorem is about the requests of a mutant's twin."""
+    assert theorem.composition is not None
+    own = model.variants.parse(theorem.variant)
+    any_requests = ("Variant", "requests") in theorem.composition.unknown
+    return any_requests or getattr(own, "requests", 0) == getattr(twin, "requests", 0)
 
 
 def counterexample(theorem: Theorem, of: Subject) -> Counterexample | None:
@@ -187,7 +250,7 @@ def counterexample(theorem: Theorem, of: Subject) -> Counterexample | None:
     names = (of.shown_as,) if of.shown_as else theorem.answered_by
     patches = of.patches if of.home == theorem.home else ()
     for scope, variant in places(theorem, of):
-        report = explore_scope(scope, variant, patches=patches, engine="source")
+        report = explored(scope, variant, patches, "ints" if theorem.home else "source")
         for name in names:
             finding = report.found(name)
             if finding is not None:
@@ -195,12 +258,21 @@ def counterexample(theorem: Theorem, of: Subject) -> Counterexample | None:
     return None
 
 
+@lru_cache(maxsize=8)
+def explored(scope: str, variant: str, patches: tuple[Patch, ...], engine: str) -> ScopeReport:
+    """A scope explored: several theorems that fail may be answered by one trace."""
+    return explore_scope(scope, variant, patches=patches, engine=engine)
+
+
 def places(theorem: Theorem, of: Subject) -> Iterator[tuple[str, str]]:
     """The scopes, with variants, where a trace is looked for."""
-    if theorem.composition is not None and not of.shown_in:
-        yield from product(theorem.composition.scopes, theorem.composition.variants)
-    else:
+    composed = theorem.composition
+    if composed is None or of.shown_in:
         yield from product(of.scopes, (of.shown_in or of.under(theorem),))
+    elif "*" in of.variants:
+        yield from product((*composed.searched, *composed.scopes), (of.under(theorem),))
+    else:
+        yield from product(composed.scopes, composed.variants)
 
 
 def write_texts(asked: Plan, folder: Path) -> list[Path]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from proofs.lift.dag import INFINITE, Node, const, reachable
 
@@ -52,20 +53,55 @@ def application(node: Node, names: dict[int, str]) -> str:
     if node.op in ("leaf", "input"):
         return symbol(node.name)
     operator = symbol(node.name) if node.op == "apply" else _OPERATORS[node.op]
-    return f"({operator} {' '.join(names[a.serial] for a in node.args)})"
+    return f"({operator} {' '.join(names[a.serial] for a in arguments(node))})"
+
+
+_PRINTS: dict[int, bytes] = {}
+
+
+def fingerprint(node: Node) -> bytes:
+    """What a node is, whatever was made before it in this process."""
+    for part in () if node.serial in _PRINTS else reachable([node]):
+        if part.serial not in _PRINTS:
+            below = [_PRINTS[a.serial] for a in part.args]
+            if part.op == "eq":
+                below.sort()
+            text = f"{part.op} {part.is_bool} {part.value} {part.name}".encode()
+            _PRINTS[part.serial] = blake2b(b"".join((text, *below)), digest_size=16).digest()
+    return _PRINTS[node.serial]
+
+
+def arguments(node: Node) -> tuple[Node, ...]:
+    """The arguments in the order of the text: the same in every process."""
+    return tuple(sorted(node.args, key=fingerprint)) if node.op == "eq" else node.args
+
+
+def in_order(roots: Sequence[Node]) -> Iterator[Node]:
+    """All nodes below the roots, each once, arguments first: the same in every process."""
+    seen: set[int] = set()
+    stack = [(node, False) for node in reversed(roots)]
+    while stack:
+        node, is_done = stack.pop()
+        if is_done:
+            yield node
+        elif node.serial not in seen:
+            seen.add(node.serial)
+            stack.append((node, True))
+            stack.extend((a, False) for a in reversed(arguments(node)) if a.serial not in seen)
 
 
 def term(root: Node) -> str:
-    """A node as a term; what it uses more than once is named by `let`."""
-    nodes = list(reachable([root]))
+    """A node as a term; what it uses more than once is named by `let`. The same text in every
+    process, so that answers which are kept are found again, and solvers do the same."""
+    nodes = list(in_order([root]))
     uses = Counter(a.serial for node in nodes for a in node.args)
     names: dict[int, str] = {}
     lets: list[str] = []
     for node in nodes:
         text = application(node, names)
         if node.args and uses[node.serial] > 1:
-            names[node.serial] = f"t{node.serial}"
-            lets.append(f"(let ((t{node.serial} {text})) ")
+            names[node.serial] = f"t.{len(lets)}"
+            lets.append(f"(let ((t.{len(lets)} {text})) ")
         else:
             names[node.serial] = text
     return "".join(lets) + names[root.serial] + ")" * len(lets)
@@ -93,7 +129,7 @@ def bounds(node: Node) -> str:
 def declarations(nodes: Iterable[Node]) -> list[str]:
     """All unknowns and functions below the nodes."""
     lines: dict[str, str] = {}
-    for node in reachable(list(nodes)):
+    for node in in_order(list(nodes)):
         if node.op == "leaf":
             sort = "Bool" if node.is_bool else "Int"
             lines[node.name] = f"(declare-const {symbol(node.name)} {sort})"

@@ -18,13 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from proofs.explore.scope import Finding
-from proofs.lift.text import plain
+from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.in_scope import ScopeCheck
+from proofs.prove.plan import Plan, plan
 from proofs.prove.ranges import RangeCheck
 from proofs.prove.run import (
     Counterexample,
     Subject,
+    UnknownName,
     Verdict,
     chosen,
     clause_checks,
@@ -40,7 +42,7 @@ from proofs.prove.run import (
 )
 from proofs.prove.seeds import Answers, ratio, unstable
 from proofs.prove.solvers import SOLVERS
-from proofs.prove.theorems import ASSUMPTIONS, Plan, Theorem, plan
+from proofs.prove.theorem import Theorem
 from proofs.say import say
 from proofs.trace.format import dumps, label
 
@@ -49,7 +51,7 @@ SCHEMA_VERSION = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the verb."""
-    parser.add_argument("--only", metavar="NAME", help="prove this theorem only")
+    parser.add_argument("--only", metavar="NAME", help="this theorem, or composition, only")
     parser.add_argument("--variant", help="prove under this variant, not under each theorem's own")
     parser.add_argument("--mutant", metavar="NAME", help="prove the model with this mutant in it")
     parser.add_argument("--drop", metavar="ASSUMPTION", help="show what happens without it")
@@ -167,10 +169,10 @@ def without(names: Iterable[str]) -> dict[str, Finding | None]:
 
 
 def drop(name: str) -> int:
-    """Show what happens without an assumption. Raises ValueError for names that there are not."""
+    """Show what happens without an assumption. Raises UnknownName."""
     if name not in ASSUMPTIONS:
         known = ", ".join(ASSUMPTIONS)
-        raise ValueError(f"no assumption is called {name!r}; choose one of {known}")
+        raise UnknownName(f"no assumption is called {name!r}; choose one of {known}")
     found = without([name])[name]
     tell_dropped(name, found, in_full=True)
     return EXIT_CODES["violated" if found else "undecided"]
@@ -306,12 +308,12 @@ def write(arguments: argparse.Namespace, asked: Plan, report: Any, times: Any) -
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prove, tell, write. Raises ValueError for names that there are not."""
+    """Prove, tell, write. Raises UnknownName, UnknownMutant and UnknownVariant."""
     began = time.perf_counter()
     if arguments.drop:
         return drop(arguments.drop)
-    of = subject(plain(), arguments.mutant, arguments.variant)
-    theorems = tuple(t for t in chosen(arguments.only) if of.home in ("", t.home))
+    of = subject(arguments.mutant, arguments.variant)
+    theorems = of.asks(chosen(arguments.only))
     asked = plan(of.model, theorems, of.under, of.home)
     say(
         f"{len(asked.duties)} obligations, {len(asked.unchanged)} more leave their clause unchanged"

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proofs.lift.containers import FunctionMap
-from proofs.lift.dag import Node
+from proofs.lift.dag import Node, reachable
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model
 from proofs.prove.in_scope import ScopeCheck
@@ -25,12 +25,13 @@ from proofs.prove.unknowns import Unknowns, number
 @dataclass(frozen=True, slots=True)
 class WorldClause:
     """What is so in every world, for all values of the bound numbers; and what it stands on:
-    other clauses and facts, by name, and always itself."""
+    other clauses and facts, by name, and itself; not if it `follows` from them."""
 
     name: str
     says: str
     formula: Callable[[Any], Formula]
     uses: frozenset[str]
+    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class Composition:
     `worlds` makes steps that are not the rules of the world as they stand, but those that `steps`
     names; `rules` are the rules that they cover.
 
-    For the check in `scopes`, each under each of `variants`: `functions` says what the facts'
+    A trace that breaks a promise under another variant is looked for in `searched` first. For the
+    check in `scopes`, each under each of `variants`: `functions` says what the facts'
     functions mean there, `numbers` which of the layout's sizes a bound number runs to; or `check`
     does it all.
     """
@@ -72,10 +74,28 @@ class Composition:
     variants: tuple[str, ...] = ()
     functions: Mapping[str, Callable[..., int]] = field(default_factory=dict)
     numbers: Mapping[str, str] = field(default_factory=dict)
+    searched: tuple[str, ...] = ()
     worlds: Callable[[Composition, Model, str], Worlds] | None = None
     check: Callable[[Composition, Model, Any, str], ScopeCheck] | None = None
     steps: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+
+    def ruled_by(self, model: Model, variant: str, usual: str) -> Composition:
+        """What the proofs would say under a variant that is not the usual one: the rules in which
+        it differs are its own, and so are those that are assumed together with them; what was
+        assumed of them is not."""
+        asked, known = (model.variants.parse(text) for text in (variant, usual))
+        rules = {name for owner, name in self.unknown if owner == "Variant"}
+        differs = {name for name in rules if getattr(asked, name) != getattr(known, name)}
+        speaks = {
+            fact: rules & {node.name for node in reachable([body])}
+            for fact, (_, body) in self.facts.items()
+        }
+        dropped = {fact for fact, of in speaks.items() if of & differs}
+        fixed = differs.union(*(speaks[fact] for fact in dropped))
+        unknown = {key: node for key, node in self.unknown.items() if key[1] not in fixed}
+        facts = {name: fact for name, fact in self.facts.items() if name not in dropped}
+        return replace(self, unknown=unknown, facts=facts)
 
     def setting(self, model: Model, variant: str) -> Any:
         """The setting of the proofs."""
@@ -141,24 +161,37 @@ class WorldInduction:
         self.worlds = (of.worlds or Worlds)(of, model, variant)
         self.before = {c.name: c.formula(self.worlds.before) for c in of.clauses}
 
-    def assumed(self, uses: Collection[str], step: WorldStep) -> Sequence[Formula]:
-        """Clauses and facts by name, and what the rule requires."""
+    def known(self, uses: Collection[str]) -> list[Formula]:
+        """Clauses and facts by name."""
         clauses = [formula for name, formula in self.before.items() if name in uses]
         facts = [formula for name, formula in self.of.facts.items() if name in uses]
-        return [*clauses, *facts, *step.assumed]
+        return [*clauses, *facts]
+
+    def assumed(self, uses: Collection[str], step: WorldStep) -> Sequence[Formula]:
+        """Clauses and facts by name, and what the rule requires."""
+        return [*self.known(uses), *step.assumed]
 
     def obligations(self) -> Iterator[tuple[str, Obligation | None]]:
         """(rule/clause, obligation), None where the rule leaves the clause unchanged."""
         home = self.of.home
         for lemma in self.of.lemmas(self.worlds) if self.of.lemmas else ():
             yield lemma.name, lemma
-        initial = self.worlds.initial()
         for clause in self.of.clauses:
-            name = f"{home}/initial/{clause.name}"
+            if clause.follows:
+                name = f"{home}/always/{clause.name}"
+                known = self.known(clause.uses - {clause.name})
+                yield name, obligation(name, known, self.before[clause.name])
+        yield from self.inductive([c for c in self.of.clauses if not c.follows])
+
+    def inductive(self, clauses: Sequence[WorldClause]) -> Iterator[tuple[str, Obligation | None]]:
+        """That clauses hold at first, and after each step."""
+        initial = self.worlds.initial()
+        for clause in clauses:
+            name = f"{self.of.home}/initial/{clause.name}"
             facts = [formula for fact, formula in self.of.facts.items() if fact in clause.uses]
             yield name, obligation(name, facts, clause.formula(initial))
         for step in self.worlds.steps():
-            for clause in self.of.clauses:
+            for clause in clauses:
                 yield self.kept(clause, step)
 
     def kept(self, clause: WorldClause, step: WorldStep) -> tuple[str, Obligation | None]:

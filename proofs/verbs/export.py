@@ -13,8 +13,9 @@ from proofs.explore.scope import explore_scope
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
 from proofs.lift.text import model_for, plain
+from proofs.prove.plan import plan
 from proofs.prove.run import write_texts
-from proofs.prove.theorems import THEOREMS, plan
+from proofs.prove.theorems import THEOREMS
 from proofs.say import say
 from proofs.trace.replay import setting_of
 from proofs.verbs import HOLDS

@@ -254,7 +254,8 @@ def limits(k: Setting) -> str:
 
 def proved(name: str, asked: Asked) -> dict[str, tuple[str, ...]]:
     """The theorems that cover the settings, with what each assumes."""
-    from proofs.prove.theorems import ASSUMPTIONS, THEOREMS
+    from proofs.prove.assumptions import ASSUMPTIONS
+    from proofs.prove.theorems import THEOREMS
 
     if asked.in_flight > MAX_BATCHES_TO_REMEMBER or excluded(asked):
         return {}

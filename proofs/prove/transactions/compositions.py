@@ -5,15 +5,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from proofs.prove.transactions import client as of_client
 from proofs.prove.transactions import coordinator as of_coordinator
 from proofs.prove.transactions import partition as of_partition
+from proofs.prove.transactions import told as of_told
 from proofs.prove.transactions.coordinator import (
     COORDINATOR_STEPS,
     clause,
     epochs_are_many,
+    follows,
     without,
 )
 from proofs.prove.transactions.in_scope import check_transactions_scope
+from proofs.prove.transactions.instances import Instances
+from proofs.prove.transactions.instances_in_scope import check_instances_scope
 from proofs.prove.transactions.steps import COVERED, Transactions
 from proofs.prove.unknowns import number
 from proofs.prove.worlds import Composition
@@ -41,6 +46,9 @@ HONEST = (f"{LOG}/failures=0", *SMALL)
 
 ON_TIME_SCOPES = SMALL[-2:]
 """The same, where nothing is late."""
+
+SEARCHED = ("transactions-default", "transactions-late-batch/delays=0")
+"""Where V1, and older releases, break what is promised of others."""
 
 ONLY_V1 = ("partitions_are_added", "offsets_are_added", "late_addition_arrives")
 
@@ -75,6 +83,7 @@ EPOCHS = Composition(
     steps=COORDINATOR_STEPS,
     worlds=Transactions,
     check=check_transactions_scope,
+    searched=SEARCHED,
     scopes=(LOG, *SMALL),
     variants=("v1", "v2"),
     rules=rules_of(COORDINATOR_STEPS),
@@ -120,6 +129,7 @@ DECISIONS = Composition(
     steps=DECIDING,
     worlds=Transactions,
     check=check_transactions_scope,
+    searched=SEARCHED,
     scopes=HONEST,
     variants=("v2",),
     rules=rules_of(DECIDING, "append_is_refused", *ONLY_V1),
@@ -145,16 +155,28 @@ PARTITION = Composition(
         clause(of_partition.epochs_rise_in_the_log, *LOGGED),
         clause(of_partition.last_marker_is_last, *LOGGED),
         clause(of_partition.first_offset_is_exact, *MARKED),
-        clause(of_partition.others_are_in_the_log, *LOGGED),
     ),
     contracts=CONTRACTS,
-    lemmas=of_partition.stable_offsets,
+    lemmas=of_partition.late_markers,
     steps=LEADER_STEPS,
     worlds=Transactions,
     check=check_transactions_scope,
+    searched=SEARCHED,
     scopes=SMALL,
     variants=("v1", "v2"),
     rules=("batch_is_produced", "marker_is_written", "late_marker_arrives", "other_writes"),
+)
+
+LAST_STABLE = replace(
+    PARTITION,
+    clauses=(
+        clause(of_partition.log_has_epochs),
+        clause(of_partition.last_marker_is_last, *LOGGED),
+        clause(of_partition.first_offset_is_exact, *MARKED),
+        clause(of_partition.others_are_in_the_log, *LOGGED),
+        clause(of_partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
+    ),
+    lemmas=of_partition.stable_offsets,
 )
 
 MEETING = (*DECIDING, "batch_arrives", "marker_arrives", "other_writes")
@@ -178,9 +200,23 @@ NO_WRITE_OUTSIDE = Composition(
     steps=MEETING,
     worlds=Transactions,
     check=check_transactions_scope,
+    searched=SEARCHED,
     scopes=HONEST,
     variants=("v1", "v2"),
     rules=rules_of(MEETING, "append_is_refused"),
+)
+
+REIGN = (*OUTSIDE, *GIVEN, "what_is_awaited_is_new", "reign_is_past", "open_is_not_older")
+
+FENCED = replace(
+    NO_WRITE_OUTSIDE,
+    clauses=(
+        *NO_WRITE_OUTSIDE.clauses,
+        *(c for c in FENCING.clauses if c.name not in {d.name for d in NO_WRITE_OUTSIDE.clauses}),
+        clause(of_partition.who_waits_begins, *SOUND),
+        clause(of_partition.open_is_not_older, *REIGN, "who_waits_begins"),
+        clause(of_partition.nothing_older_is_written, *REIGN),
+    ),
 )
 
 OPEN = (*OUTSIDE, *DECIDED, "no_fence_fails", "log_has_epochs", *MARKED, "first_offset_is_exact")
@@ -196,7 +232,7 @@ VISIBILITY = Composition(
         *DECISIONS.clauses,
         *NO_WRITE_OUTSIDE.clauses[-2:],
         clause(of_partition.log_has_epochs, *SOUND, "outcomes_are_outcomes"),
-        *PARTITION.clauses[1:-1],
+        *PARTITION.clauses[1:],
         clause(of_partition.no_fence_fails, *KNOWN),
         clause(of_partition.open_has_present_epoch, *PRESENT),
         clause(of_partition.open_has_one_epoch, *PRESENT),
@@ -209,6 +245,7 @@ VISIBILITY = Composition(
     steps=MEETING,
     worlds=Transactions,
     check=check_transactions_scope,
+    searched=SEARCHED,
     scopes=HONEST,
     variants=("v2",),
     rules=rules_of(MEETING, "append_is_refused", *ONLY_V1),
@@ -229,7 +266,7 @@ VISIBILITY_V1 = Composition(
     clauses=(
         *NO_WRITE_OUTSIDE.clauses,
         clause(of_partition.log_has_epochs, *SOUND),
-        *PARTITION.clauses[1:-1],
+        *PARTITION.clauses[1:],
         clause(of_partition.turns_are_prepared_once, *KNOWN),
         clause(of_partition.commits_are_wanted, *KNOWN, "turns_are_prepared_once"),
         clause(of_partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
@@ -242,44 +279,142 @@ VISIBILITY_V1 = Composition(
     steps=ON_TIME,
     worlds=Transactions,
     check=check_transactions_scope,
+    searched=SEARCHED,
     scopes=ON_TIME_SCOPES,
     variants=("v1",),
     rules=("batch_is_produced", "transaction_is_ended", "marker_is_written", "other_writes"),
+)
+
+OWN_STEPS = (
+    *(step for step in MEETING if step not in ("batch_arrives",)),
+    "i_begin",
+    "i_end",
+    "my_late_end",
+    "my_batch",
+    "my_offsets",
+    "my_late_batch",
+    "their_batch",
+    "my_batch_elsewhere",
+    "my_offsets_elsewhere",
+    "init_transactions",
+    "begin_transaction",
+    "send",
+    "commit_transaction",
+    "abort_transaction",
+    "give_up",
+    "end_is_sent",
+    "batch_is_sent",
+    "offsets_are_sent",
+)
+TOLD = (
+    *GIVEN,
+    *DECIDED,
+    "no_fence_fails",
+    "what_is_awaited_is_new",
+    "below_the_last",
+    "next_id_is_nobodys",
+)
+ITS = (
+    "client_speaks_v2",
+    "transactions_have_pairs",
+    "later_pairs_are_later",
+    "pairs_have_one_owner",
+)
+OWNED = (*TOLD, *ITS, "before_is_known", "heirs_are_the_same", "who_waits")
+SENDS = (*ITS, "writes_are_numbered", "sent_is_counted", "outcomes_are_of_states")
+ENDS = ("ends_are_asked", "ends_wait_for_batches")
+ASKED = (*OWNED, *SENDS, *ENDS, "decided_is_past", "prepared_is_decided")
+WRITTEN = (*SENDS, "batches_are_sent", "log_says_who", *ENDS, "log_has_epochs")
+STORED = (*WRITTEN, "held_is_there", "remembered_is_stored")
+
+CLIENT_V2 = Composition(
+    home="transactions",
+    layout={**LAYOUT, "transactions": 0},
+    unknown=without("requests", "fence", "marker_epoch", "level"),
+    clauses=(
+        *VISIBILITY.clauses,
+        *(c for c in EPOCHS.clauses if c.name not in {d.name for d in VISIBILITY.clauses}),
+        clause(of_client.client_speaks_v2, *TOLD, *SENDS, *ENDS, "who_waits"),
+        clause(of_client.writes_are_numbered, *SENDS, *ENDS, "who_waits"),
+        clause(of_client.sent_is_counted, *SENDS, *ENDS, "who_waits"),
+        clause(of_client.outcomes_are_of_states, *SENDS, *ENDS, "who_waits"),
+        clause(of_client.below_the_last, *TOLD),
+        clause(of_client.next_id_is_nobodys, *TOLD),
+        clause(of_client.before_is_known, *TOLD),
+        clause(of_client.pairs_have_one_owner, *OWNED),
+        clause(of_client.heirs_are_the_same, *OWNED),
+        clause(of_client.transactions_have_pairs, *OWNED, *SENDS, *ENDS),
+        clause(of_client.later_pairs_are_later, *OWNED),
+        clause(of_told.who_waits, *ASKED),
+        clause(of_client.ends_are_asked, *ASKED),
+        clause(of_client.ends_wait_for_batches, *ASKED),
+        clause(of_client.batches_are_sent, *SENDS),
+        clause(of_told.log_says_who, *WRITTEN, "who_waits"),
+        clause(of_told.held_is_there, *WRITTEN),
+        clause(of_told.sequences_rise, "log_has_epochs"),
+        clause(of_told.remembered_is_stored, "log_has_epochs"),
+        follows(of_told.known_batch_is_placed, "remembered_is_stored"),
+        follows(of_told.known_batch_is_stored, *STORED, "known_batch_is_placed"),
+        clause(of_told.settled_is_stored, *STORED, "known_batch_is_stored", "who_waits"),
+        clause(of_told.committed_is_stored, *STORED, "settled_is_stored", "who_waits"),
+        clause(of_told.complete_is_decided, *TOLD, "decided_is_past", "prepared_is_decided"),
+        clause(of_told.commits_are_asked, *ASKED, "unsent_is_undecided"),
+        clause(of_told.unsent_is_undecided, *ASKED, "commits_are_asked"),
+        clause(of_told.told_is_decided, *ASKED, "complete_is_decided", "commits_are_asked"),
+        follows(
+            of_told.told_is_visible,
+            "log_says_who",
+            "visible_as_decided",
+            "commits_are_asked",
+            "ends_are_asked",
+            "told_is_decided",
+        ),
+        follows(of_told.told_is_whole, "committed_is_stored", "log_says_who", "told_is_decided"),
+        follows(of_told.stored_once, "log_says_who", "sequences_rise"),
+    ),
+    facts=VISIBILITY.facts,
+    contracts=CONTRACTS,
+    steps=OWN_STEPS,
+    worlds=Instances,
+    check=check_instances_scope,
+    searched=SEARCHED,
+    scopes=HONEST,
+    variants=("v2",),
+    rules=rules_of(MEETING, "append_is_refused", *ONLY_V1),
 )
 
 PROVED_AS = {
     "epochs_unique": "transaction_epochs",
     "one_outcome": "transaction_decisions",
     "no_write_outside": "no_write_outside",
-    "last_stable_offset_sound": "partition_is_sound",
-    "no_dirty_read": "partition_is_sound",
+    "last_stable_offset_sound": "last_stable_offset_sound",
+    "no_dirty_read": "last_stable_offset_sound",
+    "fenced": "fenced",
+    "no_aborted_read": "all_or_none",
+    "all_or_none": "all_or_none",
+    "no_lost_write": "all_or_none",
+    "offsets_with_outcome": "all_or_none",
+    "acked_once": "all_or_none",
 }
-"""The theorem that is about all of a promise."""
+"""The theorem that is about all of a promise; with V2, where `ONLY_EXPLORED` names it too."""
+
+_WITH_V1 = (
+    "with V1: that a record is visible as its application wanted where nothing is late is proved"
+    " (visible_as_wanted); that a client asks for what its application wants is not: its pairs do"
+    " not tell its transactions apart"
+)
 
 ONLY_EXPLORED = {
-    "no_aborted_read": (
-        "of V2 it is proved that a record is visible as its pair was decided (visible_as_decided),"
-        " of V1 as its application wanted (visible_as_wanted); that a client of V2 asks under each"
-        " pair for what its application wants needs the client's states in the proof"
-    ),
-    "all_or_none": (
-        "all partitions show what was decided of the pair, which is one decision; that the records"
-        " of one transaction have one pair needs the client's states"
-    ),
-    "no_lost_write": (
-        "no acknowledged commit is aborted, by the same theorems; that a commit waits for all that"
-        " was sent needs the client's states, and so does the answer that it believes"
-    ),
-    "offsets_with_outcome": "as no_aborted_read and no_lost_write, of the group's partition",
+    **dict.fromkeys(("no_aborted_read", "all_or_none", "no_lost_write"), _WITH_V1),
+    "offsets_with_outcome": _WITH_V1,
     "acked_once": (
-        "a leader's sequences across transactions: proved of idempotent producers only, whose"
-        " leaders have no verification and no markers that end an epoch"
+        "with V1: that no sequence of an epoch stands twice in a log is proved of any leader"
+        " (all_or_none, sequences_rise); that a record keeps its pair and its sequence is not"
     ),
-    "fenced": (
-        "proved at the coordinator (coordinator_fences); that partitions show nothing older needs"
-        " where each log ended when InitProducerId was answered"
+    "no_false_fencing": (
+        "it is about an instance that is alone: that nobody else moves the coordinator's epoch has"
+        " to be said of all that ever arrives"
     ),
-    "no_false_fencing": "it is about one client that is alone: its states are not in the proofs",
     "markers_are_taken": (
         "no partition's coordinator epoch is ahead of the coordinator's, and no producer's epoch is"
         " ahead of what is prepared: the second follows from open_has_present_epoch only where"

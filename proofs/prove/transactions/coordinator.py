@@ -4,6 +4,7 @@ that change nothing."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from proofs.lift import dag
@@ -63,10 +64,15 @@ def without(*names: str) -> dict[tuple[str, str], Node]:
     return {key: node for key, node in (RULES | SIZES).items() if key[1] not in names}
 
 
-def clause(formula: Callable[[State], Formula], *uses: str) -> WorldClause:
+def clause(formula: Callable[..., Formula], *uses: str) -> WorldClause:
     """A clause named and described as its function is."""
     says = " ".join((formula.__doc__ or "").split())
     return WorldClause(formula.__name__, says, formula, frozenset(uses))
+
+
+def follows(formula: Callable[..., Formula], *uses: str) -> WorldClause:
+    """A clause that needs no induction: others imply it."""
+    return replace(clause(formula, *uses), follows=True)
 
 
 def is_prepared(image: dict[str, Any]) -> Node:

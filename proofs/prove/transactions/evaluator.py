@@ -39,10 +39,10 @@ class UnboundedEvaluator(Evaluator):
     def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:
         """all, any, sum or tuple of a generator; also of the items of a map of any size."""
         clause = generator.generators[0]
-        owner = self.items_of(clause.iter, frame)
-        if owner is None:
+        owner, with_keys = self.owner_of(clause.iter, frame)
+        if owner is None or (not with_keys and (name != "tuple" or clause.ifs)):
             return super().reduce(name, generator, frame)
-        items = FunctionSeq(owner.size, lambda i: (i, owner.at(i)))
+        items = FunctionSeq(owner.size, lambda i: (i, owner.at(i)) if with_keys else owner.at(i))
         if name != "tuple" or clause.ifs:
             return self.search(name, generator, items, frame)
         file, function = self._files[-1], self._names[-1]
@@ -59,13 +59,13 @@ class UnboundedEvaluator(Evaluator):
 
         return FunctionSeq(owner.size, element)
 
-    def items_of(self, node: ast.expr, frame: Frame) -> FunctionMap | None:
-        """The map of any size whose items a generator runs over."""
+    def owner_of(self, node: ast.expr, frame: Frame) -> tuple[FunctionMap | None, bool]:
+        """The map of any size whose items, or values, a generator runs over."""
         called = node.func if isinstance(node, ast.Call) else None
-        if not (isinstance(called, ast.Attribute) and called.attr == "items"):
-            return None
+        if not (isinstance(called, ast.Attribute) and called.attr in ("items", "values")):
+            return None, False
         owner = self.value(called.value, frame)
-        return owner if isinstance(owner, FunctionMap) else None
+        return (owner if isinstance(owner, FunctionMap) else None), called.attr == "items"
 
     def _call_Map(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
         if isinstance(arguments[0], FunctionSeq):

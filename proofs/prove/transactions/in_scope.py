@@ -7,7 +7,7 @@ first found, and off its logs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -36,6 +36,7 @@ class Past:
     repeated: bool = False
     went_back: bool = False
     contradicted: bool = False
+    trespassed: bool = False
 
 
 def prepared(known: Any) -> int | None:
@@ -95,8 +96,11 @@ def with_turn(past: Past, before: Any, after: Any) -> Past:
     outcome = prepared(log)
     decided = {} if outcome is None else {past.turn: outcome}
     over = is_complete(log) and not is_complete(before.coordinator.log)
+    written = [after.leaders[partition].log[offset] for partition, offset in new]
+    old = [s for s in written if s.kind == 0 and (s.producer_id, s.producer_epoch) < past.reign]
     return replace(
         past,
+        trespassed=past.trespassed or bool(old),
         turns={**past.turns, **new},
         outcomes={**past.outcomes, **decided},
         turn=past.turn + int(over),
@@ -145,6 +149,7 @@ class WorldFacts:
             "went_back": past.went_back,
             "disturbed": False,
             "contradicted": past.contradicted,
+            "trespassed": past.trespassed,
         }
         for (owner, name), unknown in of.unknown.items():
             self.values[unknown.name] = int(getattr(getattr(k, owner.lower()), name))
@@ -207,8 +212,13 @@ class WorldFacts:
 
     def domain(self, variables: tuple[Node, ...]) -> Iterator[Row]:
         """The values of bound numbers that there are."""
+        sizes = self.sizes()
+        return product(*(range(sizes[v.name]) for v in variables))
+
+    def sizes(self) -> dict[str, int]:
+        """How many values each bound number has."""
         layout = self.k.layout
-        sizes = {
+        return {
             "p": layout.producer_ids,
             "e": layout.max_epoch + 1,
             "outcome": 2,
@@ -218,19 +228,30 @@ class WorldFacts:
             "j": len(self.log),
             "n": self.past.turn + 2,
         }
-        return product(*(range(sizes[v.name]) for v in variables))
+
+
+def checked(
+    of: Composition, before: Any, names: tuple[str, str], found: SourceGraph, facts: Iterable[Any]
+) -> ScopeCheck:
+    """Each clause, and each fact, in each view of a scope's worlds; `names` are the scope's and the
+    variant's."""
+    formulas = {c.name: c.formula(before) for c in of.clauses} | dict(of.facts)
+    checks = {name: compiled(formula) for name, formula in formulas.items()}
+    broken: dict[str, None] = {}
+    for view in facts:
+        broken |= dict.fromkeys(n for n, check in checks.items() if not check(view))
+    firings = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
+    return ScopeCheck(*names, len(found.worlds), firings, tuple(broken))
 
 
 def check_transactions_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
     """Explore a scope by its source and check each clause, and each fact, in each world."""
     found = source_graph(model, k, name)
     before = Transactions(of, model, k.variant.name).before
-    formulas = {c.name: c.formula(before) for c in of.clauses} | dict(of.facts)
-    checks = {name: compiled(formula) for name, formula in formulas.items()}
-    broken: dict[str, None] = {}
-    for world, past in zip(found.worlds, pasts(found), strict=True):
-        for here in range(k.layout.partitions):
-            facts = WorldFacts(of, k, world, past, here)
-            broken |= dict.fromkeys(n for n, check in checks.items() if not check(facts))
-    firings = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
-    return ScopeCheck(name, k.variant.name, len(found.worlds), firings, tuple(broken))
+    everything = list(zip(found.worlds, pasts(found), strict=True))
+    facts = (
+        WorldFacts(of, k, world, past, here)
+        for world, past in everything
+        for here in range(k.layout.partitions)
+    )
+    return checked(of, before, (name, k.variant.name), found, facts)

@@ -22,7 +22,7 @@ from proofs.prove.transactions.coordinator import (
     inside,
     is_prepared,
 )
-from proofs.prove.transactions.state import HERE, NONE, State
+from proofs.prove.transactions.state import HERE, NONE, State, is_before
 from proofs.prove.transactions.steps import Transactions, wanted
 from proofs.prove.unknowns import Unknowns, number
 from proofs.prove.worlds import Worlds
@@ -189,13 +189,26 @@ def stable_offsets(worlds: Worlds) -> Iterator[Obligation]:
         name = f"transactions/{step.rule}/last_stable_offset"
         yield obligation(f"{name}_passes_nothing_open", assumed, ((P,), passes))
         yield obligation(f"{name}_never_goes_back", assumed, ((), dag.le(before, after)))
-    yield from late_markers(worlds)
+    yield below_is_decided(worlds)
     yield stable_is_first_open(worlds)
 
 
-def late_markers(worlds: Transactions) -> Iterator[Obligation]:
+def below_is_decided(worlds: Transactions) -> Obligation:
+    """What stands below the last stable offset has its marker."""
+    s, evaluator = worlds.before, worlds.evaluator()
+    stable = evaluator.call(worlds.model.leader.last_stable_offset, [worlds.k, s.leader])
+    below = dag.conjunction((in_log(s, I), is_data(log(s, I)), dag.lt(I, stable)))
+    assumed = [first_offset_is_exact(s), ended_is_exact(s), *evaluator.choices]
+    decided = dag.negate(dag.eq(s.ended(I), NONE))
+    return obligation(
+        "transactions/always/what_is_stable_is_decided", assumed, ((I,), implies(below, decided))
+    )
+
+
+def late_markers(worlds: Worlds) -> Iterator[Obligation]:
     """KIP-1228: no marker, however late, closes a transaction with a batch of its own epoch, or of
     a later one."""
+    assert isinstance(worlds, Transactions)
     step = next(step for step in worlds.steps() if step.rule == "any_marker_arrives")
     marker = worlds.unknowns.record(worlds.model.messages.Marker, "marker").fields
     stored = log(step.before, I)
@@ -283,6 +296,25 @@ def no_write_outside(s: State) -> Formula:
         return dag.conjunction((mine, in_transaction(image), there))
 
     return (P,), implies(is_open(s, P), images(s, covers))
+
+
+def who_waits_begins(s: State) -> Formula:
+    """Who waits for a pair waits for an image in which no transaction is open."""
+    waits = dag.both(s.coordinator.fields["is_appending"], dag.lt(ZERO, s.awaited))
+    return (), implies(waits, dag.negate(in_transaction(s.known("image"))))
+
+
+def open_is_not_older(s: State) -> Formula:
+    """What is open here has no older pair than InitProducerId told last: what is older is over."""
+    reign = (s.reign_id, s.reign_epoch)
+    older = is_before((P, entry(s, P)["producer_epoch"]), reign)
+    return (P,), implies(is_open(s, P), dag.negate(older))
+
+
+def nothing_older_is_written(s: State) -> Formula:
+    """After InitProducerId has told a pair, no batch of an older one comes into the log: nothing
+    older becomes visible but what was there, and is decided."""
+    return (), dag.negate(s.trespassed)
 
 
 def no_fence_fails(s: State) -> Formula:

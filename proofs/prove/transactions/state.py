@@ -7,14 +7,14 @@ was decided (`decision`, written when PREPARE goes to the log), which markers we
 (`sent`), and which marker ended what stands at an offset (`ended`). For V1, whose pairs do not tell
 transactions apart, transactions are numbered as they complete: `turn` is the present one, `turn_of`
 a record's, `outcome_of` what was prepared of it. What must never happen is
-remembered too: `repeated`, `went_back`, `disturbed`, `contradicted` stay false.
+remembered too: `repeated`, `went_back`, `disturbed`, `contradicted`, `trespassed` stay false.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from proofs.lift import dag
 from proofs.lift.containers import FunctionMap, FunctionSeq
@@ -27,6 +27,7 @@ HERE = number("here")
 """The partition whose leader is looked at: any."""
 PARTITIONS = dag.leaf("partitions", 1, INFINITE)
 PRODUCER_IDS = dag.leaf("producer_ids", 1, INFINITE)
+TRANSACTIONS = dag.leaf("transactions", 1, INFINITE)
 NONE = const(-1)
 
 NOBODY_WAITS, AGAIN, ANEW = const(0), const(1), const(2)
@@ -55,6 +56,7 @@ class State:
     went_back: Node
     disturbed: Node
     contradicted: Node
+    trespassed: Node
 
     def known(self, which: str) -> dict[str, Any]:
         """What is `known`, in the `log`, or on its way there as the `image`, as plain fields."""
@@ -63,11 +65,12 @@ class State:
 
 
 class MapsOfAnySize(Unknowns):
-    """Unknowns whose maps are over the partitions, or over all producer ids."""
+    """Unknowns whose maps are over partitions, transactions, or producer ids."""
 
     def function_map(self, inner: Any, name: str, arguments: tuple[Node, ...]) -> FunctionMap:
         """A map of any number of keys, the same for all that have the same keys."""
-        size = PARTITIONS if name.endswith("partitions") else PRODUCER_IDS
+        sizes = {"partitions": PARTITIONS, "outcomes": TRANSACTIONS, "sent": TRANSACTIONS}
+        size = sizes.get(name.rpartition(".")[2], PRODUCER_IDS)
         return FunctionMap(size, lambda i: self.value(inner, name, (*arguments, i)))
 
 
@@ -102,6 +105,7 @@ def any_state(model: Model, unknowns: Unknowns) -> State:
         went_back=truth("went_back"),
         disturbed=truth("disturbed"),
         contradicted=truth("contradicted"),
+        trespassed=truth("trespassed"),
     )
 
 
@@ -133,6 +137,7 @@ def first_state(model: Model, unknowns: Unknowns, world: Rec) -> State:
         went_back=FALSE,
         disturbed=FALSE,
         contradicted=FALSE,
+        trespassed=FALSE,
     )
 
 
@@ -147,6 +152,9 @@ def is_before(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
     return dag.either(dag.lt(a[0], b[0]), same)
 
 
-def with_ghosts(state: State, **changes: Any) -> State:
+S = TypeVar("S", bound=State)
+
+
+def with_ghosts(state: S, **changes: Any) -> S:
     """The state with some of its fields replaced."""
     return replace(state, **changes)

@@ -15,7 +15,7 @@ from proofs.lift import dag
 from proofs.lift.containers import FocusMap
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
 from proofs.lift.text import Model
-from proofs.lift.values import Rec
+from proofs.lift.values import Rec, Seq
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
 from proofs.prove.transactions.state import (
@@ -107,8 +107,11 @@ class Transactions(Worlds):
 
     def steps(self) -> Iterator[WorldStep]:
         """Those that the composition names."""
-        for name in self.of.steps:
-            yield STEPS[name](self)
+        yield from map(self.named, self.of.steps)
+
+    def named(self, name: str) -> WorldStep:
+        """One of them."""
+        return STEPS[name](self)
 
     # What steps are made of
 
@@ -149,10 +152,16 @@ class Transactions(Worlds):
         self, name: str, function: Callable[..., Any], kind: str, *, on_time: bool = False
     ) -> WorldStep:
         """Any request to the coordinator, and its answer."""
-        evaluator, request = self.evaluator(), self.request()
-        step = evaluator.call(
-            function, [self.k, self.before.coordinator, request, number("requester")]
-        )
+        request = self.request()
+        evaluator, after, _ = self.handled(function, kind, request, number("requester"))
+        return self.told(name, evaluator, after, *(self.on_time(request) if on_time else ()))
+
+    def handled(
+        self, function: Callable[..., Any], kind: str, request: Rec, requester: Node
+    ) -> tuple[UnboundedEvaluator, State, Seq]:
+        """The coordinator has a request: what it is then, and the answer that goes at once."""
+        evaluator = self.evaluator()
+        step = evaluator.call(function, [self.k, self.before.coordinator, request, requester])
         actor, sends = step.fields["actor"], step.fields["sends"]
         answer = sends.slots[0].fields
         heard = dag.both(dag.lt(ZERO, sends.length), is_success(answer))
@@ -169,7 +178,7 @@ class Transactions(Worlds):
         )
         if kind != "init":
             after = with_ghosts(after, disturbed=self.disturbed(request, actor))
-        return self.told(name, evaluator, after, *(self.on_time(request) if on_time else ()))
+        return evaluator, after, sends
 
     def on_time(self, request: Rec) -> tuple[Formula, ...]:
         """The missing assumption of V1: EndTxn arrives before its sender begins the next
@@ -303,9 +312,21 @@ class Transactions(Worlds):
     # Batches
 
     def batch_arrives(self, name: str, *, on_time: bool) -> WorldStep:
-        """Any batch arrives here: the coordinator is asked if it must be. On time is what comes
-        before its sender begins the next transaction."""
-        evaluator, batch = self.evaluator(), self.batch()
+        """Any batch arrives here. On time is what comes before its sender begins the next
+        transaction."""
+        batch = self.batch()
+        evaluator, after, _ = self.delivered(batch)
+        state = self.before.known("known")["state"]
+        open_states = [dag.eq(state, const(i)) for i in (1, 2, 3)]
+        mine = dag.either(
+            dag.negate(dag.disjunction(open_states)), dag.eq(SENDERS, self.before.turn)
+        )
+        given: tuple[Formula, ...] = (((), mine),) if on_time else ()
+        return self.told(name, evaluator, after, is_batch(batch), *given)
+
+    def delivered(self, batch: Rec) -> tuple[UnboundedEvaluator, State, Rec]:
+        """A batch is here, and its answer: the coordinator is asked if it must be."""
+        evaluator = self.evaluator()
         leaders = FocusMap(HERE, self.before.leader, self.world.fields["leaders"].at(HERE))
         world = Rec(
             self.world.cls,
@@ -330,14 +351,9 @@ class Transactions(Worlds):
                 self.before.awaited,
             ),
             turn_of=self.numbered(actors["leaders"].value),
+            trespassed=self.trespassed(batch, actors["leaders"].value),
         )
-        state = self.before.known("known")["state"]
-        open_states = [dag.eq(state, const(i)) for i in (1, 2, 3)]
-        mine = dag.either(
-            dag.negate(dag.disjunction(open_states)), dag.eq(SENDERS, self.before.turn)
-        )
-        given: tuple[Formula, ...] = (((), mine),) if on_time else ()
-        return self.told(name, evaluator, after, is_batch(batch), *given)
+        return evaluator, after, step.fields["sends"].slots[0]
 
     def numbered(self, leader: Rec) -> Predicate:
         """A record that is new is of its sender's transaction."""
@@ -347,6 +363,13 @@ class Transactions(Worlds):
         return lambda offset: dag.ite(
             dag.both(grew, dag.eq(offset, end)), SENDERS, before.turn_of(offset)
         )
+
+    def trespassed(self, batch: Rec, leader: Rec) -> Node:
+        """A batch was written although it is of an older pair than the reign."""
+        reign = (self.before.reign_id, self.before.reign_epoch)
+        grew = dag.lt(self.before.leader.fields["log"].length, leader.fields["log"].length)
+        old = is_before(pair(batch.fields), reign)
+        return dag.either(self.before.trespassed, dag.both(grew, old))
 
     def leader_takes(self, name: str, rule: Callable[..., Any], *more: Any) -> WorldStep:
         """Any batch is for the leader, whatever the coordinator would say."""

@@ -8,8 +8,9 @@ import pytest
 
 from proofs.__main__ import main
 from proofs.lift.text import plain
+from proofs.prove.plan import plan
 from proofs.prove.solvers import ask
-from proofs.prove.theorems import THEOREMS, plan
+from proofs.prove.theorems import THEOREMS
 from proofs.verbs import export
 
 LEMMAS = tuple(t for t in THEOREMS if t.lemmas is not None)

@@ -96,7 +96,7 @@ def test_a_wrong_clause_fails_in_scope() -> None:
 
 
 def test_a_shipped_defect_is_answered_by_its_trace() -> None:
-    of = subject(composition("producer_ids"), "same_producer_id_twice", None)
+    of = subject("same_producer_id_twice", None)
     assert of.home == "producer_ids"
     found = counterexample(THEOREM, of)
     assert found is not None

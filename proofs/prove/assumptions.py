@@ -1,0 +1,54 @@
+"""What theorems may rest on, in words."""
+
+from __future__ import annotations
+
+ASSUMPTIONS = {
+    "no_wrap": "no epoch of a producer has more records than there are sequences",
+    "message_lifetime": (
+        "a request that arrives is within 2^30 records of the end of the log of its epoch"
+    ),
+    "batches_are_small": "no batch has more than 2^30 / 5 records",
+    "high_watermark_survives": (
+        "a new leader has all below the high watermark (acks=all, no unclean election)"
+    ),
+    "no_more_in_flight_than_remembered": (
+        "F <= W: a leader remembers as many batches as may be in flight"
+    ),
+    "strict_first_sequence": "the first sequence of an epoch must be 0",
+    "own_producer_id": "no two producers share a producer id",
+    "answers_in_order": (
+        "no answer refuses a batch that is stored, so that batches are acknowledged in their order"
+        " (refusals=0, late_errors=0)"
+    ),
+    "connections_keep_order": (
+        "a request of a connection that broke overtakes none that was sent before it, and none"
+        " outlives its leader: what arrives finds all before it stored"
+    ),
+    "no_restart": "no broker restarts; it may fail over (restarts=0)",
+    "nothing_times_out": "no producer gives up a batch (timeouts=0)",
+    "nothing_forgotten": "no leader lets a producer id expire (expiries=0)",
+    "nothing_deleted": "no log loses its head (deletions=0)",
+    "no_crash": "a broker that stops takes a snapshot at its log's end (crashes=0)",
+    "no_splits": "no batch has more records than its leader takes",
+    "id_for_life": "a producer keeps its producer id: its epochs do not end",
+    "appends_tell_the_truth": (
+        "no append to the transaction log is reported as failed and is in the log all the same"
+    ),
+    "epochs_rotate": (
+        "where epochs end, whoever ends a transaction takes the next producer id, and it is logged"
+        " (4.3, level 2)"
+    ),
+    "leaders_ask": "leaders ask the coordinator before the first write of a transaction (3.6, V2)",
+    "markers_are_newer": "a marker must have a newer epoch than what it closes (KIP-1228, 4.2)",
+    "requests_on_time": (
+        "no EndTxn and no Produce arrives after its sender has begun the next transaction (V1;"
+        " KAFKA-17754)"
+    ),
+    "markers_on_time": "no marker arrives after its coordinator has sent another in its place (V1)",
+    "pairs_are_kept": "nobody uses a producer id and epoch that only somebody else was told",
+    "guards": "a batch that is verified is appended at once, or verified again",
+    "fence_takes_next_epoch": "the coordinator's own abort takes the next epoch (KAFKA-6119)",
+}
+
+EVERYWHERE = ("nothing_forgotten", "nothing_deleted", "no_crash", "no_splits", "id_for_life")
+"""What the proofs leave out, each a rule of the world or a part of one."""

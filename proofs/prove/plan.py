@@ -1,0 +1,258 @@
+"""The obligations that prove theorems, each question once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from proofs.lift import dag
+from proofs.lift.dag import const
+from proofs.lift.text import Model, composition, patched, plain
+from proofs.prove.clauses import LENGTH, Clause, Formula, conjuncts, implies
+from proofs.prove.cuts import Lemma
+from proofs.prove.invariant import (
+    ARITHMETIC,
+    HELPERS,
+    HISTORY,
+    IN_TURN,
+    ORDERED,
+    PROMISED,
+    RULED,
+    WHOLE,
+)
+from proofs.prove.regimes import Regime
+from proofs.prove.smt import Obligation, obligation
+from proofs.prove.state import VARIANT
+from proofs.prove.steps import StepOutcome, Steps, initial
+from proofs.prove.theorem import Theorem
+from proofs.prove.worlds import WorldInduction
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """An obligation, and the theorems that need it."""
+
+    obligation: Obligation
+    needed_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All obligations of some theorems, each question once; `unchanged` need no solver."""
+
+    duties: tuple[Duty, ...]
+    unchanged: tuple[str, ...]
+
+
+def setting(model: Model, variant: str) -> Any:
+    """The setting of the proofs: five in flight, five remembered, two partitions."""
+    layout = model.setting.Layout(
+        partitions=2, in_flight=5, records=0, log=0, max_epoch=1, max_timeouts=1
+    )
+    return model.setting.Setting(
+        variant=model.variants.parse(variant), layout=layout, budgets=model.setting.Budgets()
+    )
+
+
+OPTIONAL = (*WHOLE, *ORDERED, *IN_TURN, PROMISED["remembers_five"])
+"""Clauses of some theorems, under the rules of their variants."""
+
+GROUPS = 5
+"""A goal of many parts is asked for in so many groups: a slot each, where it is about slots."""
+
+
+def split(goal: Formula) -> Iterator[tuple[str, Formula]]:
+    """A goal of many parts as several, each with its number."""
+    bound, body = goal
+    parts = conjuncts(body)
+    if len(parts) < GROUPS:
+        yield "", goal
+        return
+    size = -(-len(parts) // GROUPS)
+    for count, start in enumerate(range(0, len(parts), size), 1):
+        yield f"/{count}", (bound, dag.conjunction(parts[start : start + size]))
+
+
+class Induction:
+    """The obligations by which clauses hold in every state.
+
+    The helpers are inductive by themselves; the promise stands on them.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        k: Any,
+        regime: Regime,
+        extra: tuple[Clause, ...] = (),
+        rules: tuple[Formula, ...] = (),
+    ) -> None:
+        self.known = (*HELPERS, *extra)
+        steps = Steps(model, k, regime)
+        self.regime = regime
+        self.state = steps.before
+        self.steps = steps.all()
+        self.first = initial(model, k, regime)
+        self.before = {c.name: c.formula(self.state) for c in (*self.known, *PROMISED.values())}
+        self.helpers = (*self.inductive(HELPERS), *self.inductive(extra, rules))
+
+    def assumed(self, uses: Collection[str], step: StepOutcome | None) -> list[Formula]:
+        """Clauses and cuts by name: of clauses about prefixes, what they say of the prefix in
+        question and of those that the step is about."""
+        lengths = (LENGTH, *(step.prefixes if step else ()))
+        found: list[Formula] = []
+        for c in {c.name: c for c in (*self.known, *PROMISED.values())}.values():
+            if c.name in uses and c.of_prefix is not None:
+                found += [c.of_prefix(self.state, length) for length in lengths]
+            elif c.name in uses:
+                found.append(self.before[c.name])
+        if step:
+            found += [lemma.formula for lemma in self.cuts(step) if lemma.name in uses]
+            found += [formula for name, formula in step.given if name in uses]
+            found += step.assumed
+        return found
+
+    def cuts(self, step: StepOutcome) -> list[Lemma]:
+        """The lemmas of a step, but those that stand on clauses that are not known here."""
+        unknown = {c.name for c in OPTIONAL} - {c.name for c in self.known}
+        return [lemma for lemma in step.lemmas if not unknown.intersection(lemma.uses)]
+
+    def posed(
+        self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula
+    ) -> Obligation:
+        """The obligation, with what sequences mean if it uses that."""
+        if ARITHMETIC not in uses:
+            return obligation(name, assumed, goal)
+        ground = [body for bound, body in (*assumed, goal) if not bound]
+        meant: list[Formula] = [((), node) for node in self.regime.definitions(ground)]
+        return obligation(name, [*assumed, *meant], goal)
+
+    def goals(
+        self, clause: Clause, step: StepOutcome
+    ) -> Iterator[tuple[str, Formula, frozenset[str]]]:
+        """(name, clause after the step, clauses to use); if the log may grow, first of the old
+        prefixes."""
+        if clause.of_prefix is None or not step.grows:
+            recalled = (*HISTORY, f"history/{clause.name}") if step.recalls else ()
+            yield clause.name, clause.formula(step.after), clause.uses.union(recalled)
+            return
+        length = self.state.log.length
+        bound, body = clause.of_prefix(step.after, LENGTH)
+        old = dag.lt(LENGTH, dag.add(length, const(1)))
+        parts = dag.conjunction(implies(old, part) for part in conjuncts(body))
+        new = clause.of_prefix(step.after, dag.add(length, const(1)))
+        yield f"{clause.name}/old", ((LENGTH, *bound), parts), clause.uses
+        yield f"{clause.name}/new", new, clause.uses
+
+    def promised(
+        self, clause: Clause, rules: Sequence[Formula]
+    ) -> Iterator[tuple[str, Obligation | None]]:
+        """The helpers' obligations, whatever the variant's rules; and those of the promise that
+        stands on them, under its variant's rules."""
+        yield from self.helpers
+        if not clause.follows:
+            yield from self.inductive((clause,), rules)
+            return
+        name = f"always/{clause.name}"
+        assumed = self.assumed(clause.uses - {clause.name}, None)
+        yield name, obligation(name, assumed, self.before[clause.name])
+
+    def inductive(
+        self, clauses: Sequence[Clause], rules: Sequence[Formula] = ()
+    ) -> Iterator[tuple[str, Obligation | None]]:
+        """(name, obligation) of clauses and of the steps' lemmas, None where nothing changes."""
+        for c in clauses:
+            name = f"initial/{c.name}"
+            yield name, self.posed(name, c.uses, [], c.formula(self.first))
+        for step in self.steps:
+            if clauses is HELPERS:
+                yield from self.lemmas(step)
+            for c in clauses:
+                if c.formula(step.after) == self.before[c.name]:
+                    yield f"{step.rule}/{c.name}", None
+                else:
+                    yield from self.changed(c, step, rules)
+
+    def changed(
+        self, clause: Clause, step: StepOutcome, rules: Sequence[Formula]
+    ) -> Iterator[tuple[str, Obligation]]:
+        """The obligations that a step leaves a clause true."""
+        for name, goal, uses in self.goals(clause, step):
+            assumed = [*self.assumed(uses, step), *(rules if RULED in uses else ())]
+            for part, formula in split(goal):
+                full = f"{step.rule}/{name}{part}"
+                yield full, self.posed(full, uses, assumed, formula)
+
+    def lemmas(self, step: StepOutcome) -> Iterator[tuple[str, Obligation]]:
+        """The cuts of a step, and the inductions that it carries."""
+        for lemma in self.cuts(step):
+            assumed = self.assumed(lemma.uses, step)
+            for part, formula in split(lemma.formula):
+                name = f"{step.rule}/{lemma.name}{part}"
+                yield name, self.posed(name, lemma.uses, assumed, formula)
+
+
+def rules_of(model: Model, variant: str) -> tuple[Formula, ...]:
+    """What a variant says of the rules that are unknown to the helpers."""
+    parsed = model.variants.parse(variant)
+    return tuple(
+        ((), dag.eq(unknown, const(getattr(parsed, rule)))) for rule, unknown in VARIANT.items()
+    )
+
+
+class Planner:
+    """Makes the obligations of theorems; those of the helpers once.
+
+    `home` says which composition `model` is; the theorems of others are about their plain text.
+    """
+
+    def __init__(self, model: Model, home: str) -> None:
+        self.model = model if home == "" else plain()
+        self.composed = {home: model} if home else {}
+        self.inductions: dict[tuple[Any, ...], Induction] = {}
+
+    def induction(self, variant: str, theorem: Theorem) -> Induction:
+        """The induction in a regime, for all variants that differ in unknown rules only; for a
+        theorem with clauses of its own, under its rules."""
+        parsed = self.model.variants.parse(variant)
+        rules = rules_of(self.model, variant) if theorem.extra else ()
+        same = parsed if rules else replace(parsed, name="", **dict.fromkeys(VARIANT, 0))
+        extra = tuple(c.name for c in theorem.extra)
+        key = (same, theorem.regime.name, theorem.patches, extra)
+        if key not in self.inductions:
+            model = patched((*self.model.patches, *theorem.patches))
+            k = setting(model, variant)
+            self.inductions[key] = Induction(model, k, theorem.regime, theorem.extra, rules)
+        return self.inductions[key]
+
+    def needs(self, theorem: Theorem, variant: str) -> Iterator[tuple[str, Obligation | None]]:
+        """(name, obligation or None where nothing changes) of a theorem."""
+        if theorem.composition is not None:
+            model = self.composed.get(theorem.home) or composition(theorem.home)
+            ruled = theorem.composition.ruled_by(model, variant, theorem.variant)
+            yield from WorldInduction(ruled, model, variant).obligations()
+        if theorem.lemmas is not None:
+            for lemma in theorem.lemmas(self.model, setting(self.model, variant)):
+                yield lemma.name, lemma
+        if theorem.clause is not None:
+            rules = rules_of(self.model, variant)
+            yield from self.induction(variant, theorem).promised(theorem.clause, rules)
+
+
+def plan(
+    model: Model, theorems: tuple[Theorem, ...], under: Callable[[Theorem], str], home: str = ""
+) -> Plan:
+    """The obligations of the theorems, each under the variant that `under` says; see Planner."""
+    planner = Planner(model, home)
+    duties: dict[str, Duty] = {}
+    unchanged: dict[str, None] = {}
+    for theorem in theorems:
+        for name, found in planner.needs(theorem, under(theorem)):
+            if found is None:
+                unchanged[f"{under(theorem)}: {name}"] = None
+            else:
+                known = duties.get(found.text)
+                before = known.needed_by if known else ()
+                duties[found.text] = Duty(found, (*before, theorem.name))
+    return Plan(tuple(duties.values()), tuple(unchanged))

@@ -1,0 +1,56 @@
+"""What a theorem is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from proofs.lift.text import Model, Patch
+from proofs.prove.assumptions import EVERYWHERE
+from proofs.prove.clauses import Clause
+from proofs.prove.invariant import HELPERS
+from proofs.prove.regimes import Regime
+from proofs.prove.smt import Obligation
+from proofs.prove.worlds import Composition
+
+
+@dataclass(frozen=True, slots=True)
+class Theorem:
+    """What is proved: `clause` in every state, or `lemmas` about single rules.
+
+    `variant` is the text of the variant it needs; `answered_by` names the promises whose broken
+    trace answers a failure. `extra` are helper clauses of its own, that hold under its variant's
+    rules; `patches` change the model that it is about. A theorem of a `composition` is all of its
+    clauses.
+    """
+
+    name: str
+    says: str
+    variant: str
+    regime: Regime
+    rests_on: tuple[str, ...]
+    answered_by: tuple[str, ...]
+    clause: Clause | None = None
+    extra: tuple[Clause, ...] = ()
+    patches: tuple[Patch, ...] = ()
+    lemmas: Callable[[Model, Any], Iterator[Obligation]] | None = None
+    composition: Composition | None = None
+
+    @property
+    def home(self) -> str:
+        """The composition that it is about; "" for the model itself."""
+        return self.composition.home if self.composition else ""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What it rests on, and its regime."""
+        everywhere = EVERYWHERE if self.clause else ()
+        return (*self.regime.assumptions, *self.rests_on, *everywhere)
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The helper clauses below it."""
+        if self.composition is not None:
+            return tuple(c.name for c in self.composition.clauses)
+        return tuple(c.name for c in (*HELPERS, *self.extra)) if self.clause else ()

@@ -1,0 +1,424 @@
+"""One instance of the application beside the coordinator and a leader: what it sends, and hears.
+
+Theory of operation. ME is any instance; it does what the text of the client says. All others may
+do anything, but that nobody uses a pair (producer id, epoch) which only somebody else was told:
+`mine` are the pairs that ME has heard of, `theirs` those that were told to any other. What ME has
+sent may arrive at any time and any number of times, with nobody to hear the answer. Of its
+transactions the ghosts know the pair under which each has sent (`its_id`, `its_epoch`), which ends
+were asked for (`sent_end`), which batches were sent to the partition here (`sent_batch`) and where
+a copy of each stands (`held_at`); of the leader, where the batch of a sequence stands (`placed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from proofs.lift import dag
+from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
+from proofs.lift.text import Model
+from proofs.lift.values import Rec
+from proofs.prove.smt import Formula
+from proofs.prove.transactions.evaluator import UnboundedEvaluator
+from proofs.prove.transactions.state import (
+    HERE,
+    NONE,
+    PARTITIONS,
+    State,
+    both_are,
+    never,
+    with_ghosts,
+)
+from proofs.prove.transactions.steps import (
+    STEPS,
+    Transactions,
+    is_batch,
+    is_success,
+    merged,
+    pair,
+)
+from proofs.prove.unknowns import Predicate, function, number, truth
+from proofs.prove.worlds import Composition, WorldStep
+
+ME = number("me")
+"""The instance that is looked at: any."""
+T, NUMBER, PLACE = number("t"), number("number"), number("place")
+DATA = ZERO
+IN_LAST = number("last_partition")
+OFFSETS = truth("offsets")
+
+
+@dataclass(frozen=True, slots=True)
+class Instance(State):
+    """A state with one instance in it."""
+
+    client: Rec
+    mine: Predicate
+    theirs: Predicate
+    its_id: Predicate
+    its_epoch: Predicate
+    sent_end: Predicate
+    sent_batch: Predicate
+    held_at: Predicate
+    placed: Predicate
+
+
+def with_instance(state: State, client: Rec, ghosts: dict[str, Predicate]) -> Instance:
+    """A state, and an instance in it."""
+    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(State)}
+    return Instance(**{**known, **ghosts, "client": client})
+
+
+def instance_of(state: State) -> Instance:
+    """What a step of others has left of a state with an instance."""
+    assert isinstance(state, Instance)
+    return state
+
+
+GHOSTS = {
+    "mine": FALSE,
+    "theirs": FALSE,
+    "its_id": NONE,
+    "its_epoch": NONE,
+    "sent_end": FALSE,
+    "sent_batch": FALSE,
+    "held_at": NONE,
+    "placed": NONE,
+}
+"""The ghosts of an instance, and what they are before it has begun."""
+
+
+def is_of_group() -> Node:
+    """The partition here holds the group's offsets: a batch there has no sequence."""
+    return dag.both(OFFSETS, dag.eq(HERE, IN_LAST))
+
+
+def present(state: Instance) -> Node:
+    """The number of the instance's present transaction."""
+    return dag.sub(state.client.fields["begun"], const(1))
+
+
+def its_pair(state: Instance, transaction: Node) -> tuple[Node, Node]:
+    """The pair under which a transaction has sent; -1 if it has sent nothing."""
+    return state.its_id(transaction), state.its_epoch(transaction)
+
+
+class Instances(Transactions):
+    """The steps of `Transactions` with one instance, and its own."""
+
+    before: Instance
+
+    def __init__(self, of: Composition, model: Model, variant: str) -> None:
+        super().__init__(of, model, variant)
+        client = self.unknowns.record(model.client.Client, "w.clients", (ME,))
+        ghosts = {n: function(n, is_bool=value.is_bool) for n, value in GHOSTS.items()}
+        self.before = with_instance(self.before, client, ghosts)
+
+    def initial(self) -> Instance:
+        """Nobody has begun."""
+        client = self.world.fields["clients"].at(ME)
+        ghosts = {name: never(value) for name, value in GHOSTS.items()}
+        return with_instance(super().initial(), client, ghosts)
+
+    def named(self, name: str) -> WorldStep:
+        """A step by its name: one of the instance's own, or of the others'."""
+        return OWN[name](self) if name in OWN else self.others(name)
+
+    def others(self, name: str) -> WorldStep:
+        """A step in which the instance has no part: it is not who asks."""
+        step = STEPS[name](self)
+        another: Formula = ((), dag.negate(dag.eq(number("requester"), ME)))
+        given = (is_instance(), another, *step.assumed)
+        return WorldStep(name, {}, step.before, step.after, given)
+
+    # The application, and what is given up on its way
+
+    def by_itself(
+        self, name: str, rule: str, *arguments: Node, sends: str = "", given: Node = TRUE
+    ) -> WorldStep:
+        """The instance does something that nobody else hears of: it `sends` what may arrive."""
+        evaluator = self.evaluator()
+        function = getattr(self.model.client, rule)
+        found = evaluator.call(function, [self.k, self.before.client, *arguments])
+        client = found.fields.get("actor", found)
+        after = self.with_client(client)
+        if sends:
+            after = self.also_sent(after, sends, found.fields["sends"].slots[0])
+        return self.told(name, evaluator, after, is_instance(), ((), given))
+
+    def with_client(self, client: Rec, state: Instance | None = None) -> Instance:
+        """The instance after a step. A transaction has its pair once it is started."""
+        state = state or self.before
+        before = self.before.client.fields
+        begins = dag.both(client.fields["is_started"], dag.negate(before["is_started"]))
+        mine = present(self.before)
+        told = pair(before)
+
+        def its(which: int, old: Predicate) -> Predicate:
+            return lambda t: dag.ite(dag.both(begins, dag.eq(t, mine)), told[which], old(t))
+
+        return with_ghosts(
+            state,
+            client=client,
+            its_id=its(0, state.its_id),
+            its_epoch=its(1, state.its_epoch),
+        )
+
+    def also_sent(self, state: Instance, kind: str, request: Rec) -> Instance:
+        """A request is on its way: the end of the present transaction, or a batch for here."""
+        mine = present(self.before)
+        if kind == "end":
+            commits = dag.ite(request.fields["committed"], const(1), ZERO)
+            old = state.sent_end
+            return with_ghosts(
+                state,
+                sent_end=lambda t, c: dag.either(old(t, c), both_are((t, c), (mine, commits))),
+            )
+        sent = request.fields["batch"].fields["number"]
+        before = state.sent_batch
+        return with_ghosts(
+            state,
+            sent_batch=lambda t, n: dag.either(before(t, n), both_are((t, n), (mine, sent))),
+        )
+
+    def elsewhere(self, name: str, sends: str, hears: str) -> WorldStep:
+        """A batch for another partition, and any answer, or none."""
+        evaluator, rules = self.evaluator(), self.model.client
+        asked = evaluator.call(
+            getattr(rules, sends), [self.k, self.before.client, ME, PLACE]
+        ).fields["actor"]
+        answer = self.unknowns.record(self.model.messages.ProduceAnswer, "answer")
+        told = evaluator.call(getattr(rules, hears), [self.k, asked, PLACE, answer])
+        client = merged(evaluator, truth("heard"), told, asked)
+        there: Formula = ((), dag.negate(dag.eq(PLACE, HERE)))
+        return self.told(name, evaluator, self.with_client(client), is_instance(), there)
+
+    # The coordinator
+
+    def begins(self) -> WorldStep:
+        """InitProducerId of the instance, and the answer if it comes at once."""
+        rules, client = self.model, self.before.client
+        asking = self.evaluator()
+        request = asking.call(rules.client.ask_producer_id, [self.k, client]).fields["sends"]
+        return self.heard_at_once(
+            "i_begin",
+            asking,
+            (rules.coordinator.on_init_producer_id, "init", request.slots[0]),
+            rules.client.on_producer_id,
+            self.before,
+        )
+
+    def ends(self) -> WorldStep:
+        """EndTxn of the instance, and the answer if it comes at once."""
+        rules, client = self.model, self.before.client
+        asking = self.evaluator()
+        request = asking.call(rules.client.end_transaction, [self.k, client]).fields["sends"]
+        return self.heard_at_once(
+            "i_end",
+            asking,
+            (rules.end_txn.on_end_txn, "end", request.slots[0]),
+            rules.client.on_ended,
+            self.also_sent(self.before, "end", request.slots[0]),
+        )
+
+    def heard_at_once(
+        self,
+        name: str,
+        asking: UnboundedEvaluator,
+        asked: tuple[Callable[..., Any], str, Rec],
+        hears: Callable[..., Any],
+        sent: Instance,
+    ) -> WorldStep:
+        """The coordinator answers the instance, or begins an append for it."""
+        function, kind, request = asked
+        evaluator, moved, sends = self.handled(function, kind, request, ME)
+        evaluator.limits = [*asking.limits, *evaluator.limits]
+        evaluator.choices = [*asking.choices, *evaluator.choices]
+        answer = sends.slots[0]
+        told = evaluator.call(hears, [self.k, self.before.client, answer])
+        heard = dag.both(dag.lt(ZERO, sends.length), truth("heard"))
+        client = merged(evaluator, heard, told, self.before.client)
+        state = with_ghosts(instance_of(moved), sent_end=sent.sent_end)
+        after = self.with_client(client, state)
+        after = self.owned(after, dag.both(heard, is_success(answer.fields)), answer, "mine")
+        return self.told(name, evaluator, after, is_instance())
+
+    def owned(self, state: Instance, heard: Node, answer: Rec, whose: str) -> Instance:
+        """A pair that was told belongs to whom it was told to."""
+        told, old = pair(answer.fields), getattr(state, whose)
+        return with_ghosts(
+            state,
+            **{whose: lambda p, e: dag.either(old(p, e), dag.both(heard, both_are((p, e), told)))},
+        )
+
+    def late_end(self) -> WorldStep:
+        """EndTxn of the instance arrives, and nobody waits for its answer."""
+        commits = const(1), ZERO
+        committed = truth("committed")
+        outcome = dag.ite(committed, *commits)
+        request = self.request()
+        its_id, its_epoch = its_pair(self.before, T)
+        mine = {"producer_id": its_id, "producer_epoch": its_epoch, "committed": committed}
+        request = Rec(request.cls, {**request.fields, **mine})
+        function = self.model.end_txn.on_end_txn
+        evaluator, after, _ = self.handled(function, "end", request, NONE)
+        sent: Formula = ((), self.before.sent_end(T, outcome))
+        return self.told("my_late_end", evaluator, after, is_instance(), sent)
+
+    def theirs(self, name: str, function: Callable[..., Any], kind: str) -> WorldStep:
+        """A request of another instance, or one for which nobody waits: its pair was told to
+        another; or it shows none, and wants its first."""
+        request = self.request()
+        evaluator, after, sends = self.handled(function, kind, request, number("requester"))
+        answer = sends.slots[0]
+        heard = dag.both(dag.lt(ZERO, sends.length), is_success(answer.fields))
+        shown = self.before.theirs(*pair(request.fields))
+        if kind == "init":
+            shown = dag.either(shown, dag.eq(request.fields["producer_id"], NONE))
+        other: Formula = ((), dag.both(shown, dag.negate(dag.eq(number("requester"), ME))))
+        after = self.owned(instance_of(after), heard, answer, "theirs")
+        return self.told(name, evaluator, after, is_instance(), other)
+
+    def append_succeeds(self) -> WorldStep:
+        """What is on its way is in the log, and whoever waits is told."""
+        answer = self.before.coordinator.fields["answer"]
+        step = self.append_is_heard(super().append_succeeds(), answer)
+        requester = self.before.coordinator.fields["requester"]
+        good, waits = is_success(answer.fields), dag.eq(requester, ME)
+        others = dag.both(dag.negate(waits), dag.negate(dag.eq(requester, NONE)))
+        after = self.owned(step.after, dag.both(good, waits), answer, "mine")
+        after = self.owned(after, dag.both(good, others), answer, "theirs")
+        return replace(step, after=after)
+
+    def append_fails(self, name: str, in_log: Node) -> WorldStep:
+        """An append is reported as failed, to whoever waits."""
+        rules = self.model
+        error = rules.messages.Error.COORDINATOR_NOT_AVAILABLE
+        answer = self.evaluator().call(rules.messages.failed, [const(int(error))])
+        return self.append_is_heard(super().append_fails(name, in_log), answer)
+
+    def append_is_heard(self, step: WorldStep, answer: Rec) -> WorldStep:
+        """The instance hears of an append, if it is the one that waits."""
+        evaluator = self.evaluator()
+        hears = self.model.world.heard_after_append
+        told = evaluator.call(hears, [self.k, self.before.client, answer])
+        waits = dag.eq(self.before.coordinator.fields["requester"], ME)
+        client = merged(evaluator, waits, told, self.before.client)
+        given = (is_instance(), *step.assumed, *evaluator.choices)
+        return replace(step, after=self.with_client(client, step.after), assumed=given)
+
+    # Batches
+
+    def batch_arrives_here(self, name: str, sends: str, hears: str) -> WorldStep:
+        """A batch of the instance for the partition here, and its answer, heard or not."""
+        rules = self.model.client
+        asking = self.evaluator()
+        asked = asking.call(getattr(rules, sends), [self.k, self.before.client, ME, HERE])
+        request, sender = asked.fields["sends"].slots[0], asked.fields["actor"]
+        evaluator, moved, answer = self.delivered(request.fields["batch"])
+        evaluator.limits = [*asking.limits, *evaluator.limits]
+        evaluator.choices = [*asking.choices, *evaluator.choices]
+        told = evaluator.call(getattr(rules, hears), [self.k, sender, HERE, answer])
+        client = merged(evaluator, truth("heard"), told, sender)
+        after = self.with_client(client, self.also_sent(instance_of(moved), "batch", request))
+        return self.told(
+            name,
+            evaluator,
+            self.kept(after, request.fields["batch"], is_mine=True),
+            is_instance(),
+            is_batch(request.fields["batch"]),
+        )
+
+    def kept(self, state: Instance, batch: Rec, *, is_mine: bool) -> Instance:
+        """Where a batch stands, if it is new in the log."""
+        end = self.before.leader.fields["log"].length
+        grew = dag.lt(end, state.leader.fields["log"].length)
+        named = batch.fields
+        mine = (named["transaction"], named["number"])
+        key = (*pair(named), named["base_sequence"])
+        held, placed = state.held_at, state.placed
+
+        def is_it(asked: tuple[Node, ...], one: tuple[Node, ...]) -> Node:
+            same = (dag.eq(a, b) for a, b in zip(asked, one, strict=True))
+            return dag.conjunction((grew, *same))
+
+        after = with_ghosts(
+            state, placed=lambda p, e, s: dag.ite(is_it((p, e, s), key), end, placed(p, e, s))
+        )
+        if not is_mine:
+            return after
+        return with_ghosts(
+            after, held_at=lambda t, n: dag.ite(is_it((t, n), mine), end, held(t, n))
+        )
+
+    def late_batch(self) -> WorldStep:
+        """A batch of the instance arrives, and nobody waits for its answer."""
+        its_id, its_epoch = its_pair(self.before, T)
+        batch = self.batch()
+        mine = {
+            "producer_id": its_id,
+            "producer_epoch": its_epoch,
+            "base_sequence": dag.ite(is_of_group(), ZERO, NUMBER),
+            "instance": ME,
+            "transaction": T,
+            "number": NUMBER,
+        }
+        batch = Rec(batch.cls, {**batch.fields, **mine})
+        evaluator, after, _ = self.delivered(batch)
+        sent: Formula = ((), self.before.sent_batch(T, NUMBER))
+        after = self.kept(instance_of(after), batch, is_mine=True)
+        return self.told("my_late_batch", evaluator, after, is_instance(), is_batch(batch), sent)
+
+    def their_batch(self) -> WorldStep:
+        """A batch of another instance arrives here."""
+        batch = self.batch()
+        evaluator, after, _ = self.delivered(batch)
+        others: Formula = (
+            (),
+            dag.both(
+                self.before.theirs(*pair(batch.fields)),
+                dag.negate(dag.eq(batch.fields["instance"], ME)),
+            ),
+        )
+        after = self.kept(instance_of(after), batch, is_mine=False)
+        return self.told("their_batch", evaluator, after, is_instance(), is_batch(batch), others)
+
+
+def is_instance() -> Formula:
+    """Instances, partitions and what is asked for are counted from 0."""
+    inside = dag.both(dag.le(ZERO, PLACE), dag.lt(PLACE, PARTITIONS))
+    return (), dag.both(dag.le(ZERO, ME), inside)
+
+
+OWN: dict[str, Callable[[Instances], WorldStep]] = {
+    "i_begin": Instances.begins,
+    "i_end": Instances.ends,
+    "my_late_end": Instances.late_end,
+    "append_succeeds": Instances.append_succeeds,
+    "append_fails": lambda s: s.append_fails("append_fails", FALSE),
+    "my_batch": lambda s: s.batch_arrives_here("my_batch", "produce", "on_produced"),
+    "my_offsets": lambda s: s.batch_arrives_here(
+        "my_offsets", "commit_offsets", "on_offsets_committed"
+    ),
+    "my_late_batch": Instances.late_batch,
+    "their_batch": Instances.their_batch,
+    "my_batch_elsewhere": lambda s: s.elsewhere("my_batch_elsewhere", "produce", "on_produced"),
+    "my_offsets_elsewhere": lambda s: s.elsewhere(
+        "my_offsets_elsewhere", "commit_offsets", "on_offsets_committed"
+    ),
+    "init": lambda s: s.theirs("init", s.model.coordinator.on_init_producer_id, "init"),
+    "end": lambda s: s.theirs("end", s.model.end_txn.on_end_txn, "end"),
+    "init_transactions": lambda s: s.by_itself("init_transactions", "init_transactions"),
+    "begin_transaction": lambda s: s.by_itself("begin_transaction", "begin_transaction"),
+    "send": lambda s: s.by_itself("send", "send", PLACE),
+    "commit_transaction": lambda s: s.by_itself("commit_transaction", "commit_transaction"),
+    "abort_transaction": lambda s: s.by_itself("abort_transaction", "abort_transaction"),
+    "give_up": lambda s: s.by_itself("give_up", "give_up", PLACE),
+    "end_is_sent": lambda s: s.by_itself("end_is_sent", "end_transaction", sends="end"),
+    "batch_is_sent": lambda s: s.by_itself("batch_is_sent", "produce", ME, HERE, sends="batch"),
+    "offsets_are_sent": lambda s: s.by_itself(
+        "offsets_are_sent", "commit_offsets", ME, HERE, sends="batch"
+    ),
+}
+"""The steps in which the instance has a part, or which say whose a request is."""

@@ -1,0 +1,132 @@
+"""The clauses about an instance, checked on every world of small scopes, each with a past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from proofs.explore.source import SourceGraph, source_graph
+from proofs.lift.text import Model
+from proofs.prove.in_scope import ScopeCheck
+from proofs.prove.transactions.in_scope import Past, WorldFacts, checked, pasts
+from proofs.prove.transactions.instances import Instances
+from proofs.prove.worlds import Composition
+
+Pair = tuple[int, int]
+ENDS = ("transaction_is_ended", "end_is_delayed")
+BATCHES = (
+    "batch_is_produced",
+    "offsets_are_committed",
+    "batch_is_delayed",
+    "offsets_are_delayed",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What the instances have left: see `proofs.prove.transactions.instances`."""
+
+    held: Mapping[int, frozenset[Pair]] = field(default_factory=dict)
+    pairs: Mapping[Pair, Pair] = field(default_factory=dict)
+    ends: frozenset[tuple[int, int, int]] = frozenset()
+    batches: frozenset[tuple[int, int, int, int]] = frozenset()
+
+    def after(self, rule: str, choice: Mapping[str, int], before: Any, after: Any) -> Own:
+        """What they have left after a step."""
+        own = self
+        for me, client in after.clients.items():
+            pair = (client.producer_id, client.producer_epoch)
+            if pair[0] != -1:
+                known = own.held.get(me, frozenset())
+                own = replace(own, held={**own.held, me: known | {pair}})
+            if client.is_started:
+                started = {(me, client.begun - 1): pair}
+                own = replace(own, pairs={**started, **own.pairs})
+        if rule in ENDS:
+            me = choice["instance"]
+            sender = before.clients[me]
+            commits = int(sender.state.name == "COMMITTING")
+            own = replace(own, ends=own.ends | {(me, sender.begun - 1, commits)})
+        if rule in BATCHES:
+            me, here = choice["instance"], choice["partition"]
+            sender = before.clients[me]
+            number = sender.partitions[here].written - 1
+            sent = (me, here, sender.begun - 1, number)
+            own = replace(own, batches=own.batches | {sent})
+        return own
+
+
+def owns(found: SourceGraph) -> list[Own]:
+    """For each world what the way left by which it was first found."""
+    known: dict[int, Own] = {0: Own()}
+    for before, instance, after in found.edges:
+        if after not in known:
+            rule, choice = found.instances[instance]
+            a, b = found.worlds[before], found.worlds[after]
+            known[after] = known[before].after(rule, dict(choice), a, b)
+    return [known[i] for i in range(len(found.worlds))]
+
+
+class InstanceFacts(WorldFacts):
+    """One world, one partition and one instance, as the unknowns and functions of the proofs."""
+
+    def __init__(
+        self, of: Composition, k: Any, world: Any, pasts: tuple[Past, Own], places: Pair
+    ) -> None:
+        super().__init__(of, k, world, pasts[0], places[0])
+        self.own, self.me = pasts[1], places[1]
+        self.values |= {"me": self.me, "transactions": k.layout.transactions}
+
+    def apply(self, name: str, *arguments: int) -> int:
+        """The value of a function of the proofs; 0 outside of a map."""
+        own, me = self.own, self.me
+        if name == "mine":
+            return arguments in own.held.get(me, frozenset())
+        if name == "theirs":
+            return any(arguments in pairs for who, pairs in own.held.items() if who != me)
+        if name in ("its_id", "its_epoch"):
+            pair = own.pairs.get((me, arguments[0]), (-1, -1))
+            return pair[name == "its_epoch"]
+        if name == "sent_end":
+            return (me, *arguments) in own.ends
+        if name == "sent_batch":
+            return (me, self.here, *arguments) in own.batches
+        if name == "held_at":
+            return self.last("instance", "transaction", "number", of=(me, *arguments))
+        if name == "placed":
+            return self.last("producer_id", "producer_epoch", "sequence", of=arguments)
+        return super().apply(name, *arguments)
+
+    def last(self, *names: str, of: tuple[int, ...]) -> int:
+        """Where the last record stands whose fields are these."""
+        found = (
+            offset
+            for offset, stored in enumerate(self.log)
+            if stored.kind == 0 and tuple(getattr(stored, name) for name in names) == of
+        )
+        return max(found, default=-1)
+
+    def sizes(self) -> dict[str, int]:
+        """How many values each bound number has."""
+        layout = self.k.layout
+        return {
+            **super().sizes(),
+            "t": layout.transactions,
+            "u": layout.transactions,
+            "number": layout.writes,
+            "sequence": layout.max_sequence + 1,
+        }
+
+
+def check_instances_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
+    """Explore a scope by its source and check each clause, and each fact, in each world."""
+    found = source_graph(model, k, name)
+    before = Instances(of, model, k.variant.name).before
+    everything = list(zip(found.worlds, zip(pasts(found), owns(found), strict=True), strict=True))
+    places = list(product(range(k.layout.partitions), range(k.layout.instances)))
+    facts = (
+        InstanceFacts(of, k, world, past, place) for world, past in everything for place in places
+    )
+    return checked(of, before, (name, k.variant.name), found, facts)

@@ -1,0 +1,142 @@
+"""The theorems of transactions."""
+
+from __future__ import annotations
+
+from proofs.prove.regimes import UNCOUNTED
+from proofs.prove.theorem import Theorem
+from proofs.prove.transactions.compositions import (
+    CLIENT_V2,
+    DECISIONS,
+    EPOCHS,
+    FENCED,
+    FENCING,
+    LAST_STABLE,
+    NO_WRITE_OUTSIDE,
+    PARTITION,
+    VISIBILITY,
+    VISIBILITY_V1,
+)
+
+TRANSACTIONAL: tuple[Theorem, ...] = (
+    Theorem(
+        "transaction_epochs",
+        "What InitProducerId tells never goes back, and was told to nobody before; only who shows"
+        " the pair before the present one may hear the present one again. Of any requests, V1 and"
+        " V2, every level and every release's rules, with appends that fail or seem to.",
+        "v2",
+        UNCOUNTED,
+        (),
+        ("epochs_unique",),
+        composition=EPOCHS,
+    ),
+    Theorem(
+        "coordinator_fences",
+        "After InitProducerId has told a pair, no EndTxn and no AddPartitionsToTxn of an older pair"
+        " changes anything at the coordinator: V1 and V2, every release's rules.",
+        "v2",
+        UNCOUNTED,
+        (),
+        ("fenced", "no_aborted_read", "no_lost_write"),
+        composition=FENCING,
+    ),
+    Theorem(
+        "transaction_decisions",
+        "With V2 each (producer id, epoch) of a marker has one decision: PREPARE is never logged"
+        " with another one, and every marker that was ever sent says it.",
+        "v2",
+        UNCOUNTED,
+        ("appends_tell_the_truth", "epochs_rotate", "fence_takes_next_epoch"),
+        ("one_outcome",),
+        composition=DECISIONS,
+    ),
+    Theorem(
+        "partition_is_sound",
+        "At a leader that gets any batches and any markers: epochs in the log never go back,"
+        " current_txn_first_offset is exact, a marker closes what is open; and where a marker must"
+        " be newer (KIP-1228), none closes a batch of its own epoch or of a later one.",
+        "v2",
+        UNCOUNTED,
+        (),
+        ("last_stable_offset_sound", "no_dirty_read"),
+        composition=PARTITION,
+    ),
+    Theorem(
+        "last_stable_offset_sound",
+        "At a leader that gets any batches and any markers the last stable offset passes no open"
+        " transaction and never goes back; all that stands below it is decided.",
+        "v2",
+        UNCOUNTED,
+        (),
+        ("last_stable_offset_sound", "no_dirty_read"),
+        composition=LAST_STABLE,
+    ),
+    Theorem(
+        "no_write_outside",
+        "What is open at a partition is open at the coordinator too, and in its transaction: with"
+        " any requests and late markers, V1 and V2, where leaders ask before the first write.",
+        "v2",
+        UNCOUNTED,
+        ("appends_tell_the_truth", "leaders_ask", "guards"),
+        ("no_write_outside",),
+        composition=NO_WRITE_OUTSIDE,
+    ),
+    Theorem(
+        "fenced",
+        "After InitProducerId has told a pair, no request of an older pair changes anything at the"
+        " coordinator, and no batch of one comes into any log; what was written before is decided."
+        " So no older instance commits, registers, or makes anything visible: V1 and V2.",
+        "v2",
+        UNCOUNTED,
+        ("appends_tell_the_truth", "leaders_ask", "guards"),
+        ("fenced", "no_write_outside"),
+        composition=FENCED,
+    ),
+    Theorem(
+        "visible_as_decided",
+        "With V2 and KIP-1228 a partition has at most one transaction open, and the first marker"
+        " behind a record is its own transaction's decision, whatever arrives late: a record is"
+        " visible if and only if its transaction commits.",
+        "v2",
+        UNCOUNTED,
+        (
+            "appends_tell_the_truth",
+            "epochs_rotate",
+            "fence_takes_next_epoch",
+            "markers_are_newer",
+            "guards",
+        ),
+        ("no_aborted_read", "no_lost_write", "all_or_none", "one_outcome"),
+        composition=VISIBILITY,
+    ),
+    Theorem(
+        "visible_as_wanted",
+        "With V1, where nothing is late, the first marker behind a record says what was decided of"
+        " the record's own transaction, and no commit was decided that its application did not"
+        " want.",
+        "v1",
+        UNCOUNTED,
+        ("appends_tell_the_truth", "leaders_ask", "requests_on_time", "markers_on_time", "guards"),
+        ("no_aborted_read", "no_lost_write", "all_or_none"),
+        composition=VISIBILITY_V1,
+    ),
+    Theorem(
+        "all_or_none",
+        "With V2, whatever arrives late: a record becomes visible, in whichever partition, if and"
+        " only if its transaction is decided to commit, which its application has asked for; once"
+        " commitTransaction has returned, each record that was sent in the transaction is in its"
+        " log, once, and decided to be visible: all partitions show it, each at its own time. It is"
+        " so with a group's offsets, which move if and only if their transaction commits.",
+        "v2",
+        UNCOUNTED,
+        (
+            "appends_tell_the_truth",
+            "epochs_rotate",
+            "fence_takes_next_epoch",
+            "markers_are_newer",
+            "guards",
+            "pairs_are_kept",
+        ),
+        ("no_lost_write", "all_or_none", "no_aborted_read", "offsets_with_outcome", "acked_once"),
+        composition=CLIENT_V2,
+    ),
+)
