@@ -48,6 +48,9 @@ class TransactionConfig:
     """Previous and next producer id stand in log values of version 1; not before 4.3."""
     tolerates_last_epoch: bool = True
     """A producer at epoch 32767 can be fenced and aborted; not before 4.3 (KAFKA-20090)."""
+    own_aborts_rotate: bool = True
+    """The coordinator's own abort takes the next producer id, too, where it uses up the last epoch;
+    before 4.3 only a client's end does (KAFKA-20090)."""
 
     def __post_init__(self) -> None:
         if self.num_partitions < 1 or self.transaction_version not in (0, 1, 2):
@@ -63,7 +66,10 @@ EPOCH_BUMP_FROM: Final = 2
 """The first version whose end bumps the epoch. `TransactionVersion.supportsEpochBump`."""
 
 _BEFORE_4_3: Final = replace(
-    TransactionConfig(), logs_producer_ids=False, tolerates_last_epoch=False
+    TransactionConfig(),
+    logs_producer_ids=False,
+    tolerates_last_epoch=False,
+    own_aborts_rotate=False,
 )
 _BEFORE_4_1: Final = replace(_BEFORE_4_3, transition_assigns="by_target")
 _BEFORE_4_0: Final = replace(

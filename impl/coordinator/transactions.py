@@ -290,7 +290,7 @@ class TransactionCoordinator:
         error, next_id = ErrorCode.NONE, NO_PRODUCER_ID
         if self._fences_in_memory:
             metadata.take_fenced_epoch(fence_epoch)
-        else:
+        elif self.config.own_aborts_rotate:
             error, next_id = self._next_producer_id(metadata, version, now_ms)
         if error:
             return [] if purpose is Purpose.TIME_OUT else [Answered(request, error)]

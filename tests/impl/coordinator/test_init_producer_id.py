@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from impl.coordinator.config import CONFIGS
 from impl.coordinator.metadata import TransactionImage
 from impl.coordinator.states import TransactionState
 from impl.protocol.errors import ErrorCode
@@ -244,6 +245,15 @@ def test_a_fence_at_the_last_epoch_of_clients_rotates_at_level_2() -> None:
 def test_a_fence_at_the_last_epoch_of_clients_below_level_2() -> None:
     world = open_at(32766, transaction_version=0)
     assert world.init() == refused(BUSY)
+    assert world.view().image.identity == producer(ID, 32767)
+    assert world.init() == served(FIRST_ID, 0)
+
+
+def test_a_fence_at_the_last_epoch_of_clients_before_4_3() -> None:
+    """At level 2, too, only a client's end rotates (KAFKA-20090); the next InitProducerId does."""
+    world = open_at(32766, own_aborts_rotate=CONFIGS["4.1"].own_aborts_rotate)
+    assert world.init() == refused(BUSY)
+    assert world.markers[-1].producer == producer(ID, 32767)
     assert world.view().image.identity == producer(ID, 32767)
     assert world.init() == served(FIRST_ID, 0)
 
