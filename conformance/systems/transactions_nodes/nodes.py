@@ -98,6 +98,10 @@ class Nodes:
             RELEASE: self._release,
             MOVE: self._move,
         }
+        if deed != RELEASE and not self.is_held:
+            # Not later: 3.3 reads the log of transactions again when a follower comes back, and
+            # sends the markers of what is prepared again, under the same coordinator epoch.
+            self.complete()
         kind = deeds[deed]()
         self.done[kind] += 1
         self._warm()
@@ -145,7 +149,6 @@ class Nodes:
     # ---- a coordinator that moves
 
     def _move(self) -> str:
-        self.complete()
         if self.coordinator == HOME:
             return self._elect()
         self._moves += 1

@@ -43,7 +43,7 @@ from proofs.java import MissingTool
 from proofs.trace.format import Instance
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-RECORDED: list[Requests] = ["v2"]
+RECORDED: list[Requests] = ["v1", "v2"]
 EVERY_VERSION = Supported(dict.fromkeys(range(100), (0, 12)), {})
 SCOPE = "transactions-small/delays=0/unheard=0"
 FAR = 1
@@ -245,6 +245,7 @@ def test_the_nodes_are_as_their_model(requests: Requests) -> None:
 @pytest.mark.parametrize(
     ("requests", "wrong"),
     [
+        ("v1", "fence=same_epoch"),
         ("v2", "fence=same_epoch"),
         ("v2", "marker_epoch=strictly_newer"),
     ],
