@@ -293,13 +293,13 @@ class Judge(Lockstep):
         the system's."""
         node = self.clients[producer]
         row = node.rows.get(key) or self.tables.after(node, *key)
-        self.clients[producer] = row.node
-        self._seen |= row.seen
+        self.clients[producer], expected, seen = row
+        self._seen |= seen
         clients = self.system.clients
         if clients:
             return self._moved("client", producer, row, getattr(clients[producer], key[0]), given)
         request = self.system.request
-        return [(message, request(key[1], message.view)) for message in row.sent]
+        return [(message, request(key[1], message.view)) for message in expected]
 
     def _leader(
         self, partition: int, key: tuple[Any, ...], given: tuple[Any, ...]
@@ -307,8 +307,8 @@ class Judge(Lockstep):
         """A leader moves; what it sends."""
         node = self.leaders[partition]
         row = node.rows.get(key) or self.tables.after(node, *key)
-        self.leaders[partition] = row.node
-        self._seen |= row.seen
+        self.leaders[partition], _, seen = row
+        self._seen |= seen
         method = getattr(self.system.leaders[partition], key[0])
         return self._moved("leader", partition, row, method, given)
 
@@ -320,16 +320,17 @@ class Judge(Lockstep):
             state, sent = method(*given)
         except Exception as error:
             raise failed(error) from error
-        if len(sent) != len(row.sent):
-            raise Differs([(f"{kind}[{index}].sends", len(row.sent), len(sent))])
+        node, expected, _ = row
+        if len(sent) != len(expected):
+            raise Differs([(f"{kind}[{index}].sends", len(expected), len(sent))])
         items: list[_Item] = []
-        for message, (view, payload) in zip(row.sent, sent, strict=True):
+        for message, (view, payload) in zip(expected, sent, strict=True):
             if view != message.view:
                 path = f"{kind}[{index}].sends[{len(items)}]"
                 raise Differs(list(differences(path, SENT[kind], message.view, view)))
             items.append((message, payload))
-        if state != row.node.view:
-            self._differ(f"{kind}[{index}]", kind, row.node.view, state)
+        if state != node.view:
+            self._differ(f"{kind}[{index}]", kind, node.view, state)
         return items
 
     def _differ(self, path: str, kind: str, expected: Any, observed: Any) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from model.setting import Idempotence, Setting
 
@@ -32,11 +32,8 @@ class NotApplicable(ValueError):
     """A scope, or a variant, that a system cannot be brought to; the message says why."""
 
 
-class Reaction(NamedTuple):
-    """What an actor did: its state, and what it sent as (view, payload), in order."""
-
-    state: View
-    sent: tuple[tuple[View, Payload], ...] = ()
+Reaction = tuple[View, tuple[tuple[View, Payload], ...]]
+"""What an actor did: its state, and what it sent as (view, payload), in order."""
 
 
 class Actor(Protocol):

@@ -62,10 +62,10 @@ class ImplSystem:
         for partition, leader in enumerate(self.leaders):
             if self.clients:
                 self.clients[0].begin_at(partition, first)
-                payload = self.clients[0].send_new(partition, 0, 1).sent[0][1]
+                payload = self.clients[0].send_new(partition, 0, 1)[1][0][1]
             else:
                 payload = self.request(partition, (0, 0, first, 1, 0))
-            answer = leader.on_produce(payload).sent[0][1]
+            answer = leader.on_produce(payload)[1][0][1]
             leader.advance_high_watermark()
             if self.clients:
                 self.clients[0].on_answer(partition, answer, 0)

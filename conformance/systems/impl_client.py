@@ -106,9 +106,9 @@ class ImplClient:
         )
         self._open: list[dict[int, DeliveryHandle]] = [{} for _ in self._partitions]
         self._created: list[dict[int, int]] = [{} for _ in self._partitions]
-        self._sent = [0 for _ in self._partitions]
-        self._acknowledged = [0 for _ in self._partitions]
-        self._failed = [0 for _ in self._partitions]
+        self._sent = [0] * len(self._partitions)
+        self._acknowledged = [0] * len(self._partitions)
+        self._failed = [0] * len(self._partitions)
         self._asked: SendRequest | None = None
         self._known: int | None = None
         self._let_send(0)
@@ -154,13 +154,13 @@ class ImplClient:
         effects = self._core.poll(self._clock.now_ms)
         if effects:
             self._asked = only_request(effects)
-        return Reaction(self.view())
+        return self.view(), ()
 
     def resolve_sequences(self) -> Reaction:
         """One `poll` that has nobody to send to."""
         self._let_send(None)
         self._polls_in_vain()
-        return Reaction(self.view())
+        return self.view(), ()
 
     def expire_batch(self, partition: int, first_record: int) -> Reaction:
         """One `poll`, with nobody to send to, when the time of this batch, the oldest, is up."""
@@ -168,17 +168,17 @@ class ImplClient:
         self._let_send(None)
         self._polls_in_vain()
         self._hear(partition)
-        return Reaction(self.view())
+        return self.view(), ()
 
     def receive_producer_id(self, producer_id: int) -> Reaction:
         """Ask for a producer id, unless that is done, and get the model's."""
-        asked = self._asked or self._polled()
+        asked = self._asked or only_request(self._core.poll(self._clock.now_ms))
         self._asked = None
         correlation_id, _ = self._codec.request(asked)
         body = {"error_code": ErrorCode.NONE, "producer_id": producer_id, "producer_epoch": 0}
         answer = self._codec.response(asked.api_version, asked.api_key, correlation_id, body)
         self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
-        return Reaction(self.view())
+        return self.view(), ()
 
     def on_answer(self, partition: int, answer: Answer, overdue: int) -> Reaction:
         """`receive`, maybe when the time of the oldest batch is up."""
@@ -186,7 +186,7 @@ class ImplClient:
             self._is_overdue(partition, min(self._open[partition]))
         self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
         self._hear(partition)
-        return Reaction(self.view())
+        return self.view(), ()
 
     def on_disconnect(self, partition: int, overdue: int) -> Reaction:
         """`disconnected`, maybe when the time of the oldest batch is up."""
@@ -194,7 +194,7 @@ class ImplClient:
             self._is_overdue(partition, min(self._open[partition]))
         self._core.disconnected(partition, self._clock.now_ms)
         self._hear(partition)
-        return Reaction(self.view())
+        return self.view(), ()
 
     def wait(self, partition: int) -> None:
         """One `poll` after the backoff. Raises UnexpectedEffects."""
@@ -239,19 +239,16 @@ class ImplClient:
             leaders = {} if partition is None else {(TOPIC, partition): partition}
             self._core.update_metadata(leaders)
 
-    def _polled(self) -> SendRequest:
-        """The one request of a poll. Raises UnexpectedEffects."""
-        return only_request(self._core.poll(self._clock.now_ms))
-
     def _sends(self, partition: int) -> Reaction:
-        self._let_send(partition)
-        polled = self._polled()
+        if partition != self._known:
+            self._let_send(partition)
+        polled = only_request(self._core.poll(self._clock.now_ms))
         correlation_id, body = self._codec.request(polled)
         if not self._config.acks:
             self._core.sent(polled.correlation_id, self._clock.now_ms)
             self._hear(partition)
         view = self._views.requests[body["topics"][0]["partitions"][0]["records"]]
-        return Reaction(self.view(), ((view, Request(correlation_id, body, view)),))
+        return self.view(), ((view, Request(correlation_id, body, view)),)
 
     def _partition_view(self, manager: TransactionManager, partition: int) -> View:
         """An entry of a partition not used yet has no epoch; in the model it has the first."""

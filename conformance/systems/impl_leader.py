@@ -66,7 +66,8 @@ class ImplLeader:
     def on_produce(self, request: Request) -> Reaction:
         """The request's batch goes to `produce`."""
         outcome = self._produced(request)
-        self._replicate()
+        if self._has_one_replica:
+            self._replicate()
         return self._answers(request, outcome)
 
     def on_produce_then_unreplicated(self, request: Request, timed_out: int) -> Reaction:
@@ -80,7 +81,8 @@ class ImplLeader:
             leader.advance_high_watermark(leader.log_end_offset)
             settled = leader.settle(outcome)
             leader.update_in_sync_replicas(REPLICAS)
-        self._replicate()
+        if self._has_one_replica:
+            self._replicate()
         return self._answers(request, settled or outcome)
 
     def on_produce_without_replicas(self, request: Request) -> Reaction:
@@ -92,8 +94,8 @@ class ImplLeader:
 
     def advance_high_watermark(self) -> Reaction:
         """To the end of the log."""
-        self._leader.advance_high_watermark(self._leader.log_end_offset)
-        return Reaction(self.view())
+        self._replicate()
+        return self.view(), ()
 
     def restart(self) -> Reaction:
         """Log and snapshot as bytes, read back."""
@@ -111,18 +113,18 @@ class ImplLeader:
         """A prefix of the log, replayed."""
         self._leader = self._elected(kept)
         del self._stored[kept:]
-        return Reaction(self.view())
+        return self.view(), ()
 
     def expire_producer(self, producer_id: int) -> Reaction:
         """The time comes at which all that the leader knows is too old."""
         self._leader.remove_expired_producers(BROKER_NOW_MS + NEVER_MS)
-        return Reaction(self.view())
+        return self.view(), ()
 
     def delete_records(self, deleted: int) -> Reaction:
         """`delete_records` up to the end of a batch."""
         last = self._stored[deleted - 1]
         self._leader.delete_records(last.base_offset + last.last_offset_delta + 1)
-        return Reaction(self.view())
+        return self.view(), ()
 
     def _produced(self, request: Request) -> ProduceOutcome:
         """The request's batch goes to `produce`; what is new in the log is noted."""
@@ -136,9 +138,9 @@ class ImplLeader:
         return outcome
 
     def _replicate(self) -> None:
-        """With one replica in the model, the high watermark follows at once."""
-        if self._has_one_replica:
-            self._leader.advance_high_watermark(self._leader.log_end_offset)
+        """Followers have all. With one replica in the model that is so at once."""
+        log = self._leader.log
+        log.advance_high_watermark(log.log_end_offset)
 
     def _restarted(
         self,
@@ -159,7 +161,7 @@ class ImplLeader:
             segments=segments,
             recovery_point=recovery_point,
         )
-        return Reaction(self.view())
+        return self.view(), ()
 
     def _elected(self, kept: int) -> PartitionLeader:
         leader, stored = self._leader, self._stored[:kept]
@@ -196,7 +198,7 @@ class ImplLeader:
             required_offset,
             read["log_start_offset"],
         )
-        return Reaction(self.view(), ((view, answer),))
+        return self.view(), ((view, answer),)
 
     def _producers_view(self, entries: Mapping[int, ProducerStateEntry]) -> View:
         """Entries are values that an append replaces: the same one has the same view."""

@@ -191,7 +191,7 @@ class _Listener:
         required_offset = 0 if answer.error else self._observer.awaited(end_offset)
         error, base_offset, start = answer
         sent = (request[-1], error, base_offset, required_offset, start)
-        return Reaction(self.view(), ((sent, None),))
+        return self.view(), ((sent, None),)
 
     def _moved(self, rule: str, *inputs: int) -> Reaction:
         after = self._observer.moved(self._states, rule, inputs)
@@ -199,7 +199,7 @@ class _Listener:
         self._states = after
         stored = len(self._leader.log)
         self._heard.append(_Heard(self._partition, None, None, stored, rule, inputs))
-        return Reaction(self.view())
+        return self.view(), ()
 
 
 class _Listeners:

@@ -180,7 +180,8 @@ class ReplicaLog:
         """
         log_start = self.log_start_offset
         for stored in batches:
-            self._begin_at(stored.base_offset)
+            if not self.batches:
+                self._begin_at(stored.base_offset)
             self._index(self.producer_states.replay(stored))
             self.append(stored, None)
         if self.log_end_offset < log_start:
@@ -189,8 +190,7 @@ class ReplicaLog:
 
     def _begin_at(self, offset: int) -> None:
         """The first batch may lie before the start of the log, in part or as a whole."""
-        if not self.batches:
-            self.log_end_offset = self.segments[0] = min(self.log_end_offset, offset)
+        self.log_end_offset = self.segments[0] = min(self.log_end_offset, offset)
 
     def _store(self, stored: StoredBatch) -> None:
         if stored.base_offset != self.log_end_offset:
@@ -209,15 +209,12 @@ class ReplicaLog:
         This comes before the producer is judged, so that a refused batch, too, can begin one.
         `LogSegment.shouldRoll`, `UnifiedLog.roll`.
         """
+        first_timestamp = self._active_timestamp
         is_full = self._active_bytes > self.config.segment_bytes - size_bytes
         is_far = last_offset - self.segments[-1] > MAX_RELATIVE_OFFSET
-        if is_full or is_far or self._is_too_old_for(max_timestamp):
+        is_old = first_timestamp >= 0 and max_timestamp - first_timestamp > self.config.segment_ms
+        if is_full or is_far or is_old:
             self._roll()
-
-    def _is_too_old_for(self, max_timestamp: int) -> bool:
-        """Whether segment_ms has passed since the last segment's first batch, by the records."""
-        first = self._active_timestamp
-        return first >= 0 and max_timestamp - first > self.config.segment_ms
 
     def _roll(self) -> None:
         self.segments.append(self.log_end_offset)
@@ -438,7 +435,8 @@ class ReplicaLog:
             while position < len(log):
                 header = read_header(log, position)
                 check_crc(log, header, position)
-                self._begin_at(header.base_offset)
+                if not self.batches:
+                    self._begin_at(header.base_offset)
                 self._skip_to(header.base_offset)
                 end = position + header.size_bytes
                 self._store(stored_batch(header, log[position:end]))

@@ -164,8 +164,9 @@ def _has_invalid_timestamp(
     """
     earliest = now_ms - config.message_timestamp_before_max_ms
     latest = min(now_ms + config.message_timestamp_after_max_ms, MAX_INT64)
+    has_range = not config.is_log_append_time
     for timestamp in timestamps:
-        if not config.is_log_append_time and timestamp != NO_TIMESTAMP:
+        if has_range and timestamp != NO_TIMESTAMP:
             if not earliest <= timestamp <= latest:
                 return True
         elif attributes & LOG_APPEND_TIME:

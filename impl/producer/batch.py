@@ -306,7 +306,8 @@ class DeliveryHandle:
     @property
     def done(self) -> bool:
         """Whether the outcome is known."""
-        return self._current().is_done
+        batch = self._current() if self._batch.parts else self._batch
+        return batch.final_state is not FinalState.NONE
 
     @property
     def offset(self) -> int:

@@ -378,15 +378,16 @@ class IdempotentProducerCore:
 
         Source: `Sender.sendProducerData`.
         """
-        for node_id in self._accumulator.ready_nodes(now_ms):
+        accumulator = self._accumulator
+        for node_id in accumulator.ready_nodes(now_ms):
             if self._connections.is_ready(node_id, now_ms):
-                batches = self._accumulator.drain(node_id, now_ms)
+                batches = accumulator.drain(node_id, now_ms)
                 if batches:
                     effects.append(self._produce_request(node_id, batches, now_ms))
-        if self._accumulator.has_unknown_leaders:
+        if accumulator.has_unknown_leaders:
             self.metadata_update_requested = True
-        oldest = self._accumulator.oldest
-        if oldest is not None and self._accumulator.is_expired(oldest, now_ms):
+        oldest = accumulator.oldest
+        if oldest is not None and accumulator.is_expired(oldest, now_ms):
             self._expire_batches(now_ms)
 
     def _produce_request(

@@ -264,10 +264,10 @@ def read_header(data: bytes, offset: int = 0) -> BatchHeader:
     available = len(data) - offset
     if available < HEADER_BYTES:
         raise TruncatedBatch(f"a header has {HEADER_BYTES} bytes, here are {available}", offset)
-    header = BatchHeader._make(_HEADER.unpack_from(data, offset))
+    header = _new(BatchHeader, _unpack_header(data, offset))
     if header.magic != MAGIC:
         raise UnsupportedMagic(f"a batch has magic {header.magic}", offset + 16)
-    size = header.size_bytes
+    size = _BEFORE_LENGTH + header.batch_length
     if size < HEADER_BYTES:
         raise InvalidBatch(f"a batch announces {header.batch_length} bytes", offset + 8)
     if size > available:
@@ -277,7 +277,8 @@ def read_header(data: bytes, offset: int = 0) -> BatchHeader:
 
 def check_crc(data: bytes, header: BatchHeader, offset: int = 0) -> None:
     """Raise `CrcMismatch` unless the batch at byte `offset` has the checksum it carries."""
-    if crc32c(data[offset + _PREFIX_BYTES : offset + header.size_bytes]) != header.crc:
+    end = offset + _BEFORE_LENGTH + header.batch_length
+    if crc32c(data[offset + _PREFIX_BYTES : end]) != header.crc:
         raise _mismatch(header.crc, offset)
 
 
@@ -311,7 +312,7 @@ def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> list[RawR
 
     Raises `InvalidRecord`, `UnsupportedCompression`. `DefaultRecordBatch.iterator`.
     """
-    begin, end = offset + HEADER_BYTES, offset + header.size_bytes
+    begin, end = offset + HEADER_BYTES, offset + _BEFORE_LENGTH + header.batch_length
     count, base_timestamp = header.records_count, header.base_timestamp
     if codec := header.attributes & COMPRESSION_MASK:
         return _read_compressed(data, begin, end, codec, count, base_timestamp, False)

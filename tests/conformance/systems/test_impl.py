@@ -47,7 +47,7 @@ def test_views_are_dropped_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> 
     views = BatchViews()
     for number in range(5):
         assert views.requests[batch(b"%d" % number)][4] == number
-    assert len(views._requests) <= 2
+    assert len(views.requests) <= 2
 
 
 def test_batches_in_flight_have_the_records_that_have_not_ended() -> None:
@@ -69,14 +69,14 @@ def test_a_lost_answer_a_retry_and_a_duplicate(on: str) -> None:
     assert sent[0][0] == (0, 0, 0, 1, 0)
     assert state == (0, 0, False, ((0, 1, -1, -1, ((0, 0, 0, 1, 0, True, False),), 1, 0, 0),))
     stored = (((0, 0, 0, 1, 0, 0),), 0, 1, ((0, ((0, 0, 0),)),))
-    assert leader.on_produce(sent[0][1]).state == stored
-    assert client.on_disconnect(0, 0).state[3][0][4] == ((0, 0, 0, 1, 0, False, False),)
-    again = client.send_again(0).sent
+    assert leader.on_produce(sent[0][1])[0] == stored
+    assert client.on_disconnect(0, 0)[0][3][0][4] == ((0, 0, 0, 1, 0, False, False),)
+    again = client.send_again(0)[1]
     assert again[0][0] == sent[0][0]
     state, answers = leader.on_produce(again[0][1])
     assert state == stored
     assert answers[0][0] == (0, 0, 0, 1, 0)
-    assert client.on_answer(0, answers[0][1], 0).state == (
+    assert client.on_answer(0, answers[0][1], 0)[0] == (
         0,
         0,
         False,
