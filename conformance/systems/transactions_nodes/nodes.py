@@ -98,7 +98,7 @@ class Nodes:
             RELEASE: self._release,
             MOVE: self._move,
         }
-        if deed != RELEASE and not self.is_held:
+        if self._is_coming:
             # Not later: 3.3 reads the log of transactions again when a follower comes back, and
             # sends the markers of what is prepared again, under the same coordinator epoch.
             self.complete()
