@@ -67,6 +67,8 @@ EXPECTED: dict[str, Expected] = {
     "transactions-adopted": Expected(7_432, 20_569, 20),
     "transactions-guards-partitions": Expected(603, 1_097, 14),
     "transactions-offsets-log": Expected(397, 770, 15),
+    "transactions-log-again": Expected(214, 375, 23),
+    "transactions-two-errors": Expected(2_838, 5_880, 14),
     "transactions-trouble": Expected(130, 193, 11),
     "transactions-trouble-log": Expected(313, 748, 17),
     "processing": Expected(38_842, 94_590, 26),
