@@ -48,6 +48,7 @@ class Watcher(Evaluator):
         self.met: dict[str, Node] = {}
         self.answered: dict[str, Node] = {}
         self._sites = sites
+        self._is_naming = False
 
     def note(self, met: dict[str, Node], name: str, condition: Node) -> None:
         """It is met where the evaluation is now, if the condition holds."""
@@ -63,10 +64,17 @@ class Watcher(Evaluator):
             self.note(self.met, site.point(holds=False).name, dag.negate(condition))
         return condition
 
+    def lift(self, value: Any) -> Any:
+        """A constant of the text: to name it is no answer."""
+        outer, self._is_naming = self._is_naming, True
+        lifted = super().lift(value)
+        self._is_naming = outer
+        return lifted
+
     def construct(self, cls: type, values: Mapping[str, Any]) -> Rec:
         """A record; an answer is noted with its error."""
         made = super().construct(cls, values)
-        if cls.__name__.endswith(ANSWERS) and "error" in made.fields:
+        if cls.__name__.endswith(ANSWERS) and "error" in made.fields and not self._is_naming:
             self.note_error(made.fields["error"])
         return made
 

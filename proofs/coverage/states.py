@@ -86,10 +86,7 @@ CLIENTS = States(
             "ABORTABLE_ERROR",
         ),
     },
-    passed={
-        "IN_TRANSACTION->READY": "COMMITTING",
-        "ABORTABLE_ERROR->READY": "ABORTING",
-    },
+    passed={"IN_TRANSACTION->READY": "COMMITTING"},
 )
 """TransactionManager.State.isTransitionValid. What nobody else knows of is over at once."""
 

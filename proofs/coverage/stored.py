@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from proofs.coverage.goals import ANSWERS
+from proofs.coverage.goals import ANSWERS, is_answered_with_error
 from proofs.coverage.report import every_point
 from proofs.coverage.states import of_model
 from proofs.coverage.survey import Survey
@@ -71,7 +71,8 @@ def shown(model: Model, trace: Trace) -> set[str]:
     found: set[str] = set()
     if before is not None:
         last = trace.steps[-1]
-        found |= answered(lambda: stepper.apply(last.rule, stepper.in_order(last), before))
+        choice = stepper.in_order(last)
+        found |= answered(model, lambda: stepper.apply(last.rule, choice, before))
     for _, enum in of_model(model):
         now = states_of(after, enum)
         found |= {state.name for state, _ in now}
@@ -105,14 +106,18 @@ def first_state(value: Any, enum: type[IntEnum]) -> list[tuple[IntEnum, Any]]:
     return own[:1] or next((found for part in inner if (found := first_state(part, enum))), [])
 
 
-def answered(step: Callable[[], Any]) -> set[str]:
-    """The errors of the answers that are made in a step."""
+def answered(model: Model, step: Callable[[], Any]) -> set[str]:
+    """The errors that are answered in a step: in records, or by themselves."""
+    rules = model.language.ACTOR_RULES.values()
+    bare = {rule.__code__ for rule in rules if is_answered_with_error(model, rule)}
     errors: set[str] = set()
 
-    def watch(frame: FrameType, event: str, _value: Any) -> None:
+    def watch(frame: FrameType, event: str, value: Any) -> None:
         made = frame.f_locals.get("self") if frame.f_code.co_name == "__init__" else None
         if event == "return" and type(made).__name__.endswith(ANSWERS):
             errors.add(made.error.name)  # type: ignore[union-attr]
+        if event == "return" and frame.f_code in bare and value is not None:
+            errors.update(error.name for error in getattr(value, "sends", (value,)))
 
     earlier = sys.getprofile()
     sys.setprofile(watch)
