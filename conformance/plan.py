@@ -2,7 +2,8 @@
 
 1. A plan is a value. The same plan gives the same traces, findings and bytes on every machine, for
    any number of workers and however the traces are cut into ranges.
-2. Traces are numbered from 0: first those of the cover, then the hunts.
+2. Traces are numbered from 0: first those of the cover, then the hunts, in turns from each source
+   that the plan names.
 3. `prepare` does once what costs: it explores the scope and cuts the cover. Workers load what it
    left in its directory.
 4. `judge_range` is a function of what was prepared and the range alone. Summaries merge in any
@@ -56,7 +57,8 @@ SAMPLED_HUNTS = 32
 FAULTS = tuple(IDEMPOTENT.spent_by)
 ACTORS = tuple(actors for home in HOMES.values() for actors in home.actors)
 FORMS = ("bytes", "values")
-SOURCES = ("cover", "hunts")
+SOURCES = ("cover", "hunts", "aimed")
+"""Every transition; walks that prefer what is rare; such walks behind a transition of their own."""
 
 MANIFEST = "prepared.json"
 PLAN = "plan.json"
@@ -84,7 +86,7 @@ class Plan:
     system: str = "impl"
     actors: str = "client,leader"
     on: str = "bytes"
-    traces_from: tuple[str, ...] = SOURCES
+    traces_from: tuple[str, ...] = ("cover", "hunts")
     traces: int | None = None
     faults: str = "nodes"
 
@@ -98,7 +100,8 @@ class Plan:
         known = {field.name for field in fields(cls)}
         if not value.keys() <= known:
             raise BadPlan(f"unknown: {sorted(value.keys() - known)}; a plan has {sorted(known)}")
-        return cls(**(value | {"traces_from": tuple(value.get("traces_from", SOURCES))}))
+        given = value.get("traces_from", cls().traces_from)
+        return cls(**(value | {"traces_from": tuple(given)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +253,17 @@ class Prepared:
             first, end = stored.cover.first[number : number + 2].tolist()
             edges = stored.cover.edges[first:end]
             return stored.graph.rules[edges].tolist(), edges
-        steps = hunt.hunt(stored.walker, stored.rule_of, self.plan.seed, number)
+        steps = self._hunted(stored, number)
         edges = np.array([edge for _, edge in steps], dtype=np.int64)
         return [instance for instance, _ in steps], edges if self.transitions_total else None
+
+    def _hunted(self, stored: _Stored, number: int) -> list[tuple[int, int]]:
+        """The hunt of that id."""
+        kinds = [source for source in self.plan.traces_from if source != "cover"]
+        if kinds[number % len(kinds)] == "hunts":
+            return hunt.hunt(stored.walker, stored.rule_of, self.plan.seed, number)
+        assert isinstance(stored.walker, hunt.GraphWalker)
+        return hunt.aimed(stored.walker, stored.rule_of, self.plan.seed, number)
 
 
 class _Stored:
@@ -347,7 +358,7 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> Graph:
     except TooLarge as error:
         if is_served:
             raise BadPlan(f"{error}: too many to cut traces for a server from") from error
-        if "cover" in plan.traces_from:
+        if plan.traces_from != ("hunts",):
             raise BadPlan(f"{error}: too many for a cover; take traces from hunts") from error
         return EMPTY_GRAPH
     if not is_served:
@@ -359,7 +370,7 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> Graph:
 def _counted(plan: Plan, directory: Path, graph: Graph, walks: Cover) -> Prepared:
     """The numbers of what was prepared."""
     hunts = 0
-    if "hunts" in plan.traces_from:
+    if plan.traces_from != ("cover",):
         hunts = HUNTS if plan.traces is None else max(plan.traces - walks.traces, 0)
     limit = walks.traces if plan.traces is None else min(plan.traces, walks.traces)
     tables = _tables(setting(plan))

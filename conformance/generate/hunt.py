@@ -5,6 +5,8 @@
 2. A rule instance weighs more the fewer transitions of the scope have it, and less each time that
    this walk has taken its rule.
 3. A walk ends where nothing is enabled, or after MAX_STEPS.
+4. A hunt that is aimed goes the shortest way to a transition that is its own, and hunts from there:
+   hardly two of them are the same walk, where hunts from the beginning meet in dead ends.
 
 Theory of operation: `Walker` gives what is enabled in a state, in the order of rule instances.
 Where the scope was explored that is a look into the graph, and each step knows its transition;
@@ -15,11 +17,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any, Protocol
+from functools import cached_property
+from itertools import count
+from math import gcd
+from typing import Any, Final, Protocol
 
 import numpy as np
 
-from conformance.generate.graph import Graph
+from conformance.generate.graph import Graph, Numbers
 from proofs.lift.ints_form import ints_form
 from proofs.lift.layout import lay_out
 from proofs.lift.machine import Machine
@@ -27,6 +32,8 @@ from proofs.lift.specialise import specialise
 
 MAX_STEPS = 200
 NO_EDGE = -1
+GOLDEN: Final = 0.6180339887
+"""Multiples of this part of a whole lie far from each other."""
 MAX_KNOWN = 200_000
 """States whose enabled instances are remembered."""
 
@@ -60,6 +67,36 @@ class GraphWalker:
         rules = graph.rules[first:end].tolist()
         return list(zip(rules, graph.targets[first:end].tolist(), range(first, end), strict=True))
 
+    @cached_property
+    def _arrivals(self) -> tuple[Numbers, Numbers]:
+        """By transition its source; by state the first transition that leads there, which is on a
+        shortest way, as states are numbered breadth first."""
+        _, first = np.unique(self._graph.targets, return_index=True)
+        if 0 not in self._graph.targets:
+            first = np.insert(first, 0, NO_EDGE)
+        return self._graph.sources, first
+
+    @cached_property
+    def _stride(self) -> int:
+        """So far are the transitions of two aimed hunts in a row apart; all have their turn."""
+        edges = self._graph.edges
+        return next(n for n in count(max(int(edges * GOLDEN), 1)) if gcd(n, edges) == 1)
+
+    def way(self, seed: int, number: int) -> list[tuple[int, int]]:
+        """As `hunt`: the shortest way to the transition of an aimed hunt, that one included."""
+        sources, first = self._arrivals
+        edge = (seed + number * self._stride) % self._graph.edges
+        edges = [edge]
+        while state := int(sources[edge]):
+            edge = int(first[state])
+            edges.append(edge)
+        edges.reverse()
+        return list(zip(self._graph.rules[edges].tolist(), edges, strict=True))
+
+    def end(self, steps: Sequence[tuple[int, int]]) -> int:
+        """The state that a walk leads to."""
+        return int(self._graph.targets[steps[-1][1]]) if steps else self.initial
+
 
 class MachineWalker:
     """Walks a lifted machine; a state is its packed int. What is rare is not known."""
@@ -82,15 +119,25 @@ class MachineWalker:
         return known
 
 
-def hunt(walker: Walker, rule_of: Sequence[int], seed: int, number: int) -> list[tuple[int, int]]:
-    """(rule instance, transition) for each step of one walk.
+def aimed(
+    walker: GraphWalker, rule_of: Sequence[int], seed: int, number: int
+) -> list[tuple[int, int]]:
+    """As `hunt`, from behind a transition of its own on."""
+    way = walker.way(seed, number)
+    return way + hunt(walker, rule_of, seed, number, walker.end(way))
+
+
+def hunt(
+    walker: Walker, rule_of: Sequence[int], seed: int, number: int, begin: Any = None
+) -> list[tuple[int, int]]:
+    """(rule instance, transition) for each step of one walk, from `begin` on if that is given.
 
     `rule_of` gives the rule of each instance as a number; `number` is the trace id.
     """
     draw = random.Random(f"{seed}/{number}").random
     weights = walker.weights
     taken = [1] * (max(rule_of, default=0) + 1)
-    state = walker.initial
+    state = walker.initial if begin is None else begin
     steps: list[tuple[int, int]] = []
     while len(steps) < MAX_STEPS:
         enabled = walker.enabled(state)

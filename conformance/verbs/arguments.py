@@ -21,6 +21,16 @@ NODES: Final = (None, 1, 3)
 
 DEFAULTS: Final = Plan()
 
+TRACES_FROM: Final = (
+    "cover (all transitions), hunts (walks that prefer what is rare), aimed (hunts that first go"
+    f" straight to a transition of their own) (default: {','.join(DEFAULTS.traces_from)})"
+)
+TRACES: Final = (
+    "so many in all: the cover's first, then hunts, each with a seed of its own. A million:"
+    " --scope idempotent-small --traces 1000000, or --scope transactions-small --traces-from"
+    " cover,aimed --traces 1000000, where other hunts would often be the same walk"
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `run` takes."""
@@ -42,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     traces = parser.add_argument_group("by which traces")
     traces.add_argument("--scope", default=DEFAULTS.scope, help=f"default: {DEFAULTS.scope}")
     traces.add_argument("--faults", help=f"{', '.join(FAULTS)} (default: {DEFAULTS.faults})")
-    traces.add_argument("--traces-from", metavar="SOURCES", help=f"default: {','.join(SOURCES)}")
-    traces.add_argument("--traces", type=int, metavar="N", help="at most so many")
+    traces.add_argument("--traces-from", metavar="SOURCES", help=TRACES_FROM)
+    traces.add_argument("--traces", type=int, metavar="N", help=TRACES)
     traces.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     how = parser.add_argument_group("how it is judged")
     how.add_argument("--judge", default=JUDGES[0], help=f"{' or '.join(JUDGES)} (default: model)")

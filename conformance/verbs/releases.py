@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from conformance.files import pretty, write_whole
 from conformance.kafka.releases import find_release
-from conformance.plan import SOURCES
+from conformance.plan import Plan
 from conformance.transactions.verb import KAFKAS, worst
 from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, Verb, note, one_of, write_json
 from conformance.verbs.arguments import at_least
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--traces", type=int, default=TRACES, metavar="N", help=f"of each run (default: {TRACES})"
     )
-    sources = ",".join(SOURCES)
+    sources = ",".join(Plan().traces_from)
     parser.add_argument("--traces-from", default=sources, help=f"default: {sources}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the table")
     parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"default: {OUT}")

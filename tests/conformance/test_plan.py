@@ -139,8 +139,19 @@ def test_hunts_alone_need_no_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     summary = judge_range(prepared, 0, prepared.count)
     assert (summary.traces, summary.divergences, summary.transitions) == (20, 0, b"")
     assert summary.rules
-    with pytest.raises(BadPlan, match="take traces from hunts"):
-        prepare(TINY, tmp_path / "cover")
+    for source in ("cover", "aimed"):
+        with pytest.raises(BadPlan, match="take traces from hunts"):
+            prepare(replace(TINY, traces_from=(source,)), tmp_path / source)
+
+
+def test_sources_of_hunts_take_turns(prepared_as: Preparer) -> None:
+    both, aimed = (
+        prepared_as(replace(TINY, traces_from=sources, traces=20))
+        for sources in (("hunts", "aimed"), ("aimed",))
+    )
+    hunts = prepared_as(replace(TINY, traces_from=("hunts",), traces=20))
+    assert [both.trace(n) for n in range(20)] == [(hunts, aimed)[n % 2].trace(n) for n in range(20)]
+    assert judge_range(aimed, 0, 20).divergences == 0
 
 
 def test_a_limit_cuts_the_cover(prepared_as: Preparer) -> None:

@@ -10,6 +10,7 @@ from conformance.generate.hunt import (
     NO_EDGE,
     GraphWalker,
     MachineWalker,
+    aimed,
     drawn,
     hunt,
 )
@@ -82,3 +83,29 @@ def test_each_index_has_its_share() -> None:
     shares = (1.0, 0.0, 3.0)
     assert [drawn(shares, point) for point in (0.0, 0.24, 0.26, 0.99)] == [0, 0, 2, 2]
     assert drawn((1.0,), 1.0) == 0
+
+
+def test_aimed_hunts_go_straight_to_a_transition_each_and_on() -> None:
+    walker = GraphWalker(GRAPH, [1.0] * len(MACHINE.rules))
+    depths, sources = GRAPH.depths(), GRAPH.sources
+    goals = set()
+    for number in range(GRAPH.edges):
+        way = walker.way(3, number)
+        edges = [edge for _, edge in way]
+        assert sources[edges].tolist() == [0, *GRAPH.targets[edges[:-1]].tolist()]
+        assert len(way) == depths[sources[edges[-1]]] + 1
+        assert [instance for instance, _ in way] == GRAPH.rules[edges].tolist()
+        goals.add(edges[-1])
+    assert goals == set(range(GRAPH.edges))
+    steps = aimed(walker, RULE_OF, 3, 7)
+    assert steps[: len(walker.way(3, 7))] == walker.way(3, 7)
+    assert len(steps) == MAX_STEPS or not walker.enabled(walker.end(steps))
+    assert walker.end([]) == walker.initial == 0
+
+
+def test_aimed_hunts_are_seldom_equal() -> None:
+    walker = GraphWalker(GRAPH, [1.0] * len(MACHINE.rules))
+    few = range(GRAPH.edges // 2)
+    different = {tuple(aimed(walker, RULE_OF, 0, number)) for number in few}
+    hunts = {tuple(hunt(walker, RULE_OF, 0, number)) for number in few}
+    assert len(few) >= len(different) > len(hunts)
