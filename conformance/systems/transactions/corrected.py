@@ -18,6 +18,9 @@ from impl import ErrorCode
 OLDER_EPOCH_FIRST: Final = "4.0"
 """The first release of which a patch looks at the epoch before the guard. KAFKA-19690."""
 
+MEMORY_FENCES_BELOW: Final = 2
+"""The first level of which an abort takes its epoch with the log."""
+
 WRONG_IN_V1: Final[Mapping[tuple[str, int], str]] = {
     ("on_produced", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER): (
         "behind a batch whose outcome is unknown the next one is sent again (protocol.md 7.5)"
@@ -35,11 +38,37 @@ WRONG_UNBORN: Final = (
 )
 """What the model's coordinator forgets: the next request gets another producer id."""
 
+WRONG_FENCING: Final = (
+    "below level 2 memory has the epoch of a fence before the log has it, so that requests of the"
+    " epoch before are fenced at once (KAFKA-9666)"
+)
+"""What the model's coordinator knows too late."""
+
 
 def check_heard(rule: str, error: int, *, is_v2: bool) -> None:
     """Raises NotFollowed where the model's client hears this wrong."""
     if not is_v2 and (rule, error) in WRONG_IN_V1:
         raise NotFollowed(WRONG_IN_V1[rule, error])
+
+
+def is_fencing(k: Any, coordinator: Any) -> bool:
+    """Whether a fence that no log remembers the epoch of is on its way into the log."""
+    image = coordinator.image.metadata
+    return bool(
+        k.variant.level < MEMORY_FENCES_BELOW
+        and coordinator.is_appending
+        and image.state.name == "PREPARE_ABORT"
+        and coordinator.image.last_producer_epoch == NONE
+        and image.producer_epoch != coordinator.known.metadata.producer_epoch
+    )
+
+
+def fencing_view(coordinator: Any, view: View) -> View:
+    """The coordinator's view while it fences: memory has the epoch (see WRONG_FENCING)."""
+    known, *others = view
+    state, producer_id, _, _, *rest = known
+    fenced = (state, producer_id, coordinator.image.metadata.producer_epoch, NONE, *rest)
+    return (fenced, *others)
 
 
 def offsets_answer_view(answer: View) -> View:

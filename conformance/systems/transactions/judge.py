@@ -19,9 +19,11 @@ from conformance.systems.base import View
 from conformance.systems.transactions.arrivals import NOBODY, Arrivals
 from conformance.systems.transactions.client import COORDINATOR, GROUP_COORDINATOR
 from conformance.systems.transactions.corrected import (
+    WRONG_FENCING,
     WRONG_UNBORN,
     check_heard,
     guarded_answer_view,
+    is_fencing,
     offsets_answer_view,
 )
 from conformance.systems.transactions.leader import Begun
@@ -136,6 +138,8 @@ class TransactionJudge(Sides):
         asking = ASKING[rule]
         if self._is_unborn and rule == "ask_producer_id":
             raise NotFollowed(WRONG_UNBORN)
+        if rule != "ask_producer_id":
+            self._check_fencing()
         row = self._models(self.coordinator, asking.handled, request.message, requester)
         given = self._does(self.coordinator, asking.does, request.payload)
         return self._answered(row.sent[0] if row.sent else None, given)
@@ -204,6 +208,7 @@ class TransactionJudge(Sides):
 
     def _arrives(self, request: Late, partition: int) -> Answered:
         """A batch arrives: the coordinator is asked if it must be, then the leader has it."""
+        self._check_fencing()
         answer = self._arrivals.produced(request.message.value.batch, partition)
         view, payload = self._does_produced(request.payload, partition)
         is_of_group = self.leaders[partition].kind == "group"
@@ -227,6 +232,11 @@ class TransactionJudge(Sides):
             return refused
         answer: tuple[View, Payload] = self._does(leader, "produce", request, begun.guard)
         return answer
+
+    def _check_fencing(self) -> None:
+        """Raises NotFollowed where the model's coordinator does not fence yet."""
+        if is_fencing(self.tables.k, self.coordinator.node.state):
+            raise NotFollowed(WRONG_FENCING)
 
     def _does_verify(self, begun: Begun, partition: int) -> int:
         """What the system's coordinator says of a batch whose leader has to ask."""
@@ -273,6 +283,7 @@ class TransactionJudge(Sides):
 
     def _late_batch_is_verified(self, late: int, partition: int) -> None:
         """Its leader knows what the coordinator says; the batch is not there yet."""
+        self._check_fencing()
         request = self._late.pop(late)
         refused = self._arrivals.verified(request.message.value.batch, partition)
         begun = self._does(self.leaders[partition], "begin", request.payload)

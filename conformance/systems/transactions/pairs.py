@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from conformance.judge import Differs, Lockstep
 from conformance.systems.base import View, differences
 from conformance.systems.transactions.client import GROUP_COORDINATOR
+from conformance.systems.transactions.corrected import fencing_view, is_fencing
 from conformance.systems.transactions.messages import NONE, Payload
 from conformance.systems.transactions.moments import Kept, Moment
 from conformance.systems.transactions.shapes import SHAPES
@@ -175,7 +176,10 @@ class Sides(Lockstep):
         node, moment = pair.node, pair.moment
         if moment.peer is node:
             return
-        self._same(pair.name, SHAPES[pair.kind], self.tables.view_of(pair.kind, node), moment.view)
+        expected = self.tables.view_of(pair.kind, node)
+        if pair.kind == "coordinator" and is_fencing(self.tables.k, node.state):
+            expected = fencing_view(node.state, expected)
+        self._same(pair.name, SHAPES[pair.kind], expected, moment.view)
         if pair.kind == "client":
             self._check_restraint(pair)
         moment.peer = node

@@ -61,6 +61,7 @@ COVERED = {
     ("trouble", "v2"): (193, 193),
     ("trouble", "v1"): (338, 338),
     ("trouble-log", "v2"): (748, 748),
+    ("trouble-log", "3.9.2"): (905, 931),
     ("guards-partitions", "3.9.2"): (2777, 2777),
     ("guards-partitions", "3.3.2"): (2071, 2071),
 }
