@@ -373,6 +373,18 @@ def test_what_is_known_of_a_marker_that_nobody_can_take(release: str, expected: 
     assert Leaderless(marker=expected).is_skipped == (expected == SKIPPED)
 
 
+def test_what_was_committed_is_aborted_where_its_marker_was_skipped() -> None:
+    """4.3.1, recorded: KAFKA-20734."""
+    recorded_rows = json.loads((FIXTURES / "leaderless-4.3.1.json").read_text())["rows"]
+    seen = [(row["asked"], row["seen"]) for row in recorded_rows]
+    assert ("EndTxn(commit)", "NONE") in seen
+    assert ("DescribeTransactions", "CompleteCommit, 0 partitions left") in seen
+    near, far = seen[-2:]
+    stable = "last stable offset {0} of {0}, aborted from {1}".format
+    assert near == ("Fetch near", f"['record', 'COMMIT'], {stable(2, [])}")
+    assert far == ("Fetch far", f"['record', 'record', 'ABORT'], {stable(3, [0])}")
+
+
 # Nodes that run
 
 
