@@ -164,7 +164,8 @@ def ending(way: Way) -> str:
 
 
 def store(arguments: argparse.Namespace) -> int:
-    """Write a trace for each error code, state and edge: of all settings the shortest."""
+    """Write a trace for each error code, state and edge: a shortest of the first setting that has
+    one."""
     homes = [home for home in COMPOSITIONS if any(of_model(composition(home)))]
     small = [scope for scope in small_scopes() if home_of(scope) in homes]
     every, _ = surveyed(plan(small, arguments.engine), (), Told)
