@@ -177,6 +177,15 @@ def test_several_engines_are_compared(report, monkeypatch):
     assert written["disagreements"] == []
 
 
+def test_engines_by_name_stand_side_by_side(report, capsys):
+    code, written = report("explore", "producer-ids-alone", "--engine", "ints,source")
+    assert code == 0
+    assert [entry["asked"] for entry in written["explorations"]] == ["ints", "source"]
+    head, row = capsys.readouterr().out.splitlines()[-2:]
+    assert head.split()[-2:] == ["ints", "source"]
+    assert row.split() == ["producer-ids-alone", "472,", "20", "472,", "20"]
+
+
 def entry(engine, **counts):
     same = {"distinct": 5, "transitions": 7, "depth": 2, "levels": [1, 2, 2]}
     return {"scope": "s", "asked": engine, "verdict": "holds", **same, **counts}
