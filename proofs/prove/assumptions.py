@@ -45,6 +45,10 @@ ASSUMPTIONS = {
         " KAFKA-17754)"
     ),
     "markers_on_time": "no marker arrives after its coordinator has sent another in its place (V1)",
+    "batches_on_time": (
+        "no Produce arrives after its sender has its answer, or has given it up (V1)"
+    ),
+    "refusals_are_true": "no answer refuses a batch that is stored (V1)",
     "pairs_are_kept": "nobody uses a producer id and epoch that only somebody else was told",
     "guards": "a batch that is verified is appended at once, or verified again",
     "fence_takes_next_epoch": "the coordinator's own abort takes the next epoch (KAFKA-6119)",

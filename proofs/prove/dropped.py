@@ -113,6 +113,7 @@ DROPPED: dict[str, Dropped] = {
 }
 
 
+V1 = "4.3.1/level=2/requests=v1"
 ALONE = {"instances": 1, "partitions": 1, "log": 4, "max_epoch": 3, "max_unheard": 0}
 """One instance and one partition: two transactions, of which the first leaves something behind."""
 
@@ -124,6 +125,22 @@ GUESSES = Patch(
     " replace(w.clients[instance], state=ClientState.READY, producer_id=0, producer_epoch=0)",
 )
 """The second instance uses the first one's pair, and asks nobody for its own."""
+
+
+DENIES = (
+    Patch(
+        "leader.on_produce",
+        "ProduceAnswer(error=Error.NONE, base_offset=base_offset_of(leader, batch))",
+        "ProduceAnswer(error=Error.NONE if batch.transaction > 0 else"
+        " Error.OUT_OF_ORDER_SEQUENCE_NUMBER, base_offset=base_offset_of(leader, batch))",
+    ),
+)
+"""A leader that refuses what it has, when it comes again in the first transaction."""
+
+GIVES_BACK = (
+    Patch("client.give_up", "settled(client, partition)", "refused_at(client, partition)"),
+)
+"""A client that gives a batch up, which may still arrive, and its sequence to the next one."""
 
 
 def of_transactions(
@@ -172,6 +189,17 @@ DROPPED |= {
         begun=3,
         unheard=1,
         moves=1,
+    ),
+    "refusals_are_true": of_transactions(
+        "no_lost_write", f"{V1}/bump=goes_on", {"max_unheard": 1}, *DENIES, unheard=1
+    ),
+    "batches_on_time": of_transactions(
+        "no_lost_write",
+        f"{V1}/bump=goes_on",
+        {"max_expirations": 1},
+        *GIVES_BACK,
+        delays=1,
+        expirations=1,
     ),
     "pairs_are_kept": of_transactions(
         "no_aborted_read", "v2", {"instances": 2, "transactions": 1}, GUESSES

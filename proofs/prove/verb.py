@@ -338,6 +338,9 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"\n{rule} is never taken where the clauses are checked")
     broken += [*vacuous, *(name for c in vacuity for name in c.failed)]
     broken += [name for c in ranges for name in c.failed]
+    if of.home and not names:
+        say(f"\nno theorem fails with {arguments.mutant}: {of.shown_as} is explored only")
+        broken.append(arguments.mutant)
     verdict = "undecided" if broken else verdict_of(names, answers)
     tell_checks(vacuity, ranges)
     report = {

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from proofs.lift import dag
 from proofs.prove.transactions import client as of_client
 from proofs.prove.transactions import coordinator as of_coordinator
 from proofs.prove.transactions import partition as of_partition
+from proofs.prove.transactions import records as of_records
 from proofs.prove.transactions import told as of_told
 from proofs.prove.transactions.coordinator import (
     COORDINATOR_STEPS,
@@ -19,6 +21,8 @@ from proofs.prove.transactions.coordinator import (
 from proofs.prove.transactions.in_scope import check_transactions_scope
 from proofs.prove.transactions.instances import Instances
 from proofs.prove.transactions.instances_in_scope import check_instances_scope
+from proofs.prove.transactions.records import Records
+from proofs.prove.transactions.state import HERE
 from proofs.prove.transactions.steps import COVERED, Transactions
 from proofs.prove.unknowns import number
 from proofs.prove.worlds import Composition
@@ -383,6 +387,72 @@ CLIENT_V2 = Composition(
     rules=rules_of(MEETING, "append_is_refused", *ONLY_V1),
 )
 
+SENDING = (
+    "init_transactions",
+    "begin_transaction",
+    "send",
+    "commit_transaction",
+    "abort_transaction",
+    "give_up",
+    "i_begin",
+    "i_add",
+    "i_add_offsets",
+    "i_end",
+    "my_batch",
+    "my_offsets",
+    "my_batch_elsewhere",
+    "my_offsets_elsewhere",
+    "their_batch",
+    "their_offsets",
+    "is_asked",
+    "any_marker_arrives",
+    "other_writes",
+)
+NAMED = ("client_has_batches", "batches_keep_their_names", "log_has_epochs")
+ACKED = (*NAMED, "log_has_names", "held_is_there")
+KNOWN_BATCH = ("own_sequences_are_counted", "known_batch_is_there")
+BUMPS = {("Variant", "bump"): dag.leaf("bump", 0, 1)}
+
+RECORDS = Composition(
+    home="transactions",
+    layout={**LAYOUT, "transactions": 0},
+    unknown=without() | BUMPS,
+    clauses=(
+        clause(of_partition.log_has_epochs),
+        clause(of_partition.epochs_rise_in_the_log, *LOGGED),
+        clause(of_told.sequences_rise, *LOGGED),
+        clause(of_records.client_has_batches),
+        clause(of_records.batches_keep_their_names, *NAMED),
+        clause(of_records.log_has_names, *NAMED),
+        follows(of_told.stored_once, "log_has_names", "sequences_rise"),
+    ),
+    facts={"here_is_one": ((), of_coordinator.inside(HERE))},
+    contracts=CONTRACTS,
+    steps=(*SENDING, "batch_is_sent", "offsets_are_sent", "my_late_batch", "my_late_offsets"),
+    worlds=Records,
+    check=check_instances_scope,
+    searched=SEARCHED,
+    scopes=SMALL,
+    variants=("v1", "v2"),
+    rules=("batch_is_produced", "offsets_are_committed", "late_batch_arrives"),
+)
+
+ACKNOWLEDGED = replace(
+    RECORDS,
+    clauses=(
+        *RECORDS.clauses,
+        clause(of_told.held_is_there, *LOGGED),
+        clause(of_told.remembered_is_stored, *LOGGED),
+        clause(of_records.own_sequences_are_counted, *NAMED),
+        follows(of_records.known_batch_is_there, "remembered_is_stored"),
+        follows(of_records.known_batch_is_it, *KNOWN_BATCH, *ACKED, "here_is_one"),
+        clause(of_records.acked_is_stored, *ACKED, *KNOWN_BATCH, "known_batch_is_it"),
+    ),
+    steps=SENDING,
+    scopes=ON_TIME_SCOPES,
+    rules=("batch_is_produced",),
+)
+
 PROVED_AS = {
     "epochs_unique": "transaction_epochs",
     "one_outcome": "transaction_decisions",
@@ -394,7 +464,7 @@ PROVED_AS = {
     "all_or_none": "all_or_none",
     "no_lost_write": "all_or_none",
     "offsets_with_outcome": "all_or_none",
-    "acked_once": "all_or_none",
+    "acked_once": "stored_once",
 }
 """The theorem that is about all of a promise; with V2, where `ONLY_EXPLORED` names it too."""
 
@@ -407,10 +477,6 @@ _WITH_V1 = (
 ONLY_EXPLORED = {
     **dict.fromkeys(("no_aborted_read", "all_or_none", "no_lost_write"), _WITH_V1),
     "offsets_with_outcome": _WITH_V1,
-    "acked_once": (
-        "with V1: that no sequence of an epoch stands twice in a log is proved of any leader"
-        " (all_or_none, sequences_rise); that a record keeps its pair and its sequence is not"
-    ),
     "no_false_fencing": (
         "it is about an instance that is alone: that nobody else moves the coordinator's epoch has"
         " to be said of all that ever arrives"

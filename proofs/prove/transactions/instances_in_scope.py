@@ -11,17 +11,20 @@ from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.text import Model
 from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.transactions.in_scope import Past, WorldFacts, checked, pasts
-from proofs.prove.transactions.instances import Instances
+from proofs.prove.transactions.records import BATCH
 from proofs.prove.worlds import Composition
 
 Pair = tuple[int, int]
+Key = tuple[int, int, int, int]
+"""A record: instance, partition, transaction, number."""
 ENDS = ("transaction_is_ended", "end_is_delayed")
 BATCHES = (
     "batch_is_produced",
-    "offsets_are_committed",
     "batch_is_delayed",
+    "offsets_are_committed",
     "offsets_are_delayed",
 )
+"""Those that send a batch: two of records, then two of offsets, which have no sequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,8 @@ class Own:
     held: Mapping[int, frozenset[Pair]] = field(default_factory=dict)
     pairs: Mapping[Pair, Pair] = field(default_factory=dict)
     ends: frozenset[tuple[int, int, int]] = frozenset()
-    batches: frozenset[tuple[int, int, int, int]] = frozenset()
+    batches: Mapping[Key, tuple[int, int, int]] = field(default_factory=dict)
+    acked: frozenset[Key] = frozenset()
 
     def after(self, rule: str, choice: Mapping[str, int], before: Any, after: Any) -> Own:
         """What they have left after a step."""
@@ -52,10 +56,20 @@ class Own:
         if rule in BATCHES:
             me, here = choice["instance"], choice["partition"]
             sender = before.clients[me]
-            number = sender.partitions[here].written - 1
-            sent = (me, here, sender.begun - 1, number)
-            own = replace(own, batches=own.batches | {sent})
+            own = own.with_batch((me, here), sender, after.clients[me], rule in BATCHES[:2])
         return own
+
+    def with_batch(self, place: Pair, sender: Any, after: Any, counts: bool) -> Own:
+        """A batch was sent, first or again, and perhaps answered: without error, if it is settled,
+        its sequence is not given back, and nothing is wrong. It `counts` if it has a
+        sequence."""
+        at, then = sender.partitions[place[1]], after.partitions[place[1]]
+        counted = at.next_sequence + int(at.write.name == "QUEUED" and counts)
+        key = (*place, sender.begun - 1, at.written - 1)
+        named = (sender.producer_id, sender.producer_epoch, counted - 1 if counts else 0)
+        settled = then.write.name == "NONE" and after.state == sender.state
+        acked = {key} if settled and then.next_sequence == counted else set()
+        return replace(self, batches={key: named, **self.batches}, acked=self.acked | acked)
 
 
 def owns(found: SourceGraph) -> list[Own]:
@@ -93,6 +107,11 @@ class InstanceFacts(WorldFacts):
             return (me, *arguments) in own.ends
         if name == "sent_batch":
             return (me, self.here, *arguments) in own.batches
+        if name in BATCH:
+            named = own.batches.get((me, self.here, arguments[0], arguments[1]), (-1, -1, -1))
+            return named[BATCH.index(name)]
+        if name == "acked":
+            return (me, self.here, *arguments) in own.acked
         if name == "held_at":
             return self.last("instance", "transaction", "number", of=(me, *arguments))
         if name == "placed":
@@ -123,7 +142,8 @@ class InstanceFacts(WorldFacts):
 def check_instances_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
     """Explore a scope by its source and check each clause, and each fact, in each world."""
     found = source_graph(model, k, name)
-    before = Instances(of, model, k.variant.name).before
+    assert of.worlds is not None
+    before = of.worlds(of, model, k.variant.name).before
     everything = list(zip(found.worlds, zip(pasts(found), owns(found), strict=True), strict=True))
     places = list(product(range(k.layout.partitions), range(k.layout.instances)))
     facts = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from proofs.prove.regimes import UNCOUNTED
 from proofs.prove.theorem import Theorem
 from proofs.prove.transactions.compositions import (
+    ACKNOWLEDGED,
     CLIENT_V2,
     DECISIONS,
     EPOCHS,
@@ -13,6 +14,7 @@ from proofs.prove.transactions.compositions import (
     LAST_STABLE,
     NO_WRITE_OUTSIDE,
     PARTITION,
+    RECORDS,
     VISIBILITY,
     VISIBILITY_V1,
 )
@@ -138,5 +140,26 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         ),
         ("no_lost_write", "all_or_none", "no_aborted_read", "offsets_with_outcome", "acked_once"),
         composition=CLIENT_V2,
+    ),
+    Theorem(
+        "stored_once",
+        "No record stands twice in a log, whatever arrives late and however often, with any answers"
+        " of coordinators: V1 and V2, every release's rules. A group's offsets may.",
+        "v2",
+        UNCOUNTED,
+        ("guards",),
+        ("acked_once",),
+        composition=RECORDS,
+    ),
+    Theorem(
+        "acked_is_stored_once",
+        "With V1 too: a record that was answered without error is in the log, once, where a batch"
+        " arrives only while its sender waits for the answer, and is refused only if it is not"
+        " stored.",
+        "v1",
+        UNCOUNTED,
+        ("batches_on_time", "refusals_are_true", "pairs_are_kept", "guards"),
+        ("acked_once", "no_lost_write"),
+        composition=ACKNOWLEDGED,
     ),
 )

@@ -253,6 +253,38 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
             "batch_arrives/open_is_not_older",
         ),
         (
+            "stored_once",
+            "",
+            Patch(
+                "client.produce",
+                "there.next_sequence if is_first else there.next_sequence - 1",
+                "there.next_sequence",
+            ),
+            "my_batch/log_has_names",
+        ),
+        (
+            "stored_once",
+            "",
+            Patch(
+                "leader.check_append",
+                "batch.base_sequence == entry.last_sequence + 1",
+                "batch.base_sequence <= entry.last_sequence + 1",
+            ),
+            "my_late_batch/sequences_rise",
+        ),
+        (
+            "acked_is_stored_once",
+            "",
+            Patch("client.give_up", "settled(client, partition)", "refused_at(client, partition)"),
+            "give_up/own_sequences_are_counted",
+        ),
+        (
+            "acked_is_stored_once",
+            "",
+            Patch("leader.is_duplicate", "behind < entry.remembered", "behind < 9"),
+            "my_batch/acked_is_stored",
+        ),
+        (
             "all_or_none",
             "",
             Patch("client.end_transaction", "is_quiet(client)", "True"),
@@ -361,6 +393,23 @@ def test_without_pairs_that_are_kept_its_own_obligation_fails() -> None:
     found = of.kept(clause, of.worlds.others("end"))[1]
     assert found is not None
     assert ask("z3", found.text, timeout_s=5).result != "proved"
+
+
+@pytest.mark.parametrize(
+    ("late", "obligation"),
+    [
+        ("my_late_batch", "own_sequences_are_counted"),
+        ("my_batch", "own_sequences_are_counted"),
+    ],
+)
+def test_what_is_acked_with_v1_rests_on_what_may_arrive(late: str, obligation: str) -> None:
+    """With batches that are late, or refusals of what is stored, a sequence names two records."""
+    of = MINE["acked_is_stored_once"].composition
+    assert of is not None
+    model = composition("transactions")
+    dropped = replace(of, steps=(*of.steps, "my_late_batch"))
+    assert proved(WorldInduction(of, model, "v1"), f"my_batch/{obligation}")
+    assert not proved(WorldInduction(dropped, model, "v1"), f"{late}/{obligation}")
 
 
 @pytest.mark.parametrize(

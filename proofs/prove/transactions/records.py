@@ -1,0 +1,386 @@
+"""One instance and the leader of a partition, V1 or V2: that no record is stored twice, and what an
+answer without error is worth.
+
+Theory of operation. The coordinator is not here: what it answers may be anything. A batch of the
+instance keeps, from its first sending on, the pair and the sequence that it then had (`batch_id`,
+`batch_epoch`, `batch_sequence`), and may arrive at any time and any number of times; so no record
+is stored twice, whatever is late. That an answer without error means that the record is stored
+needs more: a sequence that was given back is another record's next. So there, a batch arrives only
+while its sender waits for its answer, and is refused only if it is not in the log
+(`batches_on_time`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from proofs.lift import dag
+from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
+from proofs.lift.text import Model
+from proofs.lift.values import Rec
+from proofs.prove.clauses import Formula, implies
+from proofs.prove.transactions.client import (
+    IN,
+    INITIALIZING,
+    NOTHING,
+    QUEUED,
+    READY,
+    SENT,
+    UNINITIALIZED,
+    N,
+    has_begun,
+    one_of,
+    own_pair,
+    state_of,
+    there,
+)
+from proofs.prove.transactions.instances import (
+    ME,
+    NUMBER,
+    PLACE,
+    Instance,
+    Instances,
+    T,
+    is_instance,
+    is_of_group,
+    present,
+)
+from proofs.prove.transactions.partition import I, entry, in_log, is_data, log
+from proofs.prove.transactions.state import (
+    HERE,
+    NONE,
+    PARTITIONS,
+    both_are,
+    never,
+    with_ghosts,
+)
+from proofs.prove.transactions.steps import is_batch, merged, pair
+from proofs.prove.transactions.told import holds, is_mine
+from proofs.prove.unknowns import Predicate, function, truth
+from proofs.prove.worlds import Composition, WorldStep
+
+ONE = const(1)
+BATCH = ("batch_id", "batch_epoch", "batch_sequence")
+
+
+@dataclass(frozen=True, slots=True)
+class Sender(Instance):
+    """A state in which each batch of the instance is known by its transaction and number."""
+
+    batch_id: Predicate
+    batch_epoch: Predicate
+    batch_sequence: Predicate
+    acked: Predicate
+
+
+def sender(state: Instance, batch: dict[str, Predicate]) -> Sender:
+    """A state, with what is known of batches."""
+    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(Instance)}
+    return Sender(**{**known, **batch})
+
+
+class Records(Instances):
+    """The steps of one instance and one leader."""
+
+    before: Sender
+
+    def __init__(self, of: Composition, model: Model, variant: str) -> None:
+        super().__init__(of, model, variant)
+        batch = {name: function(name) for name in BATCH}
+        self.before = sender(self.before, {**batch, "acked": function("acked", is_bool=True)})
+
+    def initial(self) -> Sender:
+        """Nobody has begun."""
+        batch = {name: never(NONE) for name in BATCH}
+        return sender(super().initial(), {**batch, "acked": never(FALSE)})
+
+    def named(self, name: str) -> WorldStep:
+        """A step by its name."""
+        return SENDERS[name](self) if name in SENDERS else super().named(name)
+
+    def heard(self, name: str, sends: str, hears: str, *, adds: bool = False) -> WorldStep:
+        """A request to the coordinator, and any answer that one may give, or none. Only who is
+        asked whether a partition is in a transaction answers TRANSACTION_ABORTABLE."""
+        evaluator, rules = self.evaluator(), self.model.client
+        asked = evaluator.call(getattr(rules, sends), [self.k, self.before.client])
+        answer = self.unknowns.record(self.model.messages.Answer, "answer")
+        partitions = [asked.fields["sends"].slots[0].fields["partitions"]] if adds else []
+        sent = asked.fields["actor"]
+        told = evaluator.call(getattr(rules, hears), [self.k, sent, *partitions, answer])
+        client = merged(evaluator, truth("heard"), told, sent)
+        after = with_ghosts(self.before, client=client)
+        aborts = int(self.model.messages.Error.TRANSACTION_ABORTABLE)
+        possible: Formula = ((), dag.negate(dag.eq(answer.fields["error"], const(aborts))))
+        new = (self.is_new(after),) if self.is_on_time else ()
+        return self.told(name, evaluator, after, is_instance(), possible, *new)
+
+    @property
+    def is_on_time(self) -> bool:
+        """Nothing is late, nothing that is stored is refused, and pairs are kept."""
+        return "my_late_batch" not in self.of.steps
+
+    def is_new(self, after: Sender) -> Formula:
+        """A pair that the instance is told, under which it counts anew, has no record here."""
+        stored, told = log(self.before, I), own_pair(after)
+        counts = [there(state, HERE)["next_sequence"] for state in (self.before, after)]
+        same = dag.both(both_are(told, own_pair(self.before)), dag.eq(*counts))
+        written = both_are((stored["producer_id"], stored["producer_epoch"]), told)
+        some = dag.conjunction((in_log(self.before, I), is_data(stored), written))
+        return (I,), dag.either(same, dag.negate(some))
+
+    def arrives(self, name: str, sends: str, hears: str, rule: str) -> WorldStep:
+        """A batch of the instance is sent, first or again; the leader takes it, or it is refused
+        unread; and its answer is heard, or not."""
+        rules, evaluator = self.model.client, self.evaluator()
+        asked = evaluator.call(getattr(rules, sends), [self.k, self.before.client, ME, HERE])
+        request, sent = asked.fields["sends"].slots[0], asked.fields["actor"]
+        batch = request.fields["batch"]
+        taken = evaluator.call(
+            getattr(self.model.leader, rule), [self.k, self.before.leader, batch]
+        )
+        refusal = self.unknowns.record(self.model.messages.ProduceAnswer, "refusal")
+        reads = truth("reads")
+        leader = merged(evaluator, reads, taken.fields["actor"], self.before.leader)
+        answer = merged(evaluator, reads, taken.fields["sends"].slots[0], refusal)
+        told = evaluator.call(getattr(rules, hears), [self.k, sent, HERE, answer])
+        client = merged(evaluator, truth("heard"), told, sent)
+        good = dag.both(truth("heard"), dag.eq(answer.fields["error"], ZERO))
+        key, was = (present(self.before), batch.fields["number"]), self.before.acked
+        after = with_ghosts(
+            self.also_named(batch),
+            client=client,
+            leader=leader,
+            acked=lambda t, n: dag.either(was(t, n), dag.both(good, both_are((t, n), key))),
+        )
+        state = self.kept(after, batch, is_mine=True)
+        given = [is_instance(), is_batch(batch)]
+        given.append(((), dag.negate(dag.eq(refusal.fields["error"], ZERO))))
+        if self.is_on_time:
+            given.append(self.refused_is_absent(batch, answer))
+        return self.told(name, evaluator, state, *given)
+
+    def is_sent(self, name: str, sends: str) -> WorldStep:
+        """A batch of the instance is given up on its way."""
+        evaluator = self.evaluator()
+        rule = getattr(self.model.client, sends)
+        asked = evaluator.call(rule, [self.k, self.before.client, ME, HERE])
+        named = self.also_named(asked.fields["sends"].slots[0].fields["batch"])
+        after = with_ghosts(named, client=asked.fields["actor"])
+        return self.told(name, evaluator, after, is_instance())
+
+    def refused_is_absent(self, batch: Rec, answer: Rec) -> Formula:
+        """A batch that is refused is not in the log."""
+        stored, named = log(self.before, I), batch.fields
+        same = dag.conjunction(
+            (
+                in_log(self.before, I),
+                is_data(stored),
+                both_are((stored["producer_id"], stored["producer_epoch"]), pair(named)),
+                dag.eq(stored["sequence"], named["base_sequence"]),
+            )
+        )
+        return (I,), dag.either(dag.eq(answer.fields["error"], ZERO), dag.negate(same))
+
+    def also_named(self, batch: Rec) -> Sender:
+        """A batch has its pair and its sequence from its first sending on."""
+        before, named = self.before, batch.fields
+        key = (present(before), named["number"])
+        new = dag.negate(before.sent_batch(*key))
+        values = (*pair(named), named["base_sequence"])
+
+        def put(old: Predicate, value: Node) -> Predicate:
+            return lambda t, n: dag.ite(dag.both(new, both_are((t, n), key)), value, old(t, n))
+
+        olds = (getattr(before, name) for name in BATCH)
+        changed = {n: put(o, v) for n, o, v in zip(BATCH, olds, values, strict=True)}
+        was_sent = before.sent_batch
+        return with_ghosts(
+            before,
+            sent_batch=lambda t, n: dag.either(was_sent(t, n), both_are((t, n), key)),
+            **changed,
+        )
+
+    def late(self, name: str, rule: str, place: Node) -> WorldStep:
+        """A batch that the instance has sent arrives, and nobody waits for its answer."""
+        evaluator, batch = self.evaluator(), self.batch()
+        mine = {
+            "producer_id": self.before.batch_id(T, NUMBER),
+            "producer_epoch": self.before.batch_epoch(T, NUMBER),
+            "base_sequence": self.before.batch_sequence(T, NUMBER),
+            "instance": ME,
+            "transaction": T,
+            "number": NUMBER,
+        }
+        batch = Rec(batch.cls, {**batch.fields, **mine})
+        step = evaluator.call(getattr(self.model.leader, rule), [self.k, self.before.leader, batch])
+        after = self.kept(
+            with_ghosts(self.before, leader=step.fields["actor"]), batch, is_mine=True
+        )
+        sent: Formula = ((), self.before.sent_batch(T, NUMBER))
+        given = (is_instance(), is_batch(batch), sent, ((), place))
+        return self.told(name, evaluator, after, *given)
+
+    def others_batch(self, name: str, rule: str, place: Node) -> WorldStep:
+        """A batch of another instance arrives; where nothing is late, under another pair."""
+        evaluator, batch = self.evaluator(), self.batch()
+        step = evaluator.call(getattr(self.model.leader, rule), [self.k, self.before.leader, batch])
+        after = self.kept(
+            with_ghosts(self.before, leader=step.fields["actor"]), batch, is_mine=False
+        )
+        kept = dag.negate(both_are(pair(batch.fields), own_pair(self.before)))
+        other = dag.conjunction(
+            (
+                dag.negate(dag.eq(batch.fields["instance"], ME)),
+                kept if self.is_on_time else TRUE,
+                place,
+            )
+        )
+        return self.told(name, evaluator, after, is_instance(), is_batch(batch), ((), other))
+
+
+GROUP, PLAIN = is_of_group(), dag.negate(is_of_group())
+
+SENDERS: dict[str, Callable[[Records], WorldStep]] = {
+    "i_begin": lambda s: s.heard("i_begin", "ask_producer_id", "on_producer_id"),
+    "i_add": lambda s: s.heard("i_add", "add_partitions", "on_partitions_added", adds=True),
+    "i_add_offsets": lambda s: s.heard(
+        "i_add_offsets", "add_offsets", "on_partitions_added", adds=True
+    ),
+    "i_end": lambda s: s.heard("i_end", "end_transaction", "on_ended"),
+    "my_batch": lambda s: s.arrives("my_batch", "produce", "on_produced", "on_produce"),
+    "my_offsets": lambda s: s.arrives(
+        "my_offsets", "commit_offsets", "on_offsets_committed", "on_offset_commit"
+    ),
+    "batch_is_sent": lambda s: s.is_sent("batch_is_sent", "produce"),
+    "offsets_are_sent": lambda s: s.is_sent("offsets_are_sent", "commit_offsets"),
+    "my_late_batch": lambda s: s.late("my_late_batch", "on_produce", PLAIN),
+    "my_late_offsets": lambda s: s.late("my_late_offsets", "on_offset_commit", GROUP),
+    "their_batch": lambda s: s.others_batch("their_batch", "on_produce", PLAIN),
+    "their_offsets": lambda s: s.others_batch("their_offsets", "on_offset_commit", GROUP),
+}
+
+
+# Clauses
+
+
+def client_has_batches(s: Instance) -> Formula:
+    """Where there is a batch, its partition is in the transaction, or will be; it is there once
+    the batch is sent, and then the transaction is started. Between transactions there is none."""
+    c, at = s.client.fields, there(s, PLACE)
+    idle = one_of(state_of(s), (UNINITIALIZED, INITIALIZING, READY))
+    waits = dag.negate(dag.eq(at["write"], NOTHING))
+    sent, inside = dag.eq(at["write"], SENT), dag.eq(at["membership"], IN)
+    rests = dag.both(dag.negate(waits), dag.eq(at["membership"], ZERO))
+    rows = (
+        implies(idle, rests),
+        implies(waits, dag.negate(dag.eq(at["membership"], ZERO))),
+        implies(sent, inside),
+        implies(inside, has_begun(s), c["is_started"]),
+        one_of(at["write"], (NOTHING, QUEUED, SENT)),
+        dag.le(ZERO, at["written"]),
+        implies(idle, dag.eq(at["written"], ZERO)),
+        implies(has_begun(s), waits, dag.lt(ZERO, at["written"])),
+    )
+    counted = dag.both(dag.le(ZERO, c["begun"]), implies(has_begun(s), dag.lt(ZERO, c["begun"])))
+    lives = dag.either(idle, has_begun(s))
+    here = dag.both(dag.le(ZERO, PLACE), dag.lt(PLACE, PARTITIONS))
+    return (PLACE,), dag.both(counted, implies(lives, here, dag.conjunction(rows)))
+
+
+def batches_keep_their_names(s: Sender) -> Formula:
+    """A batch that was sent has the pair and the sequence that it had first; one that is queued was
+    not sent yet."""
+    at, now = there(s, HERE), present(s)
+    last = dag.sub(at["written"], ONE)
+    numbered = dag.ite(is_of_group(), ZERO, dag.sub(at["next_sequence"], ONE))
+    its = (s.batch_id(now, last), s.batch_epoch(now, last))
+    same = dag.conjunction(
+        (
+            s.sent_batch(now, last),
+            both_are(its, own_pair(s)),
+            dag.eq(s.batch_sequence(now, last), numbered),
+        )
+    )
+    earlier = dag.ite(dag.eq(at["write"], QUEUED), dag.lt(N, last), dag.le(N, last))
+    mine = dag.both(dag.eq(T, now), has_begun(s))
+    sent = dag.conjunction((dag.le(T, now), dag.le(ZERO, N), implies(mine, earlier)))
+    waits = dag.both(has_begun(s), dag.eq(at["write"], SENT))
+    return (T, N), dag.both(implies(waits, same), implies(s.sent_batch(T, N), sent))
+
+
+def log_has_names(s: Sender) -> Formula:
+    """A record of the instance is one that it has sent, as it was."""
+    stored = log(s, I)
+    key = (stored["transaction"], stored["number"])
+    named = dag.conjunction(
+        (
+            s.sent_batch(*key),
+            dag.eq(s.batch_id(*key), stored["producer_id"]),
+            dag.eq(s.batch_epoch(*key), stored["producer_epoch"]),
+            dag.eq(s.batch_sequence(*key), stored["sequence"]),
+        )
+    )
+    return (I,), implies(dag.both(in_log(s, I), is_mine(s, stored)), named)
+
+
+def own_sequences_are_counted(s: Sender) -> Formula:
+    """Under the pair that the instance holds, the log has no sequence but those that it has given;
+    the last of them is that of the batch which waits for its answer."""
+    stored, at = log(s, I), there(s, HERE)
+    written = both_are((stored["producer_id"], stored["producer_epoch"]), own_pair(s))
+    ours = dag.conjunction((in_log(s, I), is_data(stored), written, PLAIN))
+    last = dag.eq(stored["sequence"], dag.sub(at["next_sequence"], ONE))
+    waits = dag.conjunction((has_begun(s), dag.eq(at["write"], SENT), last))
+    key = (stored["transaction"], stored["number"])
+    it = dag.both(is_mine(s, stored), both_are(key, (present(s), dag.sub(at["written"], ONE))))
+    given = dag.lt(stored["sequence"], at["next_sequence"])
+    return (I,), implies(ours, dag.both(given, implies(waits, it)))
+
+
+def is_known(s: Sender) -> tuple[Node, Node]:
+    """Whether a leader remembers a batch of the sequence that the instance sends now; and that."""
+    at, known = there(s, HERE), entry(s, own_pair(s)[0])
+    queued = dag.eq(at["write"], QUEUED)
+    sequence = dag.ite(queued, at["next_sequence"], dag.sub(at["next_sequence"], ONE))
+    remembered = dag.conjunction(
+        (
+            has_begun(s),
+            dag.negate(dag.eq(at["write"], NOTHING)),
+            dag.eq(own_pair(s)[1], known["producer_epoch"]),
+            dag.le(sequence, known["last_sequence"]),
+            dag.lt(dag.sub(known["last_sequence"], sequence), known["remembered"]),
+            PLAIN,
+        )
+    )
+    return remembered, sequence
+
+
+def known_batch_is_there(s: Sender) -> Formula:
+    """Then one of that sequence is in the log."""
+    remembered, sequence = is_known(s)
+    at = s.placed(*own_pair(s), sequence)
+    stored = log(s, at)
+    found = dag.conjunction(
+        (
+            in_log(s, at),
+            is_data(stored),
+            both_are((stored["producer_id"], stored["producer_epoch"]), own_pair(s)),
+            dag.eq(stored["sequence"], sequence),
+        )
+    )
+    return (), implies(remembered, found)
+
+
+def known_batch_is_it(s: Sender) -> Formula:
+    """And it is the batch that the instance sends again."""
+    remembered, _ = is_known(s)
+    at = there(s, HERE)
+    it = holds(s, present(s), dag.sub(at["written"], ONE))
+    return (), implies(remembered, dag.both(dag.eq(at["write"], SENT), it))
+
+
+def acked_is_stored(s: Sender) -> Formula:
+    """A record that was answered without error is in the log."""
+    return (T, N), implies(s.acked(T, N), holds(s, T, N))
