@@ -11,6 +11,8 @@ import pytest
 from proofs.lift import dag
 from proofs.lift.text import Patch, composition
 from proofs.prove.assumptions import ASSUMPTIONS
+from proofs.prove.dropped import DROPPED, trace_without
+from proofs.prove.run import counterexample, places, subject
 from proofs.prove.smt import obligation
 from proofs.prove.solvers import ask
 from proofs.prove.theorems import THEOREMS
@@ -382,6 +384,48 @@ def test_without_the_assumptions_of_v1_its_own_obligation_fails(
     assert proved(WorldInduction(of, composition("transactions"), "v1"), f"{early}/{obligation}")
     late_ones = WorldInduction(dropped, composition("transactions"), "v1")
     assert not proved(late_ones, f"{late}/{obligation}")
+
+
+@pytest.mark.parametrize(
+    ("mutant", "theorem", "obligation"),
+    [
+        ("delayed_end_txn", "visible_as_decided", "end/visible_as_decided"),
+        ("late_produce_hangs", "no_write_outside", "batch_arrives/no_write_outside"),
+        ("marker_at_equal_epoch", "all_or_none", "marker_arrives/visible_as_decided"),
+        ("timeout_without_bump", "no_write_outside", "batch_arrives/no_write_outside"),
+        ("exhausted_epoch_not_rotated", "transaction_decisions", "time_out/ids_are_remembered"),
+        ("ongoing_not_logged", "visible_as_decided", "add/log_is_known"),
+        ("end_txn_epoch_not_compared", "coordinator_fences", "end/fenced_change_nothing"),
+        ("lso_inclusive", "last_stable_offset_sound", "always/what_is_stable_is_decided"),
+        ("send_failure_not_poisoning", "all_or_none", "give_up/settled_is_stored"),
+        ("end_txn_error_ignored", "all_or_none", "i_end/told_is_decided"),
+    ],
+)
+def test_a_mutant_fails_its_own_obligation(mutant: str, theorem: str, obligation: str) -> None:
+    """What a release does takes its rule from the theorems; a defect changes the text."""
+    of, found = subject(mutant, None), MINE[theorem]
+    assert found in of.asks(THEOREMS)
+    assert found.composition is not None
+    variant = of.under(found)
+    ruled = found.composition.ruled_by(of.model, variant, found.variant)
+    assert proved(induction(theorem), obligation)
+    assert not proved(WorldInduction(ruled, of.model, variant), obligation)
+
+
+def test_a_mutant_is_answered_by_its_trace() -> None:
+    found = counterexample(MINE["last_stable_offset_sound"], subject("lso_inclusive", None))
+    assert found is not None
+    assert found.finding.property == "no_dirty_read"
+    assert 0 < found.finding.events <= 25
+
+
+def test_v1_without_its_assumption_is_answered_by_a_trace() -> None:
+    of = subject(None, "v1")
+    assert set(MINE.values()) <= set(of.asks(THEOREMS))
+    assert ("transactions-default", "v1") in places(MINE["all_or_none"], of)
+    late = trace_without("requests_on_time", DROPPED["requests_on_time"])
+    assert late is not None
+    assert late.property in MINE["all_or_none"].answered_by
 
 
 def test_without_pairs_that_are_kept_its_own_obligation_fails() -> None:
