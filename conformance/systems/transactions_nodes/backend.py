@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from conformance.plan import Prepared, setting
 from conformance.promised import Seen
@@ -14,8 +14,11 @@ from conformance.systems.transactions_nodes.leaderless import BROKEN, leaderless
 from conformance.systems.transactions_nodes.nodes import Nodes
 from conformance.systems.transactions_nodes.script import NodesWriter
 from conformance.systems.transactions_wire import TransactionsBackend
-from conformance.systems.wire import DEED_COUNTS, ScriptBackend
+from conformance.systems.wire import ScriptBackend
 from conformance.transactions.ground import Ground
+
+WAIT_COUNTS: Final = 100
+"""How many of the tries of a shorter trace one deed, or a time-out, stands for."""
 
 
 class NodesBackend(TransactionsBackend):
@@ -47,5 +50,5 @@ class NodesBackend(TransactionsBackend):
         return replace(found, seen=found.seen.merge(Seen(broken=broken)))
 
     def _costs(self, script: Any) -> int:
-        """Deeds take seconds."""
-        return 1 + DEED_COUNTS * len(script.signature)
+        """Deeds take seconds, and so do time-outs."""
+        return 1 + WAIT_COUNTS * (len(script.signature) + bool(script.times_out))
