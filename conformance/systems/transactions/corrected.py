@@ -7,7 +7,6 @@ model is right itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from conformance.judge import NotFollowed
@@ -21,17 +20,12 @@ OLDER_EPOCH_FIRST: Final = "4.0"
 MEMORY_FENCES_BELOW: Final = 2
 """The first level of which an abort takes its epoch with the log."""
 
-WRONG_IN_V1: Final[Mapping[tuple[str, int], str]] = {
-    ("on_produced", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER): (
-        "behind a batch whose outcome is unknown the next one is sent again (protocol.md 7.5)"
-    ),
-    ("on_offsets_committed", ErrorCode.TRANSACTION_ABORTABLE): (
-        "an abort for this takes no new epoch (protocol.md 7.8: A, not A/F)"
-    ),
-}
-"""What a client of V1 does with an error, by the rule of the model's that hears it."""
-
-
+WRONG_BEHIND_GAP: Final = (
+    "behind a batch of V1 whose outcome is unknown the next one is sent again (protocol.md 7.5)"
+)
+"""What the model's client does with OUT_OF_ORDER_SEQUENCE_NUMBER: it aborts."""
+WRONG_BUMP: Final = "an abort of V1 for this takes no new epoch (protocol.md 7.8: A, not A/F)"
+"""What the model's client does with TRANSACTION_ABORTABLE from a group coordinator."""
 WRONG_UNBORN: Final = (
     "an id whose first InitProducerId did not come into the log keeps its producer id in memory,"
     " with epoch -1 (protocol.md 6.4, note)"
@@ -45,10 +39,14 @@ WRONG_FENCING: Final = (
 """What the model's coordinator knows too late."""
 
 
-def check_heard(rule: str, error: int, *, is_v2: bool) -> None:
-    """Raises NotFollowed where the model's client hears this wrong."""
-    if not is_v2 and (rule, error) in WRONG_IN_V1:
-        raise NotFollowed(WRONG_IN_V1[rule, error])
+def check_heard(rule: str, error: int, *, has_gap: bool, is_v2: bool) -> None:
+    """Raises NotFollowed where the model's client hears this wrong. `has_gap`: a batch before this
+    one expired while its transaction was ending."""
+    if has_gap and error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        raise NotFollowed(WRONG_BEHIND_GAP)
+    is_commit = rule == "on_offsets_committed"
+    if is_commit and not is_v2 and error == ErrorCode.TRANSACTION_ABORTABLE:
+        raise NotFollowed(WRONG_BUMP)
 
 
 def is_fencing(k: Any, coordinator: Any) -> bool:

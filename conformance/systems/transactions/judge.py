@@ -52,11 +52,13 @@ class TransactionJudge(Sides):
         self._late: list[Late] = []
         self._late_markers: list[tuple[Message, Any]] = []
         self._is_unborn = False
+        self._gaps: set[tuple[Any, ...]] = set()
         self._arrivals = Arrivals(tables, self._coordinates, self._leads)
 
     def begin(self) -> None:
         """All as the scope begins, and nothing is late. Raises Differs."""
         self._late, self._late_markers, self._is_unborn = [], [], False
+        self._gaps.clear()
         super().begin()
 
     # ---- the application
@@ -95,6 +97,9 @@ class TransactionJudge(Sides):
         self._ends(instance, "abort_transaction")
 
     def _batch_expires(self, instance: int, partition: int) -> None:
+        ends = self.clients[instance].node.state.state.name in ("COMMITTING", "ABORTING")
+        if ends and not self.tables.is_v2:
+            self._gaps.add((instance, partition))
         self._calls(instance, "give_up", partition)
 
     # ---- requests
@@ -126,12 +131,21 @@ class TransactionJudge(Sides):
         """The answer is heard, or the connection breaks."""
         client = self.clients[instance]
         if heard:
-            check_heard(rule, answer[0].view[0], is_v2=self.tables.is_v2)
+            self._check_heard(instance, rule, answer[0].view[0], *before)
             self._models(client, rule, *before, answer[0])
             self._does(client, "hear", answer[1])
         else:
             self._does(client, "hang_up", node_id)
         self._agree(client)
+
+    def _check_heard(self, instance: int, rule: str, error: int, *before: Any) -> None:
+        """Raises NotFollowed. A batch that is taken has no gap before it, nor has a new epoch."""
+        where = (instance, *before)
+        check_heard(rule, error, has_gap=where in self._gaps, is_v2=self.tables.is_v2)
+        if not error and rule == "on_producer_id":
+            self._gaps = {gap for gap in self._gaps if gap[0] != instance}
+        elif not error:
+            self._gaps.discard(where)
 
     def _handled(self, rule: str, request: Late, requester: int) -> Answered | None:
         """The coordinator handles a request, on both sides with the same answer."""
