@@ -84,7 +84,7 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
     everything = {*of.before, *of.of.facts}
     for step in of.worlds.steps():
         asked = obligation(step.rule, of.assumed(everything, step), ((), dag.FALSE))
-        assert ask("z3", asked.text, timeout_s=5).result != "proved", step.rule
+        assert ask("z3", asked.text, timeout_s=1).result != "proved", step.rule
 
 
 @pytest.mark.parametrize(
