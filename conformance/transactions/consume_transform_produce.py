@@ -100,6 +100,13 @@ def crash_points(steps: Sequence[Step], runs: int) -> Iterable[Crashes]:
         yield Crashes(steps[at], 1 + run // len(steps))
 
 
+def instead(steps: Sequence[Step], outcomes: Sequence[Outcome], missed: int) -> list[Crashes]:
+    """Steps that nobody was to crash at yet, for so many runs whose own step never came."""
+    tried = {outcome.crashes.step for outcome in outcomes}
+    left = [step for step in steps if step not in tried]
+    return list(crash_points(left, min(missed, len(left))))
+
+
 def steps_of(quiet: Sequence[Sequence[Life]]) -> tuple[Step, ...]:
     """What runs without a crash, of one life each, have in common. Raises BackendFailed."""
     for lives in quiet:
@@ -148,10 +155,15 @@ async def measure(
         told(f"{order.value}: {len(points)} runs", done / len(points))
         return outcome
 
-    outcomes = (*quiet, *await asyncio.gather(*map(play, points)))
-    # Who lived because its step never came shows that not every life has that step.
-    steps = in_all(steps, (outcome.lives[0] for outcome in outcomes if outcome.lives))
-    return Measured(order, steps, outcomes)
+    outcomes = quiet
+    while points:
+        done = 0
+        played = await asyncio.gather(*map(play, points))
+        outcomes = [*outcomes, *played]
+        # Who lived because its step never came shows that not every life has that step.
+        steps = in_all(steps, (outcome.lives[0] for outcome in outcomes if outcome.lives))
+        points = instead(steps, outcomes, sum(o.crashes.step not in steps for o in played))
+    return Measured(order, steps, tuple(outcomes))
 
 
 @dataclass(slots=True)
