@@ -175,8 +175,15 @@ class TransactionalManager(TransactionManager):
         return self._queue.txn_offset_commit(self.identity, sent, group, CallResult())
 
     def check_send(self) -> None:
-        """Whether a record may be sent now. Raises as `initialize`."""
+        """Whether a record may be sent now. Raises as `initialize`.
+
+        Source: `TransactionManager.maybeAddPartition`.
+        """
         self._check_call("send")
+        if self.producer_id == NO_PRODUCER_ID:
+            raise IllegalStateError(
+                "send without a producer id: start was refused", ("abort_transaction", "stop")
+            )
 
     def add_partition(self, topic_partition: TopicPartition) -> None:
         """A record for this partition is queued. `TransactionManager.maybeAddPartition`."""
@@ -217,9 +224,14 @@ class TransactionalManager(TransactionManager):
 
     def _begin_initialize(self) -> CallResult:
         timeout_ms = self._config.transaction_timeout_ms
-        is_bump = self.state is not State.INITIALIZING
-        expected = self.identity if is_bump else ProducerIdAndEpoch()
-        return self._queue.init_producer_id(expected, timeout_ms, is_epoch_bump=is_bump)
+        return self._queue.init_producer_id(
+            ProducerIdAndEpoch(), timeout_ms, CallResult(), is_epoch_bump=False
+        )
+
+    def _ask_for_epoch(self, result: CallResult) -> CallResult:
+        """Behind EndTxn; `result` ends with it."""
+        timeout_ms = self._config.transaction_timeout_ms
+        return self._queue.init_producer_id(self.identity, timeout_ms, result, is_epoch_bump=True)
 
     def _begin_end(self) -> CallResult:
         """Queue EndTxn, and behind it InitProducerId if a new epoch is needed.
@@ -234,7 +246,9 @@ class TransactionalManager(TransactionManager):
         self._enqueue_new_partitions()
         result = self._queue.end_txn(self.identity, is_commit=is_commit)
         self._choose_requests(is_first=False)
-        return self._begin_initialize() if self.epoch_bump_required else result
+        if self.epoch_bump_required:
+            return self._ask_for_epoch(CallResult())
+        return result
 
     # ---- V1 and V2
 
@@ -276,8 +290,7 @@ class TransactionalManager(TransactionManager):
                 request.result.fail(self.last_error)
             elif is_end and not self._is_started:
                 # No coordinator has heard of this transaction.
-                self._complete_transaction()
-                request.result.succeed()
+                self._complete_transaction(request)
             else:
                 return request
         return None
@@ -403,8 +416,7 @@ class TransactionalManager(TransactionManager):
         if answer.get("producer_id", NO_PRODUCER_ID) != NO_PRODUCER_ID:
             self._take_identity(answer)
             self._reset_sequences()
-        self._complete_transaction()
-        request.result.succeed()
+        self._complete_transaction(request)
 
     def _found(self, request: TxnRequest, answer: Answer) -> None:
         assert request.looks_up is not None
@@ -417,8 +429,18 @@ class TransactionalManager(TransactionManager):
         self.entries.clear()
         self._unresolved.clear()
 
-    def _complete_transaction(self) -> None:
-        """Source: `TransactionManager.resetTransactionState`."""
+    def _complete_transaction(self, end_txn: TxnRequest) -> None:
+        """The transaction is over, and so is its call, unless a new epoch is needed.
+
+        A batch that expires during an abort shows that only now: nothing was queued behind EndTxn,
+        and Kafka's client, which leaves it at that, initializes for ever. The call ends with the
+        new epoch here, too. Source: `TransactionManager.completeTransaction`.
+        """
+        is_awaited = self._pending is not None and self._pending.result is end_txn.result
+        if self.epoch_bump_required and is_awaited:
+            self._ask_for_epoch(end_txn.result)
+        else:
+            end_txn.result.succeed()
         self._enter(State.INITIALIZING if self.epoch_bump_required else State.READY)
         self.epoch_bump_required = False
         self._is_started = False

@@ -104,9 +104,14 @@ class TxnQueue:
     # ---- the making of requests
 
     def init_producer_id(
-        self, expected: ProducerIdAndEpoch, transaction_timeout_ms: int, *, is_epoch_bump: bool
+        self,
+        expected: ProducerIdAndEpoch,
+        transaction_timeout_ms: int,
+        result: CallResult,
+        *,
+        is_epoch_bump: bool,
     ) -> CallResult:
-        """`expected` is what the producer has; the first time, nothing."""
+        """`expected` is what the producer has; the first time, nothing. Its end ends `result`."""
         body: Body = {
             "transactional_id": self.transactional_id,
             "transaction_timeout_ms": transaction_timeout_ms,
@@ -114,8 +119,8 @@ class TxnQueue:
         }
         priority = Priority.EPOCH_BUMP if is_epoch_bump else Priority.INIT_PRODUCER_ID
         request = self._to_txn_coordinator(ApiKey.INIT_PRODUCER_ID, priority, body)
-        request.is_epoch_bump = is_epoch_bump
-        return request.result
+        request.is_epoch_bump, request.result = is_epoch_bump, result
+        return result
 
     def add_partitions(
         self, identity: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
