@@ -264,8 +264,8 @@ class Played:
     def _abort_is_asked(self, instance: int) -> None:
         self._client(instance, "abort_transaction")
 
-    def _batch_expires(self, instance: int, partition: int) -> None:
-        self._client(instance, "give_up", partition)
+    def _batch_expires(self, instance: int, partition: int, waits: int) -> None:
+        self._client(instance, "give_up", partition, bool(waits))
 
     # ---- requests
 

@@ -1,10 +1,10 @@
 """The transaction manager of one instance: its states, and what it makes of each answer.
 
 Theory of operation. The application calls; the manager sends what the calls need, one request to
-the coordinator at a time, in an order: producer id, partitions, batches, end. An error does one of
-four things (`Effect`): the request is sent again, the transaction must be aborted, or the instance
-is finished. While a batch's outcome is unknown the transaction does not end; a batch whose time is
-up fails, and then the transaction can only be aborted. `TransactionManager`, `Sender`.
+the coordinator at a time, in an order: producer id, partitions, batches, end. After an error the
+request is sent again, the transaction must be aborted, or the instance is finished (`effects.py`).
+While a batch's outcome is unknown the transaction does not end; a batch whose time is up fails, and
+then the transaction can only be aborted. `TransactionManager`, `Sender`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 from enum import IntEnum
 
 from model.language import Map, Step, acts, receives, record, require
+from model.transactions.effects import Effect, effect_of, produce_effect_of
 from model.transactions.messages import (
     NO_BATCH,
     NO_OFFSET,
@@ -79,24 +80,16 @@ class Outcome(IntEnum):
     ABORTED = 4
 
 
-class Effect(IntEnum):
-    """What an error does."""
-
-    RETRY = 0
-    ABORT = 1
-    """The transaction can only be aborted."""
-    DIE = 2
-    """The instance can do nothing more."""
-
-
 @record
 class ClientPartition:
-    """One partition as the client sees it. `sent` counts, for each transaction, the records that
-    the application has sent: what its commit must hold."""
+    """One partition as the client sees it. It `has_gap` when the batch before the next one was
+    given up and the epoch stays. `sent` counts, for each transaction, the records that the
+    application has sent: what its commit must hold."""
 
     membership: Membership
     write: Write
     next_sequence: Sequence
+    has_gap: bool
     written: WriteCount
     sent: Map[Transaction, WriteCount]
 
@@ -104,7 +97,9 @@ class ClientPartition:
 @record
 class Client:
     """One instance. `begun` transactions have begun; the last of them is the present one. It
-    `is_started` when the coordinator may know of it; then only EndTxn ends it."""
+    `is_started` when the coordinator may know of it; then only EndTxn ends it. What it found in an
+    abort's way it `must_bump` for `too_late`: the state says INITIALIZING after that, and nobody
+    asks for an epoch."""
 
     state: ClientState
     producer_id: ProducerIdOrNone
@@ -112,6 +107,7 @@ class Client:
     begun: TransactionCount
     is_started: bool
     must_bump: bool
+    too_late: bool
     partitions: Map[Partition, ClientPartition]
     outcomes: Map[Transaction, Outcome]
 
@@ -258,6 +254,7 @@ def request_of(k: Setting, client: Client, api: Api) -> Request:
 def ask_producer_id(k: Setting, client: Client) -> Step[Client, Request]:
     """InitProducerId; with the present id and epoch where only the epoch is to go up."""
     require(client.state == ClientState.INITIALIZING)
+    require(not client.too_late)
     return Step(client, (request_of(k, client, Api.INIT_PRODUCER_ID),))
 
 
@@ -412,48 +409,38 @@ def end_transaction(k: Setting, client: Client) -> Step[Client, Request]:
 # What the manager makes of answers
 
 
-def is_retriable(error: Error) -> bool:
-    """RetriableException and its kind."""
-    return (
-        error == Error.CONCURRENT_TRANSACTIONS
-        or error == Error.COORDINATOR_NOT_AVAILABLE
-        or error == Error.NOT_ENOUGH_REPLICAS
-    )
-
-
-def effect_of(error: Error) -> Effect:
-    """What an error does in an answer of the coordinator. The handlers' handleResponse."""
-    if is_retriable(error):
-        return Effect.RETRY
-    return Effect.ABORT if error == Error.TRANSACTION_ABORTABLE else Effect.DIE
-
-
-def produce_effect_of(error: Error) -> Effect:
-    """What an error does in an answer of a leader. TransactionManager.canRetry,
-    maybeTransitionToErrorState."""
-    if is_retriable(error):
-        return Effect.RETRY
-    return Effect.DIE if error == Error.INVALID_PRODUCER_ID_MAPPING else Effect.ABORT
-
-
 def in_error(k: Setting, client: Client, effect: Effect) -> Client:
     """The state after an error that is not to be tried again. An abort in progress goes on."""
     if effect == Effect.DIE:
         return replace(client, state=ClientState.FATAL_ERROR)
     if effect == Effect.RETRY or client.state == ClientState.ABORTING:
         return client
-    bumps = not speaks_v2(k) and k.variant.bump == Bump.ASKS
-    was_completing = client.state == ClientState.COMMITTING
+    return replace(client, state=ClientState.ABORTABLE_ERROR)
+
+
+def is_completing(client: Client) -> bool:
+    """The application has asked for the end."""
+    return client.state == ClientState.COMMITTING or client.state == ClientState.ABORTING
+
+
+def bumps(k: Setting) -> bool:
+    """The client itself asks for the next epoch. needToTriggerEpochBumpFromClient."""
+    return not speaks_v2(k) and k.variant.bump == Bump.ASKS
+
+
+def in_batch_error(k: Setting, client: Client, effect: Effect) -> Client:
+    """The same, of a batch: its epoch ends with its transaction, unless that was to end already.
+    TransactionManager.maybeTransitionToErrorState."""
+    must_bump = client.must_bump or (bumps(k) and not is_completing(client))
     return replace(
-        client,
-        state=ClientState.ABORTABLE_ERROR,
-        must_bump=client.must_bump or (bumps and not was_completing),
+        in_error(k, client, effect),
+        must_bump=must_bump if effect == Effect.ABORT else client.must_bump,
     )
 
 
 def numbered_anew(k: Setting, there: ClientPartition) -> ClientPartition:
     """Sequences begin at 0 again."""
-    return replace(there, membership=Membership.OUT, next_sequence=0, written=0)
+    return replace(there, membership=Membership.OUT, next_sequence=0, has_gap=False, written=0)
 
 
 def left(k: Setting, there: ClientPartition) -> ClientPartition:
@@ -503,13 +490,21 @@ def settled(client: Client, partition: Partition) -> Client:
 
 @receives
 def on_produced(k: Setting, client: Client, partition: Partition, answer: ProduceAnswer) -> Client:
-    """Produce is answered. Sender.completeBatch."""
+    """Produce is answered. Sender.completeBatch, TransactionManager.canRetry: behind a gap it may
+    still come to be in order."""
     if answer.error == Error.NONE:
-        return settled(client, partition)
+        return acknowledged(client, partition)
     effect = produce_effect_of(answer.error)
-    if effect == Effect.RETRY:
+    unordered = answer.error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    if effect == Effect.RETRY or (unordered and client.partitions[partition].has_gap):
         return client
-    return in_error(k, refused_at(client, partition), effect)
+    return in_batch_error(k, refused_at(client, partition), effect)
+
+
+def acknowledged(client: Client, partition: Partition) -> Client:
+    """The log has the batch, and so whatever it has of those before."""
+    there = replace(client.partitions[partition], write=Write.NONE, has_gap=False)
+    return replace(client, partitions=client.partitions.put(partition, there))
 
 
 def refused_at(client: Client, partition: Partition) -> Client:
@@ -534,12 +529,30 @@ def on_offsets_committed(
 
 
 @acts
-def give_up(k: Setting, client: Client, partition: Partition) -> Client:
-    """The delivery time of a batch is up: its outcome is unknown. Sender.failBatch."""
+def give_up(k: Setting, client: Client, partition: Partition, waits: bool) -> Client:
+    """The delivery time of a batch is up: its outcome is unknown. Sender.failBatch.
+
+    Whether it `waits` to be sent again makes a difference only to V1 when the end was asked for:
+    the next epoch is then wanted for its sequence, else for nothing, and there may be a gap.
+    """
     require(is_working(client))
     require(not is_of_group(k, partition))
     require(client.partitions[partition].write == Write.SENT)
-    return in_error(k, settled(client, partition), Effect.ABORT)
+    require(waits or (bumps(k) and is_completing(client)))
+    failed = in_batch_error(k, settled(client, partition), Effect.ABORT)
+    after = unresolved(client, failed) if waits and bumps(k) else failed
+    there = after.partitions[partition]
+    has_gap = not speaks_v2(k) and not after.must_bump
+    left = after.partitions.put(partition, replace(there, has_gap=there.has_gap or has_gap))
+    return replace(after, partitions=left)
+
+
+def unresolved(before: Client, client: Client) -> Client:
+    """Nobody knows whether a log has a sequence: the next epoch is wanted. EndTxn of an abort is in
+    the queue already, and nothing behind it. TransactionManager.maybeResolveSequences,
+    beginCompletingTransaction."""
+    late = before.state == ClientState.ABORTING and not before.must_bump
+    return replace(client, must_bump=True, too_late=client.too_late or late)
 
 
 def finished(k: Setting, client: Client) -> Client:

@@ -71,9 +71,9 @@ class Coordinator:
     """The coordinator of the id and its log.
 
     While `is_appending`, `image` is on its way into the log, and `answer` is for `requester` once
-    it is there. `is_stopped` when a partition has said that a newer coordinator is there. With a
-    `failed_fence` the epoch is that of an abort which did not come into the log; the next abort
-    takes no other.
+    it is there. `is_stopped` when a partition has said that a newer coordinator is there. With an
+    `unlogged_fence` the epoch is that of an abort which has not come into the log; if that fails
+    the next abort takes no other.
     """
 
     known: Known
@@ -83,7 +83,7 @@ class Coordinator:
     requester: InstanceOrNone
     answer: Answer
     is_stopped: bool
-    failed_fence: bool
+    unlogged_fence: bool
     coordinator_epoch: CoordinatorEpoch
     given_producer_ids: Annotated[int, Range(0, "producer_ids")]
 
@@ -140,8 +140,7 @@ def stored(k: Setting, image: Known) -> Known:
 
 def logged(k: Setting, c: Coordinator, image: Known) -> Coordinator:
     """The image is in the log, and known. TransactionMetadata.completeTransitionTo."""
-    kept = c.failed_fence and not is_prepared(image.metadata)
-    return replace(c, known=image, log=stored(k, image), failed_fence=kept)
+    return replace(c, known=image, log=stored(k, image), unlogged_fence=False)
 
 
 def appending(c: Coordinator, image: Known) -> Coordinator:
@@ -216,34 +215,12 @@ def append_succeeds(k: Setting, c: Coordinator) -> Step[Coordinator, Answer]:
     return Step(completing(k, nothing_appended(written)), (c.answer,))
 
 
-def is_failed_fence(k: Setting, c: Coordinator) -> bool:
-    """What has failed is an abort by the coordinator, which below level 2 keeps its epoch in
-    memory. KAFKA-9666."""
-    image = c.image
-    ends = image.metadata.state == TransactionState.PREPARE_ABORT
-    newer = image.metadata.producer_epoch != c.known.metadata.producer_epoch
-    own = image.last_producer_epoch == NO_PRODUCER_EPOCH
-    return k.variant.level < 2 and ends and own and (newer or c.failed_fence)
-
-
-def remembering(k: Setting, c: Coordinator) -> Coordinator:
-    """What memory keeps of an append that failed: nothing, but for the epoch of a fence."""
-    epoch = c.image.metadata.producer_epoch
-    fenced_already = replace(
-        c.known,
-        metadata=replace(c.known.metadata, producer_epoch=epoch),
-        last_producer_epoch=NO_PRODUCER_EPOCH,
-    )
-    failed_now = is_failed_fence(k, c)
-    return replace(c, known=fenced_already if failed_now else c.known, failed_fence=failed_now)
-
-
 @acts
 def append_fails(k: Setting, c: Coordinator, in_log: bool) -> Step[Coordinator, Answer]:
     """The append is reported as failed, and memory is as before; the image may be `in_log` all the
     same. A completion is tried again. COORDINATOR_NOT_AVAILABLE."""
     require(c.is_appending)
-    written = replace(remembering(k, c), log=stored(k, c.image) if in_log else c.log)
+    written = replace(c, log=stored(k, c.image) if in_log else c.log)
     after = completing(k, nothing_appended(written))
     return Step(after, (failed(Error.COORDINATOR_NOT_AVAILABLE),))
 
@@ -307,7 +284,7 @@ def fencing(k: Setting, c: Coordinator) -> Known:
     """The open transaction is aborted by the coordinator, whose next epoch fences its writers.
     TransactionMetadata.prepareFenceProducerEpoch."""
     metadata = c.known.metadata
-    same = k.variant.fence == Fence.SAME_EPOCH or c.failed_fence
+    same = k.variant.fence == Fence.SAME_EPOCH or c.unlogged_fence
     epoch = metadata.producer_epoch if same else next_epoch(k, metadata.producer_epoch)
     newer = k.variant.level == 2
     rotates = newer and k.variant.rotation == Rotation.ANYONE
@@ -320,6 +297,21 @@ def fencing(k: Setting, c: Coordinator) -> Known:
     )
 
 
+def with_fence(k: Setting, c: Coordinator, image: Known) -> Coordinator:
+    """What memory has of such an abort before the log has it: below level 2 its epoch.
+    TransactionCoordinator.endTransaction, KAFKA-9666."""
+    taken = with_next_id_taken(c, image)
+    if k.variant.level == 2:
+        return taken
+    epoch = image.metadata.producer_epoch
+    fenced = replace(
+        c.known,
+        metadata=replace(c.known.metadata, producer_epoch=epoch),
+        last_producer_epoch=NO_PRODUCER_EPOCH,
+    )
+    return replace(taken, known=fenced, unlogged_fence=True)
+
+
 def with_next_id_taken(c: Coordinator, image: Known) -> Coordinator:
     """The producer id that is to come is nobody else's."""
     takes = image.next_producer_id != NO_PRODUCER_ID
@@ -327,11 +319,27 @@ def with_next_id_taken(c: Coordinator, image: Known) -> Coordinator:
 
 
 def expects(k: Setting, c: Coordinator, request: Request) -> bool:
-    """The producer id is that of now, or the one whose last epoch was used up before."""
+    """The producer id is that of now, or the one whose last epoch was used up before; or nobody
+    has had an epoch yet. isValidProducerId."""
+    now = request.producer_id == c.known.metadata.producer_id
     before = request.producer_id == c.known.previous_producer_id
-    return request.producer_id == c.known.metadata.producer_id or (
-        before and is_exhausted(k, request.producer_epoch)
+    unborn = c.known.metadata.producer_epoch == NO_PRODUCER_EPOCH
+    return now or unborn or (before and is_exhausted(k, request.producer_epoch))
+
+
+def met(k: Setting, c: Coordinator) -> Coordinator:
+    """An id that nobody knew is in memory at once, with a producer id and no epoch: also if the
+    log does not take it. TransactionStateManager.putTransactionStateIfNotExists."""
+    if c.known.metadata.state != TransactionState.ABSENT:
+        return c
+    unborn = Metadata(
+        state=TransactionState.EMPTY,
+        producer_id=c.given_producer_ids,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        partitions=no_partitions(k),
     )
+    known = replace(nothing_known(k), metadata=unborn)
+    return replace(c, known=known, given_producer_ids=c.given_producer_ids + 1)
 
 
 def begun_anew(
@@ -353,20 +361,24 @@ def begun_anew(
 def on_init_producer_id(
     k: Setting, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
-    """A new instance, or one that asks for the next epoch.
+    """A new instance, or one that asks for the next epoch."""
+    return on_known(k, met(k, c), request, requester)
+
+
+def on_known(
+    k: Setting, c: Coordinator, request: Request, requester: int
+) -> Step[Coordinator, Answer]:
+    """InitProducerId of an id that is in memory.
     TransactionCoordinator.prepareInitProducerIdTransit, row by row."""
-    metadata = c.known.metadata
     expected = request.producer_id != NO_PRODUCER_ID
     if is_pending(c):
         return answered(c, failed(Error.CONCURRENT_TRANSACTIONS))
-    if metadata.state == TransactionState.ABSENT:
-        return begun_anew(k, c, with_new_id(k, c, NO_PRODUCER_EPOCH), requester)
     if expected and not expects(k, c, request):
         return answered(c, failed(Error.PRODUCER_FENCED))
-    if metadata.state == TransactionState.ONGOING:
+    if c.known.metadata.state == TransactionState.ONGOING:
         waits = failed(Error.CONCURRENT_TRANSACTIONS)
         image = fencing(k, c)
-        return changed(k, with_next_id_taken(c, image), image, requester, waits)
+        return changed(k, with_fence(k, c, image), image, requester, waits)
     return on_finished(k, c, request, requester)
 
 
@@ -380,7 +392,7 @@ def on_finished(
     if is_exhausted(k, epoch) and (not expected or current):
         last = epoch if expected else NO_PRODUCER_EPOCH
         return begun_anew(k, c, with_new_id(k, c, last), requester)
-    if not expected:
+    if not expected or epoch == NO_PRODUCER_EPOCH:
         image = with_epoch(k, c, next_epoch(k, epoch), NO_PRODUCER_EPOCH)
         return begun_anew(k, c, image, requester)
     if current:
@@ -504,7 +516,7 @@ def time_out(k: Setting, c: Coordinator) -> Coordinator:
     require(c.known.metadata.state == TransactionState.ONGOING)
     require(not c.is_appending)
     image = fencing(k, c)
-    ended = transition(k, with_next_id_taken(c, image), image)
+    ended = transition(k, with_fence(k, c, image), image)
     return replace(ended, requester=NOBODY, answer=NO_ANSWER)
 
 
@@ -544,7 +556,7 @@ def take_over(k: Setting, c: Coordinator) -> Coordinator:
         c,
         known=c.log,
         is_stopped=False,
-        failed_fence=False,
+        unlogged_fence=False,
         coordinator_epoch=c.coordinator_epoch + 1,
     )
     return completing(k, nothing_appended(fresh) if k.layout.appends else fresh)

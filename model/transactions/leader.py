@@ -160,11 +160,12 @@ def verify(k: Setting, leader: Leader, batch: Batch) -> Leader:
     return replace(leader, verifications=moved) if newer or lower else leader
 
 
-def told(k: Setting, error: Error) -> Error:
-    """What a client hears of the coordinator's refusal. AddPartitionsToTxnManager, 3.6."""
+def told(k: Setting, error: Error, of_group: bool) -> Error:
+    """What a client hears of the coordinator's refusal; TxnOffsetCommit has always known that a
+    transaction is busy. AddPartitionsToTxnManager, ReplicaManager.handleProduceAppend."""
     if error == Error.PRODUCER_FENCED:
         return Error.INVALID_PRODUCER_EPOCH
-    if error == Error.CONCURRENT_TRANSACTIONS and not speaks_v2(k):
+    if error == Error.CONCURRENT_TRANSACTIONS and not of_group and not speaks_v2(k):
         return Error.NOT_ENOUGH_REPLICAS
     return error
 
@@ -279,11 +280,13 @@ def on_produce(k: Setting, leader: Leader, batch: Batch) -> Step[Leader, Produce
 def on_verified(
     k: Setting, leader: Leader, batch: Batch, guard: OffsetOrNone
 ) -> Step[Leader, ProduceAnswer]:
-    """A batch that was verified some time ago: what was asked then must still be what counts.
-    ProducerAppendInfo.maybeValidateDataBatch, KAFKA-14884."""
+    """A batch that was verified some time ago: what was asked then must still be what counts; an
+    older epoch is told so before. UnifiedLog.analyzeAndValidateProducerState, KAFKA-14884,
+    KAFKA-19690."""
     entry = leader.producers[batch.producer_id]
     holds = guard == leader.verifications[batch.producer_id].guard
-    if is_duplicate(entry, batch) or is_open_for(entry, batch) or holds:
+    older = batch.producer_epoch < entry.producer_epoch
+    if is_duplicate(entry, batch) or is_open_for(entry, batch) or holds or older:
         return on_produce(k, leader, batch)
     return refused(leader, Error.INVALID_TXN_STATE)
 
@@ -295,8 +298,7 @@ def on_offset_commit(k: Setting, leader: Leader, batch: Batch) -> Step[Leader, P
     entry = leader.producers[batch.producer_id]
     if batch.producer_epoch < entry.producer_epoch:
         return refused(leader, Error.INVALID_PRODUCER_EPOCH)
-    answer = ProduceAnswer(error=Error.NONE, base_offset=len(leader.log))
-    return Step(appended(leader, batch), (answer,))
+    return Step(appended(leader, batch), (ProduceAnswer(error=Error.NONE, base_offset=NO_OFFSET),))
 
 
 # Markers

@@ -109,7 +109,7 @@ class Answer:
 
 @record
 class ProduceAnswer:
-    """The answer to Produce."""
+    """The answer to Produce; that to TxnOffsetCommit has no offset."""
 
     error: Error
     base_offset: OffsetOrNone

@@ -301,6 +301,7 @@ def initial(k: Setting) -> World:
         membership=Membership.OUT,
         write=Write.NONE,
         next_sequence=0,
+        has_gap=False,
         written=0,
         sent=Map.filled(layout.transactions, 0),
     )
@@ -311,6 +312,7 @@ def initial(k: Setting) -> World:
         begun=0,
         is_started=False,
         must_bump=False,
+        too_late=False,
         partitions=Map.filled(layout.partitions, there),
         outcomes=Map.filled(layout.transactions, Outcome.OPEN),
     )
@@ -324,7 +326,7 @@ def initial(k: Setting) -> World:
             requester=NOBODY,
             answer=NO_ANSWER,
             is_stopped=False,
-            failed_fence=False,
+            unlogged_fence=False,
             coordinator_epoch=0,
             given_producer_ids=0,
         ),

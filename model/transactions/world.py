@@ -162,10 +162,13 @@ def abort_is_asked(k: Setting, w: World, instance: Instance) -> World:
 
 
 @rule
-def batch_expires(k: Setting, w: World, instance: Instance, partition: Partition) -> World:
-    """The delivery time of a batch that was sent is up."""
+def batch_expires(
+    k: Setting, w: World, instance: Instance, partition: Partition, waits: Flag
+) -> World:
+    """The delivery time of a batch that was sent is up, while it `waits` to be sent again, or
+    while its first request is on its way."""
     within_scope(allows(k.layout.max_expirations, k.budgets.expirations, w.spent.expirations))
-    given_up = client_rules.give_up(k, w.clients[instance], partition)
+    given_up = client_rules.give_up(k, w.clients[instance], partition, waits == 1)
     spent = replace(w.spent, expirations=spend(k, w.spent.expirations, 1))
     return with_client(replace(w, spent=spent), instance, given_up)
 
@@ -289,8 +292,8 @@ def produced(
     )
     if step.sends[0] == Error.NONE:
         return taken(k, asked, batch, partition)
-    refusal = ProduceAnswer(error=leader_rules.told(k, step.sends[0]), base_offset=NO_OFFSET)
-    return Step(asked, (refusal,))
+    error = leader_rules.told(k, step.sends[0], is_of_group(k, partition))
+    return Step(asked, (ProduceAnswer(error=error, base_offset=NO_OFFSET),))
 
 
 def taken(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[World, ProduceAnswer]:

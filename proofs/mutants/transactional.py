@@ -225,7 +225,7 @@ PATCHED: tuple[Mutant, ...] = (
         "no_lost_write",
         Patch(
             "client.give_up",
-            "in_error(k, settled(client, partition), Effect.ABORT)",
+            "in_batch_error(k, settled(client, partition), Effect.ABORT)",
             "settled(client, partition)",
         ),
         on=V1,
@@ -276,7 +276,7 @@ PATCHED: tuple[Mutant, ...] = (
         "markers_are_taken",
         Patch(
             "coordinator.fencing",
-            "k.variant.fence == Fence.SAME_EPOCH or c.failed_fence",
+            "k.variant.fence == Fence.SAME_EPOCH or c.unlogged_fence",
             "k.variant.fence == Fence.SAME_EPOCH",
         ),
         Patch(

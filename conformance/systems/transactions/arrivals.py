@@ -35,7 +35,7 @@ class Arrivals:
         if self.must_ask(batch, partition):
             error = self.verified(batch, partition)
             if error:
-                return self._refusal(error)
+                return self._refusal(error, partition)
         return self.taken(batch, partition)
 
     def must_ask(self, batch: Any, partition: int) -> bool:
@@ -64,9 +64,10 @@ class Arrivals:
         assert answer is not None, "a leader answers"
         return answer
 
-    def _refusal(self, error: Any) -> Message:
+    def _refusal(self, error: Any, partition: int) -> Message:
         tables = self._tables
-        told = tables.model.leader.told(tables.k, error)
+        of_group = tables.model.messages.is_of_group(tables.k, partition)
+        told = tables.model.leader.told(tables.k, error, of_group)
         answer = tables.model.messages.ProduceAnswer(error=told, base_offset=NOBODY)
         return tables.message(answer)
 

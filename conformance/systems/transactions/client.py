@@ -12,9 +12,8 @@
    behind it: the commit is put aside while the batch goes.
 6. A record for a new partition, and the commit behind it, waits while another is being added: an
    application that sends while a turn of the sender is under way may be so late.
-7. A batch that waits for its next attempt when its time is up leaves its sequence in doubt, and V1
-   takes a new epoch then, also while a transaction ends (protocol.md 7.5): the model has no word of
-   that. So there it expires as one does whose request is open, for the first time.
+7. Whether a batch waits for its next attempt or for its first answer when its time is up is the
+   model's choice: a connection that breaks and time that is up may come in either order.
 
 Theory of operation: the model's calls are `impl`'s calls; what the model's manager sends is what
 `poll` gives (`ask`, `produce`), what it hears goes to `receive` (`hear`), an answer that is lost is
@@ -203,13 +202,13 @@ class Client:
             self._polls(())
             self._settle()
 
-    def give_up(self, partition: int) -> None:
-        """The delivery time of the batch that was sent is up, and that of no other. While the
-        transaction ends that happens before it is to be sent again: see rule 7."""
+    def give_up(self, partition: int, waits: bool) -> None:
+        """The delivery time of the batch that was sent is up, and that of no other; it `waits` to
+        be sent again, or its first request is on its way. See rule 7."""
         for batch in self._core._accumulator._incomplete:
             if batch.topic_partition == (TOPIC, partition):
                 batch.created_ms = self._now_ms - DELIVERY_TIMEOUT_MS
-                batch.in_retry &= not self._core._manager.is_completing
+                batch.in_retry = waits
         self._core._expire_batches(self._now_ms)
         self._core._manager.maybe_resolve_sequences()
         self._settle()

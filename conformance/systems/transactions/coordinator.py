@@ -98,7 +98,7 @@ class Coordinator:
 
     def _image_view(self, image: TransactionImage | None) -> View:
         """Shaped as METADATA; the previous producer id where it is another."""
-        if image is None or image.producer_epoch == NONE:
+        if image is None:
             return (*NOTHING, (False,) * len(self._places))
         previous = image.previous_producer_id
         return (

@@ -18,14 +18,6 @@ from conformance.judge import NotFollowed
 from conformance.systems.base import View
 from conformance.systems.transactions.arrivals import NOBODY, Arrivals
 from conformance.systems.transactions.client import COORDINATOR, GROUP_COORDINATOR
-from conformance.systems.transactions.corrected import (
-    WRONG_FENCING,
-    WRONG_UNBORN,
-    check_heard,
-    guarded_answer_view,
-    is_fencing,
-    offsets_answer_view,
-)
 from conformance.systems.transactions.leader import Begun
 from conformance.systems.transactions.messages import Payload
 from conformance.systems.transactions.pairs import (
@@ -51,14 +43,11 @@ class TransactionJudge(Sides):
         super().__init__(tables, system)
         self._late: list[Late] = []
         self._late_markers: list[tuple[Message, Any]] = []
-        self._is_unborn = False
-        self._gaps: set[tuple[Any, ...]] = set()
         self._arrivals = Arrivals(tables, self._coordinates, self._leads)
 
     def begin(self) -> None:
         """All as the scope begins, and nothing is late. Raises Differs."""
-        self._late, self._late_markers, self._is_unborn = [], [], False
-        self._gaps.clear()
+        self._late, self._late_markers = [], []
         super().begin()
 
     # ---- the application
@@ -96,11 +85,8 @@ class TransactionJudge(Sides):
     def _abort_is_asked(self, instance: int) -> None:
         self._ends(instance, "abort_transaction")
 
-    def _batch_expires(self, instance: int, partition: int) -> None:
-        ends = self.clients[instance].node.state.state.name in ("COMMITTING", "ABORTING")
-        if ends and not self.tables.is_v2:
-            self._gaps.add((instance, partition))
-        self._calls(instance, "give_up", partition)
+    def _batch_expires(self, instance: int, partition: int, waits: int) -> None:
+        self._calls(instance, "give_up", partition, bool(waits))
 
     # ---- requests
 
@@ -131,29 +117,15 @@ class TransactionJudge(Sides):
         """The answer is heard, or the connection breaks."""
         client = self.clients[instance]
         if heard:
-            self._check_heard(instance, rule, answer[0].view[0], *before)
             self._models(client, rule, *before, answer[0])
             self._does(client, "hear", answer[1])
         else:
             self._does(client, "hang_up", node_id)
         self._agree(client)
 
-    def _check_heard(self, instance: int, rule: str, error: int, *before: Any) -> None:
-        """Raises NotFollowed. A batch that is taken has no gap before it, nor has a new epoch."""
-        where = (instance, *before)
-        check_heard(rule, error, has_gap=where in self._gaps, is_v2=self.tables.is_v2)
-        if not error and rule == "on_producer_id":
-            self._gaps = {gap for gap in self._gaps if gap[0] != instance}
-        elif not error:
-            self._gaps.discard(where)
-
     def _handled(self, rule: str, request: Late, requester: int) -> Answered | None:
         """The coordinator handles a request, on both sides with the same answer."""
         asking = ASKING[rule]
-        if self._is_unborn and rule == "ask_producer_id":
-            raise NotFollowed(WRONG_UNBORN)
-        if rule != "ask_producer_id":
-            self._check_fencing()
         row = self._models(self.coordinator, asking.handled, request.message, requester)
         given = self._does(self.coordinator, asking.does, request.payload)
         return self._answered(row.sent[0] if row.sent else None, given)
@@ -222,12 +194,9 @@ class TransactionJudge(Sides):
 
     def _arrives(self, request: Late, partition: int) -> Answered:
         """A batch arrives: the coordinator is asked if it must be, then the leader has it."""
-        self._check_fencing()
         answer = self._arrivals.produced(request.message.value.batch, partition)
         view, payload = self._does_produced(request.payload, partition)
-        is_of_group = self.leaders[partition].kind == "group"
-        expected = offsets_answer_view(answer.view) if is_of_group else answer.view
-        self._agree_on_write(partition, expected, view)
+        self._agree_on_write(partition, answer.view, view)
         return answer, payload
 
     def _agree_on_write(self, partition: int, expected: View, observed: View) -> None:
@@ -246,11 +215,6 @@ class TransactionJudge(Sides):
             return refused
         answer: tuple[View, Payload] = self._does(leader, "produce", request, begun.guard)
         return answer
-
-    def _check_fencing(self) -> None:
-        """Raises NotFollowed where the model's coordinator does not fence yet."""
-        if is_fencing(self.tables.k, self.coordinator.node.state):
-            raise NotFollowed(WRONG_FENCING)
 
     def _does_verify(self, begun: Begun, partition: int) -> int:
         """What the system's coordinator says of a batch whose leader has to ask."""
@@ -297,7 +261,6 @@ class TransactionJudge(Sides):
 
     def _late_batch_is_verified(self, late: int, partition: int) -> None:
         """Its leader knows what the coordinator says; the batch is not there yet."""
-        self._check_fencing()
         request = self._late.pop(late)
         refused = self._arrivals.verified(request.message.value.batch, partition)
         begun = self._does(self.leaders[partition], "begin", request.payload)
@@ -320,11 +283,9 @@ class TransactionJudge(Sides):
     def _verified_batch_arrives(self, late: int, partition: int) -> None:
         message, payload, guard = self._late.pop(late)
         leader, batch = self.leaders[partition], message.value.batch
-        entry = leader.node.state.producers[batch.producer_id]
         answer = self._models(leader, "on_verified", batch, message.value.guard).sent[0]
         view, _ = self._does(leader, "produce", payload, guard)
-        expected = guarded_answer_view(self.tables.k, entry, batch, answer.view)
-        self._agree_on_write(partition, expected, view)
+        self._agree_on_write(partition, answer.view, view)
 
     def _late_offsets_arrive(self, late: int, partition: int) -> None:
         self._arrives(self._late.pop(late), partition)
@@ -374,7 +335,6 @@ class TransactionJudge(Sides):
 
     def _coordinator_moves(self) -> None:
         self._happens("take_over")
-        self._is_unborn = False
         self._hangs_up()
 
     def _coordinator_moves_with_append(self) -> None:
@@ -383,7 +343,6 @@ class TransactionJudge(Sides):
         pair.node = self.tables.node(replace(state, log=rules.stored(self.tables.k, state.image)))
         self._models(pair, "take_over")
         self._does(pair, "take_over_with_append")
-        self._is_unborn = False
         self._agree(pair)
         self._hangs_up()
 
@@ -405,8 +364,6 @@ class TransactionJudge(Sides):
         self._append_settles("append_succeeds", (), "append_is_done")
 
     def _append_is_refused(self, in_log: int) -> None:
-        absent = self.coordinator.node.state.known.metadata.state.name == "ABSENT"
-        self._is_unborn = self._is_unborn or absent
         self._append_settles("append_fails", (bool(in_log),), "append_is_refused")
 
     def _append_settles(self, rule: str, inputs: tuple[Any, ...], does: str) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 from conformance.judge import Differs, Lockstep
 from conformance.systems.base import View, differences
 from conformance.systems.transactions.client import GROUP_COORDINATOR
-from conformance.systems.transactions.corrected import fencing_view, is_fencing
 from conformance.systems.transactions.messages import NONE, Payload
 from conformance.systems.transactions.moments import Kept, Moment
 from conformance.systems.transactions.shapes import SHAPES
@@ -177,8 +176,6 @@ class Sides(Lockstep):
         if moment.peer is node:
             return
         expected = self.tables.view_of(pair.kind, node)
-        if pair.kind == "coordinator" and is_fencing(self.tables.k, node.state):
-            expected = fencing_view(node.state, expected)
         self._same(pair.name, SHAPES[pair.kind], expected, moment.view)
         if pair.kind == "client":
             self._check_restraint(pair)

@@ -117,7 +117,8 @@ def outcomes_of(client: Any) -> View:
     """Those of the transactions that have begun. An abort that takes a new epoch, too, has ended
     when that is there, or never."""
     told = [outcome.name for outcome in client.outcomes.values()[: client.begun]]
-    if client.state.name in ("INITIALIZING", "FATAL_ERROR") and told[-1:] == ["ABORTED"]:
+    takes_epoch = client.state.name in ("INITIALIZING", "FATAL_ERROR") and not client.too_late
+    if takes_epoch and told[-1:] == ["ABORTED"]:
         told[-1] = "ABORT_ASKED"
     return tuple(told)
 

@@ -134,7 +134,7 @@ def ids_are_counted(s: State) -> Formula:
 def log_is_ahead(s: State) -> Formula:
     """What is in the log, or on its way there, is not older than what is known; but where a fence
     has failed, its epoch is in memory."""
-    known, failed = s.known("known"), s.coordinator.fields["failed_fence"]
+    known, failed = s.known("known"), s.coordinator.fields["unlogged_fence"]
     is_ongoing = dag.eq(known["state"], ONGOING)
 
     def ahead(image: dict[str, Any]) -> Node:
@@ -314,7 +314,7 @@ def prepare_is_next(s: State) -> Formula:
     known, image = s.known("known"), s.known("image")
     follows = dag.eq(image["producer_epoch"], dag.add(known["producer_epoch"], const(1)))
     stays = dag.both(
-        s.coordinator.fields["failed_fence"],
+        s.coordinator.fields["unlogged_fence"],
         dag.negate(dag.lt(image["producer_epoch"], known["producer_epoch"])),
     )
     begins = dag.conjunction(
@@ -338,7 +338,7 @@ def decided_is_past(s: State) -> Formula:
 
     known = s.known("known")
     undecided = implies(
-        dag.both(s.coordinator.fields["failed_fence"], dag.eq(P, known["producer_id"])),
+        dag.both(s.coordinator.fields["unlogged_fence"], dag.eq(P, known["producer_id"])),
         dag.lt(E, known["producer_epoch"]),
     )
     numbers = dag.conjunction((dag.le(ZERO, P), dag.lt(P, count), undecided))

@@ -297,7 +297,7 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
             "",
             Patch(
                 "client.give_up",
-                "in_error(k, settled(client, partition), Effect.ABORT)",
+                "in_batch_error(k, settled(client, partition), Effect.ABORT)",
                 "settled(client, partition)",
             ),
             "give_up/settled_is_stored",
