@@ -265,7 +265,8 @@ PATCHED: tuple[Mutant, ...] = (
         Patch(
             "coordinator.fencing",
             "next_epoch(k, metadata.producer_epoch)",
-            "(metadata.producer_epoch + 2) % (k.layout.max_epoch + 1)",
+            "metadata.producer_epoch + 2 if metadata.producer_epoch + 2 <= k.layout.max_epoch"
+            " else metadata.producer_epoch + 1 - k.layout.max_epoch",
         ),
     ),
     mutant(
@@ -282,7 +283,7 @@ PATCHED: tuple[Mutant, ...] = (
         Patch(
             "coordinator.fencing",
             "next_epoch(k, metadata.producer_epoch)",
-            "(metadata.producer_epoch + 1) % (k.layout.max_epoch + 1)",
+            "metadata.producer_epoch + 1 if metadata.producer_epoch < k.layout.max_epoch else 0",
         ),
         on="4.3.1/level=1/requests=v1",
     ),

@@ -44,6 +44,9 @@ ASSUMPTIONS = {
         "no EndTxn and no Produce arrives after its sender has begun the next transaction (V1;"
         " KAFKA-17754)"
     ),
+    "retries_are_taken": (
+        "no leader refuses a marker because it has taken the same one before (KAFKA-19999)"
+    ),
     "markers_on_time": "no marker arrives after its coordinator has sent another in its place (V1)",
     "batches_on_time": (
         "no Produce arrives after its sender has its answer, or has given it up (V1)"

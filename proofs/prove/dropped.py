@@ -170,6 +170,13 @@ DROPPED |= {
     "markers_are_newer": of_transactions(
         "no_aborted_read", "4.1.2", {"max_marker_delays": 1}, marker_delays=1
     ),
+    "retries_are_taken": of_transactions(
+        "markers_are_taken",
+        "4.3.1/marker_epoch=strictly_newer",
+        {"transactions": 1, "max_marker_losses": 1},
+        begun=1,
+        marker_losses=1,
+    ),
     "markers_on_time": of_transactions(
         "no_aborted_read", "v1", {"max_marker_delays": 1}, marker_delays=1
     ),

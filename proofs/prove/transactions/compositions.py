@@ -8,6 +8,7 @@ from dataclasses import replace
 from proofs.lift import dag
 from proofs.prove.transactions import client as of_client
 from proofs.prove.transactions import coordinator as of_coordinator
+from proofs.prove.transactions import markers as of_markers
 from proofs.prove.transactions import partition as of_partition
 from proofs.prove.transactions import records as of_records
 from proofs.prove.transactions import told as of_told
@@ -66,7 +67,7 @@ def rules_of(steps: tuple[str, ...], *but: str) -> tuple[str, ...]:
 SOUND = ("appends_take_time", "ids_are_counted", "log_is_ahead", "epochs_are_many")
 GIVEN = (*SOUND, "given_is_past", "answers_are_of_images")
 
-EPOCHS = Composition(
+ANYONE = Composition(
     home="transactions",
     layout=LAYOUT,
     unknown=without(),
@@ -74,6 +75,20 @@ EPOCHS = Composition(
         clause(of_coordinator.appends_take_time, *SOUND),
         clause(of_coordinator.ids_are_counted, *SOUND),
         clause(of_coordinator.log_is_ahead, *SOUND),
+    ),
+    facts={"epochs_are_many": epochs_are_many()},
+    contracts=CONTRACTS,
+    worlds=Transactions,
+    check=check_transactions_scope,
+    searched=SEARCHED,
+    variants=("v1", "v2"),
+)
+"""What the others begin with: numbers that are sound, whoever asks for what."""
+
+EPOCHS = replace(
+    ANYONE,
+    clauses=(
+        *ANYONE.clauses,
         clause(of_coordinator.answers_are_of_images, *SOUND),
         clause(of_coordinator.given_is_past, *GIVEN),
         clause(of_coordinator.what_is_awaited_is_new, *GIVEN),
@@ -83,13 +98,8 @@ EPOCHS = Composition(
             of_coordinator.epochs_never_go_back, *GIVEN, "reign_is_past", "what_is_awaited_is_new"
         ),
     ),
-    facts={"epochs_are_many": epochs_are_many()},
     steps=COORDINATOR_STEPS,
-    worlds=Transactions,
-    check=check_transactions_scope,
-    searched=SEARCHED,
     scopes=(LOG, *SMALL),
-    variants=("v1", "v2"),
     rules=rules_of(COORDINATOR_STEPS),
 )
 
@@ -103,14 +113,11 @@ FENCING = replace(
 
 DECIDING = (*(s for s in COORDINATOR_STEPS if s != "append_seems_to_fail"), "marker_is_sent")
 DECIDED = (*SOUND, "log_is_known", "ids_are_remembered", "epochs_rotate", "prepare_is_next")
-DECISIONS = Composition(
-    home="transactions",
-    layout=LAYOUT,
+DECISIONS = replace(
+    ANYONE,
     unknown=without("requests", "fence"),
     clauses=(
-        clause(of_coordinator.appends_take_time, *SOUND),
-        clause(of_coordinator.ids_are_counted, *SOUND),
-        clause(of_coordinator.log_is_ahead, *SOUND),
+        *ANYONE.clauses,
         clause(of_coordinator.log_is_known, *SOUND),
         clause(of_coordinator.ids_are_remembered, *DECIDED),
         clause(of_coordinator.prepare_is_next, *DECIDED),
@@ -126,14 +133,8 @@ DECISIONS = Composition(
         ),
         clause(of_coordinator.one_outcome, *DECIDED, "decided_is_past"),
     ),
-    facts={
-        "epochs_are_many": epochs_are_many(),
-        "epochs_rotate": of_coordinator.epochs_rotate(),
-    },
+    facts=ANYONE.facts | {"epochs_rotate": of_coordinator.epochs_rotate()},
     steps=DECIDING,
-    worlds=Transactions,
-    check=check_transactions_scope,
-    searched=SEARCHED,
     scopes=HONEST,
     variants=("v2",),
     rules=rules_of(DECIDING, "append_is_refused", *ONLY_V1),
@@ -150,24 +151,18 @@ LEADER_STEPS = (
 LOGGED = ("log_has_epochs",)
 MARKED = ("log_has_epochs", "last_marker_is_last")
 
-PARTITION = Composition(
-    home="transactions",
-    layout=LAYOUT,
-    unknown=without(),
+PARTITION = replace(
+    ANYONE,
     clauses=(
         clause(of_partition.log_has_epochs),
         clause(of_partition.epochs_rise_in_the_log, *LOGGED),
         clause(of_partition.last_marker_is_last, *LOGGED),
         clause(of_partition.first_offset_is_exact, *MARKED),
     ),
-    contracts=CONTRACTS,
+    facts={},
     lemmas=of_partition.late_markers,
     steps=LEADER_STEPS,
-    worlds=Transactions,
-    check=check_transactions_scope,
-    searched=SEARCHED,
     scopes=SMALL,
-    variants=("v1", "v2"),
     rules=("batch_is_produced", "marker_is_written", "late_marker_arrives", "other_writes"),
 )
 
@@ -187,26 +182,17 @@ MEETING = (*DECIDING, "batch_arrives", "marker_arrives", "other_writes")
 KNOWN = (*SOUND, "log_is_known", "partitions_are_in_transactions")
 OUTSIDE = (*KNOWN, "leaders_ask", "no_write_outside")
 
-NO_WRITE_OUTSIDE = Composition(
-    home="transactions",
-    layout=LAYOUT,
-    unknown=without(),
+NO_WRITE_OUTSIDE = replace(
+    ANYONE,
     clauses=(
-        clause(of_coordinator.appends_take_time, *SOUND),
-        clause(of_coordinator.ids_are_counted, *SOUND),
-        clause(of_coordinator.log_is_ahead, *SOUND),
+        *ANYONE.clauses,
         clause(of_coordinator.log_is_known, *SOUND),
         clause(of_partition.partitions_are_in_transactions, *KNOWN),
         clause(of_partition.no_write_outside, *OUTSIDE),
     ),
-    facts={"epochs_are_many": epochs_are_many(), "leaders_ask": of_partition.leaders_ask()},
-    contracts=CONTRACTS,
+    facts=ANYONE.facts | {"leaders_ask": of_partition.leaders_ask()},
     steps=MEETING,
-    worlds=Transactions,
-    check=check_transactions_scope,
-    searched=SEARCHED,
     scopes=HONEST,
-    variants=("v1", "v2"),
     rules=rules_of(MEETING, "append_is_refused"),
 )
 
@@ -223,14 +209,44 @@ FENCED = replace(
     ),
 )
 
+TAKING = (
+    *(step for step in COORDINATOR_STEPS if step != "marker_is_answered"),
+    "other_takes",
+    "marker_is_sent",
+    "marker_arrives",
+    "told_batch",
+    "other_writes",
+)
+PAST = (*GIVEN, "terms_are_past", "markers_are_past", "written_is_past")
+ROTATED = (*GIVEN, "retries_are_taken", "nobody_rests_at_the_last", "told_is_before_its_marker")
+CLOSED = (*PAST, *ROTATED, "open_is_before_its_marker")
+
+MARKERS = replace(
+    ANYONE,
+    clauses=(
+        *EPOCHS.clauses[:5],
+        clause(of_markers.terms_are_past),
+        clause(of_markers.markers_are_past, *PAST),
+        clause(of_markers.written_is_past, *PAST),
+        clause(of_markers.nobody_rests_at_the_last, *SOUND, "retries_are_taken"),
+        clause(of_markers.told_is_before_its_marker, *ROTATED),
+        clause(of_markers.open_is_before_its_marker, *CLOSED),
+        clause(of_markers.markers_are_taken, *CLOSED),
+    ),
+    facts=ANYONE.facts | {"retries_are_taken": of_markers.retries_are_taken()},
+    steps=TAKING,
+    worlds=of_markers.Takers,
+    scopes=(LOG, *SMALL),
+    rules=rules_of(MEETING),
+)
+
 OPEN = (*OUTSIDE, *DECIDED, "no_fence_fails", "log_has_epochs", *MARKED, "first_offset_is_exact")
 PRESENT = (*OPEN, "open_has_present_epoch", "decided_is_past")
 SAID = ("prepared_is_decided", "markers_say_decisions", "outcomes_are_outcomes")
 ENDED = (*PRESENT, *SAID, "open_has_one_epoch", "ended_is_exact")
 
-VISIBILITY = Composition(
-    home="transactions",
-    layout=LAYOUT,
+VISIBILITY = replace(
+    ANYONE,
     unknown=without("requests", "fence", "marker_epoch", "level"),
     clauses=(
         *DECISIONS.clauses,
@@ -245,11 +261,7 @@ VISIBILITY = Composition(
         clause(of_partition.visible_as_decided, *ENDED),
     ),
     facts={**DECISIONS.facts, **NO_WRITE_OUTSIDE.facts},
-    contracts=CONTRACTS,
     steps=MEETING,
-    worlds=Transactions,
-    check=check_transactions_scope,
-    searched=SEARCHED,
     scopes=HONEST,
     variants=("v2",),
     rules=rules_of(MEETING, "append_is_refused", *ONLY_V1),
@@ -263,9 +275,8 @@ ON_TIME = (
 )
 TURNS = (*OUTSIDE, *MARKED, "first_offset_is_exact", "turns_are_prepared_once")
 
-VISIBILITY_V1 = Composition(
-    home="transactions",
-    layout=LAYOUT,
+VISIBILITY_V1 = replace(
+    ANYONE,
     unknown=without("requests", "verification"),
     clauses=(
         *NO_WRITE_OUTSIDE.clauses,
@@ -278,12 +289,7 @@ VISIBILITY_V1 = Composition(
         clause(of_partition.open_is_of_this_turn, *TURNS),
         clause(of_partition.visible_as_wanted, *TURNS, "open_is_of_this_turn", "ended_is_exact"),
     ),
-    facts={"epochs_are_many": epochs_are_many()},
-    contracts=CONTRACTS,
     steps=ON_TIME,
-    worlds=Transactions,
-    check=check_transactions_scope,
-    searched=SEARCHED,
     scopes=ON_TIME_SCOPES,
     variants=("v1",),
     rules=("batch_is_produced", "transaction_is_ended", "marker_is_written", "other_writes"),
@@ -331,10 +337,9 @@ ASKED = (*OWNED, *SENDS, *ENDS, "decided_is_past", "prepared_is_decided")
 WRITTEN = (*SENDS, "batches_are_sent", "log_says_who", *ENDS, "log_has_epochs")
 STORED = (*WRITTEN, "held_is_there", "remembered_is_stored")
 
-CLIENT_V2 = Composition(
-    home="transactions",
+CLIENT_V2 = replace(
+    VISIBILITY,
     layout={**LAYOUT, "transactions": 0},
-    unknown=without("requests", "fence", "marker_epoch", "level"),
     clauses=(
         *VISIBILITY.clauses,
         *(c for c in EPOCHS.clauses if c.name not in {d.name for d in VISIBILITY.clauses}),
@@ -376,15 +381,9 @@ CLIENT_V2 = Composition(
         follows(of_told.told_is_whole, "committed_is_stored", "log_says_who", "told_is_decided"),
         follows(of_told.stored_once, "log_says_who", "sequences_rise"),
     ),
-    facts=VISIBILITY.facts,
-    contracts=CONTRACTS,
     steps=OWN_STEPS,
     worlds=Instances,
     check=check_instances_scope,
-    searched=SEARCHED,
-    scopes=HONEST,
-    variants=("v2",),
-    rules=rules_of(MEETING, "append_is_refused", *ONLY_V1),
 )
 
 SENDING = (
@@ -413,8 +412,8 @@ ACKED = (*NAMED, "log_has_names", "held_is_there")
 KNOWN_BATCH = ("own_sequences_are_counted", "known_batch_is_there")
 BUMPS = {("Variant", "bump"): dag.leaf("bump", 0, 1)}
 
-RECORDS = Composition(
-    home="transactions",
+RECORDS = replace(
+    ANYONE,
     layout={**LAYOUT, "transactions": 0},
     unknown=without() | BUMPS,
     clauses=(
@@ -427,13 +426,10 @@ RECORDS = Composition(
         follows(of_told.stored_once, "log_has_names", "sequences_rise"),
     ),
     facts={"here_is_one": ((), of_coordinator.inside(HERE))},
-    contracts=CONTRACTS,
     steps=(*SENDING, "batch_is_sent", "offsets_are_sent", "my_late_batch", "my_late_offsets"),
     worlds=Records,
     check=check_instances_scope,
-    searched=SEARCHED,
     scopes=SMALL,
-    variants=("v1", "v2"),
     rules=("batch_is_produced", "offsets_are_committed", "late_batch_arrives"),
 )
 
@@ -460,6 +456,7 @@ PROVED_AS = {
     "last_stable_offset_sound": "last_stable_offset_sound",
     "no_dirty_read": "last_stable_offset_sound",
     "fenced": "fenced",
+    "markers_are_taken": "markers_are_taken",
     "no_aborted_read": "all_or_none",
     "all_or_none": "all_or_none",
     "no_lost_write": "all_or_none",
@@ -480,11 +477,6 @@ ONLY_EXPLORED = {
     "no_false_fencing": (
         "it is about an instance that is alone: that nobody else moves the coordinator's epoch has"
         " to be said of all that ever arrives"
-    ),
-    "markers_are_taken": (
-        "no partition's coordinator epoch is ahead of the coordinator's, and no producer's epoch is"
-        " ahead of what is prepared: the second follows from open_has_present_epoch only where"
-        " something is open"
     ),
 }
 """What of the promises no theorem covers, or not all of it, and why: they are explored in scopes.

@@ -74,13 +74,13 @@ class MapsOfAnySize(Unknowns):
         return FunctionMap(size, lambda i: self.value(inner, name, (*arguments, i)))
 
 
-def any_leader(model: Model, unknowns: Unknowns) -> Rec:
-    """A leader whose log has any length."""
+def any_leader(model: Model, unknowns: Unknowns, place: Node = HERE) -> Rec:
+    """The leader of a partition, whose log has any length."""
     cls = model.leader.Leader
-    bare = unknowns.record(cls, "w.leaders", (HERE,))
-    length = dag.uninterpreted("len(w.leaders.log)", (HERE,))
+    bare = unknowns.record(cls, "w.leaders", (place,))
+    length = dag.uninterpreted("len(w.leaders.log)", (place,))
     log = FunctionSeq(
-        length, lambda i: unknowns.record(model.leader.Stored, "w.leaders.log", (HERE, i))
+        length, lambda i: unknowns.record(model.leader.Stored, "w.leaders.log", (place, i))
     )
     return Rec(cls, {**bare.fields, "log": log})
 

@@ -12,6 +12,7 @@ from proofs.prove.transactions.compositions import (
     FENCED,
     FENCING,
     LAST_STABLE,
+    MARKERS,
     NO_WRITE_OUTSIDE,
     PARTITION,
     RECORDS,
@@ -92,6 +93,24 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         ("appends_tell_the_truth", "leaders_ask", "guards"),
         ("fenced", "no_write_outside"),
         composition=FENCED,
+    ),
+    Theorem(
+        "markers_are_taken",
+        "No partition refuses the marker of the coordinator that leads, whatever arrives late, and"
+        " whether appends fail or only seem to: what is prepared completes. V1 and V2, every"
+        " release's rules; where a marker must be newer than what it closes, whoever ends a"
+        " transaction takes the next epoch, or the next producer id.",
+        "v2",
+        UNCOUNTED,
+        (
+            "retries_are_taken",
+            "fence_takes_next_epoch",
+            "epochs_rotate",
+            "pairs_are_kept",
+            "guards",
+        ),
+        ("markers_are_taken",),
+        composition=MARKERS,
     ),
     Theorem(
         "visible_as_decided",
