@@ -15,13 +15,13 @@ from proofs.explore.engines import ENGINES, Counts, Job, say_on_stderr
 from proofs.explore.explorer import Report
 from proofs.lift.build import is_endless
 from proofs.lift.text import Model, Patch, model_for
+from proofs.trace.events import events
 from proofs.trace.format import Header, Instance, Trace, dumps
 from proofs.trace.replay import (
     ReplayError,
     Stepper,
     UnknownScope,
     World,
-    events,
     record,
     setting_of,
 )

@@ -10,7 +10,8 @@ from proofs.lift.build import is_endless
 from proofs.lift.text import Model, model_for
 from proofs.live.check import Outcome, explore_live
 from proofs.mutants.row import Mutant
-from proofs.trace.replay import events, setting_of
+from proofs.trace.events import events
+from proofs.trace.replay import setting_of
 
 MAX_EVENTS = 25
 """A trace of more protocol events would convince nobody."""

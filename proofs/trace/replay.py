@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -231,26 +231,3 @@ def replay(trace: Trace, model: Model | None = None) -> tuple[World, ...]:
     for number, step in enumerate(trace.steps, start=1):
         compare(number, step, worlds[number - 1], worlds[number])
     return worlds
-
-
-# Counting
-
-
-def takes_a_request(model: Model, rule: str) -> bool:
-    """Whether the event delivers a request: it runs an actor's rule whose input is one."""
-    called = set(model.rules[rule].__code__.co_names) & set(model.language.ACTOR_RULES)
-    return any(
-        getattr(hint, "__name__", "").endswith("Request")
-        for name in called
-        for part, hint in typing.get_type_hints(model.language.ACTOR_RULES[name]).items()
-        if part != "return"
-    )
-
-
-def events(model: Model, steps: Sequence[TraceStep]) -> int:
-    """Protocol events: a request counts once with its delivery, an answer with its receipt.
-
-    An answer sets out in the step that delivers its request, so that only deliveries of requests
-    are steps that count for nothing.
-    """
-    return sum(1 for step in steps if not takes_a_request(model, step.rule))

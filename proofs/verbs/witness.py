@@ -18,9 +18,10 @@ from proofs.coverage.survey import Look
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.text import COMPOSITIONS, Model, composition, home_of, plain
 from proofs.say import say
+from proofs.trace.events import events
 from proofs.trace.format import Header, label, write
 from proofs.trace.pictures import text
-from proofs.trace.replay import Stepper, events, record, setting_of
+from proofs.trace.replay import Stepper, record, setting_of
 from proofs.trace.story import tell
 from proofs.verbs import HOLDS, VIOLATED
 from proofs.verbs.options import add_output

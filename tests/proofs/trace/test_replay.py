@@ -16,11 +16,9 @@ from proofs.trace.replay import (
     StepNotEnabled,
     Stepper,
     UnknownScope,
-    events,
     record,
     replay,
     setting_of,
-    takes_a_request,
 )
 
 LINK = (("producer", 0), ("partition", 0))
@@ -136,18 +134,6 @@ def test_projections():
 
 def test_digests_are_the_same_on_every_machine_and_day():
     assert digest(stepper().initial()) == "44921e9506e1"
-
-
-def test_events_count_a_request_with_its_delivery_once():
-    model = plain()
-    assert {rule for rule in model.rules if takes_a_request(model, rule)} == {
-        "request_arrives",
-        "request_is_refused",
-        "request_outlives_replicas",
-        "late_request_arrives",
-    }
-    trace = recorded("client_sends", "request_arrives", "answer_arrives")
-    assert (len(trace.steps), events(model, trace.steps)) == (3, 2)
 
 
 def test_every_counterexample_of_a_report_replays():

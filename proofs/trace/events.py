@@ -1,0 +1,95 @@
+"""How many protocol events a trace has: the length that a counterexample is told in.
+
+1. A *request* is a message that one actor sends and another one answers: some actor's rule sends
+   it, and some other takes it and sends something. Records that go about in one are none.
+2. A request counts once with its delivery, and an answer with its receipt. An answer sets out in
+   the step that delivers its request, so that a step counts for nothing if it only delivers a
+   request that another step has sent, and for one else.
+3. An event may run an actor's rule by way of other functions of the world.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import Any
+
+from proofs.lift.text import Model
+from proofs.trace.format import TraceStep
+
+
+def meant(names: Mapping[str, object], node: ast.AST) -> object:
+    """What a name, or a name of another module, means where `names` are known."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        module = names.get(node.value.id)
+        return getattr(module, node.attr, None) if isinstance(module, ModuleType) else None
+    return None
+
+
+def named_in(model: Model, function: FunctionType) -> Iterator[FunctionType]:
+    """The functions that one of the model's calls, or hands on to be called."""
+    tree = model.tree_of(function)
+    for node in ast.walk(tree) if tree else ():
+        found = meant(function.__globals__, node)
+        if isinstance(found, FunctionType):
+            yield found
+
+
+def actor_rules_of(model: Model, rule: str) -> frozenset[str]:
+    """The actors' rules that an event runs, also by way of other functions of the world."""
+    found: set[str] = set()
+    seen: set[FunctionType] = set()
+    frontier = {typing.cast(FunctionType, model.rules[rule])}
+    while frontier:
+        seen |= frontier
+        named = {f for function in frontier for f in named_in(model, function)}
+        of_actors = {f for f in named if model.language.ACTOR_RULES.get(f.__name__) is f}
+        found |= {f.__name__ for f in of_actors}
+        frontier = named - of_actors - seen
+    return frozenset(found)
+
+
+def taken(hints: Mapping[str, Any]) -> set[Any]:
+    """The types of what a rule gets."""
+    return {hint for part, hint in hints.items() if part != "return"}
+
+
+def sent(model: Model, hints: Mapping[str, Any]) -> set[Any]:
+    """The types of what a rule sends."""
+    step = hints["return"]
+    return (
+        set(typing.get_args(step)[1:]) if typing.get_origin(step) is model.language.Step else set()
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def messages(model: Model) -> Mapping[str, tuple[set[Any], set[Any]]]:
+    """What each rule of an actor takes, and what it sends: types."""
+    hints = {name: typing.get_type_hints(r) for name, r in model.language.ACTOR_RULES.items()}
+    return {name: (taken(h), sent(model, h)) for name, h in hints.items()}
+
+
+@functools.lru_cache(maxsize=16)
+def requests(model: Model) -> frozenset[Any]:
+    """The messages that are sent and answered."""
+    rules = messages(model).values()
+    all_sent = {message for _, sends in rules for message in sends}
+    return frozenset(all_sent & {message for takes, sends in rules if sends for message in takes})
+
+
+@functools.lru_cache(maxsize=4096)
+def only_delivers(model: Model, rule: str) -> bool:
+    """Whether the event delivers a request, and sends none of its kind."""
+    run = [messages(model)[name] for name in actor_rules_of(model, rule)]
+    delivered = {message for takes, _ in run for message in takes} & requests(model)
+    return bool(delivered) and not delivered & {message for _, sends in run for message in sends}
+
+
+def events(model: Model, steps: Sequence[TraceStep]) -> int:
+    """Protocol events: a request counts once with its delivery, an answer with its receipt."""
+    return sum(1 for step in steps if not only_delivers(model, step.rule))
