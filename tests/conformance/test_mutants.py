@@ -23,6 +23,7 @@ SHOWN = (
     "wrap_refused",
     "plain_batches_deduplicated",
     "commit_of_nothing",
+    "batches_leave_as_v1",
     "timeout_without_bump",
     "marker_strictly_greater",
 )

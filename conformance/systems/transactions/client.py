@@ -269,9 +269,9 @@ class Client:
             raise UnexpectedEffects(f"poll gives {found}")
         payload = self._codec.pack(found[0])
         _, body = self._codec.unpack(payload)
-        if found[0].api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
+        if payload.api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
             self._adding = set(added(body))
-        return request_view(found[0].api_key, body, self._places), payload
+        return request_view(payload.api_key, payload.api_version, body, self._places), payload
 
     def _polled(self, leaders: dict[tuple[str, int], int], first: int = NONE) -> list[SendRequest]:
         """What a poll sends, but for FindCoordinator, which is answered. `first`: the API of what

@@ -38,6 +38,13 @@ UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
 TRANSACTIONAL: Final = 0x10
 """The bit of a batch's attributes."""
 
+V2_FROM: Final[Mapping[int, int]] = {
+    ApiKey.PRODUCE: 12,
+    ApiKey.TXN_OFFSET_COMMIT: 5,
+    ApiKey.END_TXN: 5,
+}
+"""From this version on a request speaks V2. protocol.md 7.7, KIP-890."""
+
 Places = tuple[TopicPartition, ...]
 """The model's partitions, by number."""
 Body = dict[str, Any]
@@ -171,8 +178,19 @@ def committed_record(body: Body) -> tuple[int, ...]:
     return record_of(row["committed_metadata"].encode())
 
 
-def request_view(api_key: int, body: Body, places: Places) -> View:
+def requests_of(api_key: int, is_v2: bool) -> str | None:
+    """The conversation that a request belongs to; None if it is the same in both."""
+    return ("V2" if is_v2 else "V1") if api_key in V2_FROM else None
+
+
+def request_view(api_key: int, api_version: int, body: Body, places: Places) -> View:
     """A request, shaped as REQUEST."""
+    spoken = requests_of(api_key, api_version >= V2_FROM.get(api_key, 0))
+    return (api_key, spoken, *_content(api_key, body, places))
+
+
+def _content(api_key: int, body: Body, places: Places) -> View:
+    """What a request says, from REQUEST's `producer_id` on."""
     if api_key == ApiKey.PRODUCE:
         partition, data = produced(body)
         batch = decode_batch(data)
@@ -180,20 +198,20 @@ def request_view(api_key: int, body: Body, places: Places) -> View:
         record = records[0] if len(records) == 1 else tuple(records)
         sequence = batch.base_sequence if batch.attributes & TRANSACTIONAL else NONE
         who = models_id(batch.producer_id), batch.producer_epoch
-        return (api_key, *who, None, None, partition, sequence, record)
+        return (*who, None, None, partition, sequence, record)
     if api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
         who = models_id(body["v3_and_below_producer_id"]), body["v3_and_below_producer_epoch"]
         wanted = added(body)
-        return (api_key, *who, tuple(p in wanted for p in places), None, None, None, None)
+        return (*who, tuple(p in wanted for p in places), None, None, None, None)
     who = models_id(body["producer_id"]), body["producer_epoch"]
     if api_key == ApiKey.ADD_OFFSETS_TO_TXN:
         wanted = added(body)
-        return (api_key, *who, tuple(p in wanted for p in places), None, None, None, None)
+        return (*who, tuple(p in wanted for p in places), None, None, None, None)
     if api_key == ApiKey.TXN_OFFSET_COMMIT:
         where = group_partition(places)
-        return (api_key, *who, None, None, where, NONE, committed_record(body))
+        return (*who, None, None, where, NONE, committed_record(body))
     committed = body["committed"] if api_key == ApiKey.END_TXN else None
-    return (api_key, *who, None, committed, None, None, None)
+    return (*who, None, committed, None, None, None)
 
 
 def answer_view(api_key: int, body: Body) -> View:

@@ -13,6 +13,7 @@ from conformance.systems.base import Many, Shape
 REQUEST: Final[Mapping[str, Shape]] = dict.fromkeys(
     (
         "api",
+        "requests",
         "producer_id",
         "producer_epoch",
         "partitions",
@@ -22,8 +23,9 @@ REQUEST: Final[Mapping[str, Shape]] = dict.fromkeys(
         "record",
     )
 )
-"""`partitions` are those to add, `record` is (instance, transaction, number); offsets that are
-committed have no sequence."""
+"""`requests` is the conversation that the version of an API speaks, V1 or V2; None where both have
+the same. `partitions` are those to add, `record` is (instance, transaction, number); offsets that
+are committed have no sequence."""
 ANSWER: Final[Mapping[str, Shape]] = dict.fromkeys(
     ("error", "producer_id", "producer_epoch", "base_offset")
 )

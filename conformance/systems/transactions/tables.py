@@ -9,7 +9,7 @@ from conformance.homes import home_of_setting
 from conformance.systems.base import View
 from conformance.systems.transactions.client import seen_offsets, seen_partition
 from conformance.systems.transactions.coordinator import NOTHING
-from conformance.systems.transactions.messages import NONE, UNSTABLE
+from conformance.systems.transactions.messages import NONE, UNSTABLE, requests_of
 from conformance.tables import MAX_ROWS, ActorTables, Node
 from proofs.lift.text import Model
 
@@ -29,7 +29,7 @@ class TransactionTables(ActorTables):
             model.leader.Leader: self._leader_view,
         }
         self._message_views: dict[type[Any], Callable[[Any], View]] = {
-            model.messages.Request: request_view,
+            model.messages.Request: self._request_view,
             model.messages.Answer: answer_view,
             model.messages.ProduceAnswer: produce_answer_view,
             model.messages.Marker: marker_view,
@@ -89,6 +89,10 @@ class TransactionTables(ActorTables):
             for number, p in client.partitions.items()
         )
         return (state, *who, bump, partitions, outcomes)
+
+    def _request_view(self, request: Any) -> View:
+        api_key = int(request.api)
+        return (api_key, requests_of(api_key, self.is_v2), *content_view(request))
 
     def _leader_view(self, leader: Any) -> View:
         return (
@@ -199,18 +203,17 @@ def offsets_view(log: Sequence[Any]) -> View:
     return (committed[1], UNSTABLE if waiting else committed[1], waiting)
 
 
-def request_view(request: Any) -> View:
-    """Shaped as REQUEST."""
+def content_view(request: Any) -> View:
+    """What a request says, from REQUEST's `producer_id` on."""
     api, batch = request.api.name, request.batch
     if api == "PRODUCE":
         who, record = (batch.producer_id, batch.producer_epoch), record_in(batch)
-        return (int(request.api), *who, None, None, request.partition, batch.base_sequence, record)
+        return (*who, None, None, request.partition, batch.base_sequence, record)
     if api == "TXN_OFFSET_COMMIT":
         who = batch.producer_id, batch.producer_epoch
-        return (int(request.api), *who, None, None, request.partition, NONE, record_in(batch))
+        return (*who, None, None, request.partition, NONE, record_in(batch))
     adds, ends = api in ("ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN"), api == "END_TXN"
     return (
-        int(request.api),
         request.producer_id,
         request.producer_epoch,
         request.partitions.values() if adds else None,
