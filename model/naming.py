@@ -101,7 +101,8 @@ class Grammar(Generic[V]):
 
         Raises UnknownVariant.
         """
-        parts = self.aliases.get(text, text).split("/")
+        first, *rest = text.split("/")
+        parts = [*self.aliases.get(first, first).split("/"), *rest]
         if "=" in parts[0]:
             parts = [*self.default.split("/"), *parts]
         release = one_of(parts[0], self.releases, "release")

@@ -125,10 +125,12 @@ def sources_of(text: str | None) -> tuple[str, ...]:
     return tuple(source for source in SOURCES if source in given)
 
 
-def default_variant(system: str, release: str | None, scope: str = DEFAULTS.scope) -> str:
-    """The release, or the newest, with the rules that the system has on purpose. Raises BadUse."""
-    rules = system_of(system)[1].rules if home_of_scope(scope) is IDEMPOTENT else ""
-    return "/".join(part for part in (release or DEFAULT_VARIANT, rules) if part)
+def with_own_rules(variant: str, system: str, scope: str) -> str:
+    """The variant with the rules that the system has on purpose, unless it names them itself.
+    Raises BadUse."""
+    rules = system_of(system)[1].rules.get(home_of_scope(scope).name, "")
+    named = rules.partition("=")[0]
+    return variant if not rules or f"/{named}=" in variant else f"{variant}/{rules}"
 
 
 def variant_of(options: argparse.Namespace) -> Any:
@@ -140,7 +142,8 @@ def variant_of(options: argparse.Namespace) -> Any:
         one_of("--kafka", options.kafka, kafkas_of(home_of_scope(options.scope)))
     release = None if options.kafka is None else find_release(options.kafka).version
     parse = home_of_scope(options.scope).model.variants.parse
-    variant = parse(options.variant or default_variant(options.system, release, options.scope))
+    given = options.variant or release or DEFAULT_VARIANT
+    variant = parse(with_own_rules(given, options.system, options.scope))
     for name, here, there in (
         ("--kafka", release, variant.release),
         ("--level", options.level, variant.level),

@@ -23,8 +23,9 @@ from conformance.plan import Finding, Plan, Prepared, prepare
 from conformance.promised import HOLDS, VIOLATED
 from conformance.report import sentence
 from conformance.verbs import EXIT_CODES, Verb, note, one_of, write_json
-from conformance.verbs.arguments import default_variant
+from conformance.verbs.arguments import with_own_rules
 from conformance.verbs.folder import begin
+from model.variants import DEFAULT_VARIANT
 from proofs.say import say
 
 SCHEMA_VERSION: Final = 1
@@ -134,7 +135,7 @@ def prepared_of(ground: Ground, out: Path) -> Prepared:
     """The scope's traces, cut once for all bugs that are hunted there."""
     note(f"preparing {ground}")
     home = home_of_scope(ground.scope)
-    text = ground.variant or default_variant("impl", None, ground.scope)
+    text = with_own_rules(ground.variant or DEFAULT_VARIANT, "impl", ground.scope)
     variant = home.model.variants.parse(text).name
     plan = Plan(scope=ground.scope, variant=variant, actors=home.actors[0])
     return prepare(plan, (out / "prepared" / str(ground).replace("/", "-")).resolve())

@@ -7,11 +7,12 @@ gives the exit code.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Final, cast
 
+from conformance.homes import IDEMPOTENT, TRANSACTIONS
 from conformance.plan import Plan
 from conformance.verbs import BadUse
 
@@ -22,12 +23,13 @@ Runner = Callable[[Plan, argparse.Namespace], int]
 class System:
     """What a system is, and who judges it: `module:function`, imported when it is called.
 
-    `rules` are those of the variant in which the system departs from Kafka on purpose.
+    `rules` are those of the variant in which the system departs from Kafka on purpose, for each
+    model that has them.
     """
 
     summary: str
     runner: str
-    rules: str = ""
+    rules: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, plan: Plan, options: argparse.Namespace) -> int:
         """Judge it. Raises what its runner raises."""
@@ -39,7 +41,7 @@ SYSTEMS: Final[dict[str, System]] = {
     "impl": System(
         "the implementation of this repository, in process",
         "conformance.verbs.in_process:run",
-        rules="sequence_order=wraps",
+        rules={IDEMPOTENT.name: "sequence_order=wraps", TRANSACTIONS.name: "late_bump=asked"},
     ),
     "kafka": System("Apache Kafka: --kafka RELEASE", "conformance.verbs.over_wire:run"),
     "wire": System("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),

@@ -34,7 +34,7 @@ from model.transactions.messages import (
     is_of_group,
     speaks_v2,
 )
-from model.transactions.setting import Bump, Requests, Setting
+from model.transactions.setting import Bump, LateBump, Requests, Setting
 
 
 class ClientState(IntEnum):
@@ -540,18 +540,19 @@ def give_up(k: Setting, client: Client, partition: Partition, waits: bool) -> Cl
     require(client.partitions[partition].write == Write.SENT)
     require(waits or (bumps(k) and is_completing(client)))
     failed = in_batch_error(k, settled(client, partition), Effect.ABORT)
-    after = unresolved(client, failed) if waits and bumps(k) else failed
+    after = unresolved(k, client, failed) if waits and bumps(k) else failed
     there = after.partitions[partition]
     has_gap = not speaks_v2(k) and not after.must_bump
     left = after.partitions.put(partition, replace(there, has_gap=there.has_gap or has_gap))
     return replace(after, partitions=left)
 
 
-def unresolved(before: Client, client: Client) -> Client:
+def unresolved(k: Setting, before: Client, client: Client) -> Client:
     """Nobody knows whether a log has a sequence: the next epoch is wanted. EndTxn of an abort is in
     the queue already, and nothing behind it. TransactionManager.maybeResolveSequences,
     beginCompletingTransaction."""
-    late = before.state == ClientState.ABORTING and not before.must_bump
+    forgets = k.variant.late_bump == LateBump.FORGOTTEN
+    late = forgets and before.state == ClientState.ABORTING and not before.must_bump
     return replace(client, must_bump=True, too_late=client.too_late or late)
 
 

@@ -102,6 +102,16 @@ class Bump(IntEnum):
     """It goes on under the same epoch."""
 
 
+class LateBump(IntEnum):
+    """What a client of V1 does that comes to want the next epoch while it aborts."""
+
+    FORGOTTEN = 0
+    """Nothing: its state says INITIALIZING for ever. All released clients from 2.5 on, whose
+    beginCompletingTransaction has queued what is to follow EndTxn before."""
+    ASKED = 1
+    """It asks for the epoch when the abort is done, as it does for any other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One Kafka: a release, its level, the requests that its clients send."""
@@ -119,6 +129,7 @@ class Variant:
     rotation: Rotation = Rotation.ANYONE
     id_memory: IdMemory = IdMemory.LOGGED
     bump: Bump = Bump.ASKS
+    late_bump: LateBump = LateBump.FORGOTTEN
 
 
 @dataclass(frozen=True, slots=True)

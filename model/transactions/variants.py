@@ -10,6 +10,7 @@ from model.transactions.setting import (
     Fence,
     FirstSequence,
     IdMemory,
+    LateBump,
     MarkerEpoch,
     OlderEpoch,
     Pending,
@@ -47,6 +48,7 @@ RULES: dict[str, type[IntEnum]] = {
     "rotation": Rotation,
     "id_memory": IdMemory,
     "bump": Bump,
+    "late_bump": LateBump,
 }
 
 GRAMMAR = Grammar(RELEASES, RULES, ALIASES, DEFAULT_VARIANT, SAID)
