@@ -15,7 +15,7 @@ reported of several explanations is a function of the trace alone.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -242,7 +242,7 @@ class Observer:
             (partition, batch)
             for state in states
             for partition in range(self.k.layout.partitions)
-            for batch in moves.sendable(self.k, state.client, partition, counts.get(partition, 1))
+            for batch in moves.sendable(self.k, state, partition, counts.get(partition, 1))
         )
         return tuple(dict.fromkeys(sendable))
 
@@ -255,7 +255,7 @@ class Observer:
         ]
         least: dict[Send, str] = {}
         for state in self.reachable(self.states):
-            ends = {send: end_of(state.client, send) for send in sends}
+            ends = {send: end_of(state, send) for send in sends}
             wrong = {send: end for send, end in ends.items() if end != self.told(send)}
             if not wrong:
                 self.explains(state)
@@ -283,21 +283,23 @@ def name(send: Send) -> str:
     return f"partition[{send.partition}].record[{send.number}]"
 
 
-def end_of(client: Client, send: Send) -> str:
+def end_of(state: Explanation, send: Send) -> str:
     """What became of a record. One that was never sent has failed: nobody waits for it."""
-    entry = client.partitions[send.partition]
+    entry = state.client.partitions[send.partition]
     if send.number in entry.acknowledged:
         return STORED
     if send.number in entry.failed or send.number >= entry.records_sent:
         return FAILED
-    return IN_FLIGHT if is_in_flight(entry, send.number) else SILENT
+    waits = is_in_flight(entry, send.number, moves.unheard_in(state, send.partition))
+    return IN_FLIGHT if waits else SILENT
 
 
-def is_in_flight(entry: PartitionEntry, number: int) -> bool:
-    """Whether a record's batch is not finished."""
+def is_in_flight(entry: PartitionEntry, number: int, unheard: Collection[int]) -> bool:
+    """Whether a record's batch is not finished, and something of it is still to come."""
     return any(
         b.batch.first_record <= number < b.batch.first_record + b.batch.record_count
         for b in entry.in_flight
+        if b.batch.first_record not in unheard
     )
 
 

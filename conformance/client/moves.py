@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from itertools import permutations, takewhile
 from typing import Final
 
-from conformance.client import rules
+from conformance.client import quirks, rules
 from conformance.client.plan import Settings
+from conformance.client.quirks import Key
 from conformance.client.rules import attempted
 from conformance.client.sight import Sight
 from conformance.client.trace import (
@@ -31,12 +32,13 @@ from impl.protocol.errors import ErrorCode
 from model import answers, recovery
 from model import client as sending
 from model.client import Client, InFlightBatch, PartitionEntry
-from model.language import span
+from model.language import Step, span
 from model.messages import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     Batch,
     Error,
+    ProduceRequest,
     ProduceResponse,
 )
 from model.setting import Expiry, Setting
@@ -64,12 +66,17 @@ class Explanation:
     `heard` is how many answers of each connection it has heard, ENDED once it is closed; `asked`
     is the connection on which it waits for a producer id, or -1; `lost` is one that ended with a
     request on it that never arrived, or -1.
+
+    `unheard` are batches in flight whose answer an exception kept from being handled, and
+    `forsaken` those that the exception itself was about, as far as their time may still pass.
     """
 
     client: Client
     heard: tuple[int, ...]
     asked: int = -1
     lost: int = -1
+    unheard: frozenset[Key] = frozenset()
+    forsaken: tuple[tuple[int, InFlightBatch], ...] = ()
 
 
 Moved = tuple[str, Explanation]
@@ -141,21 +148,52 @@ def hears_produced(
     k: Setting, sight: Sight, state: Explanation, answer: ProduceAnswer
 ) -> Iterator[Explanation]:
     """What became of each batch of a request, partition by partition in an order of the client's
-    own; the clock may have run out for one or the other."""
+    own; the clock may have run out for one or the other, and an exception ends it."""
     sent = sight.requests[answer.connection, answer.correlation_id]
     for rows in permutations(answer.partitions):
-        clients = [state.client]
-        for row in rows:
-            for batch in sent.batches:
-                if batch.partition == row.partition:
-                    clients = [
-                        after for client in clients for after in told(k, sight, client, batch, row)
-                    ]
-        for client in clients:
-            yield with_client(state, client)
+        told = [(row, b) for row in rows for b in sent.batches if b.partition == row.partition]
+        yield from in_turn(k, sight, state, told)
 
 
-def told(
+def in_turn(
+    k: Setting, sight: Sight, state: Explanation, told: Sequence[tuple[PartitionAnswer, SentBatch]]
+) -> Iterator[Explanation]:
+    """The client after answers to some batches, one after the other."""
+    if not told:
+        yield state
+        return
+    (row, batch), *others = told
+    for client in after_answer(k, sight, state.client, batch, row):
+        after, broken = with_silenced(k, state, client)
+        if broken:
+            yield unheard(after, [(b.partition, b.records[0]) for _, b in others])
+        else:
+            yield from in_turn(k, sight, after, others)
+
+
+def with_silenced(k: Setting, state: Explanation, client: Client) -> tuple[Explanation, bool]:
+    """The state with what became of its client, and whether an exception was in the way."""
+    lost = [
+        (partition, b)
+        for partition, entry in client.partitions.items()
+        for b in quirks.silenced(state.client.partitions[partition], entry)
+    ]
+    kept = lost if k.variant.expiry == Expiry.DELIVERY_TIMEOUT else []
+    forsaken = (*state.forsaken, *kept)
+    return replace(state, client=client, forsaken=forsaken), bool(lost)
+
+
+def unheard(state: Explanation, keys: Sequence[Key]) -> Explanation:
+    """The state where nobody handles the answers to these batches."""
+    in_flight = frozenset(
+        (partition, first)
+        for partition, first in keys
+        if first in quirks.numbers(state.client.partitions[partition].in_flight)
+    )
+    return replace(state, unheard=state.unheard | in_flight)
+
+
+def after_answer(
     k: Setting, sight: Sight, client: Client, sent: SentBatch, row: PartitionAnswer
 ) -> Iterator[Client]:
     """The client after the answer to one batch."""
@@ -256,23 +294,47 @@ def hangs_up(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
 def hung_up(k: Setting, sight: Sight, state: Explanation, connection: int) -> Iterator[Explanation]:
     """What waited for answers of a connection waits no longer; for the first of it the clock may
     have run out."""
-    clients = [state.client]
+    states = [state]
     if sight.carries_batches(connection) or state.lost == connection:
         for partition in range(k.layout.partitions):
-            clients = [
+            states = [
                 after
-                for client in clients
-                for after in rules.on_disconnect(
-                    k, client, partition, late_batches(k, sight, client, partition)
-                )
+                for before in states
+                for after in unanswered(k, sight, before, connection, partition)
             ]
-    for client in clients:
-        yield Explanation(
-            client,
-            put(state.heard, connection, ENDED),
-            -1 if state.asked == connection else state.asked,
-            -1 if state.lost == connection else state.lost,
+    for after in states:
+        yield replace(
+            after,
+            heard=put(after.heard, connection, ENDED),
+            asked=-1 if after.asked == connection else after.asked,
+            lost=-1 if after.lost == connection else after.lost,
         )
+
+
+def unanswered(
+    k: Setting, sight: Sight, state: Explanation, connection: int, partition: int
+) -> Iterator[Explanation]:
+    """The state after all answers of a connection that will not come to one partition. An
+    exception keeps those to the batches beside it from being handled, if they come later."""
+    aside = unheard_in(state, partition)
+    rest = quirks.without(state.client, partition, aside)
+    before = state.client.partitions[partition].in_flight
+    for client in rules.on_disconnect(k, rest, partition, late_batches(k, sight, rest, partition)):
+        whole = quirks.put_back(client, partition, before, aside)
+        after, broken = with_silenced(k, state, whole)
+        yield after
+        if broken:
+            silent = quirks.silenced(
+                state.client.partitions[partition], whole.partitions[partition]
+            )
+            firsts = quirks.numbers(silent)
+            beside = sight.beside(connection, partition, firsts)
+            yield unheard(after, [key for key in beside if key[0] > partition])
+
+
+def unheard_in(state: Explanation, partition: int) -> frozenset[int]:
+    """The batches of a partition of which nothing is heard any more."""
+    return frozenset(first for at, first in state.unheard if at == partition)
 
 
 def late_batches(k: Setting, sight: Sight, client: Client, partition: int) -> int:
@@ -288,13 +350,13 @@ def loses(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
     for connection, heard in enumerate(state.heard):
         waits = heard != ENDED and state.lost == -1 and sight.may_have_ended(connection)
         if waits and sight.is_to_node(connection) and is_alone(sight, state, connection):
-            for client in written(k, sight, state.client, range(k.layout.partitions)):
+            for client in written(k, sight, state, state.client, range(k.layout.partitions)):
                 if client != state.client:
                     yield "loses", replace(state, client=client, lost=connection)
 
 
 def written(
-    k: Setting, sight: Sight, client: Client, partitions: Sequence[int]
+    k: Setting, sight: Sight, state: Explanation, client: Client, partitions: Sequence[int]
 ) -> Iterator[Client]:
     """The client after a request with at most one batch for each of some partitions."""
     if not partitions:
@@ -304,13 +366,13 @@ def written(
     first = client.partitions[partition].records_sent
     again = attempted(sending.send_again, k, client, partition)
     new = [
-        attempted(sending.send_new, k, client, partition, count)
+        attempted(send_new, k, state, client, partition, count)
         for count in sight.counts(partition, first)
     ]
     for step in (again, *new):
         if step is not None:
-            yield from written(k, sight, step.actor, others)
-    yield from written(k, sight, client, others)
+            yield from written(k, sight, state, step.actor, others)
+    yield from written(k, sight, state, client, others)
 
 
 # Of itself
@@ -321,13 +383,29 @@ def acts(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
     bumped = attempted(recovery.bump_epoch, k, state.client)
     if bumped is not None:
         yield "bump_epoch", with_client(state, bumped)
-    resolved = attempted(recovery.resolve_sequences, k, state.client)
+    resolved = attempted(quirks.resolve_sequences, k, state.client)
     if resolved is not None:
         yield "resolve_sequences", with_client(state, resolved)
     for partition in range(k.layout.partitions):
         for old, expired in rules.expire_batch(k, state.client, partition):
             if time_is_up(k, sight, partition, old):
-                yield "expire_batch", with_client(state, expired)
+                yield "expire_batch", awaiting(with_client(state, expired), partition, old)
+    for partition, old in state.forsaken:
+        if time_is_up(k, sight, partition, old):
+            rest = tuple(row for row in state.forsaken if row != (partition, old))
+            expired = quirks.expired(k, state.client, partition, old)
+            yield "expire_batch", replace(state, client=expired, forsaken=rest)
+
+
+def awaiting(state: Explanation, partition: int, expired: InFlightBatch) -> Explanation:
+    """The state after a batch has expired: where its answer was not handled, none is awaited."""
+    key = partition, expired.batch.first_record
+    if key not in state.unheard:
+        return state
+    entry = state.client.partitions[partition]
+    given_up = tuple(b for b in entry.given_up if b.batch.first_record != key[1])
+    client = sending.with_entry(state.client, partition, replace(entry, given_up=given_up))
+    return replace(state, client=client, unheard=state.unheard - {key})
 
 
 def time_is_up(k: Setting, sight: Sight, partition: int, old: InFlightBatch) -> bool:
@@ -358,14 +436,27 @@ def deadline_us(k: Setting, sight: Sight, partition: int, old: InFlightBatch) ->
 
 def sends(k: Setting, sight: Sight, state: Explanation, batch: SentBatch) -> Iterator[Moved]:
     """The client has sent this batch: again, or for the first time."""
-    again = attempted(sending.send_again, k, state.client, batch.partition)
+    client = state.client
+    if quirks.has_quirks(k):
+        client = quirks.grown(client, batch.partition, batch.records[0], len(batch.records))
+    again = attempted(sending.send_again, k, client, batch.partition)
     if again is not None and same(again.sends[0].batch, batch):
         yield "send_again", with_client(state, again.actor)
-    client = without_unsent(sight, state.client, batch)
-    if client is not None:
-        new = attempted(sending.send_new, k, client, batch.partition, len(batch.records))
+    ready = without_unsent(sight, state.client, batch)
+    if ready is not None:
+        new = attempted(send_new, k, state, ready, batch.partition, len(batch.records))
         if new is not None and same(new.sends[0].batch, batch):
             yield "send_new", with_client(state, new.actor)
+
+
+def send_new(
+    k: Setting, state: Explanation, client: Client, partition: int, record_count: int
+) -> Step[Client, ProduceRequest]:
+    """The next new batch; one whose answer was not handled is not awaited. Raises Disabled."""
+    aside = unheard_in(state, partition)
+    before = client.partitions[partition].in_flight
+    step = quirks.send_new(k, quirks.without(client, partition, aside), partition, record_count)
+    return replace(step, actor=quirks.put_back(step.actor, partition, before, aside))
 
 
 def same(batch: Batch, sent: SentBatch) -> bool:
@@ -395,10 +486,10 @@ def without_unsent(sight: Sight, client: Client, batch: SentBatch) -> Client | N
     return sending.with_entry(client, batch.partition, skipped)
 
 
-def sendable(k: Setting, client: Client, partition: int, record_count: int) -> Iterator[Batch]:
+def sendable(k: Setting, state: Explanation, partition: int, record_count: int) -> Iterator[Batch]:
     """What the client may send to a partition: again, or as its next new batch."""
-    again = attempted(sending.send_again, k, client, partition)
-    new = attempted(sending.send_new, k, client, partition, record_count)
+    again = attempted(sending.send_again, k, state.client, partition)
+    new = attempted(send_new, k, state, state.client, partition, record_count)
     for step in (again, new):
         if step is not None:
             yield step.sends[0].batch

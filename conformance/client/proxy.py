@@ -48,8 +48,8 @@ from impl.protocol.schemas import ApiKey
 
 HOST: Final = "127.0.0.1"
 CHUNK_BYTES: Final = 1 << 16
-ABORT_AFTER_S: Final = 1.0
-"""A client that does not close a connection which was cut is not waited for any longer."""
+READ_TO_END_S: Final = 5.0
+"""A client that has ended and leaves its connections open is not waited for any longer."""
 
 
 @dataclass(slots=True)
@@ -93,6 +93,8 @@ class Proxy:
         }
         self._connections: list[Connection] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reading: set[asyncio.Task[None]] = set()
+        self._is_over = False
         self._servers: list[asyncio.Server] = []
         self._node: Node
 
@@ -110,13 +112,21 @@ class Proxy:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._is_over = True
         for server in self._servers:
             server.close()
         for connection in self._connections:
             connection.writer.transport.abort()
-        for task in self._tasks:
+        tasks = self._tasks | self._reading
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def read_to_end(self) -> None:
+        """Wait until each connection is read to its end, once the client has ended: how late that
+        is seen depends on how busy the machine is, and no run may."""
+        if self._reading:
+            await asyncio.wait(self._reading, timeout=READ_TO_END_S)
 
     def stored(self, topic: str) -> tuple[SentBatch, ...]:
         """What the node's logs hold, partition by partition."""
@@ -142,18 +152,21 @@ class Proxy:
 
     def _accepted(self, to_node: bool) -> Any:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if self._is_over:
+                writer.transport.abort()
+                return
             connection = Connection(len(self._connections), writer)
             self._connections.append(connection)
             self.events.append(Opened(self.at_us(), connection.number, to_node))
-            self._begin(self._work(connection))
-            self._begin(self._read(connection, reader))
+            self._begin(self._work(connection), self._tasks)
+            self._begin(self._read(connection, reader), self._reading)
 
         return serve
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Any, tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     async def _read(self, connection: Connection, reader: asyncio.StreamReader) -> None:
         unfinished = bytearray()
@@ -225,8 +238,6 @@ class Proxy:
         self.events.append(Cut(self.at_us(), connection.number))
         with suppress(OSError):
             connection.writer.write_eof()
-        loop = asyncio.get_running_loop()
-        loop.call_later(ABORT_AFTER_S, connection.writer.transport.abort)
 
     def _answered(self, request: Request) -> bytes | None:
         """The node's answer, or the error's that takes its place."""

@@ -49,6 +49,8 @@ async def one(client: str, process: ClientProcess, plan: RunPlan) -> ClientTrace
     """One run."""
     async with Proxy(plan) as proxy:
         told = await process.run(plan, proxy.bootstrap)
+        if not told.problem:
+            await proxy.read_to_end()
         return trace_of(client, plan, proxy, told)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
-from model import answers, recovery
+from conformance.client import quirks
+from model import recovery
 from model.client import Client, InFlightBatch
 from model.language import Disabled
 from model.messages import ProduceResponse
@@ -32,13 +33,13 @@ def on_answer(
 ) -> Iterator[Client]:
     """The client after an answer; its batch's time may be up."""
     for overdue in range(1 + may_be_late):
-        yield answers.on_answer(k, client, partition, answer, overdue)
+        yield from quirks.on_answer(k, client, partition, answer, overdue)
 
 
 def on_disconnect(k: Setting, client: Client, partition: int, late: int) -> Iterator[Client]:
     """The client without its connection; the time of its first `late` batches may be up."""
     for overdue in range(late + 1):
-        yield answers.on_disconnect(k, client, partition, overdue)
+        yield quirks.on_disconnect(k, client, partition, overdue)
 
 
 def expire_batch(

@@ -7,10 +7,12 @@ a connection was not closed before the last request on it, nobody gave up a reco
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from typing import Final
 
 from conformance.client.plan import PARTITIONS, RunPlan
 from conformance.client.trace import (
+    UNFINISHED,
     UNKNOWN,
     ClientTrace,
     Closed,
@@ -46,9 +48,11 @@ class Sight:
         self._ended: set[int] = set()
         self._last_request: dict[int, int] = {}
         self._closed = {e.connection for e in trace.events if isinstance(e, Closed)}
+        self._is_finished = trace.problem != UNFINISHED
         self._position = 0
         self._sent: list[list[tuple[int, SentBatch]]] = [[] for _ in range(PARTITIONS)]
         self._last_sent_us: dict[Record, int] = {}
+        self._answered_us: dict[Record, tuple[int, int]] = {}
         self._created_us: dict[Record, int] = {}
         self._batches_of: dict[int, int] = defaultdict(int)
         for position, event in enumerate(trace.events):
@@ -68,6 +72,8 @@ class Sight:
                 self._to_node.append(event.to_node)
             case ProduceAnswer() | InitAnswer():
                 self.answers[event.connection].append(event)
+                if isinstance(event, ProduceAnswer):
+                    self._was_answered(event)
             case Cut() | Closed():
                 self._ended.add(event.connection)
             case Produce():
@@ -82,21 +88,51 @@ class Sight:
         self._batches_of[event.connection] += len(event.batches)
         for batch in event.batches:
             created_us = self.created_us(batch.partition, batch.records[0])
+            sent_us = self._sent_us(event.connection, batch)
             for number in batch.records:
-                self._last_sent_us[batch.partition, number] = event.at_us
+                self._last_sent_us[batch.partition, number] = sent_us
                 self._created_us.setdefault((batch.partition, number), created_us)
+
+    def _sent_us(self, connection: int, batch: SentBatch) -> int:
+        """When a batch was sent, at the earliest: not before the last time, nor before what it was
+        answered then, if it came again on the same connection. That it arrived later says nothing:
+        the proxy reads when the machine lets it."""
+        record = batch.partition, batch.records[0]
+        answered_on, answered_us = self._answered_us.get(record, (connection, 0))
+        heard_us = answered_us if answered_on == connection else 0
+        return max(self.last_sent_us(*record), heard_us)
+
+    def _was_answered(self, answer: ProduceAnswer) -> None:
+        """When the answer to each record left."""
+        for batch in self.requests[answer.connection, answer.correlation_id].batches:
+            for number in batch.records:
+                self._answered_us[batch.partition, number] = answer.connection, answer.at_us
 
     # Connections
 
     def may_have_ended(self, connection: int) -> bool:
-        """Whether the client can know this connection as closed: it asked nothing on it later."""
+        """Whether the client can know this connection as closed: it asked nothing on it later. In
+        a run that was left before its end, not all that is closed was seen."""
         if self._last_request.get(connection, -1) >= self._position:
             return False
-        return connection in self._ended or connection in self._closed
+        seen = connection in self._ended or connection in self._closed
+        return seen or not self._is_finished
 
     def carries_batches(self, connection: int) -> bool:
         """Whether batches were sent on it."""
         return self._batches_of[connection] > 0
+
+    def beside(self, connection: int, partition: int, firsts: Collection[int]) -> list[Record]:
+        """The batches of other partitions, by their first records, that were asked on a connection
+        together with some of one partition."""
+        return [
+            (other.partition, other.records[0])
+            for (asked_on, _), request in self.requests.items()
+            if asked_on == connection
+            and any(b.partition == partition and b.records[0] in firsts for b in request.batches)
+            for other in request.batches
+            if other.partition != partition
+        ]
 
     def is_to_node(self, connection: int) -> bool:
         """Whether it leads to the node, not only to where nodes are looked for."""
@@ -135,7 +171,7 @@ class Sight:
         )
 
     def last_sent_us(self, partition: int, number: int) -> int:
-        """When a record was last seen on its way; when its batch was made, if never."""
+        """When a record was last sent, at the earliest; when its batch was made, if never."""
         created_us = self.created_us(partition, number)
         return self._last_sent_us.get((partition, number), created_us)
 

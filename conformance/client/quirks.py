@@ -1,0 +1,292 @@
+"""What clients up to 2.4 do that is no rule of the protocol: Java's collections and exceptions.
+
+Theory of operation. Up to 2.4 the client keeps what is in flight twice: the queue from which it
+sends, and the transaction manager's collection by sequence, which forgets all with each producer
+id. The model has one list; where the two differ, the rule is asked of the batches that the
+collection holds, and the others are put back (`beside`). An `IllegalStateException` on the way of
+an answer ends the handling of that answer: the batch is told nothing, nor is any batch that the
+same answer had left.
+
+Every function here is a fact of released clients, each with a recorded run in the tests. Later
+clients have none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import permutations
+
+from model import answers, recovery
+from model import client as sending
+from model.answers import Failure
+from model.client import Client, InFlightBatch, PartitionEntry
+from model.language import Step
+from model.messages import NO_PRODUCER_ID, Batch, Error, ProduceRequest, ProduceResponse
+from model.setting import Recovery, Setting
+
+InFlight = tuple[InFlightBatch, ...]
+Key = tuple[int, int]
+"""A batch: its partition, and its first record."""
+
+NO_ANSWER = Error.REQUEST_TIMED_OUT
+"""What a broken connection is to a batch: an error after which it may be sent again."""
+
+
+def has_quirks(k: Setting) -> bool:
+    """Whether the release is one of those: since 2.5 an epoch is bumped instead."""
+    return k.variant.recovery != Recovery.LOCAL_BUMP
+
+
+# Batches aside
+
+
+def numbers(batches: Collection[InFlightBatch]) -> frozenset[int]:
+    """Their first records."""
+    return frozenset(b.batch.first_record for b in batches)
+
+
+def with_in_flight(client: Client, partition: int, in_flight: InFlight) -> Client:
+    """The client with other batches in flight."""
+    entry = client.partitions[partition]
+    return sending.with_entry(client, partition, replace(entry, in_flight=in_flight))
+
+
+def without(client: Client, partition: int, aside: Collection[int]) -> Client:
+    """The client, some batches of a partition left out."""
+    in_flight = client.partitions[partition].in_flight
+    rest = tuple(b for b in in_flight if b.batch.first_record not in aside)
+    return with_in_flight(client, partition, rest)
+
+
+def put_back(client: Client, partition: int, before: InFlight, aside: Collection[int]) -> Client:
+    """The client with what was left out in its old place; what is new stands behind."""
+    place = {b.batch.first_record: i for i, b in enumerate(before)}
+    left = tuple(b for b in before if b.batch.first_record in aside)
+    both = (*client.partitions[partition].in_flight, *left)
+    order = sorted(both, key=lambda b: place.get(b.batch.first_record, len(place)))
+    return with_in_flight(client, partition, tuple(order))
+
+
+def beside(
+    client: Client, partition: int, aside: Collection[int], rule: Callable[[Client], Client]
+) -> Client:
+    """What a rule makes of the client, some batches of a partition left out."""
+    before = client.partitions[partition].in_flight
+    return put_back(rule(without(client, partition, aside)), partition, before, aside)
+
+
+def old(client: Client, partition: int) -> frozenset[int]:
+    """The batches in flight of an earlier producer id: the collection has forgotten them."""
+    in_flight = client.partitions[partition].in_flight
+    return numbers([b for b in in_flight if not answers.is_mine(client, b.batch)])
+
+
+# Sending
+
+
+def send_new(
+    k: Setting, client: Client, partition: int, record_count: int
+) -> Step[Client, ProduceRequest]:
+    """The model's rule. 2.0 keeps the last offset that an old producer id was told, also once it
+    begins with a new one: only giving the id back forgets it. TransactionManager.lastAckedOffset.
+
+    Raises Disabled."""
+    step = sending.send_new(k, client, partition, record_count)
+    if k.variant.recovery != Recovery.RESET_2_0:
+        return step
+    offset = client.partitions[partition].last_acked_offset
+    entry = replace(step.actor.partitions[partition], last_acked_offset=offset)
+    return replace(step, actor=sending.with_entry(step.actor, partition, entry))
+
+
+def grown(client: Client, partition: int, first: int, count: int) -> Client:
+    """A part of a split batch, last in its queue and never sent, has taken the next records: under
+    the sequence that it has, which are not counted. KAFKA-9703; RecordAccumulator.tryAppend."""
+    entry = client.partitions[partition]
+    queue = [b for b in entry.in_flight if not b.outstanding]
+    if not queue or queue[-1].batch.first_record != first or queue[-1].attempts:
+        return client
+    more = first + count - entry.records_sent
+    batch = queue[-1].batch
+    if more <= 0 or first + batch.record_count != entry.records_sent:
+        return client
+    larger = replace(queue[-1], batch=replace(batch, record_count=count))
+    changed = tuple(larger if b == queue[-1] else b for b in entry.in_flight)
+    taken = replace(entry, in_flight=changed, records_sent=entry.records_sent + more)
+    return sending.with_entry(client, partition, taken)
+
+
+# Unknown outcomes
+
+
+def resolve_sequences(k: Setting, client: Client) -> Client:
+    """The model's rule, of what the collection holds; to look at a partition's next sequence gives
+    it one. TransactionManager.shouldResetProducerStateAfterResolvingSequences, sequenceNumber.
+
+    Raises Disabled."""
+    if not has_quirks(k):
+        return recovery.resolve_sequences(k, client)
+    aside = {partition: old(client, partition) for partition, _ in client.partitions.items()}
+    alone = client
+    for partition, left in aside.items():
+        alone = without(alone, partition, left)
+    asked = [p for p, entry in alone.partitions.items() if recovery.is_resolvable(entry)]
+    resolved = recovery.resolve_sequences(k, alone)
+    for partition, left in aside.items():
+        before = client.partitions[partition].in_flight
+        resolved = put_back(resolved, partition, before, left)
+    return begun(k, resolved, asked) if resolved.producer_id != NO_PRODUCER_ID else resolved
+
+
+def begun(k: Setting, client: Client, partitions: Collection[int]) -> Client:
+    """The client with a next sequence for these partitions."""
+    for partition in partitions:
+        entry = sending.numbered(k, client, client.partitions[partition])
+        client = sending.with_entry(client, partition, entry)
+    return client
+
+
+# Answers
+
+
+def on_answer(
+    k: Setting, client: Client, partition: int, answer: ProduceResponse, overdue: int
+) -> Iterator[Client]:
+    """The model's rule, as clients up to 2.4 do it."""
+    entry = client.partitions[partition]
+    answered = [b for b in entry.in_flight if b.batch.first_record == answer.first_record]
+    if has_quirks(k) and answered and answer.error != Error.NONE:
+        how = answers.failure(k, client, entry, answered[0], answer, overdue)
+        if how == Failure.RETRY_RENUMBERED:
+            yield from renumbered(k, client, partition, answer, overdue)
+            return
+        if how == Failure.FAIL_AND_CLOSE_GAP and falls(client, entry, answered[0].batch):
+            yield with_gap_half_closed(client, partition, answered[0])
+            return
+    yield answers.on_answer(k, client, partition, answer, overdue)
+
+
+def renumbered(
+    k: Setting, client: Client, partition: int, answer: ProduceResponse, overdue: int
+) -> Iterator[Client]:
+    """What is in flight is numbered from 0 in the order in which the collection is gone through:
+    in 2.0 that of a heap, not of sequences. TransactionManager.startSequencesAtBeginning."""
+    aside = old(client, partition)
+    tracked = without(client, partition, aside).partitions[partition].in_flight
+    orders = heaps(tracked) if k.variant.recovery == Recovery.RESET_2_0 else [tracked]
+    for order in orders:
+        client_of = with_in_flight(client, partition, order)
+        after = answers.on_answer(k, client_of, partition, answer, overdue)
+        left = client.partitions[partition].in_flight
+        places = (*order, *(b for b in left if b.batch.first_record in aside))
+        yield put_back(after, partition, places, aside)
+
+
+def heaps(in_flight: InFlight) -> Iterator[InFlight]:
+    """The orders of batches in which none stands before its parent in a binary heap, that of
+    sequences first. java.util.PriorityQueue, which is iterated as it is stored."""
+    for order in permutations(in_flight):
+        sequences = [b.batch.base_sequence for b in order]
+        if all(sequences[(i - 1) // 2] <= at for i, at in enumerate(sequences) if i):
+            yield order
+
+
+def falls(client: Client, entry: PartitionEntry, gap: Batch) -> bool:
+    """Whether a batch behind a gap would begin below 0: the next sequence is lowered, then an
+    exception comes. TransactionManager.adjustSequencesDueToFailedBatch."""
+    if not sending.is_current(client, entry) or entry.next_sequence < gap.record_count:
+        return False
+    return any(
+        gap.base_sequence <= b.batch.base_sequence < gap.record_count
+        for b in entry.in_flight
+        if b.batch.first_record != gap.first_record and answers.is_mine(client, b.batch)
+    )
+
+
+def with_gap_half_closed(client: Client, partition: int, failed: InFlightBatch) -> Client:
+    """The next sequence is lowered, nobody is told, nothing else moves up."""
+    entry = answers.silenced(client.partitions[partition], failed)
+    lowered = replace(entry, next_sequence=entry.next_sequence - failed.batch.record_count)
+    return sending.with_entry(client, partition, lowered)
+
+
+# A connection that breaks
+
+
+def on_disconnect(k: Setting, client: Client, partition: int, overdue: int) -> Client:
+    """The model's rule. From 2.1 to 2.4 what was given up fails once more, by its sequence: a
+    batch that has moved up to that sequence is forgotten instead, and what is forgotten cannot be
+    queued again: TransactionManager.removeInFlightBatch, RecordAccumulator.insertInSequenceOrder.
+    """
+    if k.variant.recovery != Recovery.RESET_2_3 or not client.partitions[partition].given_up:
+        return answers.on_disconnect(k, client, partition, overdue)
+    failed, forgotten = failed_once_more(k, client, partition)
+    after = beside(
+        failed,
+        partition,
+        forgotten,
+        lambda rest: answers.on_disconnect(k, rest, partition, overdue),
+    )
+    return after if tracked(after, partition, forgotten) else without(after, partition, forgotten)
+
+
+def tracked(client: Client, partition: int, forgotten: Collection[int]) -> bool:
+    """Whether the collection holds any batch of the partition."""
+    aside = old(client, partition) | frozenset(forgotten)
+    return bool(numbers(client.partitions[partition].in_flight) - aside)
+
+
+def failed_once_more(k: Setting, client: Client, partition: int) -> tuple[Client, frozenset[int]]:
+    """The client after the answers that will not come to what it has given up, and which batches
+    its collection forgets by that."""
+    late = client.partitions[partition].given_up
+    quiet = replace(client.partitions[partition], given_up=())
+    client = sending.with_entry(client, partition, quiet)
+    forgotten: frozenset[int] = frozenset()
+    for gone in late:
+        forgotten |= of_sequence(without(client, partition, forgotten), partition, gone.batch)
+        again = partial(failed_again, k, partition=partition, late=gone)
+        client = beside(client, partition, forgotten, again)
+    return client, forgotten
+
+
+def failed_again(k: Setting, client: Client, partition: int, late: InFlightBatch) -> Client:
+    """The model's rule, where no answer has come."""
+    return answers.failed_again(k, client, partition, late, NO_ANSWER)
+
+
+def of_sequence(client: Client, partition: int, batch: Batch) -> frozenset[int]:
+    """The batches in flight that the collection takes for this one."""
+    sequence = batch.base_sequence
+    if not answers.is_mine(client, batch):
+        return frozenset()
+    in_flight = client.partitions[partition].in_flight
+    same = [b for b in in_flight if b.batch.base_sequence == sequence]
+    return numbers(same) - old(client, partition)
+
+
+# Exceptions
+
+
+def silenced(before: PartitionEntry, after: PartitionEntry) -> InFlight:
+    """The batches that are in flight no more, and of which the application was told nothing."""
+    left = numbers(after.in_flight)
+    return tuple(
+        b
+        for b in before.in_flight
+        if b.batch.first_record not in left
+        and b.batch.first_record not in after.acknowledged
+        and b.batch.first_record not in after.failed
+    )
+
+
+def expired(k: Setting, client: Client, partition: int, b: InFlightBatch) -> Client:
+    """From 2.1 to 2.4 the time of a batch that was silenced still passes: it stays among those
+    that may expire in flight. Sender.getExpiredInflightBatches."""
+    told = sending.failed(k, client.partitions[partition], b)
+    if b.attempts:
+        end = b.batch.base_sequence + b.batch.record_count
+        told = replace(told, unresolved_sequence=max(told.unresolved_sequence, end))
+    return sending.with_entry(client, partition, told)
