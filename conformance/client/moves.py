@@ -68,7 +68,7 @@ class Explanation:
     request on it that never arrived, or -1.
 
     `unheard` are batches in flight whose answer an exception kept from being handled, and
-    `forsaken` those that the exception itself was about, as far as their time may still pass.
+    `forsaken` those that the exception itself was about.
     """
 
     client: Client
@@ -178,8 +178,7 @@ def with_silenced(k: Setting, state: Explanation, client: Client) -> tuple[Expla
         for partition, entry in client.partitions.items()
         for b in quirks.silenced(state.client.partitions[partition], entry)
     ]
-    kept = lost if k.variant.expiry == Expiry.DELIVERY_TIMEOUT else []
-    forsaken = (*state.forsaken, *kept)
+    forsaken = (*state.forsaken, *lost)
     return replace(state, client=client, forsaken=forsaken), bool(lost)
 
 
@@ -390,8 +389,17 @@ def acts(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
         for old, expired in rules.expire_batch(k, state.client, partition):
             if time_is_up(k, sight, partition, old):
                 yield "expire_batch", awaiting(with_client(state, expired), partition, old)
+    if k.variant.expiry == Expiry.DELIVERY_TIMEOUT:
+        yield from forsaken_expire(k, sight, state)
+    if state.client.fatal:
+        aborted = quirks.aborted(k, state.client, state.forsaken)
+        yield "on_answer", replace(state, client=aborted, unheard=frozenset(), forsaken=())
+
+
+def forsaken_expire(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
+    """The time of a batch is up that an exception has left alone."""
     for partition, old in state.forsaken:
-        if time_is_up(k, sight, partition, old):
+        if not state.client.fatal and time_is_up(k, sight, partition, old):
             rest = tuple(row for row in state.forsaken if row != (partition, old))
             expired = quirks.expired(k, state.client, partition, old)
             yield "expire_batch", replace(state, client=expired, forsaken=rest)

@@ -13,7 +13,7 @@ clients have none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
@@ -22,7 +22,7 @@ from model import answers, recovery
 from model import client as sending
 from model.answers import Failure
 from model.client import Client, InFlightBatch, PartitionEntry
-from model.language import Step
+from model.language import Step, map_values
 from model.messages import NO_PRODUCER_ID, Batch, Error, ProduceRequest, ProduceResponse
 from model.setting import Recovery, Setting
 
@@ -162,10 +162,27 @@ def on_answer(
         if how == Failure.RETRY_RENUMBERED:
             yield from renumbered(k, client, partition, answer, overdue)
             return
+        if how == Failure.FAIL_FATALLY:
+            yield replace(told(k, client, partition, answered[0]), fatal=True)
+            return
         if how == Failure.FAIL_AND_CLOSE_GAP and falls(client, entry, answered[0].batch):
             yield with_gap_half_closed(client, partition, answered[0])
             return
     yield answers.on_answer(k, client, partition, answer, overdue)
+
+
+def told(k: Setting, client: Client, partition: int, b: InFlightBatch) -> Client:
+    """The client, the application of which has heard that one batch has failed."""
+    return sending.with_entry(client, partition, sending.failed(k, client.partitions[partition], b))
+
+
+def aborted(k: Setting, client: Client, forsaken: Iterable[tuple[int, InFlightBatch]]) -> Client:
+    """After a fatal error all batches fail, but only in the next turn of the loop: answers that
+    came with the fatal one are handled before. Sender.maybeAbortBatches."""
+    for partition, b in forsaken:
+        client = told(k, client, partition, b)
+    all_failed = map_values(k, answers.all_failed, client.partitions)
+    return replace(client, partitions=all_failed)
 
 
 def renumbered(
@@ -285,8 +302,9 @@ def silenced(before: PartitionEntry, after: PartitionEntry) -> InFlight:
 def expired(k: Setting, client: Client, partition: int, b: InFlightBatch) -> Client:
     """From 2.1 to 2.4 the time of a batch that was silenced still passes: it stays among those
     that may expire in flight. Sender.getExpiredInflightBatches."""
-    told = sending.failed(k, client.partitions[partition], b)
-    if b.attempts:
-        end = b.batch.base_sequence + b.batch.record_count
-        told = replace(told, unresolved_sequence=max(told.unresolved_sequence, end))
-    return sending.with_entry(client, partition, told)
+    after = told(k, client, partition, b)
+    if not b.attempts:
+        return after
+    entry = after.partitions[partition]
+    end = max(entry.unresolved_sequence, b.batch.base_sequence + b.batch.record_count)
+    return sending.with_entry(after, partition, replace(entry, unresolved_sequence=end))

@@ -1,0 +1,165 @@
+"""Runs of clients up to 2.4 that no rule of the protocol explains alone: exceptions on the way of
+an answer, Java's collections. Each is explained by its own quirk, and none excuses a bug."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conformance.client import moves, quirks
+from conformance.client.judge import DIVERGES, EXPLAINED, judged
+from conformance.client.trace import ClientTrace, Produce, ProduceAnswer, SentBatch
+from impl.protocol.errors import ErrorCode
+from model import answers
+from model import client as sending
+from model.variants import parse
+from tests.conformance.client.test_recorded import RELEASES, changed, runs_of
+
+OLD = ("2.0.0", "2.4.1")
+
+
+def only(release: str, number: int) -> ClientTrace:
+    (run,) = [r for r in runs_of(f"java-{release}-quirks.jsonl") if r.plan.number == number]
+    return run
+
+
+@pytest.mark.parametrize(("release", "count"), [("2.0.0", 5), ("2.4.1", 4)])
+def test_what_no_rule_explains_alone_is_explained(release: str, count: int):
+    runs = runs_of(f"java-{release}-quirks.jsonl")
+    assert len(runs) == count
+    for trace in runs:
+        judgement = judged(parse(release), trace)
+        assert judgement.verdict == EXPLAINED, (trace.plan.number, judgement)
+
+
+def models_answer(*arguments: Any) -> Iterator[sending.Client]:
+    yield answers.on_answer(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("release", "number", "where", "name", "instead"),
+    [
+        ("2.0.0", 32, quirks, "begun", lambda k, client, partitions: client),
+        ("2.0.0", 229, quirks, "send_new", sending.send_new),
+        ("2.0.0", 291, quirks, "falls", lambda *_: False),
+        ("2.0.0", 147, quirks, "heaps", lambda in_flight: iter([in_flight])),
+        ("2.4.1", 267, quirks, "on_disconnect", answers.on_disconnect),
+        ("2.4.1", 75, moves, "unheard", lambda state, keys: state),
+        ("2.4.1", 443, moves, "forsaken_expire", lambda *_: iter(())),
+        ("2.4.1", 180, quirks, "on_answer", models_answer),
+    ],
+)
+def test_each_is_explained_by_its_own_quirk(
+    release: str,
+    number: int,
+    where: Any,
+    name: str,
+    instead: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    trace = only(release, number)
+    assert judged(parse(release), trace).verdict == EXPLAINED
+    monkeypatch.setattr(where, name, instead)
+    assert judged(parse(release), trace).verdict == DIVERGES
+
+
+def test_that_a_request_is_read_late_says_nothing_of_when_it_was_sent():
+    """The proxy stood still for 200 ms, the client did not: its batch expired meanwhile."""
+    trace = only("2.0.0", 49)
+    last = max(i for i, event in enumerate(trace.events) if isinstance(event, Produce))
+    before = trace.events[last - 1]
+    assert isinstance(before, ProduceAnswer)
+    waited_us = trace.events[last].at_us - before.at_us
+    assert waited_us > 10 * trace.plan.settings.retry_backoff_ms * 1_000
+    assert judged(parse("2.0.0"), trace).verdict == EXPLAINED
+
+
+# None of it excuses a bug
+
+
+def produces(trace: ClientTrace) -> list[tuple[int, Produce]]:
+    return [(i, event) for i, event in enumerate(trace.events) if isinstance(event, Produce)]
+
+
+@pytest.mark.parametrize("release", OLD)
+@pytest.mark.parametrize("field", ["base_sequence", "producer_epoch", "producer_id"])
+def test_one_changed_number_is_found_beside_quirks(release: str, field: str):
+    tried = 0
+    for trace in runs_of(f"java-{release}-quirks.jsonl"):
+        for position, event in produces(trace)[::3]:
+            value = getattr(event.batches[0], field) + 1
+            judgement = judged(parse(release), changed(trace, position, **{field: value}))
+            assert judgement.verdict == DIVERGES, (trace.plan.number, position)
+            assert judgement.position >= position
+            tried += 1
+    assert tried >= 12
+
+
+def parts_of(trace: ClientTrace) -> Iterator[tuple[int, SentBatch]]:
+    """What was sent of a batch after MESSAGE_TOO_LARGE, if it comes first in its request."""
+    requests = {(e.connection, e.correlation_id): e for _, e in produces(trace)}
+    large: set[tuple[int, tuple[int, ...]]] = set()
+    for position, event in enumerate(trace.events):
+        if isinstance(event, ProduceAnswer):
+            sent = requests[event.connection, event.correlation_id].batches
+            refused = {
+                row.partition
+                for row in event.partitions
+                if row.error == ErrorCode.MESSAGE_TOO_LARGE
+            }
+            large |= {(b.partition, b.records) for b in sent if b.partition in refused}
+        if isinstance(event, Produce):
+            first = event.batches[0]
+            for partition, records in large:
+                if partition == first.partition and set(first.records) <= set(records):
+                    yield position, first
+                    break
+
+
+def all_runs(release: str) -> list[ClientTrace]:
+    names = [f"java-{release}.jsonl", f"java-{release}-time.jsonl"]
+    names += [f"java-{release}-quirks.jsonl"] if release in OLD else []
+    return [trace for name in names for trace in runs_of(name)]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_wrong_sequence_of_a_split_part_is_found(release: str):
+    tried = 0
+    for trace in all_runs(release):
+        for position, part in list(parts_of(trace))[:2]:
+            wrong = changed(trace, position, base_sequence=part.base_sequence + len(part.records))
+            judgement = judged(parse(release), wrong)
+            assert judgement.verdict == DIVERGES, (trace.plan.number, position)
+            tried += 1
+    assert tried >= 2
+
+
+def test_a_wrong_epoch_after_a_bump_is_found():
+    tried = 0
+    for trace in all_runs("4.3.1"):
+        for position, event in produces(trace):
+            epoch = event.batches[0].producer_epoch
+            if epoch > 0:
+                wrong = changed(trace, position, producer_epoch=epoch - 1)
+                assert judged(parse("4.3.1"), wrong).verdict == DIVERGES, trace.plan.number
+                tried += 1
+                break
+    assert tried >= 3
+
+
+@pytest.mark.parametrize("release", OLD)
+def test_silence_without_an_exception_is_found(release: str):
+    """Only what an exception silenced may stay silent."""
+    for trace in runs_of(f"java-{release}.jsonl"):
+        record = max(trace.outcomes)
+        rest = {key: value for key, value in trace.outcomes.items() if key != record}
+        assert judged(parse(release), replace(trace, outcomes=rest)).verdict == DIVERGES
+
+
+@pytest.mark.parametrize(("release", "number"), [("2.0.0", 32), ("2.0.0", 291), ("2.4.1", 75)])
+def test_one_silence_more_than_the_exception_explains_is_found(release: str, number: int):
+    trace = only(release, number)
+    for record in [r for r, outcome in trace.outcomes.items() if not outcome.error][:3]:
+        rest = {key: value for key, value in trace.outcomes.items() if key != record}
+        assert judged(parse(release), replace(trace, outcomes=rest)).verdict == DIVERGES, record
