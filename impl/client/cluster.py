@@ -10,6 +10,7 @@ Source: `NetworkClient`, `Metadata`, `ApiVersions` of Kafka 4.3.1; KIP-511, KIP-
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -26,6 +27,13 @@ TopicPartition = tuple[str, int]
 
 START_ATTEMPTS: Final = 5
 """Connections that may break while a client begins."""
+
+DEFAULT_PORT: Final = 9092
+MAX_PORT: Final = 65_535
+
+_HOST_AND_PORT: Final = re.compile(
+    r"(?:\[(?P<address>[^\[\]]+)\]|(?P<host>[^:\[\]\s]+))(?::(?P<port>[0-9]{1,5}))?"
+)
 
 API_VERSIONS_VERSIONS: Final = (4, 0)
 """The newest, and what any broker answers."""
@@ -49,23 +57,43 @@ class UnsupportedClusterError(Exception):
     """The cluster does not serve a version that this client speaks: upgrade one of them."""
 
 
+class InvalidBootstrapServers(ValueError):
+    """`bootstrap_servers` names no server: give host:port, several of them with commas."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"bootstrap_servers: {problem}; give host:port, or several of them")
+
+
 def addresses_of(bootstrap_servers: str | Iterable[str]) -> list[Address]:
-    """`host:port` of each, 9092 without a port. Raises `ValueError` for a port that is none."""
+    """`host:port` of each, 9092 without a port; [host]:port for IPv6.
+
+    Raises `InvalidBootstrapServers`. Source: `ClientUtils.parseAndValidateAddresses`.
+    """
     servers = bootstrap_servers
-    texts = servers.split(",") if isinstance(servers, str) else list(servers)
-    addresses = []
-    for text in texts:
-        host, _, port = text.strip().rpartition(":")
-        addresses.append((host, int(port)) if host else (text.strip(), 9092))
+    if not isinstance(servers, str | Iterable):
+        raise InvalidBootstrapServers(f"{servers!r} is no string")
+    addresses = [
+        _address(text) for text in (servers.split(",") if isinstance(servers, str) else servers)
+    ]
+    if not addresses:
+        raise InvalidBootstrapServers("there is none")
     return addresses
+
+
+def _address(text: object) -> Address:
+    found = _HOST_AND_PORT.fullmatch(text.strip()) if isinstance(text, str) else None
+    if found is None or not 0 < int(found["port"] or DEFAULT_PORT) <= MAX_PORT:
+        raise InvalidBootstrapServers(f"{text!r} is no host:port")
+    return found["address"] or found["host"], int(found["port"] or DEFAULT_PORT)
 
 
 class Cluster:
     """The cluster, as one client knows it.
 
     Attributes: `leaders` and `leader_epochs` by (topic, partition), -1 for none; `partitions`,
-    their number by topic; `nodes`, addresses by node id; `served`, (oldest, newest) version by API
-    key; `transaction_version`, the finalized level, -1 for none.
+    their number by topic; `topic_errors`, what the last answer said of topics that it did not
+    describe; `nodes`, addresses by node id; `served`, (oldest, newest) version by API key;
+    `transaction_version`, the finalized level, -1 for none.
     """
 
     def __init__(
@@ -87,6 +115,7 @@ class Cluster:
         self.leaders: dict[TopicPartition, int] = {}
         self.leader_epochs: dict[TopicPartition, int] = {}
         self.partitions: dict[str, int] = {}
+        self.topic_errors: dict[str, ErrorCode] = {}
         self.served: dict[int, tuple[int, int]] = {}
         self.transaction_version = -1
 
@@ -133,12 +162,13 @@ class Cluster:
             if not connection.is_closed:
                 return connection
         addresses = dict.fromkeys([*self.nodes.values(), *self._bootstrap])
+        refusals: list[str] = []
         for address in addresses:
             try:
                 return await self.connect(address)
-            except OSError:
-                continue
-        raise NoBrokersAvailable(f"nobody answers at {list(addresses)}")
+            except OSError as error:
+                refusals.append(f"{address[0]}:{address[1]} ({str(error) or type(error).__name__})")
+        raise NoBrokersAvailable(f"nobody answers at {', '.join(refusals)}")
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine until it ends or the client closes."""
@@ -203,7 +233,10 @@ class Cluster:
     def _take_metadata(self, answer: Body) -> None:
         self.nodes = {row["node_id"]: (row["host"], row["port"]) for row in answer["brokers"]}
         for topic in answer["topics"]:
-            if topic["error_code"] == ErrorCode.NONE:
+            if topic["error_code"]:
+                self.topic_errors[topic["name"]] = ErrorCode.of(topic["error_code"])
+            else:
+                self.topic_errors.pop(topic["name"], None)
                 self.partitions[topic["name"]] = len(topic["partitions"])
                 for row in topic["partitions"]:
                     place = (topic["name"], row["partition_index"])

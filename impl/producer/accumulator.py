@@ -18,38 +18,23 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
 
+from impl.producer.arguments import check_partition, check_timestamp_ms, check_topic
 from impl.producer.batch import (
     DeliveryHandle,
     ProducerBatch,
     TopicPartition,
     size_upper_bound_bytes,
 )
-from impl.producer.config import INT_MAX, ProducerConfig
+from impl.producer.config import LONG_MAX, ProducerConfig
 from impl.producer.connections import NO_NODE
 from impl.producer.errors import BufferExhaustedError, RecordTooLargeError
 from impl.producer.sequence import precedes
 from impl.producer.transaction_manager import TransactionManager
-from impl.protocol.errors import InvalidField
-from impl.protocol.record_batch import NO_SEQUENCE, Header
-
-MAX_TOPIC_BYTES: Final = 249
-"""The longest name of a topic. `Topic.MAX_NAME_LENGTH`."""
-
-MAX_TIMESTAMP_MS: Final = 2**63 - 1
+from impl.protocol.record_batch import NO_SEQUENCE
 
 Backoff = Callable[[int], float]
 """From a backoff in milliseconds to one with jitter."""
-
-
-def _check_place(topic_partition: TopicPartition) -> None:
-    """A name that no request can carry would spoil the records of all others in it."""
-    topic, partition = topic_partition
-    if not 0 < len(topic.encode()) <= MAX_TOPIC_BYTES:
-        raise InvalidField(f"must have 1 to {MAX_TOPIC_BYTES} bytes, is {topic!r}", "topic")
-    if not 0 <= partition <= INT_MAX:
-        raise InvalidField(f"must be 0 to {INT_MAX}, is {partition}", "partition")
 
 
 class RecordAccumulator:
@@ -135,17 +120,17 @@ class RecordAccumulator:
         topic_partition: TopicPartition,
         key: bytes | None,
         value: bytes | None,
-        headers: Sequence[Header],
+        headers: Sequence[tuple[str, bytes | None]],
         timestamp_ms: int,
         now_ms: int,
     ) -> DeliveryHandle:
         """Add a record to the partition's last batch, or to a new one behind it.
 
         Raises `RecordTooLargeError`, `BufferExhaustedError` (lingering ends until memory is free
-        again), `TooManyPartitionsError`, `InvalidField`; nothing is added then.
+        again), `TooManyPartitionsError`, `InvalidArgumentError`; nothing is added then.
         """
-        if not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
-            raise InvalidField(f"must be 0 to 2^63-1, is {timestamp_ms}", "timestamp_ms")
+        if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= LONG_MAX:
+            check_timestamp_ms(timestamp_ms)
         upper_bound = size_upper_bound_bytes(key, value, headers)
         self._check_size(upper_bound)
         queue = self._queues.get(topic_partition)
@@ -155,7 +140,9 @@ class RecordAccumulator:
                 return handle
         buffer_bytes = max(self._config.batch_size, upper_bound)
         self._check_memory(buffer_bytes)
-        _check_place(topic_partition)
+        # A name that no request can carry would spoil the records of all others in it.
+        check_topic(topic_partition[0])
+        check_partition(topic_partition[1])
         batch = ProducerBatch(topic_partition, now_ms, buffer_bytes, timestamp_ms)
         handle = batch.try_append(timestamp_ms, key, value, headers)
         assert handle is not None, "the first record always has room"

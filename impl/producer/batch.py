@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
+from impl.producer.arguments import BYTES, bad_record
 from impl.producer.errors import DeliveryError
-from impl.protocol.errors import InvalidField
 from impl.protocol.primitives import VARINT
 from impl.protocol.record_batch import (
     HEADER_BYTES,
@@ -28,7 +28,6 @@ from impl.protocol.record_batch import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TRANSACTIONAL,
-    Header,
     Record,
     assemble_batch,
     decode_batch,
@@ -45,24 +44,28 @@ MAX_RECORD_OVERHEAD_BYTES: Final = 21
 
 
 def size_upper_bound_bytes(
-    key: bytes | None, value: bytes | None, headers: Sequence[Header]
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
 ) -> int:
     """What a batch with this record alone takes at most.
 
-    Raises `InvalidField`. Source: `AbstractRecords.estimateSizeInBytesUpperBound`.
+    Raises `InvalidArgumentError`. Source: `AbstractRecords.estimateSizeInBytesUpperBound`.
     """
     try:
         size = HEADER_BYTES + MAX_RECORD_OVERHEAD_BYTES + _field_bytes(key) + _field_bytes(value)
         size += len(VARINT[len(headers)])
-        for header in headers:
-            size += _field_bytes(header.key.encode()) + _field_bytes(header.value)
-    except (TypeError, AttributeError, UnicodeEncodeError) as error:
-        raise InvalidField(str(error), "record") from error
+        for name, content in headers:
+            size += _field_bytes(name.encode()) + _field_bytes(content)
+    except (TypeError, ValueError, AttributeError):
+        raise bad_record(key, value, headers) from None
     return size
 
 
 def _field_bytes(field: bytes | None) -> int:
-    return 1 if field is None else len(VARINT[len(field)]) + len(field)
+    if field is None:
+        return 1
+    if type(field) is not bytes and not isinstance(field, BYTES):
+        raise TypeError
+    return len(VARINT[len(field)]) + len(field)
 
 
 class FinalState(Enum):
@@ -177,11 +180,11 @@ class ProducerBatch:
         timestamp_ms: int,
         key: bytes | None,
         value: bytes | None,
-        headers: Sequence[Header],
+        headers: Sequence[tuple[str, bytes | None]],
     ) -> DeliveryHandle | None:
-        """Add a record; None if the batch is closed or has no room. The first always has room.
+        """Add a record that has a size; None if the batch is closed or has no room.
 
-        Raises `InvalidField` for a record that cannot be encoded. `ProducerBatch.tryAppend`.
+        The first always has room. `ProducerBatch.tryAppend`.
         """
         if self.is_closed:
             return None

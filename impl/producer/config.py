@@ -15,6 +15,7 @@ idempotence (`ProducerConfig.postProcessAndValidateIdempotenceConfigs`), then th
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,10 @@ from typing import Any
 from impl.producer.errors import ConfigError
 
 INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+MAX_TEXT_BYTES = 32_767
+"""The longest string of a request."""
 
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE = 5
 """As many batches as a leader remembers for one producer id and partition. KAFKA-5494."""
@@ -45,15 +50,15 @@ SETTINGS: Mapping[str, Setting] = {
     "client_id": Setting(""),
     "retries": Setting(INT_MAX, 0),
     "max_in_flight_requests_per_connection": Setting(5, 1),
-    "linger_ms": Setting(5, 0),
+    "linger_ms": Setting(5, 0, LONG_MAX),
     "request_timeout_ms": Setting(30_000, 0),
     "delivery_timeout_ms": Setting(120_000, 0),
-    "retry_backoff_ms": Setting(100, 0),
-    "retry_backoff_max_ms": Setting(1_000, 0),
+    "retry_backoff_ms": Setting(100, 0, LONG_MAX),
+    "retry_backoff_max_ms": Setting(1_000, 0, LONG_MAX),
     "batch_size": Setting(16_384, 0),
     "max_request_size": Setting(1_048_576, 0),
-    "buffer_memory": Setting(33_554_432, 0, 2**63 - 1),
-    "max_block_ms": Setting(60_000, 0),
+    "buffer_memory": Setting(33_554_432, 0, LONG_MAX),
+    "max_block_ms": Setting(60_000, 0, LONG_MAX),
     "transaction_timeout_ms": Setting(60_000, -(2**31)),
     "max_partitions": Setting(100_000, 1),
     "transaction_requests": Setting("auto"),
@@ -143,15 +148,24 @@ def _checked(name: str, value: object) -> object:
         raise ConfigError(name, f"must be True or False, is {value!r}")
     if name == "transaction_requests" and value not in TRANSACTION_REQUESTS:
         raise ConfigError(name, f"must be one of {', '.join(TRANSACTION_REQUESTS)}, is {value!r}")
-    if name == "client_id" and not isinstance(value, str):
-        raise ConfigError(name, f"must be a string, is {value!r}")
-    if (
-        name == "transactional_id"
-        and value is not None
-        and (not isinstance(value, str) or not value)
-    ):
+    if name == "client_id" or (name == "transactional_id" and value is not None):
+        _check_text(name, value)
+    if name == "transactional_id" and value == "":
         raise ConfigError(name, f"must be a string that is not empty, is {value!r}")
     return value
+
+
+def _check_text(name: str, value: object) -> None:
+    """Whether a request can hold it."""
+    if not isinstance(value, str):
+        raise ConfigError(name, f"must be a string, is {value!r}")
+    try:
+        is_short = len(value.encode()) <= MAX_TEXT_BYTES
+    except UnicodeEncodeError:
+        is_short = False
+    if not is_short:
+        is_now = reprlib.repr(value)
+        raise ConfigError(name, f"must have at most {MAX_TEXT_BYTES} bytes of UTF-8, is {is_now}")
 
 
 def _checked_number(name: str, value: object, least: int, greatest: int) -> int:

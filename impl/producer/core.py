@@ -44,7 +44,7 @@ from impl.producer.transaction_manager import (
     TransactionManager,
 )
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import INVALID_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Header
+from impl.protocol.record_batch import INVALID_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from impl.protocol.schemas import ApiKey
 
 Body = dict[str, Any]
@@ -54,8 +54,6 @@ PRODUCE_VERSIONS: Final = range(3, 13)
 """3 is the first with record batches v2; 13 names topics by ids, which leaders here do not have."""
 
 INIT_PRODUCER_ID_VERSIONS: Final = range(6)
-
-_ERROR_CODES: Final = {int(error): error for error in ErrorCode}
 
 
 class SendRequest(NamedTuple):
@@ -142,14 +140,14 @@ class IdempotentProducerCore:
         *,
         value: bytes | None = None,
         key: bytes | None = None,
-        headers: Sequence[Header] = (),
+        headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int | None = None,
         now_ms: int,
     ) -> DeliveryHandle:
         """Queue one record; its timestamp is `now_ms` unless given.
 
         Raises `RecordTooLargeError`, `BufferExhaustedError`, `TooManyPartitionsError`,
-        `InvalidField` (a value that cannot be encoded), in an error state `AuthorizationError` or
+        `InvalidArgumentError` (no record can have that), in an error state `AuthorizationError` or
         `FatalProducerError`, and at the end `ProducerClosedError`. Source: `KafkaProducer.doSend`.
         """
         if self._accumulator.is_closed:
@@ -496,15 +494,10 @@ def _check_versions(produce_version: int, init_producer_id_version: int) -> None
             raise ConfigError(name, f"must be {served[0]} to {served[-1]}, is {version}")
 
 
-def _error(code: int) -> ErrorCode:
-    """A code that nobody here knows counts as UNKNOWN_SERVER_ERROR. `Errors.forCode`."""
-    return _ERROR_CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
 def _init_answer(body: Mapping[str, Any]) -> tuple[ErrorCode, int, int]:
     """(error, producer id, producer epoch)."""
     return (
-        _error(body["error_code"]),
+        ErrorCode.of(body["error_code"]),
         body.get("producer_id", NO_PRODUCER_ID),
         body.get("producer_epoch", NO_PRODUCER_EPOCH),
     )
@@ -529,7 +522,7 @@ def _produce_answers(
 def _produce_answer(data: Mapping[str, Any]) -> _Answer:
     leader = data.get("current_leader") or {}
     return _Answer(
-        _error(data["error_code"]),
+        ErrorCode.of(data["error_code"]),
         data["base_offset"],
         data.get("log_start_offset", -1),
         data.get("error_message"),

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from enum import Enum
 from typing import Any
 
@@ -49,6 +50,33 @@ class ConfigError(ProducerError):
     def __init__(self, setting: str, reason: str) -> None:
         super().__init__(f"{setting}: {reason}")
         self.setting = setting
+
+
+class InvalidArgumentError(ProducerError):
+    """An argument that the call cannot take; nothing has changed. `IllegalArgumentException`.
+
+    Attributes: `argument`, its name.
+    """
+
+    advice = Advice.ABORT
+
+    def __init__(self, argument: str, may_be: str, is_now: object) -> None:
+        super().__init__(f"{argument} {may_be}, is {reprlib.repr(is_now)}")
+        self.argument = argument
+
+
+class TopicRefusedError(ProducerError):
+    """The cluster has no such topic and makes none: another name, or another right, is needed.
+
+    Attributes: `topic`, `error_code`. `InvalidTopicException`, `TopicAuthorizationException`.
+    """
+
+    advice = Advice.ABORT
+
+    def __init__(self, topic: str, error_code: ErrorCode) -> None:
+        super().__init__(f"topic {topic!r} was refused by the cluster: {error_code.name}")
+        self.topic = topic
+        self.error_code = error_code
 
 
 class RecordTooLargeError(ProducerError):
@@ -107,8 +135,9 @@ class IllegalStateError(ProducerError):
 
 
 class KafkaTimeoutError(ProducerError):
-    """A call took longer than max_block_ms. It goes on: repeat the same call to hear of its end.
+    """A call took longer than max_block_ms.
 
+    A record was not queued then; any other call goes on: repeat it to hear of its end.
     `TimeoutException`.
     """
 

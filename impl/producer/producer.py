@@ -25,6 +25,7 @@ from typing import Final, TypeVar
 
 from impl.client.cluster import Cluster
 from impl.client.transport import AsyncioNetwork, Network
+from impl.producer.arguments import check_key_and_value, check_partition, check_topic
 from impl.producer.batch import DeliveryHandle, TopicPartition
 from impl.producer.config import ProducerConfig
 from impl.producer.core import (
@@ -35,9 +36,11 @@ from impl.producer.core import (
 from impl.producer.errors import (
     BufferExhaustedError,
     IllegalStateError,
+    InvalidArgumentError,
     KafkaTimeoutError,
     ProducerClosedError,
     ProducerError,
+    TopicRefusedError,
 )
 from impl.producer.partitioner import Partitioner
 from impl.producer.sender import RecordMetadata, Sender
@@ -49,7 +52,6 @@ from impl.producer.txn_requests import (
     RequestVersions,
 )
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import Header
 from impl.protocol.schemas import ApiKey
 
 T = TypeVar("T")
@@ -66,7 +68,7 @@ class Producer:
     """A producer on asyncio. Settings are those of `ProducerConfig`, by name; times in ms.
 
     `network` opens connections, `clock_ms` gives records their timestamps, `rng` the jitter of
-    backoffs. Raises `ConfigError`, `ValueError` for `bootstrap_servers` that are none.
+    backoffs. Raises `ConfigError`, `InvalidBootstrapServers`.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class Producer:
             self._sender = Sender(self._core, self._cluster, _now_ms, backoff_ms)
             self._sender.start()
         if self._config.transactional_id is not None:
-            await self._call(self._transactional("start").initialize)
+            await self._call("start", self._transactional("start").initialize)
 
     def _new_core(self) -> IdempotentProducerCore:
         served = self._cluster.served
@@ -133,25 +135,33 @@ class Producer:
         What has no outcome after `timeout_ms` (delivery_timeout_ms unless given) is given up.
         """
         self._is_stopped = True
-        if self._core is not None and self._sender is not None:
-            self._core.close()
-            self._sender.notify()
-            limit_ms = self._config.delivery_timeout_ms if timeout_ms is None else timeout_ms
-            try:
-                async with asyncio.timeout(limit_ms / 1_000):
-                    while not self._core.is_idle:
-                        await self._sender.changed()
-            except TimeoutError:
-                self._core.abort()
-            self._sender.settle()
-        await self._cluster.close()
+        limit_ms = self._config.delivery_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            if self._core is not None and self._sender is not None:
+                await self._finish(self._core, self._sender, limit_ms / 1_000)
+        finally:
+            await self._cluster.close()
+
+    async def _finish(self, core: IdempotentProducerCore, sender: Sender, limit_s: float) -> None:
+        """Give everything its outcome, also if this is cancelled."""
+        core.close()
+        sender.notify()
+        try:
+            async with asyncio.timeout(limit_s):
+                while not core.is_idle:
+                    await sender.changed()
+        except TimeoutError:
+            pass
+        finally:
+            core.abort()
+            sender.settle()
 
     async def __aenter__(self) -> Producer:
-        """Start; if that fails, stop."""
+        """Start; if that fails, stop: nothing was sent that is worth waiting for."""
         try:
             await self.start()
         except BaseException:
-            await self.stop()
+            await self.stop(timeout_ms=0)
             raise
         return self
 
@@ -174,12 +184,13 @@ class Producer:
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Sequence[Header] = (),
+        headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> asyncio.Future[RecordMetadata]:
         """Queue a record; the future has its place, or its `DeliveryError`.
 
-        Waits up to max_block_ms for the topic's metadata and for memory; `KafkaTimeoutError` says
-        that the record was not queued, so that the transaction, if there is one, cannot commit.
+        Waits up to max_block_ms for the topic's metadata and for memory. `KafkaTimeoutError` and
+        `TopicRefusedError` say that the record was not queued, so that the transaction, if there is
+        one, cannot commit; after `InvalidArgumentError` it goes on.
         Raises as `IdempotentProducerCore.append`, in a transaction `IllegalStateError`.
         """
         core, sender = self._started()
@@ -187,15 +198,21 @@ class Producer:
             self._legal(core.check_send)
         stamp_ms = self._clock_ms() if timestamp_ms is None else timestamp_ms
         record = partial(core.append, value=value, key=key, headers=headers, timestamp_ms=stamp_ms)
-        size_bytes = len(key or b"") + len(value or b"")
         try:
+            _check_record(topic, partition, key, value)
+            size_bytes = len(key or b"") + len(value or b"")
             async with asyncio.timeout(self._config.max_block_ms / 1_000):
                 partitions = await self._partitions_of(topic, sender, partition)
                 if partition is None:
                     partition = self._partitioner.partition(topic, key, size_bytes, partitions)
                 handle = await self._append(partial(record, topic, partition), sender)
-        except TimeoutError as error:
-            raise self._not_queued(core, topic) from error
+        except TimeoutError:
+            error = KafkaTimeoutError(self._why_not_queued(topic, partition))
+            raise self._not_queued(core, error, ErrorCode.REQUEST_TIMED_OUT) from None
+        except InvalidArgumentError as error:
+            raise self._with_legal_calls(error) from None
+        except TopicRefusedError as refused:
+            raise self._not_queued(core, refused, refused.error_code) from None
         return sender.outcome((topic, partition), handle)
 
     async def _append(
@@ -213,11 +230,24 @@ class Producer:
                     is_told = True
                 await sender.changed()
 
-    def _not_queued(self, core: IdempotentProducerCore, topic: str) -> ProducerError:
-        what = f"no metadata of {topic}, or no memory, within {self._config.max_block_ms} ms"
+    def _not_queued(
+        self, core: IdempotentProducerCore, error: ProducerError, error_code: ErrorCode
+    ) -> ProducerError:
         if isinstance(core, TransactionalProducerCore):
-            core.fail_transaction(ErrorCode.REQUEST_TIMED_OUT, what)
-        return self._with_legal_calls(KafkaTimeoutError(what))
+            core.fail_transaction(error_code, str(error))
+        return self._with_legal_calls(error)
+
+    def _why_not_queued(self, topic: str, partition: int | None) -> str:
+        """What a record has waited for in vain."""
+        known = self._cluster.partitions.get(topic)
+        if known is None:
+            said = self._cluster.topic_errors.get(topic)
+            what = f"no metadata of topic {topic!r}" + (f" but {said.name}" if said else "")
+        elif partition is not None and partition >= known:
+            what = f"topic {topic!r} has {known} partition(s), no partition {partition}"
+        else:
+            what = f"no room in buffer_memory for a record of topic {topic!r}"
+        return f"{what}, within {self._config.max_block_ms} ms"
 
     async def send_and_wait(
         self,
@@ -227,7 +257,7 @@ class Producer:
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Sequence[Header] = (),
+        headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> RecordMetadata:
         """Send a record and wait for its outcome. Raises as `send`, and its `DeliveryError`."""
         outcome = await self.send(
@@ -244,20 +274,32 @@ class Producer:
             await sender.changed()
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The partitions of a topic. Waits for its metadata; raises `KafkaTimeoutError`."""
+        """The partitions of a topic. Waits for its metadata.
+
+        Raises `KafkaTimeoutError`, `TopicRefusedError`, `InvalidArgumentError`.
+        """
         _, sender = self._started()
+        check_topic(topic)
         try:
             async with asyncio.timeout(self._config.max_block_ms / 1_000):
                 return set(range(await self._partitions_of(topic, sender)))
-        except TimeoutError as error:
-            what = f"no metadata of {topic} within {self._config.max_block_ms} ms"
-            raise KafkaTimeoutError(what) from error
+        except TimeoutError:
+            raise KafkaTimeoutError(self._why_not_queued(topic, None)) from None
 
     async def _partitions_of(self, topic: str, sender: Sender, partition: int | None = None) -> int:
-        """How many there are, once `partition` is one of them. The caller limits the time."""
-        sender.topics.add(topic)
-        known = self._cluster.partitions
+        """How many there are, once `partition` is one of them. The caller limits the time.
+
+        Raises `TopicRefusedError`; the cluster is not asked for that topic any more then.
+        """
+        known, errors = self._cluster.partitions, self._cluster.topic_errors
+        if topic not in sender.topics:
+            sender.topics.add(topic)
+            errors.pop(topic, None)
         while known.get(topic, 0) <= (0 if partition is None else partition):
+            error = errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if not error.is_retriable:
+                sender.topics.discard(topic)
+                raise TopicRefusedError(topic, error)
             sender.want_metadata()
             await sender.changed()
         return known[topic]
@@ -274,11 +316,13 @@ class Producer:
         Raises `TransactionAbortableError` (abort, then begin anew), `FatalProducerError` and with
         it `ProducerFenced`, `KafkaTimeoutError` (call it again), `IllegalStateError`.
         """
-        await self._call(self._transactional("commit_transaction").begin_commit)
+        await self._call(
+            "commit_transaction", self._transactional("commit_transaction").begin_commit
+        )
 
     async def abort_transaction(self) -> None:
         """Abort what was sent. Raises as `commit_transaction`, but for abortable errors."""
-        await self._call(self._transactional("abort_transaction").begin_abort)
+        await self._call("abort_transaction", self._transactional("abort_transaction").begin_abort)
 
     async def send_offsets_to_transaction(
         self,
@@ -288,15 +332,10 @@ class Producer:
         """Commit a consumer's offsets, the next to be read, with the transaction.
 
         Raises as `commit_transaction`, and `CommitFailedError` for a consumer that its group has
-        left behind.
+        left behind, `InvalidArgumentError`.
         """
         core = self._transactional("send_offsets_to_transaction")
-        rows = {
-            place: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-            for place, offset in offsets.items()
-        }
-        metadata = GroupMetadata(group) if isinstance(group, str) else group
-        await self._call(lambda: core.send_offsets(rows, metadata))
+        await self._call("send_offsets_to_transaction", partial(core.send_offsets, offsets, group))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -317,16 +356,18 @@ class Producer:
                 self._with_legal_calls(error)
             raise
 
-    async def _call(self, begin: Callable[[], CallResult]) -> None:
+    async def _call(self, name: str, begin: Callable[[], CallResult]) -> None:
         """Begin a call and wait for its end. Raises its error, or `KafkaTimeoutError`."""
         _, sender = self._started()
         result = self._legal(begin)
         try:
             async with asyncio.timeout(self._config.max_block_ms / 1_000):
                 await sender.ended(result)
-        except TimeoutError as error:
-            what = f"no answer within {self._config.max_block_ms} ms; the call goes on"
-            raise self._with_legal_calls(KafkaTimeoutError(what)) from error
+        except TimeoutError:
+            told = self._transactional(name).last_refusal
+            what = f"{name} has not ended within {self._config.max_block_ms} ms, and goes on"
+            what += f": {told}" if told else ""
+            raise self._with_legal_calls(KafkaTimeoutError(what)) from None
         self._legal(result.acknowledge)
 
     def _transactional(self, name: str) -> TransactionalProducerCore:
@@ -357,6 +398,14 @@ class Producer:
         if isinstance(self._core, TransactionalProducerCore):
             error.legal_calls = self._core.legal_calls()
         return error
+
+
+def _check_record(topic: object, partition: object, key: object, value: object) -> None:
+    """What is to be known before anything is waited for. Raises `InvalidArgumentError`."""
+    check_topic(topic)
+    if partition is not None:
+        check_partition(partition)
+    check_key_and_value(key, value)
 
 
 def _now_ms() -> int:

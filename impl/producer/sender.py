@@ -210,13 +210,14 @@ class Sender:
     def _answered(self, link: _Link, request: SendRequest, answer: Body | None) -> None:
         if answer is None or self._links.get(request.node_id) is not link:
             return
-        if request.api_key is ApiKey.FIND_COORDINATOR:
-            self._learn_coordinators(answer)
         try:
             self._core.receive(request.correlation_id, answer, self._now_ms())
         except (UnexpectedAnswerError, MalformedAnswerError):
             assert link.connection is not None
             link.connection.close()
+        else:
+            if request.api_key is ApiKey.FIND_COORDINATOR:
+                self._learn_coordinators(answer)
         self.notify()
 
     def _learn_coordinators(self, answer: Body) -> None:

@@ -43,7 +43,7 @@ from impl.producer.txn_requests import (
     TxnRequest,
 )
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import INVALID_OFFSET, Header
+from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 
 
@@ -103,9 +103,12 @@ class TransactionalProducerCore(IdempotentProducerCore):
         return self._manager.begin_abort()
 
     def send_offsets(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: str | GroupMetadata
     ) -> CallResult:
-        """Let a consumer's offsets move with the transaction. Raises as `initialize`."""
+        """Let a consumer's offsets move with the transaction.
+
+        Raises as `initialize`, and `InvalidArgumentError`.
+        """
         self._has_news = True
         return self._manager.send_offsets(offsets, group)
 
@@ -120,7 +123,7 @@ class TransactionalProducerCore(IdempotentProducerCore):
         *,
         value: bytes | None = None,
         key: bytes | None = None,
-        headers: Sequence[Header] = (),
+        headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int | None = None,
         now_ms: int,
     ) -> DeliveryHandle:
@@ -154,7 +157,12 @@ class TransactionalProducerCore(IdempotentProducerCore):
 
     def legal_calls(self) -> tuple[str, ...]:
         """The names of the calls that are legal now."""
-        return self._manager.legal_calls()
+        return ("stop",) if self._accumulator.is_closed else self._manager.legal_calls()
+
+    @property
+    def last_refusal(self) -> str:
+        """The last answer that a request is repeated for, in words; empty if all is well."""
+        return self._manager.last_refusal
 
     # ---- what the driver calls
 

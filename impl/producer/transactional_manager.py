@@ -48,6 +48,7 @@ from impl.producer.txn_answers import (
     coordinator_of,
     error_of,
 )
+from impl.producer.txn_arguments import checked_offsets
 from impl.producer.txn_queue import ProducerIdAndEpoch, TxnQueue
 from impl.producer.txn_requests import (
     ADD_PARTITIONS_RETRY_BACKOFF_MS,
@@ -59,7 +60,7 @@ from impl.producer.txn_requests import (
     TxnRequest,
     then_for,
 )
-from impl.protocol.errors import ErrorCode, InvalidField
+from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import NO_PRODUCER_ID, decrement_sequence
 from impl.protocol.schemas import ApiKey
 
@@ -96,7 +97,8 @@ class TransactionalManager(TransactionManager):
     """The transactional part of Kafka's TransactionManager: see the rules above.
 
     Attributes: `epoch_bump_required`, a new epoch is asked for behind EndTxn (V1); `partitions` of
-    the transaction; `in_flight`, the open request.
+    the transaction; `in_flight`, the open request; `last_refusal`, the last answer that a request
+    is repeated for, in words.
     """
 
     def __init__(self, config: ProducerConfig, versions: RequestVersions) -> None:
@@ -111,6 +113,7 @@ class TransactionalManager(TransactionManager):
         self._pending: PendingCall | None = None
         self.partitions: set[TopicPartition] = set()
         self.in_flight: TxnRequest | None = None
+        self.last_refusal = ""
 
     @property
     def is_v2(self) -> bool:
@@ -153,26 +156,24 @@ class TransactionalManager(TransactionManager):
         return self._call("abort_transaction", State.ABORTING_TRANSACTION, self._begin_end)
 
     def send_offsets(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: str | GroupMetadata
     ) -> CallResult:
         """Let the consumer's offsets move if, and when, the transaction commits.
 
-        Raises as `initialize`, and `InvalidField` for a generation without a member.
+        Raises as `initialize`, and `InvalidArgumentError`.
         Source: `TransactionManager.sendOffsetsToTransaction`, KIP-447.
         """
-        if group.generation_id > 0 and not group.member_id:
-            raise InvalidField("is empty, but there is a generation_id", "member_id")
+        sent, sender = checked_offsets(offsets, group)
         self._check_call("send_offsets_to_transaction")
-        sent = dict(offsets)
         if not sent:
             result = CallResult()
             result.succeed()
             return result
-        remembers = self._config.remember_groups and group.group_id in self._groups
+        remembers = self._config.remember_groups and sender.group_id in self._groups
         if not (self.is_v2 or remembers):
-            return self._queue.add_offsets(self.identity, sent, group)
+            return self._queue.add_offsets(self.identity, sent, sender)
         self._is_started = True
-        return self._queue.txn_offset_commit(self.identity, sent, group, CallResult())
+        return self._queue.txn_offset_commit(self.identity, sent, sender, CallResult())
 
     def check_send(self) -> None:
         """Whether a record may be sent now. Raises as `initialize`.
@@ -348,6 +349,7 @@ class TransactionalManager(TransactionManager):
             return
         error = error_of(request, answer)
         if error is ErrorCode.NONE:
+            self.last_refusal = ""
             _SUCCESS[request.api_key](self, request, answer)
         else:
             self._act(request, error, now_ms)
@@ -363,6 +365,7 @@ class TransactionalManager(TransactionManager):
         if then in ENDS:
             self._end_call(request, error, then)
             return
+        self.last_refusal = f"{request.api_key.name} was answered {error.name}"
         backoff_ms = self._config.retry_backoff_ms
         if then is Then.LOOK_UP:
             self._queue.look_up(request)

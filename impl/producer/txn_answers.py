@@ -28,7 +28,8 @@ from impl.protocol.schemas import ApiKey
 Answer = Mapping[str, Any]
 """A response's body."""
 
-_ERROR_CODES: Final = {int(error): error for error in ErrorCode}
+BATCHED_KEYS_SINCE: Final = 4
+"""The FindCoordinator version whose answers have a row a key."""
 
 ENDS: Final[Mapping[Then, type[DeliveryError]]] = {
     Then.ABORT: TransactionAbortableError,
@@ -49,6 +50,9 @@ def error_of(request: TxnRequest, answer: Answer) -> ErrorCode:
 
 def check_answer(request: TxnRequest, answer: Answer) -> None:
     """Raise `MalformedAnswerError` if this cannot be the answer to the request."""
+    is_batched = request.looks_up is not None and request.api_version >= BATCHED_KEYS_SINCE
+    if is_batched and len(answer["coordinators"]) != 1:
+        raise MalformedAnswerError(f"{len(answer['coordinators'])} coordinators, not one")
     asked = sorted(_ASKED.get(request.api_key, _nothing)(request))
     answered = sorted(_ANSWERED.get(request.api_key, _nothing)(answer))
     if asked != answered:
@@ -66,13 +70,8 @@ def coordinator_of(answer: Answer) -> int:
     return node_id
 
 
-def _error(code: int) -> ErrorCode:
-    """A code that nobody here knows counts as UNKNOWN_SERVER_ERROR. `Errors.forCode`."""
-    return _ERROR_CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
 def _whole_error(request: TxnRequest, answer: Answer) -> ErrorCode:
-    return _error(answer["error_code"])
+    return ErrorCode.of(answer["error_code"])
 
 
 def _coordinator_row(answer: Answer) -> Answer:
@@ -82,13 +81,13 @@ def _coordinator_row(answer: Answer) -> Answer:
 
 
 def _coordinator_error(request: TxnRequest, answer: Answer) -> ErrorCode:
-    return _error(_coordinator_row(answer)["error_code"])
+    return ErrorCode.of(_coordinator_row(answer)["error_code"])
 
 
 def _added_rows(answer: Answer) -> Iterator[tuple[TopicPartition, ErrorCode]]:
     for topic in answer["results_by_topic_v3_and_below"]:
         for row in topic["results_by_partition"]:
-            yield (topic["name"], row["partition_index"]), _error(row["partition_error_code"])
+            yield (topic["name"], row["partition_index"]), ErrorCode.of(row["partition_error_code"])
 
 
 def _added_error(request: TxnRequest, answer: Answer) -> ErrorCode:
@@ -110,7 +109,7 @@ def _added_error(request: TxnRequest, answer: Answer) -> ErrorCode:
 def _committed_rows(answer: Answer) -> Iterator[tuple[TopicPartition, ErrorCode]]:
     for topic in answer["topics"]:
         for row in topic["partitions"]:
-            yield (topic["name"], row["partition_index"]), _error(row["error_code"])
+            yield (topic["name"], row["partition_index"]), ErrorCode.of(row["error_code"])
 
 
 def _committed_error(request: TxnRequest, answer: Answer) -> ErrorCode:

@@ -44,6 +44,14 @@ class ErrorCode(IntEnum):
         member.retry = retry
         return member
 
+    @classmethod
+    def of(cls, number: int) -> ErrorCode:
+        """The error with this number; one that nobody here knows is UNKNOWN_SERVER_ERROR.
+
+        `Errors.forCode`.
+        """
+        return _BY_NUMBER.get(number, cls.UNKNOWN_SERVER_ERROR)
+
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1
@@ -119,6 +127,9 @@ class ErrorCode(IntEnum):
     def refreshes_metadata(self) -> bool:
         """Whether a client asks for metadata before it retries (`InvalidMetadataException`)."""
         return self.retry is Retry.REFRESH_THEN_RETRY
+
+
+_BY_NUMBER = {int(error): error for error in ErrorCode}
 
 
 class ProtocolError(ValueError):

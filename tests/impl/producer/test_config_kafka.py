@@ -22,10 +22,27 @@ IDEMPOTENCE = {
     "transactional_id": (UNSET, None, "t"),
 }
 TIMES = {
-    "linger_ms": (UNSET, 0, 50, 2**31 - 1),
+    "linger_ms": (UNSET, 0, 50, 2**31 - 1, 2**31, 2**63 - 1),
     "request_timeout_ms": (UNSET, 0, 100_000, 130_000),
     "delivery_timeout_ms": (UNSET, 0, 100_050, 100_049, 120_000),
 }
+
+
+NUMBERS = (
+    "retries",
+    "max_in_flight_requests_per_connection",
+    "linger_ms",
+    "request_timeout_ms",
+    "delivery_timeout_ms",
+    "retry_backoff_ms",
+    "retry_backoff_max_ms",
+    "batch_size",
+    "max_request_size",
+    "buffer_memory",
+    "max_block_ms",
+    "transaction_timeout_ms",
+)
+EDGES = (-(2**63), -(2**31) - 1, -(2**31), -1, 0, 1, 2**31 - 1, 2**31, 2**63 - 1, 2**63)
 
 
 def combinations(table):
@@ -55,13 +72,19 @@ def line(settings):
     return " ".join(words)
 
 
-@pytest.mark.parametrize("table", [IDEMPOTENCE, TIMES], ids=["idempotence", "times"])
-def test_kafka_decides_the_same(table):
+ASKED = {
+    "idempotence": list(combinations(IDEMPOTENCE)),
+    "times": list(combinations(TIMES)),
+    "edges": [{name: value} for name in NUMBERS for value in EDGES],
+}
+
+
+@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED.keys())
+def test_kafka_decides_the_same(asked):
     try:
         storage = jars(f"kafka-storage-{RELEASE}", {"org.apache.kafka:kafka-storage": RELEASE})
     except Unavailable as reason:
         pytest.skip(str(reason))
-    asked = list(combinations(table))
     program = str(Path(__file__).parent / "Configs.java")
     done = subprocess.run(
         ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{storage}/*", program],

@@ -6,11 +6,12 @@ from impl import Header
 from impl.producer import (
     Advice,
     BufferExhaustedError,
+    InvalidArgumentError,
     RecordTooLargeError,
     SendRequest,
     TooManyPartitionsError,
 )
-from impl.protocol.errors import ErrorCode, InvalidField
+from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import decode_batch
 from impl.protocol.schemas import ApiKey
 from tests.impl.producer.driver import Driver, batch_of, batches_of, through_the_wire, values_of
@@ -207,14 +208,14 @@ def test_a_record_beyond_a_limit_is_refused(limit):
 
 def test_a_refused_append_changes_nothing():
     driver = Driver(max_partitions=1)
-    with pytest.raises(InvalidField):
+    with pytest.raises(InvalidArgumentError):
         driver.core.append("t", 0, value="text", now_ms=driver.now_ms)
     driver.append()
     with pytest.raises(TooManyPartitionsError):
         driver.core.append("t", 1, value=b"v", now_ms=driver.now_ms)
     for topic, partition, bad in [
         ("t", 0, {"value": 3.5}),
-        ("t", 0, {"headers": (("h", b"1"),)}),
+        ("t", 0, {"headers": (("h", "1"),)}),
         ("t", 0, {"timestamp_ms": -1}),
         ("t", 0, {"timestamp_ms": 2**63}),
         ("t", -1, {}),
@@ -222,7 +223,7 @@ def test_a_refused_append_changes_nothing():
         ("", 0, {}),
         ("x" * 250, 0, {}),
     ]:
-        with pytest.raises(InvalidField):
+        with pytest.raises(InvalidArgumentError):
             driver.core.append(topic, partition, **bad, now_ms=driver.now_ms)
     (request,) = driver.poll()
     assert values_of(batch_of(request)) == [b"r0"]

@@ -4,6 +4,7 @@ import pytest
 
 from impl.producer import (
     IllegalStateError,
+    InvalidArgumentError,
     KafkaTimeoutError,
     MalformedAnswerError,
     ProducerClosedError,
@@ -14,7 +15,7 @@ from impl.producer import (
     TransactionAbortedError,
 )
 from impl.producer.txn_requests import GroupMetadata, OffsetAndMetadata
-from impl.protocol.errors import ErrorCode, InvalidField
+from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 from tests.impl.producer.driver import batch_of
 from tests.impl.producer.txn_driver import COORDINATOR, NODE, TxnDriver, sent_values
@@ -233,7 +234,7 @@ def test_groups_are_remembered_for_one_transaction():
 def test_a_generation_has_a_member():
     driver = TxnDriver()
     driver.core.begin()
-    with pytest.raises(InvalidField, match="member_id"):
+    with pytest.raises(InvalidArgumentError, match="member_id"):
         driver.core.send_offsets(WHERE, GroupMetadata("g", generation_id=1))
     assert driver.core.state is State.IN_TRANSACTION
 

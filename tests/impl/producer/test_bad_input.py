@@ -1,0 +1,298 @@
+"""What the application may get wrong: told at once, by name, with nothing half done."""
+
+import asyncio
+import reprlib
+
+import pytest
+
+from impl import Header
+from impl.client.cluster import InvalidBootstrapServers, addresses_of
+from impl.producer import (
+    AbortedError,
+    Advice,
+    GroupMetadata,
+    InvalidArgumentError,
+    KafkaTimeoutError,
+    MalformedAnswerError,
+    OffsetAndMetadata,
+    ProducerClosedError,
+    TopicRefusedError,
+)
+from impl.producer.producer import Producer
+from impl.protocol.errors import ErrorCode
+from impl.protocol.messages import decode_request
+from impl.protocol.schemas import ApiKey
+from impl.simulator import ClientHost
+from tests.impl.producer.test_producer import T, in_a_world, producer, read
+from tests.impl.producer.txn_driver import TxnDriver
+
+RECORDS = [
+    ("topic", {"topic": None}),
+    ("topic", {"topic": 5}),
+    ("topic", {"topic": []}),
+    ("topic", {"topic": ""}),
+    ("topic", {"topic": "x" * 250}),
+    ("topic", {"topic": "\ud800"}),
+    ("partition", {"partition": -1}),
+    ("partition", {"partition": 2**31}),
+    ("partition", {"partition": "0"}),
+    ("partition", {"partition": True}),
+    ("partition", {"topic": "new", "partition": -1}),
+    ("timestamp_ms", {"timestamp_ms": -1}),
+    ("timestamp_ms", {"timestamp_ms": 1.5}),
+    ("timestamp_ms", {"timestamp_ms": 2**63}),
+    ("value", {"value": "text"}),
+    ("value", {"value": 5}),
+    ("key", {"key": "text"}),
+    ("headers", {"headers": "abc"}),
+    ("headers", {"headers": {"ab": b""}}),
+    ("headers", {"headers": [("h", "text")]}),
+    ("headers", {"headers": [(None, b"")]}),
+    ("headers", {"headers": [("\ud800", b"")]}),
+    ("headers", {"headers": 5}),
+]
+
+OFFSETS = [
+    ("offsets", 5, "g"),
+    ("offsets", {"t": 5}, "g"),
+    ("offsets", {("t", 0, 1): 5}, "g"),
+    ("topic", {(5, 0): 5}, "g"),
+    ("partition", {("t", -1): 5}, "g"),
+    ("offset", {T: -5}, "g"),
+    ("offset", {T: "5"}, "g"),
+    ("offset", {T: 2**63}, "g"),
+    ("offset", {T: True}, "g"),
+    ("leader_epoch", {T: OffsetAndMetadata(5, "", -2)}, "g"),
+    ("metadata", {T: OffsetAndMetadata(5, None)}, "g"),
+    ("group", {T: 5}, ""),
+    ("group", {T: 5}, None),
+    ("group", {T: 5}, GroupMetadata(5)),
+    ("member_id", {T: 5}, GroupMetadata("g", 1)),
+    ("generation_id", {T: 5}, GroupMetadata("g", "1", "m")),
+]
+
+
+@pytest.mark.parametrize(("argument", "wrong"), RECORDS, ids=reprlib.repr)
+def test_a_bad_record_is_refused_and_its_transaction_goes_on(argument, wrong):
+    async def program(world):
+        async with producer(world, transactional_id="T", max_block_ms=1_000) as p:
+            await p.begin_transaction()
+            began = world.clock_ms()
+            with pytest.raises(InvalidArgumentError, match=f"^{argument} must ") as refused:
+                await p.send(**({"topic": "t", "value": b"bad"} | wrong))
+            assert world.clock_ms() == began or wrong.keys() & {"timestamp_ms", "headers"}
+            assert refused.value.argument == argument
+            assert refused.value.advice is Advice.ABORT
+            assert "commit_transaction" in refused.value.legal_calls
+            await p.send("t", b"good")
+            await p.commit_transaction()
+        assert await read(world) == [b"good"]
+
+    in_a_world(program)
+
+
+@pytest.mark.parametrize(("argument", "offsets", "group"), OFFSETS, ids=reprlib.repr)
+def test_bad_offsets_are_refused_and_their_transaction_goes_on(argument, offsets, group):
+    async def program(world):
+        async with producer(world, transactional_id="T") as p, p.transaction():
+            await p.send("t", b"good")
+            with pytest.raises(InvalidArgumentError) as refused:
+                await p.send_offsets_to_transaction(offsets, group)
+            assert refused.value.argument == argument
+        assert await read(world) == [b"good"]
+
+    in_a_world(program)
+
+
+def test_bytearrays_and_pairs_are_good_enough():
+    async def program(world):
+        async with producer(world) as p:
+            pairs = [("a", b"1"), Header("b", None)]
+            place = await p.send_and_wait("t", bytearray(b"v"), bytearray(b"k"), headers=pairs)
+            assert place.offset == 0
+        assert await read(world) == [b"v"]
+
+    in_a_world(program)
+
+
+# ---- topics that the cluster does not have
+
+
+@pytest.mark.parametrize("transactional_id", [None, "T"])
+def test_a_topic_that_is_refused_is_told_at_once_and_not_asked_for_again(transactional_id):
+    async def program(world):
+        config = {} if transactional_id is None else {"transactional_id": transactional_id}
+        async with producer(world, **config) as p:
+            if config:
+                await p.begin_transaction()
+            began = world.clock_ms()
+            with pytest.raises(TopicRefusedError, match="INVALID_TOPIC_EXCEPTION") as refused:
+                await p.send("no topic!", b"")
+            assert world.clock_ms() - began < 1_000
+            assert refused.value.topic == "no topic!"
+            assert refused.value.error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
+            assert refused.value.advice is Advice.ABORT
+            if config:
+                assert refused.value.legal_calls == ("abort_transaction", "stop")
+                await p.abort_transaction()
+                await p.begin_transaction()
+            with pytest.raises(TopicRefusedError):
+                await p.partitions_for("no topic!")
+            assert (await p.send_and_wait("t", b"good")).offset == 0
+
+    in_a_world(program)
+
+
+def test_several_who_wait_for_a_refused_topic_are_all_told():
+    async def program(world):
+        async with producer(world) as p:
+            sends = [p.send("no topic!", b"") for _ in range(3)]
+            told = await asyncio.gather(*sends, return_exceptions=True)
+            assert [type(error) for error in told] == [TopicRefusedError] * 3
+
+    in_a_world(program)
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ({"partition": 9}, r"topic 't' has 1 partition\(s\), no partition 9, within 500 ms"),
+        ({"value": bytes(900)}, r"no room in buffer_memory for a record of topic 't'"),
+    ],
+)
+def test_what_was_waited_for_in_vain_is_named(more, what):
+    async def program(world):
+        settings = {"buffer_memory": 1_000, "batch_size": 500, "max_block_ms": 500}
+        async with producer(world, **settings) as p:
+            await p.send_and_wait("t", b"first")
+            world.stop_node(1)
+            await p.send("t", b"second")
+            with pytest.raises(KafkaTimeoutError, match=what):
+                await p.send(**({"topic": "t", "value": b""} | more))
+            await p.stop(timeout_ms=0)
+
+    in_a_world(program)
+
+
+def test_a_call_that_takes_too_long_says_what_it_waits_for():
+    async def program(world):
+        async with producer(world, transactional_id="T", max_block_ms=500) as p:
+            await p.begin_transaction()
+            what = "send_offsets_to_transaction has not ended within 500 ms, and goes on: "
+            what += "TXN_OFFSET_COMMIT was answered UNKNOWN_TOPIC_OR_PARTITION"
+            with pytest.raises(KafkaTimeoutError, match=what) as late:
+                await p.send_offsets_to_transaction({("t", 9): 1}, "g")
+            assert "commit_transaction" in late.value.legal_calls
+            await p.stop(timeout_ms=0)
+
+    in_a_world(program)
+
+
+# ---- a cluster that does not do its part
+
+
+@pytest.mark.parametrize("rows", [[], 2], ids=["none", "two"])
+def test_a_coordinator_that_is_not_named_is_no_answer(rows):
+    driver = TxnDriver(start=False)
+    driver.core.initialize()
+    request = driver.request(ApiKey.FIND_COORDINATOR)
+    row = {"key": "T", "node_id": 2, "host": "h", "port": 1, "error_code": ErrorCode.NONE}
+    with pytest.raises(MalformedAnswerError, match="not one"):
+        driver.answer(request, coordinators=[row] * rows if rows else [])
+    driver.lose(request.node_id)
+    driver.talk(ApiKey.FIND_COORDINATOR)
+    driver.talk(ApiKey.INIT_PRODUCER_ID)
+
+
+# ---- ends
+
+
+def tasks():
+    return asyncio.all_tasks() - {asyncio.current_task()}
+
+
+def test_a_stop_that_is_cancelled_leaves_nothing_behind():
+    async def program(world):
+        before = tasks()
+        p = producer(world)
+        await p.start()
+        await p.send_and_wait("t", b"a")
+        world.stop_node(1)
+        outcome = await p.send("t", b"b")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await p.stop()
+        with pytest.raises(AbortedError):
+            await outcome
+        assert tasks() <= before
+        with pytest.raises(ProducerClosedError):
+            await p.send("t", b"c")
+
+    in_a_world(program)
+
+
+class WithoutEpochs(ClientHost):
+    """A network in which no InitProducerId arrives."""
+
+    async def connect(self, host, port):
+        transport = await super().connect(host, port)
+        send = transport.send
+
+        def sent(payload):
+            if decode_request(payload)[0]["api_key"] != ApiKey.INIT_PRODUCER_ID:
+                send(payload)
+
+        transport.send = sent
+        return transport
+
+
+def test_a_start_that_fails_is_not_waited_for_twice():
+    """Whoever cannot get an epoch has nothing to send: `async with` ends with the start."""
+
+    async def program(world):
+        before, began = tasks(), world.clock_ms()
+        settings = {"transactional_id": "T", "max_block_ms": 700}
+        p = Producer(world.bootstrap_servers, network=WithoutEpochs(world, "p"), **settings)
+        with pytest.raises(KafkaTimeoutError, match="start has not ended within 700 ms"):
+            async with p:
+                pass
+        assert world.clock_ms() - began < 1_500
+        assert tasks() <= before
+
+    in_a_world(program)
+
+
+# ---- where the cluster is
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        "",
+        ":",
+        "h:",
+        "h:x",
+        "h:-1",
+        "h:0",
+        "h:65536",
+        "a:1:2",
+        "a b:1",
+        ",",
+        [],
+        None,
+        5,
+        ["a:1", 3],
+    ],
+)
+def test_servers_that_are_none_are_named(servers):
+    with pytest.raises(InvalidBootstrapServers, match=r"^bootstrap_servers: .*; give host:port"):
+        addresses_of(servers)
+
+
+def test_forms_of_servers():
+    assert addresses_of("a:1, b") == [("a", 1), ("b", 9092)]
+    assert addresses_of(["10.0.0.1:65535", "[::1]:2", "[::1]"]) == [
+        ("10.0.0.1", 65535),
+        ("::1", 2),
+        ("::1", 9092),
+    ]
