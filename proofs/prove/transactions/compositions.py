@@ -14,6 +14,7 @@ from proofs.prove.transactions import records as of_records
 from proofs.prove.transactions import told as of_told
 from proofs.prove.transactions.coordinator import (
     COORDINATOR_STEPS,
+    also,
     clause,
     epochs_are_many,
     follows,
@@ -133,7 +134,7 @@ DECISIONS = replace(
         ),
         clause(of_coordinator.one_outcome, *DECIDED, "decided_is_past"),
     ),
-    facts=ANYONE.facts | {"epochs_rotate": of_coordinator.epochs_rotate()},
+    facts={**ANYONE.facts, "epochs_rotate": of_coordinator.epochs_rotate()},
     steps=DECIDING,
     scopes=HONEST,
     variants=("v2",),
@@ -190,7 +191,7 @@ NO_WRITE_OUTSIDE = replace(
         clause(of_partition.partitions_are_in_transactions, *KNOWN),
         clause(of_partition.no_write_outside, *OUTSIDE),
     ),
-    facts=ANYONE.facts | {"leaders_ask": of_partition.leaders_ask()},
+    facts={**ANYONE.facts, "leaders_ask": of_partition.leaders_ask()},
     steps=MEETING,
     scopes=HONEST,
     rules=rules_of(MEETING, "append_is_refused"),
@@ -233,7 +234,7 @@ MARKERS = replace(
         clause(of_markers.open_is_before_its_marker, *CLOSED),
         clause(of_markers.markers_are_taken, *CLOSED),
     ),
-    facts=ANYONE.facts | {"retries_are_taken": of_markers.retries_are_taken()},
+    facts={**ANYONE.facts, "retries_are_taken": of_markers.retries_are_taken()},
     steps=TAKING,
     worlds=of_markers.Takers,
     scopes=(LOG, *SMALL),
@@ -337,18 +338,21 @@ ASKED = (*OWNED, *SENDS, *ENDS, "decided_is_past", "prepared_is_decided")
 WRITTEN = (*SENDS, "batches_are_sent", "log_says_who", *ENDS, "log_has_epochs")
 STORED = (*WRITTEN, "held_is_there", "remembered_is_stored")
 
+SHOWN = ("below_the_last", "client_speaks_v2", "transactions_have_pairs", "pairs_have_one_owner")
+"""That a pair which an instance shows has an epoch."""
+
 CLIENT_V2 = replace(
     VISIBILITY,
     layout={**LAYOUT, "transactions": 0},
     clauses=(
-        *VISIBILITY.clauses,
+        *(also(c, *SHOWN) if c.name == "log_is_ahead" else c for c in VISIBILITY.clauses),
         *(c for c in EPOCHS.clauses if c.name not in {d.name for d in VISIBILITY.clauses}),
         clause(of_client.client_speaks_v2, *TOLD, *SENDS, *ENDS, "who_waits"),
         clause(of_client.writes_are_numbered, *SENDS, *ENDS, "who_waits"),
         clause(of_client.sent_is_counted, *SENDS, *ENDS, "who_waits"),
         clause(of_client.outcomes_are_of_states, *SENDS, *ENDS, "who_waits"),
         clause(of_client.below_the_last, *TOLD),
-        clause(of_client.next_id_is_nobodys, *TOLD),
+        clause(of_client.next_id_is_nobodys, *TOLD, *SHOWN),
         clause(of_client.before_is_known, *TOLD),
         clause(of_client.pairs_have_one_owner, *OWNED),
         clause(of_client.heirs_are_the_same, *OWNED),
@@ -410,7 +414,7 @@ SENDING = (
 NAMED = ("client_has_batches", "batches_keep_their_names", "log_has_epochs")
 ACKED = (*NAMED, "log_has_names", "held_is_there")
 KNOWN_BATCH = ("own_sequences_are_counted", "known_batch_is_there")
-BUMPS = {("Variant", "bump"): dag.leaf("bump", 0, 1)}
+BUMPS = {("Variant", name): dag.leaf(name, 0, 1) for name in ("bump", "late_bump")}
 
 RECORDS = replace(
     ANYONE,

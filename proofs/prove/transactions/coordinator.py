@@ -70,6 +70,11 @@ def clause(formula: Callable[..., Formula], *uses: str) -> WorldClause:
     return WorldClause(formula.__name__, says, formula, frozenset(uses))
 
 
+def also(of: WorldClause, *uses: str) -> WorldClause:
+    """The same clause, where it stands on more."""
+    return replace(of, uses=of.uses.union(uses))
+
+
 def follows(formula: Callable[..., Formula], *uses: str) -> WorldClause:
     """A clause that needs no induction: others imply it."""
     return replace(clause(formula, *uses), follows=True)
@@ -104,6 +109,23 @@ def epochs_are_many() -> Formula:
     return (), few
 
 
+def is_unborn(image: dict[str, Any]) -> Node:
+    """The id has a producer id in memory, and nobody has had an epoch yet."""
+    return dag.both(dag.eq(image["state"], EMPTY), dag.eq(image["producer_epoch"], NONE))
+
+
+def is_nameless(image: dict[str, Any]) -> Node:
+    """Nobody has had an epoch, and nothing was before."""
+    absent = dag.either(dag.eq(image["state"], EMPTY), dag.eq(image["state"], ABSENT))
+    names = ("producer_epoch", "last_producer_epoch", "previous_producer_id", "next_producer_id")
+    return dag.conjunction((absent, *(dag.eq(image[name], NONE) for name in names)))
+
+
+def is_unlogged(s: State, image: dict[str, Any]) -> Node:
+    """Nothing of the id is there yet, and its producer id is in memory only."""
+    return dag.both(is_unborn(s.known("known")), dag.eq(image["state"], ABSENT))
+
+
 def ids_are_counted(s: State) -> Formula:
     """Every producer id was counted when it was taken; an id that is forgotten has none."""
     count = s.coordinator.fields["given_producer_ids"]
@@ -115,7 +137,8 @@ def ids_are_counted(s: State) -> Formula:
                 dag.le(NONE, image["producer_id"]),
                 dag.lt(image["producer_id"], count),
                 dag.eq(nobody, dag.eq(image["producer_id"], NONE)),
-                dag.either(nobody, dag.le(ZERO, image["producer_epoch"])),
+                dag.either(is_nameless(image), dag.le(ZERO, image["producer_epoch"])),
+                implies(nobody, is_nameless(image)),
                 dag.le(NONE, image["producer_epoch"]),
                 implies(EPOCHS_END, dag.le(image["producer_epoch"], MAX_EPOCH)),
                 dag.le(NONE, image["next_producer_id"]),
@@ -143,14 +166,13 @@ def log_is_ahead(s: State) -> Formula:
         told = dag.either(
             dag.lt(known["producer_id"], coming), dag.eq(coming, known["next_producer_id"])
         )
-        return dag.conjunction(
-            (
-                dag.le(known["producer_id"], image["producer_id"]),
-                dag.either(is_ongoing, implies(same, not_before(known, image))),
-                implies(some(coming), dag.lt(known["producer_id"], coming)),
-                implies(some(coming), told),
-            )
+        facts = (
+            dag.le(known["producer_id"], image["producer_id"]),
+            dag.either(is_ongoing, implies(same, not_before(known, image))),
+            implies(some(coming), dag.lt(known["producer_id"], coming)),
+            implies(some(coming), told),
         )
+        return dag.either(is_unlogged(s, image), dag.conjunction(facts))
 
     image = s.known("image")
     same = dag.eq(image["producer_id"], known["producer_id"])
@@ -164,7 +186,13 @@ def log_is_ahead(s: State) -> Formula:
     goes_on = dag.both(same, dag.either(dag.eq(image["state"], ONGOING), is_prepared(image)))
     ongoing = dag.both(dag.eq(known["state"], ONGOING), implies(counts(s, "image"), goes_on))
     ongoing = implies(failed, ongoing)
-    parts = (images(s, ahead, ("log", "image")), implies(counts(s, "image"), prepared), ongoing)
+    nobody = dag.both(dag.eq(s.known("log")["state"], ABSENT), dag.negate(counts(s, "image")))
+    parts = (
+        images(s, ahead, ("log", "image")),
+        implies(counts(s, "image"), prepared),
+        ongoing,
+        implies(dag.eq(known["state"], ABSENT), nobody),
+    )
     return (), dag.conjunction(parts)
 
 
@@ -278,12 +306,13 @@ def fenced_change_nothing(s: State) -> Formula:
 
 def log_is_known(s: State) -> Formula:
     """Where no append only seems to fail, what is known is what is in the log, but for the epoch of
-    a failed fence."""
+    a failed fence, and for an id that nobody has had yet."""
     known, log = s.known("known"), s.known("log")
     same = dag.conjunction(dag.eq(known[f], log[f]) for f in ("state", "producer_id"))
     epoch = dag.eq(known["producer_epoch"], log["producer_epoch"])
     behind = dag.both(dag.eq(known["state"], ONGOING), not_before(log, known))
-    return (), dag.both(same, dag.either(epoch, behind))
+    there = dag.both(same, dag.either(epoch, behind))
+    return (), dag.either(is_unlogged(s, log), there)
 
 
 def ids_are_remembered(s: State) -> Formula:

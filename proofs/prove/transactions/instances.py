@@ -34,6 +34,7 @@ from proofs.prove.transactions.steps import (
     STEPS,
     Transactions,
     is_batch,
+    is_request,
     is_success,
     merged,
     pair,
@@ -278,7 +279,7 @@ class Instances(Transactions):
             shown = dag.either(shown, dag.eq(request.fields["producer_id"], NONE))
         other: Formula = ((), dag.both(shown, dag.negate(dag.eq(number("requester"), ME))))
         after = self.owned(instance_of(after), heard, answer, "theirs")
-        return self.told(name, evaluator, after, is_instance(), other)
+        return self.told(name, evaluator, after, is_instance(), is_request(request, kind), other)
 
     def append_succeeds(self) -> WorldStep:
         """What is on its way is in the log, and whoever waits is told."""
@@ -414,7 +415,7 @@ OWN: dict[str, Callable[[Instances], WorldStep]] = {
     "send": lambda s: s.by_itself("send", "send", PLACE),
     "commit_transaction": lambda s: s.by_itself("commit_transaction", "commit_transaction"),
     "abort_transaction": lambda s: s.by_itself("abort_transaction", "abort_transaction"),
-    "give_up": lambda s: s.by_itself("give_up", "give_up", PLACE),
+    "give_up": lambda s: s.by_itself("give_up", "give_up", PLACE, truth("waits")),
     "end_is_sent": lambda s: s.by_itself("end_is_sent", "end_transaction", sends="end"),
     "batch_is_sent": lambda s: s.by_itself("batch_is_sent", "produce", ME, HERE, sends="batch"),
     "offsets_are_sent": lambda s: s.by_itself(

@@ -1,10 +1,11 @@
 """Why no partition refuses the marker of the coordinator that leads, so that what is prepared
 completes.
 
-Theory of operation. A leader refuses a marker whose epoch, or whose coordinator's, is behind what it
-knows; where KIP-1228 counts, also one that is not ahead of what it would close. So what it knows has
-to be past: each epoch in it was once the coordinator's. The partition here is any, and what is so of
-its leader is so of each; so the leaders of the others, which answer too, are assumed to be like it.
+Theory of operation. A leader refuses a marker whose epoch, or whose coordinator's, is behind what
+it knows; where KIP-1228 counts, also one that is not ahead of what it would close. So what it knows
+has to be past: each epoch in it was once the coordinator's. The partition here is any, and what is
+so of its leader is so of each; so the leaders of the others, which answer too, are assumed to be
+like it.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def told_is_before_its_marker(s: State) -> Formula:
     known = s.known("known")
     mine = dag.both(s.given(P, E), must_be_newer())
 
-    failed = s.coordinator.fields["failed_fence"]
+    failed = s.coordinator.fields["unlogged_fence"]
 
     def before(image: dict[str, Any]) -> Node:
         its = dag.eq(P, image["producer_id"])
@@ -182,7 +183,7 @@ def open_is_before_its_marker(s: State) -> Formula:
         return implies(mine, is_prepared(image), dag.lt(epoch, image["producer_epoch"]))
 
     failed = dag.both(
-        s.coordinator.fields["failed_fence"], dag.eq(P, s.known("known")["producer_id"])
+        s.coordinator.fields["unlogged_fence"], dag.eq(P, s.known("known")["producer_id"])
     )
     fenced = implies(failed, dag.lt(epoch, s.known("known")["producer_epoch"]))
     facts = dag.both(images(s, before), fenced)

@@ -154,7 +154,8 @@ class Transactions(Worlds):
         """Any request to the coordinator, and its answer."""
         request = self.request()
         evaluator, after, _ = self.handled(function, kind, request, number("requester"))
-        return self.told(name, evaluator, after, *(self.on_time(request) if on_time else ()))
+        late = self.on_time(request) if on_time else ()
+        return self.told(name, evaluator, after, is_request(request, kind), *late)
 
     def handled(
         self, function: Callable[..., Any], kind: str, request: Rec, requester: Node
@@ -404,6 +405,11 @@ def is_batch(batch: Rec) -> Formula:
     fields = batch.fields
     names = ("producer_id", "producer_epoch", "base_sequence")
     return (), dag.conjunction(dag.le(ZERO, fields[name]) for name in names)
+
+
+def is_request(request: Rec, kind: str) -> Formula:
+    """Only InitProducerId may show no epoch."""
+    return (), dag.either(const(kind == "init"), dag.le(ZERO, request.fields["producer_epoch"]))
 
 
 def is_success(answer: Any) -> Node:
