@@ -35,6 +35,7 @@ MODULES: Final = (
     "frozen",
     "log_writes",
     "failover",
+    "leaderless",
     "levels",
 )
 for _name in MODULES:
@@ -58,7 +59,8 @@ def execute(options: argparse.Namespace) -> int:
     failed: dict[str, str] = {}
     for one_ground in grouped(wanted(options.only)):
         first = one_ground[0]
-        with ground_of(options, nodes=first.nodes, properties=first.properties) as ground:
+        kind = {"nodes": first.nodes, "properties": first.properties, "seated": first.seated}
+        with ground_of(options, **kind) as ground:
             for experiment in one_ground:
                 found, failure = run(ground, experiment)
                 facts += found
@@ -83,7 +85,7 @@ def grouped(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
     by_ground: dict[tuple[Any, ...], list[Experiment]] = defaultdict(list)
     for one in experiments:
         place = one.name if one.alone else tuple(sorted(one.properties.items()))
-        by_ground[one.nodes, place].append(one)
+        by_ground[one.nodes, one.seated, place].append(one)
     return [sorted(rows, key=lambda one: one.restarts) for rows in by_ground.values()]
 
 

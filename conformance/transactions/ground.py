@@ -13,6 +13,7 @@ from typing import Final, Self
 from conformance.kafka.admin import (
     TopicPartition,
     api_versions,
+    ask_for_topic,
     await_leader,
     create_topic,
     leaders,
@@ -44,6 +45,18 @@ PATIENT: Final = {
     "broker.session.timeout.ms": "60000",
 }
 
+HOME, SEAT, FAR = 1, 2, 3
+"""Who is who on a ground that is seated."""
+SEATED: Final = {
+    "broker.session.timeout.ms": "120000",
+    "request.timeout.ms": "120000",  # a marker for who is frozen is not sent a second time
+}
+SEATED_LOG: Final = {
+    "cleanup.policy": "compact",
+    "min.insync.replicas": "1",
+    "unclean.leader.election.enable": "false",
+}
+
 NOBODY: Final = "nobody"
 """A group and a transactional id that do not exist."""
 TAKEOVER_TIMEOUT_S: Final = 60.0
@@ -54,8 +67,9 @@ _PAUSE_S: Final = 0.02
 class Ground:
     """Brokers of one release and level; a context manager that starts and ends them.
 
-    `nodes` is 1 or 3. `properties` go over the recipe's, `voters` are as in `KafkaCluster`.
-    Raises UnknownRelease.
+    `nodes` is 1 or 3. `properties` go over the recipe's. Of three that are `seated`, HOME alone
+    votes, and the log of transactions is on SEAT, which is preferred, and on HOME: the others can
+    be gone, one or both. Raises UnknownRelease.
     """
 
     def __init__(
@@ -65,7 +79,7 @@ class Ground:
         level: int | None = None,
         nodes: int = 1,
         properties: Mapping[str, str] | None = None,
-        voters: tuple[int, ...] = (),
+        seated: bool = False,
     ) -> None:
         self.release = find_release(release)
         self.level = self.release.default_level if level is None else level
@@ -75,6 +89,7 @@ class Ground:
                 f" it has {sorted({0, *self.release.levels})}"
             )
         self.nodes = nodes
+        self._is_seated = seated
         self._open = ExitStack()
         self._servers: KafkaBroker | KafkaCluster = (
             KafkaBroker(release, level=self.level, properties=properties)
@@ -82,8 +97,8 @@ class Ground:
             else KafkaCluster(
                 release,
                 level=self.level,
-                properties={**PATIENT, **(properties or {})},
-                voters=voters,
+                properties={**PATIENT, **(SEATED if seated else {}), **(properties or {})},
+                voters=(HOME,) if seated else (),
             )
         )
         self._numbers = count(1)
@@ -229,6 +244,9 @@ class Ground:
         try:
             with next(iter(self.brokers.values())).connect() as connection:
                 self._supported = api_versions(connection)
+                if self._is_seated:
+                    name, replicas = TRANSACTION_STATE[0], (SEAT, HOME)
+                    ask_for_topic(connection, name, 1, replicas=replicas, configs=SEATED_LOG)
         except BaseException:
             self._servers.__exit__(*sys.exc_info())
             raise

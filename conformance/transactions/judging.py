@@ -17,7 +17,7 @@ from conformance.plan import Finding, Plan, Prepared, setting
 from conformance.promised import Seen
 from conformance.report import Check
 from conformance.systems.transactions_nodes.backend import NodesBackend
-from conformance.systems.transactions_nodes.leaderless import BROKEN, Leaderless, expected_of
+from conformance.systems.transactions_nodes.leaderless import Leaderless, expected_of
 from conformance.systems.transactions_nodes.nodes import ground_of
 from conformance.systems.transactions_wire import TransactionsBackend
 from conformance.systems.transactions_wire_script import refuse
@@ -93,8 +93,9 @@ def budgets_left_out(plan: Plan) -> list[tuple[str, str]]:
 
 def write_leaderless(seen: Leaderless, directory: Path) -> None:
     """What breaks promises beside traces, under the name of each."""
-    for name in BROKEN if seen.is_skipped else ():
-        write_whole(directory / f"{name}.json", pretty({"marker": seen.marker, "rows": seen.rows}))
+    for name in seen.broken:
+        told = {"marker": seen.marker, "rows": seen.rows(name)}
+        write_whole(directory / f"{name}.json", pretty(told))
 
 
 def node_events(backend: NodesBackend) -> dict[str, Any]:

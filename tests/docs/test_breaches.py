@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.docs.pages import REPOSITORY, ROOMS, page
 
 PAGE = page("breaches.md")
-FIXTURES = REPOSITORY / "tests" / "conformance" / "fixtures"
+RECORDED = REPOSITORY / "tests" / "conformance" / "transactions" / "recorded"
 
 
 @pytest.mark.parametrize("command", PAGE.parsed, ids=" ".join)
@@ -23,18 +24,51 @@ def test_each_command_is_understood(
 
 
 def test_there_are_commands() -> None:
-    assert len(PAGE.parsed) == 4
+    assert len(PAGE.parsed) == 6
 
 
-def test_a_committed_record_is_aborted_by_the_next_transaction() -> None:
+def skips(release: str) -> set[bool]:
+    """Whether a partition stayed open, in each of the orders and with each of the requests."""
+    [path] = RECORDED.glob(f"{release}-level-*.json")
+    facts = json.loads(path.read_text(encoding="utf-8"))["facts"]
+    found = [rows for name, rows in facts.items() if name.startswith("leaderless_")]
+    return {
+        seen.endswith("open from 0")
+        for rows in found
+        for name, seen in rows.items()
+        if name.endswith("the leader is back, its partition")
+    }
+
+
+def test_which_release_waits_and_which_skips() -> None:
+    """The page's table has each recorded release, as it answered."""
+    rows = re.findall(r"^\| ([\d., ]+) \| (waits|skipped) \|", PAGE.text, flags=re.MULTILINE)
+    told = {release: word for releases, word in rows for release in releases.split(", ")}
+    assert told.keys() == {path.name.split("-")[0] for path in RECORDED.glob("*.json")}
+    for release, word in told.items():
+        assert skips(release) == {word == "skipped"}
+
+
+@pytest.mark.parametrize(("requests", "aborted"), [("v1", "P:1#1 P:1"), ("v2", "P:2#0 P:3")])
+def test_a_committed_record_is_aborted_by_the_next_transaction(requests: str, aborted: str) -> None:
     """The story of the skipped marker, as 4.3.1 answered it."""
-    recorded = json.loads((FIXTURES / "leaderless-4.3.1.json").read_text(encoding="utf-8"))
-    rows = [(row["asked"], row["seen"]) for row in recorded["rows"]]
-    told = rows.index(("EndTxn(commit)", "NONE"))
-    assert rows[told + 1] == ("DescribeTransactions", "CompleteCommit, 0 partitions left")
-    assert ("Fetch far", "['record'], last stable offset 0 of 1, aborted from []") in rows
-    assert ("EndTxn(abort)", "NONE") in rows[told:]
-    near, far = rows[-2:]
-    assert "'COMMIT'" in near[1]
-    assert "['record', 'record', 'ABORT']" in far[1]
-    assert far[1].endswith("aborted from [0]")
+    facts = json.loads((RECORDED / "4.3.1-level-2.json").read_text(encoding="utf-8"))["facts"]
+    rows = facts[f"leaderless_{requests}"]
+    assert rows["before: EndTxn(commit)"].startswith("NONE")
+    assert rows["before: nobody leads, the state"].startswith("CompleteCommit")
+    assert rows["before: the leader is back, its partition"] == "P:1#0, open from 0"
+    assert rows["before: the next one aborts, the partition"] == f"P:1#0 {aborted}!ABORT, stable"
+    assert rows["before: the next one aborts, committed in the other partition"] == "1 record"
+
+
+@pytest.mark.parametrize(("requests", "committed"), [("v1", "P:1#1 P:1"), ("v2", "P:2#0 P:3")])
+def test_an_aborted_record_is_committed_by_the_next_transaction(
+    requests: str, committed: str
+) -> None:
+    """And the other way round."""
+    facts = json.loads((RECORDED / "4.3.1-level-2.json").read_text(encoding="utf-8"))["facts"]
+    rows = facts[f"leaderless_abort_{requests}"]
+    assert rows["before: EndTxn(abort)"].startswith("NONE")
+    log = f"P:1#0 {committed}!COMMIT, stable"
+    assert rows["before: the next one commits, the partition"] == log
+    assert rows["before: the next one commits, committed in the partition"] == "2 records"

@@ -10,7 +10,7 @@ from conformance.promised import Seen
 from conformance.rows import Found
 from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_nodes.harness import Harness
-from conformance.systems.transactions_nodes.leaderless import BROKEN, leaderless
+from conformance.systems.transactions_nodes.leaderless import leaderless
 from conformance.systems.transactions_nodes.nodes import Nodes
 from conformance.systems.transactions_nodes.script import NodesWriter
 from conformance.systems.transactions_wire import TransactionsBackend
@@ -30,7 +30,7 @@ class NodesBackend(TransactionsBackend):
         speaks = ground.conversation("v2" if tables.is_v2 else "v1")
         nodes = Nodes(ground, speaks)
         self.leaderless = leaderless(nodes, speaks)
-        can_kill = not self.leaderless.is_skipped
+        can_kill = not self.leaderless.broken
         self.harness = Harness(nodes, speaks, k.layout.partitions, can_kill_leaders=can_kill)
         ScriptBackend.__init__(self, prepared, tables, NodesWriter(tables), self.harness)
         self.agreed = []
@@ -45,9 +45,8 @@ class NodesBackend(TransactionsBackend):
 
     def _found(self, one: Any) -> Found:
         """And what was seen beside traces."""
-        broken = BROKEN if self.leaderless.is_skipped else frozenset()
         found = super()._found(one)
-        return replace(found, seen=found.seen.merge(Seen(broken=broken)))
+        return replace(found, seen=found.seen.merge(Seen(broken=self.leaderless.broken)))
 
     def _costs(self, script: Any) -> int:
         """Deeds take seconds, and so do time-outs."""

@@ -17,11 +17,12 @@ from typing import Any, Final
 from conformance.backends import BackendFailed
 from conformance.kafka.errors import KafkaError
 from conformance.systems.transactions_nodes.courses import course, lasting
-from conformance.systems.transactions_nodes.nodes import FAR, HOLD, HOME, MOVE, RELEASE, Nodes
+from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE, Nodes
 from conformance.systems.transactions_nodes.script import NodeScript
 from conformance.systems.transactions_nodes.trial import Do, NodesTrial, Rest
 from conformance.systems.transactions_wire_harness import Supply
 from conformance.systems.transactions_wire_trial import NONE, Ended, Ground
+from conformance.transactions.ground import FAR, HOME
 from conformance.transactions.wire import Conversation, Wire
 from impl import DecodeError
 from proofs.java import JavaError

@@ -23,10 +23,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from conformance.kafka.admin import TopicPartition, ask_for_topic
+from conformance.kafka.admin import TopicPartition
 from conformance.kafka.elections import elect_preferred, unregister
 from conformance.kafka.errors import BrokerFailed, KafkaError
-from conformance.transactions.ground import NOBODY, Ground
+from conformance.transactions.ground import FAR, HOME, NOBODY, SEAT, Ground
 from conformance.transactions.reading import (
     TRANSACTION_STATE,
     describe_transactions,
@@ -35,28 +35,17 @@ from conformance.transactions.reading import (
 from conformance.transactions.wire import Call, Conversation, Producer, error_in, find_coordinator
 from impl.protocol.errors import ErrorCode
 
-HOME, SEAT, FAR = 1, 2, 3
-
 HOLD: Final = "hold"
 RELEASE: Final = "release"
 MOVE: Final = "move"
 
-PROPERTIES: Final[Mapping[str, str]] = {
-    "broker.session.timeout.ms": "120000",
-    "request.timeout.ms": "120000",  # a marker for who is frozen is not sent a second time
-}
-LOG_CONFIGS: Final[Mapping[str, str]] = {
-    "cleanup.policy": "compact",
-    "min.insync.replicas": "1",
-    "unclean.leader.election.enable": "false",
-}
 SETTLE_TIMEOUT_S: Final = 60.0
 _PAUSE_S: Final = 0.02
 
 
 def ground_of(release: str, level: int) -> Ground:
     """The three brokers, not started yet. Raises UnknownRelease."""
-    return Ground(release, level=level, nodes=3, properties=PROPERTIES, voters=(HOME,))
+    return Ground(release, level=level, nodes=3, seated=True)
 
 
 class Nodes:
@@ -73,10 +62,6 @@ class Nodes:
         self._held: str | None = None
         self._moves = 0
         self._is_seated, self._is_coming = True, False
-        connection = ground.wire(HOME).connection
-        ask_for_topic(
-            connection, TRANSACTION_STATE[0], 1, replicas=(SEAT, HOME), configs=LOG_CONFIGS
-        )
         self._await_coordinator(SEAT)
         self._near, self._far = ground.topic(on=HOME)[0], ground.topic(on=FAR)[0]
         self.rest()
@@ -137,6 +122,18 @@ class Nodes:
         self.ground.brokers[FAR].kill()
         self._give_up(FAR)
         return "SIGKILL of a partition's leader"
+
+    def lose(self, *, moving: bool = False) -> None:
+        """The leader that is frozen dies, and before it the coordinator if that is `moving`: the
+        next one finds partitions without a leader."""
+        if moving:
+            self.ground.brokers[SEAT].kill()
+            self._is_seated = False
+        self._kill()
+        if moving:
+            self._give_up(SEAT)
+            self._await_coordinator(HOME)
+        self._warm()
 
     def _release(self) -> str:
         held, self._held = self._held, None

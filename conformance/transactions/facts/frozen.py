@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from conformance.kafka.admin import TopicPartition
-from conformance.transactions.facts.lab import Lab, eventually, experiment
+from conformance.transactions.facts.lab import Lab, experiment
 from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE
 from conformance.transactions.wire import Conversation, Group, Marker, Producer
 
@@ -38,12 +38,12 @@ def _frozen_leader(lab: Lab, c: Conversation, epoch: int) -> None:
             lab.fact(f"Prepare{word}, EndTxn", expected, observed)
             lab.fact(f"Prepare{word}, it stays", f"Prepare{word} P:{epoch}", lab.state(producer))
             marked = f"P:1#0 P:{epoch}!{word.upper()}, stable"
-            lab.fact(f"Prepare{word}, the other partition", marked, _await_stable(lab, near))
+            lab.fact(f"Prepare{word}, the other partition", marked, lab.stable(near))
             again = producer.at(epoch)
             for what, observed in _asked(lab, c, producer, again, near):
                 lab.fact(f"Prepare{word}, {what}", BUSY, observed)
         lab.fact(f"Prepare{word}, thawed", f"Complete{word} P:{epoch}", lab.settled(producer))
-        lab.fact(f"Prepare{word}, thawed, the partition", marked, _await_stable(lab, far))
+        lab.fact(f"Prepare{word}, thawed, the partition", marked, lab.stable(far))
 
 
 def _asked(
@@ -156,8 +156,3 @@ def idle(lab: Lab) -> int:
 def followers(lab: Lab) -> list[int]:
     """The others, which have the log of transactions where it is replicated."""
     return [node for node in lab.ground.brokers if node != log_leader(lab)]
-
-
-def _await_stable(lab: Lab, partition: TopicPartition) -> str:
-    """The partition's log, once nothing is open in it or a second has passed."""
-    return eventually(lambda: lab.partition(partition), lambda seen: seen.endswith("stable"))

@@ -64,7 +64,7 @@ class Fact:
 class Experiment:
     """A named experiment. `requests` are those that the broker must serve; `properties` those that
     the broker must have been started with; `restarts`: it restarts the broker; `alone`: it leaves
-    a broker behind that is no good for others."""
+    a broker behind that is no good for others; `seated`: as in `Ground`."""
 
     name: str
     run: Callable[[Lab], None]
@@ -73,6 +73,7 @@ class Experiment:
     restarts: bool
     nodes: int
     alone: bool
+    seated: bool
 
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {}
@@ -84,12 +85,13 @@ def experiment(
     restarts: bool = False,
     nodes: int = 1,
     alone: bool = False,
+    seated: bool = False,
 ) -> Callable[[Callable[[Lab], None]], Callable[[Lab], None]]:
     """Enter a function among the EXPERIMENTS, under its own name."""
 
     def enter(run: Callable[[Lab], None]) -> Callable[[Lab], None]:
         name = run.__name__
-        settings = (requests, properties or {}, restarts, nodes, alone)
+        settings = (requests, properties or {}, restarts, nodes, alone, seated)
         EXPERIMENTS[name] = Experiment(name, run, *settings)
         return run
 
@@ -287,6 +289,10 @@ class Lab:
         stable = wire.ask(list_latest(partition, Isolation.READ_COMMITTED))
         is_open = "stable" if stable == fetched.high_watermark else f"open from {stable}"
         return f"{' '.join(words) or 'empty'}, {is_open}"
+
+    def stable(self, partition: TopicPartition) -> str:
+        """As `partition`, once nothing is open in it, or after GLANCE_S."""
+        return eventually(lambda: self.partition(partition), lambda seen: seen.endswith("stable"))
 
     def entry(self, partition: TopicPartition, producer_id: int) -> str:
         """`P:1 last 0 coordinator 0 open 3`: what the leader remembers of one producer."""

@@ -27,12 +27,6 @@ from conformance.systems.transactions_nodes.courses import (
     open_spans,
     stage,
 )
-from conformance.systems.transactions_nodes.leaderless import (
-    SKIPPED,
-    WRITTEN,
-    Leaderless,
-    expected_of,
-)
 from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
 from conformance.systems.transactions_nodes.script import NodeScript, NodesWriter
 from conformance.systems.transactions_nodes.trial import LATE_MARKER, Do, NodesTrial, Rest
@@ -361,30 +355,6 @@ def test_a_coordinator_that_moves_unasked_decides_nothing() -> None:
         assert replayed(trace | {"calls": calls}, variant, "v2").is_undecided
 
 
-# Partitions without a leader
-
-
-@pytest.mark.parametrize(
-    ("release", "expected"),
-    [("3.3.2", WRITTEN), ("4.0.2", WRITTEN), ("4.2.1", WRITTEN), ("4.3.1", SKIPPED)],
-)
-def test_what_is_known_of_a_marker_that_nobody_can_take(release: str, expected: str) -> None:
-    assert expected_of(release) == expected
-    assert Leaderless(marker=expected).is_skipped == (expected == SKIPPED)
-
-
-def test_what_was_committed_is_aborted_where_its_marker_was_skipped() -> None:
-    """4.3.1, recorded: KAFKA-20734."""
-    recorded_rows = json.loads((FIXTURES / "leaderless-4.3.1.json").read_text())["rows"]
-    seen = [(row["asked"], row["seen"]) for row in recorded_rows]
-    assert ("EndTxn(commit)", "NONE") in seen
-    assert ("DescribeTransactions", "CompleteCommit, 0 partitions left") in seen
-    near, far = seen[-2:]
-    stable = "last stable offset {0} of {0}, aborted from {1}".format
-    assert near == ("Fetch near", f"['record', 'COMMIT'], {stable(2, [])}")
-    assert far == ("Fetch far", f"['record', 'record', 'ABORT'], {stable(3, [0])}")
-
-
 # Nodes that run
 
 
@@ -405,7 +375,8 @@ def test_on_nodes(tmp_path: Path, more: list[str], traces: int, code: int) -> No
     report = json.loads((tmp_path / "o" / "report.json").read_text())
     assert (ended, report["traces"], report["undecided"]) == (code, traces, 0)
     assert bool(report["divergences"]) == bool(code)
-    assert report["promises"]["no_lost_write"] == "violated"
-    assert (tmp_path / "o" / "promises" / "no_lost_write.json").exists()
+    for name in ("no_lost_write", "no_aborted_read"):
+        assert report["promises"][name] == "violated"
+        assert (tmp_path / "o" / "promises" / f"{name}.json").exists()
     done = json.loads((tmp_path / "o" / "nodes.json").read_text())["done"]
     assert done["election of another coordinator"] + done["SIGKILL of the coordinator"] > 1
