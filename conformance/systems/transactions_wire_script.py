@@ -104,6 +104,7 @@ def refuse(k: Any) -> None:
         ("guards", layout.guards),
         ("offsets", layout.offsets),
         ("other ids", layout.max_others > 0),
+        ("partitions without a leader", layout.max_leaves > 0),
         ("the last epoch", layout.epochs_end),
     ):
         if is_there:

@@ -129,8 +129,9 @@ def with_own_rules(variant: str, system: str, scope: str) -> str:
     """The variant with the rules that the system has on purpose, unless it names them itself.
     Raises BadUse."""
     rules = system_of(system)[1].rules.get(home_of_scope(scope).name, "")
-    named = rules.partition("=")[0]
-    return variant if not rules or f"/{named}=" in variant else f"{variant}/{rules}"
+    said = [part.partition("=")[0] for part in variant.split("/")]
+    own = (rule for rule in rules.split("/") if rule.partition("=")[0] not in said)
+    return "/".join(part for part in (variant, *own) if part)
 
 
 def variant_of(options: argparse.Namespace) -> Any:

@@ -41,7 +41,10 @@ SYSTEMS: Final[dict[str, System]] = {
     "impl": System(
         "the implementation of this repository, in process",
         "conformance.verbs.in_process:run",
-        rules={IDEMPOTENT.name: "sequence_order=wraps", TRANSACTIONS.name: "late_bump=asked"},
+        rules={
+            IDEMPOTENT.name: "sequence_order=wraps",
+            TRANSACTIONS.name: "late_bump=asked/leaderless_marker=waits",
+        },
     ),
     "kafka": System("Apache Kafka: --kafka RELEASE", "conformance.verbs.over_wire:run"),
     "wire": System("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),

@@ -368,6 +368,12 @@ def on_marker(k: Setting, leader: Leader, marker: Marker) -> Step[Leader, Error]
     return Step(after, (Error.NONE,))
 
 
+@receives
+def restarted(k: Setting, leader: Leader) -> Leader:
+    """What was asked was in memory only."""
+    return replace(leader, verifications=Map.filled(k.layout.producer_ids, NOT_VERIFIED))
+
+
 # Other transactional ids
 
 OTHERS = Stored(

@@ -51,6 +51,7 @@ TROUBLE = Layout(
     max_timeouts=1,
     max_forgotten=1,
     max_others=1,
+    max_leaves=1,
 )
 """The smallest in which everything can go wrong."""
 
@@ -279,6 +280,21 @@ SCOPES: dict[str, Scope] = {
             Budgets(begun=1, delays=2, unheard=0, expirations=1, forgotten=1),
         ),
         Scope(
+            "transactions-leaderless",
+            "two transactions over two partitions, one of which has no leader for a time",
+            Layout(
+                instances=1,
+                log=4,
+                late=0,
+                late_markers=0,
+                max_epoch=4,
+                max_delays=0,
+                max_unheard=0,
+                max_leaves=1,
+            ),
+            Budgets(delays=0, unheard=0, leaves=1),
+        ),
+        Scope(
             "transactions-trouble",
             "one instance after another, the last epoch near; room for every trouble by budgets",
             TROUBLE,
@@ -339,9 +355,10 @@ def initial(k: Setting) -> World:
                 other_first_offset=NO_OFFSET,
             ),
         ),
+        leaderless=Map.filled(layout.partitions, False),
         late=(),
         late_markers=(),
         read_to=Map.filled(layout.partitions, 0),
         reign=Reign(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, Map.filled(layout.partitions, 0)),
-        spent=Spent(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+        spent=Spent(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
     )

@@ -102,6 +102,16 @@ class Bump(IntEnum):
     """It goes on under the same epoch."""
 
 
+class LeaderlessMarker(IntEnum):
+    """What a coordinator does with the marker of a partition that has no leader."""
+
+    WAITS = 0
+    """It waits for one. Up to 4.2."""
+    SKIPPED = 1
+    """It takes the partition for one that was deleted, and its marker for written. 4.3,
+    KAFKA-20734."""
+
+
 class LateBump(IntEnum):
     """What a client of V1 does that comes to want the next epoch while it aborts."""
 
@@ -130,6 +140,7 @@ class Variant:
     id_memory: IdMemory = IdMemory.LOGGED
     bump: Bump = Bump.ASKS
     late_bump: LateBump = LateBump.FORGOTTEN
+    leaderless_marker: LeaderlessMarker = LeaderlessMarker.SKIPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +181,7 @@ class Layout:
     max_forgotten: int = 0
     max_failures: int = 0
     max_others: int = 0
+    max_leaves: int = 0
 
     @property
     def last_instance(self) -> int:
@@ -222,7 +234,7 @@ class Budgets:
     that may still arrive after others were sent in their place, `moves` coordinators that change,
     `timeouts` transactions that last too long, `forgotten` transactional ids that expire,
     `failures` appends to the transaction log that fail or seem to, `others` transactions of other
-    ids that hold a partition back.
+    ids that hold a partition back, `leaves` leaders that go and leave none.
     """
 
     begun: int = 2
@@ -236,6 +248,7 @@ class Budgets:
     forgotten: int = 0
     failures: int = 0
     others: int = 0
+    leaves: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from model.transactions.setting import (
     FirstSequence,
     IdMemory,
     LateBump,
+    LeaderlessMarker,
     MarkerEpoch,
     OlderEpoch,
     Pending,
@@ -28,7 +29,13 @@ ALIASES = {"v2": DEFAULT_VARIANT, "v1": "4.3.1/level=2/requests=v1"}
 NEWEST = Variant(name=DEFAULT_VARIANT, release="4.3.1", level=2, requests=Requests.V2)
 
 
-V4_2_1 = older(NEWEST, "4.2.1", rotation=Rotation.CLIENTS, id_memory=IdMemory.IN_MEMORY)
+V4_2_1 = older(
+    NEWEST,
+    "4.2.1",
+    rotation=Rotation.CLIENTS,
+    id_memory=IdMemory.IN_MEMORY,
+    leaderless_marker=LeaderlessMarker.WAITS,
+)
 V4_1_2 = older(V4_2_1, "4.1.2", marker_epoch=MarkerEpoch.NOT_OLDER)
 V4_0_2 = older(V4_1_2, "4.0.2", first_sequence=FirstSequence.ANY, older_epoch=OlderEpoch.ASKED)
 V3_9_2 = older(V4_0_2, "3.9.2", level=0, requests=Requests.V1, pending=Pending.AFTER_PRODUCER)
@@ -49,6 +56,7 @@ RULES: dict[str, type[IntEnum]] = {
     "id_memory": IdMemory,
     "bump": Bump,
     "late_bump": LateBump,
+    "leaderless_marker": LeaderlessMarker,
 }
 
 GRAMMAR = Grammar(RELEASES, RULES, ALIASES, DEFAULT_VARIANT, SAID)

@@ -36,7 +36,7 @@ from model.transactions.messages import (
     is_of_group,
     speaks_v2,
 )
-from model.transactions.setting import Setting
+from model.transactions.setting import LeaderlessMarker, Setting
 
 
 @record
@@ -54,6 +54,7 @@ class Spent:
     forgotten: Annotated[int, Range(0, "max_forgotten")]
     failures: Annotated[int, Range(0, "max_failures")]
     others: Annotated[int, Range(0, "max_others")]
+    leaves: Annotated[int, Range(0, "max_leaves")]
 
 
 @record
@@ -69,11 +70,13 @@ class Reign:
 
 @record
 class World:
-    """All actors, all that is late, and how far a reader of committed records has come."""
+    """All actors, all that is late, and how far a reader of committed records has come. What is
+    `leaderless` nobody writes or reads: its log is where it was."""
 
     clients: Map[Instance, Client]
     coordinator: Coordinator
     leaders: Map[Partition, Leader]
+    leaderless: Map[Partition, bool]
     late: Annotated[tuple[Request, ...], AtMost("late")]
     late_markers: Annotated[tuple[Marker, ...], AtMost("late_markers")]
     read_to: Map[Partition, Offset]
@@ -97,7 +100,8 @@ def with_client(w: World, instance: Instance, client: Client) -> World:
 
 
 def with_leader(w: World, partition: Partition, leader: Leader) -> World:
-    """The world with one leader replaced."""
+    """The world with one leader replaced: it must be there."""
+    require(not w.leaderless[partition])
     return replace(w, leaders=w.leaders.put(partition, leader))
 
 
@@ -349,6 +353,38 @@ def marker_is_written(k: Setting, w: World, partition: Partition, heard: Flag) -
     return replace(after, coordinator=told if heard == 1 else w.coordinator)
 
 
+@rule
+def marker_is_skipped(k: Setting, w: World, partition: Partition) -> World:
+    """The coordinator takes a partition without a leader for one that is no more."""
+    require(k.variant.leaderless_marker == LeaderlessMarker.SKIPPED)
+    require(w.leaderless[partition])
+    asked = coordinator_rules.marker_for(k, w.coordinator, partition)
+    told = coordinator_rules.on_marker_written(k, asked.actor, partition, Error.NONE)
+    return replace(w, coordinator=told)
+
+
+# Leaders
+
+
+@rule
+def leader_leaves(k: Setting, w: World, partition: Partition) -> World:
+    """A leader goes, and nobody can take its place."""
+    within_scope(not k.layout.guards)
+    within_scope(allows(k.layout.max_leaves, k.budgets.leaves, w.spent.leaves))
+    require(not w.leaderless[partition])
+    spent = replace(w.spent, leaves=spend(k, w.spent.leaves, 1))
+    return replace(w, leaderless=w.leaderless.put(partition, True), spent=spent)
+
+
+@rule
+def leader_returns(k: Setting, w: World, partition: Partition) -> World:
+    """It is there again, with its log; what it had asked it has forgotten."""
+    require(w.leaderless[partition])
+    back = leader_rules.restarted(k, w.leaders[partition])
+    there = w.leaderless.put(partition, False)
+    return with_leader(replace(w, leaderless=there), partition, back)
+
+
 # The coordinator
 
 
@@ -468,4 +504,5 @@ def reader_reads(k: Setting, w: World, partition: Partition) -> World:
     within_scope(k.layout.readers)
     stable = leader_rules.last_stable_offset(k, w.leaders[partition])
     require(w.read_to[partition] != stable)
+    require(not w.leaderless[partition])
     return replace(w, read_to=w.read_to.put(partition, stable))

@@ -134,6 +134,7 @@ TABLES: Mapping[str, Table] = {
             Event("delivery_timeout", "batch_expires"),
             Event("lost_marker_answer", "marker_is_written", "heard == 0"),
             Event("delayed_marker", "late_marker_arrives"),
+            Event("absent_leader", "leader_leaves"),
             Event("transaction_timeout", "transaction_times_out"),
             Event("coordinator_move", "coordinator_moves"),
             Event("move_with_append", "coordinator_moves_with_append"),
@@ -161,6 +162,8 @@ TABLES: Mapping[str, Table] = {
                 "late_batch_is_verified",
                 "marker_is_delayed",
                 "append_is_done",
+                "leader_returns",
+                "marker_is_skipped",
                 "reader_reads",
             }
         ),

@@ -104,6 +104,8 @@ TROUBLES: Mapping[str, Sequence[str]] = {
         "delays=1/unheard=1/expirations=1/moves=1/forgotten=1",
         "unheard=1/expirations=1/marker_losses=1/marker_delays=1/timeouts=1/moves=1/forgotten=1",
         "others=1/delays=1/unheard=1/expirations=1",
+        "leaves=1/delays=1/unheard=1/expirations=1/timeouts=1/others=1",
+        "leaves=1/marker_losses=1/marker_delays=1/moves=1/forgotten=1",
         "others=1/marker_losses=1/marker_delays=1/timeouts=1/moves=1/forgotten=1",
     ),
     "transactions-trouble-log": (
@@ -112,6 +114,7 @@ TROUBLES: Mapping[str, Sequence[str]] = {
         "delays=1/failures=1/moves=1/expirations=1",
         "failures=1/moves=1/timeouts=1/marker_losses=1/marker_delays=1/forgotten=1",
         "failures=1/moves=1/others=1",
+        "leaves=1/unheard=1/failures=1/moves=1",
         "unheard=1/delays=1/expirations=1",
         "unheard=1/marker_losses=1/marker_delays=1/timeouts=1/forgotten=1",
         "unheard=1/others=1",

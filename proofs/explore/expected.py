@@ -69,6 +69,7 @@ EXPECTED: dict[str, Expected] = {
     "transactions-offsets-log": Expected(397, 770, 15),
     "transactions-log-again": Expected(214, 375, 23),
     "transactions-two-errors": Expected(2_838, 5_880, 14),
+    "transactions-leaderless": Expected(7_040, 17_714, 22),
     "transactions-trouble": Expected(130, 193, 11),
     "transactions-trouble-log": Expected(313, 748, 17),
     "processing": Expected(38_842, 94_590, 26),

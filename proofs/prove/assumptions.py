@@ -54,6 +54,7 @@ ASSUMPTIONS = {
     "refusals_are_true": "no answer refuses a batch that is stored (V1)",
     "pairs_are_kept": "nobody uses a producer id and epoch that only somebody else was told",
     "guards": "a batch that is verified is appended at once, or verified again",
+    "leaders_are_there": "each partition has a leader (4.3 skips a marker if not; KAFKA-20734)",
     "fence_takes_next_epoch": "the coordinator's own abort takes the next epoch (KAFKA-6119)",
 }
 

@@ -197,6 +197,7 @@ DROPPED |= {
         unheard=1,
         moves=1,
     ),
+    "leaders_are_there": of_transactions("no_lost_write", "v2", {"max_leaves": 1}, leaves=1),
     "refusals_are_true": of_transactions(
         "no_lost_write", f"{V1}/bump=goes_on", {"max_unheard": 1}, *DENIES, unheard=1
     ),

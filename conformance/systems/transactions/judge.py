@@ -323,6 +323,21 @@ class TransactionJudge(Sides):
     def _late_marker_arrives(self, late: int, partition: int) -> None:
         self._on_marker(partition, self._late_markers.pop(late))
 
+    # ---- partitions without a leader
+
+    def _leader_leaves(self, partition: int) -> None:
+        """Nobody moves: what goes to the partition now does not arrive."""
+
+    def _leader_returns(self, partition: int) -> None:
+        self._models(self.leaders[partition], "restarted")
+        self._does(self.leaders[partition], "restarted")
+        self._agree(self.leaders[partition])
+
+    def _marker_is_skipped(self, partition: int) -> None:
+        no_error = self.tables.model.messages.Error.NONE
+        self._models(self.coordinator, "on_marker_written", partition, no_error)
+        self._agree(self.coordinator)
+
     # ---- the coordinator, and readers
 
     def _happens(self, rule: str) -> None:

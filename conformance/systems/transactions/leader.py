@@ -119,6 +119,18 @@ class Leader:
     def tidy(self) -> None:
         """Nothing of it is over and still there."""
 
+    def restarted(self) -> None:
+        """Its broker went, and is there again with what is on its disk."""
+        old = self._leader
+        self._leader = PartitionLeader.restarted(
+            b"".join([stored.data for stored in old.batches]),
+            {},
+            leader_epoch=old.view().leader_epoch,
+            high_watermark=old.high_watermark,
+            now_ms=NOW_MS,
+            rules=old.log.rules,
+        )
+
     # ---- batches
 
     def begin(self, request: Payload) -> Begun:

@@ -84,5 +84,5 @@ def refuse(k: Any) -> None:
             )
 
 
-CHOSEN: Final = ("name", "level", "requests", "late_bump")
+CHOSEN: Final = ("name", "level", "requests", "late_bump", "leaderless_marker")
 """What every release has to choose from; and in what `impl` differs, which the judge sees."""
