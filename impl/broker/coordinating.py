@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from impl.broker.topics import Topic
@@ -46,6 +47,13 @@ AnsweredThen = Callable[[Answered, int], None]
 
 RETRY_BACKOFF_MS: Final = 50
 """Between two attempts to write the markers, or the CompleteX, that failed."""
+
+INTERNAL_CONFIGS: Final = MappingProxyType(
+    {"retention.ms": "-1", "retention.bytes": "-1", "segment.bytes": "104857600"}
+)
+"""Coordinators load all they know from their log: nothing of it may go, whatever other topics do.
+In Kafka it is compacted. `TransactionStateManager.transactionStateTopicConfigs`,
+`GroupCoordinatorService.groupMetadataTopicConfigs`."""
 
 IMPLICIT_ADD: Final = 2
 """The client's transaction version that a broker's own request to add a partition stands for."""
@@ -87,7 +95,7 @@ class Coordinating:
         if topic is None:
             is_state = name == TRANSACTION_STATE_TOPIC
             config = self.core.config if is_state else self.offsets.config
-            topic = self._node.topics.create(name, config.num_partitions, {})
+            topic = self._node.topics.create(name, config.num_partitions, INTERNAL_CONFIGS)
         return topic
 
     def follow_leadership(self, now_ms: int) -> None:

@@ -1,12 +1,14 @@
 """Produce: which partitions are refused at once, which ask a coordinator first, which append.
 
-Four rules:
+Five rules:
 
 1. A transactional batch needs a transactional id, and all of a request's are of one producer.
 2. The first batch of a transaction in a partition waits for the transaction's coordinator: below
    version 12 it says whether the partition was added, from 12 on it adds it (KIP-890).
 3. A partition that its coordinator refuses is answered; the others are appended.
 4. From version 12 on CONCURRENT_TRANSACTIONS is waited for: asked again every 20 ms, for 100 ms.
+5. The order of the checks is Kafka's: is there such a partition, what does the batch look like, who
+   verifies it, acks, internal topics, who leads. Who asked the wrong node is told the right one.
 
 Sources: `KafkaApis.handleProduceRequest`, `ReplicaManager.handleProduceAppend`,
 `maybeStartTransactionVerificationForPartition`.
@@ -21,7 +23,8 @@ from typing import TYPE_CHECKING, Final
 from impl.broker.outputs import LATER, CloseConnection, Later, Request
 from impl.broker.topics import Topic
 from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
-from impl.partition.leader import PartitionLeader, ProduceOutcome
+from impl.partition.leader import VALID_ACKS, PartitionLeader, ProduceOutcome
+from impl.partition.validation import first_batch
 from impl.partition.verification import NO_GUARD
 from impl.protocol.codegen import Value
 from impl.protocol.compression import Compression
@@ -30,6 +33,7 @@ from impl.protocol.record_batch import (
     COMPRESSION_MASK,
     INVALID_OFFSET,
     MAGIC,
+    NO_PRODUCER_ID,
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
@@ -48,6 +52,9 @@ ZSTD_FROM: Final = 7
 
 ABORTABLE_FROM: Final = 11
 """The first version whose clients understand TRANSACTION_ABORTABLE."""
+
+LEADER_HINTS_FROM: Final = 10
+"""The first version that is told who leads instead (KIP-951)."""
 
 IMPLICIT_ADD_FROM: Final = 12
 """The first version that adds its partitions to the transaction: V2."""
@@ -69,15 +76,16 @@ _UNAVAILABLE: Final = frozenset(
 
 
 class _Part:
-    """One partition of a request."""
+    """One partition of a request; `leader` is None where another node leads."""
 
-    __slots__ = ("guard", "header", "index", "leader", "outcome", "place", "records")
+    __slots__ = ("guard", "header", "index", "is_internal", "leader", "outcome", "place", "records")
 
     def __init__(self, place: TopicPartition, records: bytes | None) -> None:
         self.place = place
         self.index = place.partition
         self.records = records
         self.leader: PartitionLeader | None = None
+        self.is_internal = False
         self.header: BatchHeader | None = None
         self.guard = NO_GUARD
         self.outcome: ProduceOutcome | None = None
@@ -89,12 +97,13 @@ class _Part:
 class _Production:
     """One Produce request while it is served."""
 
-    __slots__ = ("deadline_ms", "node", "parts", "request", "rows")
+    __slots__ = ("deadline_ms", "endpoints", "node", "parts", "request", "rows")
 
     def __init__(self, node: Node, request: Request, now_ms: int) -> None:
         self.node = node
         self.request = request
         self.deadline_ms = now_ms + node.config.add_partitions_to_txn_retry_backoff_max_ms
+        self.endpoints: dict[int, Value] = {}
         self.rows: list[tuple[Value, list[_Part]]] = []
         whole = _refusal_of_whole_request(request.body)
         for asked in request.body["topics"]:
@@ -117,16 +126,20 @@ class _Production:
         return parts
 
     def _place(self, part: _Part, topic: Topic) -> ErrorCode:
-        """Find the partition's leader; or why the batch is not even looked at."""
+        """Find the partition's leader; or why nobody is asked. `ProduceRequest.validateRecords`."""
         leader = self.node.leader(topic, part.index)
-        if isinstance(leader, ErrorCode):
+        if leader is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return leader
-        if topic.is_internal:
-            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        part.leader = leader if isinstance(leader, PartitionLeader) else None
+        part.is_internal = topic.is_internal
+        part.header = _transactional_header(part.records)
+        if part.leader is None or part.is_internal or part.header is not None:
+            # The leader does this for all others.
+            shape = first_batch(part.records)
+            if isinstance(shape, ErrorCode):
+                return shape
         if self.request.version < ZSTD_FROM and _is_zstd(part.records):
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        part.leader = leader
-        part.header = _transactional_header(part.records)
         return ErrorCode.NONE
 
     # ---- verification
@@ -155,7 +168,9 @@ class _Production:
         for part in self.parts:
             if part.outcome or part.header is None or not self._is_verified_here(part):
                 continue
-            assert part.leader is not None
+            if part.leader is None:
+                part.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                continue
             begun = part.leader.begin_verification(
                 part.header.producer_id,
                 part.header.producer_epoch,
@@ -220,16 +235,34 @@ class _Production:
         acks = self.request.body["acks"]
         topics = []
         for asked, parts in self.rows:
-            rows = [_row(part.index, part.outcome or _append(part, acks, now_ms)) for part in parts]
+            rows = [self._row(part, part.outcome or _append(part, acks, now_ms)) for part in parts]
             topics.append(
                 {"name": asked["name"], "topic_id": asked["topic_id"], "partitions": rows}
             )
         if acks:
-            return {"topics": topics}
+            return {"topics": topics, "node_endpoints": list(self.endpoints.values())}
         failed = [row for topic in topics for row in topic["partitions"] if row["error_code"]]
         if failed:
             raise CloseConnection(f"an acks=0 request failed: {failed[0]['error_code']!r}")
         return None
+
+    def _row(self, part: _Part, outcome: ProduceOutcome) -> Value:
+        row = _row(part.index, outcome)
+        if outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            row |= self._leader_hint(part)
+        return row
+
+    def _leader_hint(self, part: _Part) -> Value:
+        """Who leads now. `KafkaApis.getCurrentLeader`, KIP-951."""
+        topic = self.node.topics.named(part.place.topic)
+        leader = None if topic is None else topic.partition(part.index)
+        broker = self.node.cluster.leader_of(*part.place)
+        if leader is None or broker is None or self.request.version < LEADER_HINTS_FROM:
+            return {}
+        self.endpoints[broker.node_id] = broker._asdict()
+        return {
+            "current_leader": {"leader_id": broker.node_id, "leader_epoch": leader.leader_epoch}
+        }
 
 
 def as_told(error: ErrorCode, version: int) -> ErrorCode:
@@ -251,10 +284,20 @@ def produce(node: Node, request: Request, now_ms: int) -> Value | Later | None:
 def _append(part: _Part, acks: int, now_ms: int) -> ProduceOutcome:
     """Append, and replicate to nobody: the high watermark reaches any `required_offset` at once."""
     leader = part.leader
-    assert leader is not None
+    if leader is None or part.is_internal:
+        return _refused(_refusal_of_place(part, acks))
     outcome = leader.produce(part.records, required_acks=acks, now_ms=now_ms, guard=part.guard)
     leader.advance_high_watermark(leader.log_end_offset)
     return outcome
+
+
+def _refusal_of_place(part: _Part, acks: int) -> ErrorCode:
+    """Why nothing is appended there. `ReplicaManager.appendRecords`, `appendToLocalLog`."""
+    if acks not in VALID_ACKS:
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if part.is_internal:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def _refused(error: ErrorCode) -> ProduceOutcome:
@@ -287,13 +330,17 @@ def _is_zstd(records: bytes | None) -> bool:
 
 
 def _transactional_header(records: bytes | None) -> BatchHeader | None:
-    """The header of a transactional batch; None for others, and for what the leader will refuse."""
+    """The header of a transactional batch; None for others, and for what the leader will refuse.
+
+    QUIRK: without a producer id it belongs to no transaction. `ReplicaManager.handleProduceAppend`.
+    """
     if records is None or not _is_transactional(records):
         return None
     try:
-        return read_header(records)
+        header = read_header(records)
     except DecodeError:
         return None
+    return header if header.producer_id > NO_PRODUCER_ID else None
 
 
 def _refusal_of_whole_request(body: Value) -> ErrorCode:

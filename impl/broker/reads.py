@@ -80,7 +80,9 @@ def _by_topic(node: Node, body: Value, answer: Callable[[Topic | None, Value], V
 
 def _delete(node: Node, topic: Topic | None, asked: Value) -> Value:
     leader = node.leader(topic, asked["partition_index"])
-    if isinstance(leader, ErrorCode):
+    if topic is not None and topic.is_internal:
+        error, low_watermark = ErrorCode.INVALID_TOPIC_EXCEPTION, INVALID_OFFSET
+    elif isinstance(leader, ErrorCode):
         error, low_watermark = leader, INVALID_OFFSET
     else:
         error, low_watermark = leader.delete_records(asked["offset"])

@@ -225,12 +225,6 @@ def test_acks_0_in_a_transaction_is_silent_or_closes(network: Network) -> None:
         network.ask(ApiKey.PRODUCE, 12, producer.body(0, T1, acks=0))
 
 
-def test_clients_do_not_write_to_internal_topics(network: Network) -> None:
-    producer = ready(network)
-    wanted = [ErrorCode.INVALID_TOPIC_EXCEPTION]
-    assert producer.produce(0, (TRANSACTION_STATE_TOPIC, 0)) == wanted
-
-
 def test_a_zombie_is_refused_everywhere(network: Network) -> None:
     old = ready(network)
     old.add(T0)
