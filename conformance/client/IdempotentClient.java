@@ -36,6 +36,7 @@ public final class IdempotentClient {
         }
         runs.shutdown();
         runs.awaitTermination(CLOSE_TIMEOUT_MS, TimeUnit.MILLISECONDS);
+        System.exit(0); // a producer that never ends is nobody's any more
     }
 
     private static void run(

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from conformance.client import moves
+from conformance.client import moves, quirks
 from conformance.client.moves import ENDED, Explanation, Moves, Unmodelled
 from conformance.client.plan import PARTITIONS, Send
 from conformance.client.sight import FAILED, SILENT, STORED, Sight
@@ -155,14 +155,15 @@ class Observer:
     def reachable(self, states: Iterable[Explanation]) -> Iterator[Explanation]:
         """All states that these may have become unseen, themselves first, then by the number of
         moves. Raises TooManyStates."""
-        self._came_by = dict.fromkeys(moves.without_idle(self.sight, s) for s in states)
+        loses = moves.loses in self.unseen
+        self._came_by = dict.fromkeys(moves.without_idle(self.sight, s, loses) for s in states)
         waiting = deque(self._came_by)
         yield from list(self._came_by)
         while waiting:
             state = waiting.popleft()
             for moves_of in self.unseen:
                 for name, moved in moves_of(self.k, self.sight, state):
-                    following = moves.without_idle(self.sight, moved)
+                    following = moves.without_idle(self.sight, moved, loses)
                     if following not in self._came_by and moves.is_timely(
                         self.sight, state.client, following.client
                     ):
@@ -290,7 +291,7 @@ def end_of(state: Explanation, send: Send) -> str:
         return STORED
     if send.number in entry.failed or send.number >= entry.records_sent:
         return FAILED
-    waits = is_in_flight(entry, send.number, moves.unheard_in(state, send.partition))
+    waits = is_in_flight(entry, send.number, quirks.of(state.unheard, send.partition))
     return IN_FLIGHT if waits else SILENT
 
 

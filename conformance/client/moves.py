@@ -68,7 +68,8 @@ class Explanation:
     request on it that never arrived, or -1.
 
     `unheard` are batches in flight whose answer an exception kept from being handled, and
-    `forsaken` those that the exception itself was about.
+    `forsaken` those that the exception itself was about; `untracked` are batches in flight that
+    its transaction manager has forgotten.
     """
 
     client: Client
@@ -77,6 +78,7 @@ class Explanation:
     lost: int = -1
     unheard: frozenset[Key] = frozenset()
     forsaken: tuple[tuple[int, InFlightBatch], ...] = ()
+    untracked: frozenset[Key] = frozenset()
 
 
 Moved = tuple[str, Explanation]
@@ -163,23 +165,31 @@ def in_turn(
         yield state
         return
     (row, batch), *others = told
-    for client in after_answer(k, sight, state.client, batch, row):
-        after, broken = with_silenced(k, state, client)
+    for client in after_answer(k, sight, state, batch, row):
+        after, broken = moved(k, state, client)
         if broken:
             yield unheard(after, [(b.partition, b.records[0]) for _, b in others])
         else:
             yield from in_turn(k, sight, after, others)
 
 
-def with_silenced(k: Setting, state: Explanation, client: Client) -> tuple[Explanation, bool]:
+def moved(k: Setting, state: Explanation, client: Client) -> tuple[Explanation, bool]:
     """The state with what became of its client, and whether an exception was in the way."""
     lost = [
         (partition, b)
         for partition, entry in client.partitions.items()
         for b in quirks.silenced(state.client.partitions[partition], entry)
     ]
+    untracked = frozenset(
+        (partition, first)
+        for partition, _ in client.partitions.items()
+        for first in quirks.untracked_after(
+            k, state.client, client, partition, quirks.of(state.untracked, partition)
+        )
+    )
     forsaken = (*state.forsaken, *lost)
-    return replace(state, client=client, forsaken=forsaken), bool(lost)
+    after = replace(state, client=client, forsaken=forsaken, untracked=untracked)
+    return after, bool(lost)
 
 
 def unheard(state: Explanation, keys: Sequence[Key]) -> Explanation:
@@ -193,9 +203,10 @@ def unheard(state: Explanation, keys: Sequence[Key]) -> Explanation:
 
 
 def after_answer(
-    k: Setting, sight: Sight, client: Client, sent: SentBatch, row: PartitionAnswer
+    k: Setting, sight: Sight, state: Explanation, sent: SentBatch, row: PartitionAnswer
 ) -> Iterator[Client]:
     """The client after the answer to one batch."""
+    client, untracked = state.client, quirks.of(state.untracked, row.partition)
     response = ProduceResponse(
         first_record=sent.records[0],
         error=model_error(row.error),
@@ -206,7 +217,7 @@ def after_answer(
     before = client.partitions[row.partition].in_flight
     answered = [b for b in before if b.batch.first_record == sent.records[0]]
     late = bool(row.error and answered) and time_is_up(k, sight, row.partition, answered[0])
-    for after in rules.on_answer(k, client, row.partition, response, late):
+    for after in rules.on_answer(k, client, row.partition, response, late, untracked):
         if response.error == Error.MESSAGE_TOO_LARGE:
             yield as_it_was_split(k, sight, after, sent, before)
         else:
@@ -259,22 +270,23 @@ def is_alone(sight: Sight, state: Explanation, connection: int) -> bool:
     )
 
 
-def without_idle(sight: Sight, state: Explanation) -> Explanation:
+def without_idle(sight: Sight, state: Explanation, loses: bool) -> Explanation:
     """The state without connections that nothing can come of any more: when the client sees that
-    such a one has ended is the same to all else, and would only multiply the states."""
+    such a one has ended is the same to all else, and would only multiply the states. Where a
+    request may be lost, it may be lost on a connection to the node on which nothing was seen."""
     heard = tuple(
-        ENDED if is_idle(sight, state, connection) else count
+        ENDED if is_idle(sight, state, connection, loses) else count
         for connection, count in enumerate(state.heard)
     )
     return replace(state, heard=heard)
 
 
-def is_idle(sight: Sight, state: Explanation, connection: int) -> bool:
-    """Whether a connection that may have ended led only to where nodes are looked for, and
-    nothing on it is awaited."""
+def is_idle(sight: Sight, state: Explanation, connection: int, loses: bool) -> bool:
+    """Whether a connection that may have ended carried no batches, and nothing on it is awaited."""
     awaits = state.asked == connection or state.heard[connection] < len(sight.answers[connection])
+    matters = sight.is_to_node(connection) and (loses or sight.is_asked(connection))
     return (
-        not sight.is_to_node(connection)
+        not matters
         and not awaits
         and sight.may_have_ended(connection)
         and not sight.carries_batches(connection)
@@ -315,25 +327,22 @@ def unanswered(
 ) -> Iterator[Explanation]:
     """The state after all answers of a connection that will not come to one partition. An
     exception keeps those to the batches beside it from being handled, if they come later."""
-    aside = unheard_in(state, partition)
+    aside = quirks.of(state.unheard, partition)
     rest = quirks.without(state.client, partition, aside)
-    before = state.client.partitions[partition].in_flight
-    for client in rules.on_disconnect(k, rest, partition, late_batches(k, sight, rest, partition)):
-        whole = quirks.put_back(client, partition, before, aside)
-        after, broken = with_silenced(k, state, whole)
-        yield after
+    before = state.client.partitions[partition]
+    late = late_batches(k, sight, rest, partition)
+    tracked = quirks.of(state.untracked, partition)
+    for client, untracked in rules.on_disconnect(k, rest, partition, late, tracked):
+        whole = quirks.put_back(client, partition, before.in_flight, aside)
+        after, broken = moved(k, state, whole)
+        others = frozenset(key for key in after.untracked if key[0] != partition)
+        keys = others | {(partition, first) for first in untracked}
+        yield replace(after, untracked=keys)
         if broken:
-            silent = quirks.silenced(
-                state.client.partitions[partition], whole.partitions[partition]
-            )
-            firsts = quirks.numbers(silent)
+            firsts = quirks.numbers(quirks.silenced(before, whole.partitions[partition]))
             beside = sight.beside(connection, partition, firsts)
-            yield unheard(after, [key for key in beside if key[0] > partition])
-
-
-def unheard_in(state: Explanation, partition: int) -> frozenset[int]:
-    """The batches of a partition of which nothing is heard any more."""
-    return frozenset(first for at, first in state.unheard if at == partition)
+            skipped = [key for key in beside if key[0] > partition]
+            yield unheard(replace(after, untracked=keys), skipped)
 
 
 def late_batches(k: Setting, sight: Sight, client: Client, partition: int) -> int:
@@ -382,13 +391,14 @@ def acts(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
     bumped = attempted(recovery.bump_epoch, k, state.client)
     if bumped is not None:
         yield "bump_epoch", with_client(state, bumped)
-    resolved = attempted(quirks.resolve_sequences, k, state.client)
+    resolved = attempted(quirks.resolve_sequences, k, state.client, state.untracked)
     if resolved is not None:
         yield "resolve_sequences", with_client(state, resolved)
     for partition in range(k.layout.partitions):
         for old, expired in rules.expire_batch(k, state.client, partition):
             if time_is_up(k, sight, partition, old):
-                yield "expire_batch", awaiting(with_client(state, expired), partition, old)
+                after, _ = moved(k, state, expired)
+                yield "expire_batch", awaiting(after, partition, old)
     if k.variant.expiry == Expiry.DELIVERY_TIMEOUT:
         yield from forsaken_expire(k, sight, state)
     if state.client.fatal:
@@ -461,7 +471,7 @@ def send_new(
     k: Setting, state: Explanation, client: Client, partition: int, record_count: int
 ) -> Step[Client, ProduceRequest]:
     """The next new batch; one whose answer was not handled is not awaited. Raises Disabled."""
-    aside = unheard_in(state, partition)
+    aside = quirks.of(state.unheard, partition)
     before = client.partitions[partition].in_flight
     step = quirks.send_new(k, quirks.without(client, partition, aside), partition, record_count)
     return replace(step, actor=quirks.put_back(step.actor, partition, before, aside))

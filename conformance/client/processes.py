@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +96,7 @@ class ClientProcess:
     def __init__(self, command: ClientCommand) -> None:
         self._command = command
         self._runs: dict[str, tuple[Told, asyncio.Event]] = {}
+        self._held: list[socket.socket] = []
 
     async def __aenter__(self) -> ClientProcess:
         self._process = await asyncio.create_subprocess_exec(
@@ -110,6 +112,12 @@ class ClientProcess:
             self._process.kill()
         await self._reading
         await self._process.wait()
+        for port in self._held:
+            port.close()
+
+    def holds(self, ports: Iterable[socket.socket]) -> None:
+        """Keep ports from being given to anybody else as long as the client lives."""
+        self._held += ports
 
     @property
     def is_alive(self) -> bool:

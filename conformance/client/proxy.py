@@ -15,6 +15,7 @@ them to the node and answers in order.
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -127,6 +128,11 @@ class Proxy:
         is seen depends on how busy the machine is, and no run may."""
         if self._reading:
             await asyncio.wait(self._reading, timeout=READ_TO_END_S)
+
+    def held_ports(self) -> list[socket.socket]:
+        """The ports of the run, to be held while its client lives: one that is still looking for
+        its node must not find that of a later run."""
+        return [server.sockets[0].dup() for server in self._servers]
 
     def stored(self, topic: str) -> tuple[SentBatch, ...]:
         """What the node's logs hold, partition by partition."""

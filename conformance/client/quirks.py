@@ -3,7 +3,7 @@
 Theory of operation. Up to 2.4 the client keeps what is in flight twice: the queue from which it
 sends, and the transaction manager's collection by sequence, which forgets all with each producer
 id. The model has one list; where the two differ, the rule is asked of the batches that the
-collection holds, and the others are put back (`beside`). An `IllegalStateException` on the way of
+collection holds, and the others are put back. An `IllegalStateException` on the way of
 an answer ends the handling of that answer: the batch is told nothing, nor is any batch that the
 same answer had left.
 
@@ -13,9 +13,8 @@ clients have none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import permutations
 
 from model import answers, recovery
@@ -23,7 +22,14 @@ from model import client as sending
 from model.answers import Failure
 from model.client import Client, InFlightBatch, PartitionEntry
 from model.language import Step, map_values
-from model.messages import NO_PRODUCER_ID, Batch, Error, ProduceRequest, ProduceResponse
+from model.messages import (
+    INVALID_OFFSET,
+    NO_PRODUCER_ID,
+    Batch,
+    Error,
+    ProduceRequest,
+    ProduceResponse,
+)
 from model.setting import Recovery, Setting
 
 InFlight = tuple[InFlightBatch, ...]
@@ -61,26 +67,32 @@ def without(client: Client, partition: int, aside: Collection[int]) -> Client:
 
 
 def put_back(client: Client, partition: int, before: InFlight, aside: Collection[int]) -> Client:
-    """The client with what was left out in its old place; what is new stands behind."""
-    place = {b.batch.first_record: i for i, b in enumerate(before)}
+    """The client with what was left out in its old place."""
+    if not aside:
+        return client
     left = tuple(b for b in before if b.batch.first_record in aside)
     both = (*client.partitions[partition].in_flight, *left)
-    order = sorted(both, key=lambda b: place.get(b.batch.first_record, len(place)))
+    order = sorted(both, key=lambda b: place(before, b.batch.first_record))
     return with_in_flight(client, partition, tuple(order))
 
 
-def beside(
-    client: Client, partition: int, aside: Collection[int], rule: Callable[[Client], Client]
-) -> Client:
-    """What a rule makes of the client, some batches of a partition left out."""
-    before = client.partitions[partition].in_flight
-    return put_back(rule(without(client, partition, aside)), partition, before, aside)
+def place(before: InFlight, record: int) -> int:
+    """Where the batch stood that had a record; what is new stands behind all."""
+    for i, b in enumerate(before):
+        if b.batch.first_record <= record < b.batch.first_record + b.batch.record_count:
+            return i
+    return len(before)
 
 
 def old(client: Client, partition: int) -> frozenset[int]:
     """The batches in flight of an earlier producer id: the collection has forgotten them."""
     in_flight = client.partitions[partition].in_flight
     return numbers([b for b in in_flight if not answers.is_mine(client, b.batch)])
+
+
+def of(keys: Collection[Key], partition: int) -> frozenset[int]:
+    """The first records of those of one partition."""
+    return frozenset(first for at, first in keys if at == partition)
 
 
 # Sending
@@ -121,14 +133,17 @@ def grown(client: Client, partition: int, first: int, count: int) -> Client:
 # Unknown outcomes
 
 
-def resolve_sequences(k: Setting, client: Client) -> Client:
+def resolve_sequences(k: Setting, client: Client, untracked: Collection[Key]) -> Client:
     """The model's rule, of what the collection holds; to look at a partition's next sequence gives
     it one. TransactionManager.shouldResetProducerStateAfterResolvingSequences, sequenceNumber.
 
     Raises Disabled."""
     if not has_quirks(k):
         return recovery.resolve_sequences(k, client)
-    aside = {partition: old(client, partition) for partition, _ in client.partitions.items()}
+    aside = {
+        partition: old(client, partition) | of(untracked, partition)
+        for partition, _ in client.partitions.items()
+    }
     alone = client
     for partition, left in aside.items():
         alone = without(alone, partition, left)
@@ -152,9 +167,43 @@ def begun(k: Setting, client: Client, partitions: Collection[int]) -> Client:
 
 
 def on_answer(
+    k: Setting,
+    client: Client,
+    partition: int,
+    answer: ProduceResponse,
+    overdue: int,
+    untracked: Collection[int],
+) -> Iterator[Client]:
+    """The model's rule, as clients up to 2.4 do it; batches that are not tracked stay as they
+    are, and cannot be queued again where nothing is tracked. TransactionManager.canRetry,
+    RecordAccumulator.insertInSequenceOrder."""
+    entry = client.partitions[partition]
+    answered = [b for b in entry.in_flight if b.batch.first_record == answer.first_record]
+    aside = frozenset(untracked) | lost_with_late(k, client, partition, answer)
+    others = aside - {answer.first_record}
+    before = entry.in_flight
+    for after in heard(k, without(client, partition, others), partition, answer, overdue):
+        whole = put_back(after, partition, before, others)
+        waits = [b for b in answered if b.batch.first_record in numbers(queue(whole, partition))]
+        if (
+            waits
+            and answer.error != Error.MESSAGE_TOO_LARGE
+            and not tracked(whole, partition, aside)
+        ):
+            yield without(whole, partition, numbers(waits))
+        else:
+            yield whole
+
+
+def queue(client: Client, partition: int) -> InFlight:
+    """What waits to be sent again."""
+    return tuple(b for b in client.partitions[partition].in_flight if not b.outstanding)
+
+
+def heard(
     k: Setting, client: Client, partition: int, answer: ProduceResponse, overdue: int
 ) -> Iterator[Client]:
-    """The model's rule, as clients up to 2.4 do it."""
+    """The client after an answer, where all is tracked."""
     entry = client.partitions[partition]
     answered = [b for b in entry.in_flight if b.batch.first_record == answer.first_record]
     if has_quirks(k) and answered and answer.error != Error.NONE:
@@ -229,59 +278,84 @@ def with_gap_half_closed(client: Client, partition: int, failed: InFlightBatch) 
     return sending.with_entry(client, partition, lowered)
 
 
-# A connection that breaks
+# What is taken for another batch
 
 
-def on_disconnect(k: Setting, client: Client, partition: int, overdue: int) -> Client:
-    """The model's rule. From 2.1 to 2.4 what was given up fails once more, by its sequence: a
-    batch that has moved up to that sequence is forgotten instead, and what is forgotten cannot be
-    queued again: TransactionManager.removeInFlightBatch, RecordAccumulator.insertInSequenceOrder.
-    """
-    if k.variant.recovery != Recovery.RESET_2_3 or not client.partitions[partition].given_up:
-        return answers.on_disconnect(k, client, partition, overdue)
-    failed, forgotten = failed_once_more(k, client, partition)
-    after = beside(
-        failed,
-        partition,
-        forgotten,
-        lambda rest: answers.on_disconnect(k, rest, partition, overdue),
-    )
-    return after if tracked(after, partition, forgotten) else without(after, partition, forgotten)
-
-
-def tracked(client: Client, partition: int, forgotten: Collection[int]) -> bool:
-    """Whether the collection holds any batch of the partition."""
-    aside = old(client, partition) | frozenset(forgotten)
-    return bool(numbers(client.partitions[partition].in_flight) - aside)
-
-
-def failed_once_more(k: Setting, client: Client, partition: int) -> tuple[Client, frozenset[int]]:
-    """The client after the answers that will not come to what it has given up, and which batches
-    its collection forgets by that."""
-    late = client.partitions[partition].given_up
-    quiet = replace(client.partitions[partition], given_up=())
-    client = sending.with_entry(client, partition, quiet)
-    forgotten: frozenset[int] = frozenset()
-    for gone in late:
-        forgotten |= of_sequence(without(client, partition, forgotten), partition, gone.batch)
-        again = partial(failed_again, k, partition=partition, late=gone)
-        client = beside(client, partition, forgotten, again)
-    return client, forgotten
-
-
-def failed_again(k: Setting, client: Client, partition: int, late: InFlightBatch) -> Client:
-    """The model's rule, where no answer has come."""
-    return answers.failed_again(k, client, partition, late, NO_ANSWER)
+def tracked(client: Client, partition: int, untracked: Collection[int]) -> bool:
+    """Whether the collection holds any batch of the partition, or the release asks for none."""
+    aside = old(client, partition) | frozenset(untracked)
+    return not untracked or bool(numbers(client.partitions[partition].in_flight) - aside)
 
 
 def of_sequence(client: Client, partition: int, batch: Batch) -> frozenset[int]:
-    """The batches in flight that the collection takes for this one."""
-    sequence = batch.base_sequence
+    """The batches in flight that the collection takes for this one: it compares sequences alone.
+    2.4, TopicPartitionEntry.inflightBatchesBySequence."""
     if not answers.is_mine(client, batch):
         return frozenset()
     in_flight = client.partitions[partition].in_flight
-    same = [b for b in in_flight if b.batch.base_sequence == sequence]
+    same = [b for b in in_flight if b.batch.base_sequence == batch.base_sequence]
     return numbers(same) - old(client, partition)
+
+
+def lost_with_late(
+    k: Setting, client: Client, partition: int, answer: ProduceResponse
+) -> frozenset[int]:
+    """The batches that the answer to one that was given up makes the collection forget."""
+    late = client.partitions[partition].given_up
+    if k.variant.recovery != Recovery.RESET_2_3:
+        return frozenset()
+    return frozenset[int]().union(
+        *(
+            of_sequence(client, partition, b.batch)
+            for b in late
+            if b.batch.first_record == answer.first_record
+        )
+    )
+
+
+def untracked_after(
+    k: Setting, before: Client, after: Client, partition: int, untracked: Collection[int]
+) -> frozenset[int]:
+    """The batches in flight that the collection does not hold after a step: with one that it does
+    not hold, or has given up before, it forgets another of the same sequence.
+    TransactionManager.removeInFlightBatch."""
+    if k.variant.recovery != Recovery.RESET_2_3:
+        return frozenset()
+    was, now = before.partitions[partition], after.partitions[partition]
+    gone = [
+        *(b for b in was.in_flight if b.batch.first_record in untracked),
+        *(b for b in was.given_up if b not in now.given_up),
+    ]
+    rest = without(before, partition, untracked)
+    left = numbers(now.in_flight)
+    taken = [
+        of_sequence(rest, partition, b.batch) for b in gone if b.batch.first_record not in left
+    ]
+    return frozenset[int](untracked).union(*taken) & left
+
+
+# A connection that breaks
+
+
+def on_disconnect(
+    k: Setting, client: Client, partition: int, overdue: int, untracked: frozenset[int]
+) -> tuple[Client, frozenset[int]]:
+    """The model's rule, and what is not tracked then. From 2.1 to 2.4 what was given up fails once
+    more, by its sequence, whichever batch has that by now: it goes batch by batch."""
+    if not untracked and not (
+        k.variant.recovery == Recovery.RESET_2_3 and client.partitions[partition].given_up
+    ):
+        return answers.on_disconnect(k, client, partition, overdue), frozenset()
+    in_flight = client.partitions[partition].in_flight
+    awaited = [(i, b.batch.first_record) for i, b in enumerate(in_flight) if b.outstanding]
+    late = [b.batch.first_record for b in client.partitions[partition].given_up]
+    for i, first_record in [*((len(in_flight), first) for first in late), *awaited]:
+        before = client
+        answer = ProduceResponse(first_record, NO_ANSWER, INVALID_OFFSET, 0, INVALID_OFFSET)
+        late_by_now = int(i < overdue)
+        client = next(on_answer(k, before, partition, answer, late_by_now, untracked))
+        untracked = untracked_after(k, before, client, partition, untracked)
+    return client, untracked
 
 
 # Exceptions

@@ -49,7 +49,9 @@ async def one(client: str, process: ClientProcess, plan: RunPlan) -> ClientTrace
     """One run."""
     async with Proxy(plan) as proxy:
         told = await process.run(plan, proxy.bootstrap)
-        if not told.problem:
+        if told.problem:
+            process.holds(proxy.held_ports())
+        else:
             await proxy.read_to_end()
         return trace_of(client, plan, proxy, told)
 

@@ -29,17 +29,25 @@ def attempted(rule: Callable[Given, T], *arguments: Given.args, **named: Given.k
 
 
 def on_answer(
-    k: Setting, client: Client, partition: int, answer: ProduceResponse, may_be_late: bool
+    k: Setting,
+    client: Client,
+    partition: int,
+    answer: ProduceResponse,
+    may_be_late: bool,
+    untracked: frozenset[int],
 ) -> Iterator[Client]:
     """The client after an answer; its batch's time may be up."""
     for overdue in range(1 + may_be_late):
-        yield from quirks.on_answer(k, client, partition, answer, overdue)
+        yield from quirks.on_answer(k, client, partition, answer, overdue, untracked)
 
 
-def on_disconnect(k: Setting, client: Client, partition: int, late: int) -> Iterator[Client]:
-    """The client without its connection; the time of its first `late` batches may be up."""
+def on_disconnect(
+    k: Setting, client: Client, partition: int, late: int, untracked: frozenset[int]
+) -> Iterator[tuple[Client, frozenset[int]]]:
+    """The client without its connection, and which batches it does not track any more; the time
+    of its first `late` batches may be up."""
     for overdue in range(late + 1):
-        yield quirks.on_disconnect(k, client, partition, overdue)
+        yield quirks.on_disconnect(k, client, partition, overdue, untracked)
 
 
 def expire_batch(

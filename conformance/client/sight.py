@@ -118,6 +118,10 @@ class Sight:
         seen = connection in self._ended or connection in self._closed
         return seen or not self._is_finished
 
+    def is_asked(self, connection: int) -> bool:
+        """Whether anything is ever asked on it."""
+        return connection in self._last_request
+
     def carries_batches(self, connection: int) -> bool:
         """Whether batches were sent on it."""
         return self._batches_of[connection] > 0

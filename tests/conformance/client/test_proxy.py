@@ -1,0 +1,74 @@
+"""The network of a run: nothing that is seen may hang on how busy the machine is."""
+
+import asyncio
+import socket
+
+import pytest
+
+from conformance.client import moves
+from conformance.client.judge import EXPLAINED, judged
+from conformance.client.plan import RunPlan, Send, Settings
+from conformance.client.proxy import Proxy
+from conformance.client.trace import Closed, Opened
+from model.variants import parse
+from tests.conformance.client.test_quirks import all_runs
+from tests.conformance.client.test_recorded import RELEASES, with_connections
+
+PLAN = RunPlan(0, 0, Settings(), (Send(0, 0),))
+
+
+def address_of(proxy: Proxy) -> tuple[str, int]:
+    host, _, port = proxy.bootstrap.rpartition(":")
+    return host, int(port)
+
+
+def test_a_run_is_not_over_before_its_connections_are_read_to_their_end():
+    async def run() -> None:
+        async with Proxy(PLAN) as proxy:
+            _, first = await asyncio.open_connection(*address_of(proxy))
+            _, second = await asyncio.open_connection(*address_of(proxy))
+            while len(proxy.events) < 2:
+                await asyncio.sleep(0)
+            assert [type(event) for event in proxy.events] == [Opened, Opened]
+            first.close()
+            reading = asyncio.create_task(proxy.read_to_end())
+            while not isinstance(proxy.events[-1], Closed):
+                await asyncio.sleep(0)
+            assert not reading.done()
+            second.close()
+            await reading
+            closed = [event.connection for event in proxy.events if isinstance(event, Closed)]
+            assert closed == [0, 1]
+
+    asyncio.run(run())
+
+
+def test_the_ports_of_a_client_that_still_looks_for_its_node_are_given_to_nobody():
+    async def run() -> None:
+        async with Proxy(PLAN) as proxy:
+            address = address_of(proxy)
+            held = proxy.held_ports()
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(address)
+        for port in held:
+            port.close()
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(address)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_idle_connections_to_the_node_leave_few_states(release: str, monkeypatch):
+    """A client under load opens one after the other and gives each up."""
+    plain = [run for run in all_runs(release) if "loses" not in judged(parse(release), run).rules]
+    assert len(plain) > 4
+    for trace in plain[:4]:
+        alone = judged(parse(release), trace)
+        judgement = judged(parse(release), with_connections(trace, 40, to_node=True))
+        assert (judgement.verdict, judgement.requests) == (EXPLAINED, alone.requests)
+        assert judgement.most_states <= alone.most_states
+    monkeypatch.setattr(moves, "is_idle", lambda *_: False)
+    crowded = judged(parse(release), with_connections(trace, 40, to_node=True))
+    assert crowded.most_states > judgement.most_states
