@@ -163,17 +163,17 @@ class TransactionalManager(TransactionManager):
         Raises as `initialize`, and `InvalidArgumentError`.
         Source: `TransactionManager.sendOffsetsToTransaction`, KIP-447.
         """
-        sent, sender = checked_offsets(offsets, group)
+        sent, group = checked_offsets(offsets, group)
         self._check_call("send_offsets_to_transaction")
         if not sent:
             result = CallResult()
             result.succeed()
             return result
-        remembers = self._config.remember_groups and sender.group_id in self._groups
+        remembers = self._config.remember_groups and group.group_id in self._groups
         if not (self.is_v2 or remembers):
-            return self._queue.add_offsets(self.identity, sent, sender)
+            return self._queue.add_offsets(self.identity, sent, group)
         self._is_started = True
-        return self._queue.txn_offset_commit(self.identity, sent, sender, CallResult())
+        return self._queue.txn_offset_commit(self.identity, sent, group, CallResult())
 
     def check_send(self) -> None:
         """Whether a record may be sent now. Raises as `initialize`.
@@ -225,14 +225,9 @@ class TransactionalManager(TransactionManager):
 
     def _begin_initialize(self) -> CallResult:
         timeout_ms = self._config.transaction_timeout_ms
-        return self._queue.init_producer_id(
-            ProducerIdAndEpoch(), timeout_ms, CallResult(), is_epoch_bump=False
-        )
-
-    def _ask_for_epoch(self, result: CallResult) -> CallResult:
-        """Behind EndTxn; `result` ends with it."""
-        timeout_ms = self._config.transaction_timeout_ms
-        return self._queue.init_producer_id(self.identity, timeout_ms, result, is_epoch_bump=True)
+        is_bump = self.state is not State.INITIALIZING
+        expected = self.identity if is_bump else ProducerIdAndEpoch()
+        return self._queue.init_producer_id(expected, timeout_ms, is_epoch_bump=is_bump)
 
     def _begin_end(self) -> CallResult:
         """Queue EndTxn, and behind it InitProducerId if a new epoch is needed.
@@ -247,9 +242,7 @@ class TransactionalManager(TransactionManager):
         self._enqueue_new_partitions()
         result = self._queue.end_txn(self.identity, is_commit=is_commit)
         self._choose_requests(is_first=False)
-        if self.epoch_bump_required:
-            return self._ask_for_epoch(CallResult())
-        return result
+        return self._begin_initialize() if self.epoch_bump_required else result
 
     # ---- V1 and V2
 
@@ -291,7 +284,8 @@ class TransactionalManager(TransactionManager):
                 request.result.fail(self.last_error)
             elif is_end and not self._is_started:
                 # No coordinator has heard of this transaction.
-                self._complete_transaction(request)
+                self._complete_transaction()
+                request.result.succeed()
             else:
                 return request
         return None
@@ -349,13 +343,13 @@ class TransactionalManager(TransactionManager):
             return
         error = error_of(request, answer)
         if error is ErrorCode.NONE:
-            self.last_refusal = ""
             _SUCCESS[request.api_key](self, request, answer)
         else:
             self._act(request, error, now_ms)
 
     def _take_in_flight(self) -> TxnRequest:
         request, self.in_flight = self.in_flight, None
+        self.last_refusal = ""
         assert request is not None, "an answer without a request"
         return request
 
@@ -419,7 +413,8 @@ class TransactionalManager(TransactionManager):
         if answer.get("producer_id", NO_PRODUCER_ID) != NO_PRODUCER_ID:
             self._take_identity(answer)
             self._reset_sequences()
-        self._complete_transaction(request)
+        self._complete_transaction()
+        request.result.succeed()
 
     def _found(self, request: TxnRequest, answer: Answer) -> None:
         assert request.looks_up is not None
@@ -432,18 +427,8 @@ class TransactionalManager(TransactionManager):
         self.entries.clear()
         self._unresolved.clear()
 
-    def _complete_transaction(self, end_txn: TxnRequest) -> None:
-        """The transaction is over, and so is its call, unless a new epoch is needed.
-
-        A batch that expires during an abort shows that only now: nothing was queued behind EndTxn,
-        and Kafka's client, which leaves it at that, initializes for ever. The call ends with the
-        new epoch here, too. Source: `TransactionManager.completeTransaction`.
-        """
-        is_awaited = self._pending is not None and self._pending.result is end_txn.result
-        if self.epoch_bump_required and is_awaited:
-            self._ask_for_epoch(end_txn.result)
-        else:
-            end_txn.result.succeed()
+    def _complete_transaction(self) -> None:
+        """Source: `TransactionManager.resetTransactionState`."""
         self._enter(State.INITIALIZING if self.epoch_bump_required else State.READY)
         self.epoch_bump_required = False
         self._is_started = False
@@ -565,8 +550,22 @@ class TransactionalManager(TransactionManager):
         if self._can_go_on:
             failure = TransactionAbortableError(error, what, True)
             self._abortable(failure, asks_for_bump=True)
+            self._bump_behind_abort()
         else:
             self.fail(error, what)
+
+    def _bump_behind_abort(self) -> None:
+        """An abort that was queued without a new epoch gets one, and ends with it.
+
+        Kafka's client leaves it at EndTxn, and initializes for ever then.
+        """
+        end_txn = self._queue.waiting(ApiKey.END_TXN)
+        is_awaited = end_txn and self._pending and self._pending.result is end_txn.result
+        if end_txn and is_awaited and self.epoch_bump_required and self.last_error is None:
+            self._begin_initialize()
+            bump = self._queue.waiting(ApiKey.INIT_PRODUCER_ID)
+            assert bump is not None
+            bump.result, end_txn.result = end_txn.result, bump.result
 
 
 def _close_the_gap(entry: PartitionEntry, failed: ProducerBatch) -> None:

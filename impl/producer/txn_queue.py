@@ -64,6 +64,10 @@ class TxnQueue:
         """Take the head out."""
         return heappop(self._waiting)[-1]
 
+    def waiting(self, api_key: ApiKey) -> TxnRequest | None:
+        """A request of this API that waits, if there is one."""
+        return next((request for *_, request in self._waiting if request.api_key is api_key), None)
+
     def take_all(self) -> list[TxnRequest]:
         """Take everything out, the head first."""
         taken = [request for *_, request in sorted(self._waiting)]
@@ -104,14 +108,9 @@ class TxnQueue:
     # ---- the making of requests
 
     def init_producer_id(
-        self,
-        expected: ProducerIdAndEpoch,
-        transaction_timeout_ms: int,
-        result: CallResult,
-        *,
-        is_epoch_bump: bool,
+        self, expected: ProducerIdAndEpoch, transaction_timeout_ms: int, *, is_epoch_bump: bool
     ) -> CallResult:
-        """`expected` is what the producer has; the first time, nothing. Its end ends `result`."""
+        """`expected` is what the producer has; the first time, nothing."""
         body: Body = {
             "transactional_id": self.transactional_id,
             "transaction_timeout_ms": transaction_timeout_ms,
@@ -119,8 +118,8 @@ class TxnQueue:
         }
         priority = Priority.EPOCH_BUMP if is_epoch_bump else Priority.INIT_PRODUCER_ID
         request = self._to_txn_coordinator(ApiKey.INIT_PRODUCER_ID, priority, body)
-        request.is_epoch_bump, request.result = is_epoch_bump, result
-        return result
+        request.is_epoch_bump = is_epoch_bump
+        return request.result
 
     def add_partitions(
         self, identity: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
