@@ -34,7 +34,7 @@ from model.transactions.messages import (
     is_of_group,
     speaks_v2,
 )
-from model.transactions.setting import Bump, LateBump, Requests, Setting
+from model.transactions.setting import Bump, GroupMemory, LateBump, Requests, Setting
 
 
 class ClientState(IntEnum):
@@ -147,6 +147,11 @@ def waits_for_offsets(k: Setting, client: Client) -> bool:
     )
 
 
+def asks_again(k: Setting, partition: Partition) -> bool:
+    """The group is added before each commit of its offsets."""
+    return is_of_group(k, partition) and k.variant.group_memory == GroupMemory.ASKS_AGAIN
+
+
 @acts
 def send(k: Setting, client: Client, partition: Partition) -> Client:
     """KafkaProducer.send, or sendOffsetsToTransaction: V2 needs no request to add the partition."""
@@ -155,9 +160,10 @@ def send(k: Setting, client: Client, partition: Partition) -> Client:
     require(there.write == Write.NONE)
     require(not waits_for_offsets(k, client))
     added = Membership.IN if speaks_v2(k) else Membership.NEW
+    is_new = there.membership == Membership.OUT or asks_again(k, partition)
     queued = replace(
         there,
-        membership=added if there.membership == Membership.OUT else there.membership,
+        membership=added if is_new else there.membership,
         write=Write.QUEUED,
         written=there.written + 1,
         sent=there.sent.put(present(client), there.written + 1),

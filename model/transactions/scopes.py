@@ -248,6 +248,20 @@ SCOPES: dict[str, Scope] = {
             Budgets(begun=1, expirations=1),
         ),
         Scope(
+            "transactions-offsets-again",
+            "offsets of a group twice in one transaction, and what of them is late",
+            Layout(
+                instances=1,
+                transactions=1,
+                writes=2,
+                log=4,
+                max_epoch=1,
+                offsets=True,
+                max_begun=1,
+            ),
+            Budgets(begun=1),
+        ),
+        Scope(
             "transactions-log-again",
             "two transactions, where appends to the transaction log take their time",
             Layout(

@@ -112,6 +112,15 @@ class LeaderlessMarker(IntEnum):
     KAFKA-20734."""
 
 
+class GroupMemory(IntEnum):
+    """What a client of V1 does before it commits offsets of a group once more in a transaction."""
+
+    ASKS_AGAIN = 0
+    """It sends AddOffsetsToTxn each time. Java."""
+    REMEMBERS = 1
+    """It knows that the group is in the transaction. librdkafka and others."""
+
+
 class LateBump(IntEnum):
     """What a client of V1 does that comes to want the next epoch while it aborts."""
 
@@ -140,6 +149,7 @@ class Variant:
     id_memory: IdMemory = IdMemory.LOGGED
     bump: Bump = Bump.ASKS
     late_bump: LateBump = LateBump.FORGOTTEN
+    group_memory: GroupMemory = GroupMemory.ASKS_AGAIN
     leaderless_marker: LeaderlessMarker = LeaderlessMarker.SKIPPED
 
 

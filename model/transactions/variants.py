@@ -9,6 +9,7 @@ from model.transactions.setting import (
     Bump,
     Fence,
     FirstSequence,
+    GroupMemory,
     IdMemory,
     LateBump,
     LeaderlessMarker,
@@ -56,6 +57,7 @@ RULES: dict[str, type[IntEnum]] = {
     "id_memory": IdMemory,
     "bump": Bump,
     "late_bump": LateBump,
+    "group_memory": GroupMemory,
     "leaderless_marker": LeaderlessMarker,
 }
 

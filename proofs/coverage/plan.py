@@ -66,6 +66,8 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
             "transactions-offsets",
             "transactions-writes",
             "transactions-offsets-log",
+            "transactions-offsets-again",
+            "transactions-guards-partitions",
         ),
     ),
     (
@@ -79,6 +81,9 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ("3.9.2", ("transactions-default",)),
     ("3.3.2", ("transactions-default", "transactions-offsets")),
     ("requests=v1/bump=goes_on", ("transactions-default", "transactions-adopted")),
+    ("requests=v1/late_bump=asked", ("transactions-guards-partitions",)),
+    ("requests=v1/group_memory=remembers", ("transactions-offsets-again",)),
+    ("leaderless_marker=waits", ("transactions-leaderless",)),
     ("requests=v1/verification=none", ("transactions-tiny",)),
     ("requests=v1/pending=after_producer", ("transactions-tiny",)),
     ("marker_epoch=not_older", ("transactions-tiny",)),

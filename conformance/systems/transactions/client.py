@@ -84,7 +84,9 @@ class UnexpectedEffects(Exception):
 class Client:
     """One instance of the application, and its producer."""
 
-    def __init__(self, codec: Codec, *, is_v2: bool, instance: int, places: Places) -> None:
+    def __init__(
+        self, codec: Codec, *, is_v2: bool, remembers: bool, instance: int, places: Places
+    ) -> None:
         self._codec = codec
         self._instance = instance
         self._places = places
@@ -92,7 +94,7 @@ class Client:
         self._count = len(places)
         self._is_v2 = is_v2
         self._now_ms = 0
-        self._core = TransactionalProducerCore(producer_config(is_v2=is_v2))
+        self._core = TransactionalProducerCore(producer_config(is_v2=is_v2, remembers=remembers))
         self._core.update_nodes([COORDINATOR])
         self._handles: list[DeliveryHandle | None] = [None] * self._count
         self._offsets: CallResult | None = None
@@ -145,8 +147,10 @@ class Client:
 
     def _offsets_view(self, state: str) -> View:
         write = "NONE" if self._offsets is None else "QUEUED"
-        membership = "IN" if GROUP in self._core._manager._groups else "OUT"
-        if membership == "OUT" and write == "QUEUED":
+        manager = self._core._manager
+        membership = "IN" if GROUP in manager._groups else "OUT"
+        waiting = {request.api_key for *_, request in manager._queue._waiting}
+        if write == "QUEUED" and ApiKey.TXN_OFFSET_COMMIT not in waiting:
             membership = "NEW"
         return seen_offsets(state, membership, write, self._is_v2)
 
@@ -365,11 +369,12 @@ def seen_offsets(state: str, membership: str, write: str, is_v2: bool) -> View:
     return (membership, "QUEUED" if waits else "NONE", NONE)
 
 
-def producer_config(*, is_v2: bool) -> ProducerConfig:
+def producer_config(*, is_v2: bool, remembers: bool) -> ProducerConfig:
     """Without backoff, linger and time-outs of its own: the model says what is late."""
     config = ProducerConfig.of(
         transactional_id=TRANSACTIONAL_ID,
         transaction_requests="v2" if is_v2 else "v1",
+        remember_groups=remembers,
         linger_ms=0,
         retry_backoff_ms=0,
         retry_backoff_max_ms=0,

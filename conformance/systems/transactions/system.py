@@ -32,11 +32,12 @@ class ImplTransactions:
         codec, layout = CODECS[on], k.layout
         places = places_of(layout.partitions, has_group=layout.offsets)
         release = k.variant.release
+        remembers = k.variant.group_memory.name == "REMEMBERS"
         rules = of_release(RULES, release)
         config = replace(of_release(CONFIGS, release), transaction_version=k.variant.level)
         during = partial(last_epoch, layout.max_epoch) if layout.epochs_end else nullcontext
         self.clients = tuple(
-            Kept(Client(codec, is_v2=is_v2, instance=i, places=places))
+            Kept(Client(codec, is_v2=is_v2, remembers=remembers, instance=i, places=places))
             for i in range(layout.instances)
         )
         coordinator = Coordinator(codec, config, places, holds_appends=layout.appends)
@@ -84,5 +85,5 @@ def refuse(k: Any) -> None:
             )
 
 
-CHOSEN: Final = ("name", "level", "requests", "late_bump", "leaderless_marker")
+CHOSEN: Final = ("name", "level", "requests", "late_bump", "group_memory", "leaderless_marker")
 """What every release has to choose from; and in what `impl` differs, which the judge sees."""
