@@ -65,6 +65,45 @@ def test_each_is_explained_by_its_own_quirk(
     assert judged(parse(release), trace).verdict == DIVERGES
 
 
+def test_a_part_that_takes_more_records_is_explained(monkeypatch: pytest.MonkeyPatch):
+    """KAFKA-9703: its sequences overlap with those of what comes next."""
+    runs = runs_of("java-2.4.1-grown.jsonl")
+    assert len(runs) == 2
+    for trace in runs:
+        assert judged(parse("2.4.1"), trace).verdict == EXPLAINED
+        (position, larger), *_ = grown_parts(trace)
+        event = trace.events[position]
+        assert isinstance(event, Produce)
+        fewer = replace(larger, records=larger.records[:-1])
+        wrong = changed(trace, position, base_sequence=larger.base_sequence + 1)
+        for other in (wrong, with_batch(trace, position, larger, fewer)):
+            assert judged(parse("2.4.1"), other).verdict == DIVERGES
+    monkeypatch.setattr(quirks, "grown", lambda client, *_: client)
+    assert {judged(parse("2.4.1"), trace).verdict for trace in runs} == {DIVERGES}
+
+
+def grown_parts(trace: ClientTrace) -> Iterator[tuple[int, SentBatch]]:
+    """What was sent with more records than when it was too large."""
+    before: dict[tuple[int, int, int], int] = {}
+    for position, event in produces(trace):
+        for b in event.batches:
+            count = before.setdefault((b.partition, b.producer_id, b.base_sequence), len(b.records))
+            if len(b.records) > count:
+                yield position, b
+
+
+def with_batch(
+    trace: ClientTrace, position: int, batch: SentBatch, other: SentBatch
+) -> ClientTrace:
+    """The run, another batch sent in the place of one."""
+    event = trace.events[position]
+    assert isinstance(event, Produce)
+    batches = tuple(other if b == batch else b for b in event.batches)
+    events = list(trace.events)
+    events[position] = replace(event, batches=batches)
+    return replace(trace, events=tuple(events))
+
+
 def test_a_client_that_gave_up_one_connection_after_the_other_is_explained():
     """Eighteen connections under load, on ten of which nothing was asked: too many states once."""
     (trace,) = runs_of("java-2.4.1-load.jsonl")
