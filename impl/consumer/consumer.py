@@ -16,11 +16,20 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from impl.client.cluster import Cluster, TopicPartition
 from impl.client.connection import Body, Connection
 from impl.client.transport import AsyncioNetwork, Network
+from impl.consumer.arguments import (
+    check_choice,
+    check_integer,
+    check_offset,
+    check_text,
+    checked_offsets,
+    checked_place,
+    checked_places,
+)
 from impl.consumer.errors import (
     IllegalStateError,
     KafkaTimeoutError,
@@ -50,14 +59,14 @@ FIND_AGAIN: Final = frozenset(
 
 
 class _Later(Exception):
-    """A broker asks to try again later."""
+    """A broker asks to try again later; the message says why."""
 
 
 class Consumer:
     """A consumer on asyncio. Times are milliseconds, sizes bytes.
 
     `isolation_level` is "read_uncommitted" or "read_committed"; `auto_offset_reset` "earliest",
-    "latest" or "none". Raises `ValueError` for another one, and for servers that are none.
+    "latest" or "none". Raises `InvalidArgumentError`, `InvalidBootstrapServers`.
     """
 
     def __init__(
@@ -76,12 +85,17 @@ class Consumer:
         default_api_timeout_ms: int = 60_000,
         network: Network | None = None,
     ) -> None:
-        for name, value, known in (
-            ("isolation_level", isolation_level, ISOLATION_LEVELS),
-            ("auto_offset_reset", auto_offset_reset, RESETS),
-        ):
-            if value not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, is {value!r}")
+        check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
+        check_choice("auto_offset_reset", auto_offset_reset, RESETS)
+        check_integer("fetch_max_wait_ms", fetch_max_wait_ms)
+        check_integer("fetch_max_bytes", fetch_max_bytes)
+        check_integer("max_partition_fetch_bytes", max_partition_fetch_bytes)
+        check_integer("request_timeout_ms", request_timeout_ms)
+        check_integer("retry_backoff_ms", retry_backoff_ms)
+        check_integer("default_api_timeout_ms", default_api_timeout_ms)
+        if group_id is not None:
+            check_text("group_id", group_id)
+        check_text("client_id", client_id)
         self._isolation = ISOLATION_LEVELS[isolation_level]
         self._reset = RESETS[auto_offset_reset]
         self._group_id = group_id
@@ -99,16 +113,29 @@ class Consumer:
         self._positions: dict[TopicPartition, int | None] = {}
         self._fetched: deque[tuple[TopicPartition, ConsumerRecord, int]] = deque()
         self._ahead: dict[TopicPartition, int] = {}
+        self._is_started = self._is_stopped = False
 
     # ---- beginning and end
 
     async def start(self) -> None:
-        """Connect. Raises `NoBrokersAvailable`, `UnsupportedClusterError`."""
+        """Connect. Raises `NoBrokersAvailable`, `UnsupportedClusterError`, `IllegalStateError`."""
+        self._check_not_stopped()
         await self._cluster.start()
+        self._is_started = True
 
     async def stop(self) -> None:
         """End; nothing is committed."""
+        self._is_stopped = True
         await self._cluster.close()
+
+    def _check_started(self) -> None:
+        self._check_not_stopped()
+        if not self._is_started:
+            raise IllegalStateError("the consumer is not started: start it first")
+
+    def _check_not_stopped(self) -> None:
+        if self._is_stopped:
+            raise IllegalStateError("the consumer is stopped: make another one")
 
     async def __aenter__(self) -> Consumer:
         """Start; if that fails, stop."""
@@ -131,8 +158,11 @@ class Consumer:
     # ---- positions
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these (topic, partition), each from its committed offset or the reset's."""
-        self._positions = dict.fromkeys(partitions)
+        """Read these (topic, partition), each from its committed offset or the reset's.
+
+        Raises `InvalidArgumentError`.
+        """
+        self._positions = dict.fromkeys(checked_places(partitions))
         self._topics.update(topic for topic, _ in self._positions)
         self._fetched.clear()
         self._ahead.clear()
@@ -142,10 +172,12 @@ class Consumer:
         return set(self._positions)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read from this offset on. Raises `IllegalStateError` unless assigned, `ValueError`."""
+        """Read from this offset on.
+
+        Raises `IllegalStateError` unless assigned, `InvalidArgumentError`.
+        """
         self._check_assigned(partition)
-        if offset < 0:
-            raise ValueError(f"an offset is not negative, is {offset}")
+        check_offset(offset)
         self._positions[partition] = offset
         self._ahead.pop(partition, None)
         self._fetched = deque(row for row in self._fetched if row[0] != partition)
@@ -188,7 +220,7 @@ class Consumer:
     async def _list_offsets(
         self, partitions: Iterable[TopicPartition], timestamp: int
     ) -> dict[TopicPartition, int]:
-        places = list(partitions)
+        places = checked_places(partitions)
         self._topics.update(topic for topic, _ in places)
         return {place: await self._list_offset(place, timestamp) for place in places}
 
@@ -213,9 +245,10 @@ class Consumer:
     async def committed(self, partition: TopicPartition) -> int | None:
         """The group's offset, None without one; waits for a transaction that would move it.
 
-        Raises `IllegalStateError` without a group, `KafkaTimeoutError`, `RefusedError`.
+        Raises `IllegalStateError` without a group, `KafkaTimeoutError`, `RefusedError`,
+        `InvalidArgumentError`.
         """
-        topic, index = partition
+        topic, index = checked_place(partition)
 
         async def ask() -> int | None:
             version = self._cluster.version(ApiKey.OFFSET_FETCH)
@@ -239,9 +272,10 @@ class Consumer:
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit offsets, unless given the positions, outside of any transaction.
 
-        Raises `IllegalStateError` without a group, `KafkaTimeoutError`, `RefusedError`.
+        Raises `IllegalStateError` without a group, `KafkaTimeoutError`, `RefusedError`,
+        `InvalidArgumentError`.
         """
-        wanted = self._known_positions() if offsets is None else offsets
+        wanted = self._known_positions() if offsets is None else checked_offsets(offsets)
         topics: dict[str, list[Body]] = {}
         for (topic, index), offset in wanted.items():
             row = {
@@ -318,6 +352,7 @@ class Consumer:
         self._ahead.clear()
 
     async def _fetch_all(self, max_wait_ms: int) -> None:
+        self._check_started()
         await self._learn()
         by_leader: dict[int, list[TopicPartition]] = {}
         for place in list(self._positions):
@@ -327,7 +362,7 @@ class Consumer:
         for node_id, places in by_leader.items():
             try:
                 if node_id < 0:
-                    raise _Later
+                    self._no_leader(places[0])
                 await self._fetch(node_id, places, max_wait_ms)
             except (_Later, OSError):
                 await self._refresh()
@@ -393,8 +428,14 @@ class Consumer:
         await self._learn()
         node_id = self._cluster.leaders.get(place, -1)
         if node_id < 0:
-            raise _Later
+            self._no_leader(place)
         return await self._cluster.connect_node(node_id)
+
+    def _no_leader(self, place: TopicPartition) -> NoReturn:
+        """Raise `RefusedError` for a topic that the cluster refuses, else `_Later`."""
+        error = self._cluster.topic_errors.get(place[0], ErrorCode.NONE)
+        self._check(error, f"metadata of topic {place[0]!r}")
+        raise _Later(f"{place} has no leader")
 
     async def _ask_coordinator(self, api_key: ApiKey, body: Body) -> Body:
         if self._group_id is None:
@@ -414,23 +455,27 @@ class Consumer:
         """Raise `_Later` for an error that passes, `RefusedError` for one that does not."""
         if code == ErrorCode.NONE:
             return
-        error = ErrorCode(code) if code in set(ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR
+        error = ErrorCode.of(code)
         if error in FIND_AGAIN:
             self._coordinator = None
         if error.is_retriable:
-            raise _Later
+            raise _Later(f"{what}: {error.name}")
         raise RefusedError(error, what)
 
     async def _until_answered(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
+        self._check_started()
+        why = ""
         try:
             async with asyncio.timeout(self._timeout_s):
                 while True:
                     try:
                         return await ask()
-                    except (_Later, OSError):
+                    except (_Later, OSError) as error:
+                        why = f" ({str(error) or type(error).__name__})"
                         await self._refresh()
-        except TimeoutError as error:
-            raise KafkaTimeoutError(f"{what}: no answer within {self._timeout_s} s") from error
+        except TimeoutError:
+            late = f"{what}: no answer within {self._timeout_s} s{why}"
+            raise KafkaTimeoutError(late) from None
 
     async def _refresh(self) -> None:
         """Wait a little, and ask who leads what."""

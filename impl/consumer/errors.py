@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import reprlib
+
 from impl.protocol.errors import ErrorCode
 
 
 class ConsumerError(Exception):
     """Any error of the consumer."""
+
+
+class InvalidArgumentError(ConsumerError, ValueError):
+    """An argument that the call cannot take; nothing has changed. Attributes: `argument`."""
+
+    def __init__(self, argument: str, may_be: str, is_now: object) -> None:
+        super().__init__(f"{argument} {may_be}, is {reprlib.repr(is_now)}")
+        self.argument = argument
 
 
 class KafkaTimeoutError(ConsumerError):

@@ -1,13 +1,17 @@
 """The asyncio consumer in a simulated world: positions, offsets, isolation."""
 
+import asyncio
+
 import pytest
 
 from impl.consumer.consumer import Consumer
 from impl.consumer.errors import (
     IllegalStateError,
+    InvalidArgumentError,
     KafkaTimeoutError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    RefusedError,
 )
 from impl.producer.producer import Producer
 from impl.simulator import ClientHost, Faults, World
@@ -155,10 +159,97 @@ def test_calls_in_the_wrong_place():
                 await c.position(T)
             with pytest.raises(IllegalStateError, match="without a group_id"):
                 await c.committed(T)
-            c.assign([T])
-            with pytest.raises(ValueError, match="not negative"):
-                c.seek(T, -1)
 
     in_a_world(program)
-    with pytest.raises(ValueError, match="isolation_level must be one of"):
-        Consumer(isolation_level="serializable")
+
+
+def test_nothing_is_asked_before_the_start_or_after_the_end():
+    async def program(world):
+        before = asyncio.all_tasks()
+        c = consumer(world, group_id="g")
+        c.assign([T])
+        for what in ("not started: start it first", "stopped: make another one"):
+            for call in (c.getmany, c.getone, lambda: c.committed(T), lambda: c.commit({T: 1})):
+                with pytest.raises(IllegalStateError, match=what):
+                    await call()
+            await c.stop()
+        with pytest.raises(IllegalStateError, match="stopped"):
+            await c.start()
+        assert asyncio.all_tasks() == before
+
+    in_a_world(program)
+
+
+# ---- bad input
+
+
+@pytest.mark.parametrize(
+    ("argument", "settings"),
+    [
+        ("isolation_level", {"isolation_level": "serializable"}),
+        ("auto_offset_reset", {"auto_offset_reset": None}),
+        ("group_id", {"group_id": 5}),
+        ("group_id", {"group_id": ""}),
+        ("client_id", {"client_id": "\ud800"}),
+        ("fetch_max_wait_ms", {"fetch_max_wait_ms": "20"}),
+        ("fetch_max_bytes", {"fetch_max_bytes": -1}),
+        ("max_partition_fetch_bytes", {"max_partition_fetch_bytes": 2**31}),
+        ("request_timeout_ms", {"request_timeout_ms": None}),
+        ("retry_backoff_ms", {"retry_backoff_ms": 0.5}),
+        ("default_api_timeout_ms", {"default_api_timeout_ms": True}),
+    ],
+)
+def test_bad_settings_are_named(argument, settings):
+    with pytest.raises(InvalidArgumentError, match=f"^{argument} must be ") as refused:
+        Consumer(**settings)
+    assert refused.value.argument == argument
+
+
+def test_bad_arguments_change_nothing():
+    async def program(world):
+        await write(world, 3)
+        async with consumer(world, group_id="g") as c:
+            c.assign([T])
+            c.seek(T, 1)
+            for bad in (5, "t", ["t"], [("t",)], [("t", "0")], [("t", -1)], [("", 0)], [(None, 0)]):
+                with pytest.raises(InvalidArgumentError):
+                    c.assign(bad)
+                with pytest.raises(InvalidArgumentError):
+                    await c.end_offsets(bad)
+            for bad in (-1, "1", None, 2**63, True):
+                with pytest.raises(InvalidArgumentError, match="offset must be an integer"):
+                    c.seek(T, bad)
+                with pytest.raises(InvalidArgumentError, match="offset must be an integer"):
+                    await c.commit({T: bad})
+            for bad in (5, [T], {"t": 1}):
+                with pytest.raises(InvalidArgumentError):
+                    await c.commit(bad)
+            with pytest.raises(InvalidArgumentError):
+                await c.committed("t")
+            assert c.assignment() == {T}
+            assert (await c.getone()).offset == 1
+            assert await c.committed(T) is None
+
+    in_a_world(program)
+
+
+def test_a_topic_that_the_cluster_refuses_is_told():
+    async def program(world):
+        async with consumer(world) as c:
+            c.assign([("no topic!", 0)])
+            with pytest.raises(RefusedError, match="topic 'no topic!': INVALID_TOPIC_EXCEPTION"):
+                await c.getmany(timeout_ms=100)
+
+    in_a_world(program)
+
+
+def test_what_was_waited_for_in_vain_is_named():
+    async def program(world):
+        await write(world, 1)
+        async with consumer(world, group_id="g", default_api_timeout_ms=500) as c:
+            with pytest.raises(KafkaTimeoutError, match=r"\('t', 9\) has no leader"):
+                await c.end_offsets([("t", 9)])
+            with pytest.raises(KafkaTimeoutError, match="nope: UNKNOWN_TOPIC_OR_PARTITION"):
+                await c.commit({("nope", 0): 1})
+
+    in_a_world(program)

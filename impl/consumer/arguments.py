@@ -1,0 +1,70 @@
+"""What a consumer may be given. Each function raises `InvalidArgumentError`, before a change.
+
+Source: `ConsumerConfig`, `KafkaConsumer.assign`, `seek`, `commitSync`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from impl.client.cluster import TopicPartition
+from impl.consumer.errors import InvalidArgumentError
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+
+def check_choice(name: str, value: object, known: Iterable[str]) -> None:
+    """Whether the setting has one of these values."""
+    choices = list(known)
+    if value not in choices:
+        raise InvalidArgumentError(name, f"must be one of {', '.join(choices)}", value)
+
+
+def check_integer(name: str, value: object, greatest: int = INT_MAX) -> None:
+    """Whether it is a number from 0 to `greatest`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= greatest:
+        raise InvalidArgumentError(name, f"must be an integer from 0 to {greatest}", value)
+
+
+def check_text(name: str, value: object) -> None:
+    """Whether a request can hold it, and it says something."""
+    if not _is_text(value):
+        raise InvalidArgumentError(name, "must be a string that is not empty", value)
+
+
+def _is_text(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(value.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def check_offset(offset: object) -> None:
+    """Whether a log can have this offset."""
+    check_integer("offset", offset, LONG_MAX)
+
+
+def checked_place(place: Any) -> TopicPartition:
+    """A (topic, partition) as it is."""
+    if not isinstance(place, tuple) or len(place) != 2 or not _is_text(place[0]):
+        raise InvalidArgumentError("partition", "must be a pair (topic, number)", place)
+    check_integer("partition", place[1])
+    return place
+
+
+def checked_places(places: Any) -> list[TopicPartition]:
+    """Several of them."""
+    if not isinstance(places, Iterable) or isinstance(places, str):
+        raise InvalidArgumentError("partitions", "must be pairs (topic, number)", places)
+    return [checked_place(place) for place in places]
+
+
+def checked_offsets(offsets: Any) -> dict[TopicPartition, int]:
+    """What is to be committed."""
+    if not isinstance(offsets, Mapping):
+        raise InvalidArgumentError("offsets", "must map (topic, partition) to an offset", offsets)
+    for offset in offsets.values():
+        check_offset(offset)
+    return {checked_place(place): offset for place, offset in offsets.items()}
