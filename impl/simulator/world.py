@@ -17,7 +17,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from impl.broker.cluster import Cluster
 from impl.broker.node import Node, NodeConfig
@@ -41,8 +41,16 @@ TICK_MS: Final = 100
 PORT: Final = 9092
 
 
+class Asked(NamedTuple):
+    """A request between brokers: who asked in which of its lives, and the request's number."""
+
+    node_id: int
+    life: int
+    correlation_id: int
+
+
 class BrokerHost:
-    """The machine of one broker: a node while it is up. Attributes: `is_up`, `node_id`."""
+    """The machine of one broker: a node while it is up. Attributes: `is_up`, `node_id`, `life`."""
 
     def __init__(self, world: World, node_id: int) -> None:
         self._world = world
@@ -53,17 +61,17 @@ class BrokerHost:
         self._requests: dict[int, deque[bytes]] = {}
         self._busy: dict[int, bool] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._lives = 0
+        self.life = 0
 
     def start(self) -> None:
         """A node with an empty memory; the logs are the cluster's."""
-        self._lives += 1
+        self.life += 1
         world = self._world
         config = NodeConfig(
             node_id=self.node_id,
             host=f"broker-{self.node_id}",
             port=PORT,
-            broker_epoch=self._lives,
+            broker_epoch=self.life,
             num_partitions=world.partitions,
             transactions=world.transactions,
         )
@@ -111,18 +119,18 @@ class BrokerHost:
 
     # ---- from brokers
 
-    def ask(self, reference: tuple[int, int], payload: bytes) -> None:
-        """Another broker's request has come: (its node id, its number of the request)."""
+    def ask(self, asked: Asked, payload: bytes) -> None:
+        """Another broker's request has come."""
         if self._node is None:
-            self._world.reply(reference, None)
+            self._world.reply(asked, None)
         else:
-            self._perform(self._node.receive(reference, payload, self._world.clock_ms()))
+            self._perform(self._node.receive(asked, payload, self._world.clock_ms()))
 
-    def replied(self, correlation_id: int, payload: bytes | None) -> None:
-        """Another broker's answer has come, or will not."""
-        if self._node is not None:
+    def replied(self, asked: Asked, payload: bytes | None) -> None:
+        """Another broker's answer has come, or will not. A node that is gone took its own along."""
+        if self._node is not None and asked.life == self.life:
             now_ms = self._world.clock_ms()
-            self._perform(self._node.receive_answer(correlation_id, payload, now_ms))
+            self._perform(self._node.receive_answer(asked.correlation_id, payload, now_ms))
 
     # ---- what the node wants
 
@@ -137,7 +145,7 @@ class BrokerHost:
         self._plan()
 
     def _respond(self, response: Response) -> None:
-        if isinstance(response.reference, tuple):
+        if isinstance(response.reference, Asked):
             self._world.reply(response.reference, response.payload)
             return
         number = response.reference
@@ -350,22 +358,21 @@ class World:
 
     def ask(self, node_id: int, request: BrokerRequest) -> None:
         """Carry a broker's request to another; between brokers a break is a lost answer."""
-        reference = (node_id, request.correlation_id)
-        asked = self._hosts[request.node_id]
+        asked = Asked(node_id, self._hosts[node_id].life, request.correlation_id)
+        host = self._hosts[request.node_id]
         loop = asyncio.get_running_loop()
         if self.rng.random() < self.faults.break_rate / 2:
-            loop.call_later(self._broker_delay_s(), lambda: self.reply(reference, None))
+            loop.call_later(self._broker_delay_s(), lambda: self.reply(asked, None))
         else:
-            loop.call_later(self._broker_delay_s(), lambda: asked.ask(reference, request.payload))
+            loop.call_later(self._broker_delay_s(), lambda: host.ask(asked, request.payload))
 
-    def reply(self, reference: tuple[Any, ...], payload: bytes | None) -> None:
+    def reply(self, asked: Asked, payload: bytes | None) -> None:
         """Carry the answer back, or the news that there is none."""
-        node_id, correlation_id = reference
         if self.rng.random() < self.faults.break_rate / 2:
             payload = None
-        asking = self._hosts[node_id]
+        asking = self._hosts[asked.node_id]
         loop = asyncio.get_running_loop()
-        loop.call_later(self._broker_delay_s(), lambda: asking.replied(correlation_id, payload))
+        loop.call_later(self._broker_delay_s(), lambda: asking.replied(asked, payload))
 
     # ---- nodes that stop
 
