@@ -2,8 +2,8 @@
 
 1. A plan is a value. The same plan gives the same traces, findings and bytes on every machine, for
    any number of workers and however the traces are cut into ranges.
-2. Traces are numbered from 0: first those of the cover, then the hunts, in turns from each source
-   that the plan names.
+2. Traces are numbered from 0: first those of the cover, then those that are drawn, in turns from
+   each source that the plan names.
 3. `prepare` does once what costs: it explores the scope and cuts the cover. Workers load what it
    left in its directory.
 4. `judge_range` is a function of what was prepared and the range alone. Summaries merge in any
@@ -26,7 +26,9 @@ from conformance.files import pretty, write_whole
 from conformance.generate import hunt
 from conformance.generate.cover import Cover, bound, cover
 from conformance.generate.graph import Graph, Numbers, TooLarge, explored, machine_of
+from conformance.generate.pct import DEPTH, longest, pct
 from conformance.generate.served import SELDOM, served
+from conformance.generate.threads import threads_of
 from conformance.homes import HOMES, IDEMPOTENT, SERVED, NoHome, home_of_scope, home_of_setting
 from conformance.judge import Divergence, Lockstep, Steps
 from conformance.systems import SYSTEMS
@@ -48,17 +50,20 @@ MAX_FINDINGS = 20
 """Findings that a summary keeps: those of the lowest trace ids. All are counted."""
 
 HUNTS = 1_000
-"""Hunts of a plan without a limit of its own."""
+"""Traces that are drawn for a plan without a limit of its own."""
 OFFERS_EVERY = 8
 """In one trace of so many clients are also offered what must wait: that takes a copy of each."""
 SAMPLED_HUNTS = 32
-"""Hunts whose length stands for that of all in the estimate of steps."""
+"""Drawn traces whose length stands for that of all in the estimate of steps."""
 
 FAULTS = tuple(IDEMPOTENT.spent_by)
 ACTORS = tuple(actors for home in HOMES.values() for actors in home.actors)
 FORMS = ("bytes", "values")
-SOURCES = ("cover", "hunts", "aimed")
-"""Every transition; walks that prefer what is rare; such walks behind a transition of their own."""
+SOURCES = ("cover", "pct", "hunts", "aimed")
+"""Every transition; schedules by priorities; walks that prefer what is rare; such walks behind a
+transition of their own."""
+NEED_NO_GRAPH = frozenset({"pct", "hunts"})
+"""Sources for scopes that are too large to explore."""
 
 MANIFEST = "prepared.json"
 PLAN = "plan.json"
@@ -76,8 +81,8 @@ class Plan:
 
     `actors` are those of the system under test, the model plays the others. `on` says whether
     messages pass the system's codec. `traces` limits the traces of all sources together; without
-    it there are all of the cover and `HUNTS` hunts. `faults` says which budgets of the scope stay:
-    all, those of connections, or none.
+    it there are all of the cover and `HUNTS` others. `faults` says which budgets of the scope stay:
+    all, those of connections, or none. `depth` is that of the bugs that pct looks for.
     """
 
     scope: str = "idempotent-default"
@@ -89,6 +94,7 @@ class Plan:
     traces_from: tuple[str, ...] = ("cover", "hunts")
     traces: int | None = None
     faults: str = "nodes"
+    depth: int = DEPTH
 
     def to_json(self) -> dict[str, Json]:
         """The plan as an object of plain values."""
@@ -168,6 +174,8 @@ def checked(plan: Plan) -> Plan:
         raise BadPlan(f"traces come from {', '.join(SOURCES)}, not from {plan.traces_from}")
     if plan.traces is not None and plan.traces < 0:
         raise BadPlan(f"traces is {plan.traces}; it must not be negative")
+    if not 1 <= plan.depth <= hunt.MAX_STEPS:
+        raise BadPlan(f"depth is {plan.depth}; it must be 1 to {hunt.MAX_STEPS}")
     setting(plan)
     return plan
 
@@ -195,10 +203,11 @@ def setting(plan: Plan) -> Any:
 class Prepared:
     """What `prepare` left in a directory, as a worker reads it.
 
-    `steps_planned` is exact for covers and an estimate for hunts; `transitions_total` is None if
+    `steps_planned` is exact for covers and an estimate for others; `transitions_total` is None if
     the scope was not explored; `cover_steps` and `cover_bound` (least steps that any cover needs)
-    are None where there is no cover, or its bound was not computed. The totals of rules, branches
-    and error codes are what a run can cover.
+    are None where there is no cover, or its bound was not computed. `threads` is how many pct
+    schedules, `threads_steps` among how many steps it changes priorities; None where no trace is
+    pct's. The totals of rules, branches and error codes are what a run can cover.
     """
 
     plan: Plan
@@ -212,6 +221,8 @@ class Prepared:
     rules_total: frozenset[str]
     branches_total: frozenset[str]
     error_codes_total: frozenset[str]
+    threads: int | None = None
+    threads_steps: int | None = None
 
     @staticmethod
     def load(directory: Path) -> Prepared:
@@ -253,17 +264,23 @@ class Prepared:
             first, end = stored.cover.first[number : number + 2].tolist()
             edges = stored.cover.edges[first:end]
             return stored.graph.rules[edges].tolist(), edges
-        steps = self._hunted(stored, number)
+        steps = self._drawn(stored, number)
         edges = np.array([edge for _, edge in steps], dtype=np.int64)
         return [instance for instance, _ in steps], edges if self.transitions_total else None
 
-    def _hunted(self, stored: _Stored, number: int) -> list[tuple[int, int]]:
-        """The hunt of that id."""
+    def _drawn(self, stored: _Stored, number: int) -> list[tuple[int, int]]:
+        """The trace of that id, which is not the cover's."""
+        walker, seed = stored.walker, self.plan.seed
         kinds = [source for source in self.plan.traces_from if source != "cover"]
-        if kinds[number % len(kinds)] == "hunts":
-            return hunt.hunt(stored.walker, stored.rule_of, self.plan.seed, number)
-        assert isinstance(stored.walker, hunt.GraphWalker)
-        return hunt.aimed(stored.walker, stored.rule_of, self.plan.seed, number)
+        kind = kinds[number % len(kinds)]
+        if kind == "pct":
+            assert self.threads_steps is not None
+            depth = self.plan.depth
+            return pct(walker, stored.thread_of, depth, self.threads_steps, seed, number)
+        if kind == "hunts":
+            return hunt.hunt(walker, stored.rule_of, seed, number)
+        assert isinstance(walker, hunt.GraphWalker)
+        return hunt.aimed(walker, stored.rule_of, seed, number)
 
 
 class _Stored:
@@ -285,6 +302,11 @@ class _Stored:
             if self.graph.edges
             else hunt.MachineWalker(machine_of(setting(plan), plan.scope))
         )
+
+    @functools.cached_property
+    def thread_of(self) -> list[int]:
+        """The thread of each rule instance as a number."""
+        return threads_of(self.instances)
 
     def _array(self, name: str) -> Numbers:
         # Plain arrays: slicing a memmap costs ten times as much.
@@ -347,7 +369,7 @@ def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> Pr
 
 
 def _graph_of(plan: Plan, machine: Machine, told: Progress) -> Graph:
-    """The scope's graph; an empty one if it is too large and only hunts are asked for."""
+    """The scope's graph; an empty one if it is too large and no source needs it."""
 
     def report(so_far: Explored) -> None:
         told("exploring", so_far.done / max(so_far.frontier, 1))
@@ -358,8 +380,8 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> Graph:
     except TooLarge as error:
         if is_served:
             raise BadPlan(f"{error}: too many to cut traces for a server from") from error
-        if plan.traces_from != ("hunts",):
-            raise BadPlan(f"{error}: too many for a cover; take traces from hunts") from error
+        if not NEED_NO_GRAPH.issuperset(plan.traces_from):
+            raise BadPlan(f"{error}: too many for a cover; take traces from pct, hunts") from error
         return EMPTY_GRAPH
     if not is_served:
         return graph
@@ -369,17 +391,19 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> Graph:
 
 def _counted(plan: Plan, directory: Path, graph: Graph, walks: Cover) -> Prepared:
     """The numbers of what was prepared."""
-    hunts = 0
+    drawn = 0
     if plan.traces_from != ("cover",):
-        hunts = HUNTS if plan.traces is None else max(plan.traces - walks.traces, 0)
+        drawn = HUNTS if plan.traces is None else max(plan.traces - walks.traces, 0)
     limit = walks.traces if plan.traces is None else min(plan.traces, walks.traces)
     tables = _tables(setting(plan))
-    instances = _stored(directory).instances
+    stored = _stored(directory)
+    instances = stored.instances
     reached = np.unique(graph.rules).tolist() if graph.edges else range(len(instances))
+    is_pct = "pct" in plan.traces_from
     counted = Prepared(
         plan=plan,
         directory=directory,
-        count=limit + hunts,
+        count=limit + drawn,
         steps_planned=int(walks.first[limit]),
         transitions_total=graph.edges or None,
         cover_traces=limit,
@@ -388,10 +412,12 @@ def _counted(plan: Plan, directory: Path, graph: Graph, walks: Cover) -> Prepare
         rules_total=frozenset(instances[i][0] for i in reached),
         branches_total=frozenset(tables.branches),
         error_codes_total=frozenset(tables.error_codes),
+        threads=len({stored.thread_of[i] for i in reached}) if is_pct else None,
+        threads_steps=longest(stored.walker, stored.thread_of, plan.seed) if is_pct else None,
     )
     tried = range(limit, min(limit + SAMPLED_HUNTS, counted.count))
     length = sum(len(counted.walk(number)[0]) for number in tried) / max(len(tried), 1)
-    return replace(counted, steps_planned=counted.steps_planned + round(length * hunts))
+    return replace(counted, steps_planned=counted.steps_planned + round(length * drawn))
 
 
 def compute_cover_bound(prepared: Prepared) -> Prepared:

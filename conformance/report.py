@@ -157,6 +157,7 @@ def report_json(result: Result) -> dict[str, Any]:
             "steps": prepared.cover_steps,
             "bound": prepared.cover_bound,
         },
+        "pct": pct_json(prepared),
         "diverging_traces": total.divergences,
         "divergences": [divergence.to_json() for divergence in result.divergences],
         "unexamined": result.unexamined,
@@ -174,6 +175,15 @@ def report_json(result: Result) -> dict[str, Any]:
 
 
 # run.json
+
+
+def pct_json(prepared: Prepared) -> dict[str, Any] | None:
+    """What pct's promise is made of: a trace shows a bug of that depth, if it needs no more steps,
+    with chance 1 / (threads * steps ** (depth - 1)) or more. None where no trace is pct's."""
+    if prepared.threads is None:
+        return None
+    depth, steps = prepared.plan.depth, prepared.threads_steps
+    return {"depth": depth, "threads": prepared.threads, "steps": steps}
 
 
 def run_json(waves: Sequence[Wave]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
         f"  traces       {report['traces']:,} with {report['steps']:,} steps{speed(run)}",
         f"  coverage     {coverage(report['coverage'])}",
         f"  cover        {cover(report['cover'])}",
+        *pct(report["pct"]),
         f"  promises     {promises(report)}",
         *divergences(report, out),
         *checks(report),
@@ -63,9 +64,20 @@ def coverage(covered: Mapping[str, Any]) -> str:
 def cover(row: Mapping[str, Any]) -> str:
     """The cover's steps beside the least that any cover needs."""
     if row["steps"] is None:
-        return "none: the scope has too many states, or only hunts were asked for"
+        return "none: the scope has too many states, or only other traces were asked for"
     bound = "not computed" if row["bound"] is None else f"{row['bound']:,}"
     return f"{row['steps']:,} steps; the least that any cover needs is {bound}"
+
+
+def pct(row: Mapping[str, int] | None) -> list[str]:
+    """What chance each of pct's traces has."""
+    if row is None:
+        return []
+    depth, threads, steps = row["depth"], row["threads"], row["steps"]
+    return [
+        f"  pct          {threads} threads: a trace shows a bug of depth {depth} within {steps}"
+        f" steps once in {threads * steps ** (depth - 1):,} or oftener"
+    ]
 
 
 def promises(report: Mapping[str, Any]) -> str:

@@ -22,11 +22,16 @@ NODES: Final = (None, 1, 3)
 DEFAULTS: Final = Plan()
 
 TRACES_FROM: Final = (
-    "cover (all transitions), hunts (walks that prefer what is rare), aimed (hunts that first go"
-    f" straight to a transition of their own) (default: {','.join(DEFAULTS.traces_from)})"
+    "cover (all transitions), pct (schedules that show each bug of a small depth with a known"
+    " chance), hunts (walks that prefer what is rare), aimed (hunts that first go straight to a"
+    f" transition of their own) (default: {','.join(DEFAULTS.traces_from)})"
+)
+DEPTH: Final = (
+    "of the bugs that pct looks for: so many pairs of events must come in a certain order"
+    f" (default: {DEFAULTS.depth})"
 )
 TRACES: Final = (
-    "so many in all: the cover's first, then hunts, each with a seed of its own. A million:"
+    "so many in all: the cover's first, then others, each with a seed of its own. A million:"
     " --scope idempotent-small --traces 1000000, or --scope transactions-small --traces-from"
     " cover,aimed --traces 1000000, where other hunts would often be the same walk"
 )
@@ -53,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     traces.add_argument("--scope", default=DEFAULTS.scope, help=f"default: {DEFAULTS.scope}")
     traces.add_argument("--faults", help=f"{', '.join(FAULTS)} (default: {DEFAULTS.faults})")
     traces.add_argument("--traces-from", metavar="SOURCES", help=TRACES_FROM)
+    traces.add_argument("--depth", type=int, metavar="N", help=DEPTH)
     traces.add_argument("--traces", type=int, metavar="N", help=TRACES)
     traces.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     how = parser.add_argument_group("how it is judged")
@@ -80,6 +86,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         traces_from=sources_of(options.traces_from),
         traces=at_least("--traces", options.traces, 1),
         faults=one_of("--faults", options.faults or DEFAULTS.faults, FAULTS),
+        depth=depth_of(options),
     )
 
 
@@ -123,6 +130,16 @@ def sources_of(text: str | None) -> tuple[str, ...]:
         return DEFAULTS.traces_from
     given = {one_of("--traces-from", name, SOURCES) for name in text.split(",")}
     return tuple(source for source in SOURCES if source in given)
+
+
+def depth_of(options: argparse.Namespace) -> int:
+    """The depth of the bugs that pct looks for. Raises BadUse."""
+    if options.depth is None:
+        return DEFAULTS.depth
+    if "pct" not in sources_of(options.traces_from):
+        raise BadUse("--depth goes with --traces-from pct")
+    at_least("--depth", options.depth, 1)
+    return int(options.depth)
 
 
 def with_own_rules(variant: str, system: str, scope: str) -> str:

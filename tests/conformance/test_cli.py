@@ -88,7 +88,7 @@ def test_arguments_become_a_plan():
     )
     assert plan == Plan(
         scope="idempotent-tiny",
-        variant="4.3.1/level=2/requests=v2",
+        variant=IMPL_VARIANT,
         seed=7,
         on="values",
         actors="leader",
@@ -97,6 +97,9 @@ def test_arguments_become_a_plan():
         traces=5,
     )
     assert plan_of(parsed("--actors", "leader,client")).actors == "client,leader"
+    deep = plan_of(parsed("--traces-from", "hunts,pct", "--depth", "5"))
+    assert (deep.traces_from, deep.depth) == (("pct", "hunts"), 5)
+    assert plan_of(parsed("--traces-from", "pct")).depth == 3
     assert plan_of(parsed("--kafka", "4.3.1", "--level", "2")).variant == IMPL_VARIANT
     in_both_modes = [plan_of(parsed("--system", "kafka", "--kafka", name)) for name in BOTH_MODES]
     assert {plan.variant for plan in in_both_modes} == {"3.9.2/level=0/requests=v1"}
@@ -120,7 +123,10 @@ BOTH_MODES = ("3.9.2", "3.9.2-zookeeper")
         (["--kafka", "1.0"], "--kafka '1.0' is not built; there are: 4.3.1"),
         (["--nodes", "3"], "--nodes 3 needs brokers that are started"),
         (["--nodes", "2"], "write --nodes 1 or --nodes 3"),
-        (["--traces-from", "pct"], "--traces-from 'pct' is not built; there are: cover, hunts"),
+        (["--traces-from", "luck"], "--traces-from 'luck' is not built; there are: cover, pct"),
+        (["--depth", "2"], "--depth goes with --traces-from pct"),
+        (["--traces-from", "pct", "--depth", "0"], "--depth is 0; write 1 or more"),
+        (["--traces-from", "pct", "--depth", "201"], "depth is 201; it must be 1 to 200"),
         (["--judge", "me"], "there are: model, promises"),
         (["--on", "paper"], "there are: bytes, values"),
         (["--faults", "all"], "there are: nodes, connections, none"),

@@ -14,6 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conformance.homes import home_of_scope
+from conformance.mutants import MUTANTS
+from conformance.mutants.plant import hunt, hunt_unpatched
 from conformance.plan import (
     MAX_FINDINGS,
     BadPlan,
@@ -26,6 +29,8 @@ from conformance.plan import (
     shrink_finding,
     steps_of,
 )
+from conformance.verbs.arguments import with_own_rules
+from model.variants import DEFAULT_VARIANT
 from proofs.lift.text import plain
 from proofs.trace.replay import Stepper, setting_of
 
@@ -140,7 +145,7 @@ def test_hunts_alone_need_no_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (summary.traces, summary.divergences, summary.transitions) == (20, 0, b"")
     assert summary.rules
     for source in ("cover", "aimed"):
-        with pytest.raises(BadPlan, match="take traces from hunts"):
+        with pytest.raises(BadPlan, match="take traces from pct, hunts"):
             prepare(replace(TINY, traces_from=(source,)), tmp_path / source)
 
 
@@ -152,6 +157,53 @@ def test_sources_of_hunts_take_turns(prepared_as: Preparer) -> None:
     hunts = prepared_as(replace(TINY, traces_from=("hunts",), traces=20))
     assert [both.trace(n) for n in range(20)] == [(hunts, aimed)[n % 2].trace(n) for n in range(20)]
     assert judge_range(aimed, 0, 20).divergences == 0
+
+
+def test_traces_of_pct_need_no_graph_and_are_the_same(
+    prepared_as: Preparer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = replace(TINY, traces_from=("pct", "hunts"), depth=2, traces=20)
+    explored, alone = prepared_as(plan), prepared_as(replace(plan, traces_from=("hunts",)))
+    monkeypatch.setattr("conformance.generate.graph.MAX_STATES", 10)
+    walked = prepare(plan, tmp_path / "walked")
+    assert walked.transitions_total is None
+    pct, hunts = range(0, 20, 2), range(1, 20, 2)
+    assert [walked.trace(n) for n in pct] == [explored.trace(n) for n in pct]
+    assert [explored.trace(n) for n in hunts] == [alone.trace(n) for n in hunts]
+    assert walked.threads_steps == explored.threads_steps
+    assert (alone.threads, alone.threads_steps) == (None, None)
+
+
+@pytest.mark.parametrize("scope", ["idempotent-restart", "transactions-tiny"])
+def test_pct_is_a_function_of_seed_depth_and_id(
+    prepared_as: Preparer, tmp_path: Path, scope: str
+) -> None:
+    """Nothing else: neither who prepared, nor how the ids are cut into ranges."""
+    actors = home_of_scope(scope).actors[0]
+    plan = Plan(scope=scope, actors=actors, traces_from=("pct",), traces=30)
+    prepared, again = prepared_as(plan), prepare(plan, tmp_path / "again")
+    traces = [prepared.trace(number) for number in range(30)]
+    assert [again.trace(number) for number in reversed(range(30))] == traces[::-1]
+    whole = judge_range(prepared, 0, 30)
+    assert whole.divergences == 0
+    assert judge_range(again, 11, 30).merge(judge_range(again, 0, 11)) == whole
+    for other in (replace(plan, seed=1), replace(plan, depth=1)):
+        assert [prepared_as(other).trace(number) for number in range(30)] != traces
+
+
+@pytest.mark.xdist_group("mutants")
+@pytest.mark.parametrize("name", ["overlap_is_duplicate", "late_produce_hangs"])
+def test_a_bug_that_is_planted_in_impl_is_found_by_pct(tmp_path: Path, name: str) -> None:
+    mutant = MUTANTS[name]
+    scope, variant = mutant.ground.scope, mutant.ground.variant or DEFAULT_VARIANT
+    home = home_of_scope(scope)
+    named = home.model.variants.parse(with_own_rules(variant, "impl", scope)).name
+    plan = Plan(scope=scope, variant=named, actors=home.actors[0], traces_from=("pct",), traces=200)
+    prepared = prepare(plan, tmp_path)
+    finding = hunt(mutant, prepared.directory)
+    assert finding is not None
+    assert finding["one_minimal"]
+    assert hunt_unpatched(prepared.directory) is None
 
 
 def test_a_limit_cuts_the_cover(prepared_as: Preparer) -> None:
@@ -198,9 +250,10 @@ def test_plans_as_json() -> None:
         ({"actors": "client"}, "choose one of client,leader, leader"),
         ({"on": "paper"}, "choose one of bytes, values"),
         ({"faults": "all"}, "choose one of nodes, connections, none"),
-        ({"traces_from": ("dreams",)}, "traces come from cover, hunts"),
-        ({"traces_from": ()}, "traces come from cover, hunts"),
+        ({"traces_from": ("dreams",)}, "traces come from cover, pct, hunts"),
+        ({"traces_from": ()}, "traces come from cover, pct, hunts"),
         ({"traces": -1}, "must not be negative"),
+        ({"depth": 0}, "depth is 0; it must be 1 to 200"),
         ({"scope": "huge"}, "no scope is called 'huge'"),
         ({"variant": "0.1"}, "release is '0.1'"),
     ],
