@@ -44,6 +44,18 @@ ASSUMPTIONS = {
         "no EndTxn and no Produce arrives after its sender has begun the next transaction (V1;"
         " KAFKA-17754)"
     ),
+    "busy_comes_first": (
+        "where V2 is spoken, a coordinator that is busy says so before it compares producer ids"
+        " (KAFKA-18660, 4.0)"
+    ),
+    "epochs_go_on": (
+        "a client of V1 does not come to the last epoch: there two answers that are lost fence who"
+        " asks once more"
+    ),
+    "additions_are_answered": (
+        "no transaction of V1 is aborted while AddPartitionsToTxn waits for the transaction log:"
+        " here its answer would be taken for that to EndTxn"
+    ),
     "retries_are_taken": (
         "no leader refuses a marker because it has taken the same one before (KAFKA-19999)"
     ),

@@ -170,6 +170,48 @@ DROPPED |= {
     "markers_are_newer": of_transactions(
         "no_aborted_read", "4.1.2", {"max_marker_delays": 1}, marker_delays=1
     ),
+    "busy_comes_first": of_transactions(
+        "no_false_fencing",
+        "4.3.1/pending=after_producer",
+        {
+            "transactions": 3,
+            "producer_ids": 2,
+            "max_epoch": 2,
+            "epochs_end": True,
+            "max_begun": 3,
+        },
+        begun=3,
+    ),
+    "epochs_go_on": of_transactions(
+        "no_false_fencing",
+        V1,
+        {
+            "transactions": 1,
+            "producer_ids": 3,
+            "max_epoch": 2,
+            "epochs_end": True,
+            "max_unheard": 4,
+            "max_expirations": 1,
+        },
+        begun=1,
+        unheard=4,
+        expirations=1,
+    ),
+    "additions_are_answered": of_transactions(
+        "no_false_fencing",
+        "4.3.1/level=1/requests=v1",
+        {
+            "partitions": 2,
+            "transactions": 1,
+            "max_epoch": 2,
+            "appends": True,
+            "max_unheard": 1,
+            "max_expirations": 1,
+        },
+        begun=1,
+        unheard=1,
+        expirations=1,
+    ),
     "retries_are_taken": of_transactions(
         "markers_are_taken",
         "4.3.1/marker_epoch=strictly_newer",

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from proofs.lift import dag
+from proofs.prove.transactions import alone as of_one
 from proofs.prove.transactions import client as of_client
 from proofs.prove.transactions import coordinator as of_coordinator
 from proofs.prove.transactions import markers as of_markers
@@ -22,7 +23,7 @@ from proofs.prove.transactions.coordinator import (
 )
 from proofs.prove.transactions.in_scope import check_transactions_scope
 from proofs.prove.transactions.instances import Instances
-from proofs.prove.transactions.instances_in_scope import check_instances_scope
+from proofs.prove.transactions.instances_in_scope import check_instances_scope, check_lone_scope
 from proofs.prove.transactions.records import Records
 from proofs.prove.transactions.state import HERE
 from proofs.prove.transactions.steps import COVERED, Transactions
@@ -414,7 +415,7 @@ SENDING = (
 NAMED = ("client_has_batches", "batches_keep_their_names", "log_has_epochs")
 ACKED = (*NAMED, "log_has_names", "held_is_there")
 KNOWN_BATCH = ("own_sequences_are_counted", "known_batch_is_there")
-BUMPS = {("Variant", name): dag.leaf(name, 0, 1) for name in ("bump", "late_bump")}
+BUMPS = {("Variant", n): dag.leaf(n, 0, 1) for n in ("bump", "late_bump", "group_memory")}
 
 RECORDS = replace(
     ANYONE,
@@ -453,6 +454,70 @@ ACKNOWLEDGED = replace(
     rules=("batch_is_produced",),
 )
 
+ALONE_RULES = (
+    "instance_begins",
+    "transaction_begins",
+    "record_is_sent",
+    "commit_is_asked",
+    "abort_is_asked",
+    "batch_expires",
+    "producer_id_is_asked",
+    "partitions_are_added",
+    "offsets_are_added",
+    "transaction_is_ended",
+    "batch_is_produced",
+    "offsets_are_committed",
+    "marker_is_written",
+    "append_is_done",
+    "requester_leaves",
+)
+ORDERLY = ("epochs_are_many", "ids_are_counted", "log_is_memory", "epochs_are_usable", "in_step")
+LONE = (
+    *ORDERLY,
+    "client_has_batches",
+    "ends_have_work",
+    "ends_are_quiet",
+    "acked_is_registered",
+    "who_waits_is_answered",
+    "markers_are_not_ahead",
+    "written_is_not_ahead",
+    "in_turn",
+)
+
+ALONE = replace(
+    ANYONE,
+    layout={**LAYOUT, "transactions": 0},
+    unknown=without() | BUMPS,
+    clauses=(
+        clause(of_coordinator.ids_are_counted, *LONE),
+        clause(of_one.log_is_memory, *LONE),
+        clause(of_one.epochs_are_usable, *LONE),
+        clause(of_records.client_has_batches, *LONE),
+        clause(of_one.ends_have_work, *LONE),
+        clause(of_one.in_step, *LONE),
+        clause(of_one.ends_are_quiet, *LONE),
+        clause(of_one.acked_is_registered, *LONE),
+        clause(of_one.who_waits_is_answered, *LONE),
+        clause(of_one.markers_are_not_ahead, *LONE),
+        clause(of_one.written_is_not_ahead, *LONE),
+        clause(of_one.no_false_fencing, *LONE),
+    ),
+    facts={**ANYONE.facts, "in_turn": of_one.in_turn()},
+    contracts={**CONTRACTS, "begun_reign": lambda _evaluator, w, _answer: w.fields["reign"]},
+    steps=(*ALONE_RULES, "marker_is_sent", "marker_arrives"),
+    worlds=of_one.Alone,
+    check=check_lone_scope,
+    scopes=(
+        "transactions-tiny",
+        "transactions-log-again",
+        "transactions-offsets-log/delays=0",
+        "transactions-adopted/delays=0",
+        "transactions-markers/begun=1/moves=0",
+        "transactions-offsets/begun=1/timeouts=0/delays=0",
+    ),
+    rules=(*ALONE_RULES, "marker_is_delayed", "late_marker_arrives"),
+)
+
 PROVED_AS = {
     "epochs_unique": "transaction_epochs",
     "one_outcome": "transaction_decisions",
@@ -461,6 +526,7 @@ PROVED_AS = {
     "no_dirty_read": "last_stable_offset_sound",
     "fenced": "fenced",
     "markers_are_taken": "markers_are_taken",
+    "no_false_fencing": "no_false_fencing",
     "no_aborted_read": "all_or_none",
     "all_or_none": "all_or_none",
     "no_lost_write": "all_or_none",
@@ -478,10 +544,6 @@ _WITH_V1 = (
 ONLY_EXPLORED = {
     **dict.fromkeys(("no_aborted_read", "all_or_none", "no_lost_write"), _WITH_V1),
     "offsets_with_outcome": _WITH_V1,
-    "no_false_fencing": (
-        "it is about an instance that is alone: that nobody else moves the coordinator's epoch has"
-        " to be said of all that ever arrives"
-    ),
 }
 """What of the promises no theorem covers, or not all of it, and why: they are explored in scopes.
 Of no theorem is a batch whose verification and append are apart (`guards`)."""

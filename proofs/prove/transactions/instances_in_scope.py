@@ -139,6 +139,31 @@ class InstanceFacts(WorldFacts):
         }
 
 
+class LoneFacts(WorldFacts):
+    """One world and one partition, with the only instance."""
+
+    def __init__(self, of: Composition, k: Any, world: Any, past: Past, here: int) -> None:
+        super().__init__(of, k, world, past, here)
+        names = [there.membership.name for there in world.clients[0].partitions.values()]
+        works = [place for place, name in enumerate(names) if name != "OUT"]
+        asked = [place for place, name in enumerate(names) if name == "ASKED"]
+        self.values |= {"works_at": (*works, -1)[0], "asked_at": (*asked, -1)[0]}
+
+
+def check_lone_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
+    """Explore a scope of one instance and check each clause, and each fact, in each world."""
+    found = source_graph(model, k, name)
+    assert of.worlds is not None
+    before = of.worlds(of, model, k.variant.name).before
+    everything = list(zip(found.worlds, pasts(found), strict=True))
+    facts = (
+        LoneFacts(of, k, world, past, here)
+        for world, past in everything
+        for here in range(k.layout.partitions)
+    )
+    return checked(of, before, (name, k.variant.name), found, facts)
+
+
 def check_instances_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
     """Explore a scope by its source and check each clause, and each fact, in each world."""
     found = source_graph(model, k, name)

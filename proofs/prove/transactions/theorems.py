@@ -6,6 +6,7 @@ from proofs.prove.regimes import UNCOUNTED
 from proofs.prove.theorem import Theorem
 from proofs.prove.transactions.compositions import (
     ACKNOWLEDGED,
+    ALONE,
     CLIENT_V2,
     DECISIONS,
     EPOCHS,
@@ -112,6 +113,17 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         ),
         ("markers_are_taken",),
         composition=MARKERS,
+    ),
+    Theorem(
+        "no_false_fencing",
+        "An instance that is alone, and of which nothing is late, is never told that it is fenced,"
+        " whichever answers are lost, and whatever batches expire: V1 and V2, every release's"
+        " rules.",
+        "v2",
+        UNCOUNTED,
+        ("busy_comes_first", "epochs_go_on", "additions_are_answered", "leaders_are_there"),
+        ("no_false_fencing",),
+        composition=ALONE,
     ),
     Theorem(
         "visible_as_decided",
