@@ -128,6 +128,7 @@ class Lockstep(ABC):
         self.tables: Any = tables
         self._events = events
         self._seen = 0
+        self._lived = True
 
     @abstractmethod
     def begin(self) -> None:
@@ -152,10 +153,12 @@ class Lockstep(ABC):
         rule, choice = instance
         return Move(instance, self._events[rule], tuple([value for _, value in choice]))
 
-    def follow(self, moves: Sequence[Move], offers: bool = True) -> TraceResult:
-        """As `judge`, for a trace of which all is looked up. `offers`: with `check_restraint`, in
-        the middle and at the end. Raises NotAllowed."""
+    def follow(self, moves: Sequence[Move], lived: bool = True) -> TraceResult:
+        """As `judge`, for a trace of which all is looked up. `lived`: actors do all anew, even what
+        they did before in the same place, and there is `check_restraint` in the middle and at the
+        end. Raises NotAllowed."""
         done, half = 0, len(moves) // 2
+        self._lived = lived
         try:
             self.begin()
             for part in (moves[:half], moves[half:]):
@@ -164,7 +167,7 @@ class Lockstep(ABC):
                     event(*values)
                     if not done % CHECK_ALL_EVERY:
                         self.check_all()
-                if offers:
+                if lived:
                     self.check_restraint()
             self.check_all()
         except Differs as differs:
@@ -243,7 +246,7 @@ class Judge(Lockstep):
         self.links = [[_Link() for _ in self.leaders] for _ in self.clients]
         self._given_producer_ids = self.tables.given_producer_ids
         self._seen = 0
-        self._react(self.system.reset, ())
+        self._react(self.system.reset, (self._lived,))
         self.check_all()
 
     def check_all(self) -> None:

@@ -51,8 +51,9 @@ MAX_FINDINGS = 20
 
 HUNTS = 1_000
 """Traces that are drawn for a plan without a limit of its own."""
-OFFERS_EVERY = 8
-"""In one trace of so many clients are also offered what must wait: that takes a copy of each."""
+LIVED_EVERY = 8
+"""In one trace of so many the actors do all anew, even what is recalled of them in the others, and
+clients are also offered what must wait."""
 SAMPLED_HUNTS = 32
 """Drawn traces whose length stands for that of all in the estimate of steps."""
 
@@ -465,8 +466,8 @@ def judge_range(prepared: Prepared, first: int, last: int) -> Summary:
     steps = seen = divergences = 0
     for number in range(first, last):
         walk, edges = prepared.walk(number)
-        offers = number % OFFERS_EVERY == 0
-        result = judge.follow([moves[instance] for instance in walk], offers)
+        lived = number % LIVED_EVERY == 0
+        result = judge.follow([moves[instance] for instance in walk], lived)
         agreed = result.steps
         if result.divergence is not None:
             agreed = max(agreed - 1, 0)

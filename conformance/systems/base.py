@@ -111,8 +111,9 @@ class System(Protocol):
     def leaders(self) -> Sequence[LeaderUnderTest]:
         """By partition."""
 
-    def reset(self) -> None:
-        """All actors begin again, where the scope begins."""
+    def reset(self, lived: bool) -> None:
+        """All actors begin again, where the scope begins. `lived`: they do all that they are told;
+        else a system may recall what one did after the same inputs."""
 
     def request(self, partition: int, request: View) -> Payload:
         """A Produce request, shaped as REQUEST, as a client that the model plays sends it."""

@@ -3,14 +3,25 @@
 Nothing of `impl` is changed or guessed: its cores are called as a driver would call them
 (`impl_client`, `impl_leader`), and what travels is what they gave (`impl_messages`).
 
-Theory of operation. No requests bring a producer near the wrap in reasonable time (2^31 records):
-where a scope begins there, the adapter sets the sequence that the producer gives next, and the
-first record of the scope is then sent, stored and acknowledged for real.
+Theory of operation. Every actor is there twice: one lives through all that it is told, of the other
+it is recalled (`recalled`); a trace has the ones or the others. No requests bring a producer near
+the wrap in reasonable time (2^31 records): where a scope begins there, the adapter sets the
+sequence that the producer gives next, and the first record of the scope is then sent, stored and
+acknowledged for real.
 """
 
 from __future__ import annotations
 
-from conformance.systems.base import Payload, View, WireNumbers
+from collections.abc import Sequence
+from typing import Any
+
+from conformance.systems.base import (
+    ClientUnderTest,
+    LeaderUnderTest,
+    Payload,
+    View,
+    WireNumbers,
+)
 from conformance.systems.impl_client import ImplClient
 from conformance.systems.impl_leader import ImplLeader
 from conformance.systems.impl_messages import (
@@ -19,53 +30,81 @@ from conformance.systems.impl_messages import (
     Request,
     Shared,
     ViewsByBytes,
+    as_it_is,
     played_request,
 )
+from conformance.systems.recalled import Alike, Recalled
 from impl import SendRequest
 from model.setting import Setting
 
 
 class ImplSystem:
-    """`impl`'s leaders, and its producers if they are under test. `on` is "bytes" or "values"."""
+    """`impl`'s leaders, and its producers if they are under test. `on` is "bytes" or "values".
+
+    `clients` and `leaders` are those of the trace that `reset` began.
+    """
+
+    clients: Sequence[ClientUnderTest]
+    leaders: Sequence[LeaderUnderTest]
 
     def __init__(self, k: Setting, actors: frozenset[str], on: str) -> None:
-        shared = Shared(k, CODECS[on], BatchViews())
         self._k = k
-        self._codec = shared.codec
-        self._payloads: dict[tuple[int, View], SendRequest] = {}
-        self.leaders = tuple(ImplLeader(shared, p) for p in range(k.layout.partitions))
-        producers = range(k.layout.producers) if "client" in actors else ()
-        self.clients = tuple(ImplClient(shared, producer) for producer in producers)
+        self._codec = CODECS[on]
+        self._played: dict[tuple[int, View], tuple[SendRequest, Request]] = {}
+        views = BatchViews()
+        self._living = cast_of(Shared(k, self._codec, views, as_it_is), actors)
+        told = cast_of(Shared(k, self._codec, views, Alike()), actors)
+        self._recalled = tuple(tuple(map(Recalled, kind)) for kind in told)
+        self.clients, self.leaders = self._living
+        self._is_lived = True
 
-    def reset(self) -> None:
+    def reset(self, lived: bool = True) -> None:
         """All new, and the prefix of the scope executed."""
-        for leader in self.leaders:
-            leader.reset()
-        for client in self.clients:
-            client.reset()
+        cast: Any = self._living if lived else self._recalled
+        self.clients, self.leaders = cast
+        self._is_lived = lived
+        for actor in (*cast[0], *cast[1]):
+            actor.reset()
         first = self._k.layout.first_sequence
         if first > 0:
             self._begin(WireNumbers(self._k)[first])
 
     def request(self, partition: int, request: View) -> Payload:
         """A request with the batch that the view describes."""
-        sent = self._payloads.get((partition, request))
-        if sent is None:
-            if len(self._payloads) >= ViewsByBytes.LIMIT:
-                self._payloads.clear()
-            sent = self._payloads[partition, request] = played_request(partition, request)
-        correlation_id, body = self._codec.request(sent)
-        return Request(correlation_id, body, request)
+        played = self._played.get((partition, request))
+        if played is None:
+            if len(self._played) >= ViewsByBytes.LIMIT:
+                self._played.clear()
+            sent = played_request(partition, request)
+            played = self._played[partition, request] = sent, self._arrived(sent, request)
+        sent, recalled = played
+        return self._arrived(sent, request) if self._is_lived else recalled
+
+    def _arrived(self, sent: SendRequest, request: View) -> Request:
+        return Request(*self._codec.request(sent), request)
 
     def _begin(self, first: int) -> None:
         """Record 0 of each partition is sent at `first`, stored and acknowledged."""
+        clients: Sequence[Any] = self.clients
         for partition, leader in enumerate(self.leaders):
-            if self.clients:
-                self.clients[0].begin_at(partition, first)
-                payload = self.clients[0].send_new(partition, 0, 1)[1][0][1]
+            if clients:
+                clients[0].begin_at(partition, first)
+                payload = clients[0].send_new(partition, 0, 1)[1][0][1]
             else:
                 payload = self.request(partition, (0, 0, first, 1, 0))
             answer = leader.on_produce(payload)[1][0][1]
             leader.advance_high_watermark()
-            if self.clients:
-                self.clients[0].on_answer(partition, answer, 0)
+            if clients:
+                clients[0].on_answer(partition, answer, 0)
+
+
+def cast_of(
+    shared: Shared, actors: frozenset[str]
+) -> tuple[tuple[ImplClient, ...], tuple[ImplLeader, ...]]:
+    """(producers, leaders), as the layout has them."""
+    layout = shared.k.layout
+    producers = range(layout.producers) if "client" in actors else ()
+    return (
+        tuple(ImplClient(shared, producer) for producer in producers),
+        tuple(ImplLeader(shared, partition) for partition in range(layout.partitions)),
+    )

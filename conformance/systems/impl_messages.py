@@ -9,9 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from conformance.systems.base import View
+from conformance.systems.recalled import Letter
 from impl import (
     ApiKey,
     Record,
@@ -96,15 +98,17 @@ def stored_view(batch: RecordBatch) -> View:
 # Codecs
 
 
-class Request(NamedTuple):
-    """A Produce request on its way: what its receiver reads."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """A Produce request on its way: what its receiver reads. No two are equal: see `Shared`."""
 
     correlation_id: int
     body: Body
     view: View
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
     """An answer on its way."""
 
     correlation_id: int
@@ -153,12 +157,25 @@ class Bytes:
 CODECS: Mapping[str, Codec] = {"bytes": Bytes(), "values": Values()}
 
 
+class Posting(Protocol):
+    """What is done with each message that an actor sends."""
+
+    def __call__(self, letter: Letter, /) -> Letter:
+        """The same, or one that says the same."""
+
+
+def as_it_is(letter: Letter) -> Letter:
+    """The same."""
+    return letter
+
+
 class Shared(NamedTuple):
     """What all actors of one system share."""
 
     k: Setting
     codec: Codec
     views: BatchViews
+    post: Posting
 
 
 # Requests of a client that the model plays

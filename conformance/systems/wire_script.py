@@ -215,7 +215,7 @@ class _Listeners:
         self._observer = observer
         self._first = WireNumbers(k)[k.layout.first_sequence]
 
-    def reset(self) -> None:
+    def reset(self, lived: bool) -> None:
         self.heard.clear()
         for leader in self.leaders:
             leader.begin(self._observer.empty)

@@ -16,6 +16,7 @@ from conformance.generate.graph import explored, machine_of
 from conformance.judge import Judge, NotAllowed, Steps
 from conformance.systems.base import Many, Reaction, differences, named
 from conformance.systems.impl import ImplSystem
+from conformance.systems.recalled import Recalled
 from conformance.tables import Tables
 from model.network import BrokenConnection, Link
 from model.setting import Budgets, Layout, Setting
@@ -117,6 +118,29 @@ def test_impl_agrees_with_the_model(k: Setting, actors: frozenset[str], on: str)
         assert result.steps == len(trace)
 
 
+@pytest.mark.parametrize("on", ["bytes", "values"])
+@pytest.mark.parametrize(
+    ("k", "actors", "differs"),
+    [
+        (FAILOVERS, ALL, False),
+        (EPOCHS, LEADER, False),
+        (KAFKAS_WRAP, ALL, True),
+        (setting(TINY.layout, TINY.budgets, "restart_window=full"), LEADER, True),
+    ],
+    ids=["failovers", "epochs", "wrap", "variant"],
+)
+def test_what_is_recalled_is_judged_as_what_is_lived(
+    k: Setting, actors: frozenset[str], differs: bool, on: str
+) -> None:
+    judge = Judge(Tables(k), ImplSystem(k, actors, on))
+    moves = [[judge.move(instance) for instance in trace] for trace in traces(k)]
+    lived = [judge.follow(trace) for trace in moves]
+    assert any(result.divergence for result in lived) == differs
+    for _ in range(2):
+        assert [judge.follow(trace, lived=False) for trace in moves] == lived
+    assert isinstance(judge.system.leaders[0], Recalled)
+
+
 def test_the_client_departs_from_kafka_across_the_wrap_in_the_order_of_sequences_only() -> None:
     """impl.producer.sequence says so: what is in flight, and the last acknowledged sequence,
     follow the wrap there."""
@@ -151,7 +175,7 @@ def test_a_failing_actor_is_a_difference() -> None:
     def fails(*_given: object) -> Reaction:
         raise RuntimeError("out of order")
 
-    system.leaders[0].on_produce = fails  # type: ignore[method-assign]
+    system.leaders[0].on_produce = fails  # type: ignore[assignment,method-assign]
     trace = traces(TINY)[0]
     divergence = Judge(Tables(TINY), system).judge(trace).divergence
     assert divergence is not None
