@@ -35,9 +35,12 @@ ALIASES = {"v2": DEFAULT_VARIANT, "v1": "4.3.1/level=2/requests=v1", **DELIVERY}
 NEWEST = Variant(name=DEFAULT_VARIANT, release="4.3.1", level=2, requests=2)
 
 
-V4_0_2 = older(NEWEST, "4.0.2")
+V4_2_1 = older(NEWEST, "4.2.1")
+V4_1_2 = older(V4_2_1, "4.1.2")
+V4_0_2 = older(V4_1_2, "4.0.2")
 V3_9_2 = older(V4_0_2, "3.9.2", level=0, requests=1)
-V2_8_2 = older(V3_9_2, "2.8.2")
+V3_3_2 = older(V3_9_2, "3.3.2")
+V2_8_2 = older(V3_3_2, "2.8.2")
 V2_4_1 = older(
     V2_8_2,
     "2.4.1",
@@ -54,7 +57,9 @@ V2_0_0 = older(
 
 SAID = conversation(1, 2)
 
-RELEASES: dict[str, Variant] = by_release(SAID, (NEWEST, V4_0_2, V3_9_2, V2_8_2, V2_4_1, V2_0_0))
+RELEASES: dict[str, Variant] = by_release(
+    SAID, (NEWEST, V4_2_1, V4_1_2, V4_0_2, V3_9_2, V3_3_2, V2_8_2, V2_4_1, V2_0_0)
+)
 
 RULES: dict[str, type[IntEnum]] = {
     "first_sequence": FirstSequence,

@@ -327,7 +327,8 @@ def writes_are_verified(k: Setting) -> bool:
 
 
 def whole(k: Setting) -> bool:
-    """All of that; and each transaction that V2 or the coordinator ends takes the next epoch."""
+    """Nothing late is taken for the next transaction's, leaders ask where it could be, and each
+    transaction that V2 or the coordinator ends takes the next epoch."""
     fences = k.variant.fence == Fence.NEXT_EPOCH and epochs_rotate(k)
     return nothing_is_late(k) and markers_are_known(k) and writes_are_verified(k) and fences
 
@@ -355,7 +356,8 @@ def retries_are_taken(k: Setting) -> bool:
 
 
 def is_v2(k: Setting) -> bool:
-    """An epoch is one transaction."""
+    """Clients speak V2, and each transaction that they or the coordinator end takes the next
+    epoch: an epoch is one transaction."""
     return speaks_v2(k) and whole(k)
 
 

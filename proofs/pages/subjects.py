@@ -19,6 +19,8 @@ from proofs.prove.transactions.compositions import PROVED_AS
 from proofs.trace.replay import setting_of
 
 SAYS_NOTHING = frozenset({"name", "release"})
+OF_NO_THEOREM = frozenset({"leaderless_marker"})
+"""What only rules ask that theorems leave out, as their assumptions say."""
 CONVERSATION = frozenset({"level", "requests"})
 """Parts of a variant that change nothing without transactions."""
 
@@ -171,7 +173,7 @@ def covers(theorem: Theorem, variant: str) -> bool:
     anything."""
     parse = model_of_home(theorem.home).variants.parse
     unknown = theorem.composition.unknown if theorem.composition else ()
-    silent = silent_in(theorem.home) | {name for _, name in unknown}
+    silent = silent_in(theorem.home) | OF_NO_THEOREM | {name for _, name in unknown}
     one, other = parse(theorem.variant), parse(variant)
     return all(
         getattr(one, f.name) == getattr(other, f.name) for f in fields(one) if f.name not in silent

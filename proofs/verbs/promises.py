@@ -9,90 +9,20 @@ settings: in each a connection may break, replicas may be too few, and the leade
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from model.configuration import Era, Given, decided
-from model.setting import MAX_BATCHES_TO_REMEMBER, Acks, Setting, Variant
-from model.variants import RELEASES, RULES, UnknownVariant, parse
+from model.variants import RELEASES
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
-from proofs.lift.text import plain
+from proofs.pages import subjects
 from proofs.say import say
 from proofs.trace.format import label
 from proofs.trace.replay import setting_of
 from proofs.verbs import EXIT_CODES
+from proofs.verbs.asked import ACKS, FAILOVERS, Asked, asked_of
 from proofs.verbs.options import add_engine, add_output, positive
 from proofs.verbs.output import Output, Told, finding_json
-
-ACKS: Mapping[str, Acks] = {"all": Acks.ALL, "1": Acks.LEADER, "0": Acks.NONE}
-
-FAILOVERS: Mapping[str, str] = {
-    "none": "idempotent-tiny",
-    "clean": "idempotent-failover",
-    "unclean": "idempotent-loss/refusals=1/restarts=1",
-}
-"""By what happens to leaders."""
-
-REST = "deletions=0/crashes=0/late_errors=0/timeouts=0"
-EXPIRIES: Mapping[str, str] = {
-    "none": "idempotent-expiry/refusals=1/restarts=1",
-    "clean": f"idempotent-replicas/{REST}/losses=0",
-    "unclean": f"idempotent-replicas/{REST}",
-}
-"""The same, where leaders forget producers too."""
-
-MORE_THAN_REMEMBERED = "idempotent-six-in-flight"
-
-ABOUT_SEQUENCES = frozenset({"no_gap", "no_false_error", "bumps_have_causes"})
-"""Promises that say nothing of a producer without idempotence: it has no sequences."""
-
-ERAS: Mapping[str, Era] = {
-    "2.0.0": Era.V1_0,
-    "2.4.1": Era.V1_0,
-    "2.8.2": Era.V1_0,
-    "3.9.2": Era.V3_0_1,
-    "4.0.2": Era.V4_0,
-    "4.3.1": Era.V4_0,
-}
-"""Whose client's rules each release has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The settings in question; `release` is one that is modelled."""
-
-    release: str
-    level: int
-    acks: str
-    in_flight: int
-    failover: str
-    expiry: bool
-
-    @property
-    def is_idempotent(self) -> bool:
-        """Without acks=all there is no idempotence."""
-        return ACKS[self.acks] == Acks.ALL
-
-    @property
-    def variant(self) -> str:
-        """The variant's text."""
-        base = f"{self.release}/level={self.level}"
-        weaker = f"{base}/acks={ACKS[self.acks].name.lower()}/idempotence=disabled"
-        return base if self.is_idempotent else weaker
-
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        """The scopes that fit. With F <= W it does not matter how many are in flight, but one is
-        a case of its own: nothing can be overtaken."""
-        fitting = [FAILOVERS[self.failover]]
-        if self.expiry:
-            fitting.append(EXPIRIES[self.failover])
-        if self.in_flight == 1:
-            fitting = [f"{name}/in_flight=1" for name in fitting]
-        if self.in_flight > MAX_BATCHES_TO_REMEMBER:
-            fitting.append(MORE_THAN_REMEMBERED)
-        return tuple(fitting)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,11 +32,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--level", type=int, choices=(0, 1, 2), help="transaction.version (default: the highest)"
     )
-    parser.add_argument("--acks", choices=ACKS, default="all")
-    parser.add_argument("--in-flight", type=positive, default=5, metavar="N")
+    parser.add_argument("--acks", choices=ACKS, help="default: all")
+    parser.add_argument("--in-flight", type=positive, metavar="N", help="default: 5")
     parser.add_argument("--failover", choices=FAILOVERS, default="clean")
     parser.add_argument(
-        "--expiry", choices=("yes", "no"), default="no", help="leaders forget idle producers"
+        "--expiry",
+        choices=("yes", "no"),
+        default="no",
+        help="leaders forget idle producers, coordinators idle transactional ids",
+    )
+    parser.add_argument(
+        "--transactions", action="store_true", help="ask of a producer with a transactional id"
+    )
+    parser.add_argument(
+        "--requests", choices=("v1", "v2"), help="what its clients speak (default: v2 at level 2)"
+    )
+    parser.add_argument(
+        "--late", choices=("yes", "no"), help="what senders gave up may arrive (default: yes)"
     )
     add_engine(parser, default="ints")
     add_output(parser)
@@ -118,70 +60,22 @@ def run(arguments: argparse.Namespace) -> int:
     Raises UnknownVariant, and what `explore_scope` raises.
     """
     asked = asked_of(arguments)
-    command = {**asdict(asked), "engine": arguments.engine}
+    command = {"home": asked.home, **asdict(asked), "engine": arguments.engine}
     output = Output("promises", command, arguments.out, arguments.json)
-    notes = tuple(notes_on(asked))
-    say(
-        f"{asked.release}, level {asked.level}, acks={asked.acks}, {asked.in_flight} in flight,"
-        f" failover {asked.failover}, expiry {arguments.expiry}:"
-    )
+    notes = tuple(asked.notes())
+    say(f"{asked.title}:")
     for note in notes:
         say(f"  {note}")
     reports = tuple(explored(asked, arguments))
-    answers = [answer(name, asked, reports) for name in names(asked)]
+    answers = [answer(name, asked, reports) for name in asked.names()]
     for found in answers:
-        tell(found, output, in_full=arguments.out is None)
+        tell(found, asked, output, in_full=arguments.out is None)
     verdict = verdict_of(answers)
     say(verdict)
     promises = [answer_json(found) for found in answers]
     content = {"variant": asked.variant, "notes": notes, "promises": promises, "verdict": verdict}
     output.finish(content, {"workers": arguments.workers})
     return EXIT_CODES[verdict]
-
-
-def asked_of(arguments: argparse.Namespace) -> Asked:
-    """The settings in the words of the model. Raises UnknownVariant."""
-    release = release_of(arguments.release)
-    highest = RELEASES[release].level
-    level = highest if arguments.level is None else arguments.level
-    if level > highest:
-        raise UnknownVariant(
-            f"level {level} is not to be had with {release}: write --level 0"
-            " or a release from 4.0 on"
-        )
-    return Asked(
-        release=release,
-        level=level,
-        acks=arguments.acks,
-        in_flight=arguments.in_flight,
-        failover=arguments.failover,
-        expiry=arguments.expiry == "yes",
-    )
-
-
-def release_of(text: str) -> str:
-    """The release of this name, or of this major and minor. Raises UnknownVariant."""
-    found = [name for name in RELEASES if name == text or name.startswith(f"{text}.")]
-    if len(found) != 1:
-        known = ", ".join(RELEASES)
-        raise UnknownVariant(f"release {text!r} is not modelled; choose one of {known}")
-    return found[0]
-
-
-def notes_on(asked: Asked) -> Iterator[str]:
-    """What the client of this release makes of the settings, where idempotence is asked for."""
-    given = Given(
-        enable_idempotence=True,
-        acks=ACKS[asked.acks],
-        max_in_flight_requests_per_connection=asked.in_flight,
-    )
-    rule = decided(ERAS[asked.release], given)
-    if not asked.is_idempotent:
-        left_out = ", ".join(sorted(ABOUT_SEQUENCES))
-        yield f"idempotence is refused ({rule.name}): this is about a producer without it"
-        yield f"without sequences there is nothing to ask of {left_out}"
-    elif asked.in_flight > MAX_BATCHES_TO_REMEMBER:
-        yield f"every client refuses this with idempotence ({rule.name}): see what would happen"
 
 
 def explored(asked: Asked, arguments: argparse.Namespace) -> Iterator[ScopeReport]:
@@ -214,23 +108,18 @@ class Answer:
     conditions: tuple[str, ...]
 
 
-def names(asked: Asked) -> tuple[str, ...]:
-    """The promises that say something of such a producer, in the model's order."""
-    left_out = frozenset() if asked.is_idempotent else ABOUT_SEQUENCES
-    return tuple(p.name for p in plain().promises.PROMISES if p.name not in left_out)
-
-
 def answer(name: str, asked: Asked, reports: Sequence[ScopeReport]) -> Answer:
     """A promise, over all scopes: a trace of any breaks it."""
-    promise = next(p for p in plain().promises.PROMISES if p.name == name)
-    settings = [setting_of(plain(), report.scope, asked.variant) for report in reports]
+    promise = subjects.promise_of(asked.home, name)
+    model = subjects.model_of_home(asked.home)
+    settings = [setting_of(model, report.scope, asked.variant) for report in reports]
     promised = all(promise.promised(k) for k in settings)
     found = [finding for r in reports if (finding := r.found(name)) is not None]
     broken = min(found, key=lambda finding: finding.events, default=None)
     complete = all(report.counts.complete for report in reports)
     theorems = proved(name, asked) if promised and not found else {}
     conditions = [
-        f"{report.scope}: {limits(k)}" for report, k in zip(reports, settings, strict=True)
+        f"{report.scope}: {asked.limits(k)}" for report, k in zip(reports, settings, strict=True)
     ]
     return Answer(
         name=name,
@@ -245,38 +134,17 @@ def answer(name: str, asked: Asked, reports: Sequence[ScopeReport]) -> Answer:
     )
 
 
-def limits(k: Setting) -> str:
-    """How much of the world a scope has."""
-    happens = ((f.name, getattr(k.budgets, f.name)) for f in fields(k.budgets))
-    counts = ", ".join(f"{name}={count}" for name, count in happens if count)
-    return f"in_flight={k.layout.in_flight}, {counts}, and nothing else happens"
-
-
 def proved(name: str, asked: Asked) -> dict[str, tuple[str, ...]]:
     """The theorems that cover the settings, with what each assumes."""
     from proofs.prove.assumptions import ASSUMPTIONS
-    from proofs.prove.theorems import THEOREMS
 
-    if asked.in_flight > MAX_BATCHES_TO_REMEMBER or excluded(asked):
+    if not asked.has_theorems():
         return {}
     return {
         theorem.name: tuple(f"{a}: {ASSUMPTIONS[a]}" for a in theorem.assumptions)
-        for theorem in THEOREMS
-        if theorem.clause is not None
-        and theorem.clause.name == name
-        and not theorem.patches
-        and same_rules(parse(theorem.variant), parse(asked.variant))
+        for theorem in subjects.theorems_of(asked.home, name)
+        if subjects.proves(theorem, name) and subjects.covers(theorem, asked.variant)
     }
-
-
-def excluded(asked: Asked) -> bool:
-    """What the theorems leave out: leaders that forget, or lack what was acknowledged."""
-    return asked.expiry or asked.failover == "unclean"
-
-
-def same_rules(one: Variant, other: Variant) -> bool:
-    """Two releases that do the same."""
-    return all(getattr(one, rule) == getattr(other, rule) for rule in RULES)
 
 
 def verdict_of(answers: Sequence[Answer]) -> str:
@@ -289,7 +157,7 @@ def verdict_of(answers: Sequence[Answer]) -> str:
 # For people and programs
 
 
-def tell(found: Answer, output: Output, *, in_full: bool) -> None:
+def tell(found: Answer, asked: Asked, output: Output, *, in_full: bool) -> None:
     """One promise: whether it holds, and the evidence."""
     say(f"  {found.name}: {shown(found)}")
     if not found.promised:
@@ -299,7 +167,7 @@ def tell(found: Answer, output: Output, *, in_full: bool) -> None:
     if in_full:
         for step in found.broken.trace.steps:
             say(f"      {label(step.rule, step.choice)}")
-    output.pictures(plain(), found.name, found.broken.trace)
+    output.pictures(subjects.model_of_home(asked.home), found.name, found.broken.trace)
 
 
 def shown(found: Answer) -> str:

@@ -13,10 +13,11 @@ import pytest
 from model.variants import RELEASES
 from proofs.__main__ import main
 from proofs.explore.scope import explore_scope
-from proofs.lift.text import Patch, plain
+from proofs.lift.text import Patch, composition, plain
 from proofs.trace.format import read
 from proofs.trace.replay import replay, setting_of
 from proofs.verbs import promises
+from proofs.verbs.asked import ERAS, Idempotent
 
 Ask = Callable[..., tuple[int, dict[str, Any]]]
 
@@ -124,23 +125,73 @@ def test_a_leader_that_forgets_takes_a_record_twice(ask: Ask) -> None:
 
 
 def test_theorems_are_named_only_where_the_rules_are_theirs() -> None:
-    asked = partial(promises.Asked, level=0, acks="all", in_flight=5, expiry=False)
+    asked = partial(Idempotent, level=0, acks="all", in_flight=5, expiry=False)
     named = {
         release: set(promises.proved("at_most_once", asked(release, failover="clean")))
         for release in RELEASES
     }
     assert {release for release, found in named.items() if found == {"at_most_once"}} == {
         "4.3.1",
+        "4.2.1",
+        "4.1.2",
         "4.0.2",
         "3.9.2",
+        "3.3.2",
         "2.8.2",
     }
     assert not named["2.4.1"] | named["2.0.0"]
     assert not promises.proved("acked_is_stored", asked("4.3.1", failover="unclean"))
 
 
+# Transactions
+
+BY_A_LATE_END = {"no_aborted_read": 16, "no_lost_write": 20, "all_or_none": 21}
+BY_A_SKIPPED_MARKER = {
+    "no_aborted_read": 16,
+    "no_lost_write": 16,
+    "all_or_none": 19,
+    "no_write_outside": 9,
+}
+TOLD = {
+    "V1, and what is late": (
+        ("--release", "4.1", "--level", "1", "--failover", "none"),
+        BY_A_LATE_END,
+    ),
+    "V1, and nothing is late": (
+        ("--release", "4.1", "--level", "1", "--failover", "none", "--late", "no"),
+        {},
+    ),
+    "V2 without trouble": (("--failover", "none"), {}),
+    "a partition without a leader": ((), BY_A_SKIPPED_MARKER),
+    "the same, where markers wait": (("--release", "4.2"), {}),
+    "ids that expire": (("--release", "4.2", "--failover", "none", "--expiry", "yes"), {}),
+}
+
+
+@pytest.mark.parametrize(("words", "broken"), TOLD.values(), ids=TOLD)
+def test_transactions_are_asked_about_too(
+    ask: Ask, words: tuple[str, ...], broken: dict[str, int]
+) -> None:
+    _, report = ask("--transactions", "--engine", "c", *words)
+    rows = report["by_name"]
+    assert set(rows) == {p.name for p in composition("transactions").promises.PROMISES}
+    steps = {
+        name: row["trace"]["steps"]
+        for name, row in rows.items()
+        if not row["holds"] and name not in ("no_false_fencing", "one_outcome")
+    }
+    assert steps == broken
+
+
+def test_a_theorem_of_transactions_counts_where_a_release_has_its_rules(ask: Ask) -> None:
+    _, report = ask("--transactions", "--release", "4.2", "--failover", "none", "--engine", "c")
+    row = report["by_name"]["all_or_none"]
+    assert row["proof"] == {"kind": "theorem", "theorems": ["all_or_none"]}
+    assert any("leaders_are_there" in said for said in row["conditions"])
+
+
 def test_each_release_has_the_rules_of_a_client() -> None:
-    assert set(promises.ERAS) == set(RELEASES)
+    assert set(ERAS) == set(RELEASES)
 
 
 def test_what_was_not_seen_to_its_end_is_not_decided(
@@ -161,6 +212,11 @@ BAD = {
     "none in flight": (["--in-flight", "0"], "is not a number from 1"),
     "no such acks": (["--acks", "2"], "invalid choice"),
     "no such failover": (["--failover", "some"], "invalid choice"),
+    "no idempotence": (["--transactions", "--acks", "1"], "without acks=all"),
+    "too many in flight": (["--transactions", "--in-flight", "6"], "more than 5 requests"),
+    "no such logs": (["--transactions", "--failover", "unclean"], "write --failover clean"),
+    "no transactions": (["--requests", "v1"], "write --transactions too"),
+    "no V2 at level 0": (["--transactions", "--level", "0", "--requests", "v2"], "at level 0"),
 }
 
 

@@ -1,0 +1,287 @@
+"""What `promises` is asked: settings of a cluster and its clients, in the words of a model.
+
+An idempotent producer and a transactional one are asked about with the same options as far as they
+share them; each has the scopes that fit, what is to be said beforehand, and its theorems.
+"""
+
+from __future__ import annotations
+
+import argparse
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from model.configuration import Era, Given, decided
+from model.setting import MAX_BATCHES_TO_REMEMBER, Acks
+from model.variants import UnknownVariant
+from proofs.pages import subjects
+
+ACKS: Mapping[str, Acks] = {"all": Acks.ALL, "1": Acks.LEADER, "0": Acks.NONE}
+
+FAILOVERS: Mapping[str, str] = {
+    "none": "idempotent-tiny",
+    "clean": "idempotent-failover",
+    "unclean": "idempotent-loss/refusals=1/restarts=1",
+}
+"""By what happens to leaders."""
+
+REST = "deletions=0/crashes=0/late_errors=0/timeouts=0"
+EXPIRIES: Mapping[str, str] = {
+    "none": "idempotent-expiry/refusals=1/restarts=1",
+    "clean": f"idempotent-replicas/{REST}/losses=0",
+    "unclean": f"idempotent-replicas/{REST}",
+}
+"""The same, where leaders forget producers too."""
+
+MORE_THAN_REMEMBERED = "idempotent-six-in-flight"
+
+ABOUT_SEQUENCES = frozenset({"no_gap", "no_false_error", "bumps_have_causes"})
+"""Promises that say nothing of a producer without idempotence: it has no sequences."""
+
+ERAS: Mapping[str, Era] = {
+    "2.0.0": Era.V1_0,
+    "2.4.1": Era.V1_0,
+    "2.8.2": Era.V1_0,
+    "3.3.2": Era.V3_0_1,
+    "3.9.2": Era.V3_0_1,
+    "4.0.2": Era.V4_0,
+    "4.1.2": Era.V4_0,
+    "4.2.1": Era.V4_0,
+    "4.3.1": Era.V4_0,
+}
+"""Whose client's rules each release has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(ABC):
+    """The settings in question; `release` is one that is modelled."""
+
+    release: str
+    level: int
+    failover: str
+    expiry: bool
+
+    @property
+    @abstractmethod
+    def home(self) -> str:
+        """The composition that answers."""
+
+    @property
+    @abstractmethod
+    def variant(self) -> str:
+        """The variant's text."""
+
+    @property
+    @abstractmethod
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that fit."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The settings in a line."""
+
+    @abstractmethod
+    def notes(self) -> Iterator[str]:
+        """What is to be said before the answers."""
+
+    @abstractmethod
+    def limits(self, k: Any) -> str:
+        """How much of the world a scope has."""
+
+    def names(self) -> tuple[str, ...]:
+        """The promises that say something of such a producer, in the model's order."""
+        return tuple(p.name for p in subjects.model_of_home(self.home).promises.PROMISES)
+
+    def has_theorems(self) -> bool:
+        """Whether theorems are about these settings at all."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotent(Asked):
+    """A producer without transactions."""
+
+    acks: str
+    in_flight: int
+
+    @property
+    def home(self) -> str:
+        """The model itself."""
+        return ""
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Without acks=all there is no idempotence."""
+        return ACKS[self.acks] == Acks.ALL
+
+    @property
+    def variant(self) -> str:
+        """The variant's text."""
+        base = f"{self.release}/level={self.level}"
+        weaker = f"{base}/acks={ACKS[self.acks].name.lower()}/idempotence=disabled"
+        return base if self.is_idempotent else weaker
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """With F <= W it does not matter how many are in flight, but one is a case of its own:
+        nothing can be overtaken."""
+        fitting = [FAILOVERS[self.failover]]
+        if self.expiry:
+            fitting.append(EXPIRIES[self.failover])
+        if self.in_flight == 1:
+            fitting = [f"{name}/in_flight=1" for name in fitting]
+        if self.in_flight > MAX_BATCHES_TO_REMEMBER:
+            fitting.append(MORE_THAN_REMEMBERED)
+        return tuple(fitting)
+
+    @property
+    def title(self) -> str:
+        """The settings in a line."""
+        return (
+            f"{self.release}, level {self.level}, acks={self.acks}, {self.in_flight} in flight,"
+            f" failover {self.failover}, expiry {'yes' if self.expiry else 'no'}"
+        )
+
+    def notes(self) -> Iterator[str]:
+        """What the client of this release makes of the settings, where idempotence is asked for."""
+        given = Given(
+            enable_idempotence=True,
+            acks=ACKS[self.acks],
+            max_in_flight_requests_per_connection=self.in_flight,
+        )
+        rule = decided(ERAS[self.release], given)
+        if not self.is_idempotent:
+            left_out = ", ".join(sorted(ABOUT_SEQUENCES))
+            yield f"idempotence is refused ({rule.name}): this is about a producer without it"
+            yield f"without sequences there is nothing to ask of {left_out}"
+        elif self.in_flight > MAX_BATCHES_TO_REMEMBER:
+            yield f"every client refuses this with idempotence ({rule.name}): see what would happen"
+
+    def limits(self, k: Any) -> str:
+        """How much of the world a scope has."""
+        return f"in_flight={k.layout.in_flight}, {spent(k)}, and nothing else happens"
+
+    def names(self) -> tuple[str, ...]:
+        """Without idempotence, those that do not speak of sequences."""
+        left_out = frozenset() if self.is_idempotent else ABOUT_SEQUENCES
+        return tuple(
+            p.name for p in subjects.model_of_home("").promises.PROMISES if p.name not in left_out
+        )
+
+    def has_theorems(self) -> bool:
+        """They leave out leaders that forget, or lack what was acknowledged."""
+        forgets = self.expiry or self.failover == "unclean"
+        return self.is_idempotent and self.in_flight <= MAX_BATCHES_TO_REMEMBER and not forgets
+
+
+@dataclass(frozen=True, slots=True)
+class Transactional(Asked):
+    """A producer with a transactional id."""
+
+    requests: str
+    late: bool
+
+    @property
+    def home(self) -> str:
+        """The composition of transactions."""
+        return "transactions"
+
+    @property
+    def variant(self) -> str:
+        """The variant's text."""
+        return f"{self.release}/level={self.level}/requests={self.requests}"
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Two transactions over two partitions, offsets of a group, and the troubles asked for."""
+        late = "" if self.late else "/delays=0"
+        fitting = [f"transactions-default{late}", f"transactions-offsets-again{late}"]
+        if self.failover == "clean":
+            fitting += ["transactions-small/delays=0/unheard=0", "transactions-leaderless"]
+        if self.expiry:
+            fitting.append(f"transactions-forgotten/begun=1{late}")
+        return tuple(fitting)
+
+    @property
+    def title(self) -> str:
+        """The settings in a line."""
+        said = {True: "yes", False: "no"}
+        return (
+            f"{self.release}, level {self.level}, requests of {self.requests.upper()},"
+            f" late requests {said[self.late]}, failover {self.failover},"
+            f" expiry {said[self.expiry]}"
+        )
+
+    def notes(self) -> Iterator[str]:
+        """Where to read what brokers were seen to do, and what is asked elsewhere."""
+        yield "what released brokers were seen to break is in docs/breaches.md, with its commands"
+        yield "what happens in the end is asked with `live`: these are promises about every moment"
+
+    def limits(self, k: Any) -> str:
+        """How much of the world a scope has."""
+        sizes = f"instances={k.layout.instances}, partitions={k.layout.partitions}"
+        return f"{sizes}, {spent(k)}, and nothing else happens"
+
+
+def spent(k: Any) -> str:
+    """What may happen in a scope, and how often."""
+    happens = ((f.name, getattr(k.budgets, f.name)) for f in fields(k.budgets))
+    return ", ".join(f"{name}={count}" for name, count in happens if count)
+
+
+# From the command line
+
+
+def asked_of(arguments: argparse.Namespace) -> Asked:
+    """The settings in the words of a model. Raises UnknownVariant."""
+    home = "transactions" if arguments.transactions else ""
+    releases = subjects.model_of_home(home).variants.RELEASES
+    release = release_of(arguments.release, releases)
+    level = level_of(arguments.level, release, releases[release].level)
+    given = (release, level, arguments.failover, arguments.expiry == "yes")
+    if not arguments.transactions:
+        refuse_words(arguments, ("requests", "late"), "--transactions")
+        return Idempotent(*given, arguments.acks or "all", arguments.in_flight or 5)
+    if arguments.acks not in (None, "all") or (arguments.in_flight or 1) > MAX_BATCHES_TO_REMEMBER:
+        raise UnknownVariant(
+            "every client refuses a transactional id without acks=all, or with more than"
+            f" {MAX_BATCHES_TO_REMEMBER} requests in flight: leave --acks and --in-flight out"
+        )
+    if arguments.failover == "unclean":
+        raise UnknownVariant(
+            "no scope of transactions has logs that lose what they had; write --failover clean,"
+            " or ask of --failover unclean without --transactions"
+        )
+    speaks = arguments.requests or ("v2" if level == 2 else "v1")
+    asked = Transactional(*given, speaks, arguments.late != "no")
+    subjects.model_of_home(home).variants.parse(asked.variant)
+    return asked
+
+
+def refuse_words(arguments: argparse.Namespace, names: tuple[str, ...], of: str) -> None:
+    """Raises UnknownVariant for options that mean nothing here."""
+    for name in names:
+        if getattr(arguments, name) is not None:
+            raise UnknownVariant(f"--{name} is about transactions: write {of} too, or leave it out")
+
+
+def level_of(given: int | None, release: str, highest: int) -> int:
+    """The level asked for, or the highest. Raises UnknownVariant."""
+    level = highest if given is None else given
+    if level > highest:
+        raise UnknownVariant(
+            f"level {level} is not to be had with {release}: write --level 0"
+            " or a release from 4.0 on"
+        )
+    return level
+
+
+def release_of(text: str, releases: Mapping[str, Any]) -> str:
+    """The release of this name, or of this major and minor. Raises UnknownVariant."""
+    found = [name for name in releases if name == text or name.startswith(f"{text}.")]
+    if len(found) != 1:
+        known = ", ".join(releases)
+        raise UnknownVariant(f"release {text!r} is not modelled; choose one of {known}")
+    return found[0]
