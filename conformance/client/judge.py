@@ -36,7 +36,7 @@ from model.messages import Batch
 from model.scopes import begun_client
 from model.setting import Layout, Retries, Setting, Variant
 
-MAX_STATES: Final = 1_000
+MAX_STATES: Final = 10_000
 """Beyond, a run stays undecided."""
 
 EXPLAINED: Final = "explained"

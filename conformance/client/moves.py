@@ -393,7 +393,7 @@ def acts(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
         yield "bump_epoch", with_client(state, bumped)
     resolved = attempted(quirks.resolve_sequences, k, state.client, state.untracked)
     if resolved is not None:
-        yield "resolve_sequences", with_client(state, resolved)
+        yield "resolve_sequences", moved(k, state, resolved)[0]
     for partition in range(k.layout.partitions):
         for old, expired in rules.expire_batch(k, state.client, partition):
             if time_is_up(k, sight, partition, old):

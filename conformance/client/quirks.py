@@ -84,12 +84,6 @@ def place(before: InFlight, record: int) -> int:
     return len(before)
 
 
-def old(client: Client, partition: int) -> frozenset[int]:
-    """The batches in flight of an earlier producer id: the collection has forgotten them."""
-    in_flight = client.partitions[partition].in_flight
-    return numbers([b for b in in_flight if not answers.is_mine(client, b.batch)])
-
-
 def of(keys: Collection[Key], partition: int) -> frozenset[int]:
     """The first records of those of one partition."""
     return frozenset(first for at, first in keys if at == partition)
@@ -140,10 +134,7 @@ def resolve_sequences(k: Setting, client: Client, untracked: Collection[Key]) ->
     Raises Disabled."""
     if not has_quirks(k):
         return recovery.resolve_sequences(k, client)
-    aside = {
-        partition: old(client, partition) | of(untracked, partition)
-        for partition, _ in client.partitions.items()
-    }
+    aside = {partition: of(untracked, partition) for partition, _ in client.partitions.items()}
     alone = client
     for partition, left in aside.items():
         alone = without(alone, partition, left)
@@ -174,50 +165,41 @@ def on_answer(
     overdue: int,
     untracked: Collection[int],
 ) -> Iterator[Client]:
-    """The model's rule, as clients up to 2.4 do it; batches that are not tracked stay as they
-    are, and cannot be queued again where nothing is tracked. TransactionManager.canRetry,
-    RecordAccumulator.insertInSequenceOrder."""
+    """The model's rule, as clients up to 2.4 do it: what is not tracked gets no other sequence, and
+    is not queued again where nothing is tracked. RecordAccumulator.insertInSequenceOrder."""
     entry = client.partitions[partition]
-    answered = [b for b in entry.in_flight if b.batch.first_record == answer.first_record]
-    aside = frozenset(untracked) | lost_with_late(k, client, partition, answer)
+    aside = frozenset(untracked) | lost_with_late(k, client, partition, answer, untracked)
     others = aside - {answer.first_record}
-    before = entry.in_flight
+    answered = [b for b in entry.in_flight if b.batch.first_record == answer.first_record]
     for after in heard(k, without(client, partition, others), partition, answer, overdue):
-        whole = put_back(after, partition, before, others)
-        waits = [b for b in answered if b.batch.first_record in numbers(queue(whole, partition))]
-        if (
-            waits
-            and answer.error != Error.MESSAGE_TOO_LARGE
-            and not tracked(whole, partition, aside)
-        ):
-            yield without(whole, partition, numbers(waits))
-        else:
-            yield whole
-
-
-def queue(client: Client, partition: int) -> InFlight:
-    """What waits to be sent again."""
-    return tuple(b for b in client.partitions[partition].in_flight if not b.outstanding)
+        whole = put_back(after, partition, entry.in_flight, others)
+        in_flight = whole.partitions[partition].in_flight
+        waiting = numbers([b for b in in_flight if not b.outstanding]) & numbers(answered)
+        tracks = numbers(in_flight) - aside or answer.error == Error.MESSAGE_TOO_LARGE
+        yield whole if tracks else without(whole, partition, waiting)
 
 
 def heard(
     k: Setting, client: Client, partition: int, answer: ProduceResponse, overdue: int
 ) -> Iterator[Client]:
-    """The client after an answer, where all is tracked."""
+    """The client after an answer, where all is tracked but what was answered, perhaps."""
     entry = client.partitions[partition]
     answered = [b for b in entry.in_flight if b.batch.first_record == answer.first_record]
+    how = None
     if has_quirks(k) and answered and answer.error != Error.NONE:
         how = answers.failure(k, client, entry, answered[0], answer, overdue)
-        if how == Failure.RETRY_RENUMBERED:
-            yield from renumbered(k, client, partition, answer, overdue)
-            return
-        if how == Failure.FAIL_FATALLY:
-            yield replace(told(k, client, partition, answered[0]), fatal=True)
-            return
-        if how == Failure.FAIL_AND_CLOSE_GAP and falls(client, entry, answered[0].batch):
-            yield with_gap_half_closed(client, partition, answered[0])
-            return
-    yield answers.on_answer(k, client, partition, answer, overdue)
+    if how == Failure.RETRY_RENUMBERED:
+        for order in orders(k, entry.in_flight):
+            ordered = with_in_flight(client, partition, order)
+            yield answers.on_answer(k, ordered, partition, answer, overdue)
+    elif how == Failure.FAIL_FATALLY:
+        yield replace(told(k, client, partition, answered[0]), fatal=True)
+    elif how == Failure.FAIL_AND_CLOSE_GAP and falls(client, entry, answered[0].batch):
+        yield with_gap_half_closed(client, partition, answered[0])
+    else:
+        after = answers.on_answer(k, client, partition, answer, overdue)
+        closes = how == Failure.FAIL_AND_CLOSE_GAP and closes_gap(client, entry, answered[0].batch)
+        yield with_old_moved(k, after, partition, answered[0].batch) if closes else after
 
 
 def told(k: Setting, client: Client, partition: int, b: InFlightBatch) -> Client:
@@ -226,28 +208,18 @@ def told(k: Setting, client: Client, partition: int, b: InFlightBatch) -> Client
 
 
 def aborted(k: Setting, client: Client, forsaken: Iterable[tuple[int, InFlightBatch]]) -> Client:
-    """After a fatal error all batches fail, but only in the next turn of the loop: answers that
-    came with the fatal one are handled before. Sender.maybeAbortBatches."""
+    """After a fatal error all batches fail, but only in the next turn of the loop: while a client
+    waits for a producer id, it hears answers to old batches. Sender.maybeAbortBatches."""
     for partition, b in forsaken:
         client = told(k, client, partition, b)
     all_failed = map_values(k, answers.all_failed, client.partitions)
     return replace(client, partitions=all_failed)
 
 
-def renumbered(
-    k: Setting, client: Client, partition: int, answer: ProduceResponse, overdue: int
-) -> Iterator[Client]:
-    """What is in flight is numbered from 0 in the order in which the collection is gone through:
-    in 2.0 that of a heap, not of sequences. TransactionManager.startSequencesAtBeginning."""
-    aside = old(client, partition)
-    tracked = without(client, partition, aside).partitions[partition].in_flight
-    orders = heaps(tracked) if k.variant.recovery == Recovery.RESET_2_0 else [tracked]
-    for order in orders:
-        client_of = with_in_flight(client, partition, order)
-        after = answers.on_answer(k, client_of, partition, answer, overdue)
-        left = client.partitions[partition].in_flight
-        places = (*order, *(b for b in left if b.batch.first_record in aside))
-        yield put_back(after, partition, places, aside)
+def orders(k: Setting, in_flight: InFlight) -> Iterator[InFlight]:
+    """The orders in which the collection may be gone through when all is numbered from 0: in 2.0
+    that of a heap, not of sequences. TransactionManager.startSequencesAtBeginning."""
+    return heaps(in_flight) if k.variant.recovery == Recovery.RESET_2_0 else iter([in_flight])
 
 
 def heaps(in_flight: InFlight) -> Iterator[InFlight]:
@@ -259,16 +231,38 @@ def heaps(in_flight: InFlight) -> Iterator[InFlight]:
             yield order
 
 
+def closes_gap(client: Client, entry: PartitionEntry, gap: Batch) -> bool:
+    """Whether what stands behind a batch takes its sequences."""
+    return sending.is_current(client, entry) and entry.next_sequence >= gap.record_count
+
+
 def falls(client: Client, entry: PartitionEntry, gap: Batch) -> bool:
     """Whether a batch behind a gap would begin below 0: the next sequence is lowered, then an
     exception comes. TransactionManager.adjustSequencesDueToFailedBatch."""
-    if not sending.is_current(client, entry) or entry.next_sequence < gap.record_count:
-        return False
-    return any(
+    return closes_gap(client, entry, gap) and any(
         gap.base_sequence <= b.batch.base_sequence < gap.record_count
         for b in entry.in_flight
-        if b.batch.first_record != gap.first_record and answers.is_mine(client, b.batch)
+        if b.batch.first_record != gap.first_record
     )
+
+
+def with_old_moved(k: Setting, client: Client, partition: int, gap: Batch) -> Client:
+    """A part of an old producer id that is tracked moves up with the others: 2.4 as 2.0, where the
+    model has it. TopicPartitionEntry.resetSequenceNumbers."""
+    in_flight = client.partitions[partition].in_flight
+    if k.variant.recovery == Recovery.RESET_2_0:
+        return client
+    moved = tuple(b if answers.is_mine(client, b.batch) else moved_up(b, gap) for b in in_flight)
+    return with_in_flight(client, partition, moved)
+
+
+def moved_up(b: InFlightBatch, gap: Batch) -> InFlightBatch:
+    """The batch with an earlier sequence, if it stands behind a gap."""
+    base_sequence = b.batch.base_sequence
+    if base_sequence < gap.base_sequence:
+        return b
+    batch = replace(b.batch, base_sequence=base_sequence - gap.record_count)
+    return replace(b, batch=batch, sequence_has_been_reset=True)
 
 
 def with_gap_half_closed(client: Client, partition: int, failed: InFlightBatch) -> Client:
@@ -278,13 +272,7 @@ def with_gap_half_closed(client: Client, partition: int, failed: InFlightBatch) 
     return sending.with_entry(client, partition, lowered)
 
 
-# What is taken for another batch
-
-
-def tracked(client: Client, partition: int, untracked: Collection[int]) -> bool:
-    """Whether the collection holds any batch of the partition, or the release asks for none."""
-    aside = old(client, partition) | frozenset(untracked)
-    return not untracked or bool(numbers(client.partitions[partition].in_flight) - aside)
+# What is tracked
 
 
 def of_sequence(client: Client, partition: int, batch: Batch) -> frozenset[int]:
@@ -293,45 +281,49 @@ def of_sequence(client: Client, partition: int, batch: Batch) -> frozenset[int]:
     if not answers.is_mine(client, batch):
         return frozenset()
     in_flight = client.partitions[partition].in_flight
-    same = [b for b in in_flight if b.batch.base_sequence == batch.base_sequence]
-    return numbers(same) - old(client, partition)
+    return numbers([b for b in in_flight if b.batch.base_sequence == batch.base_sequence])
 
 
 def lost_with_late(
-    k: Setting, client: Client, partition: int, answer: ProduceResponse
+    k: Setting, client: Client, partition: int, answer: ProduceResponse, untracked: Collection[int]
 ) -> frozenset[int]:
     """The batches that the answer to one that was given up makes the collection forget."""
-    late = client.partitions[partition].given_up
-    if k.variant.recovery != Recovery.RESET_2_3:
+    late = [
+        b
+        for b in client.partitions[partition].given_up
+        if b.batch.first_record == answer.first_record
+    ]
+    rest = without(client, partition, untracked)
+    if not late or k.variant.recovery != Recovery.RESET_2_3:
         return frozenset()
-    return frozenset[int]().union(
-        *(
-            of_sequence(client, partition, b.batch)
-            for b in late
-            if b.batch.first_record == answer.first_record
-        )
-    )
+    return of_sequence(rest, partition, late[0].batch)
 
 
 def untracked_after(
     k: Setting, before: Client, after: Client, partition: int, untracked: Collection[int]
 ) -> frozenset[int]:
-    """The batches in flight that the collection does not hold after a step: with one that it does
-    not hold, or has given up before, it forgets another of the same sequence.
-    TransactionManager.removeInFlightBatch."""
-    if k.variant.recovery != Recovery.RESET_2_3:
-        return frozenset()
+    """The batches in flight that the collection does not hold after a step. It forgets all with
+    its producer id, and has the parts of an old batch that is split later; in 2.4 it forgets with
+    one that it does not hold another of the same sequence. TransactionManager.resetProducerId,
+    removeInFlightBatch, RecordAccumulator.splitAndReenqueue."""
     was, now = before.partitions[partition], after.partitions[partition]
+    left = numbers(now.in_flight)
+    if not has_quirks(k) or NO_PRODUCER_ID == after.producer_id != before.producer_id:
+        return left if has_quirks(k) else frozenset()
     gone = [
-        *(b for b in was.in_flight if b.batch.first_record in untracked),
+        *(b for b in was.in_flight if b.batch.first_record in frozenset(untracked) - left),
         *(b for b in was.given_up if b not in now.given_up),
     ]
     rest = without(before, partition, untracked)
-    left = numbers(now.in_flight)
-    taken = [
-        of_sequence(rest, partition, b.batch) for b in gone if b.batch.first_record not in left
-    ]
-    return frozenset[int](untracked).union(*taken) & left
+    by_sequence = gone if k.variant.recovery == Recovery.RESET_2_3 else []
+    taken = [of_sequence(rest, partition, b.batch) for b in by_sequence]
+    return (frozenset[int](untracked).union(*taken) & left) - parts(was, now)
+
+
+def parts(was: PartitionEntry, now: PartitionEntry) -> frozenset[int]:
+    """The parts of a batch that was split: they wait and were never sent."""
+    before = numbers([b for b in was.in_flight if not b.outstanding])
+    return numbers([b for b in now.in_flight if not b.outstanding and not b.attempts]) - before
 
 
 # A connection that breaks
@@ -342,9 +334,8 @@ def on_disconnect(
 ) -> tuple[Client, frozenset[int]]:
     """The model's rule, and what is not tracked then. From 2.1 to 2.4 what was given up fails once
     more, by its sequence, whichever batch has that by now: it goes batch by batch."""
-    if not untracked and not (
-        k.variant.recovery == Recovery.RESET_2_3 and client.partitions[partition].given_up
-    ):
+    again = k.variant.recovery == Recovery.RESET_2_3 and client.partitions[partition].given_up
+    if not untracked and not again:
         return answers.on_disconnect(k, client, partition, overdue), frozenset()
     in_flight = client.partitions[partition].in_flight
     awaited = [(i, b.batch.first_record) for i, b in enumerate(in_flight) if b.outstanding]
