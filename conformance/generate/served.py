@@ -5,7 +5,8 @@ that nobody can bring about do not happen. What is left is a graph of its own, w
 numbered breadth first.
 
 Where nodes are stopped, too, the leader of the last partition may be gone: its marker waits until
-it is back, and whatever does not need that leader happens meanwhile.
+it is back, and whatever does not need that leader happens meanwhile. In a scope whose leaders leave
+that is all there is: elsewhere markers are written at once, or skipped.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ import numpy as np
 from conformance.generate.graph import Graph, Numbers
 
 MARKER: Final = "marker_is_written"
+SKIP: Final = "marker_is_skipped"
+LEAVES: Final = "leader_leaves"
+RETURNS: Final = "leader_returns"
 PLAYED: Final = frozenset(
     {
         "instance_begins",
@@ -44,7 +48,7 @@ PLAYED: Final = frozenset(
 )
 """The rules of the world that can be brought about from outside."""
 
-OF_NODES: Final = frozenset({"coordinator_moves", "transaction_times_out"})
+OF_NODES: Final = frozenset({"coordinator_moves", "transaction_times_out", LEAVES, RETURNS})
 """The rules that are brought about by what is done to nodes, or left undone for long."""
 SELDOM: Final[Mapping[str, float]] = {**dict.fromkeys(OF_NODES, 0.1), MARKER: 0.05}
 """How often a hunt at nodes takes these beside others: it would move a coordinator at once, and
@@ -71,13 +75,15 @@ class Service:
         """That of one server, or of nodes that are stopped and moved, too."""
         markers = {i for i, (r, choice) in enumerate(rules) if r == MARKER and choice["heard"]}
         far = max((rules[i][1]["partition"] for i in markers), default=0)
-        held = {i for i in markers if nodes and rules[i][1]["partition"] == far}
+        is_far = {i for i, (_, choice) in enumerate(rules) if choice.get("partition") == far}
+        of_leaders = {i for i, (r, _) in enumerate(rules) if r in (LEAVES, RETURNS)}
+        held = markers & is_far if nodes and not of_leaders else set()
+        skips = {i for i, (r, _) in enumerate(rules) if r == SKIP}
         played = PLAYED - {MARKER} | (OF_NODES if nodes else frozenset())
-        others = {i for i, (r, _) in enumerate(rules) if r in played}
-        needs_far = {
-            i for i in others if rules[i][0] in NEEDS_LEADER and rules[i][1]["partition"] == far
-        }
-        return Service(*map(frozenset, (markers - held, held, others, others - needs_far)))
+        others = {i for i, (r, _) in enumerate(rules) if r in played} - (of_leaders - is_far)
+        needs_far = {i for i in others & is_far if rules[i][0] in NEEDS_LEADER}
+        forced = markers - held | skips
+        return Service(*map(frozenset, (forced, held, others, others - needs_far)))
 
     def chosen(self, edges: range, rule_of: Numbers) -> list[int]:
         """Of a state's edges those that are taken."""

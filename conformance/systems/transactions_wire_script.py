@@ -96,15 +96,15 @@ class Script:
         return self.steps[step - 1] if step else ("initial", ())
 
 
-def refuse(k: Any) -> None:
-    """Raises NotApplicable for scopes that a running server cannot be brought to."""
+def refuse(k: Any, *, nodes: bool = False) -> None:
+    """Raises NotApplicable for scopes that a running server cannot be brought to, or `nodes`."""
     layout = k.layout
     for name, is_there in (
         ("appends", layout.appends),
         ("guards", layout.guards),
         ("offsets", layout.offsets),
         ("other ids", layout.max_others > 0),
-        ("partitions without a leader", layout.max_leaves > 0),
+        ("partitions without a leader", layout.max_leaves > 0 and not nodes),
         ("the last epoch", layout.epochs_end),
     ):
         if is_there:
@@ -191,8 +191,11 @@ class Played:
 
     def _told(self) -> Moved:
         """The step that was just made, as the server sees it."""
-        waits = self._next_marker() is not None
-        return Moved(len(self._steps), self._sent, None if waits else self._shown())
+        return Moved(len(self._steps), self._sent, None if self._goes_on() else self._shown())
+
+    def _goes_on(self) -> bool:
+        """Whether the server does more by itself."""
+        return self._next_marker() is not None
 
     def write_markers(self) -> None:
         """All that are on their way."""

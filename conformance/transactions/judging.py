@@ -54,7 +54,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
     if has_nodes and options.kafka and find_release(options.kafka).has_zookeeper:
         raise BadUse("coordinators are moved by a controller of KRaft: leave out -zookeeper")
     plan = replace(plan, on=ON, actors=SERVED, faults=options.faults or FAULTS)
-    refuse(setting(plan))
+    refuse(setting(plan), nodes=has_nodes)
     left_out = [
         f"{name}: nobody brings {rule} about at these brokers"
         for name, rule in budgets_left_out(plan)

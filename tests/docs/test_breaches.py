@@ -24,7 +24,7 @@ def test_each_command_is_understood(
 
 
 def test_there_are_commands() -> None:
-    assert len(PAGE.parsed) == 6
+    assert len(PAGE.parsed) == 7
 
 
 def skips(release: str) -> set[bool]:

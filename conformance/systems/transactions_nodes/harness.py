@@ -201,6 +201,8 @@ class Harness:
 
     def _is_gentle(self, batch: Sequence[Numbered]) -> bool:
         """Whether a leader that is held is frozen: every second time, and where it must be."""
+        if any(script.loses_leader for _, script in batch):
+            return False
         holds = any(HOLD in script.signature for _, script in batch)
         can_kill = self._can_kill and holds and all(script.is_lenient for _, script in batch)
         can_kill &= not any(script.times_out for _, script in batch)  # a return takes long

@@ -6,8 +6,8 @@ a partition that was deleted: the coordinator counts that as done, and completes
 (KAFKA-20734). What was committed there stays open, and the next transaction of the same producer
 decides about it.
 
-Each run asks its brokers. Where markers are skipped, leaders are frozen and not killed in traces:
-the model has no partition without a leader.
+Each run asks its brokers. Where markers are skipped, leaders are frozen and not killed in traces,
+but in scopes whose leaders leave: these say what becomes of a partition without a leader.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 1. Partitions but the last are near: their leader is always there. The last is far: its leader is
    gone from before a decision until its marker is written, where the trace has other steps between.
 2. What was touched on the far side is compared once its leader is back.
-3. A marker that was on its way there when the coordinator moved may still arrive before the new
+3. In a scope whose leaders leave, that is when the far leader is gone: its marker waits or is
+   skipped, as the release does. The trace ends with a leader again.
+4. A marker that was on its way there when the coordinator moved may still arrive before the new
    coordinator's: then `other` is what follows. After it, it would be fenced, and nothing changes.
 """
 
@@ -13,7 +15,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from conformance.generate.served import MARKER, NEEDS_LEADER, OF_NODES, PLAYED
+from conformance.generate.served import (
+    LEAVES,
+    MARKER,
+    NEEDS_LEADER,
+    OF_NODES,
+    PLAYED,
+    RETURNS,
+    SKIP,
+)
 from conformance.systems.transactions.arrivals import NOBODY
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
@@ -37,7 +47,7 @@ class NodeScript(Script):
 
     `times_out` is the step at which the transaction times out, `branch` the one before which a late
     marker may have come; 0: there is none. `is_lenient`: a far leader may be killed, for nothing
-    asks it for more than a killed one remembers.
+    asks it for more than a killed one remembers. `loses_leader`: it must be.
     """
 
     deeds: Mapping[int, tuple[str, ...]]
@@ -45,6 +55,7 @@ class NodeScript(Script):
     branch: int
     other: NodeScript | None
     is_lenient: bool
+    loses_leader: bool
 
     @property
     def signature(self) -> tuple[str, ...]:
@@ -56,7 +67,7 @@ class NodesWriter:
     """Makes scripts of the traces of one setting. Raises NotApplicable."""
 
     def __init__(self, tables: TransactionTables) -> None:
-        refuse(tables.k)
+        refuse(tables.k, nodes=True)
         self.tables = tables
 
     def script(self, steps: Iterable[Instance]) -> NodeScript:
@@ -76,14 +87,18 @@ class NodesWriter:
 class PlayedAtNodes(Played):
     """The model's actors in one trace, the far leader held back where the trace goes on without."""
 
-    rules = PLAYED | OF_NODES
+    rules = PLAYED | OF_NODES | {SKIP}
 
     def __init__(self, tables: TransactionTables, *, late_marker: bool) -> None:
         super().__init__(tables)
         self._far = len(self._leaders) - 1
         self._late_marker = late_marker
-        self._goes_on = False
+        self._waits_on = False
         self._is_held = False
+        self._is_gone = False
+        self._can_leave = tables.k.layout.max_leaves > 0
+        skipped = tables.model.setting.LeaderlessMarker.SKIPPED
+        self._skips = tables.k.variant.leaderless_marker == skipped
         self._old_marker: Message | None = None
         self._deeds: dict[int, tuple[str, ...]] = {}
         self._branch = 0
@@ -91,16 +106,19 @@ class PlayedAtNodes(Played):
     def play(self, steps: Sequence[Instance]) -> None:
         """All up to a step that needs a leader which is gone."""
         for at, instance in enumerate(steps):
-            if instance[0] == MARKER:
-                if self._is_held and dict(instance[1])["partition"] == self._far:
+            if instance[0] in (MARKER, SKIP):
+                if self._is_held and not self._is_gone and self._is_far(instance):
                     self._release()
                 continue
             if self._is_held and self._needs_far(instance):
                 break
-            self._goes_on = self._goes_on_without(steps[at + 1 :])
+            self._waits_on = not self._can_leave and self._goes_on_without(steps[at + 1 :])
             if self.move(instance):
                 self.write_markers()
-        if self._is_held:
+        if self._is_gone:
+            self.move((RETURNS, (("partition", self._far),)))
+            self.write_markers()
+        elif self._is_held:
             self._release()
 
     def script(self) -> NodeScript:
@@ -117,11 +135,14 @@ class PlayedAtNodes(Played):
             branch=self._branch,
             other=None,
             is_lenient=LATE_BATCH not in rules,
+            loses_leader=LEAVES in rules,
         )
 
     def _needs_far(self, instance: Instance) -> bool:
-        rule, choice = instance
-        return rule in NEEDS_LEADER and dict(choice)["partition"] == self._far
+        return instance[0] in NEEDS_LEADER and self._is_far(instance)
+
+    def _is_far(self, instance: Instance) -> bool:
+        return dict(instance[1])["partition"] == self._far
 
     def _goes_on_without(self, rest: Sequence[Instance]) -> bool:
         """Something else comes before the far marker."""
@@ -135,7 +156,7 @@ class PlayedAtNodes(Played):
     # ---- the far leader
 
     def _told(self) -> Moved:
-        if not self._is_held and self._goes_on and self._waits(self._far):
+        if not self._is_held and self._waits_on and self._waits(self._far):
             self._is_held = True
             step = len(self._steps)
             self._deeds[step] = (HOLD, *self._deeds.get(step, ()))
@@ -143,7 +164,7 @@ class PlayedAtNodes(Played):
 
     def _release(self) -> None:
         """The far leader is back, and writes what came meanwhile."""
-        self._is_held, self._goes_on = False, False
+        self._is_held, self._waits_on = False, False
         step = len(self._steps) + 1
         self._deeds[step] = (RELEASE,)
         if self._old_marker is not None:
@@ -152,6 +173,37 @@ class PlayedAtNodes(Played):
                 self._leads(self._far, "on_marker", self._old_marker)
             self._old_marker = None
         self.write_markers()
+
+    def _leader_leaves(self, partition: int) -> None:
+        if partition != self._far or self._is_gone:
+            raise self.tables.disabled(by_scope=False)
+        self._is_held = self._is_gone = True
+        self._deeds[len(self._steps) + 1] = (HOLD,)
+
+    def _leader_returns(self, partition: int) -> None:
+        if not self._is_gone:
+            raise self.tables.disabled(by_scope=False)
+        self._is_held = self._is_gone = False
+        self._deeds[len(self._steps) + 1] = (RELEASE,)
+        self._leads(partition, "restarted")
+
+    def _marker_is_skipped(self, partition: int) -> None:
+        no_error = self.tables.model.messages.Error.NONE
+        row = self._acts(self._coordinator, "on_marker_written", partition, no_error)
+        self._coordinator = row.node
+        self._touched.add(NOBODY)
+
+    def write_markers(self) -> None:
+        """All that are on their way, and past a partition without a leader if this Kafka goes."""
+        super().write_markers()
+        if self._is_skipping():
+            self.move((SKIP, (("partition", self._far),)))
+
+    def _is_skipping(self) -> bool:
+        return self._skips and self._is_gone and self._waits(self._far)
+
+    def _goes_on(self) -> bool:
+        return super()._goes_on() or self._is_skipping()
 
     def _waits(self, partition: int) -> bool:
         state = self._coordinator.state

@@ -13,17 +13,19 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final, NamedTuple
 
 from conformance.systems.base import Shape, View
-from conformance.systems.transactions_nodes.nodes import MOVE
+from conformance.systems.transactions_nodes.nodes import MOVE, RELEASE
 from conformance.systems.transactions_nodes.script import NodeScript
 from conformance.systems.transactions_wire_trial import (
     NONE,
     NOT_YET,
     SETTLE_TIMEOUT_S,
     TRANSACTION_TIMEOUT_MS,
+    Ask,
     Ground,
     Trial,
     Undecided,
 )
+from conformance.transactions.reading import Isolation, list_latest
 from conformance.transactions.wire import Conversation
 from impl.protocol.errors import ErrorCode
 
@@ -108,6 +110,19 @@ class NodesTrial(Trial):
             self._epochs.append(epoch)
         elif epoch != self._epochs[-1]:
             raise Undecided
+        if deed == RELEASE and self._nodes.loses_leader:
+            yield from self._caught_up()
+
+    def _caught_up(self) -> Waiting:
+        """A leader that was killed leads before its high watermark is where it was; it names no
+        last offset until then. `Partition.fetchOffsetForTimestamp`, KIP-207."""
+        far = len(self._ground.partitions) - 1
+        latest = list_latest(self._ground.partitions[far], Isolation.READ_UNCOMMITTED)
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        while (yield [Ask(latest, to=far)]) == [NONE]:
+            if time.monotonic() > deadline:
+                raise Undecided
+            yield [Rest(time.monotonic() + _PAUSE_S)]
 
     def _choose(self, at: int) -> Waiting:
         """Which of the two follows: the far log shows whether the late marker was written."""

@@ -1,7 +1,7 @@
-"""Writes `fixtures/nodes-RELEASE-REQUESTS.jsonl`: what three brokers answered to traces while they
+"""Writes `fixtures/nodes-RELEASE-KIND.jsonl`: what three brokers answered to traces while they
 were frozen, killed and moved.
 
-    python tests/conformance/systems/record_nodes.py 4.3.1 v1 v2
+    python tests/conformance/systems/record_nodes.py 4.3.1 v1 v2 leaderless
 
 A header line, then a line for each trace: its steps, its ground, and in their order the calls with
 what was answered, {"api": 22, "version": 5, "answer": "<hex>"}, and what was done, {"deed": "move",
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from conformance.generate.served import SKIP
 from conformance.homes import SERVED
 from conformance.plan import Plan, prepare, setting
 from conformance.systems.transactions.tables import tables_of
@@ -24,11 +25,16 @@ from conformance.systems.transactions_nodes.nodes import Nodes, ground_of
 from conformance.systems.transactions_nodes.script import NodeScript, NodesWriter
 from conformance.systems.transactions_nodes.trial import Do, NodesTrial, Rest
 from conformance.systems.transactions_wire_trial import Ask
-from conformance.transactions.wire import Call
+from conformance.transactions.wire import Call, Requests
 from impl import encode_response
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-SCOPES = {"v1": "transactions-small/unheard=0", "v2": "transactions-small"}
+KINDS: dict[str, tuple[str, Requests]] = {
+    "v1": ("transactions-small/unheard=0", "v1"),
+    "v2": ("transactions-small", "v2"),
+    "leaderless": ("transactions-leaderless", "v2"),
+}
+"""Their scopes and requests."""
 TRIED = 300
 MOST_ALIKE = 3
 
@@ -82,19 +88,20 @@ class RecordedTrial(NodesTrial):
 
 def chosen(scripts: Iterable[NodeScript]) -> Iterator[NodeScript]:
     """Some of each kind: what is done, whether the transaction times out, whether a marker may be
-    late."""
+    late, how many are skipped."""
     met: Counter[Any] = Counter()
     for script in scripts:
-        kind = script.signature, bool(script.times_out), bool(script.branch)
+        skipped = sum(rule == SKIP for rule, _ in script.steps)
+        kind = script.signature, bool(script.times_out), bool(script.branch), skipped
         met[kind] += 1
         if script.signature and met[kind] <= MOST_ALIKE:
             yield script
 
 
-def record(release: str, requests: str) -> None:
-    """Write the file of a release and a kind of requests."""
+def record(release: str, kind: str) -> None:
+    """Write the file of a release and a kind of traces."""
+    scope, requests = KINDS[kind]
     variant = f"{release}/level={2 if release.startswith('4') else 0}/requests={requests}"
-    scope = SCOPES[requests]
     plan = Plan(scope=scope, variant=variant, actors=SERVED, traces_from=("hunts",), traces=TRIED)
     with tempfile.TemporaryDirectory() as directory:
         prepared = prepare(plan, Path(directory))
@@ -102,7 +109,7 @@ def record(release: str, requests: str) -> None:
         writer = NodesWriter(tables_of(k))
         scripts = list(chosen(writer.script(prepared.trace(n)) for n in range(prepared.count)))
     with ground_of(release, k.variant.level) as ground:
-        speaks = ground.conversation("v2" if requests == "v2" else "v1")
+        speaks = ground.conversation(requests)
         player = Harness(
             Nodes(ground, speaks),
             speaks,
@@ -111,10 +118,11 @@ def record(release: str, requests: str) -> None:
             trial=RecordedTrial,
         )
         for ended in player.run(enumerate(scripts)):
-            assert ended is None or ended[1].log_ends is not None, "the nodes are as the model says"
+            assert ended is None or ended[1].difference is None, "the nodes are as the model says"
+            assert ended is None or not ended[1].is_undecided, "the nodes come to rest"
     head = {"scope": scope, "variant": variant}
     lines: list[Mapping[str, Any]] = [head, *RecordedTrial.kept.values()]
-    path = FIXTURES / f"nodes-{release}-{requests}.jsonl"
+    path = FIXTURES / f"nodes-{release}-{kind}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     RecordedTrial.kept.clear()
 

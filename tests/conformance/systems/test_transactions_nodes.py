@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.__main__ import main
-from conformance.generate.served import MARKER, NEEDS_LEADER
+from conformance.generate.served import LEAVES, MARKER, NEEDS_LEADER, RETURNS, SKIP
 from conformance.homes import SERVED
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, Prepared, prepare, setting
@@ -38,14 +38,15 @@ from proofs.trace.format import Instance
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED: list[Requests] = ["v1", "v2"]
+LEADERLESS = "transactions-leaderless"
 EVERY_VERSION = Supported(dict.fromkeys(range(100), (0, 12)), {})
 SCOPE = "transactions-small/delays=0/unheard=0"
 FAR = 1
 
 
 @functools.cache
-def writer_of(variant: str) -> NodesWriter:
-    plan = Plan(scope="transactions-small", variant=variant, actors=SERVED)
+def writer_of(variant: str, scope: str = "transactions-small") -> NodesWriter:
+    plan = Plan(scope=scope, variant=variant, actors=SERVED)
     return NodesWriter(tables_of(setting(plan)))
 
 
@@ -123,6 +124,41 @@ def test_after_a_late_marker_the_far_log_has_one_more(
         assert twice == (*once, once[-1])
 
 
+@pytest.mark.parametrize(
+    ("variant", "skips"),
+    [("4.3.1/requests=v2", True), ("4.3.1/requests=v1", True), ("4.2.1", False), ("3.3.2", False)],
+)
+def test_a_leader_that_leaves_is_killed_until_it_returns(
+    tmp_path: Path, variant: str, skips: bool
+) -> None:
+    """Its marker is skipped at once, or the decision stays."""
+    plan = Plan(scope=LEADERLESS, variant=variant, actors=SERVED, traces_from=("hunts",), traces=60)
+    prepared = prepare(plan, tmp_path)
+    met: Counter[str] = Counter()
+    for number in range(prepared.count):
+        steps = prepared.trace(number)
+        script = writer_of(variant, LEADERLESS).script(steps)
+        assert script.steps[: len(steps)] == steps
+        rules = [rule for rule, _ in script.steps]
+        met.update(rules)
+        assert script.loses_leader == (LEAVES in rules)
+        deeds = {LEAVES: (HOLD,), RETURNS: (RELEASE,)}
+        assert script.deeds == {n: deeds[r] for n, r in enumerate(rules, 1) if r in deeds}
+        for moved in script.moved:
+            gone = rules[: moved.step].count(LEAVES) - rules[: moved.step].count(RETURNS)
+            if moved.shown is None or not gone:
+                continue
+            assert FAR not in dict(moved.shown.leaders)
+            if moved.shown.coordinator is not None:
+                state, *_, partitions = moved.shown.coordinator
+                waits = str(state).startswith("Prepare")
+                met["waits"] += waits
+                assert not waits or partitions == (False, True)
+    assert met[LEAVES] == met[RETURNS] > 10
+    assert bool(met[SKIP]) == skips
+    assert bool(met["waits"]) != skips
+
+
 # Courses
 
 PAIRS = st.integers(0, 3)
@@ -177,9 +213,9 @@ def test_a_time_out_leaves_time_for_all_before_it(
 # What was recorded
 
 
-def recorded(requests: str) -> tuple[str, list[dict[str, Any]]]:
+def recorded(kind: str) -> tuple[str, list[dict[str, Any]]]:
     """The variant, and the traces."""
-    path = FIXTURES / f"nodes-4.3.1-{requests}.jsonl"
+    path = FIXTURES / f"nodes-4.3.1-{kind}.jsonl"
     head, *traces = map(json.loads, path.read_text().splitlines())
     return head["variant"], traces
 
@@ -252,6 +288,21 @@ def test_another_kafkas_rules_are_noticed(requests: Requests, wrong: str) -> Non
     if wrong.startswith("marker_epoch"):
         for trace in differs:
             assert "coordinator_moves" in {rule for rule, _ in steps_of(trace)}
+
+
+def test_that_a_marker_waits_is_noticed_where_it_is_skipped() -> None:
+    """The brokers of 4.3.1 are as their model, and not as that of 4.2 (KAFKA-20734)."""
+    variant, traces = recorded("leaderless")
+    skipping = [trace for trace in traces if SKIP in {rule for rule, _ in steps_of(trace)}]
+    assert 0 < len(skipping) < len(traces)
+    for trace in traces:
+        script = writer_of(variant, LEADERLESS).script(steps_of(trace))
+        assert replayed(trace, variant, "v2", script).difference is None
+    for trace in skipping:
+        waits = writer_of(f"{variant}/leaderless_marker=waits", LEADERLESS)
+        ended = replayed(trace, variant, "v2", waits.script(steps_of(trace)))
+        assert ended.difference is not None
+        assert ended.difference.expected["coordinator.state"].startswith("Prepare")
 
 
 def is_noticed(trace: dict[str, Any], variant: str, requests: Requests) -> bool:
