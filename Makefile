@@ -8,6 +8,8 @@ VENV   := .venv
 PYTHON := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 
+BENCHMARKS := $(filter-out __init__ peers,$(basename $(notdir $(wildcard benchmarks/*.py))))
+
 .PHONY: help setup conformance test prove explore bench lint clean
 .DEFAULT_GOAL := help
 
@@ -32,9 +34,9 @@ prove: $(READY)  ## check the theorems
 explore: $(READY)  ## explore every scope
 	$(PYTHON) -m proofs explore --all
 
-bench: $(READY)  ## each claim against its peer
-	@set -e; for claim in batches messages exploration scaling; do \
-		echo "== $$claim"; $(PYTHON) -m benchmarks.$$claim; done
+bench: $(READY)  ## all benchmarks, one after the other
+	@set -e; for name in $(BENCHMARKS); do \
+		echo "== $$name"; $(PYTHON) -m benchmarks.$$name; done
 
 lint: $(READY)  ## ruff, mypy --strict, the arrows between the rooms
 	$(VENV)/bin/ruff check

@@ -22,6 +22,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+if not __package__:
+    sys.path[0] = str(Path(__file__).parents[1])
+
 from benchmarks.exploration import empty_cache
 from proofs.cache import cache_folder
 from proofs.explore.scope import DEFAULT_VARIANT
@@ -31,6 +34,7 @@ from proofs.lift.text import Model, Patch, model_for
 from proofs.mutants.systematic import mutants_of
 from proofs.trace.replay import UnknownScope, setting_of
 
+REPOSITORY = Path(__file__).parents[1]
 EDITS = 5
 VERDICTS: Mapping[int, str] = {0: "holds", 1: "violated"}
 """By exit code."""
@@ -87,7 +91,7 @@ def explored(scope: str, *words: str) -> tuple[float, int]:
     """The command, from a new Python to its end: seconds and exit code."""
     command = [sys.executable, "-m", "proofs", "explore", scope, *words]
     begun = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - begun
     verdict = VERDICTS.get(done.returncode, "")
     if done.returncode != UNDECIDED and not (verdict and f": {verdict}" in done.stdout):

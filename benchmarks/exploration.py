@@ -39,6 +39,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+if not __package__:
+    sys.path[0] = str(Path(__file__).parents[1])
+
 from proofs.explore.explorer import ENGINES, Run, explore, load, prepare, searched
 from proofs.explore.native import NativeSearch
 from proofs.explore.symmetry import symmetry_of

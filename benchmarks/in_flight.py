@@ -25,6 +25,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 
+if not __package__:
+    sys.path[0] = str(Path(__file__).parents[1])
+
 from impl import (
     ErrorCode,
     IdempotentProducerCore,

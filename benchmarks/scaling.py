@@ -24,6 +24,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+if not __package__:
+    sys.path[0] = str(Path(__file__).parents[1])
+
 from proofs.explore.explorer import Run, load, peak_bytes, prepare, searched
 from proofs.explore.native import Library, NativeSearch
 from proofs.explore.scope import DEFAULT_VARIANT

@@ -25,6 +25,9 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+if not __package__:
+    sys.path[0] = str(Path(__file__).parents[1])
+
 from conformance.backends import Backend, BackendError, Options, Range, Row, Task, open_backend
 from conformance.plan import BadPlan, Plan, prepare
 from conformance.runner import cut

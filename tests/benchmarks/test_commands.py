@@ -1,0 +1,48 @@
+"""Each benchmark is a command, as a file and as a module, and `make bench` runs them all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("__init__", "peers"))
+"""`peers` has what several of them need."""
+
+
+def test_there_are_those_that_the_documents_name() -> None:
+    named = {"batches", "edit", "exploration", "in_flight", "messages", "scaling", "spark"}
+    assert named <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("form", ["file", "module"])
+def test_it_starts(name: str, form: str, tmp_path: Path) -> None:
+    """A file from anywhere; a module from where its package is."""
+    is_file = form == "file"
+    started = [str(FOLDER / f"{name}.py")] if is_file else ["-m", f"benchmarks.{name}"]
+    said = subprocess.run(
+        [sys.executable, *started, "--help"],
+        cwd=tmp_path if is_file else FOLDER.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "usage:" in said.stdout
+    assert "--json" in said.stdout
+
+
+def test_make_bench_runs_them_all() -> None:
+    said = subprocess.run(
+        ["make", "--dry-run", "bench"],
+        cwd=FOLDER.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    line = next(line for line in said.splitlines() if "for name in" in line)
+    assert sorted(line.partition(" in ")[2].partition(";")[0].split()) == NAMES
