@@ -215,6 +215,7 @@ def test_the_first_breach_of_a_promise_is_kept(tmp_path: Path) -> None:
         (["--actors", "client,coordinator,leader"], "--actors"),
         (["--scope", "transactions-log"], "appends"),
         (["--scope", "transactions-offsets"], "offsets"),
+        (["--scope", "transactions-leaderless"], "without a leader"),
         (["--kafka", "2.0.0"], "--kafka '2.0.0'"),
     ],
 )
