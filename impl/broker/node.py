@@ -57,7 +57,7 @@ from impl.broker.producer_ids import (
     ProducerIdController,
     ProducerIdManager,
 )
-from impl.broker.topics import Topic, Topics
+from impl.broker.topics import MAX_PARTITIONS, Topic, Topics
 from impl.broker.verification import AddPartitionsToTxnManager
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.offsets import OffsetsConfig
@@ -75,13 +75,31 @@ from impl.protocol.messages import (
     encode_unsupported_version,
 )
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
+from impl.settings import InvalidSetting, check_least
 
 __all__ = ["CloseConnection", "Node", "NodeConfig"]
 
 
+MAX_PORT: Final = 65_535
+
+_LEAST: Final = {
+    "node_id": 0,
+    "port": 0,
+    "num_partitions": 1,
+    "broker_epoch": 0,
+    "producer_id_expiration_check_interval_ms": 0,
+    "log_retention_check_interval_ms": 0,
+    "add_partitions_to_txn_retry_backoff_ms": 0,
+    "add_partitions_to_txn_retry_backoff_max_ms": 0,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """A node's settings; Kafka's defaults where it has any. Times in milliseconds."""
+    """A node's settings; Kafka's defaults where it has any. Times in milliseconds.
+
+    Raises `InvalidSetting`.
+    """
 
     node_id: int = 1
     host: str = "localhost"
@@ -98,6 +116,13 @@ class NodeConfig:
     rules: TransactionRules = DEFAULT_RULES
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
     offsets: OffsetsConfig = field(default_factory=OffsetsConfig)
+
+    def __post_init__(self) -> None:
+        check_least(self, _LEAST)
+        if not self.num_partitions <= MAX_PARTITIONS:
+            raise InvalidSetting(self, "num_partitions", f"at most {MAX_PARTITIONS}")
+        if self.port > MAX_PORT:
+            raise InvalidSetting(self, "port", f"at most {MAX_PORT}")
 
 
 class Node:

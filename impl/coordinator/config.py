@@ -12,13 +12,24 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from impl.protocol.errors import ErrorCode
+from impl.settings import InvalidSetting, check_least
+
+_LEAST: Final = {
+    "num_partitions": 1,
+    "transaction_max_timeout_ms": 1,
+    "transactional_id_expiration_ms": 0,
+    "abort_timed_out_interval_ms": 0,
+    "remove_expired_interval_ms": 0,
+    "request_timeout_ms": 0,
+    "max_tombstone_batch_bytes": 0,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
     """A coordinator's settings; times in milliseconds. `TransactionConfig`, `TransactionLogConfig`.
 
-    Raises `ValueError` for a number that no broker starts with.
+    Raises `InvalidSetting` for a number that no broker starts with.
     """
 
     num_partitions: int = 50
@@ -53,8 +64,9 @@ class TransactionConfig:
     before 4.3 only a client's end does (KAFKA-20090)."""
 
     def __post_init__(self) -> None:
-        if self.num_partitions < 1 or self.transaction_version not in (0, 1, 2):
-            raise ValueError("num_partitions is at least 1, transaction_version is 0, 1 or 2")
+        check_least(self, _LEAST)
+        if self.transaction_version not in (0, 1, 2):
+            raise InvalidSetting(self, "transaction_version", "0, 1 or 2")
 
     @property
     def bumps_epoch(self) -> bool:

@@ -57,6 +57,7 @@ from impl.protocol.record_batch import (
     decode_batch,
     encode_batch,
 )
+from impl.settings import check_least
 
 _E = ErrorCode
 
@@ -72,7 +73,10 @@ DEFAULT_TIMESTAMP: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class OffsetsConfig:
-    """A coordinator's settings, and what differs by release; the defaults are those of 4.3.1."""
+    """A coordinator's settings, and what differs by release; the defaults are those of 4.3.1.
+
+    Raises `InvalidSetting`.
+    """
 
     num_partitions: int = 50
     """Of `__consumer_offsets`; it must never change."""
@@ -82,6 +86,9 @@ class OffsetsConfig:
     """Of a batch too large for the log; INVALID_COMMIT_OFFSET_SIZE before 4.0."""
     value_version: int = VALUE_VERSION
     """Of the values that are written; 3 before 4.1."""
+
+    def __post_init__(self) -> None:
+        check_least(self, {"num_partitions": 1, "offset_metadata_max_bytes": 0})
 
 
 APPEND_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType(

@@ -44,6 +44,7 @@ from impl.protocol.record_batch import (
     restamp_batch,
     scan_records,
 )
+from impl.settings import check_least
 
 MAX_INT64: Final = (1 << 63) - 1
 
@@ -56,11 +57,25 @@ _LEAST_LENGTH: Final = 14
 """The smallest batch length of any format. `LegacyRecord.RECORD_OVERHEAD_V0`."""
 
 
+_LEAST: Final = {
+    "max_message_bytes": 0,
+    "segment_bytes": 1,
+    "segment_ms": 0,
+    "min_insync_replicas": 1,
+    "message_timestamp_before_max_ms": 0,
+    "message_timestamp_after_max_ms": 0,
+    "producer_id_expiration_ms": 0,
+    "retention_ms": -1,
+    "retention_bytes": -1,
+    "max_log_bytes": 0,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class LogConfig:
     """A topic's settings that a leader applies; Kafka's defaults, but for retention.
 
-    Source: `LogConfig`.
+    Raises `InvalidSetting`. Source: `LogConfig`.
     """
 
     max_message_bytes: int = 1_048_588
@@ -76,6 +91,9 @@ class LogConfig:
     retention_bytes: int = -1
     max_log_bytes: int = 1 << 32
     """A partition holds no more (memory, bytes): the append answers KAFKA_STORAGE_ERROR."""
+
+    def __post_init__(self) -> None:
+        check_least(self, _LEAST)
 
 
 class ValidBatch(NamedTuple):

@@ -240,7 +240,7 @@ class Producer:
     def _why_not_queued(self, topic: str, partition: int | None) -> str:
         """What a record has waited for in vain."""
         known = self._cluster.partitions.get(topic)
-        if known is None:
+        if not known:
             said = self._cluster.topic_errors.get(topic)
             what = f"no metadata of topic {topic!r}" + (f" but {said.name}" if said else "")
         elif partition is not None and partition >= known:

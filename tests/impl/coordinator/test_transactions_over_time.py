@@ -316,12 +316,6 @@ def test_every_release_commits_fences_and_times_out(release: str) -> None:
     assert (world.state, world.view().image.identity) == ("CompleteAbort", aborted)
 
 
-@pytest.mark.parametrize("rules", [{"num_partitions": 0}, {"transaction_version": 3}])
-def test_settings_have_bounds(rules: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        TransactionConfig(**rules)
-
-
 # ---- histories
 
 
