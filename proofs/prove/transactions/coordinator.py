@@ -104,9 +104,9 @@ def images(s: State, says: Callable[[dict[str, Any]], Node], of: tuple[str, ...]
 
 
 def epochs_are_many() -> Formula:
-    """There is an epoch before the last that a client may use."""
+    """Where epochs end, there is one before the last that a client may use."""
     few = dag.both(dag.eq(EXHAUSTED, dag.sub(MAX_EPOCH, const(1))), dag.lt(ZERO, EXHAUSTED))
-    return (), few
+    return (), implies(EPOCHS_END, few)
 
 
 def is_unborn(image: dict[str, Any]) -> Node:
