@@ -101,6 +101,30 @@ def test_three_configurations_are_named_after_what_they_promise(variant, kept, b
     assert broken <= violated
 
 
+@pytest.mark.parametrize(
+    ("variant", "counts", "broken"),
+    [
+        (
+            "at-most-once",
+            (24, 26, 6),
+            {"acked_is_stored": 1, "no_gap": 2, "order_kept": 5, "acked_once": 1},
+        ),
+        ("at-least-once", (277, 426, 15), {"at_most_once": 5, "no_gap": 2, "acked_once": 6}),
+        ("exactly-once", (141, 267, 12), {}),
+    ],
+)
+def test_one_request_in_flight_keeps_the_order_where_answers_are_awaited(variant, counts, broken):
+    """Without idempotence, too: that is what it was for before there was any."""
+    report = explore_scope("delivery-one-in-flight", variant, engine="ints")
+    assert report.verdict == "holds"
+    assert report.counts.complete
+    assert counted(report) == counts
+    assert {f.property: f.steps for f in report.violations} == broken
+    [order] = [p for p in plain().promises.PROMISES if p.name == "order_kept"]
+    k = setting_of(plain(), report.scope, report.variant)
+    assert order.promised(k) is (variant == "at-least-once")
+
+
 def test_what_is_not_promised_is_shown_and_is_no_fault():
     report = explore_scope("idempotent-tiny", engine="ints")
     found = {f.property: (f.promised, f.steps, f.events) for f in report.violations}
