@@ -438,6 +438,8 @@ RECORDS = replace(
     rules=("batch_is_produced", "offsets_are_committed", "late_batch_arrives"),
 )
 
+SETTLED = (*ACKED, *KNOWN_BATCH, "here_is_one", "sent_is_counted", "outcomes_are_of_states")
+
 ACKNOWLEDGED = replace(
     RECORDS,
     clauses=(
@@ -448,6 +450,10 @@ ACKNOWLEDGED = replace(
         follows(of_records.known_batch_is_there, "remembered_is_stored"),
         follows(of_records.known_batch_is_it, *KNOWN_BATCH, *ACKED, "here_is_one"),
         clause(of_records.acked_is_stored, *ACKED, *KNOWN_BATCH, "known_batch_is_it"),
+        clause(of_client.sent_is_counted, "client_has_batches"),
+        clause(of_client.outcomes_are_of_states, "client_has_batches"),
+        clause(of_told.settled_is_stored, *SETTLED, "known_batch_is_it"),
+        clause(of_told.committed_is_stored, *SETTLED, "settled_is_stored"),
     ),
     steps=SENDING,
     scopes=ON_TIME_SCOPES,
