@@ -55,6 +55,7 @@ COMPRESSION_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _PLACE: Final = Struct(">qii")
