@@ -1,4 +1,4 @@
-"""What a producer's settings come to: idempotent or not, or refused. And who may ask for an id.
+"""What a producer's settings come to: idempotent or not, or refused. And who may write so.
 
 Theory of operation. Idempotence needs acks=all, retries, and no more requests in flight than a
 leader remembers. Where settings contradict that, it matters who wrote what: a user's contradiction
@@ -172,25 +172,47 @@ def decided(era: Era, given: Given) -> Rule:
     return next(rule for rule in RULES[era] if rule.applies(given))
 
 
-# Who may ask for a producer id
+# Who may write idempotently, without transactions
+
+
+class Authorization(IntEnum):
+    """What a broker asks of who writes idempotently. KafkaApis.handleInitProducerIdRequest and
+    handleProduceRequest."""
+
+    CLUSTER = 0
+    """Up to 2.7: IDEMPOTENT_WRITE on the cluster, and with each Produce again."""
+    ANY_TOPIC = 1
+    """Since 2.8 (KIP-679): WRITE on any topic is enough for a producer id, and Produce asks for its
+    topic alone."""
+
+
+class Verdict(IntEnum):
+    """What a broker answers, by Kafka's codes."""
+
+    GRANTED = 0
+    TOPIC_AUTHORIZATION_FAILED = 29
+    CLUSTER_AUTHORIZATION_FAILED = 31
 
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What a principal may do: IDEMPOTENT_WRITE on the cluster, WRITE on some topic."""
+    """What a principal may do: IDEMPOTENT_WRITE on the cluster, WRITE on the topic in question, and
+    WRITE on any topic, be it this one."""
 
     idempotent_write: bool
-    write_on_a_topic: bool
+    write: bool
+    write_on_any_topic: bool
 
 
-def may_get_producer_id(any_topic_is_enough: bool, permissions: Permissions) -> bool:
-    """Whether InitProducerId without a transactional id is answered. Since 2.8 WRITE on any topic
-    is enough (KIP-679); else CLUSTER_AUTHORIZATION_FAILED. KafkaApis."""
-    enough = any_topic_is_enough and permissions.write_on_a_topic
-    return permissions.idempotent_write or enough
+def on_init_producer_id(authorization: Authorization, permissions: Permissions) -> Verdict:
+    """Whether InitProducerId without a transactional id gets one."""
+    enough = authorization == Authorization.ANY_TOPIC and permissions.write_on_any_topic
+    granted = permissions.idempotent_write or enough
+    return Verdict.GRANTED if granted else Verdict.CLUSTER_AUTHORIZATION_FAILED
 
 
-def may_write_idempotently(cluster_is_asked: bool, permissions: Permissions) -> bool:
-    """Whether a batch with a producer id is taken. Up to 2.7 the cluster is asked again with each
-    Produce; later the topic alone. KafkaApis.handleProduceRequest."""
-    return permissions.idempotent_write if cluster_is_asked else permissions.write_on_a_topic
+def on_produce(authorization: Authorization, permissions: Permissions) -> Verdict:
+    """Whether a batch with a producer id is taken. The cluster is asked before the topic is."""
+    if authorization == Authorization.CLUSTER and not permissions.idempotent_write:
+        return Verdict.CLUSTER_AUTHORIZATION_FAILED
+    return Verdict.GRANTED if permissions.write else Verdict.TOPIC_AUTHORIZATION_FAILED
