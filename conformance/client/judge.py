@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from conformance.client import moves, quirks
 from conformance.client.moves import ENDED, Explanation, Moves, Unmodelled
+from conformance.client.order import in_order
 from conformance.client.plan import PARTITIONS, Send
 from conformance.client.sight import FAILED, SILENT, STORED, Sight
 from conformance.client.trace import (
@@ -100,6 +101,7 @@ def judged(variant: Variant, trace: ClientTrace) -> Judgement:
     if trace.problem not in ("", UNFINISHED):
         return Judgement(UNDECIDED, 0, why=trace.problem)
     k = setting_for(variant, trace)
+    trace = in_order(trace)
     try:
         simple = Observer(k, trace, moves.UNSEEN).judged()
         if simple.verdict != DIVERGES:

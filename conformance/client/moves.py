@@ -32,7 +32,7 @@ from impl.protocol.errors import ErrorCode
 from model import answers, recovery
 from model import client as sending
 from model.client import Client, InFlightBatch, PartitionEntry
-from model.language import Step, span
+from model.language import Step
 from model.messages import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -456,7 +456,7 @@ def sends(k: Setting, sight: Sight, state: Explanation, batch: SentBatch) -> Ite
     """The client has sent this batch: again, or for the first time."""
     client = state.client
     if quirks.has_quirks(k):
-        client = quirks.grown(client, batch.partition, batch.records[0], len(batch.records))
+        client = quirks.grown(client, batch.partition, batch.records)
     again = attempted(sending.send_again, k, client, batch.partition)
     if again is not None and same(again.sends[0].batch, batch):
         yield "send_again", with_client(state, again.actor)
@@ -489,18 +489,19 @@ def same(batch: Batch, sent: SentBatch) -> bool:
 
 
 def without_unsent(sight: Sight, client: Client, batch: SentBatch) -> Client | None:
-    """The client, records behind it that failed before they were sent: they use no sequence."""
+    """The client, records behind it that failed before they were sent: they use no sequence. What
+    a part of a split batch takes later is passed over."""
     entry = client.partitions[batch.partition]
     unsent = range(entry.records_sent, batch.records[0])
     if batch.records[0] < entry.records_sent:
         return None
-    if not all(sight.has_failed(batch.partition, number) for number in unsent):
+    rest = [number for number in unsent if not sight.is_taken(batch.partition, number)]
+    if not all(sight.has_failed(batch.partition, number) for number in rest):
         return None
-    skipped = replace(
-        entry,
-        records_sent=batch.records[0],
-        failed=entry.failed.union(span(entry.records_sent, len(unsent))),
-    )
+    failed = entry.failed
+    for number in rest:
+        failed = failed.plus(number)
+    skipped = replace(entry, records_sent=batch.records[0], failed=failed)
     return sending.with_entry(client, batch.partition, skipped)
 
 

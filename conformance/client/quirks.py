@@ -13,7 +13,7 @@ clients have none of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
 
@@ -107,21 +107,32 @@ def send_new(
     return replace(step, actor=sending.with_entry(step.actor, partition, entry))
 
 
-def grown(client: Client, partition: int, first: int, count: int) -> Client:
-    """A part of a split batch, last in its queue and never sent, has taken the next records: under
+def grown(client: Client, partition: int, records: Sequence[int]) -> Client:
+    """A part of a split batch has taken the next records while it was the last that waited: under
     the sequence that it has, which are not counted. KAFKA-9703; RecordAccumulator.tryAppend."""
     entry = client.partitions[partition]
-    queue = [b for b in entry.in_flight if not b.outstanding]
-    if not queue or queue[-1].batch.first_record != first or queue[-1].attempts:
+    unsent = [b for b in entry.in_flight if not b.outstanding and not b.attempts]
+    if not unsent or unsent[-1].batch.first_record != records[0]:
         return client
-    more = first + count - entry.records_sent
-    batch = queue[-1].batch
-    if more <= 0 or first + batch.record_count != entry.records_sent:
+    part = unsent[-1]
+    more = records[part.batch.record_count :]
+    if not more or not all(is_unsent(entry, number) for number in more):
         return client
-    larger = replace(queue[-1], batch=replace(batch, record_count=count))
-    changed = tuple(larger if b == queue[-1] else b for b in entry.in_flight)
-    taken = replace(entry, in_flight=changed, records_sent=entry.records_sent + more)
+    larger = replace(part, batch=replace(part.batch, record_count=len(records)))
+    changed = tuple(larger if b == part else b for b in entry.in_flight)
+    sent = max(entry.records_sent, more[-1] + 1)
+    taken = replace(entry, in_flight=changed, records_sent=sent)
     return sending.with_entry(client, partition, taken)
+
+
+def is_unsent(entry: PartitionEntry, number: int) -> bool:
+    """Whether a record is in no batch yet."""
+    ended = number in entry.acknowledged or number in entry.failed
+    in_flight = any(
+        b.batch.first_record <= number < b.batch.first_record + b.batch.record_count
+        for b in entry.in_flight
+    )
+    return not ended and not in_flight
 
 
 # Unknown outcomes

@@ -7,7 +7,7 @@ a connection was not closed before the last request on it, nobody gave up a reco
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from conformance.client.plan import PARTITIONS, RunPlan
@@ -61,6 +61,7 @@ class Sight:
             if isinstance(event, Produce):
                 for batch in event.batches:
                     self._sent[batch.partition].append((position, batch))
+        self._taken = {record for sent in self._sent for record in taken(b for _, b in sent)}
         self._largest = max((len(b.records) for sent in self._sent for _, b in sent), default=1)
 
     def comes(self, position: int, event: Event) -> None:
@@ -201,7 +202,19 @@ class Sight:
         """Whether the application was told that the record failed."""
         return self.has(partition, number) == FAILED
 
+    def is_taken(self, partition: int, number: int) -> bool:
+        """Whether a part of a split batch takes the record later, KAFKA-9703."""
+        return (partition, number) in self._taken
+
     def handed_us(self, partition: int, number: int) -> int:
         """When the application handed the record over, at the earliest."""
         outcome = self._outcomes.get((partition, number))
         return 0 if outcome is None else outcome.handed_us
+
+
+def taken(batches: Iterable[SentBatch]) -> Iterator[Record]:
+    """The records that a batch had not when it was sent before."""
+    counts: dict[int, int] = {}
+    for batch in batches:
+        count = counts.setdefault(batch.records[0], len(batch.records))
+        yield from ((batch.partition, number) for number in batch.records[count:])

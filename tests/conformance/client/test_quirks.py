@@ -3,12 +3,14 @@ an answer, Java's collections. Each is explained by its own quirk, and none excu
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from conformance.client import moves, quirks
 from conformance.client.judge import DIVERGES, EXPLAINED, MAX_STATES, judged
+from conformance.client.order import in_order
 from conformance.client.trace import ClientTrace, Produce, ProduceAnswer, SentBatch
 from impl.protocol.errors import ErrorCode
 from model import answers
@@ -66,29 +68,52 @@ def test_each_is_explained_by_its_own_quirk(
     assert judged(parse(release), trace).verdict == DIVERGES
 
 
-def test_a_part_that_takes_more_records_is_explained(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("release", "count"), [("2.4.1", 3), ("2.0.0", 1)])
+def test_a_part_that_takes_more_records_is_explained(
+    release: str, count: int, monkeypatch: pytest.MonkeyPatch
+):
     """KAFKA-9703: its sequences overlap with those of what comes next."""
-    runs = runs_of("java-2.4.1-grown.jsonl")
-    assert len(runs) == 2
+    runs = runs_of(f"java-{release}-grown.jsonl")
+    assert len(runs) == count
     for trace in runs:
-        assert judged(parse("2.4.1"), trace).verdict == EXPLAINED
+        assert judged(parse(release), trace).verdict == EXPLAINED
         (position, larger), *_ = grown_parts(trace)
-        event = trace.events[position]
-        assert isinstance(event, Produce)
-        fewer = replace(larger, records=larger.records[:-1])
-        wrong = changed(trace, position, base_sequence=larger.base_sequence + 1)
-        for other in (wrong, with_batch(trace, position, larger, fewer)):
-            assert judged(parse("2.4.1"), other).verdict == DIVERGES
+        wrong = replace(larger, base_sequence=larger.base_sequence + 1)
+        swapped = replace(larger, records=(*larger.records[:-2], *larger.records[:-3:-1]))
+        for other in (with_batch(trace, position, larger, row) for row in (wrong, swapped)):
+            assert judged(parse(release), other).verdict == DIVERGES
     monkeypatch.setattr(quirks, "grown", lambda client, *_: client)
-    assert {judged(parse("2.4.1"), trace).verdict for trace in runs} == {DIVERGES}
+    assert {judged(parse(release), trace).verdict for trace in runs} == {DIVERGES}
+
+
+@pytest.mark.parametrize("release", OLD)
+def test_records_that_a_part_passes_over_are_counted_behind_those_that_it_takes(release: str):
+    trace = runs_of(f"java-{release}-grown.jsonl")[-1]
+    taken = {b.records for _, e in produces(trace) for b in e.batches if is_torn(b)}
+    assert taken in ({(2, 3, 5, 6)}, {(2, 3, 6)})
+    counted = in_order(trace)
+    assert not any(is_torn(b) for _, event in produces(counted) for b in event.batches)
+    assert in_order(counted) is counted
+    assert len(counted.outcomes) == len(trace.outcomes)
+    assert counted.outcomes[0, 4] == trace.outcomes[0, 5 if release == "2.4.1" else 6]
+
+
+def is_torn(batch: SentBatch) -> bool:
+    return any(after != before + 1 for before, after in pairwise(batch.records))
+
+
+def test_runs_without_such_parts_are_judged_as_they_are():
+    for release in RELEASES:
+        for trace in all_runs(release):
+            assert in_order(trace) is trace
 
 
 def grown_parts(trace: ClientTrace) -> Iterator[tuple[int, SentBatch]]:
     """What was sent with more records than when it was too large."""
-    before: dict[tuple[int, int, int], int] = {}
+    before: dict[tuple[int, int], int] = {}
     for position, event in produces(trace):
         for b in event.batches:
-            count = before.setdefault((b.partition, b.producer_id, b.base_sequence), len(b.records))
+            count = before.setdefault((b.partition, b.records[0]), len(b.records))
             if len(b.records) > count:
                 yield position, b
 
