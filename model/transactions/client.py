@@ -549,7 +549,7 @@ def give_up(k: Setting, client: Client, partition: Partition, waits: bool) -> Cl
     after = unresolved(k, client, failed) if waits and bumps(k) else failed
     there = after.partitions[partition]
     has_gap = not speaks_v2(k) and not after.must_bump
-    left = after.partitions.put(partition, replace(there, has_gap=there.has_gap or has_gap))
+    left = after.partitions.put(partition, replace(there, has_gap=has_gap))
     return replace(after, partitions=left)
 
 

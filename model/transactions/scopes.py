@@ -161,7 +161,15 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-readers",
             "a reader, and another transaction that holds it back",
-            Layout(instances=1, partitions=1, log=7, max_epoch=4, readers=True, max_others=1),
+            Layout(
+                instances=1,
+                partitions=1,
+                log=7,
+                max_epoch=4,
+                readers=True,
+                max_others=1,
+                max_leaves=1,
+            ),
             Budgets(others=1),
         ),
         Scope(
@@ -304,9 +312,22 @@ SCOPES: dict[str, Scope] = {
                 max_epoch=4,
                 max_delays=0,
                 max_unheard=0,
-                max_leaves=1,
+                max_leaves=2,
             ),
             Budgets(delays=0, unheard=0, leaves=1),
+        ),
+        Scope(
+            "transactions-two-expirations",
+            "two batches of one transaction, each given up at any time",
+            Layout(
+                instances=1,
+                transactions=1,
+                log=2,
+                max_epoch=2,
+                max_begun=1,
+                max_expirations=2,
+            ),
+            Budgets(begun=1, expirations=2),
         ),
         Scope(
             "transactions-trouble",

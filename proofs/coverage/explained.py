@@ -70,9 +70,6 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
     },
     "transactions": {
         "transactions.world.spend: k.layout.endless: then": ENDLESS,
-        "transactions.coordinator.logged: not is_prepared(image.metadata): true": (
-            "behind an abort whose append failed nobody has the epoch: the next change aborts again"
-        ),
         **{
             f"transactions.leader.check_first_sequence: {point}": REMEMBERED
             for point in (

@@ -68,6 +68,7 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
             "transactions-offsets-log",
             "transactions-offsets-again",
             "transactions-guards-partitions",
+            "transactions-two-expirations",
         ),
     ),
     (
@@ -83,7 +84,10 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ("requests=v1/bump=goes_on", ("transactions-default", "transactions-adopted")),
     ("requests=v1/late_bump=asked", ("transactions-guards-partitions",)),
     ("requests=v1/group_memory=remembers", ("transactions-offsets-again",)),
-    ("leaderless_marker=waits", ("transactions-leaderless",)),
+    (
+        "leaderless_marker=waits",
+        ("transactions-leaderless/leaves=2", "transactions-readers/begun=1/leaves=1"),
+    ),
     ("requests=v1/verification=none", ("transactions-tiny",)),
     ("requests=v1/pending=after_producer", ("transactions-tiny",)),
     ("marker_epoch=not_older", ("transactions-tiny",)),

@@ -70,6 +70,7 @@ EXPECTED: dict[str, Expected] = {
     "transactions-log-again": Expected(214, 375, 23),
     "transactions-two-errors": Expected(2_838, 5_880, 14),
     "transactions-offsets-again": Expected(4_512, 9_073, 18),
+    "transactions-two-expirations": Expected(1_877, 3_716, 14),
     "transactions-leaderless": Expected(7_040, 17_714, 22),
     "transactions-trouble": Expected(130, 193, 11),
     "transactions-trouble-log": Expected(313, 748, 17),

@@ -66,6 +66,7 @@ COVERED = {
     ("guards-partitions", "3.3.2/late_bump=asked"): (2132, 2132),
     ("offsets-again", "v1"): (16686, 16686),
     ("offsets-again", "v1/group_memory=remembers"): (15832, 15832),
+    ("two-expirations", "v1/late_bump=asked"): (12924, 12924),
     ("leaderless", "v2/leaderless_marker=waits"): (13810, 13810),
     ("leaderless", "v1/leaderless_marker=waits"): (27984, 27984),
 }
