@@ -111,6 +111,7 @@ class Cluster:
         self._locks: dict[Address, asyncio.Lock] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._features_epoch = -1
+        self._is_closed = False
         self.nodes: dict[int, Address] = {}
         self.leaders: dict[TopicPartition, int] = {}
         self.leader_epochs: dict[TopicPartition, int] = {}
@@ -141,8 +142,8 @@ class Cluster:
 
     async def _open(self, address: Address) -> Connection:
         connection = Connection(await self._network.connect(*address), self._client_id)
-        self.start_task(connection.run())
         try:
+            self.start_task(connection.run())
             await self._ask_versions(connection)
         except BaseException:
             connection.close()
@@ -171,7 +172,10 @@ class Cluster:
         raise NoBrokersAvailable(f"nobody answers at {', '.join(refusals)}")
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine until it ends or the client closes."""
+        """Run a coroutine until it ends or the client closes. Raises `OSError` if it is closed."""
+        if self._is_closed:
+            work.close()
+            raise ConnectionAbortedError("the client is stopped")
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
@@ -196,7 +200,8 @@ class Cluster:
         self.transaction_version = levels.get("transaction.version", -1)
 
     async def close(self) -> None:
-        """End all connections and what reads them."""
+        """End all connections and what reads them; no other one is opened."""
+        self._is_closed = True
         for connection in list(self._connections.values()):
             connection.close()
         tasks = list(self._tasks)

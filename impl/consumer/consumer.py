@@ -120,7 +120,12 @@ class Consumer:
     async def start(self) -> None:
         """Connect. Raises `NoBrokersAvailable`, `UnsupportedClusterError`, `IllegalStateError`."""
         self._check_not_stopped()
-        await self._cluster.start()
+        try:
+            await self._cluster.start()
+        except OSError:
+            self._check_not_stopped()
+            raise
+        self._check_not_stopped()
         self._is_started = True
 
     async def stop(self) -> None:
@@ -463,11 +468,11 @@ class Consumer:
         raise RefusedError(error, what)
 
     async def _until_answered(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
-        self._check_started()
         why = ""
         try:
             async with asyncio.timeout(self._timeout_s):
                 while True:
+                    self._check_started()
                     try:
                         return await ask()
                     except (_Later, OSError) as error:

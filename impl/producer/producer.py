@@ -92,6 +92,7 @@ class Producer:
         self._partitioner = Partitioner(self._config.batch_size)
         self._core: IdempotentProducerCore | None = None
         self._sender: Sender | None = None
+        self._starting = asyncio.Lock()
         self._is_stopped = False
 
     # ---- beginning and end
@@ -103,14 +104,23 @@ class Producer:
         `NoBrokersAvailable`, `UnsupportedClusterError`, `ProducerError`.
         """
         self._check_not_stopped()
-        if self._core is None:
-            await self._cluster.start()
-            self._core = self._new_core()
-            backoff_ms = self._config.retry_backoff_ms
-            self._sender = Sender(self._core, self._cluster, _now_ms, backoff_ms)
-            self._sender.start()
+        async with self._starting:
+            if self._core is None:
+                await self._connect()
         if self._config.transactional_id is not None:
             await self._call("start", self._transactional("start").initialize)
+
+    async def _connect(self) -> None:
+        try:
+            await self._cluster.start()
+        except OSError:
+            self._check_not_stopped()
+            raise
+        self._check_not_stopped()
+        self._core = self._new_core()
+        backoff_ms = self._config.retry_backoff_ms
+        self._sender = Sender(self._core, self._cluster, _now_ms, backoff_ms)
+        self._sender.start()
 
     def _new_core(self) -> IdempotentProducerCore:
         served = self._cluster.served

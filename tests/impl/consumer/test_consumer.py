@@ -13,6 +13,7 @@ from impl.consumer.errors import (
     OffsetOutOfRangeError,
     RefusedError,
 )
+from impl.producer import ProducerClosedError
 from impl.producer.producer import Producer
 from impl.simulator import ClientHost, Faults, World
 
@@ -175,6 +176,54 @@ def test_nothing_is_asked_before_the_start_or_after_the_end():
             await c.stop()
         with pytest.raises(IllegalStateError, match="stopped"):
             await c.start()
+        assert asyncio.all_tasks() == before
+
+    in_a_world(program)
+
+
+def test_a_stop_ends_what_is_waited_for():
+    async def program(world):
+        before = asyncio.all_tasks()
+        c = consumer(world, group_id="g")
+        await c.start()
+        c.assign([("nowhere", 9)])
+        waiting = [asyncio.create_task(call) for call in (c.getone(), c.commit({("no", 0): 1}))]
+        await asyncio.sleep(0.5)
+        await c.stop()
+        began = world.clock_ms()
+        for call in waiting:
+            with pytest.raises(IllegalStateError, match="stopped"):
+                await call
+        assert world.clock_ms() - began < 1_000
+        assert asyncio.all_tasks() == before
+
+    in_a_world(program)
+
+
+@pytest.mark.parametrize("turns", range(0, 40, 3))
+def test_a_stop_in_the_middle_of_a_start_leaves_nothing_behind(turns):
+    async def program(world):
+        before = asyncio.all_tasks()
+        for client in (consumer(world), producer(world), producer(world, transactional_id="T")):
+            starting = asyncio.create_task(client.start())
+            for _ in range(turns):
+                await asyncio.sleep(0.0005)
+            await client.stop()
+            await asyncio.wait([starting])
+            error = starting.exception()
+            assert error is None or isinstance(error, IllegalStateError | ProducerClosedError)
+            assert asyncio.all_tasks() == before
+
+    in_a_world(program)
+
+
+def test_two_starts_are_one():
+    async def program(world):
+        p = producer(world)
+        before = asyncio.all_tasks()
+        await asyncio.gather(p.start(), p.start())
+        assert (await p.send_and_wait("t", b"a")).offset == 0
+        await p.stop()
         assert asyncio.all_tasks() == before
 
     in_a_world(program)
