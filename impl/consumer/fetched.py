@@ -2,9 +2,10 @@
 
 1. What is not delivered, markers and what was aborted, still moves the position.
 2. What was fetched may begin before the offset that was asked for, and may end inside a batch.
+3. Where the broker's time counts, all records of a batch have that of their batch.
 
 Which batches are delivered is decided in `impl.partition.consuming`.
-Source: `CompletedFetch` of Kafka 4.3.1.
+Source: `CompletedFetch`, `DefaultRecord.readFrom` of Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from impl.partition.consuming import committed_batches
 from impl.protocol.record_batch import (
     HEADER_BYTES,
+    LOG_APPEND_TIME,
     Header,
     Record,
     RecordBatch,
@@ -70,5 +72,7 @@ def _whole_batches(data: bytes) -> Iterator[RecordBatch]:
 
 
 def _with_offsets(batch: RecordBatch) -> Iterator[tuple[int, Record]]:
+    is_log_append_time = batch.attributes & LOG_APPEND_TIME
     for record in batch.records:
-        yield batch.base_offset + record.offset_delta, record
+        seen_as = record._replace(timestamp=batch.max_timestamp) if is_log_append_time else record
+        yield batch.base_offset + record.offset_delta, seen_as

@@ -1,11 +1,12 @@
 """What a consumer sees of a log with open, committed and aborted transactions."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from impl.consumer.fetched import seen
 from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
-from impl.protocol.record_batch import Record, client_batch, encode_batch
+from impl.protocol.record_batch import LOG_APPEND_TIME, Record, client_batch, encode_batch
 
 
 class Log:
@@ -48,6 +49,13 @@ class Log:
 def values(log, offset=0, aborted=None):
     found = seen(log.data, offset, log.aborted if aborted is None else aborted)
     return [(offset, record.value) for offset, record in found.records], found.next_offset
+
+
+@pytest.mark.parametrize(("attributes", "times"), [(0, [5, 9]), (LOG_APPEND_TIME, [70, 70])])
+def test_the_brokers_time_is_that_of_all_records_of_a_batch(attributes, times):
+    batch = client_batch([Record(0, 5, None, b"a"), Record(1, 9, None, b"b")])
+    data = encode_batch(batch._replace(attributes=attributes, max_timestamp=70))
+    assert [record.timestamp for _, record in seen(data, 0, []).records] == times
 
 
 def test_read_uncommitted_sees_all_but_markers():
