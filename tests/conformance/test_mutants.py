@@ -37,6 +37,7 @@ SHIPPED = (
     "marker_strictly_greater",
     "timeout_without_bump",
     "double_bump_on_fence",
+    "failed_fence_burns_epoch",
     "ongoing_not_logged",
     "pending_state_leaks",
     "completion_written_twice",
