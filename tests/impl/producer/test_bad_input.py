@@ -6,7 +6,11 @@ import reprlib
 import pytest
 
 from impl import Header
-from impl.client.cluster import InvalidBootstrapServers, addresses_of
+from impl.client.cluster import (
+    InvalidBootstrapServers,
+    UnsupportedClusterError,
+    addresses_of,
+)
 from impl.producer import (
     AbortedError,
     Advice,
@@ -23,6 +27,8 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request
 from impl.protocol.schemas import ApiKey
 from impl.simulator import ClientHost
+from impl.simulator.virtual_time import run_virtually
+from tests.impl.client.test_cluster import Network, versions
 from tests.impl.producer.test_producer import T, in_a_world, producer, read
 from tests.impl.producer.txn_driver import TxnDriver
 
@@ -202,6 +208,41 @@ def test_a_coordinator_that_is_not_named_is_no_answer(rows):
     driver.lose(request.node_id)
     driver.talk(ApiKey.FIND_COORDINATOR)
     driver.talk(ApiKey.INIT_PRODUCER_ID)
+
+
+@pytest.mark.parametrize(
+    ("produce", "init", "what"),
+    [
+        (None, (22, 0, 5), "PRODUCE is served from 0 to -1, this producer speaks 3 to 12"),
+        ((0, 0, 2), (22, 0, 5), "PRODUCE is served from 0 to 2"),
+        ((0, 13, 14), (22, 0, 5), "PRODUCE is served from 13 to 14"),
+        ((0, 3, 12), None, "INIT_PRODUCER_ID is served from 0 to -1, this producer speaks 0 to 5"),
+        ((0, 3, 12), (22, 6, 7), "INIT_PRODUCER_ID is served from 6 to 7"),
+    ],
+)
+def test_a_cluster_that_speaks_another_language_is_named(produce, init, what):
+    async def program():
+        before = tasks()
+        with pytest.raises(UnsupportedClusterError, match=what):
+            async with producer_of(produce, init):
+                pass
+        assert tasks() <= before
+
+    run_virtually(program())
+
+
+def producer_of(produce, init, **config):
+    """A producer opposite a cluster that serves these versions."""
+    served = [row for row in (produce, init, (3, 0, 12), (18, 0, 4)) if row]
+    return Producer("a:1", network=Network(versions(served=served)), **config)
+
+
+def test_without_idempotence_no_producer_id_is_needed():
+    async def program():
+        async with producer_of((0, 3, 12), None, acks=0):
+            pass
+
+    run_virtually(program())
 
 
 # ---- ends
