@@ -293,6 +293,43 @@ PATCHED: tuple[Mutant, ...] = (
 TRANSACTIONAL: tuple[Mutant, ...] = (*RELEASED, *PATCHED)
 """Those that are checked."""
 
+ANSWERED: Mapping[str, tuple[str, str]] = {
+    "delayed_end_txn": ("visible_as_decided", "end/visible_as_decided"),
+    "late_produce_hangs": ("no_write_outside", "batch_arrives/no_write_outside"),
+    "marker_at_equal_epoch": ("all_or_none", "marker_arrives/visible_as_decided"),
+    "marker_strictly_greater": ("markers_are_taken", "marker_is_written/markers_are_taken"),
+    "late_offset_commit": ("no_write_outside", "batch_arrives/no_write_outside"),
+    "timeout_without_bump": ("no_write_outside", "batch_arrives/no_write_outside"),
+    "exhausted_epoch_not_rotated": ("markers_are_taken", "time_out/nobody_rests_at_the_last"),
+    "next_producer_id_not_logged": (
+        "markers_are_taken",
+        "take_over_with_append/nobody_rests_at_the_last",
+    ),
+    "ongoing_not_logged": ("visible_as_decided", "add/log_is_known"),
+    "empty_abort_fences_itself": ("no_false_fencing", "transaction_is_ended/no_false_fencing"),
+    "end_txn_epoch_not_compared": ("coordinator_fences", "end/fenced_change_nothing"),
+    "produce_during_completion": ("markers_are_taken", "told_batch/open_is_before_its_marker"),
+    "lso_inclusive": ("last_stable_offset_sound", "always/what_is_stable_is_decided"),
+    "commit_of_nothing": ("acked_is_stored_once", "commit_transaction/committed_is_stored"),
+    "end_txn_error_ignored": ("all_or_none", "i_end/told_is_decided"),
+    "bump_inside_transaction": ("acked_is_stored_once", "i_begin/sent_is_counted"),
+    "send_failure_not_poisoning": ("acked_is_stored_once", "give_up/settled_is_stored"),
+    "late_produce_adopted": ("visible_as_decided", "end/one_outcome"),
+    "double_bump_on_fence": ("markers_are_taken", "time_out/nobody_rests_at_the_last"),
+    "failed_fence_burns_epoch": ("markers_are_taken", "time_out/written_is_past"),
+}
+"""The theorem that each mutant of transactions breaks, and its first obligation that fails: by
+`prove --mutant NAME`, which answers with the mutant's trace. Where the theorem is about another
+promise than the trace, that rests on this."""
+
+UNANSWERED: Mapping[str, str] = {
+    "verification_is_a_boolean": (
+        "a batch that is verified and appended some time after is of no theorem (guards)"
+    ),
+    "pending_state_leaks": "what happens in the end is of no theorem",
+}
+"""Those that no theorem sees, and why: they are explored."""
+
 _COMPACTION = "logs that are compacted"
 _ROUNDS = (
     "answers to markers as events of their own: here the coordinator hears one together with what"
