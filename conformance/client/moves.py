@@ -69,7 +69,7 @@ class Explanation:
 
     `unheard` are batches in flight whose answer an exception kept from being handled, and
     `forsaken` those that the exception itself was about; `untracked` are batches in flight that
-    its transaction manager has forgotten.
+    its transaction manager has forgotten; `queue` is what waits, where its order matters.
     """
 
     client: Client
@@ -79,6 +79,7 @@ class Explanation:
     unheard: frozenset[Key] = frozenset()
     forsaken: tuple[tuple[int, InFlightBatch], ...] = ()
     untracked: frozenset[Key] = frozenset()
+    queue: tuple[Key, ...] = ()
 
 
 Moved = tuple[str, Explanation]
@@ -187,9 +188,28 @@ def moved(k: Setting, state: Explanation, client: Client) -> tuple[Explanation, 
             k, state.client, client, partition, quirks.of(state.untracked, partition)
         )
     )
-    forsaken = (*state.forsaken, *lost)
-    after = replace(state, client=client, forsaken=forsaken, untracked=untracked)
+    after = replace(
+        state,
+        client=client,
+        forsaken=(*state.forsaken, *lost),
+        untracked=untracked,
+        queue=queued(k, client, state.queue),
+    )
     return after, bool(lost)
+
+
+def queued(k: Setting, client: Client, queue: tuple[Key, ...]) -> tuple[Key, ...]:
+    """What waits, partition by partition."""
+    return tuple(
+        (partition, first)
+        for partition, _ in client.partitions.items()
+        for first in quirks.queue_after(k, client, partition, in_turn_of(queue, partition))
+    )
+
+
+def in_turn_of(queue: tuple[Key, ...], partition: int) -> tuple[int, ...]:
+    """What waits for one partition."""
+    return tuple(first for at, first in queue if at == partition)
 
 
 def unheard(state: Explanation, keys: Sequence[Key]) -> Explanation:
@@ -360,7 +380,7 @@ def loses(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
         if waits and sight.is_to_node(connection) and is_alone(sight, state, connection):
             for client in written(k, sight, state, state.client, range(k.layout.partitions)):
                 if client != state.client:
-                    yield "loses", replace(state, client=client, lost=connection)
+                    yield "loses", replace(moved(k, state, client)[0], lost=connection)
 
 
 def written(
@@ -372,7 +392,7 @@ def written(
         return
     partition, *others = partitions
     first = client.partitions[partition].records_sent
-    again = attempted(sending.send_again, k, client, partition)
+    again = attempted(send_again, k, state, client, partition)
     new = [
         attempted(send_new, k, state, client, partition, count)
         for count in sight.counts(partition, first)
@@ -395,9 +415,13 @@ def acts(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
     if resolved is not None:
         yield "resolve_sequences", moved(k, state, resolved)[0]
     for partition in range(k.layout.partitions):
-        for old, expired in rules.expire_batch(k, state.client, partition):
+        aside = behind_the_head(state, partition)
+        before = state.client.partitions[partition].in_flight
+        ahead = quirks.without(state.client, partition, aside)
+        for old, expired in rules.expire_batch(k, ahead, partition):
             if time_is_up(k, sight, partition, old):
-                after, _ = moved(k, state, expired)
+                whole = quirks.put_back(expired, partition, before, aside)
+                after, _ = moved(k, state, whole)
                 yield "expire_batch", awaiting(after, partition, old)
     if k.variant.expiry == Expiry.DELIVERY_TIMEOUT:
         yield from forsaken_expire(k, sight, state)
@@ -457,14 +481,29 @@ def sends(k: Setting, sight: Sight, state: Explanation, batch: SentBatch) -> Ite
     client = state.client
     if quirks.has_quirks(k):
         client = quirks.grown(client, batch.partition, batch.records)
-    again = attempted(sending.send_again, k, client, batch.partition)
+    again = attempted(send_again, k, state, client, batch.partition)
     if again is not None and same(again.sends[0].batch, batch):
-        yield "send_again", with_client(state, again.actor)
+        yield "send_again", moved(k, state, again.actor)[0]
     ready = without_unsent(sight, state.client, batch)
     if ready is not None:
         new = attempted(send_new, k, state, ready, batch.partition, len(batch.records))
         if new is not None and same(new.sends[0].batch, batch):
             yield "send_new", with_client(state, new.actor)
+
+
+def behind_the_head(state: Explanation, partition: int) -> frozenset[int]:
+    """What waits for its turn in a queue that is not in the order of sequences."""
+    return frozenset(in_turn_of(state.queue, partition)[1:])
+
+
+def send_again(
+    k: Setting, state: Explanation, client: Client, partition: int
+) -> Step[Client, ProduceRequest]:
+    """The batch that waits first. Raises Disabled."""
+    aside = behind_the_head(state, partition)
+    before = client.partitions[partition].in_flight
+    step = sending.send_again(k, quirks.without(client, partition, aside), partition)
+    return replace(step, actor=quirks.put_back(step.actor, partition, before, aside))
 
 
 def send_new(
@@ -507,7 +546,7 @@ def without_unsent(sight: Sight, client: Client, batch: SentBatch) -> Client | N
 
 def sendable(k: Setting, state: Explanation, partition: int, record_count: int) -> Iterator[Batch]:
     """What the client may send to a partition: again, or as its next new batch."""
-    again = attempted(sending.send_again, k, state.client, partition)
+    again = attempted(send_again, k, state, state.client, partition)
     new = attempted(send_new, k, state, state.client, partition, record_count)
     for step in (again, new):
         if step is not None:

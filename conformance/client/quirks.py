@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, takewhile
 
 from model import answers, recovery
 from model import client as sending
@@ -335,6 +335,23 @@ def parts(was: PartitionEntry, now: PartitionEntry) -> frozenset[int]:
     """The parts of a batch that was split: they wait and were never sent."""
     before = numbers([b for b in was.in_flight if not b.outstanding])
     return numbers([b for b in now.in_flight if not b.outstanding and not b.attempts]) - before
+
+
+def queue_after(
+    k: Setting, client: Client, partition: int, queue: Sequence[int]
+) -> tuple[int, ...]:
+    """What waits, in the order of 2.0's queue: a batch is put in by its sequence, and stays where
+    it is when it gets another one. RecordAccumulator.insertInSequenceOrder."""
+    if k.variant.recovery != Recovery.RESET_2_0:
+        return ()
+    in_flight = client.partitions[partition].in_flight
+    waiting = {b.batch.first_record: b.batch.base_sequence for b in in_flight if not b.outstanding}
+    order = [first for first in queue if first in waiting]
+    for first, sequence in waiting.items():
+        if first not in order:
+            ahead = [waiting[other] < sequence for other in order]
+            order.insert(sum(takewhile(bool, ahead)), first)
+    return tuple(order)
 
 
 # A connection that breaks

@@ -26,7 +26,7 @@ def only(release: str, number: int) -> ClientTrace:
     return run
 
 
-@pytest.mark.parametrize(("release", "count"), [("2.0.0", 5), ("2.4.1", 7)])
+@pytest.mark.parametrize(("release", "count"), [("2.0.0", 6), ("2.4.1", 7)])
 def test_what_no_rule_explains_alone_is_explained(release: str, count: int):
     runs = runs_of(f"java-{release}-quirks.jsonl")
     assert len(runs) == count
@@ -46,6 +46,7 @@ def models_answer(*arguments: Any) -> Iterator[sending.Client]:
         ("2.0.0", 229, quirks, "send_new", sending.send_new),
         ("2.0.0", 291, quirks, "falls", lambda *_: False),
         ("2.0.0", 147, quirks, "heaps", lambda in_flight: iter([in_flight])),
+        ("2.0.0", 276, moves, "behind_the_head", lambda *_: frozenset()),
         ("2.4.1", 267, quirks, "of_sequence", lambda *_: frozenset()),
         ("2.4.1", 217, quirks, "with_old_moved", lambda k, client, *_: client),
         ("2.4.1", 413, quirks, "untracked_after", lambda *_: frozenset()),
