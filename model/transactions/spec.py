@@ -1,10 +1,11 @@
 """What a user believes in: the whole of transactions on one page.
 
-Each partition is a row of slots. Writing makes a pending slot at its end. One step decides all
-slots of a transaction together, everywhere: committed if its application asked for that, or
-aborted. A decision is for ever, and nothing joins a transaction that is decided. A reader of
-committed records sees a growing part of the row, up to the first pending slot; how fast it grows
-is each partition's own affair.
+Each partition is a row of slots, one for each record. Writing makes a pending slot at its end. One
+step decides all slots of a transaction together, everywhere: committed if its application asked
+for that, or aborted. A decision is for ever. Nothing joins a commit; a record that comes too late
+for its transaction, after the abort, is dead from the start. A reader of committed records sees a
+growing part of the row, up to the first pending slot; how fast it grows is each partition's own
+affair.
 
 `view` says which of these rows a world of the protocol stands for, `is_step` what may happen to
 them; that every step of the protocol is one of these, or changes nothing, is what
@@ -21,8 +22,15 @@ from model.language import AtMost, Map, record
 from model.transactions.client import Outcome
 from model.transactions.coordinator import TransactionState
 from model.transactions.leader import Kind, Leader, last_stable_offset
-from model.transactions.messages import Instance, Offset, Partition, Transaction, WriteNumber
-from model.transactions.promises import asked_to_commit, is_aborted, is_committed
+from model.transactions.messages import (
+    Instance,
+    Offset,
+    Partition,
+    Transaction,
+    WriteNumber,
+    is_of_group,
+)
+from model.transactions.promises import Log, asked_to_commit, is_aborted, is_committed
 from model.transactions.setting import Setting
 from model.transactions.world import World
 
@@ -80,8 +88,27 @@ def decided_fate(w: World, partition: Partition, leader: Leader, offset: int) ->
     return Fate.PENDING
 
 
+def is_told_again(log: Log, offset: int) -> bool:
+    """The same record stands further on."""
+    told = log[offset]
+    return any(
+        s.kind == Kind.DATA
+        and s.instance == told.instance
+        and s.transaction == told.transaction
+        and s.number == told.number
+        for s in log[offset + 1 :]
+    )
+
+
+def has_slot(k: Setting, partition: Partition, log: Log, offset: int) -> bool:
+    """Markers and other ids' records have none. A group that is told an offset again keeps it where
+    it stands last."""
+    hidden = is_of_group(k, partition) and is_told_again(log, offset)
+    return log[offset].kind == Kind.DATA and not hidden
+
+
 def row(k: Setting, w: World, partition: Partition, leader: Leader) -> Row:
-    """One partition's records, without its markers and without other ids' records."""
+    """One partition's records."""
     stable = last_stable_offset(k, leader)
     return Row(
         slots=tuple(
@@ -92,9 +119,13 @@ def row(k: Setting, w: World, partition: Partition, leader: Leader) -> Row:
                 fate=decided_fate(w, partition, leader, i),
             )
             for i, s in enumerate(leader.log)
-            if s.kind == Kind.DATA
+            if has_slot(k, partition, leader.log, i)
         ),
-        readable=sum(1 for i, s in enumerate(leader.log) if s.kind == Kind.DATA and i < stable),
+        readable=sum(
+            1
+            for i, _ in enumerate(leader.log)
+            if i < stable and has_slot(k, partition, leader.log, i)
+        ),
     )
 
 
@@ -114,26 +145,45 @@ def is_of(slot: Slot, other: Slot) -> bool:
     return slot.instance == other.instance and slot.transaction == other.transaction
 
 
+def is_same(slot: Slot, other: Slot) -> bool:
+    """Both are the one record."""
+    return slot.number == other.number and is_of(slot, other)
+
+
 def is_decided_slot(slot: Slot) -> bool:
     """Its fate will not change."""
     return slot.fate != Fate.PENDING
 
 
-def only_grows(before: Row, after: Row) -> bool:
-    """Slots stay where they are and what they are; the newest may be one more, and pending."""
-    size = len(before.slots)
+def is_decided_whole(seen: View, slot: Slot) -> bool:
+    """All slots of a decided transaction have one fate."""
+    return all(
+        all(not is_of(s, slot) or s.fate == slot.fate for s in row.slots)
+        for row in seen.rows.values()
+    )
+
+
+def stays(was: Slot, now: Slot) -> bool:
+    """A slot is what it was; what is decided is so for ever."""
+    return is_same(now, was) and (now.fate == was.fate or not is_decided_slot(was))
+
+
+def may_come(before: View, was: Row, slot: Slot) -> bool:
+    """A record is written once, and pending; after the abort of its transaction it is dead from
+    the start."""
+    too_late = slot.fate == Fate.ABORTED and is_decided_whole(before, slot)
+    return (too_late or not is_decided_slot(slot)) and not any(is_same(s, slot) for s in was.slots)
+
+
+def only_grows(before: View, was: Row, now: Row) -> bool:
+    """Slots stay where they are and what they are; the newest may be one more."""
+    size = len(was.slots)
     return (
-        len(after.slots) >= size
-        and len(after.slots) <= size + 1
+        len(now.slots) >= size
+        and len(now.slots) <= size + 1
         and all(
-            (
-                s.number == before.slots[i].number
-                and is_of(s, before.slots[i])
-                and (s.fate == before.slots[i].fate or not is_decided_slot(before.slots[i]))
-            )
-            if i < size
-            else not is_decided_slot(s)
-            for i, s in enumerate(after.slots)
+            stays(was.slots[i], s) if i < size else may_come(before, was, s)
+            for i, s in enumerate(now.slots)
         )
     )
 
@@ -142,14 +192,6 @@ def is_readable(before: Row, after: Row) -> bool:
     """Readers see ever more, and nothing that is pending."""
     return after.readable >= before.readable and all(
         i >= after.readable or is_decided_slot(s) for i, s in enumerate(after.slots)
-    )
-
-
-def is_decided_whole(after: View, slot: Slot) -> bool:
-    """All slots of a decided transaction have one fate."""
-    return all(
-        all(not is_of(s, slot) or s.fate == slot.fate for s in row.slots)
-        for row in after.rows.values()
     )
 
 
@@ -169,7 +211,7 @@ def is_kept(after: View, slot: Slot) -> bool:
 def is_step(before: View, after: View) -> bool:
     """A user may see `after` follow `before`."""
     return all(
-        only_grows(before.rows[p], row)
+        only_grows(before, before.rows[p], row)
         and is_readable(before.rows[p], row)
         and all(
             not is_decided_slot(s) or (is_decided_whole(after, s) and has_cause(after, s))
@@ -185,46 +227,68 @@ def is_step(before: View, after: View) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """What the page needs of the protocol, and a setting that lacks it."""
+    """What the page needs of the protocol: a setting that lacks it and leaves the page, and its
+    twin, which has it and does not."""
 
     name: str
     says: str
     scope: str
     variant: str
+    twin_scope: str
+    twin_variant: str
+
+
+def by_variant(name: str, says: str, scope: str, variant: str, twin_variant: str) -> Assumption:
+    """What some Kafka lacks: its twin is another Kafka."""
+    return Assumption(name, says, scope, variant, scope, twin_variant)
 
 
 ASSUMPTIONS: dict[str, Assumption] = {
     assumption.name: assumption
     for assumption in (
-        Assumption(
+        by_variant(
             "epoch_for_each_transaction",
             "a late EndTxn is known by its epoch: V2, or no EndTxn is late (KAFKA-17754)",
             "transactions-default",
             "4.3.1/level=2/requests=v1",
+            "4.3.1/level=2/requests=v2",
         ),
-        Assumption(
+        by_variant(
             "writes_are_verified",
             "a leader asks before the first write of a transaction (KIP-890)",
-            "transactions-offsets",
+            "transactions-offsets/begun=1/timeouts=0",
             "3.3.2",
+            "3.3.2/verification=asks",
         ),
-        Assumption(
+        by_variant(
             "marker_epochs_are_newer",
             "a marker has a newer epoch than what it ends, or ends nothing (KIP-1228)",
-            "transactions-markers",
+            "transactions-markers/moves=0/marker_losses=0",
             "4.1.2/level=2/requests=v2",
+            "4.1.2/level=2/requests=v2/marker_epoch=newer",
         ),
-        Assumption(
+        by_variant(
+            "markers_wait_for_leaders",
+            "a partition that has no leader gets its marker when it has one (KAFKA-20734)",
+            "transactions-leaderless/begun=1",
+            "4.3.1/level=2/requests=v2",
+            "4.3.1/level=2/requests=v2/leaderless_marker=waits",
+        ),
+        by_variant(
             "fences_take_an_epoch",
             "a coordinator that ends a transaction of itself takes the next epoch (KAFKA-6119)",
-            "transactions-small/delays=0/moves=0",
+            "transactions-small/delays=0/moves=0/unheard=0",
             "4.3.1/level=2/requests=v1/fence=same_epoch",
+            "4.3.1/level=2/requests=v1",
         ),
         Assumption(
-            "last_epoch_rotates",
-            "nobody writes under the protocol's last epoch (KAFKA-20090)",
-            "transactions-exhausted",
-            "4.0.2/level=2/requests=v2",
+            "offsets_come_in_order",
+            "no TxnOffsetCommit is late that a newer one of its transaction has overtaken: it has"
+            " no sequence",
+            "transactions-offsets-again",
+            "4.3.1/level=2/requests=v2",
+            "transactions-offsets-again/delays=0",
+            "4.3.1/level=2/requests=v2",
         ),
     )
 }
