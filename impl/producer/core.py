@@ -282,6 +282,11 @@ class IdempotentProducerCore:
         return not self._accumulator.is_flushing
 
     @property
+    def is_closed(self) -> bool:
+        """Whether no record is taken any more."""
+        return self._accumulator.is_closed
+
+    @property
     def is_idle(self) -> bool:
         """Whether every record has its outcome; copies of it may still be on their way."""
         return self._accumulator.oldest is None

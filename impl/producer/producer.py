@@ -310,13 +310,15 @@ class Producer:
     async def _partitions_of(self, topic: str, sender: Sender, partition: int | None = None) -> int:
         """How many there are, once `partition` is one of them. The caller limits the time.
 
-        Raises `TopicRefusedError`; the cluster is not asked for that topic any more then.
+        Raises `TopicRefusedError`; the cluster is not asked for that topic any more then. Raises
+        `ProducerClosedError` if the producer is stopped meanwhile.
         """
         known, errors = self._cluster.partitions, self._cluster.topic_errors
         if topic not in sender.topics:
             sender.topics.add(topic)
             errors.pop(topic, None)
         while known.get(topic, 0) <= (0 if partition is None else partition):
+            self._check_not_stopped()
             error = errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if not error.is_retriable:
                 sender.topics.discard(topic)
@@ -404,7 +406,7 @@ class Producer:
         return self._core, self._sender
 
     def _check_not_stopped(self) -> None:
-        if self._is_stopped:
+        if self._is_stopped or (self._core is not None and self._core.is_closed):
             raise ProducerClosedError("the producer is stopped: make another one")
 
     def _legal(self, call: Callable[[], T]) -> T:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -82,8 +82,8 @@ class Sender:
     def start(self) -> None:
         """Begin; `Cluster.close` ends it."""
         self.update_core()
-        self._cluster.start_task(self._run())
-        self._cluster.start_task(self._keep_metadata())
+        for loop in (self._poll, self._keep_metadata):
+            self._cluster.start_task(self._guarded(loop))
 
     def notify(self) -> None:
         """The core may have something to do."""
@@ -139,10 +139,10 @@ class Sender:
 
     # ---- the loop
 
-    async def _run(self) -> None:
-        """Nobody waits for ever: what this loop cannot go on with ends the producer."""
+    async def _guarded(self, loop: Callable[[], Awaitable[None]]) -> None:
+        """Nobody waits for ever: what a loop cannot go on with ends the producer."""
         try:
-            await self._poll()
+            await loop()
         except Exception:
             self._core.abort()
             self.settle()

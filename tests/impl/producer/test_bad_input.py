@@ -272,6 +272,58 @@ def test_a_stop_that_is_cancelled_leaves_nothing_behind():
     in_a_world(program)
 
 
+@pytest.mark.parametrize("transactional_id", [None, "T"])
+def test_a_stop_ends_a_send_that_waits(transactional_id):
+    async def program(world):
+        config = {} if transactional_id is None else {"transactional_id": transactional_id}
+        p = producer(world, **config)
+        await p.start()
+        if config:
+            await p.begin_transaction()
+        sends = (p.send("t", b"", partition=9), p.partitions_for("u"))
+        waiting = [asyncio.create_task(call) for call in sends]
+        await asyncio.sleep(0)
+        began = world.clock_ms()
+        await p.stop()
+        for call in waiting:
+            with pytest.raises(ProducerClosedError, match="make another one"):
+                await call
+        assert world.clock_ms() - began < 1_000
+
+    in_a_world(program)
+
+
+class WithoutMetadata(ClientHost):
+    """A network that breaks in the hands of whoever asks for a topic."""
+
+    async def connect(self, host, port):
+        transport = await super().connect(host, port)
+        send = transport.send
+
+        def sent(payload):
+            header, body = decode_request(payload)
+            if header["api_key"] == ApiKey.METADATA and body["topics"]:
+                raise OverflowError
+            send(payload)
+
+        transport.send = sent
+        return transport
+
+
+def test_who_cannot_learn_of_topics_is_told_so_and_keeps_nobody_waiting():
+    async def program(world):
+        before, began = tasks(), world.clock_ms()
+        p = Producer(world.bootstrap_servers, network=WithoutMetadata(world, "p"))
+        await p.start()
+        with pytest.raises(ProducerClosedError):
+            await p.send("t", b"")
+        await p.stop()
+        assert world.clock_ms() - began < 1_000
+        assert tasks() <= before
+
+    in_a_world(program)
+
+
 class WithoutEpochs(ClientHost):
     """A network in which no InitProducerId arrives."""
 
