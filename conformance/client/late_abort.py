@@ -13,8 +13,9 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from conformance.client.plan import TOPIC
 from conformance.client.processes import JVM_OPTIONS, client_jars
@@ -40,7 +41,7 @@ SETTINGS: Final = {
     "retry.backoff.max.ms": "20",
     "reconnect.backoff.ms": "5",
     "reconnect.backoff.max.ms": "20",
-    "max.block.ms": "4000",
+    "max.block.ms": "30000",
 }
 ABORT_AFTER_MS: Final = 700
 """The request has timed out once, and was sent again."""
@@ -58,24 +59,37 @@ class Ear:
         self._level = level
         self._loses = loses
         self._node: Node
+        self._serving: set[asyncio.Task[None]] = set()
 
-    async def listen(self) -> int:
-        """The port on which it listens."""
-        server = await asyncio.start_server(self._serve, HOST, 0)
-        port: int = server.sockets[0].getsockname()[1]
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accepted, HOST, 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        self.bootstrap = f"{HOST}:{port}"
         rules = TransactionConfig(transaction_version=self._level)
         self._node = Node(NodeConfig(host=HOST, port=port, transactions=rules))
-        return port
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await asyncio.gather(*self._serving)
+
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         unfinished = bytearray()
-        while chunk := await reader.read(CHUNK_BYTES):
-            unfinished += chunk
-            for payload in take_frames(unfinished):
-                answer = self._answered(payload)
-                if answer is not None:
-                    writer.write(frame(answer))
+        with suppress(OSError):
+            while chunk := await reader.read(CHUNK_BYTES):
+                unfinished += chunk
+                for payload in take_frames(unfinished):
+                    answer = self._answered(payload)
+                    if answer is not None:
+                        writer.write(frame(answer))
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
     def _answered(self, payload: bytes) -> bytes | None:
         key = int.from_bytes(payload[:2], "big")
@@ -135,19 +149,18 @@ def said(value: Value) -> Iterator[str]:
 async def conversation(release: str, level: int, loses: bool) -> list[tuple[int, str]]:
     """The lines of one run, in the order of their times in nanoseconds. Raises MissingTool,
     FetchFailed."""
-    ear = Ear(level, loses)
-    bootstrap = f"{HOST}:{await ear.listen()}"
     settings = ",".join(f"{name}={value}" for name, value in SETTINGS.items())
-    process = await asyncio.create_subprocess_exec(
-        str(find_java()),
-        *JVM_OPTIONS,
-        "-cp",
-        str(client_jars(release) / "*"),
-        str(PROGRAM),
-        *(bootstrap, TOPIC, settings, str(ABORT_AFTER_MS)),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    told, _ = await process.communicate()
+    async with Ear(level, loses) as ear:
+        process = await asyncio.create_subprocess_exec(
+            str(find_java()),
+            *JVM_OPTIONS,
+            "-cp",
+            str(client_jars(release) / "*"),
+            str(PROGRAM),
+            *(ear.bootstrap, TOPIC, settings, str(ABORT_AFTER_MS)),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        told, _ = await process.communicate()
     calls = [line.split(" ", 1) for line in told.decode().splitlines()]
     return sorted([*ear.lines, *((int(at_ns), f"= {call}") for at_ns, call in calls)])
 
