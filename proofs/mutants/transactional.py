@@ -33,7 +33,7 @@ RELEASED: tuple[Mutant, ...] = (
         "late_produce_hangs",
         "KAFKA-14402, KIP-890",
         "a batch comes after its transaction's marker; no coordinator knows of what it opens",
-        "transactions-default",
+        "transactions-late-batch/begun=1/delays=1/unheard=0",
         f"{V1}/verification=none",
         "no_write_outside",
         V1,

@@ -36,7 +36,7 @@ FOUND = {
     "gap_dropped_silently": (4, 2),
     "older_epoch_begins_again": (14, 9),
     "delayed_end_txn": (20, 19),
-    "late_produce_hangs": (15, 14),
+    "late_produce_hangs": (11, 10),
     "marker_at_equal_epoch": (15, 14),
     "marker_strictly_greater": (9, 9),
     "late_offset_commit": (11, 10),
