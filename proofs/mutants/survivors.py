@@ -1,101 +1,118 @@
 """The fate of every systematic mutant: what small settings make of it.
 
 A mutant *breaks* a promise; or it is *refused*, as it cannot be lifted, writes what no leaf can
-hold, or fails where a rule must be total; or it is the *same* in every setting, its machine being
-the very same graph once all that is constant there is folded in; or it *survives*: something
-happens otherwise, and no promise speaks of it. A survivor is a hole in the promises, or a freedom
-that the protocol has (when to send again, what to answer to whom nobody listens).
+hold, has states without end, or fails where a rule must be total; or it is the *same* machine in
+every setting; or *unmet*: the machine is another one, but in no state that any setting reaches; or
+it *survives*: something happens otherwise, and no promise speaks of it. What is unmet is equivalent
+to the text, or the scopes are too small; a survivor is a hole in the promises, or a freedom that
+the protocol has (when to send again, what to answer to whom nobody listens). `explained.py` says
+which.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from proofs.coverage.points import acting
 from proofs.explore.result import RangeBroken
-from proofs.explore.scope import EnginesDisagree, explore_scope
-from proofs.lift.build import lift
-from proofs.lift.machine import RuleInstance
+from proofs.explore.scope import EnginesDisagree
 from proofs.lift.noted import LiftError
-from proofs.lift.specialise import specialise
-from proofs.lift.subset import SubsetError
-from proofs.lift.text import Model, Patch, patched, plain
-from proofs.mutants.systematic import mutants_of
-from proofs.trace.replay import setting_of
+from proofs.lift.text import model_for
+from proofs.mutants.ground import Ground, Overgrown
+from proofs.mutants.systematic import Point
 
 BEST = "first_sequence=strict/restart_window=full"
 """The variant of which most is promised."""
+WRAPS = f"{BEST}/sequence_order=wraps"
+"""Where the sequence after the last one matters, too."""
+FORGETS = "first_sequence=unknown_producer_id"
+"""Where it matters where a log begins."""
 
-SETTINGS: Sequence[tuple[str, str]] = (
-    ("idempotent-restart", BEST),
-    ("idempotent-wrap", BEST),
-    ("idempotent-wrap-across", BEST),
-    ("idempotent-loss", BEST),
-    ("idempotent-late-error", BEST),
-    ("idempotent-expiry", BEST),
-    ("idempotent-exhaustion", BEST),
-    ("idempotent-tiny", BEST),
-    ("idempotent-tiny", "first_sequence=strict"),
-    ("idempotent-tiny", "2.4.1"),
-    ("delivery-one-in-flight", "idempotence=disabled"),
-    ("idempotent-timeout", BEST),
-)
-"""Where mutants are tried, in this order, until one breaks something. Only where a batch is given
-up does it matter that a duplicate has its epoch."""
+SETTINGS: Mapping[str, Sequence[tuple[str, str]]] = {
+    "idempotent": (
+        ("idempotent-tiny", BEST),
+        ("idempotent-producers", BEST),
+        ("idempotent-restart", BEST),
+        ("idempotent-exhaustion", BEST),
+        ("idempotent-late-error", BEST),
+        ("idempotent-wrap", WRAPS),
+        ("idempotent-wrap-across", WRAPS),
+        ("idempotent-loss", BEST),
+        ("delivery-one-in-flight", "idempotence=disabled"),
+        ("idempotent-forgotten", BEST),
+        ("idempotent-five-in-flight", BEST),
+        ("idempotent-too-large", BEST),
+        ("idempotent-expiry", BEST),
+        ("idempotent-tiny", "first_sequence=strict"),
+        ("idempotent-tiny", "2.4.1"),
+        ("idempotent-tiny", "2.0.0"),
+        ("idempotent-crash", BEST),
+        ("idempotent-unresolved", BEST),
+        ("idempotent-deletion", BEST),
+        ("idempotent-deletion/restarts=0/crashes=0", FORGETS),
+        ("idempotent-split", BEST),
+        ("idempotent-failover", BEST),
+        ("idempotent-timeout", BEST),
+        ("idempotent-partitions", BEST),
+    ),
+    "transactions": (
+        ("transactions-tiny", "v2"),
+        ("transactions-trouble", "v2"),
+        ("transactions-tiny", "v1"),
+        ("transactions-trouble", "v1"),
+        ("transactions-log-again", "v1"),
+        ("transactions-trouble-log", "v2"),
+        ("transactions-offsets-log", "v1"),
+        ("transactions-guards-partitions", "v1"),
+        ("transactions-window", "v2"),
+        ("transactions-two-errors", "v2"),
+        ("transactions-exhausted/delays=0/moves=0/unheard=0", "v2"),
+        ("transactions-adopted", "v2"),
+        ("transactions-default", "v2"),
+        ("transactions-writes", "v1"),
+        ("transactions-late-batch/begun=1/delays=1/unheard=0", "v1"),
+        ("transactions-offsets/delays=0/unheard=0/timeouts=0", "v2"),
+        ("transactions-small/delays=0/unheard=0", "v2"),
+        ("transactions-markers/moves=0", "v2"),
+    ),
+}
+"""Where mutants are tried, by their group, until one breaks something: first where most shows. Only
+where a batch is given up does it matter that a duplicate has its epoch."""
 
-REFUSED = (SubsetError, LiftError, RangeBroken, EnginesDisagree, IndexError)
+REFUSED = (LiftError, RangeBroken, EnginesDisagree, Overgrown, IndexError)
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """`breaks`, `refused`, `same` or `survives`; in which scope it showed, and how."""
+    """`breaks`, `refused`, `same`, `unmet` or `survives`; in which setting it showed, and how."""
 
-    patch: Patch
+    point: Point
     fate: str
     scope: str = ""
+    variant: str = ""
     how: str = ""
 
 
-class UnknownFunction(ValueError):
-    """No function of the text that acts has this name; the message lists those that there are."""
-
-
-def every_mutant(model: Model, only: str | None = None) -> Iterator[Patch]:
-    """All systematic mutants of the text that acts, or of one function. Raises UnknownFunction."""
-    known = [function for function, _ in acting(model)]
-    if only is not None and only not in known:
-        names = ", ".join(known)
-        raise UnknownFunction(f"no function is called {only!r}; choose one of {names}")
-    for function in known if only is None else [only]:
-        yield from mutants_of(model, function)
-
-
-def rules_of(model: Model, scope: str, variant: str) -> tuple[RuleInstance, ...]:
-    """The rule instances of a setting, all constants folded in."""
-    k = setting_of(model, scope, variant)
-    return specialise(lift(model, k, scope, promises=False).machine).rules
-
-
 @functools.cache
-def rules_as_they_are(scope: str, variant: str) -> tuple[RuleInstance, ...]:
-    """The same of the model as it stands."""
-    return rules_of(plain(), scope, variant)
+def ground(scope: str, variant: str) -> Ground:
+    """A setting as it is; made once."""
+    return Ground(scope, variant)
 
 
-def fate_of(patch: Patch) -> Fate:
+def fate_of(point: Point) -> Fate:
     """Try one mutant in every setting until it breaks something."""
-    differs = ""
-    for scope, variant in SETTINGS:
+    best = Fate(point, "same")
+    model = model_for(SETTINGS[point.group][0][0], [point.patch])
+    for scope, variant in SETTINGS[point.group]:
         try:
-            if rules_of(patched([patch]), scope, variant) == rules_as_they_are(scope, variant):
-                continue
-            found = explore_scope(scope, variant, patches=[patch], engine="ints", stop=True)
+            seen = ground(scope, variant).see(model)
         except REFUSED as refusal:
-            return Fate(patch, "refused", scope, str(refusal))
-        if found.verdict == "violated":
-            broken = next(f for f in found.violations if f.promised)
-            return Fate(patch, "breaks", scope, broken.property)
-        differs = differs or scope
-    return Fate(patch, "survives", differs) if differs else Fate(patch, "same")
+            return Fate(point, "refused", scope, variant, str(refusal))
+        if seen.fate == "breaks":
+            return Fate(point, "breaks", scope, variant, seen.how)
+        if seen.fate == "differs" and best.fate != "survives":
+            best = Fate(point, "survives", scope, variant, seen.how)
+        if seen.fate == "unmet" and best.fate == "same":
+            best = Fate(point, "unmet", scope, variant)
+    return best

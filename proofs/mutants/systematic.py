@@ -1,16 +1,26 @@
 """Systematic mutants: small changes of the text that no one had to think of.
 
-Comparisons flipped, conjuncts dropped, numbers off by one. A mutant that breaks no promise in any
-scope is either equivalent to the text or a hole in the promises; the tests say which are which.
+Comparisons flipped, conjuncts dropped, numbers off by one, in every function that says what
+happens: what a rule of the world calls, directly or not. What only a limit of a scope asks is left
+alone, as another limit is another scope and no other protocol.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
+import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import cast
 
-from proofs.lift.text import Model, Patch
+from proofs.lift.named import name_of, parts, reached
+from proofs.lift.text import Model, Patch, composition, plain
+
+LIMITS = ("within_scope",)
+"""What these are told is a matter of the scope."""
 
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -60,12 +70,78 @@ def mutants_of(model: Model, function: str) -> Iterator[Patch]:
     module, _, name = function.rpartition(".")
     tree = model.functions[module, name]
     types = hints_of(tree)
-    expressions = [
+    every = [
         node for node in ast.walk(tree) if isinstance(node, ast.expr) and id(node) not in types
     ]
-    times = Counter(ast.unparse(node) for node in expressions)
-    for node in expressions:
-        if times[ast.unparse(node)] == 1:
+    times = Counter(ast.unparse(node) for node in every)
+    protocol = {id(node) for node in parts(tree, LIMITS)}
+    for node in every:
+        if times[ast.unparse(node)] == 1 and id(node) in protocol:
             for change in CHANGES:
                 for changed in change(node):
                     yield Patch(function, ast.unparse(node), ast.unparse(changed))
+
+
+# All of them
+
+
+class UnknownFunction(ValueError):
+    """No function of the text that acts has this name; the message lists those that there are."""
+
+
+HOMES: Mapping[str, str] = {"idempotent": "", "transactions": "transactions"}
+"""The models that are changed, by the names that their scopes begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One small change, and the model that it is a change of."""
+
+    group: str
+    patch: Patch
+
+    @property
+    def says(self) -> str:
+        """Its name that outlives other edits."""
+        return f"{self.patch.function}: {self.patch.before} -> {self.patch.after}"
+
+
+@functools.cache
+def model_of(group: str) -> Model:
+    """The model of a group, as it stands."""
+    return composition(HOMES[group]) if HOMES[group] else plain()
+
+
+def functions_that_act(model: Model) -> list[str]:
+    """What the rules of the world call, limits of scopes aside, in the order of the text."""
+    rules = [cast(FunctionType, rule) for rule in model.rules.values()]
+    acting = {name_of(function) for function in reached(model, rules, LIMITS)}
+    named = [f"{module}.{name}" for module, name in model.functions if module != "language"]
+    return [name for name in named if name in acting]
+
+
+def every_point(only: str | None = None) -> list[Point]:
+    """All changes, those of a group, or of one function, `GROUP.module.function`.
+
+    Raises UnknownFunction.
+    """
+    groups = [group for group in HOMES if only is None or only.partition(".")[0] == group]
+    names = {group: functions_that_act(model_of(group)) for group in groups or HOMES}
+    chosen = [
+        (group, function)
+        for group, functions in names.items()
+        for function in functions
+        if only in (None, group, f"{group}.{function}")
+    ]
+    if not chosen:
+        known = ", ".join(f"{g}.{f}" for g, functions in names.items() for f in functions)
+        raise UnknownFunction(f"no function is called {only!r}; choose one of {known}")
+    return [Point(g, patch) for g, f in chosen for patch in mutants_of(model_of(g), f)]
+
+
+def sample(points: Sequence[Point], count: int | None, seed: int) -> list[Point]:
+    """So many of them, in their order; all where no count is given."""
+    if count is None or count >= len(points):
+        return list(points)
+    drawn = random.Random(seed).sample(range(len(points)), count)
+    return [points[number] for number in sorted(drawn)]

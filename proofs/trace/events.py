@@ -10,34 +10,15 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import typing
-from collections.abc import Iterator, Mapping, Sequence
-from types import FunctionType, ModuleType
+from collections.abc import Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
+from proofs.lift.named import named_in
 from proofs.lift.text import Model
 from proofs.trace.format import TraceStep
-
-
-def meant(names: Mapping[str, object], node: ast.AST) -> object:
-    """What a name, or a name of another module, means where `names` are known."""
-    if isinstance(node, ast.Name):
-        return names.get(node.id)
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        module = names.get(node.value.id)
-        return getattr(module, node.attr, None) if isinstance(module, ModuleType) else None
-    return None
-
-
-def named_in(model: Model, function: FunctionType) -> Iterator[FunctionType]:
-    """The functions that one of the model's calls, or hands on to be called."""
-    tree = model.tree_of(function)
-    for node in ast.walk(tree) if tree else ():
-        found = meant(function.__globals__, node)
-        if isinstance(found, FunctionType):
-            yield found
 
 
 def actor_rules_of(model: Model, rule: str) -> frozenset[str]:

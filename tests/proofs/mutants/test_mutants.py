@@ -1,14 +1,9 @@
 """Each defect of the past is found by a short trace, and its twin is clean."""
 
-import itertools
-
 import pytest
 
-from proofs.explore.scope import explore_scope
-from proofs.lift.text import plain
 from proofs.mutants import UnknownMutant, find
 from proofs.mutants.check import MAX_EVENTS, check
-from proofs.mutants.systematic import mutants_of
 from proofs.mutants.table import MUTANTS
 from proofs.mutants.transactional import TRANSACTIONAL, UNEXPRESSED
 from proofs.trace.replay import replay
@@ -87,51 +82,3 @@ def test_a_name_that_there_is_not():
     assert find("any_first_sequence").reference == "KAFKA-14359"
     with pytest.raises(UnknownMutant, match="reassign_in_heap_order"):
         find("none")
-
-
-# Systematic mutants
-
-BEST = "first_sequence=strict/restart_window=full"
-WHERE = (
-    ("idempotent-tiny", BEST),
-    ("idempotent-wrap", f"{BEST}/sequence_order=wraps"),
-    ("idempotent-wrap-across", f"{BEST}/sequence_order=wraps"),
-    ("idempotent-tiny", "first_sequence=strict"),
-)
-
-CHANGED = (
-    "leader.check_producer_epoch",
-    "leader.in_sequence",
-    "leader.remember",
-    "messages.increment_sequence",
-    "messages.decrement_sequence",
-    "messages.last_sequence",
-)
-
-EQUIVALENT = {
-    (
-        "following == 0 and last == k.layout.max_sequence",
-        "last == k.layout.max_sequence",
-    ): "no producer sends anything but 0 after the last sequence",
-}
-
-SYSTEMATIC = tuple(
-    itertools.chain.from_iterable(mutants_of(plain(), function) for function in CHANGED)
-)
-
-
-def breaks_something(patch):
-    reports = (
-        explore_scope(scope, variant, patches=[patch], engine="source", stop=True)
-        for scope, variant in WHERE
-    )
-    return any(report.verdict == "violated" for report in reports)
-
-
-@pytest.mark.parametrize("patch", SYSTEMATIC, ids=lambda p: f"{p.function}: {p.after}"[:70])
-def test_a_small_change_breaks_something_or_is_known_to_be_equivalent(patch):
-    assert breaks_something(patch) != ((patch.before, patch.after) in EQUIVALENT)
-
-
-def test_there_are_enough_of_them():
-    assert len(SYSTEMATIC) > 20

@@ -1,47 +1,188 @@
-"""Fates of systematic mutants, at reduced size: a function each."""
+"""Systematic mutants: which there are, what settings make of one, what is said of survivors."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from proofs.__main__ import main
-from proofs.lift.text import Patch, plain
-from proofs.mutants.survivors import UnknownFunction, every_mutant, fate_of
+from proofs.explore.scope import explore_scope
+from proofs.lift.text import Patch, model_for
+from proofs.mutants import survivors
+from proofs.mutants.explained import EXPLAINED, explanation
+from proofs.mutants.survivors import REFUSED, SETTINGS, fate_of, ground
+from proofs.mutants.systematic import (
+    HOMES,
+    Point,
+    UnknownFunction,
+    every_point,
+    functions_that_act,
+    model_of,
+    sample,
+)
+from proofs.verbs import mutants as verb
+
+SMALL = {
+    "idempotent": [("idempotent-restart", survivors.BEST)],
+    "transactions": [("transactions-trouble", "v1")],
+}
+NUMBERS = [
+    ("idempotent-tiny", survivors.BEST),
+    ("idempotent-wrap", survivors.WRAPS),
+    ("idempotent-wrap-across", survivors.WRAPS),
+    ("idempotent-tiny", "first_sequence=strict"),
+]
+CHANGED = (
+    "leader.check_producer_epoch",
+    "leader.in_sequence",
+    "leader.remember",
+    "messages.increment_sequence",
+    "messages.decrement_sequence",
+    "messages.last_sequence",
+)
 
 
-def test_every_function_that_acts_is_changed():
-    changed = {patch.function for patch in every_mutant(plain())}
-    assert len(changed) > 50
-    assert {patch.function.partition(".")[0] for patch in every_mutant(plain())} >= {
-        "leader",
-        "client",
-        "answers",
-        "world",
-    }
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr("proofs.mutants.survivors.SETTINGS", SMALL)
 
 
-def test_one_function(tmp_path, capsys):
-    file = tmp_path / "report.json"
-    only = ["--only", "leader.check_producer_epoch", "--json", str(file)]
-    assert main(["mutants", "--systematic", *only]) == 0
-    report = json.loads(file.read_text())
-    assert [(row["fate"], row["found"]) for row in report["mutants"]] == [("breaks", True)]
-    assert "1 breaks" in capsys.readouterr().out
+# Which there are
 
 
-def test_what_changes_nothing_is_the_same_and_what_no_promise_sees_survives(monkeypatch):
-    monkeypatch.setattr(
-        "proofs.mutants.survivors.SETTINGS", [("idempotent-restart", "first_sequence=strict")]
-    )
-    same = Patch("leader.append", "k.layout.replicas == 1", "k.layout.replicas <= 1")
-    assert fate_of(same).fate == "same"
-    epoch = "batch.producer_epoch < entry.producer_epoch"
-    refused = Patch("leader.check_producer_epoch", epoch, "batch.no_such_field")
-    assert fate_of(refused).fate == "refused"
-    harmless = Patch("network.broken", "survivors > 0", "survivors > 1")
-    assert fate_of(harmless).fate == "survives"
+def test_every_function_that_acts_is_changed_and_no_limit_of_a_scope():
+    acting = {group: set(functions_that_act(model_of(group))) for group in HOMES}
+    assert acting["idempotent"] >= {"leader.on_produce", "answers.retry", "world.client_sends"}
+    assert acting["transactions"] >= {"end_txn.on_end_txn", "late.arriving", "world.produced"}
+    assert not acting["idempotent"] & {"world.allows", "world.may_write", "language.rule"}
+    assert not acting["transactions"] & {"world.room_in_log", "promises.no_lost_write"}
+
+
+def test_what_a_scope_limits_is_left_alone():
+    sends = [p for p in every_point() if p.patch.function == "world.client_sends"]
+    assert sends == []
+
+
+def test_there_are_enough_of_them_and_each_is_another_one():
+    points = every_point()
+    assert len({(point.group, point.says) for point in points}) == len(points)
+    assert all(sum(point.group == group for point in points) > 300 for group in HOMES)
+
+
+def test_so_many_of_them_are_drawn_and_the_same_ones_for_a_seed():
+    points = every_point("transactions")
+    drawn = sample(points, 7, seed=3)
+    assert drawn == sample(points, 7, seed=3) != sample(points, 7, seed=4)
+    assert [p for p in points if p in drawn] == drawn
+    assert sample(points, None, 0) == sample(points, len(points), 0) == points
 
 
 def test_an_unknown_function():
-    with pytest.raises(UnknownFunction, match=r"leader\.check_append"):
-        list(every_mutant(plain(), "leader.nothing"))
+    with pytest.raises(UnknownFunction, match=r"idempotent\.leader\.check_append"):
+        every_point("idempotent.leader.nothing")
+    with pytest.raises(UnknownFunction, match=r"transactions\.end_txn\.end_v2"):
+        every_point("none")
+
+
+# What a setting makes of one
+
+
+@pytest.mark.parametrize("point", sample(every_point(), 10, seed=1), ids=lambda p: p.says[:60])
+def test_what_is_seen_of_a_change_is_what_the_explorer_finds(point):
+    """The whole exploration of the changed model, against what is asked of states only."""
+    [(scope, variant)] = SMALL[point.group]
+    try:
+        found = explore_scope(scope, variant, patches=[point.patch], engine="ints", stop=True)
+    except REFUSED as refusal:
+        with pytest.raises(type(refusal)):
+            ground(scope, variant).see(model_for(scope, [point.patch]))
+        return
+    seen = ground(scope, variant).see(model_for(scope, [point.patch]))
+    assert (seen.fate == "breaks") == (found.verdict == "violated")
+    if seen.fate in ("same", "unmet"):
+        plain = explore_scope(scope, variant, engine="ints", stop=True).counts
+        assert replace(found.counts, peak_bytes=None) == replace(plain, peak_bytes=None)
+
+
+def fate(text, before, after, group="idempotent"):
+    return fate_of(Point(group, Patch(text, before, after)))
+
+
+def test_fates(small):
+    assert fate("leader.append", "k.layout.replicas == 1", "k.layout.replicas <= 1").fate == "same"
+    epoch = "batch.producer_epoch < entry.producer_epoch"
+    assert fate("leader.check_producer_epoch", epoch, "batch.no_such_field").fate == "refused"
+    harmless = fate("network.broken", "survivors > 0", "survivors > 1")
+    assert (harmless.fate, harmless.scope) == ("survives", "idempotent-restart")
+    assert harmless.how == "1 steps, connection_breaks(producer=0, partition=0, survivors=1)"
+    last = fate("messages.last_sequence", "batch.record_count - 1", "batch.record_count")
+    assert last.fate in ("breaks", "refused")
+    open_for = ("leader.last_stable_offset", "first_open(k, leader)", "first_open(k, leader) + 1")
+    assert fate(*open_for, group="transactions").fate in ("breaks", "refused")
+
+
+def test_a_difference_that_no_state_shows_is_unmet(small):
+    wrap = "following == 0 and last == k.layout.max_sequence"
+    assert fate("leader.in_sequence", wrap, "following == 0 and last < 0").fate == "unmet"
+
+
+@pytest.mark.parametrize("function", CHANGED)
+def test_a_small_change_of_what_numbers_batches_breaks_something_or_is_explained(
+    function, monkeypatch
+):
+    monkeypatch.setattr("proofs.mutants.survivors.SETTINGS", {"idempotent": NUMBERS})
+    for point in every_point(f"idempotent.{function}"):
+        broken = fate_of(point).fate in ("breaks", "refused")
+        assert broken == (explanation(point) is None), point.says
+
+
+def test_what_is_explained_is_a_change():
+    said = {group: {p.says for p in every_point(group)} for group in HOMES}
+    for group, rows in EXPLAINED.items():
+        assert rows.keys() <= said[group]
+        assert all(rows.values())
+
+
+def test_each_setting_is_one():
+    for group, settings in SETTINGS.items():
+        assert all(scope.startswith((group, "delivery")) for scope, _ in settings)
+        assert len(set(settings)) == len(settings)
+
+
+# The verb
+
+
+def test_one_function_and_the_same_command_goes_on(tmp_path, capsys, small, monkeypatch):
+    given = ["mutants", "--systematic", "--only", "idempotent.leader.check_producer_epoch"]
+    out = ["--out", str(tmp_path / "out")]
+    assert main([*given, *out]) == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert [(row["fate"], row["found"], row["open"]) for row in report["mutants"]] == [
+        ("breaks", True, False)
+    ]
+    assert "1 of 1 tried; 0 not explained" in capsys.readouterr().out
+    monkeypatch.setattr(verb, "fate_of", None)
+    assert main([*given, *out]) == 0
+    assert json.loads((tmp_path / "out" / "report.json").read_text()) == report
+    assert main([*given, "--seed", "1", *out]) == 2
+
+
+def test_what_breaks_nothing_is_open_until_someone_says_why(tmp_path, capsys, small, monkeypatch):
+    given = ["mutants", "--systematic", "--only", "idempotent.network.broken"]
+    point = every_point("idempotent.network.broken")[0]
+    assert main(given) == 1
+    assert "NOT EXPLAINED: survives in idempotent-restart" in capsys.readouterr().out
+    told = {**EXPLAINED, "idempotent": {point.says: "because"}}
+    monkeypatch.setattr("proofs.mutants.explained.EXPLAINED", told)
+    assert main(given) == 0
+    assert "    because" in capsys.readouterr().out
+
+
+def test_a_row_for_what_breaks_something_is_open(small, monkeypatch, capsys):
+    [point] = every_point("idempotent.leader.check_producer_epoch")
+    told = {**EXPLAINED, "idempotent": {point.says: "because"}}
+    monkeypatch.setattr("proofs.mutants.explained.EXPLAINED", told)
+    assert (
+        main(["mutants", "--systematic", "--only", "idempotent.leader.check_producer_epoch"]) == 1
+    )
+    assert "NOT EXPLAINED: breaks" in capsys.readouterr().out

@@ -1,0 +1,57 @@
+"""Who calls whom in the model's text: names are resolved where a function is written."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import FunctionType, ModuleType
+
+from proofs.lift.text import Model
+
+
+def meant(names: Mapping[str, object], node: ast.AST) -> object:
+    """What a name, or a name of another module, means where `names` are known."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        module = names.get(node.value.id)
+        return getattr(module, node.attr, None) if isinstance(module, ModuleType) else None
+    return None
+
+
+def parts(tree: ast.AST, without: Collection[str] = ()) -> Iterator[ast.AST]:
+    """All that a tree has, but for what it hands to the functions that are named in `without`."""
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in without:
+        return
+    yield tree
+    for child in ast.iter_child_nodes(tree):
+        yield from parts(child, without)
+
+
+@functools.lru_cache(maxsize=4096)
+def named_in(
+    model: Model, function: FunctionType, without: tuple[str, ...] = ()
+) -> frozenset[FunctionType]:
+    """The functions that one of the model's calls, or hands on to be called."""
+    tree = model.tree_of(function)
+    nodes = parts(tree, without) if tree else ()
+    found = (meant(function.__globals__, node) for node in nodes)
+    return frozenset(f for f in found if isinstance(f, FunctionType))
+
+
+def reached(
+    model: Model, first: Iterable[FunctionType], without: tuple[str, ...] = ()
+) -> set[FunctionType]:
+    """The functions of the model that are called, directly or not; the first ones included."""
+    seen: set[FunctionType] = set()
+    frontier = set(first)
+    while frontier:
+        seen |= frontier
+        frontier = {f for function in frontier for f in named_in(model, function, without)} - seen
+    return {function for function in seen if model.tree_of(function) is not None}
+
+
+def name_of(function: FunctionType) -> str:
+    """A function as patches name it: `module.function`."""
+    return f"{function.__module__.rpartition('.')[2]}.{function.__name__}"

@@ -1,0 +1,214 @@
+"""Where small changes of the model are tried: a setting as it is, and what a change makes of it.
+
+1. A setting is lifted and explored once; of a change only those rules and promises are lifted anew
+   that can come to the changed function.
+2. Whether a change matters is asked of the states that there are: in one of them a rule must be
+   enabled, or must write, otherwise. If none is, the changed model has the very same states.
+3. Only where one is, the changed model is explored, to the first promise that it breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import FunctionType
+from typing import Final, cast
+
+from proofs.explore.explorer import Prepared, Run, explore, prepare
+from proofs.explore.packed import IntsSearch
+from proofs.explore.result import Progress
+from proofs.explore.scope import Finding, asked, finding, header_of
+from proofs.lift import dag
+from proofs.lift.build import Lifted, checks, choices, concrete, lift, lift_rule, symbolic_world
+from proofs.lift.dag import FALSE, TRUE, Node
+from proofs.lift.ints_form import ints_form
+from proofs.lift.machine import Machine, RuleInstance
+from proofs.lift.named import name_of, reached
+from proofs.lift.specialise import constant_leaves, substitute
+from proofs.lift.text import Model, Patch, model_for
+from proofs.lift.values import Shapes, scalars
+from proofs.trace.format import Choice
+from proofs.trace.replay import Stepper, setting_of
+
+COMPILED_FROM: Final = 20_000
+"""A setting of so many states is explored in C, smaller ones sooner in Python."""
+GROWS: Final = 50
+"""A change that makes so many times the states of a setting is left there."""
+
+Key = tuple[str, Choice]
+
+
+class Overgrown(Exception):
+    """The changed model has far more states than the setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a setting shows of a change.
+
+    `fate` is "same" (the machine is the same graph), "unmet" (it differs in no state that is
+    reached), "differs" (and breaks nothing), or "breaks"; `how` says where, or what.
+    """
+
+    fate: str
+    how: str = ""
+
+
+class Ground:
+    """A setting as it is: its machine, all its states, and which rule calls what."""
+
+    def __init__(self, scope: str, variant: str) -> None:
+        self.scope = scope
+        self.variant = variant
+        self.model = model_for(scope)
+        self._k = setting_of(self.model, scope, variant)
+        stepper = Stepper(self.model, self._k)
+        self._asked = asked(self.model, stepper, promised_only=True)
+        self.machine = self._promised(lift(self.model, self._k, scope).machine)
+        self._constants = constant_leaves(self.machine)
+        self._rules = {(rule.rule, rule.choice): rule for rule in self.machine.rules}
+
+    def _promised(self, machine: Machine) -> Machine:
+        promises = {n: node for n, node in machine.promises.items() if n in self._asked}
+        return replace(machine, promises=promises, witnesses={})
+
+    @cached_property
+    def _calls(self) -> Mapping[str, frozenset[str]]:
+        """By rule and by promise: the functions that it comes to."""
+        named = dict(self.model.rules) | {
+            promise.name: promise.check
+            for promise in self.model.promises.PROMISES
+            if promise.name in self._asked
+        }
+        return {
+            name: frozenset(map(name_of, reached(self.model, [cast(FunctionType, function)])))
+            for name, function in named.items()
+        }
+
+    @cached_property
+    def _prepared(self) -> Prepared:
+        return prepare(self.machine)
+
+    @cached_property
+    def _search(self) -> IntsSearch:
+        """All states."""
+        search = IntsSearch(self._prepared.machine, self._prepared.layout, with_edges=False)
+        Run(self.machine, "ints", search, None).run(stop=False, max_depth=None)
+        return search
+
+    @property
+    def states(self) -> int:
+        """How many there are."""
+        return len(self._search.states)
+
+    # ---- one change
+
+    def see(self, model: Model) -> Seen:
+        """What a model with one patch makes of the setting.
+
+        Raises LiftError, RangeBroken, EnginesDisagree, Overgrown, and an IndexError where a rule is
+        not total any more.
+        """
+        [patch] = model.patches
+        touched = {name for name, called in self._calls.items() if patch.function in called}
+        if not touched:
+            return Seen("same")
+        changed = self._changed(model, touched)
+        where = self._first_difference(changed)
+        if where is None and changed.promises == self.machine.promises:
+            alike = changed.rules == self.machine.rules and changed.initial == self.machine.initial
+            return Seen("same" if alike else "unmet")
+        found = self._broken(model, patch, changed)
+        if found is not None:
+            return Seen("breaks", f"{found.property}, {found.steps} steps")
+        return Seen("differs", where or "a promise says something else")
+
+    def _changed(self, model: Model, touched: set[str]) -> Machine:
+        """The machine of the changed model: what it does not touch is as it is."""
+        k = setting_of(model, self.scope, self.variant)
+        shapes = Shapes(k.layout)
+        world = symbolic_world(model, shapes)
+        values = list(scalars(concrete(model, k)))
+        places = zip(scalars(world), values, strict=True)
+        initial = {place.name: value.value for place, value in places if place.op == "leaf"}
+        aside = Lifted(self.machine, world, {}, {}, {})
+        rules: list[RuleInstance] = []
+        for name, function in model.rules.items():
+            for choice in choices(shapes, function):
+                if name in touched:
+                    lifted = lift_rule(model, k, world, function, choice, aside)
+                else:
+                    lifted = self._rules.get((name, choice))
+                rules += [] if lifted is None else [lifted]
+        again = [p for p in model.promises.PROMISES if p.name in touched & self._asked]
+        return replace(
+            self.machine,
+            initial=tuple(initial[leaf.name] for leaf in self.machine.leaves),
+            rules=tuple(rules),
+            promises={**self.machine.promises, **checks(model, k, world, again)},
+        )
+
+    def _first_difference(self, changed: Machine) -> str | None:
+        """The first state in which a rule does otherwise, and which rule; None if there is none."""
+        if changed.initial != self.machine.initial:
+            return "at the beginning"
+        tests = dict(self._tests(changed))
+        if not tests:
+            return None
+        probes = replace(self.machine, rules=(), promises=tests)
+        form = ints_form(probes, self._prepared.layout)
+        first, label = len(self._search.states), None
+        for name, is_same in form.promises.items():
+            states = enumerate(self._search.states[:first])
+            found = next((number for number, state in states if not is_same(state)), None)
+            if found is not None:
+                first, label = found, name
+        return label and f"{len(self._search.path(first))} steps, {label}"
+
+    def _tests(self, changed: Machine) -> Iterator[tuple[str, Node]]:
+        """By rule instance: that it does as it did, where that is not always so."""
+        leaves = {
+            leaf.name: dag.leaf(leaf.name, leaf.lo, leaf.hi, is_bool=leaf.is_bool)
+            for leaf in self.machine.leaves
+        }
+        after = {(rule.rule, rule.choice): rule for rule in changed.rules}
+        for key in {**self._rules, **after}:
+            before, now = self._rules.get(key), after.get(key)
+            if before == now:
+                continue
+            [test] = substitute([alike(before, now, leaves)], self._constants)
+            if test is not TRUE:
+                rule = now or before
+                assert rule is not None
+                yield rule.label, test
+
+    def _broken(self, model: Model, patch: Patch, changed: Machine) -> Finding | None:
+        """The first promise that the changed model breaks, its trace replayed on its text."""
+        most = GROWS * self.states
+
+        def grown(progress: Progress) -> None:
+            if progress.distinct > most:
+                raise Overgrown(f"more than {most} states")
+
+        engine = "c" if self.states >= COMPILED_FROM else "ints"
+        result = explore(changed, engine, stop=True, progress=grown)
+        stepper = Stepper(model, setting_of(model, self.scope, self.variant))
+        header = header_of(stepper, self.scope, [patch])
+        for name, steps in result.violations.items():
+            path = [(changed.rules[n].rule, changed.rules[n].choice) for n in steps]
+            return finding(stepper, header, name, path)
+        return None
+
+
+def alike(
+    before: RuleInstance | None, now: RuleInstance | None, leaves: Mapping[str, Node]
+) -> Node:
+    """Both are not enabled, or both are and write the same."""
+    was, written = (before.guard, before.updates) if before else (FALSE, {})
+    is_, writes = (now.guard, now.updates) if now else (FALSE, {})
+    names: Sequence[str] = [*written, *(name for name in writes if name not in written)]
+    same = dag.conjunction(
+        dag.eq(written.get(name, leaves[name]), writes.get(name, leaves[name])) for name in names
+    )
+    return dag.ite(was, dag.both(is_, same), dag.negate(is_))
