@@ -11,7 +11,10 @@ import pytest
 
 from conformance.__main__ import main
 
-SMALL = ("run", "--scope", "idempotent-restart", "--backend", "processes", "--partitions", "2")
+SMALL = (
+    *("run", "--scope", "idempotent-restart", "--traces-from", "cover,pct,hunts"),
+    *("--backend", "processes", "--partitions", "2"),
+)
 
 
 @dataclass(frozen=True)

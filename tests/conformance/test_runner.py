@@ -323,11 +323,13 @@ def test_what_travels_to_other_machines_is_complete(task, tmp_path):
 
 
 @pytest.mark.xdist_group("spark")
-def test_a_run_on_spark_reports_the_same_bytes_as_one_on_processes(session, whole_run, tmp_path):
+def test_a_run_on_spark_reports_the_same_bytes_as_one_on_processes(
+    session, small, whole_run, tmp_path
+):
     """Last: a run stops the session that it finds."""
     out = tmp_path / "out"
-    spark = ["run", "--scope", "idempotent-restart", "--backend", "spark"]
-    assert main([*spark, "--master", "local[2]", "--partitions", "7", "--out", str(out)]) == 0
+    spark = ["--backend", "spark", "--master", "local[2]", "--partitions", "7"]
+    assert main([*small, *spark, "--out", str(out)]) == 0
     for name in ("report.json", "junit.xml"):
         assert (out / name).read_bytes() == (whole_run.out / name).read_bytes()
     run = json.loads((out / "run.json").read_text())
