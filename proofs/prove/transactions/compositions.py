@@ -543,8 +543,9 @@ PROVED_AS = {
 
 _WITH_V1 = (
     "with V1: that a record is visible as its application wanted where nothing is late is proved"
-    " (visible_as_wanted); that a client asks for what its application wants is not: its pairs do"
-    " not tell its transactions apart"
+    " (visible_as_wanted), and that all that was sent is stored once its commit was told"
+    " (acked_is_stored_once); that what the client is told was decided of its own transaction is"
+    " not: its pairs do not tell its transactions apart"
 )
 
 ONLY_EXPLORED = {

@@ -199,7 +199,7 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         "acked_is_stored_once",
         "With V1 too: a record that was answered without error is in the log, once, where a batch"
         " arrives only while its sender waits for the answer, and is refused only if it is not"
-        " stored.",
+        " stored; and once commitTransaction has returned, so is each record that was sent.",
         "v1",
         UNCOUNTED,
         ("batches_on_time", "refusals_are_true", "pairs_are_kept", "guards", "leaders_are_there"),
