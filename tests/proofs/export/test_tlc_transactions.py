@@ -15,8 +15,11 @@ COUNTED = {
     ("transactions-offsets-log", "v1"): (502, 18),
     ("transactions-guards-partitions", "v2"): (603, 14),
     ("transactions-window", "v1"): (967, 21),
+    ("transactions-log-again", "v2"): (214, 23),
+    ("transactions-two-errors", "v2"): (2_838, 14),
 }
-"""Distinct states and depth: one instance and two, appends, offsets, guards, both conversations."""
+"""Distinct states and depth: one instance and two, appends, offsets, guards, an id that is
+forgotten, both conversations; seven scopes."""
 
 
 @pytest.mark.parametrize(("scope", "variant"), COUNTED)
