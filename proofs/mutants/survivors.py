@@ -68,6 +68,7 @@ SETTINGS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("transactions-window", "v2"),
         ("transactions-two-errors", "v2"),
         ("transactions-exhausted/delays=0/moves=0/unheard=0", "v2"),
+        ("transactions-exhausted/delays=0/timeouts=0/unheard=0", "v2"),
         ("transactions-adopted", "v2"),
         ("transactions-default", "v2"),
         ("transactions-writes", "v1"),

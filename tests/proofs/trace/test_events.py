@@ -166,7 +166,7 @@ WRITTEN = {
         partitions_are_added 0 1
         batch_is_delayed 0 0
         late_batch_is_verified 0 0
-        batch_expires 0 0
+        batch_expires 0 0 1
         abort_is_asked 0
         transaction_is_ended 0 1
         marker_is_written 0 1
