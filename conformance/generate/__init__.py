@@ -1,1 +1,1 @@
-"""Where traces come from: covers of an explored scope, and hunts, which may be aimed."""
+"""Where traces come from: covers of an explored scope, pct, and hunts, which may be aimed."""
