@@ -100,6 +100,8 @@ def test_each_assumption_is_needed(name, dropped):
     assert dropped not in outcome.fairness
     assert report.verdict == "violated"
     assert shape(outcome.lasso) == (stem, loop)
+    (twin,) = live(*where).report(only=[name]).outcomes
+    assert (twin.holds, twin.exercised) == (True, True)
 
 
 def shape(lasso: Lasso) -> tuple[int, int]:

@@ -59,9 +59,12 @@ def test_each_scope_is_looked_at() -> None:
 
 @pytest.mark.parametrize(("name", "dropped"), RESTS)
 def test_each_assumption_is_needed(name: str, dropped: str) -> None:
-    (outcome,) = live(*shown_in(name, dropped)).report(dropped, only=[name]).outcomes
+    where = live(*shown_in(name, dropped))
+    (outcome,) = where.report(dropped, only=[name]).outcomes
     assert outcome.lasso is not None
     assert dropped not in outcome.fairness
+    (twin,) = where.report(only=[name]).outcomes
+    assert (twin.holds, twin.exercised) == (True, True)
 
 
 def test_a_pending_state_that_stays_behind_a_failed_append_ends_all_progress() -> None:
