@@ -16,7 +16,7 @@ from model.transactions import coordinator as coordinator_rules
 from model.transactions import end_txn as end_rules
 from model.transactions import leader as leader_rules
 from model.transactions.client import Client, ClientState
-from model.transactions.coordinator import Coordinator
+from model.transactions.coordinator import Coordinator, TransactionState
 from model.transactions.leader import Leader
 from model.transactions.messages import (
     NO_OFFSET,
@@ -434,23 +434,29 @@ def append_settled(k: Setting, w: World, step: Step[Coordinator, Answer]) -> Wor
         return moved
     client = w.clients[requester]
     answer = step.sends[0]
-    told = heard_after_append(k, client, answer)
+    told = heard_after_append(k, w.coordinator, client, answer)
     reigns = client.state == ClientState.INITIALIZING and answer.error == Error.NONE
     after = with_client(moved, requester, told)
     return replace(after, reign=begun_reign(w, answer) if reigns else w.reign)
 
 
-def heard_after_append(k: Setting, client: Client, answer: Answer) -> Client:
-    """What the client makes of it, by what it had asked."""
+def heard_after_append(k: Setting, c: Coordinator, client: Client, answer: Answer) -> Client:
+    """What the client makes of it, by what it had asked: the image says what that was."""
     if client.state == ClientState.INITIALIZING:
         return client_rules.on_producer_id(k, client, answer)
-    if client_rules.has_any(client_rules.asked_partitions(k, client, False)):
-        wanted = client_rules.asked_partitions(k, client, False)
+    if c.image.metadata.state == TransactionState.ONGOING:
+        wanted = client_rules.asked_partitions(k, client, adds_group(k, c))
         return client_rules.on_partitions_added(k, client, wanted, answer)
-    if client_rules.has_any(client_rules.asked_partitions(k, client, True)):
-        group = client_rules.asked_partitions(k, client, True)
-        return client_rules.on_partitions_added(k, client, group, answer)
     return client_rules.on_ended(k, client, answer)
+
+
+def adds_group(k: Setting, c: Coordinator) -> bool:
+    """What is on its way adds the group's partition: no request adds that and others."""
+    known = c.known.metadata.partitions
+    return any(
+        there and not known[partition] and is_of_group(k, partition)
+        for partition, there in c.image.metadata.partitions.items()
+    )
 
 
 @rule

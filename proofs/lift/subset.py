@@ -29,6 +29,10 @@ LIFTED_MODULES = (
     "manager",
     "coordinator",
     "end_txn",
+    "effects",
+    "late",
+    "group",
+    "member",
 )
 """The modules whose functions are lifted; the others make settings and initial worlds."""
 

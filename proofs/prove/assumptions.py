@@ -52,10 +52,6 @@ ASSUMPTIONS = {
         "a client of V1 does not come to the last epoch: there two answers that are lost fence who"
         " asks once more"
     ),
-    "additions_are_answered": (
-        "no transaction of V1 is aborted while AddPartitionsToTxn waits for the transaction log:"
-        " here its answer would be taken for that to EndTxn"
-    ),
     "retries_are_taken": (
         "no leader refuses a marker because it has taken the same one before (KAFKA-19999)"
     ),

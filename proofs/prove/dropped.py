@@ -197,21 +197,6 @@ DROPPED |= {
         unheard=4,
         expirations=1,
     ),
-    "additions_are_answered": of_transactions(
-        "no_false_fencing",
-        "4.3.1/level=1/requests=v1",
-        {
-            "partitions": 2,
-            "transactions": 1,
-            "max_epoch": 2,
-            "appends": True,
-            "max_unheard": 1,
-            "max_expirations": 1,
-        },
-        begun=1,
-        unheard=1,
-        expirations=1,
-    ),
     "retries_are_taken": of_transactions(
         "markers_are_taken",
         "4.3.1/marker_epoch=strictly_newer",

@@ -17,7 +17,7 @@ from typing import Any
 
 from proofs.lift import dag
 from proofs.lift.containers import FocusMap
-from proofs.lift.dag import TRUE, ZERO, Node, const
+from proofs.lift.dag import ZERO, Node, const
 from proofs.lift.text import Model
 from proofs.lift.values import MapValue, Rec
 from proofs.prove.clauses import Formula, implies
@@ -136,8 +136,7 @@ class Alone(Transactions):
         )
         alike = (formula(with_ghosts(before, leader=there)) for formula in OF_LEADERS)
         state = lone(moved, after["clients"].slots[0], "'")
-        given = answered_first(before) if name == "abort_is_asked" else TRUE
-        return self.told(name, evaluator, state, ((), dag.both(inside(PARTITION), given)), *alike)
+        return self.told(name, evaluator, state, ((), inside(PARTITION)), *alike)
 
     def told(
         self, name: str, evaluator: UnboundedEvaluator, after: State, *more: Formula
@@ -175,14 +174,6 @@ def works(s: Lone, place: Node) -> Node:
 def is_asked(s: Lone, place: Node) -> Node:
     """A request was sent that adds it, and was not answered."""
     return dag.eq(at_place(s, place)["membership"], ASKED)
-
-
-def answered_first(s: Lone) -> Node:
-    """Nothing of V1 is aborted while AddPartitionsToTxn waits for the transaction log: its answer
-    would be taken for that to EndTxn."""
-    waits = dag.eq(s.coordinator.fields["requester"], ZERO)
-    adds = dag.both(counts(s, "image"), is_ongoing(s.known("image")))
-    return dag.negate(dag.conjunction((waits, adds, dag.negate(speaks_v2()))))
 
 
 # What the coordinator knows, as the instance expects it
@@ -425,7 +416,8 @@ def ends_have_work(s: Lone) -> Formula:
 
 
 def who_waits_is_answered(s: Lone) -> Formula:
-    """Where the instance waits for an append, the answer is of what it asks for."""
+    """Where the instance waits for an append, the answer is of what it asks for, or has asked for
+    before it aborts."""
     c, image, state = s.coordinator.fields, s.known("image"), s.client.fields["state"]
     answer = c["answer"].fields
     begins = dag.conjunction(
@@ -435,9 +427,9 @@ def who_waits_is_answered(s: Lone) -> Formula:
             both_are(pair(answer), pair(image)),
         )
     )
-    adds = dag.conjunction(
-        (has_begun_alone(s), is_ongoing(image), is_asked(s, s.asked_at), inside(s.asked_at))
-    )
+    asks = dag.both(inside(s.asked_at), is_asked(s, s.asked_at))
+    has_asked = dag.both(dag.eq(state, ABORTING), s.client.fields["is_started"])
+    adds = dag.conjunction((has_begun_alone(s), is_ongoing(image), dag.either(asks, has_asked)))
     told = implies(speaks_v2(), both_are(pair(answer), next_pair(image)))
     ends = dag.conjunction(
         (

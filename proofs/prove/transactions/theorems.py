@@ -121,7 +121,7 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         " rules.",
         "v2",
         UNCOUNTED,
-        ("busy_comes_first", "epochs_go_on", "additions_are_answered", "leaders_are_there"),
+        ("busy_comes_first", "epochs_go_on", "leaders_are_there"),
         ("no_false_fencing",),
         composition=ALONE,
     ),

@@ -121,7 +121,7 @@ FOUND: dict[str, tuple[str, str, Planted, str]] = {
                 identity, offsets, group, queue.end_txn(identity, is_commit=False)
             ),
         ),
-        "client[0].would_send",
+        "client[0].partitions[1].membership",
     ),
     "readers are not told what is aborted": (
         "readers/begun=1",

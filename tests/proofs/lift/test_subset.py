@@ -9,7 +9,8 @@ import pytest
 from proofs.lift import subset
 from proofs.lift.build import lift
 from proofs.lift.noted import LiftError
-from proofs.lift.text import Model, Patch, PatchError, patched, plain
+from proofs.lift.subset import LIFTED_MODULES
+from proofs.lift.text import COMPOSITIONS, Model, Patch, PatchError, composition, patched, plain
 
 
 def with_function(text: str) -> Model:
@@ -84,3 +85,13 @@ def test_a_patched_model_leaves_the_plain_one_alone() -> None:
     assert not changed.leader.in_sequence(k, 3, 4)
     assert plain().leader.in_sequence(k, 3, 4)
     assert changed.world is not plain().world
+
+
+NOT_LIFTED = {"language", "naming", "scopes", "sentences", "setting", "spec", "variants"}
+"""Modules without a rule, and the page, which is asked of traces as it stands."""
+
+
+@pytest.mark.parametrize("home", ["", *COMPOSITIONS])
+def test_each_module_of_a_model_is_checked_or_has_no_rules(home: str) -> None:
+    model = composition(home) if home else plain()
+    assert set(model.modules) - set(LIFTED_MODULES) <= NOT_LIFTED
