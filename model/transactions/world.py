@@ -454,7 +454,7 @@ def adds_group(k: Setting, c: Coordinator) -> bool:
     """What is on its way adds the group's partition: no request adds that and others."""
     known = c.known.metadata.partitions
     return any(
-        there and not known[partition] and is_of_group(k, partition)
+        is_of_group(k, partition) and there and not known[partition]
         for partition, there in c.image.metadata.partitions.items()
     )
 

@@ -19,6 +19,10 @@ OLD_FIRST = (
     " batches end with their next answers, which one connection brings before those of the new id"
 )
 ENDLESS = "endless scopes have infinitely many worlds; `live` explores their normal forms"
+GROUP_ALONE = (
+    "where appends take their time and offsets are added, the group's partition is the only one:"
+    " a request of its own adds it, whatever else is in the transaction"
+)
 REMEMBERED = (
     "no leader here loses what it knows of a producer, and behind a batch that never arrived comes"
     " a marker of its epoch: the first batch of an epoch has sequence 0"
@@ -70,6 +74,8 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
     },
     "transactions": {
         "transactions.world.spend: k.layout.endless: then": ENDLESS,
+        "transactions.world.adds_group: there: false": GROUP_ALONE,
+        "transactions.world.adds_group: not known[partition]: false": GROUP_ALONE,
         **{
             f"transactions.leader.check_first_sequence: {point}": REMEMBERED
             for point in (
@@ -98,7 +104,12 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
         "UNINITIALIZED->FATAL_ERROR": NOTHING_ASKED,
         "READY->FATAL_ERROR": NOTHING_ASKED,
     },
-    "processing": {},
+    "processing": {
+        "processing.member.start: member.phase == Phase.DOWN: false": ASKED_BEFORE,
+        "processing.group.on_marker: offset != NO_OFFSET: false": (
+            "a transaction that commits has its offset: it is of one record and the offset behind"
+        ),
+    },
 }
 """By composition ("" is the model itself), then by what the report calls `says`:
 `module.function: condition: outcome`, a rule, an error code, `a+b`."""
