@@ -16,6 +16,7 @@ from model.transactions.messages import (
 from model.transactions.setting import (
     Fence,
     IdMemory,
+    LeaderlessMarker,
     MarkerEpoch,
     Rotation,
     Setting,
@@ -326,11 +327,21 @@ def writes_are_verified(k: Setting) -> bool:
     return asks or k.budgets.delays == 0
 
 
+def markers_wait(k: Setting) -> bool:
+    """No marker is skipped where a partition has no leader. KAFKA-20734."""
+    return k.variant.leaderless_marker == LeaderlessMarker.WAITS or k.budgets.leaves == 0
+
+
+def nothing_stays(k: Setting) -> bool:
+    """Leaders ask, or nothing can be late; and no marker is skipped."""
+    return writes_are_verified(k) and markers_wait(k)
+
+
 def whole(k: Setting) -> bool:
-    """Nothing late is taken for the next transaction's, leaders ask where it could be, and each
-    transaction that V2 or the coordinator ends takes the next epoch."""
+    """Nothing late is taken for the next transaction's, leaders ask where it could be, no marker is
+    skipped, and each transaction that V2 or the coordinator ends takes the next epoch."""
     fences = k.variant.fence == Fence.NEXT_EPOCH and epochs_rotate(k)
-    return nothing_is_late(k) and markers_are_known(k) and writes_are_verified(k) and fences
+    return nothing_is_late(k) and markers_are_known(k) and nothing_stays(k) and fences
 
 
 def alone(k: Setting) -> bool:
@@ -400,7 +411,7 @@ PROMISES: tuple[Promise[Setting, World], ...] = (
     Promise("acked_once", acked_once, always),
     Promise("offsets_with_outcome", offsets_with_outcome, whole),
     Promise("one_outcome", one_outcome, is_v2),
-    Promise("no_write_outside", no_write_outside, writes_are_verified),
+    Promise("no_write_outside", no_write_outside, nothing_stays),
     Promise("fenced", fenced, whole),
     Promise("epochs_unique", epochs_unique, always),
     Promise("no_false_fencing", no_false_fencing, alone),

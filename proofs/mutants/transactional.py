@@ -93,6 +93,15 @@ RELEASED: tuple[Mutant, ...] = (
         BASE,
     ),
     released(
+        "marker_without_leader",
+        "KAFKA-20734",
+        "a coordinator takes a partition without a leader for deleted, and its marker for written",
+        "transactions-leaderless",
+        BASE,
+        "no_lost_write",
+        f"{BASE}/leaderless_marker=waits",
+    ),
+    released(
         "no_generation_check",
         "KIP-447",
         "a member that the group has replaced commits its offset all the same",
