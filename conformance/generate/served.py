@@ -71,13 +71,13 @@ class Service:
     beside_held: frozenset[int]
 
     @staticmethod
-    def of(rules: Rules, *, nodes: bool) -> Service:
+    def of(rules: Rules, *, nodes: bool, leaders_leave: bool) -> Service:
         """That of one server, or of nodes that are stopped and moved, too."""
         markers = {i for i, (r, choice) in enumerate(rules) if r == MARKER and choice["heard"]}
         far = max((rules[i][1]["partition"] for i in markers), default=0)
         is_far = {i for i, (_, choice) in enumerate(rules) if choice.get("partition") == far}
         of_leaders = {i for i, (r, _) in enumerate(rules) if r in (LEAVES, RETURNS)}
-        held = markers & is_far if nodes and not of_leaders else set()
+        held = markers & is_far if nodes and not leaders_leave else set()
         skips = {i for i, (r, _) in enumerate(rules) if r == SKIP}
         played = PLAYED - {MARKER} | (OF_NODES if nodes else frozenset())
         others = {i for i, (r, _) in enumerate(rules) if r in played} - (of_leaders - is_far)
@@ -97,7 +97,8 @@ class Service:
 
 def served(graph: Graph, rules: Rules, *, nodes: bool = False) -> Graph:
     """The graph's part."""
-    service = Service.of(rules, nodes=nodes)
+    leaders_leave = any(rules[i][0] == LEAVES for i in np.unique(graph.rules))
+    service = Service.of(rules, nodes=nodes, leaders_leave=leaders_leave)
     number, queue = {0: 0}, [0]
     first_edge: list[int] = [0]
     kept_rules: list[int] = []

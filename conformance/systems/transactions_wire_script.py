@@ -104,7 +104,7 @@ def refuse(k: Any, *, nodes: bool = False) -> None:
         ("guards", layout.guards),
         ("offsets", layout.offsets),
         ("other ids", layout.max_others > 0),
-        ("partitions without a leader", layout.max_leaves > 0 and not nodes),
+        ("partitions without a leader", k.budgets.leaves > 0 and not nodes),
         ("the last epoch", layout.epochs_end),
     ):
         if is_there:

@@ -96,7 +96,7 @@ class PlayedAtNodes(Played):
         self._waits_on = False
         self._is_held = False
         self._is_gone = False
-        self._can_leave = tables.k.layout.max_leaves > 0
+        self._can_leave = tables.k.budgets.leaves > 0
         skipped = tables.model.setting.LeaderlessMarker.SKIPPED
         self._skips = tables.k.variant.leaderless_marker == skipped
         self._old_marker: Message | None = None
