@@ -336,6 +336,7 @@ UNANSWERED: Mapping[str, str] = {
         "a batch that is verified and appended some time after is of no theorem (guards)"
     ),
     "pending_state_leaks": "what happens in the end is of no theorem",
+    "marker_without_leader": "each theorem assumes that leaders are there (leaders_are_there)",
 }
 """Those that no theorem sees, and why: they are explored."""
 

@@ -302,9 +302,9 @@ class Instances(Transactions):
     def append_is_heard(self, step: WorldStep, answer: Rec) -> WorldStep:
         """The instance hears of an append, if it is the one that waits."""
         evaluator = self.evaluator()
-        hears = self.model.world.heard_after_append
-        told = evaluator.call(hears, [self.k, self.before.client, answer])
-        waits = dag.eq(self.before.coordinator.fields["requester"], ME)
+        hears, coordinator = self.model.world.heard_after_append, self.before.coordinator
+        told = evaluator.call(hears, [self.k, coordinator, self.before.client, answer])
+        waits = dag.eq(coordinator.fields["requester"], ME)
         client = merged(evaluator, waits, told, self.before.client)
         given = (is_instance(), *step.assumed, *evaluator.choices)
         return replace(step, after=self.with_client(client, step.after), assumed=given)

@@ -38,6 +38,7 @@ FOUND = {
     "timeout_without_bump": (8, 8),
     "exhausted_epoch_not_rotated": (18, 18),
     "next_producer_id_not_logged": (19, 18),
+    "marker_without_leader": (16, 16),
     "no_generation_check": (18, 18),
     "unstable_offset_read": (12, 12),
     "ongoing_not_logged": (17, 17),

@@ -236,7 +236,7 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
         (
             "fenced",
             "",
-            Patch("coordinator.on_init_producer_id", "is_pending(c)", "c.is_appending"),
+            Patch("coordinator.on_known", "is_pending(c)", "c.is_appending"),
             "init/open_is_not_older",
         ),
         (
@@ -356,7 +356,7 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
             "",
             Patch(
                 "client.on_produced",
-                "in_error(k, refused_at(client, partition), effect)",
+                "in_batch_error(k, refused_at(client, partition), effect)",
                 "settled(client, partition)",
             ),
             "my_batch/settled_is_stored",
@@ -366,7 +366,8 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
             "",
             Patch(
                 "client.numbered_anew",
-                "replace(there, membership=Membership.OUT, next_sequence=0, written=0)",
+                "replace("
+                "there, membership=Membership.OUT, next_sequence=0, has_gap=False, written=0)",
                 "replace(there, membership=Membership.OUT, written=0)",
             ),
             "i_end/client_speaks_v2",
