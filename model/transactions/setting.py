@@ -118,14 +118,14 @@ class GroupMemory(IntEnum):
     ASKS_AGAIN = 0
     """It sends AddOffsetsToTxn each time. Java."""
     REMEMBERS = 1
-    """It knows that the group is in the transaction. librdkafka and others."""
+    """It knows that the group is in the transaction, and asks no more."""
 
 
 class LateBump(IntEnum):
     """What a client of V1 does that comes to want the next epoch while it aborts."""
 
     FORGOTTEN = 0
-    """Nothing: its state says INITIALIZING for ever. All released clients from 2.5 on, whose
+    """Nothing: its state says INITIALIZING for ever. The Java client, seen of 3.9.2 and 4.3.1: its
     beginCompletingTransaction has queued what is to follow EndTxn before."""
     ASKED = 1
     """It asks for the epoch when the abort is done, as it does for any other."""
