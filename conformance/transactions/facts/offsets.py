@@ -176,6 +176,48 @@ def _then(state: str) -> str:
 
 
 @experiment("v1")
+def offsets_come_in_order_v1(lab: Lab) -> None:
+    """A TxnOffsetCommit that its sender gave up arrives behind a newer one of its transaction."""
+    for committed, word in ((COMMIT, "committed"), (ABORT, "aborted")):
+        lab.rename()
+        producer, group, at = lab.begin(lab.v1), Group(lab.ground.fresh("group")), _at(lab)
+        lab.retry(lab.v1.add_offsets(producer, group.group_id))
+        _come_in_order(lab, lab.v1, producer, group, at, committed, word)
+
+
+@experiment("v2")
+def offsets_come_in_order_v2(lab: Lab) -> None:
+    """The same, V2 requests."""
+    for committed, word in ((COMMIT, "committed"), (ABORT, "aborted")):
+        lab.rename()
+        producer, group, at = lab.begin(lab.v2), Group(lab.ground.fresh("group")), _at(lab)
+        _come_in_order(lab, lab.v2, producer, group, at, committed, word)
+
+
+def _come_in_order(
+    lab: Lab,
+    c: Conversation,
+    producer: Producer,
+    group: Group,
+    at: TopicPartition,
+    committed: bool,
+    word: str,
+) -> None:
+    """The last in the log counts: a group coordinator compares no offsets. What is late comes over
+    a connection of its own."""
+    newer = lab.ask_group(c.txn_offset_commit(producer, group, at, 9))
+    lab.fact(f"{word}: offset 9", "NONE", newer)
+    other = lab.ground.connect(lab.ground.leader_of(CONSUMER_OFFSETS))
+    late = lab.names.answer(other.ask(c.txn_offset_commit(producer, group, at, 5)))
+    lab.fact(f"{word}: then offset 5, late", "NONE", late)
+    lab.fact(f"{word}: both, open", "-1, stable UNSTABLE_OFFSET_COMMIT", seen(lab, group, at))
+    lab.end(c, producer, committed)
+    expected = "5, stable 5" if committed else "-1, stable -1"
+    observed = eventually(lambda: seen(lab, group, at), lambda told: told == expected)
+    lab.fact(f"{word}: in the end", expected, observed)
+
+
+@experiment("v1")
 def offsets_of_two_producers(lab: Lab) -> None:
     """The later commit wins, whichever transaction ends first."""
     group, at = Group(lab.ground.fresh("group")), _at(lab)

@@ -59,3 +59,14 @@ def test_what_later_releases_repaired_is_told_apart():
     lost = "loading_exhausted_v2"
     assert of("4.2.1", 2)[lost]["held, then"] == "CompleteCommit P:32767"
     assert of("4.3.1", 2)[lost]["held, then"] == "CompleteCommit Q:0"
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+def test_offsets_of_one_transaction_count_as_they_come(file):
+    """5, sent before 9 and late, is what the group goes on from: `offsets_come_in_order`."""
+    row = load(file)
+    kinds = ("v1", "v2") if row["level"] else ("v1",)
+    for kind in kinds:
+        assert row["facts"][f"offsets_come_in_order_{kind}"]["committed: in the end"] == (
+            "5, stable 5"
+        )
