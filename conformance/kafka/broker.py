@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -50,10 +50,10 @@ class KafkaBroker:
 
     In KRaft mode it is a controller, too; in ZooKeeper mode it has a ZooKeeper, which stays up
     when the broker is stopped. `level` is the cluster's `transaction.version`, by default the
-    newest stable one. `properties` go over the recipe's. `folder` receives data, properties and
-    logs, and is kept; without it they are in a temporary folder, removed when the `with` block
-    ends without an exception. `ensemble` and `zookeeper` are those of its cluster (`KafkaCluster`).
-    Raises UnknownRelease.
+    newest stable one. `properties` and `jvm_flags` go over the recipe's. `folder` receives data,
+    properties and logs, and is kept; without it they are in a temporary folder, removed when the
+    `with` block ends without an exception. `ensemble` and `zookeeper` are those of its cluster
+    (`KafkaCluster`). Raises UnknownRelease.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class KafkaBroker:
         level: int | None = None,
         node_id: int = 1,
         properties: Mapping[str, str] | None = None,
+        jvm_flags: Sequence[str] = (),
         folder: Path | None = None,
         report: Callable[[str], None] = say,
         ensemble: Ensemble | None = None,
@@ -80,6 +81,7 @@ class KafkaBroker:
         self._ensemble = ensemble or self._ensemble_of(Node(node_id, *free_ports(2)))
         [self.node] = [node for node in self._ensemble.nodes if node.node_id == node_id]
         self._properties = dict(properties or {})
+        self._jvm_flags = tuple(jvm_flags)
         self._report = report
         self._process: JavaProcess | None = None
 
@@ -97,6 +99,11 @@ class KafkaBroker:
     def is_running(self) -> bool:
         """Whether its process runs; a paused one does."""
         return self._process is not None and self._process.exit_code is None
+
+    @property
+    def pid(self) -> int | None:
+        """The id of its process; None before the first start."""
+        return None if self._process is None else self._process.pid
 
     def connect(self, timeout_ms: int = ANSWER_TIMEOUT_MS) -> Connection:
         """Return a new connection to it. Raises ConnectionLost."""
@@ -214,7 +221,7 @@ class KafkaBroker:
         )
         file = self.folder / "server.properties"
         file.write_text(properties_text(properties))
-        flags = [flag.format(archives / "broker.jsa")]
+        flags = [flag.format(archives / "broker.jsa"), *self._jvm_flags]
         command = java_command(find_java(), jars, flags, "kafka.Kafka", file)
         self._process = JavaProcess(command, self.folder / "server.log")
 
