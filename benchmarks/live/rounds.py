@@ -1,0 +1,51 @@
+"""What live benchmarks share: turns, medians, ratios, and the report's head."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def alternated(
+    names: Sequence[str], rounds: int, measure: Callable[[str], T]
+) -> dict[str, list[T]]:
+    """What `measure` gives for each name, round by round; the one that begins changes."""
+    found: dict[str, list[T]] = {name: [] for name in names}
+    for number in range(rounds):
+        for name in names[:: 1 if number % 2 == 0 else -1]:
+            found[name].append(measure(name))
+    return found
+
+
+def ratio(ours: Sequence[float], peer: Sequence[float]) -> float:
+    """Ours to the peer's: the median of the rounds' ratios."""
+    return median(mine / theirs for mine, theirs in zip(ours, peer, strict=True))
+
+
+def rounded(value: float) -> float:
+    """Four figures that count."""
+    return float(f"{value:.4g}")
+
+
+def load_average() -> float:
+    """How many processes wanted to run in the last minute, this benchmark's own included."""
+    return round(os.getloadavg()[0], 2)
+
+
+def write_report(file: Path, benchmark: str, content: Mapping[str, Any]) -> None:
+    """Write `content` as JSON under a head that says which machine this was."""
+    head = {
+        "benchmark": benchmark,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({**head, **content}, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,191 @@
+"""The brokers that are compared, each in a process of its own: ours, kfake, real Kafka.
+
+A broker may be started in two ways: as fast as it starts, and so that it serves as fast as it can.
+They differ for Kafka alone, whose recipe here trades the one for the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from conformance.kafka.admin import api_versions
+from conformance.kafka.broker import KafkaBroker, class_archives
+from conformance.kafka.connection import Connection
+from conformance.kafka.errors import KafkaError
+from conformance.kafka.releases import NEWEST, find_release
+from proofs.cache import cache_folder, make_once
+from proofs.java import JavaError
+
+ROOT: Final = Path(__file__).parents[2]
+KFAKE_FOLDER: Final = ROOT / "benchmarks" / "kfake"
+END_TIMEOUT_S: Final = 10.0
+
+KAFKA_JVM_FLAGS: Final = (
+    "-Xms1g",
+    "-Xmx1g",
+    "-XX:TieredStopAtLevel=4",
+    "-XX:-UseSerialGC",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+)
+"""Those of `kafka-run-class.sh`, and the best compiler. The recipe's are for a quick start."""
+
+KAFKA_DEFAULTS: Final = {
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+    "background.threads": "10",
+    "log.index.size.max.bytes": "10485760",
+    "producer.id.expiration.check.interval.ms": "600000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "10000",
+    "add.partitions.to.txn.retry.backoff.ms": "20",
+}
+"""What the recipe has changed, and a request may feel, is as Kafka ships it."""
+
+
+class Missing(RuntimeError):
+    """A broker that cannot be had here; the message says what to type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A broker that listens: its address, and the id of its process."""
+
+    address: tuple[str, int]
+    pid: int
+
+    def connect(self) -> Connection:
+        """Raises ConnectionLost."""
+        return Connection(*self.address)
+
+    def cpu_seconds(self) -> float:
+        """The time of all its threads until now, in steps of a tick (10 ms). See proc(5)."""
+        after_name = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, after_name[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+Opener = Callable[[], AbstractContextManager[Running]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A broker: what it is called, what must be there before, and its two ways to start.
+
+    `prepare` is not timed, and raises Missing.
+    """
+
+    title: Callable[[], str]
+    prepare: Callable[[], object]
+    starts_fast: Opener
+    serves_fast: Opener
+
+
+# ---- ours and kfake: a process that prints its address and ends with its standard input
+
+
+@contextmanager
+def child(command: Sequence[str | Path]) -> Iterator[Running]:
+    """Run `command` until the end of the block."""
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            host, _, port = process.stdout.readline().strip().rpartition(":")
+            if not port:
+                raise Missing(f"{command[0]} ended with exit code {process.wait()}")
+            yield Running((host, int(port)), process.pid)
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(END_TIMEOUT_S)
+        finally:
+            process.kill()
+
+
+def ours() -> AbstractContextManager[Running]:
+    return child([sys.executable, "-m", "benchmarks.live.serve"])
+
+
+def kfake_binary() -> Path:
+    """Build it, once for each text of its source. Raises Missing."""
+    texts = [(KFAKE_FOLDER / name).read_bytes() for name in ("main.go", "go.mod", "go.sum")]
+    digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
+    return make_once(cache_folder() / "kfake" / digest, _build_kfake) / "kfake"
+
+
+def _build_kfake(draft: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise Missing("Go is not installed. Type: apt-get install golang (1.26 or newer)")
+    command = [go, "build", "-C", str(KFAKE_FOLDER), "-o", str(draft / "kfake"), "."]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    if said.returncode:
+        typed = f"go build -C {KFAKE_FOLDER.relative_to(ROOT)} -o kfake ."
+        raise Missing(f"Go does not build it. Type: {typed}\n{said.stderr.strip()}")
+
+
+def kfake() -> AbstractContextManager[Running]:
+    return child([kfake_binary()])
+
+
+def kfake_title() -> str:
+    """The version in `go.mod`: that of a module without releases is its date and commit."""
+    found = re.search(r"pkg/kfake (\S+)", (KFAKE_FOLDER / "go.mod").read_text())
+    assert found is not None
+    return f"kfake {found[1]}"
+
+
+# ---- Kafka
+
+
+@contextmanager
+def kafka(properties: Mapping[str, str], jvm_flags: Sequence[str]) -> Iterator[Running]:
+    with KafkaBroker(properties=properties, jvm_flags=jvm_flags, report=lambda _: None) as broker:
+        assert broker.pid is not None
+        yield Running(broker.address, broker.pid)
+
+
+def prepare_kafka() -> None:
+    """Its jars, and archives of its classes. Raises Missing."""
+    try:
+        class_archives(find_release(NEWEST))
+    except (JavaError, KafkaError) as error:
+        raise Missing(str(error)) from error
+
+
+BROKERS: Final[Mapping[str, Kind]] = {
+    "ours": Kind(lambda: "this project's, in memory", lambda: None, ours, ours),
+    "kfake": Kind(kfake_title, kfake_binary, kfake, kfake),
+    "kafka": Kind(
+        lambda: f"Apache Kafka {NEWEST}",
+        prepare_kafka,
+        lambda: kafka({}, ()),
+        lambda: kafka(KAFKA_DEFAULTS, KAFKA_JVM_FLAGS),
+    ),
+}
+
+
+def prepared(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Which of these can be had, and why the others cannot."""
+    missing = {}
+    for name in names:
+        try:
+            BROKERS[name].prepare()
+        except Missing as error:
+            missing[name] = str(error)
+    return [name for name in names if name not in missing], missing
+
+
+def first_answer(running: Running) -> None:
+    """Raises KafkaError when it does not answer."""
+    with running.connect() as connection:
+        api_versions(connection)
