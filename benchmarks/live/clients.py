@@ -1,0 +1,251 @@
+"""Four producers behind one small surface: ours, aiokafka, kafka-python, confluent-kafka.
+
+Each has the settings that users would give it for the same behaviour, and is called as its own
+documents do. aiokafka has no setting for requests in flight: it has one to each broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol
+from warnings import catch_warnings, simplefilter
+
+import aiokafka  # type: ignore[import-untyped]
+import confluent_kafka
+
+from impl import Producer
+
+with catch_warnings():
+    simplefilter("ignore", DeprecationWarning)  # it reads its schemas in a deprecated way
+    import kafka  # type: ignore[import-untyped]
+
+BATCH_BYTES: Final = 16_384
+IN_FLIGHT: Final = 5
+PARTITIONS: Final = 4
+VALUE: Final = bytes(100)
+TIMEOUT_S: Final = 60.0
+
+clock = time.perf_counter
+
+
+class NotAcknowledged(RuntimeError):
+    """A client that says that a record of it was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a client is told, beside what is the same for all."""
+
+    servers: str
+    topic: str
+    linger_ms: int = 0
+    transactional_id: str | None = None
+
+
+class Client(Protocol):
+    """A producer that is connected; it raises what its library raises, or NotAcknowledged."""
+
+    def burst(self, count: int) -> None:
+        """Send so many records to all partitions in turn, and wait until all are acknowledged."""
+
+    def one_by_one(self, count: int) -> list[float]:
+        """The seconds from sending a record to its acknowledgement; the next one waits for it."""
+
+    def transactions(self, count: int, records: int) -> None:
+        """Commit so many transactions, one after the other, each of so many records."""
+
+    def close(self) -> None:
+        """Stop it; nothing waits to be sent."""
+
+
+class AsyncioClient:
+    """Ours, or aiokafka's: the names of the calls are the same."""
+
+    def __init__(self, make: Callable[[Settings], Any], settings: Settings) -> None:
+        self._topic = settings.topic
+        self._runner = asyncio.Runner()
+        try:
+            self._producer = self._runner.run(self._started(make, settings))
+        except BaseException:
+            self._runner.close()
+            raise
+
+    async def _started(self, make: Callable[[Settings], Any], settings: Settings) -> Any:
+        producer = make(settings)
+        await producer.start()
+        return producer
+
+    def close(self) -> None:
+        with self._runner:
+            self._runner.run(self._producer.stop())
+
+    def burst(self, count: int) -> None:
+        self._runner.run(self._burst(count))
+
+    async def _burst(self, count: int) -> None:
+        send = self._producer.send
+        sent: list[Awaitable[object]] = [
+            await send(self._topic, VALUE, partition=number % PARTITIONS) for number in range(count)
+        ]
+        await self._producer.flush()
+        for outcome in sent:
+            await outcome
+
+    def one_by_one(self, count: int) -> list[float]:
+        return self._runner.run(self._one_by_one(count))
+
+    async def _one_by_one(self, count: int) -> list[float]:
+        found = []
+        for _ in range(count):
+            begun = clock()
+            await self._producer.send_and_wait(self._topic, VALUE, partition=0)
+            found.append(clock() - begun)
+        return found
+
+    def transactions(self, count: int, records: int) -> None:
+        self._runner.run(self._transactions(count, records))
+
+    async def _transactions(self, count: int, records: int) -> None:
+        for _ in range(count):
+            async with self._producer.transaction():
+                for _ in range(records):
+                    await self._producer.send(self._topic, VALUE, partition=0)
+
+
+def our_producer(settings: Settings) -> Producer:
+    return Producer(
+        settings.servers,
+        acks="all",
+        enable_idempotence=True,
+        transactional_id=settings.transactional_id,
+        linger_ms=settings.linger_ms,
+        batch_size=BATCH_BYTES,
+        max_in_flight_requests_per_connection=IN_FLIGHT,
+    )
+
+
+def aiokafka_producer(settings: Settings) -> Any:
+    return aiokafka.AIOKafkaProducer(
+        bootstrap_servers=settings.servers,
+        acks="all",
+        enable_idempotence=True,
+        transactional_id=settings.transactional_id,
+        linger_ms=settings.linger_ms,
+        max_batch_size=BATCH_BYTES,
+    )
+
+
+class ThreadedClient:
+    """kafka-python: a thread of its own sends."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._topic = settings.topic
+        self._producer = kafka.KafkaProducer(
+            bootstrap_servers=settings.servers,
+            acks="all",
+            enable_idempotence=True,
+            transactional_id=settings.transactional_id,
+            linger_ms=settings.linger_ms,
+            batch_size=BATCH_BYTES,
+            max_in_flight_requests_per_connection=IN_FLIGHT,
+        )
+        if settings.transactional_id is not None:
+            self._producer.init_transactions()
+
+    def close(self) -> None:
+        self._producer.close()
+
+    def burst(self, count: int) -> None:
+        send = self._producer.send
+        sent = [send(self._topic, VALUE, partition=number % PARTITIONS) for number in range(count)]
+        self._producer.flush()
+        for outcome in sent:
+            outcome.get(TIMEOUT_S)
+
+    def one_by_one(self, count: int) -> list[float]:
+        found = []
+        for _ in range(count):
+            begun = clock()
+            self._producer.send(self._topic, VALUE, partition=0).get(TIMEOUT_S)
+            found.append(clock() - begun)
+        return found
+
+    def transactions(self, count: int, records: int) -> None:
+        for _ in range(count):
+            self._producer.begin_transaction()
+            for _ in range(records):
+                self._producer.send(self._topic, VALUE, partition=0)
+            self._producer.commit_transaction()
+
+
+class LibrdkafkaClient:
+    """confluent-kafka: threads of librdkafka send; what has become of a record is a callback."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._topic = settings.topic
+        self._sent = self._acknowledged = 0
+        words: dict[str, Any] = {
+            "bootstrap.servers": settings.servers,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": settings.linger_ms,
+            "batch.size": BATCH_BYTES,
+            "max.in.flight.requests.per.connection": IN_FLIGHT,
+        }
+        if settings.transactional_id is not None:
+            words["transactional.id"] = settings.transactional_id
+        self._producer = confluent_kafka.Producer(words)
+        if settings.transactional_id is not None:
+            self._producer.init_transactions(TIMEOUT_S)
+
+    def close(self) -> None:
+        self._producer.close()
+
+    def _delivered(self, error: object, _: object) -> None:
+        if error is not None:
+            raise NotAcknowledged(str(error))
+        self._acknowledged += 1
+
+    def _send(self, partition: int) -> None:
+        self._sent += 1
+        self._producer.produce(self._topic, VALUE, partition=partition, on_delivery=self._delivered)
+        self._producer.poll(0)
+
+    def _flush(self) -> None:
+        self._producer.flush(TIMEOUT_S)
+        if self._acknowledged != self._sent:
+            raise NotAcknowledged(f"{self._acknowledged} of {self._sent} are acknowledged")
+
+    def burst(self, count: int) -> None:
+        for number in range(count):
+            self._send(number % PARTITIONS)
+        self._flush()
+
+    def one_by_one(self, count: int) -> list[float]:
+        found = []
+        for _ in range(count):
+            begun = clock()
+            self._send(0)
+            self._flush()
+            found.append(clock() - begun)
+        return found
+
+    def transactions(self, count: int, records: int) -> None:
+        for _ in range(count):
+            self._producer.begin_transaction()
+            for _ in range(records):
+                self._send(0)
+            self._producer.commit_transaction(TIMEOUT_S)
+
+
+CLIENTS: Final[Mapping[str, Callable[[Settings], Client]]] = {
+    "ours": partial(AsyncioClient, our_producer),
+    "aiokafka": partial(AsyncioClient, aiokafka_producer),
+    "kafka-python": ThreadedClient,
+    "confluent-kafka": LibrdkafkaClient,
+}
+"""By the names of their distributions, but ours."""
