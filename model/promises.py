@@ -304,11 +304,27 @@ def takes_every_record(k: Setting) -> bool:
 
 def keeps_its_numbers(k: Setting) -> bool:
     """No producer gives the sequences of a batch of unknown outcome to others: only the local
-    bump never does, KIP-360. In 2.0 what fails of an id that is forgotten takes some from the
-    next id."""
+    bump never does, KIP-360. In 2.0 what fails of an id that was given back takes some from the
+    next id, so that none may have to be given back."""
     resets = k.variant.recovery != Recovery.LOCAL_BUMP
-    mixes_ids = k.variant.recovery == Recovery.RESET_2_0 and not keeps_producers(k)
+    mixes_ids = k.variant.recovery == Recovery.RESET_2_0 and not refuses_nothing_stored(k)
     return not mixes_ids and (not resets or k.budgets.timeouts == 0)
+
+
+def refuses_nothing_stored(k: Setting) -> bool:
+    """Each batch that is sent again, and stored, is remembered: no leader has lost some of its
+    memory, and no error has let later batches push one out."""
+    b = k.budgets
+    in_order = b.refusals == 0 and b.late_errors == 0
+    return keeps_producers(k) and keeps_whole_memory(k) and b.losses == 0 and in_order
+
+
+def keeps_whole_memory(k: Setting) -> bool:
+    """Leaders remember as many batches as may be in flight, also where they come back."""
+    b = k.budgets
+    wide = k.layout.in_flight <= k.layout.window
+    whole = k.variant.restart_window == RestartWindow.FULL or (b.restarts == 0 and b.crashes == 0)
+    return wide and whole
 
 
 def recognises_duplicates(k: Setting) -> bool:
@@ -333,11 +349,9 @@ def memory_is_kept(k: Setting) -> bool:
     """Leaders remember as many batches as may be in flight, whatever happens, and accept no first
     sequence unseen."""
     b = k.budgets
-    whole = k.variant.restart_window == RestartWindow.FULL or (b.restarts == 0 and b.crashes == 0)
-    wide = k.layout.in_flight <= k.layout.window
     strict = k.variant.first_sequence != FirstSequence.ANY or b.refusals == 0
     lossless = b.losses == 0 and b.expiries == 0 and b.timeouts == 0
-    return recognises_duplicates(k) and whole and wide and strict and lossless
+    return recognises_duplicates(k) and keeps_whole_memory(k) and strict and lossless
 
 
 def memory_is_kept_in_order(k: Setting) -> bool:

@@ -21,6 +21,7 @@ from model.client import (
     InFlightBatch,
     PartitionEntry,
     failed,
+    is_of,
     with_entry,
 )
 from model.language import EMPTY_SET, Map, acts, fold, map_values, require, within_scope
@@ -85,11 +86,20 @@ def rewritten(k: Setting, entry: PartitionEntry, producer_id: int, epoch: int) -
     )
 
 
+def is_own(entry: PartitionEntry, b: InFlightBatch) -> bool:
+    """The batch has one of the sequences that the partition counts; those of an older producer id
+    are forgotten with it. TransactionManager.inflightBatchesBySequence."""
+    return is_of(b.batch, entry.producer_id, entry.producer_epoch)
+
+
 def renumbered_from_zero(k: Setting, entry: PartitionEntry) -> PartitionEntry:
     """The same epoch from its beginning: all that the leader had of it is deleted, rightly. What
-    was acknowledged last is still known. TopicPartitionBookkeeper.startSequencesAtBeginning."""
-    begun = rewritten(k, entry, entry.producer_id, entry.producer_epoch)
-    return replace(begun, last_acked_offset=entry.last_acked_offset)
+    was acknowledged last is still known. TransactionManager.startSequencesAtBeginning."""
+    old = tuple(b for b in entry.in_flight if not is_own(entry, b))
+    own = replace(entry, in_flight=tuple(b for b in entry.in_flight if is_own(entry, b)))
+    begun = rewritten(k, own, entry.producer_id, entry.producer_epoch)
+    in_flight = (*old, *begun.in_flight)
+    return replace(begun, in_flight=in_flight, last_acked_offset=entry.last_acked_offset)
 
 
 # A new producer id
@@ -119,23 +129,24 @@ def recovered(k: Setting, client: Client, partition: Partition) -> Client:
     return reset_producer_id(k, client)
 
 
-def earlier_by(k: Setting, b: InFlightBatch, gap: Batch) -> InFlightBatch:
-    """The batch, moved up if it stands behind a gap; none begins before 0."""
+def earlier_by(entry: PartitionEntry, b: InFlightBatch, gap: Batch) -> InFlightBatch:
+    """The batch, moved up if its sequence is behind a gap's; none begins before 0. In 2.0 the gap
+    may be an older producer id's."""
     base_sequence = b.batch.base_sequence
-    same = b.batch.producer_id == gap.producer_id or k.variant.recovery == Recovery.RESET_2_0
-    if not same or base_sequence < gap.base_sequence or base_sequence < gap.record_count:
+    behind = is_own(entry, b) and base_sequence >= gap.base_sequence
+    if not behind or base_sequence < gap.record_count:
         return b
     moved = replace(b.batch, base_sequence=base_sequence - gap.record_count)
     return replace(b, batch=moved, sequence_has_been_reset=True)
 
 
-def with_closed_gap(k: Setting, entry: PartitionEntry, gap: Batch) -> PartitionEntry:
+def with_closed_gap(entry: PartitionEntry, gap: Batch) -> PartitionEntry:
     """What followed a batch that was refused for good takes its sequences. Up to 2.4,
     TransactionManager.adjustSequencesDueToFailedBatch."""
     return replace(
         entry,
         next_sequence=entry.next_sequence - gap.record_count,
-        in_flight=tuple(earlier_by(k, b, gap) for b in entry.in_flight),
+        in_flight=tuple(earlier_by(entry, b, gap) for b in entry.in_flight),
     )
 
 

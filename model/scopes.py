@@ -266,6 +266,20 @@ SCOPES: dict[str, Scope] = {
             Budgets(records=9, breaks=1),
         ),
         Scope(
+            "idempotent-five-forgotten",
+            "five in flight, of which a leader that restarts knows the last; others behind them",
+            Layout(
+                records=10,
+                in_flight=5,
+                log=7,
+                max_epoch=1,
+                max_breaks=0,
+                max_refusals=0,
+                max_failovers=0,
+            ),
+            Budgets(records=10, breaks=0, restarts=1),
+        ),
+        Scope(
             "idempotent-six-in-flight",
             "one batch more in flight than a leader remembers, which no Kafka lets happen",
             Layout(records=9, in_flight=6, log=8, max_epoch=1),

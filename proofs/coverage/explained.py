@@ -15,7 +15,7 @@ FENCED = (
     " only transactions raise the epoch of an id that someone else still uses"
 )
 OLD_FIRST = (
-    "where only the current id closes gaps, nothing of an old one is left in flight by then: its"
+    "where sequences begin again at 0, nothing of an older producer id is left in flight: its"
     " batches end with their next answers, which one connection brings before those of the new id"
 )
 ENDLESS = "endless scopes have infinitely many worlds; `live` explores their normal forms"
@@ -54,8 +54,8 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
             "an answer on an open connection is to a batch in flight or to one given up: only a"
             f" producer that fails for good drops both, and {FENCED}"
         ),
-        "recovery.earlier_by: not same: true": OLD_FIRST,
-        "recovery.earlier_by: k.variant.recovery == Recovery.RESET_2_0: false": OLD_FIRST,
+        "recovery.renumbered_from_zero: not is_own(entry, b): then": OLD_FIRST,
+        "recovery.renumbered_from_zero: is_own(entry, b): else": OLD_FIRST,
         "world.spend: k.layout.endless: then": ENDLESS,
     },
     "producer_ids": {

@@ -38,6 +38,7 @@ EXPECTED: dict[str, Expected] = {
     "idempotent-forgotten": Expected(970, 1_838, 22),
     "idempotent-forgotten-split": Expected(3_534, 6_827, 29),
     "idempotent-five-in-flight": Expected(1_314, 2_909, 24),
+    "idempotent-five-forgotten": Expected(1_160, 1_718, 28),
     "idempotent-six-in-flight": Expected(1_510, 3_316, 25),
     "idempotent-producers": Expected(111, 232, 8),
     "idempotent-shared-id": Expected(103, 220, 8),

@@ -48,6 +48,17 @@ RELEASED: tuple[Mutant, ...] = (
         property="no_false_error",
         twin=f"{BASE}/first_sequence=unknown_producer_id",
     ),
+    Mutant(
+        name="failure_of_old_id_closes_gap",
+        kind="variant",
+        reference="KAFKA-8484",
+        mechanism="a batch of the id that was given back fails, and the next id's next two batches"
+        " have one sequence: the second counts as stored",
+        scope="idempotent-five-forgotten",
+        variant="2.0.0",
+        property="acked_is_stored",
+        twin="2.0.0/recovery=reset_2_3",
+    ),
     misused(
         "expired_state_readmits",
         "KIP-854, AutoMQ #1377",
@@ -276,4 +287,43 @@ UNDONE: tuple[Mutant, ...] = (
 )
 """Choices of the design, each undone."""
 
-MUTANTS: tuple[Mutant, ...] = (*RELEASED, *SHIPPED, *UNDONE, *TRANSACTIONAL)
+RESETS: tuple[Mutant, ...] = (
+    mutant(
+        "producer_id_given_again",
+        "KIP-98",
+        "the id that was given back is given again: its sequences begin at 0, and are remembered",
+        "idempotent-forgotten",
+        "acked_is_stored",
+        Patch(
+            "world.client_receives_producer_id",
+            "recovery_rules.receive_producer_id(k, client, w.given_producer_ids)",
+            "recovery_rules.receive_producer_id(k, client, 0)",
+        ),
+        on="2.4.1",
+    ),
+    mutant(
+        "old_id_is_retried",
+        "KAFKA-5494",
+        "a batch of the id that was given back is sent again, as if it had the new id's sequences",
+        "idempotent-forgotten",
+        "acked_is_stored",
+        Patch("answers.retry", "resets and not is_mine(client, answered.batch)", "False"),
+        on="2.4.1",
+    ),
+    mutant(
+        "old_batch_under_new_id",
+        "KIP-98",
+        "what waits when the id is given back goes out under the next one, its sequence as it was",
+        "idempotent-partitions/refusals=0",
+        "acked_once",
+        Patch(
+            "client.send_again",
+            "ready[0].batch",
+            "replace(ready[0].batch, producer_id=client.producer_id)",
+        ),
+        on="2.0.0",
+    ),
+)
+"""The recoveries before KIP-360, each with something left out of them."""
+
+MUTANTS: tuple[Mutant, ...] = (*RELEASED, *SHIPPED, *UNDONE, *RESETS, *TRANSACTIONAL)
