@@ -83,11 +83,6 @@ class TraceResult:
     seen: int
 
 
-class NotFollowed(Exception):
-    """The model is known to go wrong with this step: the trace ends before it, without a verdict,
-    and what comes after it is not covered."""
-
-
 class Differs(AssertionError):
     """System and model differ in a step: what was `expected` and `observed`, by field path."""
 
@@ -174,8 +169,6 @@ class Lockstep(ABC):
             trace = tuple([move.instance for move in moves[:done]])
             found = Divergence(trace, differs.expected, differs.observed)
             return TraceResult(done, found, self._seen)
-        except NotFollowed:
-            return TraceResult(done - 1, None, self._seen)
         except (IndexError, self.tables.disabled) as error:
             raise NotAllowed(done, moves[done - 1].instance) from error
         return TraceResult(done, None, self._seen)

@@ -5,7 +5,8 @@ image is appended, and only then is it what the coordinator knows and answers (`
 end of a transaction is two such changes: once PREPARE is in the log the outcome is decided and
 the client has its answer; then each partition gets its marker, and with the last of them the
 transaction is complete. A coordinator that takes over reads the log, and sends the markers of
-what it finds prepared again, with its own, newer coordinator epoch. `TransactionCoordinator`,
+what it finds prepared again, with its own, newer coordinator epoch. One that was replaced and does
+not know it answers what it remembers; whatever needs the log fails. `TransactionCoordinator`,
 `TransactionMetadata`, `TransactionStateManager`, `TransactionMarkerChannelManager`.
 """
 
@@ -46,6 +47,18 @@ class TransactionState(IntEnum):
     """The id is not known; nor is it while it is being forgotten (Dead)."""
 
 
+class Tenure(IntEnum):
+    """Whether a broker is the coordinator."""
+
+    LEADS = 0
+    LOADS = 1
+    """It will be, once it has read the log."""
+    REPLACED = 2
+    """It was, and does not know that it is no more: its appends fail."""
+    RESIGNED = 3
+    """It was."""
+
+
 @record
 class Metadata:
     """What the transaction log says of the id. TransactionLogValue."""
@@ -84,6 +97,7 @@ class Coordinator:
     answer: Answer
     is_stopped: bool
     unlogged_fence: bool
+    tenure: Tenure
     coordinator_epoch: CoordinatorEpoch
     given_producer_ids: Annotated[int, Range(0, "producer_ids")]
 
@@ -100,6 +114,11 @@ def is_prepared(metadata: Metadata) -> bool:
     )
 
 
+def decided(c: Coordinator) -> Metadata:
+    """What is in force of the transactional id: where a coordinator loads, what it will find."""
+    return c.log.metadata if c.tenure == Tenure.LOADS else c.known.metadata
+
+
 def is_finished(metadata: Metadata) -> bool:
     """No transaction is open, and the next one can begin."""
     return (
@@ -110,8 +129,10 @@ def is_finished(metadata: Metadata) -> bool:
 
 
 def is_pending(c: Coordinator) -> bool:
-    """A transition has begun and is not complete; CompleteX is, from PREPARE on."""
-    return c.is_appending or is_prepared(c.known.metadata)
+    """A transition has begun and is not complete; CompleteX is, from PREPARE on, unless who was
+    replaced has failed with it."""
+    has_failed = c.tenure == Tenure.REPLACED and no_more_markers(c.known.metadata)
+    return c.is_appending or (is_prepared(c.known.metadata) and not has_failed)
 
 
 def no_partitions(k: Setting) -> Map[Partition, bool]:
@@ -169,9 +190,11 @@ def completed(k: Setting, prepared: Known) -> Known:
 
 
 def completing(k: Setting, c: Coordinator) -> Coordinator:
-    """What is prepared and lacks no marker is completed.
+    """What is prepared and lacks no marker is completed, by who has the log.
     TransactionMarkerChannelManager.maybeWriteTxnCompletion."""
     if not is_prepared(c.known.metadata) or not no_more_markers(c.known.metadata):
+        return c
+    if c.tenure == Tenure.REPLACED:
         return c
     image = completed(k, c.known)
     return appending(c, image) if k.layout.appends else logged(k, c, image)
@@ -192,11 +215,22 @@ def answered(c: Coordinator, answer: Answer) -> Step[Coordinator, Answer]:
 def changed(
     k: Setting, c: Coordinator, image: Known, requester: int, answer: Answer
 ) -> Step[Coordinator, Answer]:
-    """A change; its answer goes when the image is in the log."""
+    """A change; its answer goes when the image is in the log, which takes nothing of who was
+    replaced. TransactionStateManager.appendTransactionToLog."""
+    if c.tenure == Tenure.REPLACED:
+        return answered(c, failed(Error.NOT_COORDINATOR))
     moved = transition(k, c, image)
     if k.layout.appends:
         return Step(replace(moved, requester=requester, answer=answer), ())
     return Step(moved, (answer,))
+
+
+def absence(c: Coordinator) -> Error:
+    """What a broker says that is not the coordinator, or not yet.
+    TransactionStateManager.getAndMaybeAddTransactionState."""
+    if c.tenure == Tenure.LOADS:
+        return Error.COORDINATOR_LOAD_IN_PROGRESS
+    return Error.NOT_COORDINATOR if c.tenure == Tenure.RESIGNED else Error.NONE
 
 
 # The outcome of an append
@@ -362,6 +396,8 @@ def on_init_producer_id(
     k: Setting, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
     """A new instance, or one that asks for the next epoch."""
+    if absence(c) != Error.NONE:
+        return answered(c, failed(absence(c)))
     return on_known(k, met(k, c), request, requester)
 
 
@@ -375,6 +411,8 @@ def on_known(
         return answered(c, failed(Error.CONCURRENT_TRANSACTIONS))
     if expected and not expects(k, c, request):
         return answered(c, failed(Error.PRODUCER_FENCED))
+    if is_prepared(c.known.metadata):
+        return answered(c, failed(Error.CONCURRENT_TRANSACTIONS))
     if c.known.metadata.state == TransactionState.ONGOING:
         waits = failed(Error.CONCURRENT_TRANSACTIONS)
         image = fencing(k, c)
@@ -419,7 +457,8 @@ def check_producer(k: Setting, c: Coordinator, request: Request) -> Error:
         return Error.INVALID_PRODUCER_ID_MAPPING
     if request.producer_epoch != metadata.producer_epoch:
         return Error.PRODUCER_FENCED
-    return Error.CONCURRENT_TRANSACTIONS if is_pending(c) else Error.NONE
+    busy = is_pending(c) or is_prepared(metadata)
+    return Error.CONCURRENT_TRANSACTIONS if busy else Error.NONE
 
 
 def has_all(metadata: Metadata, partitions: Map[Partition, bool]) -> bool:
@@ -451,6 +490,8 @@ def on_add_partitions(
     k: Setting, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
     """Partitions join the transaction, and begin it if need be."""
+    if absence(c) != Error.NONE:
+        return answered(c, failed(absence(c)))
     error = check_producer(k, c, request)
     if error != Error.NONE:
         return answered(c, failed(error))
@@ -465,6 +506,8 @@ def on_add_partitions(
 def on_verify(k: Setting, c: Coordinator, request: Request, partition: Partition) -> Error:
     """Whether a partition is in the transaction; an append on its way is not looked at.
     TransactionCoordinator.handleVerifyPartitionsInTransaction."""
+    if absence(c) != Error.NONE:
+        return absence(c)
     metadata = c.known.metadata
     if metadata.state == TransactionState.ABSENT or request.producer_id != metadata.producer_id:
         return Error.INVALID_PRODUCER_ID_MAPPING
@@ -546,17 +589,3 @@ def forget(k: Setting, c: Coordinator) -> Coordinator:
     require(is_finished(c.known.metadata))
     require(not c.is_appending)
     return replace(c, known=nothing_known(k), log=nothing_known(k))
-
-
-@acts
-def take_over(k: Setting, c: Coordinator) -> Coordinator:
-    """Another broker leads the log's partition: it knows what is there, and no more.
-    TransactionStateManager.loadTransactionsForTxnTopicPartition."""
-    fresh = replace(
-        c,
-        known=c.log,
-        is_stopped=False,
-        unlogged_fence=False,
-        coordinator_epoch=c.coordinator_epoch + 1,
-    )
-    return completing(k, nothing_appended(fresh) if k.layout.appends else fresh)

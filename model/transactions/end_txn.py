@@ -17,6 +17,7 @@ from model.transactions.coordinator import (
     Known,
     Metadata,
     TransactionState,
+    absence,
     answered,
     changed,
     completed,
@@ -197,6 +198,8 @@ def on_end_txn(
     k: Setting, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
     """The client ends its transaction."""
+    if absence(c) != Error.NONE:
+        return answered(c, failed(absence(c)))
     end = end_v2(k, c, request) if speaks_v2(k) else end_v1(c, request)
     if end == End.PREPARE:
         image = prepared(k, c, request.committed)

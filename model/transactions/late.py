@@ -19,12 +19,14 @@ from model.transactions.setting import Setting
 from model.transactions.world import (
     World,
     allows,
+    free,
     produced,
     room_in_log,
     spend,
     verified,
     with_client,
     with_coordinator,
+    with_coordinator_at,
     with_leader,
 )
 
@@ -47,19 +49,22 @@ def delayed(k: Setting, w: World, instance: Instance, step: Step[Client, Request
 @rule
 def init_is_delayed(k: Setting, w: World, instance: Instance) -> World:
     """InitProducerId is given up on its way."""
-    return delayed(k, w, instance, client_rules.ask_producer_id(k, w.clients[instance]))
+    within_scope(not k.layout.loads)
+    return delayed(k, w, instance, client_rules.ask_producer_id(k, free(w, instance)))
 
 
 @rule
 def addition_is_delayed(k: Setting, w: World, instance: Instance) -> World:
     """AddPartitionsToTxn is given up on its way."""
-    return delayed(k, w, instance, client_rules.add_partitions(k, w.clients[instance]))
+    within_scope(not k.layout.loads)
+    return delayed(k, w, instance, client_rules.add_partitions(k, free(w, instance)))
 
 
 @rule
 def end_is_delayed(k: Setting, w: World, instance: Instance) -> World:
     """EndTxn is given up on its way."""
-    return delayed(k, w, instance, client_rules.end_transaction(k, w.clients[instance]))
+    within_scope(not k.layout.loads)
+    return delayed(k, w, instance, client_rules.end_transaction(k, free(w, instance)))
 
 
 @rule
@@ -72,7 +77,7 @@ def batch_is_delayed(k: Setting, w: World, instance: Instance, partition: Partit
 @rule
 def offsets_are_delayed(k: Setting, w: World, instance: Instance, partition: Partition) -> World:
     """TxnOffsetCommit is given up on its way."""
-    asked = client_rules.commit_offsets(k, w.clients[instance], instance, partition)
+    asked = client_rules.commit_offsets(k, free(w, instance), instance, partition)
     return delayed(k, w, instance, asked)
 
 
@@ -145,7 +150,8 @@ def late_batch_is_verified(k: Setting, w: World, late: LateIndex, partition: Par
     require(leader_rules.must_ask(k, leader, request.batch))
     step = verified(k, w, request.batch, partition)
     asked = leader_rules.verify(k, leader, request.batch)
-    moved = with_leader(with_coordinator(k, w, step.actor), partition, asked)
+    there = with_coordinator_at(k, w, w.placement.of_leaders[partition], step.actor)
+    moved = with_leader(there, partition, asked)
     guard = asked.verifications[request.batch.producer_id].guard
     if step.sends[0] != Error.NONE:
         return arrived(moved, late)

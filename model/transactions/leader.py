@@ -165,9 +165,15 @@ def told(k: Setting, error: Error, of_group: bool) -> Error:
     transaction is busy. AddPartitionsToTxnManager, ReplicaManager.handleProduceAppend."""
     if error == Error.PRODUCER_FENCED:
         return Error.INVALID_PRODUCER_EPOCH
-    if error == Error.CONCURRENT_TRANSACTIONS and not of_group and not speaks_v2(k):
-        return Error.NOT_ENOUGH_REPLICAS
-    return error
+    if of_group:
+        return error
+    busy = error == Error.CONCURRENT_TRANSACTIONS and not speaks_v2(k)
+    return Error.NOT_ENOUGH_REPLICAS if busy or is_elsewhere(error) else error
+
+
+def is_elsewhere(error: Error) -> bool:
+    """Who was asked is not the coordinator, or not yet."""
+    return error == Error.COORDINATOR_LOAD_IN_PROGRESS or error == Error.NOT_COORDINATOR
 
 
 # Batches

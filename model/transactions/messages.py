@@ -39,11 +39,12 @@ NO_COORDINATOR_EPOCH = -1
 
 
 class Error(IntEnum):
-    """Kafka's error codes, as many as this part of the protocol answers. The next coordinator is
-    there as soon as the last has gone: NOT_COORDINATOR would be one more way to ask again."""
+    """Kafka's error codes, as many as this part of the protocol answers."""
 
     NONE = 0
+    COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
     NOT_ENOUGH_REPLICAS = 19
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     INVALID_PRODUCER_EPOCH = 47

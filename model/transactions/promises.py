@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from model.sentences import Promise, Witness, always
 from model.transactions.client import Client, ClientState, Outcome
-from model.transactions.coordinator import TransactionState, is_prepared
+from model.transactions.coordinator import TransactionState, decided, is_prepared
 from model.transactions.leader import Kind, Stored, last_stable_offset
 from model.transactions.messages import (
     NO_OFFSET,
@@ -202,7 +202,7 @@ def contradicts(w: World, marker: Stored) -> bool:
 
 def no_write_outside(k: Setting, w: World) -> bool:
     """What is open at a partition is open at the coordinator too: nothing hangs."""
-    metadata = w.coordinator.known.metadata
+    metadata = decided(w.coordinator)
     ends = metadata.state == TransactionState.PREPARE_COMMIT or (
         metadata.state == TransactionState.PREPARE_ABORT
     )
@@ -327,14 +327,21 @@ def writes_are_verified(k: Setting) -> bool:
     return asks or k.budgets.delays == 0
 
 
+def coordinators_are_known(k: Setting) -> bool:
+    """No leader asks a former coordinator about a batch of V1 that is late: under V2 such a batch
+    has an older epoch."""
+    unknown = k.layout.loads and k.budgets.moves > 0 and k.budgets.delays > 0
+    return speaks_v2(k) or not unknown
+
+
 def markers_wait(k: Setting) -> bool:
     """No marker is skipped where a partition has no leader. KAFKA-20734."""
     return k.variant.leaderless_marker == LeaderlessMarker.WAITS or k.budgets.leaves == 0
 
 
 def nothing_stays(k: Setting) -> bool:
-    """Leaders ask, or nothing can be late; and no marker is skipped."""
-    return writes_are_verified(k) and markers_wait(k)
+    """Leaders ask who knows, or nothing can be late; and no marker is skipped."""
+    return writes_are_verified(k) and markers_wait(k) and coordinators_are_known(k)
 
 
 def whole(k: Setting) -> bool:

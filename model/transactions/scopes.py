@@ -13,10 +13,11 @@ from model.transactions.client import (
     Outcome,
     Write,
 )
-from model.transactions.coordinator import NO_ANSWER, NOBODY, Coordinator, nothing_known
+from model.transactions.coordinator import Tenure
 from model.transactions.leader import NOT_VERIFIED, UNKNOWN_PRODUCER, Leader
 from model.transactions.messages import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from model.transactions.setting import Budgets, Layout, Setting, Variant
+from model.transactions.tenure import all_here, nobody
 from model.transactions.world import Reign, Spent, World
 
 
@@ -244,7 +245,6 @@ SCOPES: dict[str, Scope] = {
             "offsets of a group, where appends to the transaction log take their time",
             Layout(
                 instances=1,
-                partitions=1,
                 transactions=1,
                 log=2,
                 max_epoch=1,
@@ -317,6 +317,20 @@ SCOPES: dict[str, Scope] = {
             Budgets(delays=0, unheard=0, leaves=1),
         ),
         Scope(
+            "transactions-moves",
+            "a coordinator that moves, takes time to load, and whose move nobody knows of at once",
+            Layout(
+                instances=1,
+                partitions=1,
+                log=5,
+                max_epoch=4,
+                loads=True,
+                max_expirations=1,
+                max_moves=1,
+            ),
+            Budgets(expirations=1, moves=1),
+        ),
+        Scope(
             "transactions-two-expirations",
             "two batches of one transaction, each given up at any time",
             Layout(
@@ -369,18 +383,8 @@ def initial(k: Setting) -> World:
     )
     return World(
         clients=Map.filled(layout.instances, client),
-        coordinator=Coordinator(
-            known=nothing_known(k),
-            log=nothing_known(k),
-            is_appending=False,
-            image=nothing_known(k),
-            requester=NOBODY,
-            answer=NO_ANSWER,
-            is_stopped=False,
-            unlogged_fence=False,
-            coordinator_epoch=0,
-            given_producer_ids=0,
-        ),
+        coordinator=replace(nobody(k), tenure=Tenure.LEADS),
+        placement=all_here(k),
         leaders=Map.filled(
             layout.partitions,
             Leader(

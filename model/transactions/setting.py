@@ -161,8 +161,10 @@ class Layout:
     an append to the transaction log is an event of its own, else an append succeeds at once. With
     `readers`, how far a reader of committed records has come is part of the world; with `guards` a
     late batch is verified first, and appended some time after that. With `offsets` the last
-    partition is the one in which the group's offsets are committed. Where it is `endless`, trouble
-    that a budget allows may happen for ever.
+    partition is the one in which the group's offsets are committed. With `loads` a coordinator that
+    moves takes time to load, the one before it may not know yet that it is replaced, and clients
+    and leaders have to find out who it is. Where it is `endless`, trouble that a budget allows may
+    happen for ever.
     """
 
     instances: int = 2
@@ -179,6 +181,7 @@ class Layout:
     readers: bool = False
     guards: bool = False
     offsets: bool = False
+    loads: bool = False
     endless: bool = False
     max_begun: int = 2
     max_delays: int = 1

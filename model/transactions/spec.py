@@ -20,7 +20,7 @@ from typing import Annotated
 
 from model.language import AtMost, Map, record
 from model.transactions.client import Outcome
-from model.transactions.coordinator import TransactionState
+from model.transactions.coordinator import TransactionState, decided
 from model.transactions.leader import Kind, Leader, last_stable_offset
 from model.transactions.messages import (
     Instance,
@@ -74,7 +74,7 @@ class View:
 
 def decided_fate(w: World, partition: Partition, leader: Leader, offset: int) -> Fate:
     """By the marker behind it; before that by the coordinator, which has prepared the end."""
-    metadata = w.coordinator.known.metadata
+    metadata = decided(w.coordinator)
     stored = leader.log[offset]
     awaited = metadata.partitions[partition] and metadata.producer_id == stored.producer_id
     if is_committed(leader.log, offset):

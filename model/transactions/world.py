@@ -15,6 +15,7 @@ from model.transactions import client as client_rules
 from model.transactions import coordinator as coordinator_rules
 from model.transactions import end_txn as end_rules
 from model.transactions import leader as leader_rules
+from model.transactions import tenure as tenure_rules
 from model.transactions.client import Client, ClientState
 from model.transactions.coordinator import Coordinator, TransactionState
 from model.transactions.leader import Leader
@@ -37,6 +38,7 @@ from model.transactions.messages import (
     speaks_v2,
 )
 from model.transactions.setting import LeaderlessMarker, Setting
+from model.transactions.tenure import Place, Placement
 
 
 @record
@@ -75,6 +77,7 @@ class World:
 
     clients: Map[Instance, Client]
     coordinator: Coordinator
+    placement: Placement
     leaders: Map[Partition, Leader]
     leaderless: Map[Partition, bool]
     late: Annotated[tuple[Request, ...], AtMost("late")]
@@ -109,6 +112,30 @@ def with_coordinator(k: Setting, w: World, coordinator: Coordinator) -> World:
     """The world with another coordinator, if the scope has so many epochs and producer ids."""
     within_scope(coordinator_rules.fits(k, coordinator))
     return replace(w, coordinator=coordinator)
+
+
+def coordinator_at(w: World, place: Place) -> Coordinator:
+    """The node that is taken for the coordinator; producer ids are the same cluster's."""
+    require(place != Place.NOWHERE)
+    given = w.coordinator.given_producer_ids
+    former = replace(w.placement.former, given_producer_ids=given)
+    return former if place == Place.FORMER else w.coordinator
+
+
+def with_coordinator_at(k: Setting, w: World, place: Place, c: Coordinator) -> World:
+    """The world with that node replaced."""
+    if place == Place.HERE:
+        return with_coordinator(k, w, c)
+    former = replace(c, given_producer_ids=0)
+    given = replace(w.coordinator, given_producer_ids=c.given_producer_ids)
+    return with_coordinator(k, replace(w, placement=replace(w.placement, former=former)), given)
+
+
+def free(w: World, instance: Instance) -> Client:
+    """The client, if no request of its waits for an append: to coordinators it has one open at a
+    time. TransactionManager.hasInFlightRequest."""
+    require(w.coordinator.requester != instance)
+    return w.clients[instance]
 
 
 def fate_known(k: Setting, w: World, heard: Flag) -> World:
@@ -185,6 +212,11 @@ def log_ends(w: World) -> Map[Partition, Offset]:
     return Map(tuple(len(leader.log) for leader in w.leaders.values()))
 
 
+def asked_by(w: World, instance: Instance) -> Coordinator:
+    """The node that the client asks."""
+    return coordinator_at(w, w.placement.of_clients[instance])
+
+
 def told_by(
     k: Setting,
     w: World,
@@ -194,15 +226,17 @@ def told_by(
     heard: Flag,
 ) -> World:
     """The coordinator has moved, and `client` is what it is if the answer was heard."""
-    moved = with_coordinator(k, w, step.actor)
-    return with_client(moved, instance, client) if heard == 1 else moved
+    moved = with_coordinator_at(k, w, w.placement.of_clients[instance], step.actor)
+    placement = tenure_rules.found_out(k, moved.placement, instance, step.sends[0].error, heard)
+    after = replace(moved, placement=placement)
+    return with_client(after, instance, client) if heard == 1 else after
 
 
 @rule
 def producer_id_is_asked(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
     """InitProducerId. Its success is where older instances end."""
-    asked = client_rules.ask_producer_id(k, w.clients[instance])
-    step = coordinator_rules.on_init_producer_id(k, w.coordinator, asked.sends[0], instance)
+    asked = client_rules.ask_producer_id(k, free(w, instance))
+    step = coordinator_rules.on_init_producer_id(k, asked_by(w, instance), asked.sends[0], instance)
     if len(step.sends) == 0:
         return with_coordinator(k, fate_known(k, w, 1), step.actor)
     told = client_rules.on_producer_id(k, asked.actor, step.sends[0])
@@ -226,7 +260,7 @@ def added(
     """The coordinator has a request of V1 that adds partitions."""
     request = asked.sends[0]
     sent = with_client(w, instance, asked.actor)
-    step = coordinator_rules.on_add_partitions(k, w.coordinator, request, instance)
+    step = coordinator_rules.on_add_partitions(k, asked_by(w, instance), request, instance)
     if len(step.sends) == 0:
         return with_coordinator(k, fate_known(k, sent, 1), step.actor)
     wanted = request.partitions
@@ -237,22 +271,22 @@ def added(
 @rule
 def partitions_are_added(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
     """AddPartitionsToTxn."""
-    asked = client_rules.add_partitions(k, w.clients[instance])
+    asked = client_rules.add_partitions(k, free(w, instance))
     return added(k, w, instance, asked, heard)
 
 
 @rule
 def offsets_are_added(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
     """AddOffsetsToTxn."""
-    asked = client_rules.add_offsets(k, w.clients[instance])
+    asked = client_rules.add_offsets(k, free(w, instance))
     return added(k, w, instance, asked, heard)
 
 
 @rule
 def transaction_is_ended(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
     """EndTxn."""
-    asked = client_rules.end_transaction(k, w.clients[instance])
-    step = end_rules.on_end_txn(k, w.coordinator, asked.sends[0], instance)
+    asked = client_rules.end_transaction(k, free(w, instance))
+    step = end_rules.on_end_txn(k, asked_by(w, instance), asked.sends[0], instance)
     if len(step.sends) == 0:
         return with_coordinator(k, fate_known(k, w, 1), step.actor)
     told = client_rules.on_ended(k, asked.actor, step.sends[0])
@@ -274,10 +308,11 @@ def verified(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[C
         batch=batch,
         guard=NO_OFFSET,
     )
+    asked = coordinator_at(w, w.placement.of_leaders[partition])
     if not speaks_v2(k):
-        error = coordinator_rules.on_verify(k, w.coordinator, request, partition)
-        return Step(w.coordinator, (error,))
-    step = coordinator_rules.on_add_partitions(k, w.coordinator, request, coordinator_rules.NOBODY)
+        error = coordinator_rules.on_verify(k, asked, request, partition)
+        return Step(asked, (error,))
+    step = coordinator_rules.on_add_partitions(k, asked, request, coordinator_rules.NOBODY)
     if len(step.sends) == 0:
         return Step(step.actor, (Error.CONCURRENT_TRANSACTIONS,))
     return Step(step.actor, (step.sends[0].error,))
@@ -291,9 +326,8 @@ def produced(
     if not leader_rules.must_ask(k, leader, batch):
         return taken(k, w, batch, partition)
     step = verified(k, w, batch, partition)
-    asked = with_leader(
-        with_coordinator(k, w, step.actor), partition, leader_rules.verify(k, leader, batch)
-    )
+    moved = with_coordinator_at(k, w, w.placement.of_leaders[partition], step.actor)
+    asked = with_leader(moved, partition, leader_rules.verify(k, leader, batch))
     if step.sends[0] == Error.NONE:
         return taken(k, asked, batch, partition)
     error = leader_rules.told(k, step.sends[0], is_of_group(k, partition))
@@ -329,7 +363,7 @@ def offsets_are_committed(
 ) -> World:
     """TxnOffsetCommit, to the coordinator of the group."""
     within_scope(room_in_log(k, w, partition))
-    asked = client_rules.commit_offsets(k, w.clients[instance], instance, partition)
+    asked = client_rules.commit_offsets(k, free(w, instance), instance, partition)
     step = produced(k, w, asked.sends[0].batch, partition)
     told = client_rules.on_offsets_committed(k, asked.actor, partition, step.sends[0])
     after = fate_known(k, step.actor, heard)
@@ -400,10 +434,11 @@ def transaction_times_out(k: Setting, w: World) -> World:
 
 @rule
 def coordinator_moves(k: Setting, w: World) -> World:
-    """Another broker takes the coordinator's place."""
+    """Another broker takes the coordinator's place, and everybody knows it at once."""
+    within_scope(not k.layout.loads)
     within_scope(allows(k.layout.max_moves, k.budgets.moves, w.spent.moves))
     spent = replace(w.spent, moves=spend(k, w.spent.moves, 1))
-    return replace(w, coordinator=coordinator_rules.take_over(k, w.coordinator), spent=spent)
+    return replace(w, coordinator=tenure_rules.take_over(k, w.coordinator), spent=spent)
 
 
 @rule
@@ -415,7 +450,7 @@ def coordinator_moves_with_append(k: Setting, w: World) -> World:
     spent = replace(w.spent, moves=spend(k, w.spent.moves, 1))
     image = coordinator_rules.stored(k, w.coordinator.image)
     written = replace(w.coordinator, log=image)
-    return replace(w, coordinator=coordinator_rules.take_over(k, written), spent=spent)
+    return replace(w, coordinator=tenure_rules.take_over(k, written), spent=spent)
 
 
 @rule

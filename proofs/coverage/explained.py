@@ -19,10 +19,6 @@ OLD_FIRST = (
     " batches end with their next answers, which one connection brings before those of the new id"
 )
 ENDLESS = "endless scopes have infinitely many worlds; `live` explores their normal forms"
-GROUP_ALONE = (
-    "where appends take their time and offsets are added, the group's partition is the only one:"
-    " a request of its own adds it, whatever else is in the transaction"
-)
 REMEMBERED = (
     "no leader here loses what it knows of a producer, and behind a batch that never arrived comes"
     " a marker of its epoch: the first batch of an epoch has sequence 0"
@@ -74,8 +70,6 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
     },
     "transactions": {
         "transactions.world.spend: k.layout.endless: then": ENDLESS,
-        "transactions.world.adds_group: there: false": GROUP_ALONE,
-        "transactions.world.adds_group: not known[partition]: false": GROUP_ALONE,
         **{
             f"transactions.leader.check_first_sequence: {point}": REMEMBERED
             for point in (

@@ -31,6 +31,8 @@ LIFTED_MODULES = (
     "end_txn",
     "effects",
     "late",
+    "tenure",
+    "moves",
     "group",
     "member",
 )

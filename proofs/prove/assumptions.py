@@ -63,6 +63,10 @@ ASSUMPTIONS = {
     "pairs_are_kept": "nobody uses a producer id and epoch that only somebody else was told",
     "guards": "a batch that is verified is appended at once, or verified again",
     "leaders_are_there": "each partition has a leader (4.3 skips a marker if not; KAFKA-20734)",
+    "moves_are_known": (
+        "a coordinator has loaded its log, and the one before it knows that it is none, before"
+        " anybody asks either"
+    ),
     "fence_takes_next_epoch": "the coordinator's own abort takes the next epoch (KAFKA-6119)",
 }
 

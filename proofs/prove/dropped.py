@@ -225,6 +225,14 @@ DROPPED |= {
         moves=1,
     ),
     "leaders_are_there": of_transactions("no_lost_write", "v2", {"max_leaves": 1}, leaves=1),
+    "moves_are_known": of_transactions(
+        "no_write_outside",
+        V1,
+        {"max_expirations": 1, "max_moves": 1, "loads": True},
+        delays=1,
+        expirations=1,
+        moves=1,
+    ),
     "refusals_are_true": of_transactions(
         "no_lost_write", f"{V1}/bump=goes_on", {"max_unheard": 1}, *DENIES, unheard=1
     ),

@@ -4,7 +4,7 @@
    the delivery time of a batch is up.
 2. A producer knows a leader only while the model lets it send there, so that one poll sends one
    batch, or one request to the coordinator.
-3. FindCoordinator is nobody's rule: it is answered here.
+3. FindCoordinator is answered here, at once; that it was asked is remembered (`has_looked_up`).
 4. Of requests with one priority any may go first, for Kafka's queue keeps no order among them: the
    one that the model takes does.
    What a new partition waits for is one of them.
@@ -103,6 +103,7 @@ class Client:
         self._held: dict[int, bytes] = {}
         self._holds_commit = False
         self._outcomes: list[str] = []
+        self._looked_up = False
 
     def view(self) -> View:
         """Shaped as CLIENT. After the end nothing but identity and outcomes counts; what is not
@@ -254,6 +255,11 @@ class Client:
         found = self._polled({(TOPIC, p): p for p in range(self._count) if p != self._of_group})
         return int(found[0].api_key) if found else NONE
 
+    def has_looked_up(self) -> bool:
+        """Whether it has asked who its coordinator is since this was asked last."""
+        looked_up, self._looked_up = self._looked_up, False
+        return looked_up
+
     def hear(self, answer: Payload) -> None:
         """An answer arrives."""
         correlation_id, body = self._codec.unpack_answer(answer)
@@ -294,6 +300,7 @@ class Client:
 
     def _found(self, request: SendRequest) -> None:
         node_id = NODES[CoordinatorType(request.body["key_type"])]
+        self._looked_up |= node_id == COORDINATOR
         row = {"error_code": ErrorCode.NONE, "node_id": node_id, "host": "h", "port": 1}
         rows = [row | {"key": key} for key in request.body["coordinator_keys"]]
         payload = self._codec.pack_answer(self._codec.pack(request), {"coordinators": rows})

@@ -7,7 +7,8 @@
 
 Theory of operation: a request is decoded and handed to the coordinator; `_perform` carries out what
 comes back until there is an answer, and builds it as the broker does. A coordinator that moves is a
-new one, of the next epoch, that loads the log.
+new one, of the next epoch, that loads the log; to the one before it, that knows nothing of this,
+the log says that somebody else leads it.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class Coordinator:
         self._now_ms = 0
         self._epoch = NONE
         self._ids = ProducerIds()
+        self._leads_log = True
         self._log: bytes | None = None
         self._key: bytes = b""
         self._append: AppendRecords | None = None
@@ -88,6 +90,7 @@ class Coordinator:
         log = None if self._log is None else decode_value(self._log)
         pending = self._core.view().pending_appends
         return (
+            self._tenure(),
             self._image_view(image),
             self._image_view(log),
             self._image_view(pending[0].image if pending else None),
@@ -95,6 +98,14 @@ class Coordinator:
             self._epoch,
             self._ids.given,
         )
+
+    def _tenure(self) -> str:
+        states = self._core._states
+        if states.loading:
+            return "LOADS"
+        if not states.coordinator_epochs:
+            return "RESIGNED"
+        return "LEADS" if self._leads_log else "REPLACED"
 
     def _image_view(self, image: TransactionImage | None) -> View:
         """Shaped as METADATA; the previous producer id where it is another."""
@@ -199,6 +210,9 @@ class Coordinator:
                 self._answer = effect
             elif isinstance(effect, SendMarkers):
                 self._markers |= dict.fromkeys(effect.partitions, effect)
+            elif not self._leads_log:
+                error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                self._perform(self._core.on_appended(effect.token, error, self._now_ms))
             elif self._holds_appends and not is_tombstone(effect):
                 assert self._append is None, "one append at a time"
                 self._append = effect
@@ -284,14 +298,42 @@ class Coordinator:
 
     def take_over(self) -> None:
         """Another broker loads the log."""
+        self.begin_loading()
+        self.finish_loading()
+
+    def begin_loading(self) -> None:
+        """Another broker is elected."""
         self._epoch += 1
         self._append = self._waiting = None
         self._markers.clear()
         self._core = TransactionCoordinator(self._ids.generate, self._config)
-        index = self._core._states.partition_of(TRANSACTIONAL_ID)
+        self._core.elect(self._partition, self._epoch)
+
+    def finish_loading(self) -> None:
+        """It has read the log."""
         records = [] if self._log is None else [(self._key, self._log)]
-        self._core.elect(index, self._epoch)
-        self._perform(self._core.load(index, self._epoch, records, self._now_ms))
+        self._perform(self._core.load(self._partition, self._epoch, records, self._now_ms))
+
+    @property
+    def _partition(self) -> int:
+        return self._core._states.partition_of(TRANSACTIONAL_ID)
+
+    def is_replaced(self) -> None:
+        """Another broker leads the log, and this one does not know."""
+        self._leads_log = False
+        self._key, self._log = b"", None
+        self.count_ids(0)
+
+    def count_ids(self, given: int) -> None:
+        """How many producer ids the cluster has given."""
+        self._ids.given = given
+
+    def resign(self) -> None:
+        """It hears that it is no coordinator any more."""
+        self.is_replaced()
+        self._core.resign(self._partition, None)
+        self._markers.clear()
+        self._epoch = 0
 
 
 def is_tombstone(append: AppendRecords) -> bool:

@@ -14,12 +14,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from conformance.judge import NotFollowed
 from conformance.systems.base import View
 from conformance.systems.transactions.arrivals import NOBODY, Arrivals
 from conformance.systems.transactions.client import COORDINATOR, GROUP_COORDINATOR
 from conformance.systems.transactions.leader import Begun
 from conformance.systems.transactions.messages import Payload
+from conformance.systems.transactions.moves import Moves
 from conformance.systems.transactions.pairs import (
     ASKING,
     WRITING,
@@ -27,7 +27,6 @@ from conformance.systems.transactions.pairs import (
     Late,
     Open,
     Pair,
-    Sides,
 )
 from conformance.systems.transactions.shapes import ANSWER, MARKER, REQUEST
 from conformance.systems.transactions.system import ImplTransactions
@@ -36,14 +35,15 @@ from conformance.tables import Message
 from impl.partition.verification import NO_GUARD
 
 
-class TransactionJudge(Sides):
+class TransactionJudge(Moves):
     """Judges traces of one setting; its tables and moments grow from trace to trace."""
 
     def __init__(self, tables: TransactionTables, system: ImplTransactions) -> None:
         super().__init__(tables, system)
         self._late: list[Late] = []
         self._late_markers: list[tuple[Message, Any]] = []
-        self._arrivals = Arrivals(tables, self._coordinates, self._leads)
+        self._arrivals = Arrivals(tables, self._verifies, self._leads)
+        self._verifier = self.coordinator
 
     def begin(self) -> None:
         """All as the scope begins, and nothing is late. Raises Differs."""
@@ -91,23 +91,14 @@ class TransactionJudge(Sides):
     # ---- requests
 
     def _asked(self, instance: int, rule: str, *given: int) -> Late:
-        """The client sends a request, on both sides the same. `given`: instance and partition.
-
-        One that waits for an answer asks nothing: then it is a copy that asks, whose connection has
-        broken. The model's client may have two requests open.
-        """
+        """The client sends a request, on both sides the same. `given`: instance and partition."""
         client = self.clients[instance]
-        moment = client.moment
         message = self._models(client, rule, *given).sent[0]
-        if self._waits(instance):
-            self._does(client, "hang_up", COORDINATOR)
         if rule == "produce":
             view, payload = self._does(client, "produce", given[1])
         else:
             api_key = ASKING[rule].api_key if rule in ASKING else WRITING[rule].api_key
             view, payload = self._does(client, "ask", api_key)
-        if self._waits(instance):
-            client.moment = moment
         self._same(f"{client.name}.sends", REQUEST, message.view, view)
         return Late(message, payload)
 
@@ -123,46 +114,31 @@ class TransactionJudge(Sides):
             self._does(client, "hang_up", node_id)
         self._agree(client)
 
-    def _handled(self, rule: str, request: Late, requester: int) -> Answered | None:
-        """The coordinator handles a request, on both sides with the same answer."""
+    def _handled(self, rule: str, request: Late, requester: int, asked: Pair) -> Answered | None:
+        """A coordinator handles a request, on both sides with the same answer."""
         asking = ASKING[rule]
-        row = self._models(self.coordinator, asking.handled, request.message, requester)
-        given = self._does(self.coordinator, asking.does, request.payload)
-        return self._answered(row.sent[0] if row.sent else None, given)
+        row = self._models(asked, asking.handled, request.message, requester)
+        given = self._does(asked, asking.does, request.payload)
+        return self._answered(row.sent[0] if row.sent else None, given, asked)
 
-    def _answered(self, expected: Message | None, given: Any) -> Answered | None:
-        """The coordinator has moved: the answer, None where both wait for an append."""
+    def _answered(self, expected: Message | None, given: Any, asked: Pair) -> Answered | None:
+        """A coordinator has moved: the answer, None where both wait for an append."""
         view = given and given[0]
-        self._same("coordinator.answers", ANSWER, expected and expected.view, view)
-        self._agree(self.coordinator)
+        self._same(f"{asked.name}.answers", ANSWER, expected and expected.view, view)
+        self._has_moved(asked)
         return None if expected is None else (expected, given[1])
 
     def _coordinated(self, instance: int, rule: str, heard: int) -> None:
         """A request to the coordinator, and its answer."""
-        waits = self._waits(instance)
         request = self._asked(instance, rule)
-        answer = self._handled(rule, request, instance)
-        if waits:
-            self._told_again(instance, heard, answer, rule, request)
-        elif answer is None:
+        answer = self._handled(rule, request, instance, self._asked_by(instance))
+        if answer is None:
             self._open = Open(instance, rule, request)
             self._agree(self.clients[instance])
         else:
             hears = ASKING[rule].heard, *before(rule, request)
+            self._finds_out(instance, answer[0].value.error, heard)
             self._told(instance, COORDINATOR, heard, answer, *hears)
-
-    def _told_again(
-        self, instance: int, heard: int, answer: Answered | None, rule: str, request: Late
-    ) -> None:
-        """What the copy of a client that waits hears must be nothing to the client."""
-        client = self.clients[instance]
-        node = client.node
-        if answer is None:
-            raise NotFollowed("one client has two appends open")
-        if heard:
-            self._models(client, ASKING[rule].heard, *before(rule, request), answer[0])
-        if client.node is not node:
-            raise NotFollowed("a client that waits for an answer hears another")
 
     def _producer_id_is_asked(self, instance: int, heard: int) -> None:
         self._coordinated(instance, "ask_producer_id", heard)
@@ -194,6 +170,7 @@ class TransactionJudge(Sides):
 
     def _arrives(self, request: Late, partition: int) -> Answered:
         """A batch arrives: the coordinator is asked if it must be, then the leader has it."""
+        self._verifier = self._asked_by_leader(partition)
         answer = self._arrivals.produced(request.message.value.batch, partition)
         view, payload = self._does_produced(request.payload, partition)
         self._agree_on_write(partition, answer.view, view)
@@ -204,7 +181,12 @@ class TransactionJudge(Sides):
         leader = self.leaders[partition]
         self._same(f"{leader.name}.answers", ANSWER, expected, observed)
         self._agree(leader)
-        self._agree(self.coordinator)
+        self._has_moved(self._verifier)
+
+    def _verifies(self, rule: str, *inputs: Any) -> Message | None:
+        """The model's coordinator that a leader asks moves; what it sends."""
+        sent = self._models(self._verifier, rule, *inputs).sent
+        return sent[0] if sent else None
 
     def _does_produced(self, request: Payload, partition: int) -> tuple[View, Payload]:
         leader = self.leaders[partition]
@@ -217,19 +199,18 @@ class TransactionJudge(Sides):
         return answer
 
     def _does_verify(self, begun: Begun, partition: int) -> int:
-        """What the system's coordinator says of a batch whose leader has to ask."""
+        """What the system's coordinator that it asks says of a batch."""
         if begun.guard == NO_GUARD:
             return 0
         is_v2 = self.tables.is_v2
-        error: int = self._does(self.coordinator, "verify", begun.producer, partition, is_v2)
+        error: int = self._does(self._verifier, "verify", begun.producer, partition, is_v2)
         return error
 
     # ---- what is late
 
     def _delayed(self, instance: int, node_id: int, rule: str, *given: int) -> None:
         self._late.append(self._asked(instance, rule, *given))
-        if not self._waits(instance):
-            self._does(self.clients[instance], "hang_up", node_id)
+        self._does(self.clients[instance], "hang_up", node_id)
         self._agree(self.clients[instance])
 
     def _init_is_delayed(self, instance: int) -> None:
@@ -248,13 +229,13 @@ class TransactionJudge(Sides):
         self._delayed(instance, GROUP_COORDINATOR, "commit_offsets", instance, partition)
 
     def _late_init_arrives(self, late: int) -> None:
-        self._handled("ask_producer_id", self._late.pop(late), NOBODY)
+        self._handled("ask_producer_id", self._late.pop(late), NOBODY, self.coordinator)
 
     def _late_addition_arrives(self, late: int) -> None:
-        self._handled("add_partitions", self._late.pop(late), NOBODY)
+        self._handled("add_partitions", self._late.pop(late), NOBODY, self.coordinator)
 
     def _late_end_arrives(self, late: int) -> None:
-        self._handled("end_transaction", self._late.pop(late), NOBODY)
+        self._handled("end_transaction", self._late.pop(late), NOBODY, self.coordinator)
 
     def _late_batch_arrives(self, late: int, partition: int) -> None:
         self._arrives(self._late.pop(late), partition)
@@ -262,6 +243,7 @@ class TransactionJudge(Sides):
     def _late_batch_is_verified(self, late: int, partition: int) -> None:
         """Its leader knows what the coordinator says; the batch is not there yet."""
         request = self._late.pop(late)
+        self._verifier = self._asked_by_leader(partition)
         refused = self._arrivals.verified(request.message.value.batch, partition)
         begun = self._does(self.leaders[partition], "begin", request.payload)
         asked = begun.guard != NO_GUARD and not begun.error
@@ -271,7 +253,7 @@ class TransactionJudge(Sides):
         if not refused:
             self._late.insert(late, self._guarded(request, partition, begun.guard))
         self._agree(self.leaders[partition])
-        self._agree(self.coordinator)
+        self._has_moved(self._verifier)
 
     def _guarded(self, request: Late, partition: int, guard: int) -> Late:
         """The request, with the guards that both leaders have given it."""
@@ -283,6 +265,7 @@ class TransactionJudge(Sides):
     def _verified_batch_arrives(self, late: int, partition: int) -> None:
         message, payload, guard = self._late.pop(late)
         leader, batch = self.leaders[partition], message.value.batch
+        self._verifier = self.coordinator
         answer = self._models(leader, "on_verified", batch, message.value.guard).sent[0]
         view, _ = self._does(leader, "produce", payload, guard)
         self._agree_on_write(partition, answer.view, view)
@@ -292,10 +275,10 @@ class TransactionJudge(Sides):
 
     # ---- markers
 
-    def _marker(self, partition: int) -> tuple[Message, Any]:
-        message = self._models(self.coordinator, "marker_for", partition).sent[0]
-        view, sent = self._does(self.coordinator, "marker_for", partition)
-        self._same("coordinator.sends", MARKER, message.view, view)
+    def _marker(self, sender: Pair, partition: int) -> tuple[Message, Any]:
+        message = self._models(sender, "marker_for", partition).sent[0]
+        view, sent = self._does(sender, "marker_for", partition)
+        self._same(f"{sender.name}.sends", MARKER, message.view, view)
         return message, sent
 
     def _on_marker(self, partition: int, marker: tuple[Message, Any]) -> tuple[Any, int]:
@@ -307,16 +290,23 @@ class TransactionJudge(Sides):
         return expected.value, error
 
     def _marker_is_written(self, partition: int, heard: int) -> None:
-        expected, error = self._on_marker(partition, self._marker(partition))
+        self._marker_goes(self.coordinator, partition, heard)
+
+    def _former_writes_marker(self, partition: int) -> None:
+        self._marker_goes(self.former, partition, 1)
+
+    def _marker_goes(self, sender: Pair, partition: int, heard: int) -> None:
+        """A marker comes to its partition, and the answer to its sender."""
+        expected, error = self._on_marker(partition, self._marker(sender, partition))
         if heard:
-            self._models(self.coordinator, "on_marker_written", partition, expected)
-            self._does(self.coordinator, "on_marker_written", partition, error)
+            self._models(sender, "on_marker_written", partition, expected)
+            self._does(sender, "on_marker_written", partition, error)
         else:
-            self._does(self.coordinator, "marker_is_lost", partition)
-        self._agree(self.coordinator)
+            self._does(sender, "marker_is_lost", partition)
+        self._agree(sender)
 
     def _marker_is_delayed(self, partition: int) -> None:
-        self._late_markers.append(self._marker(partition))
+        self._late_markers.append(self._marker(self.coordinator, partition))
         self._does(self.coordinator, "marker_is_lost", partition)
         self._agree(self.coordinator)
 
@@ -387,7 +377,7 @@ class TransactionJudge(Sides):
         row = self._models(self.coordinator, rule, *inputs)
         given = self._does(self.coordinator, does, *inputs)
         is_told = waits is not None or given is not None
-        answer = self._answered(row.sent[0] if is_told else None, given)
+        answer = self._answered(row.sent[0] if is_told else None, given, self.coordinator)
         if waits is not None and answer is not None:
             instance, asked, request = waits
             hears = ASKING[asked].heard, *before(asked, request)

@@ -86,16 +86,19 @@ class Late(NamedTuple):
 
 
 class Pair:
-    """An actor: the model's state, and the system's."""
+    """An actor: the model's state, and the system's, where it has done what it `did`."""
 
-    __slots__ = ("kept", "kind", "moment", "name", "node", "written_by")
+    __slots__ = ("first", "kept", "kind", "moment", "name", "node", "written_by")
 
-    def __init__(self, kind: str, name: str, node: Node, kept: Kept) -> None:
+    def __init__(self, kind: str, name: str, node: Node, kept: Kept, *did: str) -> None:
         self.kind = kind
         self.name = name
         self.node = node
         self.kept = kept
         self.moment: Moment = kept.first
+        for deed in did:
+            self.moment, _ = kept.after(self.moment, deed)
+        self.first = node, self.moment
         self.written_by = "commit_offsets" if kind == "group" else "produce"
 
 
@@ -115,11 +118,11 @@ class Sides(Lockstep):
         self.coordinator = Pair(
             "coordinator", "coordinator", tables.coordinator, system.coordinator
         )
+        self.former = Pair("coordinator", "former", tables.former, system.coordinator, "resign")
         self.leaders = [
             Pair(self._kind(p), f"leader[{p}]", node, kept)
             for p, (node, kept) in enumerate(zip(tables.leaders, system.leaders, strict=True))
         ]
-        self._first = [pair.node for pair in self._pairs]
         self._open: Open | None = None
 
     def _kind(self, partition: int) -> str:
@@ -128,12 +131,12 @@ class Sides(Lockstep):
 
     @property
     def _pairs(self) -> list[Pair]:
-        return [*self.clients, self.coordinator, *self.leaders]
+        return [*self.clients, self.coordinator, self.former, *self.leaders]
 
     def begin(self) -> None:
         """All as the scope begins. Raises Differs."""
-        for pair, node in zip(self._pairs, self._first, strict=True):
-            pair.node, pair.moment = node, pair.kept.first
+        for pair in self._pairs:
+            pair.node, pair.moment = pair.first
         self._open = None
         self._seen = 0
         self.check_all()
@@ -154,11 +157,6 @@ class Sides(Lockstep):
         pair.node = row.node
         self._seen |= row.seen
         return row
-
-    def _coordinates(self, rule: str, *inputs: Any) -> Message | None:
-        """The model's coordinator moves; what it sends."""
-        sent = self._models(self.coordinator, rule, *inputs).sent
-        return sent[0] if sent else None
 
     def _leads(self, partition: int, rule: str, *inputs: Any) -> Message | None:
         """The model's leader moves; what it sends."""

@@ -52,6 +52,7 @@ METADATA: Final[Mapping[str, Shape]] = dict.fromkeys(
     )
 )
 COORDINATOR: Final[Mapping[str, Shape]] = {
+    "tenure": None,
     "known": METADATA,
     "log": METADATA,
     "image": METADATA,

@@ -13,7 +13,7 @@ from conformance.systems.transactions.messages import NONE, UNSTABLE, requests_o
 from conformance.tables import MAX_ROWS, ActorTables, Node
 from proofs.lift.text import Model
 
-WATCHED_MODULES: Final = ("messages", "leader", "coordinator", "end_txn", "client")
+WATCHED_MODULES: Final = ("messages", "leader", "coordinator", "tenure", "end_txn", "client")
 
 
 class TransactionTables(ActorTables):
@@ -39,6 +39,8 @@ class TransactionTables(ActorTables):
         world = model.scopes.initial(k)
         self.clients = tuple(self.node(client) for client in world.clients.values())
         self.coordinator = self.node(world.coordinator)
+        self.former = self.node(world.placement.former)
+        self.placement = world.placement
         self.leaders = tuple(self.node(leader) for leader in world.leaders.values())
         self._shown: dict[tuple[str, Node], View] = {}
 
@@ -151,6 +153,7 @@ def coordinator_view(coordinator: Any) -> View:
     nothing = (*NOTHING, (False,) * len(metadata.partitions.values()))
     waits = metadata.state.name.startswith("PREPARE") and not coordinator.is_stopped
     return (
+        coordinator.tenure.name,
         metadata_view(coordinator.known),
         metadata_view(coordinator.log),
         metadata_view(coordinator.image) if coordinator.is_appending else nothing,

@@ -85,10 +85,16 @@ def any_leader(model: Model, unknowns: Unknowns, place: Node = HERE) -> Rec:
     return Rec(cls, {**bare.fields, "log": log})
 
 
+def any_coordinator(model: Model, unknowns: Unknowns) -> Rec:
+    """A coordinator that has read its log."""
+    bare = unknowns.record(model.coordinator.Coordinator, "w.coordinator")
+    return Rec(bare.cls, {**bare.fields, "tenure": const(model.coordinator.Tenure.LEADS)})
+
+
 def any_state(model: Model, unknowns: Unknowns) -> State:
     """A state of which nothing is known."""
     return State(
-        coordinator=unknowns.record(model.coordinator.Coordinator, "w.coordinator"),
+        coordinator=any_coordinator(model, unknowns),
         leader=any_leader(model, unknowns),
         given=function("given", is_bool=True),
         sent=function("sent", is_bool=True),

@@ -84,6 +84,12 @@ LEFT_OUT = {
     "leader_leaves": "leaders_are_there",
     "leader_returns": "leaders_are_there",
     "marker_is_skipped": "leaders_are_there",
+    "coordinator_is_replaced": "moves_are_known",
+    "log_is_loaded": "moves_are_known",
+    "former_resigns": "moves_are_known",
+    "former_writes_marker": "moves_are_known",
+    "coordinator_is_found": "moves_are_known",
+    "metadata_arrives": "moves_are_known",
 }
 """Rules that no step covers, and the assumption that leaves them out."""
 
@@ -234,7 +240,7 @@ class Transactions(Worlds):
         if with_append:
             image = evaluator.call(rules.stored, [self.k, c.fields["image"]])
             c = Rec(c.cls, {**c.fields, "log": image})
-        actor = evaluator.call(rules.take_over, [self.k, c])
+        actor = evaluator.call(self.model.tenure.take_over, [self.k, c])
         after = with_ghosts(self.before, coordinator=actor, awaited=NOBODY_WAITS)
         return self.told(name, evaluator, after, appending)
 

@@ -15,10 +15,16 @@ import pytest
 from conformance.homes import TRANSACTIONS
 from conformance.plan import Plan, Prepared, Summary, judge_of, judge_range, prepare
 from impl.coordinator.effects import Answered
+from impl.coordinator.state_manager import TransactionStateManager
 from impl.coordinator.transactions import TransactionCoordinator
+from impl.producer.connections import NO_NODE
+from impl.producer.txn_queue import TxnQueue
+from impl.producer.txn_requests import TxnRequest
 from impl.protocol.errors import ErrorCode
 
 add_partitions = TransactionCoordinator.add_partitions
+find = TransactionStateManager.find
+look_up = TxnQueue.look_up
 Planted = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -55,18 +61,21 @@ COVERED = {
     ("markers/begun=1", "v2"): (2541, 2541),
     ("readers/begun=1", "v2"): (11395, 11395),
     ("writes/delays=1", "v2"): (1695, 1695),
-    ("offsets-log", "v2"): (770, 770),
-    ("offsets-log", "v1"): (943, 943),
-    ("log/begun=1/moves=0/timeouts=0/unheard=0", "v2"): (2506, 2506),
+    ("offsets-log", "v2"): (7999, 7999),
+    ("offsets-log", "v1/late_bump=asked"): (8675, 8675),
+    ("log/begun=1/moves=0/timeouts=0/unheard=0", "v2"): (2258, 2258),
     ("trouble", "v2"): (193, 193),
     ("trouble", "v1"): (338, 338),
-    ("trouble-log", "v2"): (748, 748),
-    ("trouble-log", "3.9.2"): (975, 975),
+    ("trouble-log", "v2"): (670, 670),
+    ("trouble-log", "3.9.2"): (848, 848),
     ("guards-partitions", "3.9.2/late_bump=asked"): (2870, 2870),
     ("guards-partitions", "3.3.2/late_bump=asked"): (2132, 2132),
     ("offsets-again", "v1"): (16686, 16686),
     ("offsets-again", "v1/group_memory=remembers"): (15832, 15832),
     ("two-expirations", "v1/late_bump=asked"): (12924, 12924),
+    ("moves/begun=1", "v2"): (15524, 15524),
+    ("moves/unheard=0/delays=0/expirations=0", "v1"): (13460, 13460),
+    ("moves/begun=1/unheard=0", "level=0/requests=v1/late_bump=asked"): (6195, 6195),
     ("leaderless", "v2/leaderless_marker=waits"): (13810, 13810),
     ("leaderless", "v1/leaderless_marker=waits"): (27984, 27984),
 }
@@ -97,6 +106,19 @@ def hasty(coordinator: Any, request: Any, *given: Any) -> list[Any]:
     """AddPartitionsToTxn is answered, whatever becomes of it."""
     effects = add_partitions(coordinator, request, *given)
     return [*effects, Answered(request, ErrorCode.NONE)] if len(effects) == 1 else effects
+
+
+def serves_at_once(states: TransactionStateManager, transactional_id: str) -> Any:
+    """Who loads knows of nobody."""
+    found = find(states, transactional_id)
+    return None if found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else found
+
+
+def looks_once(queue: TxnQueue, request: TxnRequest) -> None:
+    """Whoever was found once is the coordinator for ever."""
+    assert request.coordinator is not None
+    if queue.coordinator(request.coordinator) == NO_NODE:
+        look_up(queue, request)
 
 
 FOUND: dict[str, tuple[str, str, Planted, str]] = {
@@ -167,6 +189,18 @@ FOUND: dict[str, tuple[str, str, Planted, str]] = {
         "v2",
         planted("impl.coordinator.init_producer_id.is_epoch_exhausted", lambda *_: False),
         "coordinator.answers.error",
+    ),
+    "who loads has nothing to load": (
+        "moves/begun=1",
+        "v2",
+        planted("impl.coordinator.state_manager.TransactionStateManager.find", serves_at_once),
+        "coordinator.answers.error",
+    ),
+    "a client keeps to a coordinator that is none": (
+        "moves/begun=1",
+        "v2",
+        planted("impl.producer.txn_queue.TxnQueue.look_up", looks_once),
+        "client.looks_up",
     ),
     "what has expired was never sent": (
         "late-batch/begun=1/delays=1",

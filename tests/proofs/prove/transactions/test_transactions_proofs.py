@@ -258,7 +258,7 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
         (
             "markers_are_taken",
             "",
-            Patch("coordinator.take_over", "c.coordinator_epoch + 1", "0"),
+            Patch("tenure.begin_loading", "c.coordinator_epoch + 1", "0"),
             "take_over/terms_are_past",
         ),
         (
