@@ -4,7 +4,7 @@ Both compute the checksum in C (google-crc32c here, crc32c there) and everything
 To write is: from timestamp, key, value and headers of each record to the bytes of a batch, record
 by record, as a producer does. To read is: check the checksum, then make an object of every record,
 with its offset, timestamp, key, value and headers; nothing is put off until it is asked for. Both
-read the names of headers as text; ours also makes an object of the batch and of each header.
+read the names of headers as text; ours also makes an object of the batch.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def rows(count: int, with_headers: bool) -> list[Row]:
 def ours_encode(records: Sequence[Row]) -> bytes:
     parts: list[bytes] = []
     base_timestamp = max_timestamp = records[0][0]
-    for index, (timestamp, key, value, headers) in enumerate(records):
-        parts.append(encode_record(index, timestamp - base_timestamp, key, value, headers))
+    for timestamp, key, value, headers in records:
+        parts.append(encode_record(len(parts), timestamp - base_timestamp, key, value, headers))
         if timestamp > max_timestamp:
             max_timestamp = timestamp
     return assemble_batch(

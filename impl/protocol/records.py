@@ -38,12 +38,8 @@ from impl.protocol.primitives import (
     decode_varlong,
 )
 
-
-class Header(NamedTuple):
-    """A record header: key never null, value may be."""
-
-    key: str
-    value: bytes | None
+Header = tuple[str, bytes | None]
+"""A record header: its key, never null, and its value."""
 
 
 class Record(NamedTuple):
@@ -75,24 +71,27 @@ _SHORT: Final = [
 ]
 _LENGTHS: Final = _SHORT[::2]
 _COUNTS: Final = _LENGTHS[:16]
-_NUMBERS: Final = {raw >> 1 ^ -(raw & 1): encoded for raw, encoded in enumerate(_SHORT)}
-_TIMESTAMPS: Final = {number: b"\0" + encoded for number, encoded in _NUMBERS.items()}
+_LATER: Final = [b"\0" + number for number in _LENGTHS]
 """A timestamp stands behind the attributes, which are always 0."""
+_EARLIER: Final = [b"\0" + number for number in _SHORT[::-2]]
+"""Negative numbers, by which it is read: -1 is the last."""
 
+_NAMES: Final[dict[str, list[bytes]]] = {}
+"""By the key of a header and the length of its value: what joins what stands before and the value.
 
-def _sized(field: bytes | None) -> bytes:
-    return b"\1" if field is None else VARINT[len(field)] + field
-
-
-_NAMES: Final[dict[str, bytes]] = {}
-"""Keys of headers, length in front; an application has few of them."""
+An application has few keys, and values of headers are short.
+"""
 
 
 def _remember(name: str) -> bytes:
     encoded = _sized(name.encode())
-    if len(_NAMES) < 1024 and len(name) < 256:
-        _NAMES[name] = encoded
+    if len(_NAMES) < 256 and len(name) < 64:
+        _NAMES[name] = [encoded + length for length in _LENGTHS[:128]]
     return encoded
+
+
+def _sized(field: bytes | None) -> bytes:
+    return b"\1" if field is None else VARINT[len(field)] + field
 
 
 def _write_record(
@@ -126,11 +125,11 @@ def encode_record(
         if headers:
             tail = _COUNTS[len(headers)]
             for name, content in headers:
-                tail = _join((tail, _NAMES[name], _LENGTHS[len(content)], content))  # type: ignore[arg-type]
+                tail = _NAMES[name][len(content)].join((tail, content))  # type: ignore[arg-type]
         body = _join(
             (
-                _TIMESTAMPS[timestamp_delta],
-                _NUMBERS[offset_delta],
+                _LATER[timestamp_delta] if timestamp_delta >= 0 else _EARLIER[timestamp_delta],
+                _LENGTHS[offset_delta] if offset_delta >= 0 else VARINT[offset_delta],
                 b"\1" if key is None else _LENGTHS[len(key)],
                 key or b"",
                 b"\1" if value is None else _LENGTHS[len(value)],
@@ -261,7 +260,7 @@ def _read_headers(data: bytes, position: int, stop: int, named: bool) -> tuple[A
         if key is None:
             raise InvalidRecord("a header has no key", begin)
         value, position = _read_bytes(data, position)
-        headers.append(Header(key.decode(), value) if named else (key, value))
+        headers.append((key.decode() if named else key, value))
     return tuple(headers), position
 
 
@@ -325,9 +324,7 @@ def read_records(
                     begin += stop
                     stop = begin + _REACH[length]
                     content = data[begin + 2 if length & 128 else begin + 1 : stop]
-                    headers += (
-                        _new(Header, (name.decode(), content)) if named else (name, content),
-                    )
+                    headers += ((name.decode() if named else name, content),)
             offset_delta = offsets[place]
             if stop == following and offset_delta is not None:
                 timestamp = base_timestamp + timestamps[delta]

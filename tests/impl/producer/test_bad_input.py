@@ -5,7 +5,6 @@ import reprlib
 
 import pytest
 
-from impl import Header
 from impl.client.cluster import (
     InvalidBootstrapServers,
     UnsupportedClusterError,
@@ -113,7 +112,7 @@ def test_bad_offsets_are_refused_and_their_transaction_goes_on(argument, offsets
 def test_bytearrays_and_pairs_are_good_enough():
     async def program(world):
         async with producer(world) as p:
-            pairs = [("a", b"1"), Header("b", None)]
+            pairs = [("a", b"1"), ("b", None)]
             place = await p.send_and_wait("t", bytearray(b"v"), bytearray(b"k"), headers=pairs)
             assert place.offset == 0
         assert await read(world) == [b"v"]

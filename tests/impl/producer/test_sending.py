@@ -2,7 +2,6 @@
 
 import pytest
 
-from impl import Header
 from impl.producer import (
     Advice,
     BufferExhaustedError,
@@ -53,7 +52,7 @@ def test_one_poll_drains_one_batch_of_all_that_was_appended(count):
 
 def test_a_record_keeps_key_value_headers_and_time():
     driver = Driver()
-    headers = (Header("h", b"1"), Header("n", None))
+    headers = (("h", b"1"), ("n", None))
     driver.core.append(
         "t", 0, key=b"k", value=None, headers=headers, timestamp_ms=990, now_ms=driver.now_ms
     )

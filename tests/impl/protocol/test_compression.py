@@ -69,7 +69,7 @@ def their_bytes(library: Any, batch: RecordBatch, codec: int) -> bytes:
         batch_size=1 << 22,
     )
     for record in batch.records:
-        pairs = [(header.key, header.value) for header in record.headers]
+        pairs = list(record.headers)
         assert builder.append(
             record.offset_delta, record.timestamp, record.key, record.value, pairs
         )

@@ -23,7 +23,6 @@ from impl.protocol.record_batch import (
     MAX_SEQUENCE,
     NO_SEQUENCE,
     TRANSACTIONAL,
-    Header,
     Record,
     RecordBatch,
     assemble_batch,
@@ -78,7 +77,7 @@ def marker(key: bytes) -> RecordBatch:
 DATA_BATCH = client_batch(
     [
         Record(0, 1000, b"k", b"v1"),
-        Record(1, 1001, None, b"v2", (Header("h", b"x"),)),
+        Record(1, 1001, None, b"v2", (("h", b"x"),)),
     ],
     producer_id=1000,
     producer_epoch=0,
@@ -153,7 +152,7 @@ def without_leader_epoch(data: Any) -> bytes:
 
 def append_all(builder: Any, batch: RecordBatch) -> Any:
     for record in batch.records:
-        pairs = [(header.key, header.value) for header in record.headers]
+        pairs = list(record.headers)
         appended = builder.append(
             record.offset_delta, record.timestamp, record.key, record.value, pairs
         )
@@ -371,7 +370,7 @@ def test_encode_batch_writes_invalid_values_for_a_judge() -> None:
         RecordBatch((), producer_epoch=1 << 15),
         RecordBatch((), base_offset=1 << 63),
         RecordBatch((Record(0, 0, "text", None),)),  # type: ignore[arg-type]
-        RecordBatch((Record(0, 0, None, None, (Header("k", "text"),)),)),  # type: ignore[arg-type]
+        RecordBatch((Record(0, 0, None, None, (("k", "text"),)),)),  # type: ignore[arg-type]
         RecordBatch((Record(0, 1 << 64, None, None),)),
     ],
 )

@@ -6,8 +6,11 @@ from impl.protocol.errors import InvalidRecord
 from impl.protocol.record_batch import (
     HEADER_BYTES,
     Record,
+    RecordBatch,
     assemble_batch,
     decode_batch,
+    encode_batch,
+    encode_record,
     restamp_batch,
 )
 
@@ -51,6 +54,33 @@ def test_a_timestamp_of_two_bytes_among_those_of_three() -> None:
         Record(0, 8192, None, b"V"),
         Record(2, 64, b"\0", b"V"),
     )
+
+
+EDGES = (-(1 << 31), -8193, -8192, -64, -1, 0, 63, 64, 8191, 8192, (1 << 31) - 1)
+"""Where a number takes one byte more, and where tables end."""
+
+
+@pytest.mark.parametrize("timestamp", EDGES)
+@pytest.mark.parametrize("offset_delta", EDGES)
+def test_numbers_are_read_as_they_were_written(offset_delta: int, timestamp: int) -> None:
+    record = Record(offset_delta, timestamp, b"k", b"v")
+    batch = RecordBatch((record,), base_timestamp=0)
+    assert decode_batch(encode_batch(batch)) == batch
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 127, 128, 8191, 8192])
+def test_sizes_are_read_as_they_were_written(size: int) -> None:
+    field, name = bytes(size), "n" * size
+    for headers in ((), ((name, field), ("a", None)), (("a", field), (name, b""))):
+        record = Record(0, 0, field, field, headers)
+        batch = RecordBatch((record, record), base_timestamp=0)
+        assert decode_batch(encode_batch(batch)) == batch
+
+
+def test_a_header_that_was_seen_before_is_written_as_the_first_was() -> None:
+    first = encode_record(0, 0, None, None, [("seen before", b"x")])
+    assert first == encode_record(0, 0, None, None, [("seen before", b"x")])
+    assert first.endswith(b"\x02\x16seen before\x02x")
 
 
 WRONG = {
