@@ -35,7 +35,7 @@ if not __package__:
     sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.live.frames import Log, WrongAnswer, exchange
-from benchmarks.live.rounds import alternated, load_average, ratio, rounded, write_report
+from benchmarks.live.rounds import alternated, load_average, positive, ratio, rounded, write_report
 from benchmarks.live.running import BROKERS, Missing, Running, first_answer, prepared
 from conformance.kafka.admin import create_topic, init_producer_id
 from conformance.kafka.errors import KafkaError
@@ -230,14 +230,14 @@ def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--brokers", nargs="+", choices=BROKERS, default=list(BROKERS))
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each load")
-    parser.add_argument("--requests", type=int, default=REQUESTS, help="requests of a load")
-    parser.add_argument("--starts", type=int, default=ROUNDS, help="starts of each broker")
+    parser.add_argument("--rounds", type=positive, default=ROUNDS, help="rounds of each load")
+    parser.add_argument("--requests", type=positive, default=REQUESTS, help="requests of a load")
+    parser.add_argument("--starts", type=positive, default=ROUNDS, help="starts of each broker")
     parser.add_argument("--json", type=Path, metavar="FILE")
     asked = parser.parse_args(words)
     names, missing = prepared(list(dict.fromkeys(asked.brokers)))
     for name, why in missing.items():
-        print(f"{name} is not measured: {why}", file=sys.stderr)
+        print(f"{name} is not measured. {why}", file=sys.stderr)
     if not set(names) - {OURS} and set(asked.brokers) - {OURS}:
         parser.exit(2, "no peer is here\n")
     load_before = load_average()

@@ -38,7 +38,7 @@ if not __package__:
     sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.live.clients import CLIENTS, PARTITIONS, Client, NotAcknowledged, Settings
-from benchmarks.live.rounds import alternated, load_average, ratio, rounded, write_report
+from benchmarks.live.rounds import alternated, load_average, positive, ratio, rounded, write_report
 from benchmarks.live.running import BROKERS, Missing, Running, prepared
 from conformance.kafka.admin import create_topic
 from conformance.kafka.errors import KafkaError
@@ -153,7 +153,8 @@ def measured(running: Running, figure: Figure, client: str, topic: str) -> Timed
         create_topic(connection, topic, PARTITIONS)
     name = f"{client}-{topic}" if figure.is_transactional else None
     servers = "{}:{}".format(*running.address)
-    with closing(CLIENTS[client](Settings(servers, topic, figure.linger_ms, name))) as producer:
+    settings = Settings(servers, topic, figure.linger_ms, name)
+    with closing(CLIENTS[client].open(settings)) as producer:
         figure.work(producer, 1)
         cpu, begun = time.process_time(), clock()
         latencies = figure.work(producer, figure.count)
@@ -218,10 +219,11 @@ def shown(r: Produced) -> str:
     )
 
 
-def run(names: Sequence[str], asked: argparse.Namespace) -> Iterator[Produced]:
+def run(
+    brokers: Sequence[str], clients: Sequence[str], asked: argparse.Namespace
+) -> Iterator[Produced]:
     """Every figure of every client on every broker. Raises as `measured`."""
-    clients = list(dict.fromkeys(asked.clients))
-    for name in names:
+    for name in brokers:
         with BROKERS[name].serves_fast() as running:
             for figure in figures(asked.records, asked.singles, asked.transactions):
                 yield from compared(name, running, figure, clients, asked.rounds)
@@ -237,7 +239,7 @@ def arguments() -> argparse.ArgumentParser:
         ("singles", SINGLES, "records sent one by one"),
         ("transactions", TRANSACTIONS, "transactions"),
     ):
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"{what} ({default})")
+        parser.add_argument(f"--{name}", type=positive, default=default, help=f"{what} ({default})")
     parser.add_argument("--json", type=Path, metavar="FILE")
     return parser
 
@@ -246,24 +248,28 @@ def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
     parser = arguments()
     asked = parser.parse_args(words)
-    names, missing = prepared(list(dict.fromkeys(asked.brokers)))
+    brokers, missing = prepared(list(dict.fromkeys(asked.brokers)))
+    clients = [name for name in dict.fromkeys(asked.clients) if CLIENTS[name].is_installed]
+    missing |= {n: f"Type: pip install {n}" for n in asked.clients if n not in clients}
     for name, why in missing.items():
-        print(f"{name} is not measured: {why}", file=sys.stderr)
-    if not names:
+        print(f"{name} is not measured. {why}", file=sys.stderr)
+    if not brokers:
         parser.exit(2, "no broker is here\n")
+    if not set(clients) - {OURS} and set(asked.clients) - {OURS}:
+        parser.exit(2, "no peer is here\n")
     print(f"{'':38}{'':11}{'cpu':>13}{'p50 ms':>8}{'p99 ms':>8}{'ratio':>9}")
     rows: list[Produced] = []
     load_before = load_average()
     try:
-        for row in run(names, asked):
+        for row in run(brokers, clients, asked):
             rows.append(row)
             print(shown(row), flush=True)
     except (KafkaError, Missing, NotAcknowledged, WrongCount) as error:
         parser.exit(2, f"{error}\n")
     if asked.json is not None:
         content = {
-            "brokers": {name: BROKERS[name].title() for name in names},
-            "clients": {name: version(name) for name in asked.clients if name != OURS},
+            "brokers": {name: BROKERS[name].title() for name in brokers},
+            "clients": {name: version(name) for name in clients if name != OURS},
             "missing": missing,
             "rounds": asked.rounds,
             "load_average": [load_before, load_average()],

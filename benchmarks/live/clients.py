@@ -11,17 +11,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final, Protocol
 from warnings import catch_warnings, simplefilter
 
-import aiokafka  # type: ignore[import-untyped]
-import confluent_kafka
-
 from impl import Producer
-
-with catch_warnings():
-    simplefilter("ignore", DeprecationWarning)  # it reads its schemas in a deprecated way
-    import kafka  # type: ignore[import-untyped]
 
 BATCH_BYTES: Final = 16_384
 IN_FLIGHT: Final = 5
@@ -129,7 +124,7 @@ def our_producer(settings: Settings) -> Producer:
 
 
 def aiokafka_producer(settings: Settings) -> Any:
-    return aiokafka.AIOKafkaProducer(
+    return import_module("aiokafka").AIOKafkaProducer(
         bootstrap_servers=settings.servers,
         acks="all",
         enable_idempotence=True,
@@ -144,6 +139,9 @@ class ThreadedClient:
 
     def __init__(self, settings: Settings) -> None:
         self._topic = settings.topic
+        with catch_warnings():
+            simplefilter("ignore", DeprecationWarning)  # it reads its schemas in a deprecated way
+            kafka = import_module("kafka")
         self._producer = kafka.KafkaProducer(
             bootstrap_servers=settings.servers,
             acks="all",
@@ -198,7 +196,7 @@ class LibrdkafkaClient:
         }
         if settings.transactional_id is not None:
             words["transactional.id"] = settings.transactional_id
-        self._producer = confluent_kafka.Producer(words)
+        self._producer = import_module("confluent_kafka").Producer(words)
         if settings.transactional_id is not None:
             self._producer.init_transactions(TIMEOUT_S)
 
@@ -242,10 +240,22 @@ class LibrdkafkaClient:
             self._producer.commit_transaction(TIMEOUT_S)
 
 
-CLIENTS: Final[Mapping[str, Callable[[Settings], Client]]] = {
-    "ours": partial(AsyncioClient, our_producer),
-    "aiokafka": partial(AsyncioClient, aiokafka_producer),
-    "kafka-python": ThreadedClient,
-    "confluent-kafka": LibrdkafkaClient,
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A client's module, which may not be installed, and how it is opened."""
+
+    module: str
+    open: Callable[[Settings], Client]
+
+    @property
+    def is_installed(self) -> bool:
+        return find_spec(self.module) is not None
+
+
+CLIENTS: Final[Mapping[str, Library]] = {
+    "ours": Library("impl", partial(AsyncioClient, our_producer)),
+    "aiokafka": Library("aiokafka", partial(AsyncioClient, aiokafka_producer)),
+    "kafka-python": Library("kafka", ThreadedClient),
+    "confluent-kafka": Library("confluent_kafka", LibrdkafkaClient),
 }
-"""By the names of their distributions, but ours."""
+"""By the names of their distributions, but ours. A library is imported when it is opened."""

@@ -34,6 +34,14 @@ def rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
+def positive(text: str) -> int:
+    """A number of a command line. Raises ValueError, which argparse tells the user."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
 def load_average() -> float:
     """How many processes wanted to run in the last minute, this benchmark's own included."""
     return round(os.getloadavg()[0], 2)

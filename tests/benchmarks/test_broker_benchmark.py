@@ -101,8 +101,8 @@ def test_without_a_peer_it_says_what_to_type(
         broker.main([])
     assert stop.value.code == 2
     said = capsys.readouterr().err
-    assert "kfake is not measured: Go is not installed. Type: apt-get install golang" in said
-    assert "kafka is not measured: " in said
+    assert "kfake is not measured. Go is not installed. Type: apt-get install golang" in said
+    assert "kafka is not measured. " in said
     assert said.endswith("no peer is here\n")
 
 
@@ -124,3 +124,10 @@ def test_the_one_that_begins_changes_and_ratios_are_of_rounds() -> None:
 
 def test_the_version_of_kfake_is_that_of_its_module() -> None:
     assert BROKERS["kfake"].title().startswith("kfake v0.0.0-")
+
+
+def test_nothing_is_no_number_of_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        broker.main(["--rounds", "0"])
+    assert stop.value.code == 2
+    assert "--rounds: invalid positive value: '0'" in capsys.readouterr().err

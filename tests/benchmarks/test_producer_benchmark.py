@@ -6,13 +6,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from benchmarks import producer
 from benchmarks.live import clients
-from benchmarks.live.clients import CLIENTS, AsyncioClient, NotAcknowledged, Settings, our_producer
+from benchmarks.live.clients import (
+    CLIENTS,
+    AsyncioClient,
+    Library,
+    NotAcknowledged,
+    Settings,
+    our_producer,
+)
 from benchmarks.live.running import BROKERS, Running
 from conformance.kafka.admin import create_topic
 from impl.protocol.record_batch import decode_batches
@@ -79,19 +88,18 @@ def test_a_client_that_sends_another_number_is_noticed(
     ours: Running, kind: type[AsyncioClient], found: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producer, "ARRIVAL_TIMEOUT_S", 0.05)
-    monkeypatch.setitem(CLIENTS, "ours", lambda settings: kind(our_producer, settings))
+    library = Library("impl", partial(kind, our_producer))
+    monkeypatch.setitem(CLIENTS, "ours", library)
     with pytest.raises(producer.WrongCount, match=f"{kind.__name__} has {found} offsets, not 13"):
         producer.measured(ours, FIGURES[0], "ours", kind.__name__)
 
 
-def test_a_record_that_librdkafka_gives_up_is_noticed(
-    ours: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_that_librdkafka_gives_up_is_noticed(ours: Running) -> None:
     with ours.connect() as connection:
         create_topic(connection, "narrow", 1)
     settings = Settings("{}:{}".format(*ours.address), "narrow")
     with (
-        closing(CLIENTS["confluent-kafka"](settings)) as client,
+        closing(CLIENTS["confluent-kafka"].open(settings)) as client,
         pytest.raises(NotAcknowledged, match="Unknown partition"),
     ):
         client.burst(2)
@@ -126,6 +134,18 @@ def test_without_a_broker_it_says_what_to_type(
         producer.main(["--brokers", "kafka"])
     assert stop.value.code == 2
     said = capsys.readouterr().err
-    assert "kafka is not measured: " in said
+    assert "kafka is not measured. " in said
     assert "apt-get install" in said
     assert said.endswith("no broker is here\n")
+
+
+def test_without_a_peer_it_says_what_to_type(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = replace(CLIENTS["aiokafka"], module="no_such_module")
+    monkeypatch.setitem(CLIENTS, "aiokafka", nowhere)
+    with pytest.raises(SystemExit) as stop:
+        producer.main(["--brokers", "ours", "--clients", "ours", "aiokafka"])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said == "aiokafka is not measured. Type: pip install aiokafka\nno peer is here\n"
