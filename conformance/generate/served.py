@@ -23,6 +23,8 @@ MARKER: Final = "marker_is_written"
 SKIP: Final = "marker_is_skipped"
 LEAVES: Final = "leader_leaves"
 RETURNS: Final = "leader_returns"
+TIMES_OUT: Final = "transaction_times_out"
+FORGOTTEN: Final = "transactional_id_is_forgotten"
 PLAYED: Final = frozenset(
     {
         "instance_begins",
@@ -33,24 +35,30 @@ PLAYED: Final = frozenset(
         "batch_expires",
         "producer_id_is_asked",
         "partitions_are_added",
+        "offsets_are_added",
         "transaction_is_ended",
         "batch_is_produced",
+        "offsets_are_committed",
         "init_is_delayed",
         "addition_is_delayed",
         "end_is_delayed",
         "batch_is_delayed",
+        "offsets_are_delayed",
         "late_init_arrives",
         "late_addition_arrives",
         "late_end_arrives",
         "late_batch_arrives",
+        "late_offsets_arrive",
+        TIMES_OUT,
+        FORGOTTEN,
         MARKER,
     }
 )
 """The rules of the world that can be brought about from outside."""
 
-OF_NODES: Final = frozenset({"coordinator_moves", "transaction_times_out", LEAVES, RETURNS})
-"""The rules that are brought about by what is done to nodes, or left undone for long."""
-SELDOM: Final[Mapping[str, float]] = {**dict.fromkeys(OF_NODES, 0.1), MARKER: 0.05}
+OF_NODES: Final = frozenset({"coordinator_moves", LEAVES, RETURNS})
+"""The rules that are brought about by what is done to nodes."""
+SELDOM: Final[Mapping[str, float]] = {**dict.fromkeys(OF_NODES | {TIMES_OUT}, 0.1), MARKER: 0.05}
 """How often a hunt at nodes takes these beside others: it would move a coordinator at once, and
 release a leader at once, as both can be done in almost every state."""
 NEEDS_LEADER: Final = frozenset({"batch_is_produced", "late_batch_arrives"})

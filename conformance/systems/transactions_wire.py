@@ -2,34 +2,52 @@
 
 1. What is judged is a coordinator with the leaders that it talks to; the harness is all clients.
 2. Answers are compared, and after them what the server shows of itself: transactions, logs,
-   producers (`transactions_wire_script`).
+   producers, groups (`transactions_wire_script`).
 3. The server sends its markers by itself: what only happens while one is on its way is judged
    elsewhere.
+4. Where the last epochs are judged, ids come to them before the first trace
+   (`transactions_wire_worn`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from conformance.plan import Prepared, setting
 from conformance.promised import Seen
+from conformance.systems.base import NotApplicable
 from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_wire_harness import Harness
+from conformance.systems.transactions_wire_probes import with_room
 from conformance.systems.transactions_wire_script import ScriptWriter
-from conformance.systems.wire import ScriptBackend
+from conformance.systems.transactions_wire_servers import Servers, Started
+from conformance.systems.transactions_wire_worn import LAST_EPOCH, Worn
+from conformance.systems.wire import MAX_TRIED, ScriptBackend
 from conformance.systems.wire_trial import Difference
-from conformance.transactions.ground import Ground
+
+SPARE_IDS: Final = MAX_TRIED
+"""Ids beside those of traces, for what is played again."""
 
 
 class TransactionsBackend(ScriptBackend):
     """Judges the traces of `prepared` at brokers. Raises NotApplicable, KafkaError."""
 
-    def __init__(self, prepared: Prepared, ground: Ground) -> None:
+    def __init__(self, prepared: Prepared, servers: Servers, *, id_s: float = 0.0) -> None:
         k = setting(prepared.plan)
-        tables = tables_of(k)
-        speaks = ground.conversation("v2" if tables.is_v2 else "v1")
-        harness = Harness(ground, speaks, k.layout.partitions)
-        super().__init__(prepared, tables, ScriptWriter(tables), harness)
+        tables = tables_of(with_room(k))
+        writer = ScriptWriter(tables)
+        aged = worn_for(servers, k, prepared.count)
+        harness = Harness(
+            servers,
+            servers.conversation("v2" if tables.is_v2 else "v1"),
+            k.layout.partitions,
+            has_group=k.layout.offsets,
+            worn=aged,
+            last_epochs=k.layout.max_epoch if aged else LAST_EPOCH,
+            id_s=id_s,
+        )
+        super().__init__(prepared, tables, writer, harness)
+        self.servers = servers
         self.agreed: list[int] = []
         """The traces that the server followed to their ends."""
 
@@ -45,3 +63,12 @@ class TransactionsBackend(ScriptBackend):
     def _shown(self, outcome: Any, difference: Difference) -> Seen:
         """Nothing more: a server that differs is not followed further."""
         return Seen()
+
+
+def worn_for(servers: Servers, k: Any, traces: int) -> Worn | None:
+    """Ids near their last epoch, where the scope has that. Raises NotApplicable, KafkaError."""
+    if not k.layout.epochs_end:
+        return None
+    if not isinstance(servers, Started):
+        raise NotApplicable("the last epoch is judged at brokers that are started here")
+    return Worn(servers.ground, LAST_EPOCH - k.layout.max_epoch - 1, 2 * traces + SPARE_IDS)

@@ -2,13 +2,16 @@
 
 1. A broker serves the requests of one connection one after the other, and one of these waits for
    replicas or coordinators: so each trace on its way has a connection, and one for what is late.
-2. In a round each trace sends what it asks next; then all answers are read.
+2. In a round each trace sends what it asks next; then all answers are read. Who waits for what a
+   server does of itself rests meanwhile, and leaves its place to another.
 3. A trace has a transactional id that nobody had. Its partitions served others before, whose
    transactions are all over: offsets count from where the trace found the log's end.
+4. A trace that was too slow for the server's time-outs is played a second time, with more patience.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -17,24 +20,39 @@ from conformance.backends import BackendFailed
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import KafkaError
 from conformance.systems.transactions_wire_script import Script
-from conformance.systems.transactions_wire_trial import Ask, Asking, Ended, Ground, Trial
-from conformance.transactions.ground import Ground as Servers
-from conformance.transactions.reading import TRANSACTION_STATE, leadership
+from conformance.systems.transactions_wire_servers import Servers, Topics
+from conformance.systems.transactions_wire_trial import (
+    Ask,
+    Asking,
+    Ended,
+    Ground,
+    Rest,
+    Times,
+    Trial,
+)
+from conformance.systems.transactions_wire_worn import LAST_EPOCH, Worn
 from conformance.transactions.wire import Conversation, Wire
 from impl import DecodeError
 
 LANES: Final = 24
-"""Traces at a time."""
+"""Traces at a time that ask."""
+MOST_LANES: Final = 192
+"""Traces at a time, with those that rest."""
+TRANSACTION_S: Final = 3.0
+"""How long transactions last of traces in which one times out."""
+PATIENCE: Final = 4
 TOPIC_PARTITIONS: Final = 48
 """Partitions that are made at a time."""
 MOST_TRACES: Final = 16
 """Traces that a partition serves: its leader remembers the producers of all of them."""
 
+Numbered = tuple[int, Script]
+
 
 class Supply:
     """Partitions, and where their logs end; led by the broker `on` where there are several."""
 
-    def __init__(self, servers: Servers, on: int | None = None) -> None:
+    def __init__(self, servers: Topics, on: int | None = None) -> None:
         self._servers = servers
         self._on = on
         self._free: deque[tuple[TopicPartition, int]] = deque()
@@ -66,18 +84,19 @@ class Lane:
         self._late = servers.connect()
         self._asking: Asking | None = None
         self._asked: list[Wire] = []
-        self.number = -1
+        self.script: Numbered | None = None
         self.ground: Ground | None = None
         self.ended: Ended | None = None
+        self.rests_until = 0.0
 
     @property
     def is_free(self) -> bool:
         """No trace is on its way."""
         return self._asking is None
 
-    def begin(self, number: int, ground: Ground, asking: Asking) -> None:
+    def begin(self, script: Numbered, ground: Ground, asking: Asking) -> None:
         """A trace, with what it asks first."""
-        self.number, self.ground, self._asking, self.ended = number, ground, asking, None
+        self.script, self.ground, self._asking, self.ended = script, ground, asking, None
         self._send(next(asking))
 
     def go_on(self) -> None:
@@ -89,57 +108,121 @@ class Lane:
         except StopIteration as ended:
             self._asking, self.ended = None, ended.value
 
-    def _send(self, asks: Iterable[Ask]) -> None:
-        self._asked = []
+    def _send(self, asks: Iterable[Ask | Rest]) -> None:
+        self._asked, self.rests_until = [], 0.0
         for ask in asks:
+            if isinstance(ask, Rest):
+                self.rests_until = ask.until
+                continue
             wire = self._late if ask.is_late else self._wire
             wire.send(ask.call)
             self._asked.append(wire)
 
 
 class Harness:
-    """Plays scripts at a broker. Raises KafkaError where it cannot be begun."""
+    """Plays scripts at a broker. With `has_group` the last partition is that of a group's offsets.
 
-    def __init__(self, servers: Servers, conversation: Conversation, partitions: int) -> None:
+    `worn` are the ids whose epochs are used up but for `last_epochs`; without them each trace has
+    an id that nobody had. `id_s`: ids that are not used so long expire there.
+    """
+
+    def __init__(
+        self,
+        servers: Servers,
+        conversation: Conversation,
+        partitions: int,
+        *,
+        has_group: bool = False,
+        worn: Worn | None = None,
+        last_epochs: int = LAST_EPOCH,
+        id_s: float = 0.0,
+    ) -> None:
         self._servers = servers
         self._speaks = conversation
-        self._partitions = partitions
+        self._partitions = partitions - has_group
+        self._has_group = has_group
+        self._worn = worn
+        self._first_epoch = LAST_EPOCH - last_epochs
+        self._id_s = id_s
         self._supply = Supply(servers)
-        self._lanes = [Lane(servers) for _ in range(LANES)]
-        epoch = servers.coordinator().ask(leadership(TRANSACTION_STATE)).leader_epoch
-        self._coordinator_epoch = epoch
+        self._lanes: list[Lane] = []
 
-    def run(self, scripts: Iterable[tuple[int, Script]]) -> Iterator[tuple[int, Ended] | None]:
+    def run(self, scripts: Iterable[Numbered]) -> Iterator[tuple[int, Ended] | None]:
         """Each trace's end by its number, and None now and then. Raises BackendFailed."""
-        waiting = iter(scripts)
+        again: list[Numbered] = []
         try:
-            while self._fill(waiting):
+            for script, ended in self._play(scripts, 1):
+                if ended.is_undecided and self._is_timed(script[1]):
+                    again.append(script)
+                else:
+                    yield script[0], ended
                 yield None
-                for lane in [lane for lane in self._lanes if not lane.is_free]:
-                    lane.go_on()
-                    if lane.ended is not None:
-                        yield lane.number, self._left(lane, lane.ended)
+            for script, ended in self._play(again, PATIENCE):
+                yield script[0], ended
         except (KafkaError, DecodeError) as error:
             raise BackendFailed(f"the broker stopped answering: {error}") from error
 
-    def _fill(self, waiting: Iterator[tuple[int, Script]]) -> bool:
-        """Begin a trace on each free lane; whether any is on its way."""
-        for lane in self._lanes:
-            if lane.is_free and (one := next(waiting, None)) is not None:
-                number, script = one
-                ground = self._ground()
-                lane.begin(number, ground, Trial(script, ground, self._speaks).run())
-        return any(not lane.is_free for lane in self._lanes)
+    def _is_timed(self, script: Script) -> bool:
+        return bool(script.times_out or self._id_s)
+
+    def _play(self, scripts: Iterable[Numbered], patience: int) -> Iterator[tuple[Numbered, Ended]]:
+        """Each script with its end."""
+        waiting = iter(scripts)
+        while on_way := self._fill(waiting, patience):
+            now = time.monotonic()
+            due = [lane for lane in on_way if lane.rests_until <= now]
+            if not due:
+                time.sleep(max(min(lane.rests_until for lane in on_way) - now, 0))
+            for lane in due:
+                lane.go_on()
+                if lane.ended is not None:
+                    assert lane.script is not None
+                    yield lane.script, self._left(lane, lane.ended)
+
+    def _fill(self, waiting: Iterator[Numbered], patience: int) -> list[Lane]:
+        """Begin traces where there is room; all that are on their way."""
+        on_way = [lane for lane in self._lanes if not lane.is_free]
+        asking = sum(not lane.rests_until for lane in on_way)
+        while asking < LANES and len(on_way) < MOST_LANES:
+            script = next(waiting, None)
+            if script is None:
+                break
+            on_way.append(self._begin(script, patience))
+            asking += 1
+        return on_way
+
+    def _begin(self, script: Numbered, patience: int) -> Lane:
+        """A trace on its way."""
+        lane = next((lane for lane in self._lanes if lane.is_free), None)
+        if lane is None:
+            lane = Lane(self._servers)
+            self._lanes.append(lane)
+        lasts_s = patience * TRANSACTION_S if script[1].times_out else 0.0
+        ground = self._ground()
+        trial = Trial(
+            script[1],
+            ground,
+            self._speaks,
+            times=Times(lasts_s, self._id_s),
+            shows_producers=self._servers.shows_producers,
+        )
+        lane.begin(script, ground, trial.run())
+        return lane
 
     def _ground(self) -> Ground:
         taken = self._supply.take(self._partitions)
         partitions, ends = zip(*taken, strict=True)
-        name = self._servers.fresh("judged")
-        return Ground(name, partitions, ends, self._coordinator_epoch)
+        servers = self._servers
+        name = self._worn.take() if self._worn else servers.fresh("judged")
+        group = servers.fresh("group") if self._has_group else ""
+        if group:
+            partitions = (*partitions, servers.offsets_of(group))
+        epoch = servers.coordinator_epoch(name)
+        return Ground(name, partitions, ends, epoch, group, self._first_epoch)
 
     def _left(self, lane: Lane, ended: Ended) -> Ended:
         """Partitions on which nothing is open serve other traces."""
         if ended.log_ends is not None and lane.ground is not None:
-            for partition, log_end in zip(lane.ground.partitions, ended.log_ends, strict=True):
+            for partition, log_end in zip(lane.ground.partitions, ended.log_ends, strict=False):
                 self._supply.give_back(partition, log_end)
         return ended

@@ -5,6 +5,9 @@
 2. A script is all of the model's answers ahead: no more is looked at in the model while it is
    played.
 3. What is late is kept here and asked when it arrives; nobody of the model hears its answer.
+4. A server does some things of itself when nothing is asked for long: the trace waits for them.
+5. Behind the trace come its endings: what is open is aborted, and then probes, which tell states
+   apart that the trace's own answers do not (`transactions_wire_probes`).
 
 Theory of operation: the model's actors are rows of tables, moved as `model.transactions.world`
 moves them. `_moves` maps each rule of the world that can be played to a method here.
@@ -13,14 +16,16 @@ moves them. `_moves` maps each rule of the world that can be played to a method 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
-from conformance.generate.served import MARKER, PLAYED
+from conformance.generate.served import FORGOTTEN, MARKER, PLAYED, TIMES_OUT
 from conformance.systems.base import Many, NotApplicable, Shape, View
 from conformance.systems.transactions.arrivals import NOBODY, Arrivals
 from conformance.systems.transactions.tables import TransactionTables
+from conformance.systems.transactions_wire_group import group_shown
+from conformance.systems.transactions_wire_probes import PROBES, SETTLE, Probe, Sight, settle
 from conformance.tables import Message, Node, Row
 from proofs.trace.format import Instance
 from proofs.trace.shrink import Steps
@@ -58,6 +63,15 @@ LEADER_SHOWN: Final[Mapping[str, Shape]] = {
 """What Fetch, ListOffsets and DescribeProducers show; offsets count from the trace's first."""
 
 
+HANDLED: Final[Mapping[str, str]] = {
+    "INIT_PRODUCER_ID": "on_init_producer_id",
+    "ADD_PARTITIONS_TO_TXN": "on_add_partitions",
+    "ADD_OFFSETS_TO_TXN": "on_add_partitions",
+    "END_TXN": "on_end_txn",
+}
+"""What the model's coordinator does with a request."""
+
+
 class Sent(NamedTuple):
     """A request of the model, and the answer that it must have, shaped as ANSWER."""
 
@@ -81,15 +95,41 @@ class Moved(NamedTuple):
     shown: Shown | None
 
 
+class Ending(NamedTuple):
+    """What is asked behind a trace: `settle`, or `probe_` and the name of a probe."""
+
+    instance: Instance
+    moved: Moved
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A trace with its markers, what of it a server meets, all that it shows in the end, and the
-    points that the trace covers."""
+    """A trace with its markers, what of it a server meets, all that it shows in the end, what is
+    asked behind it, and the points that the trace covers.
+
+    `times_out` is the step at which the transaction times out, `forgotten` the one at which the
+    transactional id expires; 0: there is none.
+    """
 
     steps: Steps
     moved: tuple[Moved, ...]
     settled: Shown
+    endings: tuple[Ending, ...]
     seen: int
+
+    @property
+    def times_out(self) -> int:
+        """The step at which the transaction times out."""
+        return self._first(TIMES_OUT)
+
+    @property
+    def forgotten(self) -> int:
+        """The step at which the transactional id expires."""
+        return self._first(FORGOTTEN)
+
+    def _first(self, rule: str) -> int:
+        """The first step of a rule, counted from 1; 0: there is none."""
+        return next((at for at, (name, _) in enumerate(self.steps, start=1) if name == rule), 0)
 
     def instance(self, step: int) -> Instance:
         """The rule instance of a step that counts from 1; that of step 0 is the beginning."""
@@ -102,10 +142,10 @@ def refuse(k: Any, *, nodes: bool = False) -> None:
     for name, is_there in (
         ("appends", layout.appends),
         ("guards", layout.guards),
-        ("offsets", layout.offsets),
+        ("offsets", layout.offsets and nodes),
         ("other ids", layout.max_others > 0),
         ("partitions without a leader", k.budgets.leaves > 0 and not nodes),
-        ("the last epoch", layout.epochs_end),
+        ("the last epoch", layout.epochs_end and nodes),
     ):
         if is_there:
             raise NotApplicable(f"scopes with {name} are not driven at a running server")
@@ -141,7 +181,8 @@ def leader_shown(tables: TransactionTables, leader: Any) -> View:
 
 
 class ScriptWriter:
-    """Makes scripts of the traces of one setting. Raises NotApplicable."""
+    """Makes scripts of the traces of one setting, whose logs have room for endings
+    (`transactions_wire_probes.with_room`). Raises NotApplicable."""
 
     def __init__(self, tables: TransactionTables) -> None:
         refuse(tables.k)
@@ -151,6 +192,8 @@ class ScriptWriter:
         """The script of what of `steps` is enabled, markers taken at once."""
         played = Played(self.tables)
         for instance in steps:
+            if played.is_beyond:
+                break
             if instance[0] != MARKER and played.move(instance):
                 played.write_markers()
         return played.script()
@@ -160,6 +203,7 @@ class Played:
     """The model's actors in one trace."""
 
     rules = PLAYED
+    probes: ClassVar[Mapping[str, Probe]] = PROBES
 
     def __init__(self, tables: TransactionTables) -> None:
         self.tables = tables
@@ -202,10 +246,49 @@ class Played:
         while (partition := self._next_marker()) is not None:
             self.move((MARKER, (("partition", partition), ("heard", 1))))
 
+    @property
+    def is_beyond(self) -> bool:
+        """The next producer id has come to the scope's last epoch: a server's is far away."""
+        layout, metadata = self.tables.k.layout, self._coordinator.state.known.metadata
+        is_last = metadata.producer_epoch >= layout.exhausted_epoch
+        return bool(layout.epochs_end and metadata.producer_id > 0 and is_last)
+
     def script(self) -> Script:
         """All that was played."""
         self._touched = {NOBODY, *range(len(self._leaders))}
-        return Script(tuple(self._steps), tuple(self._moved), self._shown(), self._seen)
+        settled, seen = self._shown(), self._seen
+        endings = tuple(self._endings())
+        return Script(tuple(self._steps), tuple(self._moved), settled, endings, seen)
+
+    def _endings(self) -> Iterator[Ending]:
+        """What is open is aborted; then each probe."""
+        for name, probe in {SETTLE: settle, **self.probes}.items():
+            sight = self._sight()
+            if self.is_beyond or not sight.is_known:
+                return
+            requests = list(probe(sight))
+            for request in requests:
+                yield self._ending(name, request, is_last=request is requests[-1])
+
+    def _sight(self) -> Sight:
+        leaders = [leader.state for leader in self._leaders]
+        return Sight(self.tables, self._coordinator.state, leaders)
+
+    def _ending(self, name: str, request: Any, *, is_last: bool) -> Ending:
+        """One request, and its markers; behind the last of a probe comes a look."""
+        message, partition = self.tables.message(request), request.partition
+        choice: tuple[tuple[str, int], ...] = ()
+        if request.api.name in HANDLED:
+            self._handled(HANDLED[request.api.name], message, NOBODY, is_late=False)
+        else:
+            self._produced(message, partition, is_late=False)
+            choice = (("partition", partition),)
+        while (waiting := self._next_marker()) is not None:
+            self._marker_is_written(waiting, 1)
+        if name == SETTLE:
+            self._touched = {NOBODY, *range(len(self._leaders))}
+        moved = Moved(len(self._steps), self._sent, self._shown() if is_last else None)
+        return Ending((name, choice), moved)
 
     def _next_marker(self) -> int | None:
         """The first partition that waits for its marker."""
@@ -222,10 +305,15 @@ class Played:
         coordinator = coordinator_shown(self._coordinator.state)
         shown = Shown(
             coordinator if NOBODY in self._touched else None,
-            tuple((p, leader_shown(self.tables, self._leaders[p].state)) for p in touched),
+            tuple((p, self._leader_shown(p)) for p in touched),
         )
         self._touched = set()
         return shown
+
+    def _leader_shown(self, partition: int) -> View:
+        tables, leader = self.tables, self._leaders[partition].state
+        of_group = tables.model.messages.is_of_group(tables.k, partition)
+        return (group_shown if of_group else leader_shown)(tables, leader)
 
     # ---- actors
 
@@ -290,6 +378,12 @@ class Played:
         if heard:
             self._client(instance, "on_partitions_added", request.value.partitions, answer)
 
+    def _offsets_are_added(self, instance: int, heard: int) -> None:
+        [request] = self._client(instance, "add_offsets")
+        answer = self._handled("on_add_partitions", request, instance, is_late=False)
+        if heard:
+            self._client(instance, "on_partitions_added", request.value.partitions, answer)
+
     def _transaction_is_ended(self, instance: int, heard: int) -> None:
         [request] = self._client(instance, "end_transaction")
         answer = self._handled("on_end_txn", request, instance, is_late=False)
@@ -302,8 +396,14 @@ class Played:
         if heard:
             self._client(instance, "on_produced", partition, answer)
 
+    def _offsets_are_committed(self, instance: int, partition: int, heard: int) -> None:
+        [request] = self._client(instance, "commit_offsets", instance, partition)
+        answer = self._produced(request, partition, is_late=False)
+        if heard:
+            self._client(instance, "on_offsets_committed", partition, answer)
+
     def _produced(self, request: Message, partition: int, *, is_late: bool) -> Message:
-        """A batch arrives; its leader may ask the coordinator."""
+        """A batch, or a group's offsets, arrive; the leader may ask the coordinator."""
         answer = self._arrivals.produced(request.value.batch, partition)
         self._touched.add(NOBODY)  # also where the model's leader has asked nobody
         self._sent = Sent(request.value, answer.view, is_late)
@@ -326,6 +426,9 @@ class Played:
 
     def _batch_is_delayed(self, instance: int, partition: int) -> None:
         self._delayed(instance, "produce", instance, partition)
+
+    def _offsets_are_delayed(self, instance: int, partition: int) -> None:
+        self._delayed(instance, "commit_offsets", instance, partition)
 
     def _arriving(self, late: int, api: str, partition: int = 0) -> Message:
         """The late request; a trace that lost some of its steps may have none, or another."""
@@ -350,6 +453,23 @@ class Played:
     def _late_batch_arrives(self, late: int, partition: int) -> None:
         request = self._arriving(late, "PRODUCE", partition)
         self._produced(request, partition, is_late=True)
+
+    def _late_offsets_arrive(self, late: int, partition: int) -> None:
+        request = self._arriving(late, "TXN_OFFSET_COMMIT", partition)
+        self._produced(request, partition, is_late=True)
+
+    # ---- what the coordinator does of itself
+
+    def _transaction_times_out(self) -> None:
+        self._of_itself("time_out")
+
+    def _transactional_id_is_forgotten(self) -> None:
+        self._of_itself("forget")
+
+    def _of_itself(self, rule: str) -> None:
+        row = self._acts(self._coordinator, rule)
+        self._coordinator = row.node
+        self._touched.add(NOBODY)
 
     # ---- markers
 

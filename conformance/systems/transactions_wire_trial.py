@@ -4,25 +4,36 @@ Theory of operation. `Trial.run` is a generator: it yields calls and is sent the
 one thread keeps many traces going. Each request of the script is asked; once the markers that the
 model writes must be there, the server is asked what it shows of all that the step touched. While
 the server says that a transaction is prepared it is asked again, for a bounded time: then the trace
-is undecided. The first difference ends a trace.
+is undecided. The first difference ends a trace; behind its last step come its endings.
+
+What a server does of itself is waited for: a transaction that times out has a time-out so long that
+all before it is done by then. A trace that was slower than that is undecided.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any, Final, NamedTuple
 
 from conformance.kafka.admin import ActiveProducer, TopicPartition
 from conformance.kafka.connection import Request
 from conformance.systems.base import Shape, View, differences
 from conformance.systems.transactions.shapes import ANSWER
+from conformance.systems.transactions.tables import record_in
+from conformance.systems.transactions_wire_group import (
+    GROUP_SHOWN,
+    entries,
+    offset_of,
+    told,
+)
 from conformance.systems.transactions_wire_script import (
     COORDINATOR_SHOWN,
     LEADER_SHOWN,
     Moved,
     Script,
+    Sent,
     Shown,
 )
 from conformance.systems.wire_trial import Difference
@@ -32,11 +43,14 @@ from conformance.transactions.reading import (
     TransactionSeen,
     describe_transactions,
     fetch,
+    fetch_offsets,
+    list_latest,
     see,
 )
 from conformance.transactions.wire import (
     Call,
     Conversation,
+    Group,
     Identified,
     Produced,
     Producer,
@@ -46,12 +60,20 @@ from conformance.transactions.wire import (
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
+from proofs.trace.format import Instance
 
 NONE: Final = -1
 SETTLE_TIMEOUT_S: Final = 30.0
 """How long a prepared transaction may take until it is complete."""
 TRANSACTION_TIMEOUT_MS: Final = 600_000
 """Longer than any trace takes, also on a busy machine."""
+
+GROUP_TIMEOUT_S: Final = 5.0
+"""How long a group may take to know how a transaction has ended whose markers are written."""
+SCAN_S: Final = 20.0
+"""How long a coordinator may take to see that a transaction, or an id, has been there too long."""
+MARGIN_S: Final = 0.5
+PAUSE_S: Final = 0.1
 
 NOT_YET: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 """Nothing was done; also while a block of producer ids is fetched."""
@@ -68,18 +90,44 @@ class Ask(NamedTuple):
     to: int = NONE
 
 
-Asking = Generator[Sequence[Ask], list[Any], "Ended"]
+class Rest(NamedTuple):
+    """Nothing is asked until `until`, in time.monotonic."""
+
+    until: float
+
+
+Asks = Generator[Sequence[Any], list[Any], Any]
+"""Yields what is asked together (Ask), or one Rest; is sent the answers."""
+Asking = Generator[Sequence[Any], list[Any], "Ended"]
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a trace has for itself: an id that nobody had, and partitions with their log ends."""
+    """What a trace has for itself: an id that nobody had, and partitions with their log ends.
+
+    `group_id` names the group whose offsets the last partition keeps, "" where there is none; then
+    others use that partition, too. The id's first producer id begins with `first_epoch`.
+    `coordinator_epoch` is that of the first coordinator: the model counts from 0.
+    """
 
     transactional_id: str
     partitions: tuple[TopicPartition, ...]
     log_ends: tuple[int, ...]
     coordinator_epoch: int
-    """That of the first coordinator: the model counts from 0."""
+    group_id: str = ""
+    first_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long things last at a server, in seconds: a transaction, before it times out, and a
+    transactional id that is not used; 0: for ever."""
+
+    transaction_s: float = 0.0
+    id_s: float = 0.0
+
+
+NEVER: Final = Times()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,53 +156,99 @@ class Undecided(Exception):
 
 
 class Trial:
-    """One trace on its ground."""
+    """One trace on its ground. `times` are those of the server, where the trace needs them."""
 
     not_yet = NOT_YET
-    timeout_ms = TRANSACTION_TIMEOUT_MS
 
-    def __init__(self, script: Script, ground: Ground, conversation: Conversation) -> None:
+    def __init__(
+        self,
+        script: Script,
+        ground: Ground,
+        conversation: Conversation,
+        *,
+        times: Times = NEVER,
+        shows_producers: bool = True,
+    ) -> None:
         self._script = script
         self._ground = ground
         self._speaks = conversation
         self._wires: list[int] = []  # producer ids of the wire, by the model's
         self._step = 0
+        self._instance: Instance = ("initial", ())
+        self._ends: dict[int, tuple[int, int]] = {}
+        self._group_begin = 0
         self._told: tuple[Any, ...] = ()
+        self._shows_producers = shows_producers
+        self._patience = Patience(times)
 
     def run(self) -> Asking:
         """All of it."""
         try:
+            yield from self._begun()
             yield from self._followed()
-            state, ends = yield from self._look(self._script.settled)
-            left = yield from self._leave(state, ends)
+            self._instance = ("settled", ())
+            yield from self._look(self._script.settled)
+            for ending in self._script.endings:
+                self._instance = ending.instance
+                yield from self._compared(ending.moved)
         except Differs as differs:
             return Ended(differs.difference, steps=self._step)
         except Undecided:
             return Ended(is_undecided=True, steps=self._step)
-        return Ended(log_ends=left, steps=len(self._script.steps), told=self._told)
+        return Ended(log_ends=self._left(), steps=len(self._script.steps), told=self._told)
 
-    def _followed(self) -> Generator[Sequence[Ask], list[Any], None]:
+    def _begun(self) -> Asks:
+        """Where the group's partition ends before the trace."""
+        if self._ground.group_id:
+            latest = list_latest(self._ground.partitions[-1], Isolation.READ_UNCOMMITTED)
+            [self._group_begin] = yield [Ask(latest)]
+
+    def _followed(self) -> Asks:
         """Step by step."""
         for moved in self._script.moved:
             self._step = moved.step
+            self._instance = self._script.instance(moved.step)
+            yield from self._waited(moved.step)
             yield from self._compared(moved)
 
-    def _compared(self, moved: Moved) -> Generator[Sequence[Ask], list[Any], None]:
+    def _waited(self, step: int) -> Asks:
+        """What the server does of itself before a step. Raises Undecided if it may have been
+        done too early."""
+        if step == self._script.times_out:
+            yield from self._until(lambda view: view[0] != "Ongoing", self._patience.transaction_s)
+            self._patience.transaction_is_over()
+        elif step == self._script.forgotten:
+            yield from self._until(lambda view: view[0] is None, self._patience.id_s)
+            self._patience.id_is_used()
+
+    def _until(self, is_done: Callable[[View], bool], lasts_s: float) -> Asks:
+        """Wait until the transaction shows something, as long as it may take."""
+        if self._patience.is_over:
+            raise Undecided
+        deadline = time.monotonic() + lasts_s + SCAN_S
+        while not is_done((yield from self._described())) and time.monotonic() < deadline:
+            yield [Rest(time.monotonic() + PAUSE_S)]
+
+    def _compared(self, moved: Moved) -> Asks:
         """One step: what is asked, and what is shown then."""
         if moved.sent is not None:
+            self._patience.watch(moved.sent)
             answer = yield from self._asked(moved.sent.request, moved.sent.is_late)
             self._same("answer", ANSWER, moved.sent.answer, answer)
         if moved.shown is not None:
             yield from self._look(moved.shown)
 
     def _same(self, path: str, shape: Shape, expected: View, observed: View) -> None:
+        """Raises Differs; Undecided where the server may have done something of itself."""
         if expected == observed:
             return
+        if self._patience.is_over:
+            raise Undecided
         found = list(differences(path, shape, expected, observed))
         raise Differs(
             Difference(
                 self._step,
-                self._script.instance(self._step),
+                self._instance,
                 {field: of_model for field, of_model, _ in found},
                 {field: of_server for field, _, of_server in found},
             )
@@ -162,7 +256,7 @@ class Trial:
 
     # ---- requests
 
-    def _asked(self, request: Any, is_late: bool) -> Generator[Sequence[Ask], list[Any], View]:
+    def _asked(self, request: Any, is_late: bool) -> Asks:
         """A request's answer, shaped as ANSWER. Raises Undecided."""
         of_leader = request.api.name == "PRODUCE"
         ask = Ask(self._call(request), is_late, request.partition if of_leader else NONE)
@@ -177,32 +271,44 @@ class Trial:
     def _call(self, request: Any) -> Call[Any]:
         """The model's request as the client sends it."""
         speaks, ground = self._speaks, self._ground
-        wire_id = self._wires[request.producer_id] if request.producer_id != NONE else NONE
-        producer = Producer(ground.transactional_id, wire_id, request.producer_epoch)
+        producer = self._producer(request.producer_id, request.producer_epoch)
         match request.api.name:
             case "INIT_PRODUCER_ID":
                 return speaks.init_producer_id(
                     ground.transactional_id,
-                    (wire_id, request.producer_epoch),
-                    timeout_ms=self.timeout_ms,
+                    (producer.producer_id, producer.producer_epoch),
+                    timeout_ms=self._patience.timeout_ms,
                 )
             case "ADD_PARTITIONS_TO_TXN":
                 added = [p for p, there in enumerate(request.partitions.values()) if there]
                 return speaks.add_partitions(producer, [ground.partitions[p] for p in added])
+            case "ADD_OFFSETS_TO_TXN":
+                return speaks.add_offsets(producer, ground.group_id)
             case "END_TXN":
                 return speaks.end_txn(producer, request.committed)
+            case "TXN_OFFSET_COMMIT":
+                group, offset = Group(ground.group_id), offset_of(record_in(request.batch))
+                return speaks.txn_offset_commit(producer, group, ground.partitions[0], offset)
             case api:
-                assert api == "PRODUCE", f"{api} is in scopes that are refused"
+                assert api == "PRODUCE", f"nobody sends {api}"
                 batch = request.batch
-                value = f"{batch.instance} {batch.transaction} {batch.number}"
+                value = " ".join(map(str, record_in(batch)))
                 partition = ground.partitions[request.partition]
                 return speaks.produce(producer, partition, batch.base_sequence, value)
+
+    def _producer(self, producer_id: int, epoch: int) -> Producer:
+        """Whom the model names."""
+        who = self._ground.transactional_id
+        if producer_id == NONE:
+            return Producer(who, NONE, epoch)
+        first = 0 if producer_id else self._ground.first_epoch
+        return Producer(who, self._wires[producer_id], epoch + first)
 
     def _answer(self, answer: Any, partition: int) -> View:
         """Shaped as ANSWER."""
         error = int(error_in(answer))
         if isinstance(answer, Identified):
-            return (error, self._number(answer.producer_id), answer.producer_epoch, NONE)
+            return (error, *self._who(answer.producer_id, answer.producer_epoch), NONE)
         if isinstance(answer, Produced) and answer.base_offset != NONE:
             offset = answer.base_offset - self._ground.log_ends[partition]
             return (error, NONE, NONE, offset)
@@ -216,23 +322,32 @@ class Trial:
             self._wires.append(wire_id)
         return self._wires.index(wire_id)
 
+    def _who(self, wire_id: int, wire_epoch: int) -> tuple[int, int]:
+        """Producer id and epoch in the model's numbers."""
+        number = self._number(wire_id)
+        first = 0 if number or wire_epoch == NONE else self._ground.first_epoch
+        return number, wire_epoch - first
+
     # ---- what the server shows
 
-    def _look(self, shown: Shown) -> Generator[Sequence[Ask], list[Any], Any]:
-        """Compare; the state's name and the log ends of what was looked at. Raises Differs."""
-        state = None
+    def _look(self, shown: Shown) -> Asks:
+        """Compare what was touched. Raises Differs, Undecided."""
         if shown.coordinator is not None:
             view = yield from self._at_rest(shown.coordinator)
             self._same("coordinator", COORDINATOR_SHOWN, shown.coordinator, view)
-            state = view[0]
-        ends = []
         for partition, expected in shown.leaders:
-            view = yield from self._leader(partition)
+            if self._is_of_group(partition):
+                view = yield from self._group_at_rest(expected)
+                self._same(f"group[{partition}]", GROUP_SHOWN, expected, view)
+                continue
+            view = yield from self._leader(partition, expected)
             self._same(f"leader[{partition}]", LEADER_SHOWN, expected, view)
-            ends.append((view[0], view[1]))
-        return state, ends
+            self._ends[partition] = view[0], view[1]
 
-    def _at_rest(self, expected: View | None) -> Generator[Sequence[Ask], list[Any], View]:
+    def _is_of_group(self, partition: int) -> bool:
+        return bool(self._ground.group_id) and partition == len(self._ground.partitions) - 1
+
+    def _at_rest(self, expected: View | None) -> Asks:
         """The transaction, when it is not on its way between two states, or where it is expected
         to stay. Raises Undecided."""
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
@@ -245,7 +360,7 @@ class Trial:
                     return view
                 raise Undecided
 
-    def _described(self) -> Generator[Sequence[Ask], list[Any], View]:
+    def _described(self) -> Asks:
         """The transaction as it is now, shaped as COORDINATOR_SHOWN."""
         name = self._ground.transactional_id
         [answer] = yield [Ask(describe_transactions([name]))]
@@ -253,15 +368,16 @@ class Trial:
 
     def _transaction(self, seen: TransactionSeen) -> View:
         """Shaped as COORDINATOR_SHOWN."""
-        if seen.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        is_worn = 0 < self._ground.first_epoch == seen.producer_epoch + 1 and not self._wires
+        if is_worn or seen.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             return (None, NONE, NONE, None)
         has_partitions = seen.state == "Ongoing" or seen.state.startswith("Prepare")
         inside = tuple(partition in seen.partitions for partition in self._ground.partitions)
-        who = self._number(seen.producer_id), seen.producer_epoch
+        who = self._who(seen.producer_id, seen.producer_epoch)
         # A transaction that is over shows no partitions: any that it has is a difference.
         return (seen.state, *who, inside if has_partitions or seen.partitions else None)
 
-    def _leader(self, partition: int) -> Generator[Sequence[Ask], list[Any], View]:
+    def _leader(self, partition: int, expected: View) -> Asks:
         """Shaped as LEADER_SHOWN."""
         base = self._ground.log_ends[partition]
         log, producers = yield from self._read(partition)
@@ -269,24 +385,25 @@ class Trial:
             log.high_watermark - base,
             log.last_stable_offset - base,
             self._log(log),
-            self._producers(producers, base),
+            self._producers(producers, base) if self._shows_producers else expected[3],
         )
 
-    def _read(
-        self, partition: int
-    ) -> Generator[Sequence[Ask], list[Any], tuple[Fetched, Mapping[int, ActiveProducer]]]:
+    def _read(self, partition: int) -> Asks:
         """What a leader shows of its log and its producers."""
         where, base = self._ground.partitions[partition], self._ground.log_ends[partition]
-        log, producers = yield [
-            Ask(fetch(where, base, Isolation.READ_UNCOMMITTED), to=partition),
-            Ask(describe_producers(where), to=partition),
-        ]
-        return log, producers
+        return (yield from self._fetched(where, base, partition))
+
+    def _fetched(self, where: TopicPartition, base: int, partition: int) -> Asks:
+        log = Ask(fetch(where, base, Isolation.READ_UNCOMMITTED), to=partition)
+        if not self._shows_producers:
+            [fetched] = yield [log]
+            return fetched, {}
+        return tuple((yield [log, Ask(describe_producers(where), to=partition)]))
 
     def _log(self, fetched: Fetched) -> View:
         rows: list[View] = []
         for batch in map(see, fetched.batches):
-            who = self._number(batch.producer_id), batch.producer_epoch
+            who = self._who(batch.producer_id, batch.producer_epoch)
             if batch.marker is not None:
                 rows.append((batch.marker, *who, None, None))
                 continue
@@ -299,14 +416,13 @@ class Trial:
     def _producers(self, producers: Mapping[int, ActiveProducer], base: int) -> View:
         """Those that this trace has; the others were there before."""
         rows = []
-        for number, wire_id in enumerate(self._wires):
+        for wire_id in self._wires:
             one = producers.get(wire_id)
             if one is not None:
                 begun = one.current_txn_start_offset
                 rows.append(
                     (
-                        number,
-                        one.producer_epoch,
+                        *self._who(wire_id, one.producer_epoch),
                         self._coordinator_epoch(one.coordinator_epoch),
                         one.last_sequence,
                         begun if begun == NONE else begun - base,
@@ -318,22 +434,95 @@ class Trial:
         """As the model counts them."""
         return epoch if epoch == NONE else epoch - self._ground.coordinator_epoch
 
+    # ---- the group
+
+    def _group_at_rest(self, expected: View) -> Asks:
+        """The group, once it knows of the markers that are written."""
+        deadline = time.monotonic() + GROUP_TIMEOUT_S
+        while True:
+            view = yield from self._group(expected)
+            if view == expected or time.monotonic() > deadline:
+                return view
+
+    def _group(self, expected: View) -> Asks:
+        """Shaped as GROUP_SHOWN."""
+        ground, partition = self._ground, len(self._ground.partitions) - 1
+        source = ground.partitions[0]
+        fetched, producers = yield from self._fetched(
+            ground.partitions[partition], self._group_begin, partition
+        )
+        plain, stable = yield [
+            Ask(fetch_offsets(ground.group_id, [source], require_stable=is_stable), to=partition)
+            for is_stable in (False, True)
+        ]
+        log = list(entries(fetched, self._wires))
+        places = {entry.offset: place for place, entry in enumerate(log)} | {NONE: NONE}
+        return (
+            tuple((e.kind, *self._who(e.producer_id, e.producer_epoch), e.record) for e in log),
+            tuple(
+                (who, epoch, coordinator_epoch, places.get(begun, begun))
+                for who, epoch, coordinator_epoch, _, begun in self._producers(producers, 0)
+            )
+            if self._shows_producers
+            else expected[1],
+            told(plain, source),
+            told(stable, source),
+        )
+
     # ---- afterwards
 
-    def _leave(
-        self, state: str | None, ends: Sequence[tuple[int, int]]
-    ) -> Generator[Sequence[Ask], list[Any], tuple[int, ...] | None]:
-        """Abort what is open, so that the partitions serve other traces; their ends if so."""
-        if state == "Ongoing":
-            yield [Ask(self._speaks.init_producer_id(self._ground.transactional_id))]
-            yield from self._at_rest(None)
-            ends = []
-            for partition in range(len(self._ground.partitions)):
-                view = yield from self._leader(partition)
-                ends.append((view[0], view[1]))
-        if any(end != stable for end, stable in ends):
+    def _left(self) -> tuple[int, ...] | None:
+        """Where the logs end, if nothing is open there: they serve other traces."""
+        ground = self._ground
+        mine = len(ground.partitions) - bool(ground.group_id)
+        if any(self._ends[p][0] != self._ends[p][1] for p in range(mine)):
             return None
-        return tuple(base + end for base, (end, _) in zip(self._ground.log_ends, ends, strict=True))
+        return tuple(ground.log_ends[p] + self._ends[p][0] for p in range(mine))
+
+
+class Patience:
+    """Since when a transaction is open, and its id unused: what a server may do of itself."""
+
+    def __init__(self, times: Times) -> None:
+        self._times = times
+        self._open_since: float | None = None
+        self._used = time.monotonic()
+        self.timeout_ms = round(1_000 * times.transaction_s) or TRANSACTION_TIMEOUT_MS
+
+    @property
+    def transaction_s(self) -> float:
+        """How long a transaction may be open."""
+        return self._times.transaction_s
+
+    @property
+    def id_s(self) -> float:
+        """How long an id may be unused."""
+        return self._times.id_s
+
+    @property
+    def is_over(self) -> bool:
+        """A transaction may have timed out, or the id expired."""
+        now, (transaction_s, id_s) = time.monotonic(), astuple(self._times)
+        is_open = transaction_s > 0 and self._open_since is not None
+        if is_open and now - (self._open_since or 0) > transaction_s - MARGIN_S:
+            return True
+        return bool(id_s > 0 and now - self._used > id_s - MARGIN_S)
+
+    def watch(self, sent: Sent) -> None:
+        """A request is sent that may open a transaction, or end it."""
+        if sent.request.api.name in ("END_TXN", "INIT_PRODUCER_ID"):
+            if sent.answer[0] == ErrorCode.NONE:
+                self._open_since = None
+        elif self._open_since is None:
+            self._open_since = time.monotonic()
+
+    def transaction_is_over(self) -> None:
+        """It has timed out: no other does."""
+        self._open_since, self.timeout_ms = None, TRANSACTION_TIMEOUT_MS
+
+    def id_is_used(self) -> None:
+        """It has expired, and may come up again."""
+        self._used = time.monotonic()
 
 
 def is_prepared(view: View) -> bool:

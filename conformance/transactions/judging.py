@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,11 +21,18 @@ from conformance.systems.transactions_nodes.leaderless import Leaderless, expect
 from conformance.systems.transactions_nodes.nodes import ground_of
 from conformance.systems.transactions_wire import TransactionsBackend
 from conformance.systems.transactions_wire_script import refuse
-from conformance.systems.wire_brokers import NoBroker
+from conformance.systems.transactions_wire_servers import (
+    NO_PRODUCERS,
+    Listening,
+    Started,
+    newest_variant,
+)
+from conformance.systems.wire_brokers import NoBroker, running
 from conformance.systems.wire_harness import SHARE_A_DEED
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.ground import Ground
 from conformance.verbs import BadUse
+from conformance.verbs.arguments import with_own_rules
 from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.over_wire import FAULTS, LEFT_ALONE, ON, refuse_unfit
 from proofs.java import JavaError
@@ -37,9 +44,19 @@ NOT_BROUGHT_ABOUT: Final = {
     "marker_delays": "marker_is_delayed",
     "forgotten": "transactional_id_is_forgotten",
 }
-"""What the harness does to no broker, by budget."""
+"""What is not brought about everywhere, by budget."""
 OF_NODES: Final = frozenset({"timeouts", "moves"})
-"""What is brought about where there are three brokers to stop."""
+"""What of that is brought about where there are three brokers to stop."""
+OF_ONE: Final = frozenset({"timeouts", "forgotten"})
+"""What at one broker that was started here, by waiting."""
+OF_OTHERS: Final = frozenset({"timeouts"})
+"""What at a broker that listens somewhere."""
+ID_EXPIRES_S: Final = 8.0
+"""How long an id is remembered that is not used, where ids expire."""
+FORGETFUL: Final = {
+    "transactional.id.expiration.ms": str(round(1_000 * ID_EXPIRES_S)),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
+}
 NODE_EVENTS: Final = "nodes.json"
 
 
@@ -48,7 +65,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
     has_nodes = options.nodes == 3
     refuse_unfit(options, SERVED, ("nodes",) if has_nodes else LEFT_ALONE)
     if plan.system == "wire":
-        raise BadUse("scopes of transactions are judged at brokers that are started here: kafka")
+        plan = at_listening(plan, options)
     if has_nodes and options.faults is None:
         raise BadUse("three brokers are there to be stopped: write --faults nodes")
     if has_nodes and options.kafka and find_release(options.kafka).has_zookeeper:
@@ -62,8 +79,9 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
 
     @contextmanager
     def opens(prepared: Prepared, log: Path) -> Iterator[AtWork]:
-        with started(options.kafka, prepared) as backend:
-            yield Served(backend, left_out, SHARE_A_DEED if has_nodes else 1)
+        with opened(plan, options, prepared) as backend:
+            unseen = [] if has_nodes or backend.servers.shows_producers else [NO_PRODUCERS]
+            yield Served(backend, [*unseen, *left_out], SHARE_A_DEED if has_nodes else 1)
             if isinstance(backend, NodesBackend) and backend.harness.met:
                 write_whole(log.parent / NODE_EVENTS, pretty(node_events(backend)))
                 write_leaderless(backend.leaderless, log.parent / "promises")
@@ -83,7 +101,10 @@ def scope_played(plan: Plan) -> str:
 def budgets_left_out(plan: Plan) -> list[tuple[str, str]]:
     """What the scope has of what is not brought about: budgets and their rules."""
     budgets = setting(plan).budgets
-    brought_about = OF_NODES if plan.faults == "nodes" else frozenset()
+    if plan.faults == "nodes":
+        brought_about = OF_NODES
+    else:
+        brought_about = OF_OTHERS if plan.system == "wire" else OF_ONE
     return [
         (name, rule)
         for name, rule in NOT_BROUGHT_ABOUT.items()
@@ -108,18 +129,36 @@ def node_events(backend: NodesBackend) -> dict[str, Any]:
     }
 
 
+def at_listening(plan: Plan, options: argparse.Namespace) -> Plan:
+    """The plan for the broker at an address: the newest variant that fits it, unless one is named.
+
+    Raises NoBroker, BackendFailed.
+    """
+    if options.variant or options.kafka or options.level is not None:
+        return plan
+    variant = newest_variant(running(options.system).supported)
+    return replace(plan, variant=with_own_rules(variant, options.system, plan.scope))
+
+
 @contextmanager
-def started(kafka: str | None, prepared: Prepared) -> Iterator[TransactionsBackend]:
-    """Brokers of the plan's release and level, and who judges them. Raises NoBroker."""
-    variant = setting(prepared.plan).variant
-    release = kafka or variant.release
+def opened(
+    plan: Plan, options: argparse.Namespace, prepared: Prepared
+) -> Iterator[TransactionsBackend]:
+    """The brokers that are asked for, and who judges them. Raises NoBroker, NotApplicable."""
+    k = setting(prepared.plan)
+    release, level = options.kafka or k.variant.release, k.variant.level
+    id_s = ID_EXPIRES_S if k.budgets.forgotten and plan.system != "wire" else 0.0
     try:
-        if prepared.plan.faults == "nodes":
-            with ground_of(release, variant.level) as ground:
+        if plan.system == "wire":
+            with closing(Listening(options.system)) as listening:
+                yield TransactionsBackend(prepared, listening)
+        elif plan.faults == "nodes":
+            with ground_of(release, level) as ground:
                 yield NodesBackend(prepared, ground)
-            return
-        with Ground(release, level=variant.level) as ground:
-            yield TransactionsBackend(prepared, ground)
+        else:
+            properties = FORGETFUL if id_s else None
+            with Ground(release, level=level, properties=properties) as ground:
+                yield TransactionsBackend(prepared, Started(ground), id_s=id_s)
     except (KafkaError, JavaError) as error:
         raise NoBroker(str(error)) from error
 

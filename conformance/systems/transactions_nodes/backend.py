@@ -14,6 +14,7 @@ from conformance.systems.transactions_nodes.leaderless import leaderless
 from conformance.systems.transactions_nodes.nodes import Nodes
 from conformance.systems.transactions_nodes.script import NodesWriter
 from conformance.systems.transactions_wire import TransactionsBackend
+from conformance.systems.transactions_wire_probes import with_room
 from conformance.systems.wire import ScriptBackend
 from conformance.transactions.ground import Ground
 
@@ -26,7 +27,7 @@ class NodesBackend(TransactionsBackend):
 
     def __init__(self, prepared: Prepared, ground: Ground) -> None:
         k = setting(prepared.plan)
-        tables = tables_of(k)
+        tables = tables_of(with_room(k))
         speaks = ground.conversation("v2" if tables.is_v2 else "v1")
         nodes = Nodes(ground, speaks)
         self.leaderless = leaderless(nodes, speaks)

@@ -19,9 +19,9 @@ from conformance.kafka.errors import KafkaError
 from conformance.systems.transactions_nodes.courses import course, lasting
 from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE, Nodes
 from conformance.systems.transactions_nodes.script import NodeScript
-from conformance.systems.transactions_nodes.trial import Do, NodesTrial, Rest
+from conformance.systems.transactions_nodes.trial import Do, NodesTrial
 from conformance.systems.transactions_wire_harness import Supply
-from conformance.systems.transactions_wire_trial import NONE, Ended, Ground
+from conformance.systems.transactions_wire_trial import NONE, Ended, Ground, Rest, Times
 from conformance.transactions.ground import FAR, HOME
 from conformance.transactions.wire import Conversation, Wire
 from impl import DecodeError
@@ -221,7 +221,7 @@ class Harness:
         partitions, ends = zip(*(s.take(1)[0] for s in self._supplies), strict=True)
         epoch = self.nodes.coordinator_epoch
         ground = Ground(self.nodes.ground.fresh("judged"), partitions, ends, epoch)
-        trial = self._trial(script, ground, self._speaks, lasts_s=lasts_s)
+        trial = self._trial(script, ground, self._speaks, times=Times(transaction_s=lasts_s))
         return Lane(number, self.nodes, ground, trial, places)
 
     def _left(self, lane: Lane) -> Ended:

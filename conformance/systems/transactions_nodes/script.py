@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 from conformance.generate.served import (
     LEAVES,
@@ -27,6 +27,7 @@ from conformance.generate.served import (
 from conformance.systems.transactions.arrivals import NOBODY
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
+from conformance.systems.transactions_wire_probes import Probe
 from conformance.systems.transactions_wire_script import (
     Moved,
     Played,
@@ -37,7 +38,6 @@ from conformance.systems.transactions_wire_script import (
 from conformance.tables import Message
 from proofs.trace.format import Instance
 
-TIMES_OUT: Final = "transaction_times_out"
 LATE_BATCH: Final = "late_batch_arrives"
 
 
@@ -45,13 +45,12 @@ LATE_BATCH: Final = "late_batch_arrives"
 class NodeScript(Script):
     """A script with what is done to nodes before a step, by step.
 
-    `times_out` is the step at which the transaction times out, `branch` the one before which a late
-    marker may have come; 0: there is none. `is_lenient`: a far leader may be killed, for nothing
-    asks it for more than a killed one remembers. `loses_leader`: it must be.
+    `branch` is the step before which a late marker may have come; 0: there is none. `is_lenient`: a
+    far leader may be killed, for nothing asks it for more than a killed one remembers.
+    `loses_leader`: it must be.
     """
 
     deeds: Mapping[int, tuple[str, ...]]
-    times_out: int
     branch: int
     other: NodeScript | None
     is_lenient: bool
@@ -88,6 +87,7 @@ class PlayedAtNodes(Played):
     """The model's actors in one trace, the far leader held back where the trace goes on without."""
 
     rules = PLAYED | OF_NODES | {SKIP}
+    probes: ClassVar[Mapping[str, Probe]] = {}
 
     def __init__(self, tables: TransactionTables, *, late_marker: bool) -> None:
         super().__init__(tables)
@@ -129,9 +129,9 @@ class PlayedAtNodes(Played):
             played.steps,
             played.moved,
             played.settled,
+            played.endings,
             played.seen,
             deeds=self._deeds,
-            times_out=rules.index(TIMES_OUT) + 1 if TIMES_OUT in rules else 0,
             branch=self._branch,
             other=None,
             is_lenient=LATE_BATCH not in rules,
@@ -232,11 +232,3 @@ class PlayedAtNodes(Played):
         self._of_itself("take_over")
         step = len(self._steps) + 1
         self._deeds[step] = (MOVE,)
-
-    def _transaction_times_out(self) -> None:
-        self._of_itself("time_out")
-
-    def _of_itself(self, rule: str) -> None:
-        row = self._acts(self._coordinator, rule)
-        self._coordinator = row.node
-        self._touched.add(NOBODY)

@@ -1,27 +1,27 @@
 """One trace at nodes: as at one broker, and it waits where something is done to them.
 
 1. A deed is asked for, and happens to all traces that are on their way together.
-2. A transaction that the trace lets time out has a time-out so long that all before it is done by
-   then; where it is not, the trace is undecided.
-3. Who says that it does not lead, or does not coordinate, has done nothing and is asked again.
+2. Who says that it does not lead, or does not coordinate, has done nothing and is asked again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from conformance.systems.base import Shape, View
 from conformance.systems.transactions_nodes.nodes import MOVE, RELEASE
 from conformance.systems.transactions_nodes.script import NodeScript
 from conformance.systems.transactions_wire_trial import (
+    NEVER,
     NONE,
     NOT_YET,
+    PAUSE_S,
     SETTLE_TIMEOUT_S,
-    TRANSACTION_TIMEOUT_MS,
     Ask,
+    Asks,
     Ground,
+    Rest,
+    Times,
     Trial,
     Undecided,
 )
@@ -38,15 +38,10 @@ ELSEWHERE: Final = frozenset(
 )
 """What a broker says that was stopped, or that has not heard yet what others are."""
 
-MARGIN_S: Final = 0.5
-SCAN_S: Final = 20.0
-"""How long a coordinator may take to see that a transaction has lasted too long."""
 LATE_MARKER: Final = "a late marker was written"
 
 UNKNOWN_EPOCH: Final = -2
 """What stands for the epoch of a coordinator that nobody moved to."""
-
-_PAUSE_S: Final = 0.1
 
 
 class Do(NamedTuple):
@@ -55,18 +50,8 @@ class Do(NamedTuple):
     deed: str
 
 
-class Rest(NamedTuple):
-    """Nothing is asked until `until`, in time.monotonic."""
-
-    until: float
-
-
-Waiting = Generator[Sequence[Any], list[Any], Any]
-
-
 class NodesTrial(Trial):
-    """One trace on its ground. `lasts_s`: how long its transactions may last, where one times
-    out."""
+    """One trace on its ground."""
 
     not_yet = NOT_YET | ELSEWHERE
 
@@ -76,34 +61,28 @@ class NodesTrial(Trial):
         ground: Ground,
         conversation: Conversation,
         *,
-        lasts_s: float = 0.0,
+        times: Times = NEVER,
     ) -> None:
-        super().__init__(script, ground, conversation)
+        super().__init__(script, ground, conversation, times=times)
         self._nodes = script
         self._epochs = [ground.coordinator_epoch]
-        self._since: float | None = None
-        self._lasts_s = lasts_s
-        if lasts_s:
-            self.timeout_ms = round(1_000 * lasts_s)
 
-    def _followed(self) -> Waiting:
+    def _followed(self) -> Asks:
         at = 0
         while at < len(self._nodes.moved):
-            moved = self._nodes.moved[at]
-            self._step = moved.step
-            for deed in self._nodes.deeds.get(moved.step, ()):
+            step = self._nodes.moved[at].step
+            self._step, self._instance = step, self._nodes.instance(step)
+            for deed in self._nodes.deeds.get(step, ()):
                 yield from self._done(deed)
-            if moved.step == self._nodes.times_out:
-                yield from self._timed_out()
-            if moved.step == self._nodes.branch:
+            yield from self._waited(step)
+            if step == self._nodes.branch:
                 yield from self._choose(at)
-            self._watch(at)
             yield from self._compared(self._nodes.moved[at])
             at += 1
         for deed in self._nodes.deeds.get(len(self._nodes.steps) + 1, ()):
             yield from self._done(deed)
 
-    def _done(self, deed: str) -> Waiting:
+    def _done(self, deed: str) -> Asks:
         """Something is done. Raises Undecided where the coordinator has moved unasked."""
         [epoch] = yield [Do(deed)]
         if deed == MOVE:
@@ -113,7 +92,7 @@ class NodesTrial(Trial):
         if deed == RELEASE and self._nodes.loses_leader:
             yield from self._caught_up()
 
-    def _caught_up(self) -> Waiting:
+    def _caught_up(self) -> Asks:
         """A leader that was killed leads before its high watermark is where it was; it names no
         last offset until then. `Partition.fetchOffsetForTimestamp`, KIP-207."""
         far = len(self._ground.partitions) - 1
@@ -122,9 +101,9 @@ class NodesTrial(Trial):
         while (yield [Ask(latest, to=far)]) == [NONE]:
             if time.monotonic() > deadline:
                 raise Undecided
-            yield [Rest(time.monotonic() + _PAUSE_S)]
+            yield [Rest(time.monotonic() + PAUSE_S)]
 
-    def _choose(self, at: int) -> Waiting:
+    def _choose(self, at: int) -> Asks:
         """Which of the two follows: the far log shows whether the late marker was written."""
         other = self._nodes.other
         assert other is not None
@@ -132,49 +111,13 @@ class NodesTrial(Trial):
         assert shown is not None, "the last marker was written"
         yield from self._at_rest(shown.coordinator)
         partition, expected = shown.leaders[-1]
-        if (yield from self._leader(partition)) == expected:
+        if (yield from self._leader(partition, expected)) == expected:
             self._script = self._nodes = other
             self._told = (LATE_MARKER,)
 
-    # ---- time-outs
-
-    def _watch(self, at: int) -> None:
-        """Since when a transaction may be open."""
-        sent = self._nodes.moved[at].sent
-        if sent is None:
-            return
-        if sent.request.api.name in ("END_TXN", "INIT_PRODUCER_ID"):
-            if sent.answer[0] == ErrorCode.NONE:
-                self._since = None
-        elif self._since is None:
-            self._since = time.monotonic()
-
-    @property
-    def _is_too_late(self) -> bool:
-        """The transaction may have timed out before the trace says so."""
-        return (
-            self._lasts_s > 0
-            and self._since is not None
-            and time.monotonic() - self._since > self._lasts_s - MARGIN_S
-        )
-
-    def _timed_out(self) -> Waiting:
-        """Wait until the transaction is not open any more, as long as it may take."""
-        if self._is_too_late:
-            raise Undecided
-        deadline = time.monotonic() + self._lasts_s + SCAN_S
-        while (yield from self._described())[0] == "Ongoing" and time.monotonic() < deadline:
-            yield [Rest(time.monotonic() + _PAUSE_S)]
-        self._since, self.timeout_ms = None, TRANSACTION_TIMEOUT_MS
-
-    def _same(self, path: str, shape: Shape, expected: View, observed: View) -> None:
-        if expected != observed and self._is_too_late:
-            raise Undecided
-        super()._same(path, shape, expected, observed)
-
     # ---- what servers show
 
-    def _read(self, partition: int) -> Waiting:
+    def _read(self, partition: int) -> Asks:
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while True:
             log, producers = yield from super()._read(partition)
@@ -182,7 +125,7 @@ class NodesTrial(Trial):
                 return log, producers
             if time.monotonic() > deadline:
                 raise Undecided
-            yield [Rest(time.monotonic() + _PAUSE_S)]
+            yield [Rest(time.monotonic() + PAUSE_S)]
 
     def _coordinator_epoch(self, epoch: int) -> int:
         """Its place among those that were; any other is a difference."""

@@ -1,15 +1,18 @@
-"""Writes `fixtures/transactions-RELEASE-REQUESTS.jsonl`: what a real broker answered to traces.
+"""Writes `fixtures/transactions-RELEASE-SCOPE-REQUESTS.jsonl`: a real broker's answers to traces.
 
-    python tests/conformance/systems/record_transactions.py 4.3.1 v1 v2
+    python tests/conformance/systems/record_transactions.py 4.3.1 default offsets exhausted small
 
 A header line, then a line for each trace: its steps, its ground, and the calls in their order with
-what was answered: {"api": 22, "version": 5, "answer": "<hex>"}, payloads without their size.
+what was answered: {"api": 22, "version": 5, "answer": "<hex>"}, payloads without their size. V1 is
+recorded, and V2 where the release has it.
 """
 
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,40 +20,62 @@ from typing import Any
 from conformance.homes import SERVED
 from conformance.plan import Plan, prepare, setting
 from conformance.systems.transactions.tables import tables_of
-from conformance.systems.transactions_wire_harness import Supply
+from conformance.systems.transactions_wire_harness import TRANSACTION_S, Supply
+from conformance.systems.transactions_wire_probes import with_room
 from conformance.systems.transactions_wire_script import Script, ScriptWriter
-from conformance.systems.transactions_wire_trial import Ended, Ground, Trial
+from conformance.systems.transactions_wire_servers import Started
+from conformance.systems.transactions_wire_trial import Ended, Ground, Rest, Times, Trial
+from conformance.systems.transactions_wire_worn import LAST_EPOCH, Worn
 from conformance.transactions.ground import Ground as Servers
-from conformance.transactions.reading import TRANSACTION_STATE, leadership
-from conformance.transactions.wire import Wire
+from conformance.transactions.judging import scope_played
+from conformance.transactions.wire import Conversation, Requests, Wire
 from impl import encode_response
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-SCOPE = "transactions-default"
 TRIED = 1_000
-TRACES = 40
+TRACES = 20
+MOST_TIMED = 4
+"""Traces in which a transaction times out: each takes seconds."""
+
+
+def plan_of(variant: str, scope: str) -> Plan:
+    """The plan whose traces are recorded."""
+    return Plan(
+        scope=f"transactions-{scope}",
+        variant=variant,
+        actors=SERVED,
+        faults="connections",
+        traces_from=("cover",),
+    )
 
 
 def chosen(scripts: Iterable[Script]) -> Iterator[Script]:
     """Those with two requests in a row, or their answers, that none before had."""
     met: set[Any] = set()
+    timed = 0
     for script in scripts:
         sent = [(script.instance(m.step)[0], m.sent.answer[0]) for m in script.moved if m.sent]
         new = {*pairwise(sent)} - met
-        if new:
+        if new and (not script.times_out or timed < MOST_TIMED):
+            timed += bool(script.times_out)
             met |= new
             yield script
 
 
-def recorded(servers: Servers, wire: Wire, script: Script, ground: Ground) -> list[dict[str, Any]]:
+def recorded(
+    speaks: Conversation, wire: Wire, script: Script, ground: Ground
+) -> list[dict[str, Any]]:
     """The calls of one trace with their answers; the broker is as the model says."""
-    requests = "v2" if ground.transactional_id.endswith("v2") else "v1"
-    asking = Trial(script, ground, servers.conversation(requests)).run()
+    times = Times(TRANSACTION_S if script.times_out else 0.0)
+    asking = Trial(script, ground, speaks, times=times).run()
     rows: list[dict[str, Any]] = []
     asks = next(asking)
     while True:
         answers = []
         for ask in asks:
+            if isinstance(ask, Rest):
+                time.sleep(max(ask.until - time.monotonic(), 0))
+                continue
             call = ask.call.request
             body = wire.connection.ask(call.api_key, call.api_version, call.body)
             payload = encode_response(call.api_key, call.api_version, 0, body)
@@ -60,46 +85,54 @@ def recorded(servers: Servers, wire: Wire, script: Script, ground: Ground) -> li
             asks = asking.send(answers)
         except StopIteration as ended:
             outcome: Ended = ended.value
-            assert outcome.difference is None, outcome
+            assert (outcome.difference, outcome.is_undecided) == (None, False), outcome
             return rows
 
 
-def record(release: str, requests: str) -> None:
-    """Write the file of a release and a kind of requests."""
+def record(release: str, scope: str, requests: Requests) -> None:
+    """Write the file of a release, a scope and a kind of requests."""
     level = 2 if release.startswith("4") else 0
     variant = f"{release}/level={level}/requests={requests}"
-    plan = Plan(
-        scope=SCOPE,
-        variant=variant,
-        actors=SERVED,
-        faults="connections",
-        traces_from=("cover",),
-    )
+    plan = plan_of(variant, scope)
+    plan = replace(plan, scope=scope_played(plan))
+    k = setting(plan)
+    first = LAST_EPOCH - k.layout.max_epoch if k.layout.epochs_end else 0
     with tempfile.TemporaryDirectory() as directory, Servers(release, level=level) as servers:
+        worn = Worn(servers, first - 1, TRACES) if first else None
         prepared = prepare(plan, Path(directory))
-        writer = ScriptWriter(tables_of(setting(plan)))
+        writer = ScriptWriter(tables_of(with_room(k)))
         tried = range(0, prepared.cover_traces, max(prepared.cover_traces // TRIED, 1))
-        scripts = [writer.script(prepared.trace(number)) for number in tried]
-        epoch = servers.coordinator().ask(leadership(TRANSACTION_STATE)).leader_epoch
-        supply, wire = Supply(servers), servers.connect()
+        scripts = (writer.script(prepared.trace(number)) for number in tried)
+        started, supply, wire = Started(servers), Supply(servers), servers.connect()
         wire.retry(servers.conversation("v1").init_producer_id(None))  # ids are there from now on
-        lines: list[Any] = [{"scope": SCOPE, "variant": variant}]
-        for number, script in enumerate(list(chosen(scripts))[:TRACES]):
-            partitions, ends = zip(*supply.take(2), strict=True)
-            ground = Ground(f"recorded-{number}-{requests}", partitions, ends, epoch)
+        speaks = servers.conversation(requests)
+        data = k.layout.partitions - k.layout.offsets
+        lines: list[Any] = [{"scope": plan.scope, "variant": variant}]
+        for number, script in zip(range(TRACES), chosen(scripts), strict=False):
+            partitions, _ = zip(*supply.take(data), strict=True)
+            name = worn.take() if worn else f"recorded-{number}"
+            group = f"group-{number}" if k.layout.offsets else ""
+            if group:
+                partitions = (*partitions, started.offsets_of(group))
+            ground = Ground(
+                name, partitions, (0,) * data, started.coordinator_epoch(name), group, first
+            )
             lines.append(
                 {
                     "id": ground.transactional_id,
                     "steps": script.steps,
                     "partitions": partitions,
-                    "coordinator_epoch": epoch,
-                    "calls": recorded(servers, wire, script, ground),
+                    "coordinator_epoch": ground.coordinator_epoch,
+                    "group": group,
+                    "first_epoch": first,
+                    "calls": recorded(speaks, wire, script, ground),
                 }
             )
-    path = FIXTURES / f"transactions-{release}-{requests}.jsonl"
+    path = FIXTURES / f"transactions-{release}-{scope}-{requests}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 if __name__ == "__main__":
-    for kind in sys.argv[2:]:
-        record(sys.argv[1], kind)
+    for which in sys.argv[2:]:
+        for kind in ("v1", "v2") if sys.argv[1].startswith("4") else ("v1",):
+            record(sys.argv[1], which, kind)

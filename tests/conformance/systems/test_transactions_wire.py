@@ -15,9 +15,12 @@ from conformance.generate.served import MARKER, PLAYED
 from conformance.homes import SERVED, home_of_scope
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, prepare, setting
+from conformance.systems import transactions_wire_trial
 from conformance.systems.transactions.tables import tables_of
+from conformance.systems.transactions_wire_harness import TRANSACTION_S
+from conformance.systems.transactions_wire_probes import with_room
 from conformance.systems.transactions_wire_script import ScriptWriter
-from conformance.systems.transactions_wire_trial import Ended, Ground, Trial
+from conformance.systems.transactions_wire_trial import Ended, Ground, Rest, Times, Trial
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
@@ -28,7 +31,9 @@ from proofs.trace.replay import replay
 pytestmark = pytest.mark.xdist_group("transactions wire")  # what is explored is cached
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-RECORDED: list[Requests] = ["v1", "v2"]
+KINDS: list[Requests] = ["v1", "v2"]
+SCOPES = ["default", "offsets", "exhausted"]
+RECORDED = [(scope, kind) for scope in SCOPES for kind in KINDS]
 EVERY_VERSION = Supported(dict.fromkeys(range(100), (0, 12)), {})
 
 
@@ -37,38 +42,53 @@ def plan_of(variant: str, scope: str = "transactions-default") -> Plan:
 
 
 @functools.cache
-def writer_of(variant: str) -> ScriptWriter:
-    return ScriptWriter(tables_of(setting(plan_of(variant))))
+def writer_of(variant: str, scope: str) -> ScriptWriter:
+    return ScriptWriter(tables_of(with_room(setting(plan_of(variant, scope)))))
 
 
-def recorded(requests: str) -> tuple[str, list[dict[str, Any]]]:
-    """The variant, and the traces."""
-    path = FIXTURES / f"transactions-4.3.1-{requests}.jsonl"
+@functools.cache
+def recorded(scope: str, requests: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """The scope and variant, and the traces."""
+    path = FIXTURES / f"transactions-4.3.1-{scope}-{requests}.jsonl"
     head, *traces = map(json.loads, path.read_text().splitlines())
-    return head["variant"], traces
+    return head, traces
 
 
 def steps_of(trace: dict[str, Any]) -> Sequence[Instance]:
     return [(rule, tuple((n, v) for n, v in choice)) for rule, choice in trace["steps"]]
 
 
-def replayed(trace: dict[str, Any], variant: str, requests: Requests) -> Ended:
-    """How a trace ends with the answers that were recorded."""
-    script = writer_of(variant).script(steps_of(trace))
+class Unasked(AssertionError):
+    """Something is asked that was not when it was recorded."""
+
+
+def replayed(trace: dict[str, Any], head: dict[str, str], requests: Requests, rule: str) -> Ended:
+    """How a trace ends with the answers that were recorded, where `rule` goes over the variant."""
+    script = writer_of(head["variant"] + rule, head["scope"]).script(steps_of(trace))
     partitions = tuple((name, index) for name, index in trace["partitions"])
-    ground = Ground(trace["id"], partitions, (0, 0), trace["coordinator_epoch"])
-    asking = Trial(script, ground, conversation(EVERY_VERSION, requests)).run()
+    ground = Ground(
+        trace["id"],
+        partitions,
+        (0,) * len(partitions),
+        trace["coordinator_epoch"],
+        trace["group"],
+        trace["first_epoch"],
+    )
+    times = Times(TRANSACTION_S if script.times_out else 0.0)
+    asking = Trial(script, ground, conversation(EVERY_VERSION, requests), times=times).run()
     calls = iter(trace["calls"])
     asks = next(asking)
     while True:
         answers = []
         for ask in asks:
+            if isinstance(ask, Rest):
+                continue
             request, row = ask.call.request, next(calls, None)
             if row is None or (request.api_key, request.api_version) != (
                 row["api"],
                 row["version"],
             ):
-                raise AssertionError(f"{request.api_key} was not asked when it was recorded")
+                raise Unasked(f"{request.api_key}")
             payload = bytes.fromhex(row["answer"])
             _, body = decode_response(request.api_key, request.api_version, payload)
             answers.append(ask.call.read(body))
@@ -79,31 +99,40 @@ def replayed(trace: dict[str, Any], variant: str, requests: Requests) -> Ended:
             return outcome
 
 
-@pytest.mark.parametrize("requests", RECORDED)
-def test_the_broker_is_as_its_model(requests: Requests) -> None:
-    variant, traces = recorded(requests)
+@pytest.mark.parametrize(("scope", "requests"), RECORDED)
+def test_the_broker_is_as_its_model(scope: str, requests: Requests) -> None:
+    head, traces = recorded(scope, requests)
     assert len(traces) > 5
     for trace in traces:
-        ended = replayed(trace, variant, requests)
+        ended = replayed(trace, head, requests, "")
         assert (ended.difference, ended.is_undecided) == (None, False)
         assert ended.steps == len(trace["steps"])
+        assert ended.log_ends is not None, "nothing is left open"
 
 
 @pytest.mark.parametrize(
-    ("requests", "wrong"),
-    [("v1", "verification=none"), ("v1", "fence=same_epoch"), ("v2", "fence=same_epoch")],
+    ("scope", "requests", "wrong"),
+    [
+        ("default", "v1", "verification=none"),
+        ("default", "v1", "fence=same_epoch"),
+        ("default", "v2", "fence=same_epoch"),
+        ("offsets", "v1", "verification=none"),
+        ("offsets", "v2", "fence=same_epoch"),
+        ("exhausted", "v1", "rotation=clients"),
+        ("exhausted", "v2", "rotation=clients"),
+    ],
 )
-def test_another_kafkas_rules_are_noticed(requests: Requests, wrong: str) -> None:
-    variant, traces = recorded(requests)
-    found = [replayed(trace, f"{variant}/{wrong}", requests).difference for trace in traces]
+def test_another_kafkas_rules_are_noticed(scope: str, requests: Requests, wrong: str) -> None:
+    head, traces = recorded(scope, requests)
+    found = [replayed(trace, head, requests, f"/{wrong}").difference for trace in traces]
     assert any(found)
 
 
-@pytest.mark.parametrize("requests", RECORDED)
+@pytest.mark.parametrize("requests", KINDS)
 def test_levels_differ_in_nothing_that_this_scope_shows(requests: Requests) -> None:
-    variant, traces = recorded(requests)
-    lower = variant.replace("level=2", "level=0" if requests == "v1" else "level=1")
-    assert not any(replayed(trace, lower, requests).difference for trace in traces)
+    head, traces = recorded("default", requests)
+    lower = "/level=0" if requests == "v1" else "/level=1"
+    assert not any(replayed(trace, head, requests, lower).difference for trace in traces)
 
 
 # Planted: a broker that shows something else
@@ -136,32 +165,43 @@ def changed(
                 break
 
 
-@pytest.mark.parametrize("requests", RECORDED)
-@pytest.mark.parametrize(
-    ("api", "field", "value", "path"),
-    [
-        (65, "transaction_state", "Dead", "coordinator.state"),
-        (65, "producer_epoch", 7, "coordinator.producer_epoch"),
-        (1, "last_stable_offset", 99, "last_stable_offset"),
-        (1, "high_watermark", 99, "high_watermark"),
-        (1, "records", b"", ".log"),
-        (61, "last_sequence", 9, "last_sequence"),
-        (61, "coordinator_epoch", 9, "coordinator_epoch"),
-        (61, "current_txn_start_offset", 9, "current_txn_first_offset"),
-        (61, "active_producers", [], ".producers"),
-        (26, "error_code", 90, "answer.error"),
-        (22, "producer_epoch", 9, "answer.producer_epoch"),
-        (0, "base_offset", 9, "answer.base_offset"),
-    ],
-)
+CHANGED = [
+    ("default", 65, "transaction_state", "Dead", "coordinator.state"),
+    ("default", 65, "producer_epoch", 7, "coordinator.producer_epoch"),
+    ("default", 1, "last_stable_offset", 99, "last_stable_offset"),
+    ("default", 1, "high_watermark", 99, "high_watermark"),
+    ("default", 1, "records", b"", ".log"),
+    ("default", 61, "last_sequence", 9, "last_sequence"),
+    ("default", 61, "coordinator_epoch", 9, "coordinator_epoch"),
+    ("default", 61, "current_txn_start_offset", 9, "current_txn_first_offset"),
+    ("default", 61, "active_producers", [], ".producers"),
+    ("default", 26, "error_code", 90, "answer.error"),
+    ("default", 22, "producer_epoch", 9, "answer.producer_epoch"),
+    ("default", 0, "base_offset", 9, "answer.base_offset"),
+    ("offsets", 28, "error_code", 90, "answer.error"),
+    ("offsets", 9, "committed_offset", 77, "committed"),
+    ("offsets", 9, "error_code", 0, "stable"),
+    ("exhausted", 22, "producer_id", 99, ""),
+]
+
+
+@pytest.mark.parametrize("requests", KINDS)
+@pytest.mark.parametrize(("scope", "api", "field", "value", "path"), CHANGED)
 def test_a_changed_answer_is_noticed(
-    requests: Requests, api: int, field: str, value: Any, path: str
+    monkeypatch: pytest.MonkeyPatch,
+    requests: Requests,
+    scope: str,
+    api: int,
+    field: str,
+    value: Any,
+    path: str,
 ) -> None:
-    variant, traces = recorded(requests)
+    monkeypatch.setattr(transactions_wire_trial, "GROUP_TIMEOUT_S", -1.0)  # nothing comes later
+    head, traces = recorded(scope, requests)
     shown = list(islice(changed(traces, api, field, value), 5))
     assert shown
     for trace in shown:
-        difference = replayed(trace, variant, requests).difference
+        difference = replayed(trace, head, requests, "").difference
         assert difference is not None
         assert any(path in name for name in difference.expected), difference
 
@@ -174,7 +214,7 @@ def test_traces_take_markers_at_once(tmp_path: Path, variant: str) -> None:
     """Nothing comes between a decision and its markers, and all of a trace can be played."""
     plan = plan_of(variant, "transactions-tiny")
     prepared = prepare(plan, tmp_path)
-    writer = ScriptWriter(tables_of(setting(plan)))
+    writer = ScriptWriter(tables_of(with_room(setting(plan))))
     assert prepared.cover_traces > 10
     for number in range(prepared.cover_traces):
         steps = prepared.trace(number)
@@ -214,7 +254,8 @@ def test_the_first_breach_of_a_promise_is_kept(tmp_path: Path) -> None:
         (["--faults", "nodes"], "--faults nodes"),
         (["--actors", "client,coordinator,leader"], "--actors"),
         (["--scope", "transactions-log"], "appends"),
-        (["--scope", "transactions-offsets"], "offsets"),
+        (["--nodes", "3", "--faults", "nodes", "--scope", "transactions-offsets"], "offsets"),
+        (["--nodes", "3", "--faults", "nodes", "--scope", "transactions-exhausted"], "last epoch"),
         (["--scope", "transactions-leaderless"], "without a leader"),
         (["--kafka", "2.0.0"], "--kafka '2.0.0'"),
     ],
