@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -193,6 +194,7 @@ class LibrdkafkaClient:
             "linger.ms": settings.linger_ms,
             "batch.size": BATCH_BYTES,
             "max.in.flight.requests.per.connection": IN_FLIGHT,
+            "log_level": 0,  # what goes wrong is raised
         }
         if settings.transactional_id is not None:
             words["transactional.id"] = settings.transactional_id
@@ -201,7 +203,10 @@ class LibrdkafkaClient:
             self._producer.init_transactions(TIMEOUT_S)
 
     def close(self) -> None:
-        self._producer.close()
+        """What is not acknowledged yet would be waited for, for minutes: it is given up."""
+        self._producer.purge()
+        with suppress(NotAcknowledged):
+            self._producer.close()
 
     def _delivered(self, error: object, _: object) -> None:
         if error is not None:

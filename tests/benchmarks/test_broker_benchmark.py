@@ -4,9 +4,11 @@ timed here, and our broker is the only one."""
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -16,6 +18,7 @@ from benchmarks.live.frames import Log, WrongAnswer, exchange
 from benchmarks.live.rounds import alternated, ratio
 from benchmarks.live.running import BROKERS, Running
 from conformance.kafka.admin import create_topic, init_producer_id
+from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
 
 LATEST = -1
@@ -71,6 +74,31 @@ def test_answers_in_another_order_are_noticed(ours: Running) -> None:
     log.check_produced(answers)
     with pytest.raises(WrongAnswer, match="correlation id: 1, not 0"):
         log.check_produced(answers[::-1])
+
+
+def test_some_requests_are_in_flight_and_not_more() -> None:
+    """Whoever answers gets the third request only after its first answer."""
+    frames = [frame(b"%d" % number) for number in range(6)]
+    waiting: list[int] = []
+
+    def answer(listener: socket.socket) -> None:
+        link, _ = listener.accept()
+        with link:
+            for number in range(0, 6, 2):
+                wanted = b"".join(frames[number : number + 2])
+                got = b""
+                while len(got) < len(wanted) and (chunk := link.recv(1 << 16)):
+                    got += chunk
+                waiting.append(len(got) - len(wanted))
+                link.sendall(got)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = Thread(target=answer, args=[listener])
+        server.start()
+        answers = exchange(listener.getsockname(), frames, in_flight=2)
+        server.join()
+    assert answers == [b"%d" % number for number in range(6)]
+    assert waiting == [0, 0, 0]
 
 
 def test_the_report_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,6 +105,15 @@ def test_a_record_that_librdkafka_gives_up_is_noticed(ours: Running) -> None:
         client.burst(2)
 
 
+def test_records_that_librdkafka_still_has_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "TIMEOUT_S", 0.05)
+    with (
+        closing(CLIENTS["confluent-kafka"].open(Settings("127.0.0.1:1", "t"))) as client,
+        pytest.raises(NotAcknowledged, match="0 of 2 are acknowledged"),
+    ):
+        client.burst(2)
+
+
 def test_the_report_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "new" / "out.json"
     sizes = ["--records", "8", "--singles", "2", "--transactions", "1", "--rounds", "2"]
