@@ -63,7 +63,7 @@ def metadata_arrives(k: Setting, w: World, partition: Partition) -> World:
     """A leader hears who the coordinator is."""
     within_scope(k.layout.loads)
     places = w.placement.of_leaders
-    require(places[partition] == Place.FORMER)
+    require(places[partition] != Place.HERE)
     known = places.put(partition, Place.HERE)
     return replace(w, placement=replace(w.placement, of_leaders=known))
 

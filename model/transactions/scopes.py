@@ -17,7 +17,7 @@ from model.transactions.coordinator import Tenure
 from model.transactions.leader import NOT_VERIFIED, UNKNOWN_PRODUCER, Leader
 from model.transactions.messages import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from model.transactions.setting import Budgets, Layout, Setting, Variant
-from model.transactions.tenure import all_here, nobody
+from model.transactions.tenure import Place, Placement, nobody
 from model.transactions.world import Reign, Spent, World
 
 
@@ -326,7 +326,7 @@ SCOPES: dict[str, Scope] = {
                 max_epoch=4,
                 loads=True,
                 max_expirations=1,
-                max_moves=1,
+                max_moves=2,
             ),
             Budgets(expirations=1, moves=1),
         ),
@@ -359,6 +359,16 @@ SCOPES: dict[str, Scope] = {
 }
 
 
+def placement(k: Setting) -> Placement:
+    """Nobody has coordinated before; where coordinators do not load, clients know who it is."""
+    known = Place.NOWHERE if k.layout.loads else Place.HERE
+    return Placement(
+        former=nobody(k),
+        of_clients=Map.filled(k.layout.instances, known),
+        of_leaders=Map.filled(k.layout.partitions, Place.HERE),
+    )
+
+
 def initial(k: Setting) -> World:
     """Nobody has begun, and nobody knows the transactional id."""
     layout = k.layout
@@ -384,7 +394,7 @@ def initial(k: Setting) -> World:
     return World(
         clients=Map.filled(layout.instances, client),
         coordinator=replace(nobody(k), tenure=Tenure.LEADS),
-        placement=all_here(k),
+        placement=placement(k),
         leaders=Map.filled(
             layout.partitions,
             Leader(

@@ -36,6 +36,8 @@ class Place(IntEnum):
     """The one that is."""
     FORMER = 2
     """The one that was."""
+    ELSEWHERE = 3
+    """One that was before that."""
 
 
 @record
@@ -115,29 +117,20 @@ def nobody(k: Setting) -> Coordinator:
 # Clients and leaders
 
 
-def all_here(k: Setting) -> Placement:
-    """Nobody has coordinated before; where coordinators do not load, clients know who it is."""
-    known = Place.NOWHERE if k.layout.loads else Place.HERE
-    return Placement(
-        former=nobody(k),
-        of_clients=Map.filled(k.layout.instances, known),
-        of_leaders=Map.filled(k.layout.partitions, Place.HERE),
-    )
-
-
 def one_moved(k: Setting, placement: Placement, c: Coordinator) -> Placement:
-    """Another broker is the coordinator, and `c` was it: nobody has heard of that. Whoever took the
-    one before `c` for the coordinator is told by it that it is none."""
+    """Another broker is the coordinator, and `c` was it: nobody has heard of that."""
     return Placement(
         former=replaced(k, c),
         of_clients=Map(tuple(after_move(place) for place in placement.of_clients.values())),
-        of_leaders=Map.filled(k.layout.partitions, Place.FORMER),
+        of_leaders=Map(tuple(after_move(place) for place in placement.of_leaders.values())),
     )
 
 
 def after_move(place: Place) -> Place:
     """Which node it is for who took it for the coordinator."""
-    return Place.FORMER if place == Place.HERE else Place.NOWHERE
+    if place == Place.NOWHERE:
+        return place
+    return Place.FORMER if place == Place.HERE else Place.ELSEWHERE
 
 
 def found_out(

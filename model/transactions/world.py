@@ -114,9 +114,11 @@ def with_coordinator(k: Setting, w: World, coordinator: Coordinator) -> World:
     return replace(w, coordinator=coordinator)
 
 
-def coordinator_at(w: World, place: Place) -> Coordinator:
+def coordinator_at(k: Setting, w: World, place: Place) -> Coordinator:
     """The node that is taken for the coordinator; producer ids are the same cluster's."""
     require(place != Place.NOWHERE)
+    if place == Place.ELSEWHERE:
+        return tenure_rules.nobody(k)
     given = w.coordinator.given_producer_ids
     former = replace(w.placement.former, given_producer_ids=given)
     return former if place == Place.FORMER else w.coordinator
@@ -126,6 +128,8 @@ def with_coordinator_at(k: Setting, w: World, place: Place, c: Coordinator) -> W
     """The world with that node replaced."""
     if place == Place.HERE:
         return with_coordinator(k, w, c)
+    if place == Place.ELSEWHERE:
+        return w
     former = replace(c, given_producer_ids=0)
     given = replace(w.coordinator, given_producer_ids=c.given_producer_ids)
     return with_coordinator(k, replace(w, placement=replace(w.placement, former=former)), given)
@@ -212,9 +216,9 @@ def log_ends(w: World) -> Map[Partition, Offset]:
     return Map(tuple(len(leader.log) for leader in w.leaders.values()))
 
 
-def asked_by(w: World, instance: Instance) -> Coordinator:
+def asked_by(k: Setting, w: World, instance: Instance) -> Coordinator:
     """The node that the client asks."""
-    return coordinator_at(w, w.placement.of_clients[instance])
+    return coordinator_at(k, w, w.placement.of_clients[instance])
 
 
 def told_by(
@@ -236,7 +240,9 @@ def told_by(
 def producer_id_is_asked(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
     """InitProducerId. Its success is where older instances end."""
     asked = client_rules.ask_producer_id(k, free(w, instance))
-    step = coordinator_rules.on_init_producer_id(k, asked_by(w, instance), asked.sends[0], instance)
+    step = coordinator_rules.on_init_producer_id(
+        k, asked_by(k, w, instance), asked.sends[0], instance
+    )
     if len(step.sends) == 0:
         return with_coordinator(k, fate_known(k, w, 1), step.actor)
     told = client_rules.on_producer_id(k, asked.actor, step.sends[0])
@@ -260,7 +266,7 @@ def added(
     """The coordinator has a request of V1 that adds partitions."""
     request = asked.sends[0]
     sent = with_client(w, instance, asked.actor)
-    step = coordinator_rules.on_add_partitions(k, asked_by(w, instance), request, instance)
+    step = coordinator_rules.on_add_partitions(k, asked_by(k, w, instance), request, instance)
     if len(step.sends) == 0:
         return with_coordinator(k, fate_known(k, sent, 1), step.actor)
     wanted = request.partitions
@@ -286,7 +292,7 @@ def offsets_are_added(k: Setting, w: World, instance: Instance, heard: Flag) -> 
 def transaction_is_ended(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
     """EndTxn."""
     asked = client_rules.end_transaction(k, free(w, instance))
-    step = end_rules.on_end_txn(k, asked_by(w, instance), asked.sends[0], instance)
+    step = end_rules.on_end_txn(k, asked_by(k, w, instance), asked.sends[0], instance)
     if len(step.sends) == 0:
         return with_coordinator(k, fate_known(k, w, 1), step.actor)
     told = client_rules.on_ended(k, asked.actor, step.sends[0])
@@ -308,7 +314,7 @@ def verified(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[C
         batch=batch,
         guard=NO_OFFSET,
     )
-    asked = coordinator_at(w, w.placement.of_leaders[partition])
+    asked = coordinator_at(k, w, w.placement.of_leaders[partition])
     if not speaks_v2(k):
         error = coordinator_rules.on_verify(k, asked, request, partition)
         return Step(asked, (error,))

@@ -69,6 +69,7 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
             "transactions-offsets-again",
             "transactions-guards-partitions",
             "transactions-two-expirations",
+            "transactions-moves",
         ),
     ),
     (
@@ -117,6 +118,7 @@ TROUBLES: Mapping[str, Sequence[str]] = {
         "leaves=1/marker_losses=1/marker_delays=1/moves=1/forgotten=1",
         "others=1/marker_losses=1/marker_delays=1/timeouts=1/moves=1/forgotten=1",
     ),
+    "transactions-moves": ("moves=2/begun=1/unheard=0",),
     "transactions-trouble-log": (
         "failures=2/moves=2",
         "unheard=2/failures=1/moves=1",

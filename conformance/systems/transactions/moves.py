@@ -35,7 +35,7 @@ class Moves(Sides):
     def _at(self, place: Any) -> Pair:
         """The coordinator that a node at this place is; it knows which producer ids are given."""
         if place.name != "FORMER":
-            return self.coordinator
+            return self.elsewhere if place.name == "ELSEWHERE" else self.coordinator
         self._counts(self.former, self.coordinator.node.state.given_producer_ids)
         return self.former
 

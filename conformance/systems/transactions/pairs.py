@@ -118,7 +118,10 @@ class Sides(Lockstep):
         self.coordinator = Pair(
             "coordinator", "coordinator", tables.coordinator, system.coordinator
         )
-        self.former = Pair("coordinator", "former", tables.former, system.coordinator, "resign")
+        self.former, self.elsewhere = (
+            Pair("coordinator", name, tables.former, system.coordinator, "resign")
+            for name in ("former", "elsewhere")
+        )
         self.leaders = [
             Pair(self._kind(p), f"leader[{p}]", node, kept)
             for p, (node, kept) in enumerate(zip(tables.leaders, system.leaders, strict=True))
@@ -131,7 +134,7 @@ class Sides(Lockstep):
 
     @property
     def _pairs(self) -> list[Pair]:
-        return [*self.clients, self.coordinator, self.former, *self.leaders]
+        return [*self.clients, self.coordinator, self.former, self.elsewhere, *self.leaders]
 
     def begin(self) -> None:
         """All as the scope begins. Raises Differs."""
