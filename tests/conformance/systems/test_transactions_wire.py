@@ -1,8 +1,11 @@
 """Brokers held to the model of transactions: recorded answers, planted differences, bad use."""
 
+import asyncio
 import functools
 import json
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -24,6 +27,10 @@ from conformance.systems.transactions_wire_trial import Ended, Ground, Rest, Tim
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
+from impl.broker.node import NodeConfig
+from impl.broker.server import Server
+from impl.coordinator.config import TransactionConfig
+from impl.partition.rules import DEFAULT_RULES
 from proofs.java import MissingTool
 from proofs.trace.format import Instance, loads
 from proofs.trace.replay import replay
@@ -266,6 +273,73 @@ def test_what_cannot_be_judged(
     given = ["--system", "kafka", "--scope", "transactions-tiny", "--out", str(tmp_path / "o")]
     assert main(["run", *given, *arguments]) == 2
     assert word in capsys.readouterr().err
+
+
+# A broker that listens somewhere: ours, over its sockets
+
+
+@contextmanager
+def served(config: NodeConfig) -> Iterator[str]:
+    """`impl`'s broker in a thread of its own: its address."""
+    ready, over = threading.Event(), threading.Event()
+    ports: list[int] = []
+
+    async def serve() -> None:
+        async with Server(config) as server:
+            ports.append(server.port)
+            ready.set()
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield f"wire://127.0.0.1:{ports[0]}"
+    finally:
+        over.set()
+        thread.join(10)
+
+
+HERE = NodeConfig(host="127.0.0.1", port=0)
+UNVERIFIED = replace(HERE, rules=replace(DEFAULT_RULES, verifies=False))
+
+
+def judged(address: str, out: Path, *more: str) -> tuple[int, dict[str, Any]]:
+    """The exit code, and the report."""
+    code = main(["run", "--system", address, "--out", str(out), "--traces", "20", *more])
+    report: dict[str, Any] = json.loads((out / "report.json").read_text())
+    assert (report["traces"], report["undecided"]) == (20, 0)
+    return code, report
+
+
+@pytest.mark.parametrize("variant", KINDS)
+def test_a_broker_that_listens_is_judged(tmp_path: Path, variant: str) -> None:
+    with served(HERE) as address:
+        more = ["--scope", "transactions-tiny", "--variant", variant]
+        code, report = judged(address, tmp_path / "o", *more)
+        assert (code, report["divergences"]) == (0, [])
+
+
+def test_the_newest_variant_that_fits_is_taken(tmp_path: Path) -> None:
+    level = replace(HERE, transactions=TransactionConfig(transaction_version=0))
+    for config, variant in (
+        (HERE, "4.3.1/level=2/requests=v2"),
+        (level, "4.3.1/level=0/requests=v1"),
+    ):
+        with served(config) as address:
+            out = tmp_path / f"level-{config.transactions.transaction_version}"
+            code, report = judged(address, out, "--scope", "transactions-tiny")
+            assert (code, report["variant"]) == (0, variant)
+
+
+def test_probes_find_what_the_traces_do_not_show(tmp_path: Path) -> None:
+    """No trace of this scope has a batch that is late: only the probe asks for one."""
+    more = ["--scope", "transactions-tiny", "--variant", "v1"]
+    with served(UNVERIFIED) as address:
+        code, report = judged(address, tmp_path / "o", *more)
+    assert code == 1
+    rules = {divergence["rule"] for divergence in report["divergences"]}
+    assert rules <= {"probe_duplicates", "probe_old_epoch"}, rules
 
 
 # A broker that runs
