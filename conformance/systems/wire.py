@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -62,6 +62,14 @@ class _Range:
     steps: int = 0
     seen: int = 0
     shown: Seen = field(default_factory=Seen)
+
+
+class Replayed(NamedTuple):
+    """One trace at a server: what of it was played, and the first difference if there is one."""
+
+    steps: Steps
+    finding: Finding | None
+    is_undecided: bool
 
 
 class ScriptBackend(ABC):
@@ -122,6 +130,14 @@ class ScriptBackend(ABC):
         last = tried[found.steps] or finding
         return last | {"one_minimal": found.one_minimal and left > 0}
 
+    def replayed(self, steps: Steps) -> Replayed:
+        """What the server does in one trace. Raises BackendFailed, NotApplicable."""
+        script = self._writer.script(steps)
+        [ended] = [e for e in self._harness.run([(0, script)]) if e is not None]
+        difference = ended[1].difference
+        finding = None if difference is None else finding_of(0, script, difference)
+        return Replayed(script.steps, finding, ended[1].is_undecided)
+
     def _costs(self, script: Any) -> int:
         """Of MAX_TRIED, what one try of a script takes."""
         return 1
@@ -173,8 +189,8 @@ class ScriptBackend(ABC):
 
     def _finding_of(self, number: int, script: Any) -> Finding | None:
         """What the broker shows of a script, if it differs."""
-        ended = [e for e in self._harness.run([(number, script)]) if e is not None]
-        difference = ended[0][1].difference
+        [ended] = [e for e in self._harness.run([(number, script)]) if e is not None]
+        difference = ended[1].difference
         return None if difference is None else finding_of(number, script, difference)
 
 

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.plan import ACTORS, FORMS, Plan, checked, finding_of, judge_of
+from conformance.homes import IDEMPOTENT, home_of_scope
+from conformance.plan import (
+    ACTORS,
+    FORMS,
+    Finding,
+    Plan,
+    Prepared,
+    checked,
+    finding_of,
+    judge_of,
+)
 from conformance.promised import HOLDS, VIOLATED
-from conformance.report import sentence
-from conformance.verbs import EXIT_CODES, Verb, one_of, write_json
+from conformance.report import UNDECIDED, sentence
+from conformance.systems.wire import Replayed, ScriptBackend
+from conformance.verbs import EXIT_CODES, Verb, arguments, one_of, write_json
 from conformance.verbs.arguments import DEFAULTS, actors_of
 from proofs.say import say
 from proofs.trace.format import Trace, read
@@ -18,7 +31,8 @@ from proofs.trace.replay import RecordedDifferently, replay
 SCHEMA_VERSION: Final = 1
 
 MODEL: Final = "model"
-SYSTEMS: Final = (MODEL, "impl")
+SYSTEMS: Final = (MODEL, "impl", "kafka", "wire")
+OVER_WIRE: Final = ("kafka", "wire")
 
 Difference = dict[str, Any] | None
 
@@ -26,9 +40,12 @@ Difference = dict[str, Any] | None
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `replay` takes."""
     parser.add_argument("trace", type=Path, help="a trace file, as run and explore write it")
-    parser.add_argument("--system", default=MODEL, help=f"{' or '.join(SYSTEMS)} (default: model)")
-    parser.add_argument("--actors", help=f"of the system: {' or '.join(ACTORS)}")
-    parser.add_argument("--on", default=DEFAULTS.on, help=f"{' or '.join(FORMS)} (default: bytes)")
+    there_are = ", ".join((*SYSTEMS[:-1], "wire://HOST:PORT"))
+    parser.add_argument("--system", default=MODEL, help=f"{there_are} (default: {MODEL})")
+    parser.add_argument("--kafka", metavar="RELEASE", help="of kafka (default: the trace's)")
+    parser.add_argument("--nodes", type=int, metavar="N", help="of kafka: brokers, 1 or 3")
+    parser.add_argument("--actors", help=f"of impl: {' or '.join(ACTORS)}")
+    parser.add_argument("--on", help=f"of impl: {' or '.join(FORMS)} (default: {DEFAULTS.on})")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the answer as JSON")
 
 
@@ -37,13 +54,15 @@ def execute(options: argparse.Namespace) -> int:
 
     Raises TraceError, ReplayError, UnknownScope, UnknownVariant, BadUse for a trace that is none.
     """
-    one_of("--system", options.system, SYSTEMS)
+    system = one_of("--system", options.system.partition("://")[0], SYSTEMS)
     trace = read(options.trace)
-    difference = on_model(trace)
-    if difference is None and options.system != MODEL:
+    difference, left_out = on_model(trace), ""
+    if difference is None and system in OVER_WIRE:
+        difference, left_out = on_brokers(trace, options)
+    elif difference is None and system != MODEL:
         difference = on_system(trace, options)
-    verdict = HOLDS if difference is None else VIOLATED
-    for line in told(trace, difference):
+    verdict = VIOLATED if difference else UNDECIDED if left_out else HOLDS
+    for line in told(trace, difference, left_out):
         say(line)
     say(f"verdict: {verdict}")
     write_json(
@@ -56,6 +75,7 @@ def execute(options: argparse.Namespace) -> int:
             "variant": trace.header.variant,
             "steps": len(trace.steps),
             "first_divergence": difference,
+            "left_out": left_out,
             "verdict": verdict,
         },
     )
@@ -81,34 +101,84 @@ def on_system(trace: Trace, options: argparse.Namespace) -> Difference:
             seed=trace.header.seed,
             system=options.system,
             actors=actors_of(options.actors, trace.header.scope),
-            on=one_of("--on", options.on, FORMS),
+            on=one_of("--on", options.on or DEFAULTS.on, FORMS),
         )
     )
     divergence = judge_of(plan).judge(tuple((s.rule, s.choice) for s in trace.steps)).divergence
     if divergence is None:
         return None
-    found = finding_of(0, divergence)
-    return {
-        "step": divergence.step,
-        "rule": found["rule"],
-        "expected": found["expected"],
-        "observed": found["observed"],
-        "reason": sentence(found),
-    }
+    return difference_of(finding_of(0, divergence))
 
 
-def told(trace: Trace, difference: Difference) -> list[str]:
+def difference_of(found: Finding) -> dict[str, Any]:
+    """A finding as `replay` tells it."""
+    named = {name: found[name] for name in ("rule", "expected", "observed")}
+    return {"step": found["steps"], **named, "reason": sentence(found)}
+
+
+# At brokers
+
+
+def on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Difference, str]:
+    """The first step, or probe, in which brokers differ, and why nothing is decided if so.
+
+    Raises BadUse, NotApplicable, CannotPlay, BackendError.
+    """
+    as_run = arguments_of_run(trace, options)
+    home = home_of_scope(trace.header.scope)
+    subject = home.called(home.over_wire)(arguments.plan_of(as_run), as_run)
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = alone(checked(subject.traces), Path(folder), len(trace.steps))
+        with subject.opens(prepared, Path(folder) / "backend.log") as at_work:
+            backend = at_work.backend()
+            assert isinstance(backend, ScriptBackend), "brokers are driven by scripts"
+            replayed = backend.replayed(tuple((s.rule, s.choice) for s in trace.steps))
+    found = None if replayed.finding is None else difference_of(replayed.finding)
+    return found, "" if found else left_out_of(trace, replayed)
+
+
+def arguments_of_run(trace: Trace, options: argparse.Namespace) -> argparse.Namespace:
+    """Those of the `run` that judges such traces there. Raises BadUse."""
+    parser = argparse.ArgumentParser()
+    arguments.add_arguments(parser)
+    header, with_nodes = trace.header, options.nodes == 3
+    given = ["--system", options.system, "--scope", header.scope, "--variant", header.variant]
+    is_idempotent = home_of_scope(header.scope) is IDEMPOTENT
+    if with_nodes or (options.system == "kafka" and is_idempotent):
+        given += ["--faults", "nodes"]
+    for name in ("kafka", "nodes", "actors", "on"):
+        value = getattr(options, name)
+        given += [] if value is None else [f"--{name}", str(value)]
+    return parser.parse_args(given)
+
+
+def alone(plan: Plan, folder: Path, steps: int) -> Prepared:
+    """One trace, as if it was prepared: nothing is covered by it."""
+    none = frozenset[str]()
+    return Prepared(plan, folder, 1, steps, None, 0, None, None, none, none, none)
+
+
+def left_out_of(trace: Trace, replayed: Replayed) -> str:
+    """Why it is not decided; "" if all was played to the end."""
+    if replayed.is_undecided:
+        return "the broker did not come to rest in time"
+    given = Counter((step.rule, step.choice) for step in trace.steps)
+    missing = sorted({rule for rule, _ in given - Counter(replayed.steps)})
+    return f"not played there: {', '.join(missing)}" if missing else ""
+
+
+def told(trace: Trace, difference: Difference, left_out: str) -> list[str]:
     """The steps up to the first difference, and the difference."""
     lines = [f"{trace.header.scope}, {trace.header.variant}"]
     last = len(trace.steps) if difference is None else difference["step"]
     lines += [f"{n:4}.  {step.label}" for n, step in enumerate(trace.steps[:last], start=1)]
     if difference is None:
-        return [*lines, f"{last} steps, no difference"]
+        return [*lines, left_out or f"{last} steps, no difference"]
     return [*lines, f"first difference: {difference['reason']}"]
 
 
 VERB = Verb(
-    "Play a trace on the model, and with --system impl on the implementation too.",
+    "Play a trace on the model, and with --system on the implementation or a broker too.",
     add_arguments,
     execute,
 )

@@ -280,7 +280,7 @@ def test_a_missing_trace_is_bad_input(verb, tmp_path, capsys):
 
 
 def test_replay_refuses_systems_that_are_not_built(tmp_path, capsys):
-    assert main(["replay", str(a_trace(tmp_path / "t")), "--system", "kafka"]) == 2
+    assert main(["replay", str(a_trace(tmp_path / "t")), "--system", "client"]) == 2
     assert "there are: model, impl" in capsys.readouterr().err
 
 

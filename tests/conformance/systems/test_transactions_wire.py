@@ -32,8 +32,8 @@ from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
 from impl.partition.rules import DEFAULT_RULES
 from proofs.java import MissingTool
-from proofs.trace.format import Instance, loads
-from proofs.trace.replay import replay
+from proofs.trace.format import Header, Instance, dumps, loads
+from proofs.trace.replay import Stepper, record, replay, setting_of
 
 pytestmark = pytest.mark.xdist_group("transactions wire")  # what is explored is cached
 
@@ -340,6 +340,73 @@ def test_probes_find_what_the_traces_do_not_show(tmp_path: Path) -> None:
     assert code == 1
     rules = {divergence["rule"] for divergence in report["divergences"]}
     assert rules <= {"probe_duplicates", "probe_old_epoch"}, rules
+
+
+# One trace
+
+
+def a_trace(path: Path, scope: str, variant: str, steps: Sequence[Instance]) -> Path:
+    """A trace file, as `explore` writes it."""
+    model = home_of_scope(scope).model
+    stepper = Stepper(model, setting_of(model, scope, variant))
+    path.write_text(dumps(record(stepper, Header(scope, variant), steps)[0]))
+    return path
+
+
+WRITES: Sequence[Instance] = [
+    ("instance_begins", (("instance", 0),)),
+    ("producer_id_is_asked", (("instance", 0), ("heard", 1))),
+    ("transaction_begins", (("instance", 0),)),
+    ("record_is_sent", (("instance", 0), ("partition", 0))),
+]
+V1_WRITES: Sequence[Instance] = [
+    *WRITES,
+    ("partitions_are_added", (("instance", 0), ("heard", 1))),
+    ("batch_is_produced", (("instance", 0), ("partition", 0), ("heard", 1))),
+]
+SENDS: Sequence[Instance] = [
+    ("client_sends", (("producer", 0), ("partition", 0))),
+    ("request_arrives", (("producer", 0), ("partition", 0))),
+]
+
+
+@pytest.mark.parametrize(
+    ("scope", "variant", "steps", "config", "code"),
+    [
+        ("transactions-tiny", "v1", V1_WRITES, HERE, 0),
+        ("transactions-tiny", "v1", V1_WRITES, UNVERIFIED, 1),
+        ("idempotent-tiny", "4.3.1", SENDS, HERE, 0),
+    ],
+)
+def test_a_trace_replays_at_a_broker(
+    tmp_path: Path,
+    scope: str,
+    variant: str,
+    steps: Sequence[Instance],
+    config: NodeConfig,
+    code: int,
+) -> None:
+    trace, answer = a_trace(tmp_path / "t", scope, variant, steps), tmp_path / "answer.json"
+    with served(config) as address:
+        assert main(["replay", str(trace), "--system", address, "--json", str(answer)]) == code
+    difference = json.loads(answer.read_text())["first_divergence"]
+    assert (difference is not None) == bool(code)
+    assert not code or difference["rule"].startswith("probe_")
+
+
+def test_what_is_not_played_is_undecided(tmp_path: Path) -> None:
+    """Another's broker brings no marker's loss about: the steps behind it are not followed."""
+    committed = [
+        *V1_WRITES,
+        ("commit_is_asked", (("instance", 0),)),
+        ("transaction_is_ended", (("instance", 0), ("heard", 1))),
+        ("marker_is_written", (("partition", 0), ("heard", 0))),
+    ]
+    trace = a_trace(tmp_path / "t", "transactions-markers", "v1", committed)
+    answer = tmp_path / "answer.json"
+    with served(HERE) as address:
+        assert main(["replay", str(trace), "--system", address, "--json", str(answer)]) == 3
+    assert json.loads(answer.read_text())["left_out"] == "not played there: marker_is_written"
 
 
 # A broker that runs
