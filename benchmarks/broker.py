@@ -10,7 +10,8 @@ starts; answers are looked at when it has stopped: each batch must have its offs
 must be there. Brokers are processes of their own and take turns, the first one changing; three
 rounds of warming up are not counted. Kafka has its usual settings and JVM flags. `cpu` is the
 processor time of the broker for a request, in microseconds: it hardly depends on who else uses the
-machine. `ratio` is ours to the peer's throughput, the median of the rounds' ratios.
+machine. `ratio` is ours to the peer's throughput, the median of the rounds' ratios; `by cpu` the
+peer's processor time to ours: in both, more than 1 is better for ours.
 
 To start is: from the start of the process to its first answer, to ApiVersions; for Kafka with the
 flags that let it start fast, a formatted folder and an archive of its classes. `in-process` is our
@@ -35,7 +36,16 @@ if not __package__:
     sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.live.frames import Log, WrongAnswer, exchange
-from benchmarks.live.rounds import alternated, load_average, positive, ratio, rounded, write_report
+from benchmarks.live.rounds import (
+    alternated,
+    cpu_ratio,
+    load_average,
+    positive,
+    ratio,
+    rounded,
+    shown_ratios,
+    write_report,
+)
 from benchmarks.live.running import BROKERS, Missing, Running, first_answer, prepared
 from conformance.kafka.admin import create_topic, init_producer_id
 from conformance.kafka.errors import KafkaError
@@ -63,7 +73,10 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Medians of one load on one broker; `ratio` is ours to its throughput (None: it is ours)."""
+    """Medians of one load on one broker.
+
+    `ratio` is ours to its throughput, `cpu_ratio` its processor time to ours; None: it is ours.
+    """
 
     load: str
     broker: str
@@ -73,6 +86,7 @@ class Served:
     records_per_second: float
     cpu_microseconds_a_request: float
     ratio: float | None
+    cpu_ratio: float | None
     seconds_of_each_round: tuple[float, ...]
 
 
@@ -133,6 +147,7 @@ def summed(
 ) -> Served:
     """What the rounds of one broker come to."""
     seconds = {broker: [each.seconds for each in rounds] for broker, rounds in found.items()}
+    cpu = {broker: [each.cpu_seconds for each in rounds] for broker, rounds in found.items()}
     typical = median(seconds[name])
     is_peer = name != OURS and OURS in seconds
     return Served(
@@ -142,10 +157,9 @@ def summed(
         records=records,
         requests_per_second=rounded(requests / typical),
         records_per_second=rounded(requests * records / typical),
-        cpu_microseconds_a_request=rounded(
-            1e6 * median(each.cpu_seconds for each in found[name]) / requests
-        ),
+        cpu_microseconds_a_request=rounded(1e6 * median(cpu[name]) / requests),
         ratio=rounded(ratio(seconds[name], seconds[OURS])) if is_peer else None,
+        cpu_ratio=cpu_ratio(cpu[OURS], cpu[name]) if is_peer else None,
         seconds_of_each_round=tuple(map(rounded, seconds[name])),
     )
 
@@ -199,10 +213,10 @@ def started(names: Sequence[str], rounds: int) -> list[Started]:
 
 def shown_served(r: Served) -> str:
     load = f"{r.load}, {r.records} a batch"
-    peer = "" if r.ratio is None else f"{r.ratio:>8.3g}x"
     return (
         f"{load:24}{r.broker:12}{r.requests_per_second:>10,.0f}/s{r.records_per_second:>14,.0f}/s"
-        f"{r.cpu_microseconds_a_request:>9,.0f} us{peer}"
+        f"{r.cpu_microseconds_a_request:>9,.0f} us"
+        f"{shown_ratios(r.ratio, r.cpu_ratio)}"
     )
 
 
@@ -213,7 +227,7 @@ def shown_started(r: Started) -> str:
 
 def measured(names: Sequence[str], asked: argparse.Namespace) -> dict[str, object]:
     """Measure, and print each figure when it is there. Raises KafkaError, OSError, ..."""
-    print(f"{'':24}{'':12}{'requests':>12}{'records':>16}{'cpu':>12}{'ratio':>9}")
+    print(f"{'':24}{'':12}{'requests':>12}{'records':>16}{'cpu':>12}{'ratio':>9}{'by cpu':>9}")
     rows: list[Served] = []
     with ExitStack() as at_end:
         brokers = {name: at_end.enter_context(BROKERS[name].serves_fast()) for name in names}

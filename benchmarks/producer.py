@@ -16,8 +16,9 @@ Clients take turns on a broker, the first one changing; one round is not counted
 client, nor the first record of each. How many records arrived is asked of the broker each time.
 `cpu` is the processor time of the client, all its threads, in microseconds a record or transaction:
 it hardly depends on who else uses the machine. `ratio` is ours to the peer's throughput, the median
-of the rounds' ratios. The broker is a process of its own: real Kafka with its usual settings and
-JVM flags, or ours.
+of the rounds' ratios; `by cpu` the peer's processor time to ours: in both, more than 1 is better
+for ours. The broker is a process of its own: real Kafka with its usual settings and JVM flags, or
+ours.
 """
 
 from __future__ import annotations
@@ -38,7 +39,16 @@ if not __package__:
     sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks.live.clients import CLIENTS, PARTITIONS, Client, NotAcknowledged, Settings
-from benchmarks.live.rounds import alternated, load_average, positive, ratio, rounded, write_report
+from benchmarks.live.rounds import (
+    alternated,
+    cpu_ratio,
+    load_average,
+    positive,
+    ratio,
+    rounded,
+    shown_ratios,
+    write_report,
+)
 from benchmarks.live.running import BROKERS, Missing, Running, prepared
 from conformance.kafka.admin import create_topic
 from conformance.kafka.errors import KafkaError
@@ -91,8 +101,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """Medians of one client on one broker; `ratio` is ours to its throughput (None: it is ours).
+    """Medians of one client on one broker.
 
+    `ratio` is ours to its throughput, `cpu_ratio` its processor time to ours; None: it is ours.
     `p50_ms` and `p99_ms` are those of a round's latencies, for singles.
     """
 
@@ -105,6 +116,7 @@ class Produced:
     p50_ms: float | None
     p99_ms: float | None
     ratio: float | None
+    cpu_ratio: float | None
     seconds_of_each_round: tuple[float, ...]
 
 
@@ -181,9 +193,9 @@ def summed(
     broker: str, figure: Figure, client: str, found: Mapping[str, Sequence[Timed]]
 ) -> Produced:
     """What the rounds of one client come to."""
-    mine = found[client]
-    seconds = [each.seconds for each in mine]
-    is_peer = client != OURS and OURS in found
+    mine, ours = found[client], found.get(OURS, [])
+    seconds, cpu = [each.seconds for each in mine], [each.cpu_seconds for each in mine]
+    is_peer = client != OURS and bool(ours)
     p50, p99 = (median_ms(mine, percent) for percent in (50, 99))
     return Produced(
         figure=figure.name,
@@ -191,10 +203,11 @@ def summed(
         client=client,
         count=figure.count,
         per_second=rounded(figure.count / median(seconds)),
-        cpu_microseconds=rounded(1e6 * median(each.cpu_seconds for each in mine) / figure.count),
+        cpu_microseconds=rounded(1e6 * median(cpu) / figure.count),
         p50_ms=p50,
         p99_ms=p99,
-        ratio=rounded(ratio(seconds, [each.seconds for each in found[OURS]])) if is_peer else None,
+        ratio=rounded(ratio(seconds, [each.seconds for each in ours])) if is_peer else None,
+        cpu_ratio=cpu_ratio([each.cpu_seconds for each in ours], cpu) if is_peer else None,
         seconds_of_each_round=tuple(map(rounded, seconds)),
     )
 
@@ -211,11 +224,11 @@ def median_ms(rounds: Sequence[Timed], percent: int) -> float | None:
 
 
 def shown(r: Produced) -> str:
-    peer = "" if r.ratio is None else f"{r.ratio:>8.3g}x"
     p50, p99 = (f"{ms:>8.2f}" if ms is not None else f"{'':8}" for ms in (r.p50_ms, r.p99_ms))
     return (
         f"{r.figure:14}{r.broker:7}{r.client:17}{r.per_second:>9,.0f}/s"
-        f"{r.cpu_microseconds:>10,.1f} us{p50}{p99}{peer}"
+        f"{r.cpu_microseconds:>10,.1f} us{p50}{p99}"
+        f"{shown_ratios(r.ratio, r.cpu_ratio)}"
     )
 
 
@@ -257,7 +270,7 @@ def main(words: Sequence[str] | None = None) -> int:
         parser.exit(2, "no broker is here\n")
     if not set(clients) - {OURS} and set(asked.clients) - {OURS}:
         parser.exit(2, "no peer is here\n")
-    print(f"{'':38}{'':11}{'cpu':>13}{'p50 ms':>8}{'p99 ms':>8}{'ratio':>9}")
+    print(f"{'':38}{'':11}{'cpu':>13}{'p50 ms':>8}{'p99 ms':>8}{'ratio':>9}{'by cpu':>9}")
     rows: list[Produced] = []
     load_before = load_average()
     try:

@@ -29,6 +29,16 @@ def ratio(ours: Sequence[float], peer: Sequence[float]) -> float:
     return median(mine / theirs for mine, theirs in zip(ours, peer, strict=True))
 
 
+def cpu_ratio(ours: Sequence[float], peer: Sequence[float]) -> float | None:
+    """The peer's processor time to ours, of all rounds; None where ours is less than a tick."""
+    return rounded(sum(peer) / sum(ours)) if sum(ours) else None
+
+
+def shown_ratios(of_time: float | None, of_cpu: float | None) -> str:
+    """Two columns; empty where there is nothing to compare."""
+    return "".join(f"{'' if r is None else f'{r:.3g}x':>9}" for r in (of_time, of_cpu)).rstrip()
+
+
 def rounded(value: float) -> float:
     """Four figures that count."""
     return float(f"{value:.4g}")

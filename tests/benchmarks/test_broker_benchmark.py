@@ -15,7 +15,7 @@ import pytest
 from benchmarks import broker
 from benchmarks.live import running
 from benchmarks.live.frames import Log, WrongAnswer, exchange
-from benchmarks.live.rounds import alternated, ratio
+from benchmarks.live.rounds import alternated, cpu_ratio, ratio
 from benchmarks.live.running import BROKERS, Running
 from conformance.kafka.admin import create_topic, init_producer_id
 from impl.protocol.primitives import frame
@@ -148,6 +148,8 @@ def test_the_one_that_begins_changes_and_ratios_are_of_rounds() -> None:
     assert order == ["a", "b", "b", "a", "a", "b"]
     assert found == {"a": [1, 4, 5], "b": [2, 3, 6]}
     assert ratio([2.0, 9.0, 4.0], [1.0, 3.0, 1.0]) == 3.0
+    assert cpu_ratio([1.0, 3.0], [4.0, 4.0]) == 2.0
+    assert cpu_ratio([0.0, 0.0], [0.01, 0.0]) is None
 
 
 def test_the_version_of_kfake_is_that_of_its_module() -> None:
@@ -159,3 +161,11 @@ def test_nothing_is_no_number_of_rounds(capsys: pytest.CaptureFixture[str]) -> N
         broker.main(["--rounds", "0"])
     assert stop.value.code == 2
     assert "--rounds: invalid positive value: '0'" in capsys.readouterr().err
+
+
+def test_a_peer_that_is_slower_has_ratios_above_one() -> None:
+    found = {"ours": [broker.Timed(1.0, 0.5)], "kafka": [broker.Timed(2.0, 2.0)]}
+    row = broker.summed("Produce", "kafka", found, requests=10, records=3)
+    assert (row.requests_per_second, row.records_per_second) == (5.0, 15.0)
+    assert row.cpu_microseconds_a_request == 200_000.0
+    assert (row.ratio, row.cpu_ratio) == (2.0, 4.0)

@@ -130,6 +130,7 @@ def test_the_report_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert row["per_second"] > 0
         assert len(row["seconds_of_each_round"]) == 2
         assert (row["ratio"] is None) == (row["client"] == "ours")
+        assert (row["cpu_ratio"] is None) == (row["client"] == "ours")
         assert (row["p50_ms"] is None) == (row["figure"] != "single")
         assert row["figure"] in printed
 
@@ -158,3 +159,11 @@ def test_without_a_peer_it_says_what_to_type(
     assert stop.value.code == 2
     said = capsys.readouterr().err
     assert said == "aiokafka is not measured. Type: pip install aiokafka\nno peer is here\n"
+
+
+def test_a_peer_that_is_slower_has_ratios_above_one() -> None:
+    ours, theirs = producer.Timed(1.0, 0.5), producer.Timed(2.0, 2.0, (0.001,) * 100)
+    row = producer.summed("ours", FIGURES[1], "aiokafka", {"ours": [ours], "aiokafka": [theirs]})
+    assert (row.per_second, row.cpu_microseconds) == (1.5, 666_700.0)
+    assert (row.ratio, row.cpu_ratio) == (2.0, 4.0)
+    assert (row.p50_ms, row.p99_ms) == (1.0, 1.0)
