@@ -38,6 +38,12 @@ MAX_WORLDS: Final = 200_000
 
 NO_SEQUENCE: Final = -1
 
+UNSHOWN: Final = frozenset(
+    {"acked_is_replicated", "high_watermark_sound", "ids_come_first", "remembers_the_newest"}
+)
+"""Promises of what a world lacks that is made of logs and acknowledgements: the high watermark, a
+leader's memory, and which producer ids were given out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -144,7 +150,12 @@ def shown_by(prepared: Prepared, finding: Finding) -> Seen:
     judge = judge_of(prepared.plan)
     judge.judge(steps_of(finding))
     home = home_of_scope(prepared.plan.scope)
-    return seen_in(judge.tables.k, home.called(home.shown)(judge))
+    return of_what_is_shown(seen_in(judge.tables.k, home.called(home.shown)(judge)))
+
+
+def of_what_is_shown(seen: Seen) -> Seen:
+    """Without the promises that say nothing of such a world."""
+    return replace(seen, broken=seen.broken - UNSHOWN)
 
 
 def world_shown(judge: Judge) -> World:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from model.answers import is_sequence_error
 from model.client import Client, PartitionEntry
-from model.leader import Leader, StoredBatch
+from model.leader import Leader, StoredBatch, log_end_offset
 from model.messages import (
     NO_PRODUCER_ID,
     Batch,
@@ -19,7 +19,7 @@ from model.messages import (
     ProduceResponse,
     increment_sequence,
 )
-from model.sentences import Promise, Witness
+from model.sentences import Promise, Witness, always
 from model.setting import (
     Acks,
     FirstSequence,
@@ -27,6 +27,7 @@ from model.setting import (
     Idempotence,
     Recovery,
     RestartWindow,
+    Retries,
     SequenceOrder,
     Setting,
     Validation,
@@ -170,6 +171,56 @@ def is_true(producer: Producer, answer: ProduceResponse, leader: Leader) -> bool
     )
 
 
+def acked_is_replicated(k: Setting, w: World) -> bool:
+    """What was acknowledged is below the high watermark: on every replica that may lead. P2."""
+    return all(
+        all(
+            acknowledged_are_replicated(k, producer, entry, w.leaders[partition])
+            for partition, entry in client.partitions.items()
+        )
+        for producer, client in w.clients.items()
+    )
+
+
+def acknowledged_are_replicated(
+    k: Setting, producer: Producer, entry: PartitionEntry, leader: Leader
+) -> bool:
+    """Each acknowledged record is in a batch that ends at or below the high watermark."""
+    return all(
+        number not in entry.acknowledged
+        or any(
+            holds(stored, producer, number) and end_offset(stored) <= leader.high_watermark
+            for stored in leader.log
+        )
+        for number in range(k.layout.records)
+    )
+
+
+def end_offset(stored: StoredBatch) -> int:
+    """The offset behind the batch."""
+    return stored.base_offset + stored.batch.record_count
+
+
+def nothing_fails(k: Setting, w: World) -> bool:
+    """No application hears that a record has failed."""
+    return all(
+        all(entry.failed.is_empty() for entry in client.partitions.values())
+        for client in w.clients.values()
+    )
+
+
+def ids_come_first(k: Setting, w: World) -> bool:
+    """No idempotent producer sends anything before it has its first producer id."""
+    return (
+        k.variant.idempotence == Idempotence.DISABLED
+        or w.given_producer_ids > 0
+        or all(
+            all(entry.records_sent == 0 for entry in client.partitions.values())
+            for client in w.clients.values()
+        )
+    )
+
+
 def acked_once(k: Setting, w: World) -> bool:
     """What was acknowledged is in the log once, over all epochs. P1, P2, while leaders keep
     their memory of the producer."""
@@ -231,6 +282,44 @@ def trouble(spent: Spent) -> int:
     network = spent.breaks + spent.refusals + spent.late_errors + spent.timeouts
     leaders = spent.restarts + spent.crashes + spent.failovers + spent.losses
     return network + leaders + spent.expiries + spent.deletions
+
+
+# Leaders
+
+
+def high_watermark_sound(k: Setting, w: World) -> bool:
+    """A log begins at or below its high watermark, which is at or below its end; what a single
+    replica has, all have."""
+    return all(
+        leader.log_start_offset <= leader.high_watermark
+        and leader.high_watermark <= log_end_offset(leader.log)
+        and (k.layout.replicas > 1 or leader.high_watermark == log_end_offset(leader.log))
+        for leader in w.leaders.values()
+    )
+
+
+def remembers_the_newest(k: Setting, w: World) -> bool:
+    """Of each producer id in its log, as far as that is not deleted, a leader remembers the newest
+    batch: what KIP-98 asks of its snapshots."""
+    return all(
+        all(
+            remembers(leader, stored)
+            for i, stored in enumerate(leader.log)
+            if stored.base_offset >= leader.log_start_offset
+            and not any(
+                later.batch.producer_id == stored.batch.producer_id for later in leader.log[i + 1 :]
+            )
+        )
+        for leader in w.leaders.values()
+    )
+
+
+def remembers(leader: Leader, stored: StoredBatch) -> bool:
+    """The batch is the last that the leader remembers of its producer id, if it has one."""
+    return stored.batch.producer_id == NO_PRODUCER_ID or any(
+        m.last_offset + 1 == end_offset(stored)
+        for m in leader.producers[stored.batch.producer_id].batches[-1:]
+    )
 
 
 # Witnesses: the antecedents happen
@@ -340,6 +429,11 @@ def keeps_what_it_acknowledges(k: Setting) -> bool:
     return is_safe and k.budgets.losses == 0 and alone and keeps_its_numbers(k)
 
 
+def waits_for_replicas(k: Setting) -> bool:
+    """The same, and the answer is not the leader's alone."""
+    return keeps_what_it_acknowledges(k) and k.variant.acks == Acks.ALL
+
+
 def first_sequence_is_strict(k: Setting) -> bool:
     """Leaders refuse a first batch that does not begin at 0, or never lack a producer's state."""
     return recognises_duplicates(k) and k.variant.first_sequence != FirstSequence.ANY
@@ -362,6 +456,19 @@ def memory_is_kept_in_order(k: Setting) -> bool:
     return memory_is_kept(k) and in_order and in_turn
 
 
+def expires_nobody(k: Setting) -> bool:
+    """No producer id is forgotten while its records are there."""
+    return k.budgets.expiries == 0
+
+
+def never_gives_up(k: Setting) -> bool:
+    """Producers try for ever, each with its own id, and leaders take their records. Before KIP-360
+    they give up what a leader has forgotten, too."""
+    endless = k.variant.retries == Retries.ENDLESS and k.budgets.timeouts == 0
+    known = k.variant.recovery == Recovery.LOCAL_BUMP or memory_is_kept_in_order(k)
+    return endless and known and k.layout.max_message > 0 and not k.layout.shared_producer_id
+
+
 def keeps_order(k: Setting) -> bool:
     """Strict leaders, and no new producer id that overtakes what the old one still has on its
     way. Without sequences, no second request that could overtake the first."""
@@ -380,6 +487,11 @@ PROMISES: tuple[Promise[Setting, World], ...] = (
     Promise("acked_once", acked_once, memory_is_kept),
     Promise("no_false_error", no_false_error, memory_is_kept_in_order),
     Promise("bumps_have_causes", bumps_have_causes, takes_every_record),
+    Promise("acked_is_replicated", acked_is_replicated, waits_for_replicas),
+    Promise("nothing_fails", nothing_fails, never_gives_up),
+    Promise("high_watermark_sound", high_watermark_sound, always),
+    Promise("remembers_the_newest", remembers_the_newest, expires_nobody),
+    Promise("ids_come_first", ids_come_first, always),
 )
 
 WITNESSES: tuple[Witness[Setting, World], ...] = (

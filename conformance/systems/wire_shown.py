@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from conformance.promised import Seen, seen_in
+from conformance.promised import Seen, of_what_is_shown, seen_in
 from conformance.systems.wire_trial import Difference, Told
 from model.language import EMPTY_SET, Map
 from model.leader import StoredBatch
@@ -22,8 +22,8 @@ from model.world import World
 
 def shown(k: Setting, told: Iterable[Told], difference: Difference) -> Seen:
     """The promises that the answers break. `k` has the wire's numbers."""
-    broken = seen_in(k, world_told(k, list(told), is_false_error(difference))).broken
-    return Seen(broken=broken)
+    seen = seen_in(k, world_told(k, list(told), is_false_error(difference)))
+    return Seen(broken=of_what_is_shown(seen).broken)
 
 
 def is_false_error(difference: Difference) -> bool:

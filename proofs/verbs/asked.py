@@ -36,8 +36,10 @@ EXPIRIES: Mapping[str, str] = {
 
 MORE_THAN_REMEMBERED = "idempotent-six-in-flight"
 
-ABOUT_SEQUENCES = frozenset({"no_gap", "no_false_error", "bumps_have_causes"})
-"""Promises that say nothing of a producer without idempotence: it has no sequences."""
+ABOUT_SEQUENCES = frozenset(
+    {"no_gap", "no_false_error", "bumps_have_causes", "ids_come_first", "remembers_the_newest"}
+)
+"""Promises that say nothing of a producer without idempotence: it has neither id nor sequences."""
 
 ERAS: Mapping[str, Era] = {
     "2.0.0": Era.V1_0,

@@ -107,7 +107,13 @@ def test_three_configurations_are_named_after_what_they_promise(variant, kept, b
         (
             "at-most-once",
             (24, 26, 6),
-            {"acked_is_stored": 1, "no_gap": 2, "order_kept": 5, "acked_once": 1},
+            {
+                "acked_is_stored": 1,
+                "no_gap": 2,
+                "order_kept": 5,
+                "acked_once": 1,
+                "acked_is_replicated": 1,
+            },
         ),
         ("at-least-once", (277, 426, 15), {"at_most_once": 5, "no_gap": 2, "acked_once": 6}),
         ("exactly-once", (141, 267, 12), {}),

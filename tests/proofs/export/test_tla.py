@@ -47,7 +47,10 @@ def test_a_patch_changes_the_text_where_it_changes_the_model():
 
 def test_what_a_setting_promises_is_checked_and_the_rest_is_listed():
     module, strict = (export_tla(plain(), k, "m") for k in (TINY, STRICT))
-    assert module.checked == ("at_most_once", "acked_is_stored", "bumps_have_causes")
+    assert module.checked == (
+        *("at_most_once", "acked_is_stored", "bumps_have_causes", "acked_is_replicated"),
+        *("nothing_fails", "high_watermark_sound", "remembers_the_newest", "ids_come_first"),
+    )
     assert set(strict.checked) == {*module.checked, "no_gap", "order_kept"}
     assert "INVARIANTS\n    at_most_once\n    acked_is_stored\n" in module.cfg
     assert "\\*  no_gap\n" in module.cfg

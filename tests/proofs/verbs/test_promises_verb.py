@@ -90,6 +90,9 @@ def test_less_than_all_acks_is_about_a_producer_without_idempotence(
         "acked_is_stored": False,
         "order_kept": False,
         "acked_once": False,
+        "acked_is_replicated": False,
+        "nothing_fails": True,
+        "high_watermark_sound": True,
     }
     assert rows["at_most_once"]["proof"]["kind"] == "scope"
     assert "idempotence is refused" in capsys.readouterr().out
