@@ -70,6 +70,18 @@ ONLY_EXPLORED = {
         " followed error by error"
     ),
     "order_kept": "with a producer that receives a new id (recoveries up to 2.4): id_for_life",
+    "acked_is_replicated": (
+        "by itself: the theorem of acked_is_stored finds the record below the high watermark"
+    ),
+    "ids_come_first": "theorems begin where a producer has its id",
+    "nothing_fails": "theorems follow what is acknowledged, and not what fails",
+    "high_watermark_sound": (
+        "by itself: the invariant has the high watermark within the log; no theorem deletes a log's"
+        " head"
+    ),
+    "remembers_the_newest": (
+        "by itself: clauses of the invariant say what a leader remembers, and rest on it"
+    ),
     "no_block_wasted": (
         "a sum over all blocks: it needs, for each block, a witness of who has it or gave its ids"
     ),
