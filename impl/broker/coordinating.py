@@ -5,6 +5,7 @@ Four rules:
 1. An internal topic is created when somebody first asks for its coordinator. Who leads one of its
    partitions coordinates the ids or groups that belong there, under the leader's epoch.
 2. Appends are carried out at once; markers in the next `advance`, or by a request to the leader.
+   Logs are read at once, too, unless the node's `coordinator_load_ms` says how long that takes.
 3. A marker whose topic is gone counts as written; one whose leader is unknown waits.
 4. Each answer goes to whoever asked, known by a number.
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import count
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -63,9 +65,9 @@ class Coordinating:
     """The coordinators of one node. Public state: `core` of transactions, `offsets` of groups."""
 
     __slots__ = (
+        "_epochs",
         "_node",
         "_numbers",
-        "_offsets_epochs",
         "_seen_version",
         "_then",
         "_topic_ids",
@@ -78,7 +80,7 @@ class Coordinating:
         self._numbers = count(1)
         self._then: dict[int, AnsweredThen] = {}
         self._seen_version = -1
-        self._offsets_epochs: dict[int, int] = {}
+        self._epochs: dict[str, dict[int, int]] = {TRANSACTION_STATE_TOPIC: {}, OFFSETS_TOPIC: {}}
         self._topic_ids: dict[str, bytes] = {}
         self.core = TransactionCoordinator(node.producer_ids.generate, node.config.transactions)
         self.offsets = OffsetsCoordinator(node.config.offsets)
@@ -99,33 +101,52 @@ class Coordinating:
         return topic
 
     def follow_leadership(self, now_ms: int) -> None:
-        """Take over the partitions that are this node's now, give up those that are not."""
+        """Take over the partitions that are this node's now, give up those that are not.
+
+        Who takes over reads the log first, and refuses until then. `BrokerMetadataPublisher`.
+        """
         if self._node.topics.version == self._seen_version:
             return
         self._seen_version = self._node.topics.version
-        known = self.core.coordinator_epochs
-        led = dict(self._led(TRANSACTION_STATE_TOPIC))
-        for partition in known.keys() - led.keys():
+        lost, won = self._changes(TRANSACTION_STATE_TOPIC)
+        for partition in lost:
             self.core.resign(partition)
-        for partition, leader in led.items():
-            if known.get(partition) != leader.leader_epoch:
-                self.core.elect(partition, leader.leader_epoch)
-                records = read_records(leader)
-                self.perform(
-                    self.core.load(partition, leader.leader_epoch, records, now_ms), now_ms
-                )
-        self._follow_offsets()
+        for partition, leader in won.items():
+            self.core.elect(partition, leader.leader_epoch)
+            self._once_read(partial(self._load_transactions, partition, leader), now_ms)
+        lost, won = self._changes(OFFSETS_TOPIC)
+        for partition in lost:
+            self.offsets.resign(partition)
+        for partition, leader in won.items():
+            self.offsets.begin_loading(partition)
+            self._once_read(partial(self._load_offsets, partition, leader), now_ms)
         self._forget_deleted_topics(now_ms)
 
-    def _follow_offsets(self) -> None:
-        led = dict(self._led(OFFSETS_TOPIC))
-        for partition in self._offsets_epochs.keys() - led.keys():
-            self.offsets.resign(partition)
-        for partition, leader in led.items():
-            if self._offsets_epochs.get(partition) != leader.leader_epoch:
-                self.offsets.begin_loading(partition)
-                self.offsets.load(partition, (stored.data for stored in leader.batches))
-        self._offsets_epochs = {partition: leader.leader_epoch for partition, leader in led.items()}
+    def _changes(self, name: str) -> tuple[set[int], dict[int, PartitionLeader]]:
+        """Partitions of the topic that this node has lost, and those that it leads anew."""
+        led = dict(self._led(name))
+        before = self._epochs[name]
+        now = {partition: leader.leader_epoch for partition, leader in led.items()}
+        self._epochs[name] = now
+        won = {p: leader for p, leader in led.items() if before.get(p) != leader.leader_epoch}
+        return before.keys() - now.keys(), won
+
+    def _once_read(self, load: Callable[[int], None], now_ms: int) -> None:
+        """Load now, or when the log is read."""
+        load_ms = self._node.config.coordinator_load_ms
+        if load_ms:
+            self._node.at(now_ms + load_ms, load)
+        else:
+            load(now_ms)
+
+    def _load_transactions(self, partition: int, leader: PartitionLeader, now_ms: int) -> None:
+        epoch = leader.leader_epoch
+        self.perform(self.core.load(partition, epoch, read_records(leader), now_ms), now_ms)
+
+    def _load_offsets(self, partition: int, leader: PartitionLeader, now_ms: int) -> None:
+        """Nothing happens if another leader has come meanwhile."""
+        if self._epochs[OFFSETS_TOPIC].get(partition) == leader.leader_epoch:
+            self.offsets.load(partition, (stored.data for stored in leader.batches))
 
     def _forget_deleted_topics(self, now_ms: int) -> None:
         """A new topic of an old name begins without offsets. `onPartitionsDeleted`."""
@@ -287,6 +308,8 @@ class Coordinating:
         leader = self._node.leader(topic, index)
         if isinstance(leader, ErrorCode):
             return leader
+        if name == OFFSETS_TOPIC and self.offsets.is_loading(index):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # the marker comes again
         commit = marker["transaction_result"]
         outcome = leader.write_marker(
             producer_id=marker["producer_id"],

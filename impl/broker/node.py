@@ -91,12 +91,16 @@ _LEAST: Final = {
     "log_retention_check_interval_ms": 0,
     "add_partitions_to_txn_retry_backoff_ms": 0,
     "add_partitions_to_txn_retry_backoff_max_ms": 0,
+    "coordinator_load_ms": 0,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
     """A node's settings; Kafka's defaults where it has any. Times in milliseconds.
+
+    `coordinator_load_ms`: for as long a new coordinator reads its log, and its clients are told
+    COORDINATOR_LOAD_IN_PROGRESS.
 
     Raises `InvalidSetting`.
     """
@@ -112,6 +116,7 @@ class NodeConfig:
     log_retention_check_interval_ms: int = 300_000
     add_partitions_to_txn_retry_backoff_ms: int = 20
     add_partitions_to_txn_retry_backoff_max_ms: int = 100
+    coordinator_load_ms: int = 0
     log: LogConfig = DEFAULT_CONFIG
     rules: TransactionRules = DEFAULT_RULES
     transactions: TransactionConfig = field(default_factory=TransactionConfig)

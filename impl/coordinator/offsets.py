@@ -212,6 +212,10 @@ class OffsetsCoordinator:
         if offsets is not None:
             offsets.replay(decode_batch(data))
 
+    def is_loading(self, partition: int) -> bool:
+        """Whether the partition's log is still being read."""
+        return partition in self.partitions and self.partitions[partition] is None
+
     # ---- lookup
 
     def partition_of(self, group_id: str) -> int:

@@ -486,11 +486,6 @@ class TransactionCoordinator:
 
     # ---- inspection
 
-    @property
-    def coordinator_epochs(self) -> Mapping[int, int]:
-        """The partitions that are loaded here, each with the epoch of its coordinator."""
-        return self._states.coordinator_epochs
-
     def describe(self, transactional_id: str) -> inspection.Described:
         """DescribeTransactions, one id. `handleDescribeTransactions`."""
         return inspection.describe(self._states, transactional_id)
