@@ -31,6 +31,9 @@ VERBS: Final[dict[str, Verb]] = {
     "replay": Verb("conformance", "play a trace on the model and on impl"),
     "explain": Verb("conformance", "a trace as text or as a page with pictures"),
     "delayed-end-txn": Verb("conformance", "does a late EndTxn end the next transaction on Kafka?"),
+    "stale-coordinator": Verb(
+        "conformance", "does a leader on Kafka believe one that coordinates no more?"
+    ),
     "consume-transform-produce": Verb(
         "conformance", "clients that crash at every step of it on Kafka: exactly once?"
     ),

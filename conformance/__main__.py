@@ -22,6 +22,7 @@ VERBS: Final = {
     "explain": "one trace as a story, and as a page with pictures",
     "mutants": "each bug planted in impl is found",
     "delayed-end-txn": "does a delayed EndTxn end the next transaction, on a real broker?",
+    "stale-coordinator": "does a leader believe one that coordinates no more, on real brokers?",
     "consume-transform-produce": "clients that crash at every step: is the output exactly once?",
     "facts": "small experiments with transactions on a real broker",
     "list": "scopes, variants, systems, promises and planted bugs",
@@ -30,6 +31,7 @@ VERBS: Final = {
 MODULES: Final = {verb: f"conformance.verbs.{verb}" for verb in VERBS} | {
     "list": "conformance.verbs.listing",
     "delayed-end-txn": "conformance.transactions.delayed_end_txn_verb",
+    "stale-coordinator": "conformance.transactions.stale_coordinator_verb",
     "consume-transform-produce": "conformance.transactions.consume_transform_produce_verb",
     "facts": "conformance.transactions.facts_verb",
 }

@@ -39,7 +39,7 @@ class KafkaCluster:
     """Three brokers; a context manager that starts them, and ends them all. `brokers` by id.
 
     Each votes who is the controller, or only `voters` do: then the others can all be gone at once.
-    Raises UnknownRelease.
+    `properties_of` are those of one broker alone. Raises UnknownRelease.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class KafkaCluster:
         level: int | None = None,
         properties: Mapping[str, str] | None = None,
         voters: tuple[int, ...] = (),
+        properties_of: Callable[[Node], Mapping[str, str]] = lambda node: {},
         report: Callable[[str], None] = say,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
@@ -61,7 +62,7 @@ class KafkaCluster:
                 release,
                 level=level,
                 node_id=node.node_id,
-                properties={**_PATIENT, **(properties or {})},
+                properties={**_PATIENT, **(properties or {}), **properties_of(node)},
                 folder=self._folder_of(node),
                 report=report,
                 ensemble=Ensemble(nodes, port, voters),

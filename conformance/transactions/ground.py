@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from itertools import count
 from types import TracebackType
@@ -21,6 +21,7 @@ from conformance.kafka.admin import (
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.errors import RequestRefused, UnknownRelease
+from conformance.kafka.recipe import Node
 from conformance.kafka.releases import find_release
 from conformance.transactions.reading import (
     CONSUMER_OFFSETS,
@@ -69,7 +70,8 @@ class Ground:
 
     `nodes` is 1 or 3. `properties` go over the recipe's. Of three that are `seated`, HOME alone
     votes, and the log of transactions is on SEAT, which is preferred, and on HOME: the others can
-    be gone, one or both. Raises UnknownRelease.
+    be gone, one or both. `properties_of` are those of one broker of three alone. Raises
+    UnknownRelease.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Ground:
         nodes: int = 1,
         properties: Mapping[str, str] | None = None,
         seated: bool = False,
+        properties_of: Callable[[Node], Mapping[str, str]] = lambda node: {},
     ) -> None:
         self.release = find_release(release)
         self.level = self.release.default_level if level is None else level
@@ -99,6 +102,7 @@ class Ground:
                 level=self.level,
                 properties={**PATIENT, **(SEATED if seated else {}), **(properties or {})},
                 voters=(HOME,) if seated else (),
+                properties_of=properties_of,
             )
         )
         self._numbers = count(1)

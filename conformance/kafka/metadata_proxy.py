@@ -1,0 +1,123 @@
+"""The network between brokers and the only controller: it can lose the news, and nothing else.
+
+A broker in KRaft mode learns what the cluster decides by fetching the controllers' log, on a
+connection of its own; heartbeats and requests are others (KIP-595, KIP-631). So a broker may be
+alive in the controller's eyes, and serve, and not know what was decided a while ago.
+
+Of a broker that is cut off, requests for that log are held, and what would come back, too. Nothing
+is lost, and nothing is sent twice.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Condition, Thread
+from types import TracebackType
+from typing import Final, Self, cast
+
+from conformance.kafka.recipe import HOST, Node
+from conformance.kafka.releases import Release
+from impl.protocol.primitives import frame, take_frames
+
+FETCHER: Final = "raft-client-{}"
+"""What a broker calls itself where it fetches the log. Source: `KafkaRaftManager.clientId`."""
+TOLD_SINCE: Final = (3, 9)
+"""From this release on the controller tells brokers its address with each answer (KIP-853)."""
+
+_CHUNK_BYTES: Final = 1 << 16
+_CLIENT_ID: Final = struct.Struct(">8xh")  # behind API, version and correlation id: its length
+
+
+def through(port: int, controller: int, release: Release, node: Node) -> dict[str, str]:
+    """Properties of `node` for a cluster whose brokers reach the controller by `port` only."""
+    if node.node_id != controller:
+        return {"controller.quorum.voters": f"{controller}@{HOST}:{port}"}
+    if tuple(map(int, release.version.split("."))) < TOLD_SINCE:
+        return {}
+    listeners = f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{port}"
+    return {"advertised.listeners": listeners}
+
+
+class MetadataProxy(ThreadingTCPServer):
+    """Listens on `port` for brokers of the controller on `controller_port`; a context manager.
+
+    Raises OSError when it cannot listen.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, port: int, controller_port: int) -> None:
+        super().__init__((HOST, port), _Passing)
+        self.controller_port = controller_port
+        self._changed = Condition()
+        self._cut_off: frozenset[str] = frozenset()
+
+    def cut_off(self, node_ids: Iterable[int]) -> None:
+        """From now on these brokers hear no news, and all others do."""
+        with self._changed:
+            self._cut_off = frozenset(map(FETCHER.format, node_ids))
+            self._changed.notify_all()
+
+    def await_news(self, client_id: str) -> None:
+        """Wait while the broker that calls itself so is cut off."""
+        with self._changed:
+            self._changed.wait_for(lambda: client_id not in self._cut_off)
+
+    def __enter__(self) -> Self:
+        Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.cut_off(())
+        self.shutdown()
+        self.server_close()
+
+
+class _Passing(BaseRequestHandler):
+    """One connection of a broker, and the one behind it."""
+
+    request: socket.socket
+
+    def setup(self) -> None:
+        """Nobody has said who asks."""
+        self._proxy = cast(MetadataProxy, self.server)
+        self._client_id = ""
+
+    def handle(self) -> None:
+        """Pass requests on until one side is gone."""
+        behind = (HOST, self._proxy.controller_port)
+        with suppress(OSError), socket.create_connection(behind) as controller:
+            Thread(target=self._pass_back, args=(controller,), daemon=True).start()
+            for payload in self._requests():
+                self._client_id = client_id(payload)
+                self._proxy.await_news(self._client_id)
+                controller.sendall(frame(payload))
+
+    def _requests(self) -> Iterator[bytes]:
+        unfinished = bytearray()
+        while chunk := self.request.recv(_CHUNK_BYTES):
+            unfinished += chunk
+            yield from take_frames(unfinished)
+
+    def _pass_back(self, controller: socket.socket) -> None:
+        with suppress(OSError):
+            while chunk := controller.recv(_CHUNK_BYTES):
+                self._proxy.await_news(self._client_id)
+                self.request.sendall(chunk)
+            self.request.shutdown(socket.SHUT_RDWR)
+
+
+def client_id(payload: bytes) -> str:
+    """What the sender of a request calls itself; nothing if it does not say. `RequestHeader`."""
+    (length,) = _CLIENT_ID.unpack_from(payload)
+    return payload[_CLIENT_ID.size : _CLIENT_ID.size + max(length, 0)].decode()

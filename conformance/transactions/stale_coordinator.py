@@ -1,0 +1,281 @@
+"""The story of the stale coordinator: a leader asks one that coordinates no more, and is told yes.
+
+A transaction is open. The partition of `__transaction_state` moves to another broker, which aborts
+the transaction; its marker is in the log. Two brokers have not heard of the move: the one that
+coordinated before, and the leader of a partition. Then a delayed Produce of that transaction
+arrives. The leader asks whom it takes for the coordinator whether the transaction is open
+(KIP-890, `AddPartitionsToTxnManager`), and that broker answers from its memory
+(`TransactionCoordinator.handleVerifyPartitionsInTransaction`). With V2 requests the marker has a
+newer epoch than the late batch, and the leader needs nobody to tell it.
+
+What became of it is decided by what is read back, never by what is expected.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from conformance.kafka.elections import elect_preferred, order_replicas
+from conformance.kafka.errors import RequestRefused
+from conformance.kafka.metadata_proxy import MetadataProxy
+from conformance.transactions.delayed_end_txn import Told
+from conformance.transactions.facts.lab import Lab
+from conformance.transactions.ground import FAR, HOME, NOBODY, SEAT, Ground
+from conformance.transactions.observed import PartitionSeen, see_partition
+from conformance.transactions.reading import (
+    TRANSACTION_STATE,
+    describe_transactions,
+    leadership,
+)
+from conformance.transactions.wire import (
+    A,
+    Call,
+    Produced,
+    Producer,
+    Requests,
+    error_in,
+    find_coordinator,
+)
+from impl.protocol.errors import ErrorCode
+
+COORDINATOR, FORMER, LEADER = HOME, SEAT, FAR
+"""Who coordinates in the end, who did before, and who leads the partition."""
+ROLES: Final = {COORDINATOR: "coordinator", FORMER: "former", LEADER: "leader"}
+
+PROPERTIES: Final = {
+    # The coordinator need not wait long for one who follows it no more, as he has not heard.
+    "replica.lag.time.max.ms": "1500",
+}
+WATCH_S: Final = 2.0
+"""How long readers are watched once all brokers know who coordinates."""
+KNOWN_TIMEOUT_S: Final = 60.0
+"""How long news and replicas may take."""
+
+FIRST, LATE, NEXT = "first", "late", "next"
+"""The values that are written: in time, late, and by the next transaction."""
+
+ARRIVED, WATCHED, ENDED = "arrived", "watched", "ended"
+"""When it is looked: the late write was answered; all know; the next transaction is committed."""
+
+ABORT, COMMIT = False, True
+_PAUSE_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Who has not heard of the move when the late write arrives, and who comes next."""
+
+    name: str
+    behind: tuple[int, ...]
+    begins_anew: bool
+    what: str
+
+
+SHAPES: Final = (
+    Shape("both_behind", (FORMER, LEADER), False, "neither has heard; the same producer goes on"),
+    Shape("both_behind_init", (FORMER, LEADER), True, "neither has heard; InitProducerId is next"),
+    Shape("leader_behind", (LEADER,), False, "only the leader has not heard"),
+    Shape("former_behind", (FORMER,), False, "only the former coordinator has not heard"),
+    Shape("nobody_behind", (), False, "all have heard"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The partition and the transaction at one moment.
+
+    `log` is as `Lab.partition` writes it, batch by batch; `committed` what readers of committed
+    records are shown.
+    """
+
+    state: str
+    log: tuple[str, ...]
+    high_watermark: int
+    last_stable_offset: int
+    committed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What was asked and answered in one shape, and what was seen at each moment."""
+
+    shape: Shape
+    told: tuple[Told, ...]
+    seen: Mapping[str, Seen]
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Promises by their names."""
+        return broken(self.seen)
+
+    @property
+    def verdict(self) -> str:
+        """As the verbs have it."""
+        return "violated" if self.broken else "holds"
+
+
+def broken(seen: Mapping[str, Seen]) -> tuple[str, ...]:
+    """The promises that were seen broken; the first transaction was aborted, and told so."""
+    arrived, watched, ended = seen[ARRIVED], seen[WATCHED], seen[ENDED]
+    marked = [word.endswith("!ABORT") for word in arrived.log]
+    findings = {
+        "no_write_outside": True in marked and not marked[-1],
+        "last_stable_offset_moves": watched.state.startswith("Complete")
+        and watched.last_stable_offset < watched.high_watermark,
+        "no_aborted_read": not {FIRST, LATE}.isdisjoint(ended.committed),
+        "no_lost_write": NEXT not in ended.committed,
+    }
+    return tuple(name for name, is_broken in findings.items() if is_broken)
+
+
+class Story:
+    """One shape, step by step, on a fresh partition and id; the log is at FORMER before and after.
+
+    The ground is seated, and `proxy` is between its brokers and the controller.
+    """
+
+    def __init__(
+        self, ground: Ground, proxy: MetadataProxy, requests: Requests, shape: Shape, watch_s: float
+    ) -> None:
+        self._ground = ground
+        self._proxy = proxy
+        self._c = ground.conversation(requests)
+        self._registers = requests == "v1"
+        self._shape = shape
+        self._watch_s = watch_s
+        self._lab = Lab(ground, "stale_coordinator")
+        self._told: list[Told] = []
+        self._seen: dict[str, Seen] = {}
+        [self._partition] = ground.topic(on=LEADER)
+
+    def play(self) -> Ending:
+        """The whole story. Raises RequestRefused, and what a `Wire` raises."""
+        producer = self._begin()
+        late = self._c.produce(producer, self._partition, 1, LATE)
+        self._told.append(Told("-", f"Produce {LATE!r}", "(delayed by the network)"))
+        self._proxy.cut_off(self._shape.behind)
+        try:
+            lead(self._ground, COORDINATOR, self._shape.behind)
+            after = self._abort(producer)
+            stored = self._arrive(producer, late)
+        finally:
+            self._proxy.cut_off(())
+        await_known(self._ground, COORDINATOR)
+        time.sleep(self._watch_s)
+        self._look(WATCHED, producer)
+        self._next_transaction(after, 2 if stored else 1)
+        lead(self._ground, FORMER)
+        return Ending(self._shape, tuple(self._told), dict(self._seen))
+
+    def _begin(self) -> Producer:
+        """Begin at FORMER and write in time."""
+        name = self._ground.fresh("id")
+        told = self._accepted(FORMER, "InitProducerId", self._c.init_producer_id(name))
+        producer = Producer(name, told.producer_id, told.producer_epoch)
+        self._write(FORMER, producer, 0, FIRST)
+        return producer
+
+    def _write(self, coordinator: int, producer: Producer, sequence: int, value: str) -> None:
+        if self._registers:
+            call = self._c.add_partitions(producer, [self._partition])
+            self._accepted(coordinator, "AddPartitionsToTxn", call)
+        produce = self._c.produce(producer, self._partition, sequence, value)
+        self._accepted(LEADER, f"Produce {value!r}", produce)
+
+    def _abort(self, producer: Producer) -> Producer:
+        """Abort where the log is now; who the producer is then."""
+        for node in ROLES:
+            found = self._ground.wire(node).ask(find_coordinator(producer.transactional_id))
+            self._tell(node, "FindCoordinator", ROLES[found.node_id])
+        told = self._accepted(COORDINATOR, "EndTxn(abort)", self._c.end_txn(producer, ABORT))
+        self._lab.settle(producer.transactional_id)
+        for node in (COORDINATOR, FORMER):
+            self._tell(node, "DescribeTransactions", self._state(node, producer))
+        if told.producer_id < 0:
+            return producer
+        return replace(producer, producer_id=told.producer_id, producer_epoch=told.producer_epoch)
+
+    def _arrive(self, producer: Producer, late: Call[Produced]) -> bool:
+        """The late write, on a connection of its own; whether it was stored."""
+        answer = self._ground.connect(LEADER).ask(late)
+        at = f" at offset {answer.base_offset}" if answer.base_offset >= 0 else ""
+        self._tell(LEADER, f"Produce {LATE!r} arrives", f"{answer.error.name}{at}")
+        self._look(ARRIVED, producer)
+        return answer.error is ErrorCode.NONE
+
+    def _next_transaction(self, producer: Producer, sequence: int) -> None:
+        """Write and commit at COORDINATOR; an epoch that is new begins its sequences anew."""
+        if self._shape.begins_anew:
+            call = self._c.init_producer_id(producer.transactional_id)
+            told = self._accepted(COORDINATOR, "InitProducerId", call)
+            producer = replace(
+                producer, producer_id=told.producer_id, producer_epoch=told.producer_epoch
+            )
+        is_new = self._shape.begins_anew or not self._registers
+        self._write(COORDINATOR, producer, 0 if is_new else sequence, NEXT)
+        self._accepted(COORDINATOR, "EndTxn(commit)", self._c.end_txn(producer, COMMIT))
+        self._lab.settle(producer.transactional_id)
+        self._lab.stable(self._partition)
+        self._look(ENDED, producer)
+
+    def _look(self, moment: str, producer: Producer) -> None:
+        here: PartitionSeen = see_partition(self._ground, self._partition)
+        names = self._lab.names
+        self._seen[moment] = Seen(
+            self._state(COORDINATOR, producer),
+            tuple(
+                names.identity(batch.producer_id, batch.producer_epoch)
+                + (f"!{batch.marker}" if batch.marker else f"#{batch.base_sequence}")
+                for batch in here.batches
+            ),
+            here.high_watermark,
+            here.last_stable_offset,
+            here.committed,
+        )
+
+    def _state(self, node: int, producer: Producer) -> str:
+        name = producer.transactional_id
+        seen = self._ground.wire(node).ask(describe_transactions([name]))[name]
+        return self._lab.names.state(seen)
+
+    def _accepted(self, node: int, request: str, call: Call[A]) -> A:
+        """Asked until the broker is not busy. Raises RequestRefused."""
+        answer = self._ground.wire(node).retry(call)
+        self._tell(node, request, self._lab.names.answer(answer))
+        if error_in(answer) is not ErrorCode.NONE:
+            raise RequestRefused(f"{request} at the {ROLES[node]}: {error_in(answer).name}")
+        return answer
+
+    def _tell(self, node: int, request: str, answer: str) -> None:
+        self._told.append(Told(ROLES[node], request, answer))
+
+
+def lead(ground: Ground, node: int, behind: Iterable[int] = ()) -> None:
+    """Let `node` lead the log of transactions; those who are not `behind` know it then.
+
+    Raises RequestRefused.
+    """
+    [gone] = {COORDINATOR, FORMER} - {node}
+    controller = ground.wire(HOME)
+    _await(lambda: controller.ask(leadership(TRANSACTION_STATE)).in_sync == {node, gone})
+    order_replicas(controller.connection, TRANSACTION_STATE, (node, gone))
+    elect_preferred(controller.connection, TRANSACTION_STATE)
+    await_known(ground, node, behind)
+    ground.await_takeover(gone)
+
+
+def await_known(ground: Ground, node: int, behind: Iterable[int] = ()) -> None:
+    """Wait until those who are not `behind` take `node` for the coordinator. As `lead`."""
+    wires = [ground.wire(asked) for asked in ROLES.keys() - set(behind)]
+    _await(lambda: {wire.ask(find_coordinator(NOBODY)).node_id for wire in wires} == {node})
+
+
+def _await(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + KNOWN_TIMEOUT_S
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise RequestRefused(f"the log of transactions does not move in {KNOWN_TIMEOUT_S} s")
+        time.sleep(_PAUSE_S)
