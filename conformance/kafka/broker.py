@@ -51,9 +51,9 @@ class KafkaBroker:
     In KRaft mode it is a controller, too; in ZooKeeper mode it has a ZooKeeper, which stays up
     when the broker is stopped. `level` is the cluster's `transaction.version`, by default the
     newest stable one. `properties` and `jvm_flags` go over the recipe's. `folder` receives data,
-    properties and logs, and is kept; without it they are in a temporary folder, removed when the
-    `with` block ends without an exception. `ensemble` and `zookeeper` are those of its cluster
-    (`KafkaCluster`). Raises UnknownRelease.
+    properties and logs, is made if it is not there, and is kept; without it they are in a temporary
+    folder, removed when the `with` block ends without an exception. `ensemble` and `zookeeper` are
+    those of its cluster (`KafkaCluster`). Raises UnknownRelease.
     """
 
     def __init__(
@@ -210,6 +210,7 @@ class KafkaBroker:
     def _launch(self, archives: Path, flag: str) -> None:
         """Start its process, and its ZooKeeper before it; `flag` says what to do with archives."""
         jars = fetch(self.release, self._report)
+        self.folder.mkdir(parents=True, exist_ok=True)
         if self._zookeeper is not None:
             self._zookeeper.start(jars, (flag.format(archives / "zookeeper.jsa"),))
             self._zookeeper.await_absence(self.node.node_id)

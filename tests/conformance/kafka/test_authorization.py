@@ -71,7 +71,7 @@ def guarded(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "authorizer.class.name": AUTHORIZERS.get(release, NEWEST_AUTHORIZER),
         "allow.everyone.if.no.acl.found": "true",
     }
-    folder = tmp_path_factory.mktemp("guarded")
+    folder = tmp_path_factory.mktemp("guarded") / "broker"
     broker = KafkaBroker(release, properties=properties, folder=folder)
     try:
         broker.start()
