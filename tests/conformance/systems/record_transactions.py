@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,15 @@ from conformance.systems.transactions_wire_servers import Started
 from conformance.systems.transactions_wire_trial import Ended, Ground, Rest, Times, Trial
 from conformance.systems.transactions_wire_worn import LAST_EPOCH, Worn
 from conformance.transactions.ground import Ground as Servers
-from conformance.transactions.judging import scope_played
+from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S, scope_played
 from conformance.transactions.wire import Conversation, Requests, Wire
 from impl import encode_response
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 TRIED = 1_000
-TRACES = 20
-MOST_TIMED = 4
-"""Traces in which a transaction times out: each takes seconds."""
+TRACES = 12
+WAITING = {"small": 6, "forgotten": 4}
+"""Scopes of which traces are recorded that wait for the broker, and how many: each takes long."""
 
 
 def plan_of(variant: str, scope: str) -> Plan:
@@ -49,15 +49,16 @@ def plan_of(variant: str, scope: str) -> Plan:
     )
 
 
-def chosen(scripts: Iterable[Script]) -> Iterator[Script]:
-    """Those with two requests in a row, or their answers, that none before had."""
+def chosen(scripts: Iterable[Script], *, waits: bool) -> Iterator[Script]:
+    """Those with two requests in a row, or their answers, that none before had; only those that
+    wait for the broker, if there are such."""
     met: set[Any] = set()
-    timed = 0
     for script in scripts:
+        if waits and not (script.times_out or script.forgotten):
+            continue
         sent = [(script.instance(m.step)[0], m.sent.answer[0]) for m in script.moved if m.sent]
         new = {*pairwise(sent)} - met
-        if new and (not script.times_out or timed < MOST_TIMED):
-            timed += bool(script.times_out)
+        if new:
             met |= new
             yield script
 
@@ -66,7 +67,9 @@ def recorded(
     speaks: Conversation, wire: Wire, script: Script, ground: Ground
 ) -> list[dict[str, Any]]:
     """The calls of one trace with their answers; the broker is as the model says."""
-    times = Times(TRANSACTION_S if script.times_out else 0.0)
+    times = Times(
+        TRANSACTION_S if script.times_out else 0.0, ID_EXPIRES_S if script.forgotten else 0.0
+    )
     asking = Trial(script, ground, speaks, times=times).run()
     rows: list[dict[str, Any]] = []
     asks = next(asking)
@@ -97,8 +100,10 @@ def record(release: str, scope: str, requests: Requests) -> None:
     plan = replace(plan, scope=scope_played(plan))
     k = setting(plan)
     first = LAST_EPOCH - k.layout.max_epoch if k.layout.epochs_end else 0
-    with tempfile.TemporaryDirectory() as directory, Servers(release, level=level) as servers:
-        worn = Worn(servers, first - 1, TRACES) if first else None
+    count, properties = WAITING.get(scope, TRACES), FORGETFUL if k.budgets.forgotten else {}
+    ground = Servers(release, level=level, properties=properties)
+    with tempfile.TemporaryDirectory() as directory, ground as servers:
+        worn = Worn(servers, first - 1, count) if first else None
         prepared = prepare(plan, Path(directory))
         writer = ScriptWriter(tables_of(with_room(k)))
         tried = range(0, prepared.cover_traces, max(prepared.cover_traces // TRIED, 1))
@@ -108,24 +113,25 @@ def record(release: str, scope: str, requests: Requests) -> None:
         speaks = servers.conversation(requests)
         data = k.layout.partitions - k.layout.offsets
         lines: list[Any] = [{"scope": plan.scope, "variant": variant}]
-        for number, script in zip(range(TRACES), chosen(scripts), strict=False):
+        told = islice(chosen(scripts, waits=scope in WAITING), count)
+        for number, script in enumerate(told):
             partitions, _ = zip(*supply.take(data), strict=True)
             name = worn.take() if worn else f"recorded-{number}"
             group = f"group-{number}" if k.layout.offsets else ""
             if group:
                 partitions = (*partitions, started.offsets_of(group))
-            ground = Ground(
+            place = Ground(
                 name, partitions, (0,) * data, started.coordinator_epoch(name), group, first
             )
             lines.append(
                 {
-                    "id": ground.transactional_id,
+                    "id": name,
                     "steps": script.steps,
                     "partitions": partitions,
-                    "coordinator_epoch": ground.coordinator_epoch,
+                    "coordinator_epoch": place.coordinator_epoch,
                     "group": group,
                     "first_epoch": first,
-                    "calls": recorded(speaks, wire, script, ground),
+                    "calls": recorded(speaks, wire, script, place),
                 }
             )
     path = FIXTURES / f"transactions-{release}-{scope}-{requests}.jsonl"
