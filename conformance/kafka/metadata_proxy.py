@@ -1,11 +1,11 @@
-"""The network between brokers and the only controller: it can lose the news, and nothing else.
+"""The network between brokers and the only controller: it can lose the news alone, or all.
 
 A broker in KRaft mode learns what the cluster decides by fetching the controllers' log, on a
 connection of its own; heartbeats and requests are others (KIP-595, KIP-631). So a broker may be
 alive in the controller's eyes, and serve, and not know what was decided a while ago.
 
-Of a broker that is cut off, requests for that log are held, and what would come back, too. Nothing
-is lost, and nothing is sent twice.
+Of a broker that is deaf, requests for that log are held, and what would come back, too; of one that
+is lost, all requests: the controller takes it for dead. Nothing is ever sent twice.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from impl.protocol.primitives import frame, take_frames
 
 FETCHER: Final = "raft-client-{}"
 """What a broker calls itself where it fetches the log. Source: `KafkaRaftManager.clientId`."""
+ASKER: Final = "{}"
+"""And where it asks for anything else. Source: `NodeToControllerChannelManagerImpl`."""
 TOLD_SINCE: Final = (3, 9)
 """From this release on the controller tells brokers its address with each answer (KIP-853)."""
 
@@ -55,18 +57,21 @@ class MetadataProxy(ThreadingTCPServer):
         super().__init__((HOST, port), _Passing)
         self.controller_port = controller_port
         self._changed = Condition()
-        self._cut_off: frozenset[str] = frozenset()
+        self._held: frozenset[str] = frozenset()
 
-    def cut_off(self, node_ids: Iterable[int]) -> None:
-        """From now on these brokers hear no news, and all others do."""
+    def hold(self, deaf: Iterable[int] = (), lost: Iterable[int] = ()) -> None:
+        """From now on these brokers hear no news, or are cut off; all others are as they were
+        before anything was held."""
+        lost = tuple(lost)
+        fetchers = map(FETCHER.format, (*deaf, *lost))
         with self._changed:
-            self._cut_off = frozenset(map(FETCHER.format, node_ids))
+            self._held = frozenset((*fetchers, *map(ASKER.format, lost)))
             self._changed.notify_all()
 
-    def await_news(self, client_id: str) -> None:
-        """Wait while the broker that calls itself so is cut off."""
+    def await_way(self, client_id: str) -> None:
+        """Wait while what a broker sends under this name is held."""
         with self._changed:
-            self._changed.wait_for(lambda: client_id not in self._cut_off)
+            self._changed.wait_for(lambda: client_id not in self._held)
 
     def __enter__(self) -> Self:
         Thread(target=self.serve_forever, daemon=True).start()
@@ -78,7 +83,7 @@ class MetadataProxy(ThreadingTCPServer):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.cut_off(())
+        self.hold()
         self.shutdown()
         self.server_close()
 
@@ -100,7 +105,7 @@ class _Passing(BaseRequestHandler):
             Thread(target=self._pass_back, args=(controller,), daemon=True).start()
             for payload in self._requests():
                 self._client_id = client_id(payload)
-                self._proxy.await_news(self._client_id)
+                self._proxy.await_way(self._client_id)
                 controller.sendall(frame(payload))
 
     def _requests(self) -> Iterator[bytes]:
@@ -112,7 +117,7 @@ class _Passing(BaseRequestHandler):
     def _pass_back(self, controller: socket.socket) -> None:
         with suppress(OSError):
             while chunk := controller.recv(_CHUNK_BYTES):
-                self._proxy.await_news(self._client_id)
+                self._proxy.await_way(self._client_id)
                 self.request.sendall(chunk)
             self.request.shutdown(socket.SHUT_RDWR)
 

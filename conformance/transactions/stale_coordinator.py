@@ -48,6 +48,7 @@ ROLES: Final = {COORDINATOR: "coordinator", FORMER: "former", LEADER: "leader"}
 PROPERTIES: Final = {
     # The coordinator need not wait long for one who follows it no more, as he has not heard.
     "replica.lag.time.max.ms": "1500",
+    "broker.session.timeout.ms": "9000",  # Kafka's own
 }
 WATCH_S: Final = 2.0
 """How long readers are watched once all brokers know who coordinates."""
@@ -66,20 +67,30 @@ _PAUSE_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Who has not heard of the move when the late write arrives, and who comes next."""
+    """Who is `deaf` to the news of the move when the late write arrives, or `lost` to the
+    controller at all; and whether the next transaction begins with InitProducerId."""
 
     name: str
-    behind: tuple[int, ...]
-    begins_anew: bool
     what: str
+    deaf: tuple[int, ...] = ()
+    lost: tuple[int, ...] = ()
+    begins_anew: bool = False
 
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """Who has not heard."""
+        return self.deaf + self.lost
+
+
+BOTH: Final = (FORMER, LEADER)
 
 SHAPES: Final = (
-    Shape("both_behind", (FORMER, LEADER), False, "neither has heard; the same producer goes on"),
-    Shape("both_behind_init", (FORMER, LEADER), True, "neither has heard; InitProducerId is next"),
-    Shape("leader_behind", (LEADER,), False, "only the leader has not heard"),
-    Shape("former_behind", (FORMER,), False, "only the former coordinator has not heard"),
-    Shape("nobody_behind", (), False, "all have heard"),
+    Shape("both_deaf", "neither has heard; the same producer goes on", BOTH),
+    Shape("both_deaf_init", "neither has heard; InitProducerId is next", BOTH, begins_anew=True),
+    Shape("former_lost", "the controller lost the former; no news", (LEADER,), (FORMER,)),
+    Shape("leader_deaf", "only the leader has not heard", (LEADER,)),
+    Shape("former_deaf", "only the former coordinator has not heard", (FORMER,)),
+    Shape("nobody_deaf", "all have heard"),
 )
 
 
@@ -156,13 +167,13 @@ class Story:
         producer = self._begin()
         late = self._c.produce(producer, self._partition, 1, LATE)
         self._told.append(Told("-", f"Produce {LATE!r}", "(delayed by the network)"))
-        self._proxy.cut_off(self._shape.behind)
+        self._proxy.hold(self._shape.deaf, self._shape.lost)
         try:
-            lead(self._ground, COORDINATOR, self._shape.behind)
+            self._move()
             after = self._abort(producer)
             stored = self._arrive(producer, late)
         finally:
-            self._proxy.cut_off(())
+            self._proxy.hold()
         await_known(self._ground, COORDINATOR)
         time.sleep(self._watch_s)
         self._look(WATCHED, producer)
@@ -184,6 +195,15 @@ class Story:
             self._accepted(coordinator, "AddPartitionsToTxn", call)
         produce = self._c.produce(producer, self._partition, sequence, value)
         self._accepted(LEADER, f"Produce {value!r}", produce)
+
+    def _move(self) -> None:
+        """Who is lost is given up by the controller, after its session."""
+        behind = self._shape.behind
+        if not self._shape.lost:
+            lead(self._ground, COORDINATOR, behind)
+            return
+        await_known(self._ground, COORDINATOR, behind)
+        self._ground.await_takeover(FORMER)
 
     def _abort(self, producer: Producer) -> Producer:
         """Abort where the log is now; who the producer is then."""

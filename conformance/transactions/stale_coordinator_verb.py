@@ -124,7 +124,8 @@ def row_of(ending: Ending, times: int) -> dict[str, Any]:
     return {
         "name": shape.name,
         "what": shape.what,
-        "behind": [ROLES[node] for node in shape.behind],
+        "deaf": [ROLES[node] for node in shape.deaf],
+        "lost": [ROLES[node] for node in shape.lost],
         "times": times,
         "told": plain(ending.told),
         "seen": plain(ending.seen),
