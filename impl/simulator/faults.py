@@ -13,7 +13,8 @@ class Faults:
     `break_rate`: a connection breaks as a message is put on
     it; of what was on its way to a broker each message is lost with `loss_rate`, or arrives later
     by `late_ms`. `stop_every_ms`: a node stops about so often (0 never), returns after `down_ms`,
-    and its partitions move meanwhile. `crash_step`: the client dies before this step of its life
+    and its partitions move meanwhile. `coordinator_load_ms`: a new coordinator reads its log as
+    long before it answers. `crash_step`: the client dies before this step of its life
     (-1 never); a step is a message that it sends or receives. `is_zombie`: it does not die then; it
     hears and says nothing for `pause_ms`, and goes on beside whoever has taken its place.
     """
@@ -25,6 +26,7 @@ class Faults:
     late_ms: tuple[int, int] = (5, 300)
     stop_every_ms: int = 0
     down_ms: tuple[int, int] = (50, 1_000)
+    coordinator_load_ms: int = 0
     crash_step: int = -1
     is_zombie: bool = False
     pause_ms: tuple[int, int] = (200, 3_000)

@@ -73,6 +73,7 @@ class BrokerHost:
             port=PORT,
             broker_epoch=self.life,
             num_partitions=world.partitions,
+            coordinator_load_ms=world.faults.coordinator_load_ms,
             transactions=world.transactions,
         )
         self._node = Node(config, blocks=world.blocks, cluster=world.cluster)
@@ -269,7 +270,10 @@ class World:
         self.rng = Random(seed)
         self._storm = faults
         self._chaos: asyncio.Task[None] | None = None
-        self.faults = Faults(delay_ms=faults.delay_ms)
+        self._calm = Faults(
+            delay_ms=faults.delay_ms, coordinator_load_ms=faults.coordinator_load_ms
+        )
+        self.faults = self._calm
         self.partitions = partitions
         self.transactions = transactions or TransactionConfig()
         self.blocks = ProducerIdBlocks()
@@ -307,7 +311,7 @@ class World:
 
     async def end_storm(self) -> None:
         """From now on nothing goes wrong; every node is there."""
-        self.faults = Faults(delay_ms=self._storm.delay_ms)
+        self.faults = self._calm
         if self._chaos is not None:
             self._chaos.cancel()
             await asyncio.wait([self._chaos])
