@@ -22,7 +22,7 @@ from conformance.systems.transactions_wire_probes import with_room
 from conformance.systems.transactions_wire_script import ScriptWriter
 from conformance.systems.transactions_wire_servers import Servers, Started
 from conformance.systems.transactions_wire_worn import LAST_EPOCH, Worn
-from conformance.systems.wire import MAX_TRIED, ScriptBackend
+from conformance.systems.wire import DEED_COUNTS, MAX_TRIED, ScriptBackend
 from conformance.systems.wire_trial import Difference
 
 SPARE_IDS: Final = MAX_TRIED
@@ -56,6 +56,10 @@ class TransactionsBackend(ScriptBackend):
         super()._add(one, number, script, outcome)
         if outcome.difference is None and not outcome.is_undecided:
             self.agreed.append(number)
+
+    def _costs(self, script: Any) -> int:
+        """What a server does of itself takes seconds."""
+        return 1 + DEED_COUNTS * bool(script.times_out or script.forgotten)
 
     def close(self) -> None:
         """Connections are the ground's, which closes them."""

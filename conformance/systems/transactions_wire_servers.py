@@ -122,6 +122,7 @@ class Listening:
         self._wires: list[Wire] = []
         self._numbers = count(1)
         self._run = secrets.token_hex(4)
+        self._internal: dict[str, dict[int, int]] = {}
         missing = [api.name for api in NEEDED if api not in self.supported.versions]
         if missing:
             raise NoBroker(f"{text} does not offer {', '.join(missing)}: nothing can be judged")
@@ -154,20 +155,25 @@ class Listening:
 
     def coordinator_epoch(self, transactional_id: str) -> int:
         """See `Servers`; 0 where its log is not shown."""
-        epochs = self._internal(TRANSACTION_STATE[0])
+        epochs = self._epochs(TRANSACTION_STATE[0])
         return epochs[partition_for(transactional_id, len(epochs))] if epochs else 0
 
     def offsets_of(self, group_id: str) -> TopicPartition:
         """See `Servers`. Raises RequestRefused where they are not shown."""
         topic = CONSUMER_OFFSETS[0]
-        epochs = self._internal(topic)
+        epochs = self._epochs(topic)
         if not epochs:
             raise RequestRefused(f"the broker does not show {topic}")
         return topic, partition_for(group_id, len(epochs))
 
-    @functools.cache  # noqa: B019  # lives as long as a run
-    def _internal(self, topic: str) -> dict[int, int]:
-        """The leader epochs of an internal topic's partitions, once its coordinators serve."""
+    def _epochs(self, topic: str) -> dict[int, int]:
+        """The leader epochs of an internal topic's partitions, asked once."""
+        if topic not in self._internal:
+            self._internal[topic] = self._asked(topic)
+        return self._internal[topic]
+
+    def _asked(self, topic: str) -> dict[int, int]:
+        """Those that there are once its coordinators serve."""
         of_group = topic == CONSUMER_OFFSETS[0]
         deadline = time.monotonic() + BUSY_TIMEOUT_S
         while True:

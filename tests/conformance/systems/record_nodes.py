@@ -24,6 +24,7 @@ from conformance.systems.transactions_nodes.harness import Harness
 from conformance.systems.transactions_nodes.nodes import Nodes, ground_of
 from conformance.systems.transactions_nodes.script import NodeScript, NodesWriter
 from conformance.systems.transactions_nodes.trial import Do, NodesTrial, Rest
+from conformance.systems.transactions_wire_probes import with_room
 from conformance.systems.transactions_wire_trial import Ask
 from conformance.transactions.wire import Call, Requests
 from impl import encode_response
@@ -106,7 +107,7 @@ def record(release: str, kind: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
         prepared = prepare(plan, Path(directory))
         k = setting(plan)
-        writer = NodesWriter(tables_of(k))
+        writer = NodesWriter(tables_of(with_room(k)))
         scripts = list(chosen(writer.script(prepared.trace(n)) for n in range(prepared.count)))
     with ground_of(release, k.variant.level) as ground:
         speaks = ground.conversation(requests)

@@ -30,6 +30,7 @@ from conformance.systems.transactions_nodes.courses import (
 from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
 from conformance.systems.transactions_nodes.script import NodeScript, NodesWriter
 from conformance.systems.transactions_nodes.trial import LATE_MARKER, Do, NodesTrial, Rest
+from conformance.systems.transactions_wire_probes import with_room
 from conformance.systems.transactions_wire_trial import Ended, Ground
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
@@ -47,7 +48,7 @@ FAR = 1
 @functools.cache
 def writer_of(variant: str, scope: str = "transactions-small") -> NodesWriter:
     plan = Plan(scope=scope, variant=variant, actors=SERVED)
-    return NodesWriter(tables_of(setting(plan)))
+    return NodesWriter(tables_of(with_room(setting(plan))))
 
 
 # Scripts
@@ -62,7 +63,7 @@ def scripts(
         scope=SCOPE, variant=request.param, actors=SERVED, traces_from=("hunts",), traces=150
     )
     prepared = prepare(plan, tmp_path_factory.mktemp("nodes"))
-    writer = NodesWriter(tables_of(setting(plan)))
+    writer = NodesWriter(tables_of(with_room(setting(plan))))
     return [(prepared, n, writer.script(prepared.trace(n))) for n in range(prepared.count)]
 
 

@@ -18,7 +18,7 @@ from conformance.generate.served import MARKER, PLAYED
 from conformance.homes import SERVED, home_of_scope
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, prepare, setting
-from conformance.systems import transactions_wire_trial
+from conformance.systems import transactions_wire_harness, transactions_wire_trial
 from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_wire_harness import TRANSACTION_S
 from conformance.systems.transactions_wire_probes import with_room
@@ -41,6 +41,8 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 KINDS: list[Requests] = ["v1", "v2"]
 SCOPES = ["default", "offsets", "exhausted", "small", "forgotten"]
 RECORDED = [(scope, kind) for scope in SCOPES for kind in KINDS]
+PRODUCERS = 61
+"""DescribeProducers."""
 EVERY_VERSION = Supported(dict.fromkeys(range(100), (0, 12)), {})
 
 
@@ -69,7 +71,14 @@ class Unasked(AssertionError):
     """Something is asked that was not when it was recorded."""
 
 
-def replayed(trace: dict[str, Any], head: dict[str, str], requests: Requests, rule: str) -> Ended:
+def replayed(
+    trace: dict[str, Any],
+    head: dict[str, str],
+    requests: Requests,
+    rule: str,
+    *,
+    shows_producers: bool = True,
+) -> Ended:
     """How a trace ends with the answers that were recorded, where `rule` goes over the variant."""
     script = writer_of(head["variant"] + rule, head["scope"]).script(steps_of(trace))
     partitions = tuple((name, index) for name, index in trace["partitions"])
@@ -82,8 +91,10 @@ def replayed(trace: dict[str, Any], head: dict[str, str], requests: Requests, ru
         trace["first_epoch"],
     )
     times = Times(TRANSACTION_S if script.times_out else 0.0)
-    asking = Trial(script, ground, conversation(EVERY_VERSION, requests), times=times).run()
-    calls = iter(trace["calls"])
+    speaks = conversation(EVERY_VERSION, requests)
+    trial = Trial(script, ground, speaks, times=times, shows_producers=shows_producers)
+    asking = trial.run()
+    calls = iter([row for row in trace["calls"] if shows_producers or row["api"] != PRODUCERS])
     asks = next(asking)
     while True:
         answers = []
@@ -115,6 +126,17 @@ def test_the_broker_is_as_its_model(scope: str, requests: Requests) -> None:
         assert (ended.difference, ended.is_undecided) == (None, False)
         assert ended.steps == len(trace["steps"])
         assert ended.log_ends is not None, "nothing is left open"
+
+
+@pytest.mark.parametrize("scope", ["default", "offsets"])
+def test_a_broker_may_not_tell_of_producers(monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
+    monkeypatch.setattr(transactions_wire_trial, "GROUP_TIMEOUT_S", -1.0)  # nothing comes later
+    head, traces = recorded(scope, "v2")
+    for trace in traces:
+        assert replayed(trace, head, "v2", "", shows_producers=False).difference is None
+    changes = list(islice(changed(traces, 1, "records", b""), 3))
+    for trace in changes:
+        assert replayed(trace, head, "v2", "", shows_producers=False).difference is not None
 
 
 @pytest.mark.parametrize(
@@ -366,6 +388,11 @@ V1_WRITES: Sequence[Instance] = [
     ("partitions_are_added", (("instance", 0), ("heard", 1))),
     ("batch_is_produced", (("instance", 0), ("partition", 0), ("heard", 1))),
 ]
+TIMES_OUT: Sequence[Instance] = [
+    *WRITES,
+    ("batch_is_produced", (("instance", 0), ("partition", 0), ("heard", 1))),
+    ("transaction_times_out", ()),
+]
 SENDS: Sequence[Instance] = [
     ("client_sends", (("producer", 0), ("partition", 0))),
     ("request_arrives", (("producer", 0), ("partition", 0))),
@@ -394,6 +421,21 @@ def test_a_trace_replays_at_a_broker(
     difference = json.loads(answer.read_text())["first_divergence"]
     assert (difference is not None) == bool(code)
     assert not code or difference["rule"].startswith("probe_")
+
+
+IMPATIENT = TransactionConfig(abort_timed_out_interval_ms=50)
+TWICE = replace(IMPATIENT, fence_bump="twice")
+
+
+@pytest.mark.parametrize(("config", "code"), [(IMPATIENT, 0), (TWICE, 1)])
+def test_a_transaction_times_out_at_a_broker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: TransactionConfig, code: int
+) -> None:
+    """Planted: an abort that takes two epochs."""
+    monkeypatch.setattr(transactions_wire_harness, "TRANSACTION_S", 1.0)
+    trace = a_trace(tmp_path / "t", "transactions-small", "v2", TIMES_OUT)
+    with served(replace(HERE, transactions=config)) as address:
+        assert main(["replay", str(trace), "--system", address]) == code
 
 
 def test_what_is_not_played_is_undecided(tmp_path: Path) -> None:
