@@ -365,6 +365,11 @@ def batch_behind_another(k: Setting, w: World) -> bool:
     )
 
 
+def something_failed(k: Setting, w: World) -> bool:
+    """Sometimes: an application hears that a record has failed."""
+    return not nothing_fails(k, w)
+
+
 # The list
 
 
@@ -434,6 +439,13 @@ def waits_for_replicas(k: Setting) -> bool:
     return keeps_what_it_acknowledges(k) and k.variant.acks == Acks.ALL
 
 
+def stores_once(k: Setting) -> bool:
+    """P1: leaders know duplicates, or nobody sends a batch again."""
+    never_again = k.variant.retries == Retries.NONE
+    alone = k.variant.idempotence == Idempotence.DISABLED
+    return recognises_duplicates(k) or (never_again and alone)
+
+
 def first_sequence_is_strict(k: Setting) -> bool:
     """Leaders refuse a first batch that does not begin at 0, or never lack a producer's state."""
     return recognises_duplicates(k) and k.variant.first_sequence != FirstSequence.ANY
@@ -463,24 +475,43 @@ def expires_nobody(k: Setting) -> bool:
 
 def never_gives_up(k: Setting) -> bool:
     """Producers try for ever, each with its own id, and leaders take their records. Before KIP-360
-    they give up what a leader has forgotten, too."""
+    they give up what a leader has forgotten, unless all of it was deleted."""
     endless = k.variant.retries == Retries.ENDLESS and k.budgets.timeouts == 0
-    known = k.variant.recovery == Recovery.LOCAL_BUMP or memory_is_kept_in_order(k)
-    return endless and known and k.layout.max_message > 0 and not k.layout.shared_producer_id
+    known = memory_is_kept_in_order(k) or memory_is_wide(k) or forgets_what_is_deleted(k)
+    tries = k.variant.recovery == Recovery.LOCAL_BUMP or known
+    return endless and tries and k.layout.max_message > 0 and not k.layout.shared_producer_id
+
+
+def memory_is_wide(k: Setting) -> bool:
+    """Leaders remember so much that no error lets later batches push a stored one out."""
+    in_order = k.variant.sequence_order == SequenceOrder.WRAPS or not k.layout.wraps
+    return memory_is_kept(k) and in_order and 2 * k.layout.in_flight <= k.layout.window
+
+
+def forgets_what_is_deleted(k: Setting) -> bool:
+    """Heads of logs are deleted, and nothing else goes wrong: who is unknown then learns from the
+    log's start that he may begin again. KAFKA-5793."""
+    b = k.budgets
+    network = b.breaks + b.refusals + b.late_errors
+    leaders = b.restarts + b.crashes + b.failovers + b.losses + b.expiries
+    says_so = k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID
+    return says_so and network + leaders == 0
 
 
 def keeps_order(k: Setting) -> bool:
     """Strict leaders, and no new producer id that overtakes what the old one still has on its
-    way. Without sequences, no second request that could overtake the first."""
+    way. Without sequences, no second request that could overtake the first, also not one that its
+    producer gave up."""
     answered = k.variant.acks != Acks.NONE
+    endless = k.variant.retries == Retries.ENDLESS and k.budgets.timeouts == 0
     if k.variant.idempotence == Idempotence.DISABLED:
-        return k.layout.in_flight == 1 and answered
+        return k.layout.in_flight == 1 and answered and endless
     never_resets = k.variant.recovery == Recovery.LOCAL_BUMP or memory_is_kept(k)
     return first_sequence_is_strict(k) and never_resets
 
 
 PROMISES: tuple[Promise[Setting, World], ...] = (
-    Promise("at_most_once", at_most_once, recognises_duplicates),
+    Promise("at_most_once", at_most_once, stores_once),
     Promise("acked_is_stored", acked_is_stored, keeps_what_it_acknowledges),
     Promise("no_gap", no_gap, first_sequence_is_strict),
     Promise("order_kept", order_kept, keeps_order),
@@ -498,4 +529,5 @@ WITNESSES: tuple[Witness[Setting, World], ...] = (
     Witness("something_acknowledged", something_acknowledged),
     Witness("duplicate_on_its_way", duplicate_on_its_way),
     Witness("batch_behind_another", batch_behind_another),
+    Witness("something_failed", something_failed),
 )
