@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
@@ -378,8 +378,9 @@ class Evaluator(Notes):
         a, b = arguments
         return dag.ite(dag.le(a, b), a, b)
 
-    def _call_Map(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> MapValue:
-        return MapValue(arguments[0].slots)
+    def _call_Map(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
+        (values,) = arguments
+        return values if isinstance(values, containers.FocusMap) else MapValue(values.slots)
 
     def _call_filled(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
         return self._filled(arguments[0], arguments[1])
@@ -418,6 +419,8 @@ class Evaluator(Notes):
             return Seq(const(len(owner.slots)), owner.slots)
         if name == "values" and isinstance(owner, containers.FunctionMap):
             return owner.values()
+        if name == "values" and isinstance(owner, containers.FocusMap):
+            return owner
         if name == "plus":
             return containers.plus(owner, *arguments)
         if name == "union":
@@ -457,6 +460,9 @@ class Evaluator(Notes):
             owner = self.value(clause.iter, frame)
             if isinstance(owner, containers.FunctionSeq):
                 return self.search(name, generator, owner, frame)
+            if isinstance(owner, containers.FocusMap) and name == "tuple" and not clause.ifs:
+                inner = {**frame, **self.bound(clause.target, owner.value)}
+                return replace(owner, value=self.value(generator.elt, inner))
         results: list[tuple[Node, Any]] = []
         for exists, element in self.elements(clause.iter, frame):
             inner = {**frame, **self.bound(clause.target, element)}

@@ -288,7 +288,7 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
     kept = dict(PROMISED)
     if k.variant.first_sequence == 0 or k.layout.first_sequence > 0:
         del kept["no_gap"]
-    if k.variant.restart_window == 0:
+    if not remembers(k):
         del kept["remembers_five"]
     if k.budgets.losses > 0:
         del kept["acked_is_stored"]
@@ -307,7 +307,12 @@ def is_calm(k: Any) -> bool:
     """Leaders remember all, no answer refuses what is stored, and no batch is given up."""
     b = k.budgets
     troubles = (b.refusals, b.late_errors, b.timeouts, b.losses)
-    return k.variant.restart_window == 1 and not any(troubles)
+    return remembers(k) and not any(troubles)
+
+
+def remembers(k: Any) -> bool:
+    """Leaders come back with all that they knew, or none comes back."""
+    return bool(k.variant.restart_window == 1 or k.budgets.restarts == 0)
 
 
 def in_flight(world: Any) -> Iterator[Any]:

@@ -232,6 +232,21 @@ IN_TURN: tuple[Clause, ...] = (
 )
 """True where no answer refuses what is stored, and nothing times out, of one open connection."""
 
+
+def in_calm(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
+    """The clauses, resting on what keeps a producer from recovering; sequences tell which batch is
+    sent again, and no leader evicts what it has."""
+    uses = (*CALM, *OFFSETS, "in_flight_is_numbered")
+    return tuple(replace(c, uses=c.uses.union(uses)) for c in clauses)
+
+
+RECOVERABLE = (*CLIENT, *SENT, "in_flight_is_numbered", "batches_stay_whole", "history_agrees")
+HELPERS_WITH_RESETS = tuple(
+    in_calm((c,))[0] if c.name in (*RECOVERABLE, "in_flight_has_its_place") else c for c in HELPERS
+)
+"""The helpers where a producer would recover by another producer id: nothing makes it take one."""
+
+
 MEMORY_NOW = ("memory_is_sound", "window_is_log", "log_was_sent", "sent_in_first_epoch", *SENT)
 BEGUN = (*CLIENT, "first_epoch", "positions_are_records", IN_ORDER)
 TURN: dict[str, tuple[str, ...]] = {
@@ -268,6 +283,7 @@ TURN: dict[str, tuple[str, ...]] = {
         "is_remembered",
         DERIVED,
         ACCEPTED,
+        ARITHMETIC,
     ),
     STORED_IN_TURN: (
         *MEMORY_NOW,

@@ -14,6 +14,7 @@ from proofs.prove.cuts import Lemma
 from proofs.prove.invariant import (
     ARITHMETIC,
     HELPERS,
+    HELPERS_WITH_RESETS,
     HISTORY,
     IN_TURN,
     ORDERED,
@@ -23,7 +24,7 @@ from proofs.prove.invariant import (
 )
 from proofs.prove.regimes import Regime
 from proofs.prove.smt import Obligation, obligation
-from proofs.prove.state import VARIANT
+from proofs.prove.state import VARIANT, resets
 from proofs.prove.steps import StepOutcome, Steps, initial
 from proofs.prove.theorem import Theorem
 from proofs.prove.worlds import WorldInduction
@@ -88,14 +89,16 @@ class Induction:
         extra: tuple[Clause, ...] = (),
         rules: tuple[Formula, ...] = (),
     ) -> None:
-        self.known = (*HELPERS, *extra)
+        helpers = HELPERS_WITH_RESETS if resets(k.variant) else HELPERS
+        self.known = (*helpers, *extra)
         steps = Steps(model, k, regime)
         self.regime = regime
         self.state = steps.before
         self.steps = steps.all()
         self.first = initial(model, k, regime)
         self.before = {c.name: c.formula(self.state) for c in (*self.known, *PROMISED.values())}
-        self.helpers = (*self.inductive(HELPERS), *self.inductive(extra, rules))
+        lemmas = (lemma for step in self.steps for lemma in self.lemmas_of(step))
+        self.helpers = (*lemmas, *self.inductive(helpers), *self.inductive(extra, rules))
 
     def assumed(self, uses: Collection[str], step: StepOutcome | None) -> list[Formula]:
         """Clauses and cuts by name: of clauses about prefixes, what they say of the prefix in
@@ -161,13 +164,13 @@ class Induction:
     def inductive(
         self, clauses: Sequence[Clause], rules: Sequence[Formula] = ()
     ) -> Iterator[tuple[str, Obligation | None]]:
-        """(name, obligation) of clauses and of the steps' lemmas, None where nothing changes."""
+        """(name, obligation) of clauses, None where nothing changes."""
+        proved = {c.name for c in (*self.known, *clauses)}
         for c in clauses:
+            assert not c.uses & PROMISED.keys() - proved, f"{c.name} uses what nothing proves"
             name = f"initial/{c.name}"
             yield name, self.posed(name, c.uses, [], c.formula(self.first))
         for step in self.steps:
-            if clauses is HELPERS:
-                yield from self.lemmas(step)
             for c in clauses:
                 if c.formula(step.after) == self.before[c.name]:
                     yield f"{step.rule}/{c.name}", None
@@ -184,7 +187,7 @@ class Induction:
                 full = f"{step.rule}/{name}{part}"
                 yield full, self.posed(full, uses, assumed, formula)
 
-    def lemmas(self, step: StepOutcome) -> Iterator[tuple[str, Obligation]]:
+    def lemmas_of(self, step: StepOutcome) -> Iterator[tuple[str, Obligation]]:
         """The cuts of a step, and the inductions that it carries."""
         for lemma in self.cuts(step):
             assumed = self.assumed(lemma.uses, step)

@@ -20,6 +20,7 @@ from proofs.prove.plan import Duty, Plan
 from proofs.prove.ranges import RangeCheck, check_ranges
 from proofs.prove.seeds import Answers
 from proofs.prove.solvers import SOLVERS, Answer, ask
+from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import COVERED, THEOREMS
 from proofs.prove.transactions.compositions import PROVED_AS
@@ -35,13 +36,16 @@ RANGED_SCOPES: dict[str, str | None] = {
 CHECKED_SCOPES: dict[str, str | None] = {
     **RANGED_SCOPES,
     "idempotent-tiny/refusals=0": STRICT,
+    "idempotent-tiny/refusals=0/restarts=0": "2.4.1",
+    "idempotent-failover/refusals=0/restarts=0": "2.0.0",
     "idempotent-failover/refusals=0": STRICT,
     "idempotent-loss": STRICT,
     "idempotent-late-error": STRICT,
     "idempotent-timeout/records=2/timeouts=1/breaks=1/refusals=1": STRICT,
 }
 """Where ranges, and where clauses are checked on every state: together the scopes take each step of
-the proofs. The small one under each variant in question, the others under the one named."""
+the proofs. The small one under each variant in question in which a producer keeps its id, the
+others under the one named."""
 
 SEARCHED_SCOPES = (
     "idempotent-tiny",
@@ -202,13 +206,16 @@ def model_of(theorem: Theorem) -> Model:
 
 
 def knows(theorem: Theorem, variant: str) -> bool:
-    """Whether the model that a theorem is about has this variant."""
+    """Whether the model that a theorem is about has this variant, and its proof a producer that
+    recovers so."""
     model = model_of(theorem)
     try:
-        model.variants.parse(variant)
+        parsed = model.variants.parse(variant)
     except model.variants.UnknownVariant:
         return False
-    return True
+    if theorem.clause is None:
+        return True
+    return resets(parsed) == resets(model.variants.parse(theorem.variant))
 
 
 def subject(mutant: str | None, variant: str | None) -> Subject:
@@ -297,7 +304,8 @@ def settings(
 
 def clause_checks(model: Model, variants: Sequence[str]) -> tuple[ScopeCheck, ...]:
     """The clauses on every state of the checked scopes."""
-    found = settings(model, CHECKED_SCOPES, variants)
+    keeping = [text for text in variants if not resets(model.variants.parse(text))]
+    found = settings(model, CHECKED_SCOPES, keeping)
     return tuple(check_scope(model, k, name) for k, name in found)
 
 

@@ -49,6 +49,17 @@ VARIANT = {
     "restart_window": dag.leaf("restart_window", 0, 1),
 }
 """Rules of the variant that are unknown: the helpers hold whatever they are."""
+BEFORE_KIP_360 = {
+    "recovery": dag.leaf("recovery", 1, 2),
+    "head_truncation": dag.leaf("head_truncation", 0, 1),
+    "expiry": dag.leaf("expiry", 0, 1),
+}
+"""Rules that are unknown too where a producer recovers by another producer id."""
+
+
+def resets(variant: Any) -> bool:
+    """Whether a producer recovers by another producer id. See the model's `Recovery`."""
+    return bool(variant.recovery > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +194,11 @@ class Builder(Unknowns):
         self.k = k
         self.regime = regime
 
+    @property
+    def unknown(self) -> dict[str, Node]:
+        """The rules of the variant that are unknown."""
+        return VARIANT | (BEFORE_KIP_360 if resets(self.k.variant) else {})
+
     def evaluator(self, **contracts: Callable[..., Any]) -> Evaluator:
         """An evaluator in which sequences and replicas are unknown."""
         return Evaluator(
@@ -192,7 +208,7 @@ class Builder(Unknowns):
                 ("Layout", "max_sequence"): self.regime.max_sequence,
                 ("Layout", "replicas"): REPLICAS,
                 ("Layout", "wraps"): const(self.regime.wraps),
-                **{("Variant", rule): value for rule, value in VARIANT.items()},
+                **{("Variant", rule): value for rule, value in self.unknown.items()},
             },
             contracts={"filled": self.filled, **contracts},
         )

@@ -14,6 +14,7 @@ from proofs.prove.invariant import (
     ORDERED,
     PROMISED,
     WHOLE,
+    in_calm,
 )
 from proofs.prove.lemmas import WRAPPING, duplicate_lemmas, wrap_lemmas
 from proofs.prove.producer_ids import PRODUCER_IDS
@@ -52,6 +53,11 @@ LEFT_OUT = {
 """The assumption that leaves out each other rule."""
 
 
+GIVEN_BACK = (
+    "under the recoveries up to 2.4, once a producer has given its id back: two ids are then in"
+    " flight at once; the theorems are about all that comes before"
+)
+
 ONLY_EXPLORED = {
     "acked_once": (
         "with refusals or errors that come late (strict leaders): a batch may then be stored and"
@@ -59,9 +65,7 @@ ONLY_EXPLORED = {
         " answers on the open connection"
     ),
     "no_false_error": (
-        "with raw sequence order where sequences wrap, which the model does not promise; and in the"
-        " wrapping regime under sequence_order=wraps: positions are proved to be the numbers of"
-        " records, sequences are not"
+        "with raw sequence order where sequences wrap, which the model does not promise"
     ),
     "bumps_have_causes": (
         "where something goes wrong: that each trouble brings one epoch at most is a count over"
@@ -69,7 +73,7 @@ ONLY_EXPLORED = {
         " that an epoch's beginning leaves none: old answers on the open connection have to be"
         " followed error by error"
     ),
-    "order_kept": "with a producer that receives a new id (recoveries up to 2.4): id_for_life",
+    **dict.fromkeys(("at_most_once", "acked_is_stored", "no_gap", "order_kept"), GIVEN_BACK),
     "acked_is_replicated": (
         "by itself: the theorem of acked_is_stored finds the record below the high watermark"
     ),
@@ -118,6 +122,8 @@ def safety(regime: Regime) -> tuple[Theorem, ...]:
 
 
 CALM = ("high_watermark_survives", "answers_in_order", "nothing_times_out")
+CALMLY = ("acked_once", "no_false_error", "bumps_have_causes")
+"""What holds where no producer has to recover."""
 
 
 def resting_on(clause: Clause, *assumptions: str) -> Clause:
@@ -125,9 +131,10 @@ def resting_on(clause: Clause, *assumptions: str) -> Clause:
     return replace(clause, uses=clause.uses.union(assumptions))
 
 
-def in_its_turn(name: str) -> Iterator[Theorem]:
+def in_its_turn(name: str, regime: Regime) -> Iterator[Theorem]:
     """What holds where answers come in the order of their batches: with leaders that are strict and
     remember all, and with those of today, if none of them restarts."""
+    across, order = ("_across_wraps", "/sequence_order=wraps") if regime.wraps else ("", "")
     acked, five, whole = PROMISED["acked_is_stored"], PROMISED["remembers_five"], WHOLE[0]
     today = (resting_on(five, NO_RESTART), resting_on(whole, IN_LINE))
     for suffix, variant, rests_on, memory in (
@@ -135,15 +142,34 @@ def in_its_turn(name: str) -> Iterator[Theorem]:
         ("_without_restarts", "4.3.1", (IN_LINE, NO_RESTART), today),
     ):
         yield Theorem(
-            f"{name}{suffix}",
+            f"{name}{suffix}{across}",
             PROMISED[name].says,
-            variant,
-            NO_WRAP,
+            f"{variant}{order}",
+            regime,
             (*CALM, *rests_on),
             (name,),
             PROMISED[name],
             extra=(acked, *memory, *IN_TURN),
         )
+
+
+def before_kip_360() -> Iterator[Theorem]:
+    """All promises under the recoveries that take another producer id, where nothing makes a
+    producer take one; no more is promised of what was in flight then."""
+    acked, five, whole = PROMISED["acked_is_stored"], PROMISED["remembers_five"], WHOLE[0]
+    extra = in_calm((acked, resting_on(five, NO_RESTART), whole, *ORDERED, *IN_TURN))
+    for release, suffix in (("2.4.1", "_in_2_4"), ("2.0.0", "_in_2_0")):
+        for name in ("at_most_once", "acked_is_stored", "no_gap", "order_kept", *CALMLY):
+            yield Theorem(
+                f"{name}{suffix}",
+                PROMISED[name].says,
+                release,
+                NO_WRAP,
+                (*CALM, NO_RESTART),
+                (name,),
+                PROMISED[name],
+                extra=extra,
+            )
 
 
 THEOREMS: tuple[Theorem, ...] = (
@@ -158,9 +184,8 @@ THEOREMS: tuple[Theorem, ...] = (
         PROMISED["remembers_five"],
     ),
     *safety(WRAPS),
-    *in_its_turn("acked_once"),
-    *in_its_turn("no_false_error"),
-    *in_its_turn("bumps_have_causes"),
+    *(t for name in CALMLY for regime in (NO_WRAP, WRAPS) for t in in_its_turn(name, regime)),
+    *before_kip_360(),
     Theorem(
         "out_of_order_as_duplicate",
         "A leader that answers success to every sequence below the next expected one acknowledges"

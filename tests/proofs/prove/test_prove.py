@@ -70,8 +70,8 @@ def whole_plan() -> Plan:
 @pytest.mark.xdist_group("whole_plan")
 def test_the_plan_names_each_obligation_and_what_needs_no_solver() -> None:
     asked = whole_plan()
-    assert len(asked.duties) == 2896
-    assert len(asked.unchanged) == 3411
+    assert len(asked.duties) == 3345
+    assert len(asked.unchanged) == 4685
     assert {name for d in asked.duties for name in d.needed_by} == set(BY_NAME)
 
 
@@ -154,6 +154,24 @@ def test_cvc5_agrees(theorem: str) -> None:
             "on_produce/is_answered",
         ),
         ("bumps_have_causes", "first_sequence=strict", None, "restart/remembers_five"),
+        (
+            "no_false_error_across_wraps",
+            None,
+            Patch("leader.in_sequence", "last == k.layout.max_sequence", "last == -2"),
+            "on_produce/is_answered",
+        ),
+        (
+            "at_most_once_in_2_4",
+            None,
+            Patch("answers.may_outlive_connection", "is_mine(client, b.batch)", "False"),
+            "on_disconnect/in_flight_is_numbered/2",
+        ),
+        (
+            "no_false_error_in_2_0",
+            None,
+            Patch("client.next_to_retry", "first_in_sequence(waiting)", "waiting[-1:]"),
+            "send_again/requests_in_order/3",
+        ),
         (
             "why_five",
             None,
@@ -249,6 +267,21 @@ def test_what_arrives_finds_all_before_it_stored(scope: str) -> None:
         arriving = [requests[0].batch for requests in connections if requests]
         end = sum(stored.batch.record_count for stored in world.leaders[0].log)
         assert all(batch.base_sequence <= end for batch in arriving)
+
+
+def test_a_clause_stands_on_nothing_that_is_not_proved_beside_it() -> None:
+    """A promise that is used has its own obligations; a theorem that lacks it is refused."""
+    theorem = BY_NAME["at_most_once_in_2_4"]
+    with pytest.raises(AssertionError, match="uses what nothing proves"):
+        Planner(plain(), "").induction(theorem.variant, replace(theorem, extra=()))
+
+
+def test_a_theorem_is_asked_only_of_producers_that_recover_as_in_its_proof() -> None:
+    mine = tuple(t for t in THEOREMS if not t.home)
+    names = {v: {t.name for t in subject(None, v).asks(mine)} for v in ("2.0.0", "4.3.1")}
+    assert {"at_most_once_in_2_0", "why_five"} <= names["2.0.0"]
+    assert "at_most_once" not in names["2.0.0"]
+    assert "at_most_once_in_2_0" not in names["4.3.1"]
 
 
 def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
