@@ -12,8 +12,9 @@ Four rules:
 Theory of operation: the numbers in front of a value (size, timestamp, offset, length of the key)
 have the same widths in most records of a batch. A layout is such a choice of widths: it has one
 compiled `struct` for each length of a key, so that one call reads all that stands in front of the
-value. The sizes must then add up. Where they do not (a null value, a number of other width), the
-record is read byte by byte, and the layout for its neighbours is measured.
+value. The sizes must then add up. Where they do not, the record's widths are measured: it may have
+another layout, and its neighbours with it; if it has this one (a null value), it is read byte by
+byte.
 Sources: `DefaultRecord`, `ByteUtils`; KIP-82, KIP-98.
 """
 
@@ -230,7 +231,7 @@ def _end_of_number(data: bytes, position: int) -> int:
 
 
 def _measure(data: bytes, position: int) -> _Layout:
-    """The layout of the record at `position`, by which its neighbours are read, too."""
+    """The layout of the record at `position`."""
     try:
         timestamp = _end_of_number(data, position) + 1
         offset = _end_of_number(data, timestamp)
@@ -300,45 +301,50 @@ def read_records(
     records: list[Any] = []
     append, kind = records.append, Record if named else tuple
     is_near = _FAR_BACK < base_timestamp < _FAR
-    short, long, short_key, long_key, timestamps, offsets = _NARROW if is_near else _NO_LAYOUT
-    for _ in range(count):
-        try:
-            if data[position] < 128:
-                key_byte = data[position + short_key]
-                unpack, begin = short[key_byte]
-            else:
-                key_byte = data[position + long_key]
-                unpack, begin = long[key_byte]
-            size, delta, place, key, length = unpack(data, position)
-            following = position + _REACH[size]
-            begin += position
-            stop = begin + _REACH[length]
-            value = data[begin + 2 if length & 128 else begin + 1 : stop]
-            headers: tuple[Any, ...] = ()
-            header_byte = data[stop]
-            stop += 1
-            if header_byte:
-                for _ in _TIMES[header_byte]:
-                    unpack, begin = _NAMED[data[stop]]
-                    name, length = unpack(data, stop)
-                    begin += stop
-                    stop = begin + _REACH[length]
-                    content = data[begin + 2 if length & 128 else begin + 1 : stop]
-                    headers += ((name.decode() if named else name, content),)
-            offset_delta = offsets[place]
-            if stop == following and offset_delta is not None:
+    layout = _NARROW if is_near else _NO_LAYOUT
+    while (missing := count - len(records)) > 0:
+        short, long, short_key, long_key, timestamps, offsets = layout
+        for _ in range(missing):
+            try:
+                if data[position] < 128:
+                    key_byte = data[position + short_key]
+                    unpack, begin = short[key_byte]
+                else:
+                    key_byte = data[position + long_key]
+                    unpack, begin = long[key_byte]
+                size, delta, place, key, length = unpack(data, position)
+                following = position + _REACH[size]
+                begin += position
+                stop = begin + _REACH[length]
+                value = data[begin + 2 if length & 128 else begin + 1 : stop]
+                headers: tuple[Any, ...] = ()
+                header_byte = data[stop]
+                stop += 1
+                if header_byte:
+                    for _ in _TIMES[header_byte]:
+                        unpack, begin = _NAMED[data[stop]]
+                        name, length = unpack(data, stop)
+                        begin += stop
+                        stop = begin + _REACH[length]
+                        content = data[begin + 2 if length & 128 else begin + 1 : stop]
+                        headers += ((name.decode() if named else name, content),)
+                offset_delta = offsets[place]
+                if stop != following or offset_delta is None:
+                    break
                 timestamp = base_timestamp + timestamps[delta]
-                if key_byte == 1:
-                    key = None
-                append(_new(kind, (offset_delta, timestamp, key, value, headers)))
-                position = stop
-                continue
-        except _UNUSUAL:
-            pass
-        record, position = _read_record(data, position, end, base_timestamp, named)
-        append(_new(kind, record))
-        if is_near:
-            short, long, short_key, long_key, timestamps, offsets = _measure(data, position)
+            except _UNUSUAL:
+                break
+            if key_byte == 1:
+                key = None
+            append(_new(kind, (offset_delta, timestamp, key, value, headers)))
+            position = stop
+        else:
+            break
+        measured = _measure(data, position) if is_near else layout
+        if measured is layout:
+            record, position = _read_record(data, position, end, base_timestamp, named)
+            append(_new(kind, record))
+        layout = measured
     if count < 0:
         raise InvalidRecord(f"a batch announces {count} records", position)
     if position != end:
