@@ -211,7 +211,7 @@ class Story:
             found = self._ground.wire(node).ask(find_coordinator(producer.transactional_id))
             self._tell(node, "FindCoordinator", ROLES[found.node_id])
         told = self._accepted(COORDINATOR, "EndTxn(abort)", self._c.end_txn(producer, ABORT))
-        self._lab.settle(producer.transactional_id)
+        self._lab.await_state(producer, "CompleteAbort")
         for node in (COORDINATOR, FORMER):
             self._tell(node, "DescribeTransactions", self._state(node, producer))
         if told.producer_id < 0:
@@ -237,7 +237,7 @@ class Story:
         is_new = self._shape.begins_anew or not self._registers
         self._write(COORDINATOR, producer, 0 if is_new else sequence, NEXT)
         self._accepted(COORDINATOR, "EndTxn(commit)", self._c.end_txn(producer, COMMIT))
-        self._lab.settle(producer.transactional_id)
+        self._lab.await_state(producer, "CompleteCommit")
         self._lab.stable(self._partition)
         self._look(ENDED, producer)
 
