@@ -326,4 +326,21 @@ RESETS: tuple[Mutant, ...] = (
 )
 """The recoveries before KIP-360, each with something left out of them."""
 
-MUTANTS: tuple[Mutant, ...] = (*RELEASED, *SHIPPED, *UNDONE, *RESETS, *TRANSACTIONAL)
+BELIEVED: tuple[Mutant, ...] = (
+    mutant(
+        "resend_of_what_failed",
+        "KIP-98",
+        "what was reported as failed is stored all the same; its application sends it again, and"
+        " its sequences are new ones",
+        "idempotent-timeout/refusals=0/breaks=0/timeouts=1/records=2",
+        "acked_once",
+        Patch(
+            "recovery.expire_batch",
+            "failed(k, entry, old[0])",
+            "replace(failed(k, entry, old[0]), records_sent=old[0].batch.first_record)",
+        ),
+    ),
+)
+"""What applications do, and no producer makes good: each a patch of the application's part."""
+
+MUTANTS: tuple[Mutant, ...] = (*RELEASED, *SHIPPED, *UNDONE, *RESETS, *BELIEVED, *TRANSACTIONAL)

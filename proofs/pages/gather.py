@@ -19,7 +19,6 @@ from proofs.mutants.row import Mutant
 from proofs.pages.evidence import Broken, Endless, Evidence, Lasting, Seen
 from proofs.pages.subjects import (
     columns,
-    home_of_mutant,
     homes,
     in_the_end,
     known_defects,
@@ -30,7 +29,7 @@ from proofs.pages.subjects import (
 from proofs.prove.dropped import DROPPED, trace_without
 from proofs.trace.format import Trace, label
 from proofs.trace.pictures import text
-from proofs.trace.replay import replay, setting_of
+from proofs.trace.replay import model_of, replay, setting_of
 from proofs.trace.story import tell
 
 MOST_STATES = 40_000
@@ -63,9 +62,9 @@ Place = tuple[str, str, str]
 Keep = Callable[[Evidence], None]
 
 
-def told(home: str, trace: Trace) -> tuple[str, ...]:
+def told(trace: Trace) -> tuple[str, ...]:
     """A trace in sentences, a line each, without its title."""
-    model = model_of_home(home)
+    model = model_of(trace.header)
     story = tell(model, trace.header, trace.steps, replay(trace, model))
     return tuple(text(story, with_changes=False).splitlines()[1:])
 
@@ -234,7 +233,8 @@ def finding_of(mutant: Mutant) -> Finding:
     """The run by which a known defect shows. Raises NotFound."""
     size = EXPECTED[mutant.scope.partition("/")[0]].distinct
     engine = "ints" if size <= MOST_STATES else "c"
-    found = explore_scope(mutant.scope, mutant.variant, engine=engine).found(mutant.property)
+    report = explore_scope(mutant.scope, mutant.variant, patches=mutant.patches, engine=engine)
+    found = report.found(mutant.property)
     if found is None:
         raise NotFound(f"{mutant.name} breaks {mutant.property} no more")
     return found
@@ -287,7 +287,7 @@ class Gathering:
             before = self.evidence.shown.get(page)
             if before is None or replace(before, told=()) != run:
                 found = self.finding(run)
-                before = broken(found, told(home, found.trace))
+                before = broken(found, told(found.trace))
                 traces[trace_of(page)] = found.trace
             shown[page] = before
         self.know(shown=shown, traces=traces)
@@ -329,7 +329,7 @@ class Gathering:
             if name not in self.evidence.defects:
                 self.say(f"{name}: {mutant.scope}, {mutant.variant}")
                 found = finding_of(mutant)
-                run = broken(found, told(home_of_mutant(mutant), found.trace))
+                run = broken(found, told(found.trace))
                 self.know(
                     defects={**self.evidence.defects, name: run},
                     traces={**self.evidence.traces, name: found.trace},

@@ -11,7 +11,7 @@ from model.sentences import always
 from proofs.explore.expected import EXPECTED
 from proofs.lift.text import COMPOSITIONS, Model, composition, plain
 from proofs.mutants.row import Mutant
-from proofs.mutants.table import MUTANTS
+from proofs.mutants.table import BELIEVED, MUTANTS
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS
 from proofs.prove.transactions.compositions import ONLY_EXPLORED as OF_TRANSACTIONS
@@ -190,6 +190,7 @@ def home_of_mutant(mutant: Mutant) -> str:
 
 
 def known_defects() -> tuple[Mutant, ...]:
-    """What releases do, and what scopes of their own let happen; patches of the model are no
-    Kafka's, and what goes wrong in the end is on its promise's page."""
-    return tuple(m for m in MUTANTS if m.kind == "variant" and m.scope.split("/")[0] in EXPECTED)
+    """What releases and applications do, and what scopes of their own let happen; other patches of
+    the model are no Kafka's, and what goes wrong in the end is on its promise's page."""
+    known = (m for m in MUTANTS if m.kind == "variant" or m in BELIEVED)
+    return tuple(m for m in known if m.scope.split("/")[0] in EXPECTED)

@@ -34,6 +34,7 @@ FOUND = {
     "producer_id_given_again": (13, 9),
     "old_id_is_retried": (16, 11),
     "old_batch_under_new_id": (15, 10),
+    "resend_of_what_failed": (6, 4),
     "delayed_end_txn": (20, 19),
     "late_produce_hangs": (11, 10),
     "marker_at_equal_epoch": (15, 14),
