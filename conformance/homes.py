@@ -77,6 +77,7 @@ IDEMPOTENT: Final = Home(
         "bumps_have_causes": "batch_behind_another",
         "acked_is_replicated": "something_acknowledged",
         "ids_come_first": "something_acknowledged",
+        "sequences_follow": "batch_behind_another",
         "nothing_fails": "something_acknowledged",
         "high_watermark_sound": "something_acknowledged",
         "remembers_the_newest": "batch_behind_another",

@@ -39,10 +39,16 @@ MAX_WORLDS: Final = 200_000
 NO_SEQUENCE: Final = -1
 
 UNSHOWN: Final = frozenset(
-    {"acked_is_replicated", "high_watermark_sound", "ids_come_first", "remembers_the_newest"}
+    {
+        "acked_is_replicated",
+        "high_watermark_sound",
+        "ids_come_first",
+        "remembers_the_newest",
+        "sequences_follow",
+    }
 )
 """Promises of what a world lacks that is made of logs and acknowledgements: the high watermark, a
-leader's memory, and which producer ids were given out."""
+leader's memory, what is in flight, and which producer ids were given out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ happens.
 
 from __future__ import annotations
 
-from model.answers import is_sequence_error
-from model.client import Client, PartitionEntry
+from model.answers import is_mine, is_sequence_error
+from model.client import Client, PartitionEntry, is_current
 from model.leader import Leader, StoredBatch, log_end_offset
 from model.messages import (
     NO_PRODUCER_ID,
@@ -129,6 +129,37 @@ def holds(stored: StoredBatch, producer: Producer, number: int) -> bool:
         stored.batch.producer == producer
         and stored.batch.first_record <= number
         and number < stored.batch.first_record + stored.batch.record_count
+    )
+
+
+# Sequences in flight
+
+
+def sequences_follow(k: Setting, w: World) -> bool:
+    """Of what a producer has in flight each batch begins where the one before ends, and the next
+    begins where the last ends: no sequence is left out, and none is given twice. KIP-98."""
+    return all(
+        all(
+            not is_current(client, entry)
+            or partition in client.bump_for
+            or all(is_followed(k, client, entry, b.batch) for b in entry.in_flight)
+            for partition, entry in client.partitions.items()
+        )
+        for client in w.clients.values()
+    )
+
+
+def is_followed(k: Setting, client: Client, entry: PartitionEntry, batch: Batch) -> bool:
+    """What is sent next after the batch, under its epoch, has the sequence after its last."""
+    end = increment_sequence(k, batch.base_sequence, batch.record_count)
+    following = batch.first_record + batch.record_count
+    return not is_mine(client, batch) or (
+        (following < entry.records_sent or entry.next_sequence == end)
+        and all(
+            b.batch.base_sequence == end
+            for b in entry.in_flight
+            if b.batch.first_record == following and is_mine(client, b.batch)
+        )
     )
 
 
@@ -434,6 +465,12 @@ def keeps_what_it_acknowledges(k: Setting) -> bool:
     return is_safe and k.budgets.losses == 0 and alone and keeps_its_numbers(k)
 
 
+def closes_gaps(k: Setting) -> bool:
+    """Producers have ids that end with no epoch, and give nothing up whose outcome is unknown."""
+    counts = k.variant.idempotence == Idempotence.ENABLED and not k.layout.epochs_end
+    return counts and keeps_its_numbers(k) and k.budgets.timeouts == 0
+
+
 def waits_for_replicas(k: Setting) -> bool:
     """The same, and the answer is not the leader's alone."""
     return keeps_what_it_acknowledges(k) and k.variant.acks == Acks.ALL
@@ -523,6 +560,7 @@ PROMISES: tuple[Promise[Setting, World], ...] = (
     Promise("high_watermark_sound", high_watermark_sound, always),
     Promise("remembers_the_newest", remembers_the_newest, expires_nobody),
     Promise("ids_come_first", ids_come_first, always),
+    Promise("sequences_follow", sequences_follow, closes_gaps),
 )
 
 WITNESSES: tuple[Witness[Setting, World], ...] = (

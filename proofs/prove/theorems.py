@@ -78,6 +78,7 @@ ONLY_EXPLORED = {
         "by itself: the theorem of acked_is_stored finds the record below the high watermark"
     ),
     "ids_come_first": "theorems begin where a producer has its id",
+    "sequences_follow": "by itself: no_gap rests on clauses that say it of what is in flight",
     "nothing_fails": "theorems follow what is acknowledged, and not what fails",
     "high_watermark_sound": (
         "by itself: the invariant has the high watermark within the log; no theorem deletes a log's"

@@ -37,7 +37,14 @@ EXPIRIES: Mapping[str, str] = {
 MORE_THAN_REMEMBERED = "idempotent-six-in-flight"
 
 ABOUT_SEQUENCES = frozenset(
-    {"no_gap", "no_false_error", "bumps_have_causes", "ids_come_first", "remembers_the_newest"}
+    {
+        "no_gap",
+        "no_false_error",
+        "bumps_have_causes",
+        "remembers_the_newest",
+        "ids_come_first",
+        "sequences_follow",
+    }
 )
 """Promises that say nothing of a producer without idempotence: it has neither id nor sequences."""
 

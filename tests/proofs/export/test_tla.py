@@ -50,6 +50,7 @@ def test_what_a_setting_promises_is_checked_and_the_rest_is_listed():
     assert module.checked == (
         *("at_most_once", "acked_is_stored", "bumps_have_causes", "acked_is_replicated"),
         *("nothing_fails", "high_watermark_sound", "remembers_the_newest", "ids_come_first"),
+        "sequences_follow",
     )
     assert set(strict.checked) == {*module.checked, "no_gap", "order_kept"}
     assert "INVARIANTS\n    at_most_once\n    acked_is_stored\n" in module.cfg
