@@ -9,7 +9,7 @@ import pytest
 from conformance.transactions import facts_verb
 from conformance.transactions.facts.lab import EXPERIMENTS
 
-RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
+RECORDED = sorted((Path(__file__).parent / "recorded").glob("*-level-*.json"))
 KINDS = {"end_txn_v1_by_state": {"3.3.2", "3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1"}}
 
 
