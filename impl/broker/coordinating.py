@@ -5,7 +5,8 @@ Four rules:
 1. An internal topic is created when somebody first asks for its coordinator. Who leads one of its
    partitions coordinates the ids or groups that belong there, under the leader's epoch.
 2. Appends are carried out at once; markers in the next `advance`, or by a request to the leader.
-   Logs are read at once, too, unless the node's `coordinator_load_ms` says how long that takes.
+   Leaders that move are heard of, and logs are read, at once, too, unless the node's
+   `coordinator_lag_ms` and `coordinator_load_ms` say how long that takes.
 3. A marker whose topic is gone counts as written; one whose leader is unknown waits.
 4. Each answer goes to whoever asked, known by a number.
 
@@ -101,25 +102,29 @@ class Coordinating:
         return topic
 
     def follow_leadership(self, now_ms: int) -> None:
+        """Hear of the leaders that have moved. `BrokerMetadataPublisher.onMetadataUpdate`."""
+        if self._node.topics.version != self._seen_version:
+            self._seen_version = self._node.topics.version
+            self._after(self._node.config.coordinator_lag_ms, self._follow, now_ms)
+
+    def _follow(self, now_ms: int) -> None:
         """Take over the partitions that are this node's now, give up those that are not.
 
-        Who takes over reads the log first, and refuses until then. `BrokerMetadataPublisher`.
+        Who takes over reads the log first, and refuses until then.
         """
-        if self._node.topics.version == self._seen_version:
-            return
-        self._seen_version = self._node.topics.version
+        load_ms = self._node.config.coordinator_load_ms
         lost, won = self._changes(TRANSACTION_STATE_TOPIC)
         for partition in lost:
             self.core.resign(partition)
         for partition, leader in won.items():
             self.core.elect(partition, leader.leader_epoch)
-            self._once_read(partial(self._load_transactions, partition, leader), now_ms)
+            self._after(load_ms, partial(self._load_transactions, partition, leader), now_ms)
         lost, won = self._changes(OFFSETS_TOPIC)
         for partition in lost:
             self.offsets.resign(partition)
         for partition, leader in won.items():
             self.offsets.begin_loading(partition)
-            self._once_read(partial(self._load_offsets, partition, leader), now_ms)
+            self._after(load_ms, partial(self._load_offsets, partition, leader), now_ms)
         self._forget_deleted_topics(now_ms)
 
     def _changes(self, name: str) -> tuple[set[int], dict[int, PartitionLeader]]:
@@ -131,13 +136,12 @@ class Coordinating:
         won = {p: leader for p, leader in led.items() if before.get(p) != leader.leader_epoch}
         return before.keys() - now.keys(), won
 
-    def _once_read(self, load: Callable[[int], None], now_ms: int) -> None:
-        """Load now, or when the log is read."""
-        load_ms = self._node.config.coordinator_load_ms
-        if load_ms:
-            self._node.at(now_ms + load_ms, load)
+    def _after(self, delay_ms: int, action: Callable[[int], None], now_ms: int) -> None:
+        """Do it then; at once if that is now."""
+        if delay_ms:
+            self._node.at(now_ms + delay_ms, action)
         else:
-            load(now_ms)
+            action(now_ms)
 
     def _load_transactions(self, partition: int, leader: PartitionLeader, now_ms: int) -> None:
         epoch = leader.leader_epoch
@@ -308,7 +312,7 @@ class Coordinating:
         leader = self._node.leader(topic, index)
         if isinstance(leader, ErrorCode):
             return leader
-        if name == OFFSETS_TOPIC and self.offsets.is_loading(index):
+        if name == OFFSETS_TOPIC and not self.offsets.has_loaded(index):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # the marker comes again
         commit = marker["transaction_result"]
         outcome = leader.write_marker(

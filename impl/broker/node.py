@@ -91,6 +91,7 @@ _LEAST: Final = {
     "log_retention_check_interval_ms": 0,
     "add_partitions_to_txn_retry_backoff_ms": 0,
     "add_partitions_to_txn_retry_backoff_max_ms": 0,
+    "coordinator_lag_ms": 0,
     "coordinator_load_ms": 0,
 }
 
@@ -99,8 +100,9 @@ _LEAST: Final = {
 class NodeConfig:
     """A node's settings; Kafka's defaults where it has any. Times in milliseconds.
 
-    `coordinator_load_ms`: for as long a new coordinator reads its log, and its clients are told
-    COORDINATOR_LOAD_IN_PROGRESS.
+    `coordinator_lag_ms`: for as long coordinators do not know that partitions have moved. One that
+    was deposed answers from memory meanwhile, and cannot write; a new one is none yet.
+    `coordinator_load_ms`: for as long a new one reads its log: COORDINATOR_LOAD_IN_PROGRESS.
 
     Raises `InvalidSetting`.
     """
@@ -116,6 +118,7 @@ class NodeConfig:
     log_retention_check_interval_ms: int = 300_000
     add_partitions_to_txn_retry_backoff_ms: int = 20
     add_partitions_to_txn_retry_backoff_max_ms: int = 100
+    coordinator_lag_ms: int = 0
     coordinator_load_ms: int = 0
     log: LogConfig = DEFAULT_CONFIG
     rules: TransactionRules = DEFAULT_RULES

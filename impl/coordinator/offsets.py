@@ -212,9 +212,9 @@ class OffsetsCoordinator:
         if offsets is not None:
             offsets.replay(decode_batch(data))
 
-    def is_loading(self, partition: int) -> bool:
-        """Whether the partition's log is still being read."""
-        return partition in self.partitions and self.partitions[partition] is None
+    def has_loaded(self, partition: int) -> bool:
+        """Whether this broker coordinates the partition, and has read its log."""
+        return self.partitions.get(partition) is not None
 
     # ---- lookup
 

@@ -19,7 +19,7 @@ from impl.simulator.faults import Faults
 KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "zombies": {"is_zombie": True},
     "connections": {"break_rate": 0.02},
-    "nodes": {"stop_every_ms": 300, "coordinator_load_ms": 100},
+    "nodes": {"stop_every_ms": 300, "coordinator_lag_ms": 100, "coordinator_load_ms": 100},
 }
 """What each kind of fault adds; a crash has a step of its own in every world."""
 

@@ -73,6 +73,7 @@ class BrokerHost:
             port=PORT,
             broker_epoch=self.life,
             num_partitions=world.partitions,
+            coordinator_lag_ms=world.faults.coordinator_lag_ms,
             coordinator_load_ms=world.faults.coordinator_load_ms,
             transactions=world.transactions,
         )
@@ -271,7 +272,9 @@ class World:
         self._storm = faults
         self._chaos: asyncio.Task[None] | None = None
         self._calm = Faults(
-            delay_ms=faults.delay_ms, coordinator_load_ms=faults.coordinator_load_ms
+            delay_ms=faults.delay_ms,
+            coordinator_lag_ms=faults.coordinator_lag_ms,
+            coordinator_load_ms=faults.coordinator_load_ms,
         )
         self.faults = self._calm
         self.partitions = partitions

@@ -23,15 +23,29 @@ LOAD_MS = 1_000
 T0, T1 = ("t", 0), ("t", 1)
 
 
-@pytest.fixture
-def network() -> Network:
+LAG_MS = 60_000
+
+
+def started(**settings: int) -> Network:
     """Three nodes, each with one partition of t; T is coordinated by node 2, g by another."""
-    network = Network(3, coordinator_load_ms=LOAD_MS)
+    network = Network(3, **settings)
     network.create("t", 1, 2, 3)
     network.find("T")
     network.find_group()
-    network.run(LOAD_MS)
+    network.run(sum(settings.values()))
     return network
+
+
+@pytest.fixture
+def network() -> Network:
+    """Coordinators that load."""
+    return started(coordinator_load_ms=LOAD_MS)
+
+
+@pytest.fixture
+def lagging() -> Network:
+    """Coordinators that load, and hear late that they are some."""
+    return started(coordinator_lag_ms=LAG_MS, coordinator_load_ms=LOAD_MS)
 
 
 def begun(network: Network, *, v2: bool) -> Producer:
@@ -107,9 +121,10 @@ def test_a_new_coordinator_reads_its_empty_log_first() -> None:
     assert producer.init() is NONE
 
 
-def test_a_load_time_is_not_negative() -> None:
-    with pytest.raises(InvalidSetting, match="coordinator_load_ms"):
-        NodeConfig(coordinator_load_ms=-1)
+@pytest.mark.parametrize("setting", ["coordinator_lag_ms", "coordinator_load_ms"])
+def test_times_are_not_negative(setting: str) -> None:
+    with pytest.raises(InvalidSetting, match=setting):
+        NodeConfig(**{setting: -1})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -260,3 +275,94 @@ def test_a_marker_waits_until_the_groups_offsets_are_read(network: Network) -> N
     network.run(LOAD_MS)
     assert network.view().image.state.title == "CompleteCommit"
     assert network.fetch_offset(node_id=1) == (7, NONE)
+
+
+# ---- deposed, and nobody has told it
+
+
+@pytest.mark.parametrize("v2", [False, True])
+def test_who_was_deposed_answers_from_memory_and_cannot_write(lagging: Network, v2: bool) -> None:
+    producer = begun(lagging, v2=v2)
+    lagging.cluster.move(STATE, T_PARTITION, 1)
+    assert {producer.init(), producer.init(keep=True), producer.end()} == {ELSEWHERE}
+    assert (producer.add(T0), producer.add(("t", 2))) == ([NONE], [ELSEWHERE])
+    assert (describe(lagging, 2), listed(lagging, 2)) == (NONE, NONE)
+    assert lagging.view().image.state.title == "Ongoing"
+    producer.coordinator = lagging.find("T")
+    assert producer.coordinator == 1
+    assert errors_of_all(producer) == {ELSEWHERE}
+    lagging.run(LAG_MS)
+    assert errors_of_all(producer) == {LOADING}
+    producer.coordinator = 2
+    assert errors_of_all(producer) == {ELSEWHERE}
+    lagging.run(LOAD_MS)
+    producer.coordinator = 1
+    assert producer.end() is NONE
+    lagging.run()
+    assert lagging.view().image.state.title == "CompleteCommit"
+
+
+@pytest.mark.parametrize("v2", [False, True])
+def test_who_was_deposed_still_sends_markers_and_cannot_complete(
+    lagging: Network, v2: bool
+) -> None:
+    """They say what is decided; the next coordinator's say it again."""
+    producer = begun(lagging, v2=v2)
+    lagging.holds = is_marker
+    assert producer.end() is NONE
+    lagging.run()
+    lagging.cluster.move(STATE, T_PARTITION, 3)
+    lagging.holds = lambda sent: False
+    while lagging.held:
+        lagging.deliver()
+    lagging.run()
+    assert lagging.leader("t").last_stable_offset == 2
+    assert lagging.view().image.state.title == "PrepareCommit"
+    assert producer.end() in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.PRODUCER_FENCED)
+    lagging.run(LAG_MS + LOAD_MS)
+    assert lagging.view().coordinator_epoch == 1
+    assert lagging.view().image.state.title == "CompleteCommit"
+    assert lagging.leader("t").log_end_offset == 3
+    assert lagging.leader("t").producers[producer.producer_id].coordinator_epoch == 1
+
+
+def test_who_leads_again_and_does_not_know_cannot_write_under_its_old_epoch(
+    lagging: Network,
+) -> None:
+    producer = begun(lagging, v2=False)
+    end = lagging.leader(STATE, T_PARTITION).log_end_offset
+    for node_id in (1, 2):
+        lagging.cluster.move(STATE, T_PARTITION, node_id)
+    assert (producer.init(), producer.end()) == (ELSEWHERE, ELSEWHERE)
+    assert lagging.leader(STATE, T_PARTITION).log_end_offset == end
+    lagging.run(LAG_MS + LOAD_MS)
+    assert producer.end() is NONE
+    assert lagging.view().coordinator_epoch == 2
+
+
+def test_who_was_deposed_cannot_abort_what_takes_too_long(lagging: Network) -> None:
+    producer = Producer(lagging, v2=True)
+    assert producer.init(timeout_ms=1_000) is NONE
+    assert producer.produce(0, T0) == [NONE]
+    lagging.cluster.move(STATE, T_PARTITION, 3)
+    lagging.run(LAG_MS - 1)
+    assert (lagging.view().coordinator_epoch, lagging.view().image.state.title) == (0, "Ongoing")
+    assert lagging.leader("t").last_stable_offset == 0
+    lagging.run(2 * LAG_MS)
+    assert lagging.view().image.state.title == "CompleteAbort"
+    assert lagging.leader("t").last_stable_offset == 2
+
+
+def test_offsets_of_who_was_deposed(lagging: Network) -> None:
+    producer = begun(lagging, v2=True)
+    old = lagging.find_group()
+    assert producer.commit_offset(7) is NONE
+    new = old % 3 + 1
+    lagging.cluster.move(OFFSETS_TOPIC, G_PARTITION, new)
+    assert producer.commit_offset(8, node_id=old) is ELSEWHERE
+    assert (fetch(lagging, old), fetch(lagging, new)) == (NONE, ELSEWHERE)
+    assert producer.end() is NONE
+    lagging.run(1_000)
+    assert lagging.view().image.partitions == {(OFFSETS_TOPIC, G_PARTITION)}
+    lagging.run(LAG_MS + LOAD_MS)
+    assert lagging.fetch_offset(node_id=new) == (7, NONE)

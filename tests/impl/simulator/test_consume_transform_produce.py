@@ -40,7 +40,7 @@ def test_a_crash_at_each_step_leaves_each_result_once(requests):
     [
         Faults(is_zombie=True),
         Faults(break_rate=0.03),
-        Faults(break_rate=0.01, stop_every_ms=300, coordinator_load_ms=100),
+        Faults(break_rate=0.01, stop_every_ms=300, coordinator_lag_ms=100, coordinator_load_ms=100),
     ],
     ids=["zombies", "connections", "nodes"],
 )
