@@ -158,7 +158,7 @@ def bears_on(theorem: Theorem, name: str) -> bool:
 def proves(theorem: Theorem, name: str) -> bool:
     """Whether all of the promise is in the theorem."""
     if theorem.clause is not None:
-        return theorem.clause.name == name
+        return theorem.clause.name == name and not theorem.part
     named = PROVED_AS.get(name, name) if theorem.home == "transactions" else name
     return theorem.name == named or name in theorem.uses
 

@@ -22,7 +22,7 @@ class Theorem:
     `variant` is the text of the variant it needs; `answered_by` names the promises whose broken
     trace answers a failure. `extra` are helper clauses of its own, that hold under its variant's
     rules; `patches` change the model that it is about. A theorem of a `composition` is all of its
-    clauses.
+    clauses. It is a `part` if its promise is given also where it assumes too much.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Theorem:
     patches: tuple[Patch, ...] = ()
     lemmas: Callable[[Model, Any], Iterator[Obligation]] | None = None
     composition: Composition | None = None
+    part: bool = False
 
     @property
     def home(self) -> str:
