@@ -4,7 +4,8 @@
    that can come to the changed function.
 2. Whether a change matters is asked of the states that there are: in one of them a rule must be
    enabled, or must write, otherwise. If none is, the changed model has the very same states.
-3. Only where one is, the changed model is explored, to the first promise that it breaks.
+3. Only where one is, the changed model is explored, to the first promise that it breaks; or, where
+   it breaks none, to its end: what happens in the setting must still happen somewhere.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import FunctionType
-from typing import Final, cast
+from typing import Any, Final, cast
 
-from proofs.explore.explorer import Prepared, Run, explore, prepare
+from proofs.explore.explorer import Prepared, Run, explore, prepare, searched
 from proofs.explore.packed import IntsSearch
-from proofs.explore.result import Progress
+from proofs.explore.result import Ended, Exploration, Progress
 from proofs.explore.scope import Finding, asked, finding, header_of
 from proofs.lift import dag
 from proofs.lift.build import Lifted, checks, choices, concrete, lift, lift_rule, symbolic_world
@@ -48,7 +49,8 @@ class Seen:
     """What a setting shows of a change.
 
     `fate` is "same" (the machine is the same graph), "unmet" (it differs in no state that is
-    reached), "differs" (and breaks nothing), or "breaks"; `how` says where, or what.
+    reached), "differs" (and breaks nothing), "loses" (a witness or an event that the setting has),
+    or "breaks"; `how` says where, or what.
     """
 
     fate: str
@@ -71,16 +73,17 @@ class Ground:
 
     def _promised(self, machine: Machine) -> Machine:
         promises = {n: node for n, node in machine.promises.items() if n in self._asked}
-        return replace(machine, promises=promises, witnesses={})
+        return replace(machine, promises=promises)
+
+    def _promises(self, model: Model) -> list[Any]:
+        """What is promised in this setting."""
+        return [promise for promise in model.promises.PROMISES if promise.name in self._asked]
 
     @cached_property
     def _calls(self) -> Mapping[str, frozenset[str]]:
-        """By rule and by promise: the functions that it comes to."""
-        named = dict(self.model.rules) | {
-            promise.name: promise.check
-            for promise in self.model.promises.PROMISES
-            if promise.name in self._asked
-        }
+        """By rule, promise and witness: the functions that it comes to."""
+        sentences = (*self._promises(self.model), *self.model.promises.WITNESSES)
+        named = dict(self.model.rules) | {said.name: said.check for said in sentences}
         return {
             name: frozenset(map(name_of, reached(self.model, [cast(FunctionType, function)])))
             for name, function in named.items()
@@ -94,8 +97,14 @@ class Ground:
     def _search(self) -> IntsSearch:
         """All states."""
         search = IntsSearch(self._prepared.machine, self._prepared.layout, with_edges=False)
-        Run(self.machine, "ints", search, None).run(stop=False, max_depth=None)
+        searched(Run(self.machine, "ints", search, None), lambda: None, False, None)
         return search
+
+    @cached_property
+    def _happens(self) -> frozenset[str]:
+        """The witnesses and the events that the setting has."""
+        run = Run(self.machine, "ints", self._search, None)
+        return happening(run.result(Ended.COMPLETE, None))
 
     @property
     def states(self) -> int:
@@ -116,12 +125,16 @@ class Ground:
             return Seen("same")
         changed = self._changed(model, touched)
         where = self._first_difference(changed)
-        if where is None and changed.promises == self.machine.promises:
+        if where is None and sentences_of(changed) == sentences_of(self.machine):
             alike = changed.rules == self.machine.rules and changed.initial == self.machine.initial
             return Seen("same" if alike else "unmet")
-        found = self._broken(model, patch, changed)
+        result = self._explored(changed)
+        found = self._broken(model, patch, changed, result)
         if found is not None:
             return Seen("breaks", f"{found.property}, {found.steps} steps")
+        lost = sorted(self._happens - happening(result))
+        if lost:
+            return Seen("loses", lost[0])
         return Seen("differs", where or "a promise says something else")
 
     def _changed(self, model: Model, touched: set[str]) -> Machine:
@@ -141,12 +154,14 @@ class Ground:
                 else:
                     lifted = self._rules.get((name, choice))
                 rules += [] if lifted is None else [lifted]
-        again = [p for p in model.promises.PROMISES if p.name in touched & self._asked]
+        promises = [p for p in self._promises(model) if p.name in touched]
+        witnesses = [w for w in model.promises.WITNESSES if w.name in touched]
         return replace(
             self.machine,
             initial=tuple(initial[leaf.name] for leaf in self.machine.leaves),
             rules=tuple(rules),
-            promises={**self.machine.promises, **checks(model, k, world, again)},
+            promises={**self.machine.promises, **checks(model, k, world, promises)},
+            witnesses={**self.machine.witnesses, **checks(model, k, world, witnesses)},
         )
 
     def _first_difference(self, changed: Machine) -> str | None:
@@ -183,8 +198,8 @@ class Ground:
                 assert rule is not None
                 yield rule.label, test
 
-    def _broken(self, model: Model, patch: Patch, changed: Machine) -> Finding | None:
-        """The first promise that the changed model breaks, its trace replayed on its text."""
+    def _explored(self, changed: Machine) -> Exploration:
+        """The changed machine, to the first promise that it breaks, else to its end."""
         most = GROWS * self.states
 
         def grown(progress: Progress) -> None:
@@ -192,13 +207,29 @@ class Ground:
                 raise Overgrown(f"more than {most} states")
 
         engine = "c" if self.states >= COMPILED_FROM else "ints"
-        result = explore(changed, engine, stop=True, progress=grown)
+        return explore(changed, engine, stop=True, progress=grown)
+
+    def _broken(
+        self, model: Model, patch: Patch, changed: Machine, result: Exploration
+    ) -> Finding | None:
+        """The first promise that the changed model breaks, its trace replayed on its text."""
         stepper = Stepper(model, setting_of(model, self.scope, self.variant))
         header = header_of(stepper, self.scope, [patch])
         for name, steps in result.violations.items():
             path = [(changed.rules[n].rule, changed.rules[n].choice) for n in steps]
             return finding(stepper, header, name, path)
         return None
+
+
+def sentences_of(machine: Machine) -> tuple[Mapping[str, Node], Mapping[str, Node]]:
+    """What is said of its states."""
+    return machine.promises, machine.witnesses
+
+
+def happening(result: Exploration) -> frozenset[str]:
+    """The witnesses that were met, and the events that happened."""
+    events = {label for label, times in result.firings.items() if times > 0}
+    return frozenset({*result.witnesses, *events})
 
 
 def alike(

@@ -1,12 +1,14 @@
 """The fate of every systematic mutant: what small settings make of it.
 
-A mutant *breaks* a promise; or it is *refused*, as it cannot be lifted, writes what no leaf can
-hold, has states without end, or fails where a rule must be total; or it is the *same* machine in
-every setting; or *unmet*: the machine is another one, but in no state that any setting reaches; or
-it *survives*: something happens otherwise, and no promise speaks of it. What is unmet is equivalent
-to the text, or the scopes are too small; a survivor is a hole in the promises, or a freedom that
-the protocol has (when to send again, what to answer to whom nobody listens). `explained.py` says
-which.
+A mutant *breaks* a promise; or it *loses* a witness or an event: what happens in the setting never
+happens there any more; or it *stalls*: what is promised to happen in the end need not; or it is
+*refused*, as it cannot be lifted, writes what no leaf can hold, has states without end, or fails
+where a rule must be total; or it is the *same* machine in every setting; or *unmet*: the machine is
+another one, but in no state that any setting reaches; or it *survives*: something happens
+otherwise, and no promise speaks of it. What is unmet
+is equivalent to the text, or the scopes are too small; a survivor is a hole in the promises, or a
+freedom that the protocol has (when to send again, what to answer to whom nobody listens).
+`explained.py` says which.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from proofs.explore.result import RangeBroken
+from proofs.explore.result import LimitReached, Progress, RangeBroken
 from proofs.explore.scope import EnginesDisagree
 from proofs.lift.noted import LiftError
 from proofs.lift.text import model_for
+from proofs.live.check import explore_live
 from proofs.mutants.ground import Ground, Overgrown
 from proofs.mutants.systematic import Point
 
@@ -43,14 +46,24 @@ SETTINGS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("idempotent-forgotten", BEST),
         ("idempotent-five-in-flight", BEST),
         ("idempotent-too-large", BEST),
+        ("idempotent-too-large", "2.4.1"),
+        ("idempotent-too-large", "2.0.0"),
         ("idempotent-expiry", BEST),
         ("idempotent-tiny", "first_sequence=strict"),
         ("idempotent-tiny", "2.4.1"),
         ("idempotent-tiny", "2.0.0"),
+        ("idempotent-tiny/restarts=0", "2.4.1"),
+        ("idempotent-tiny/restarts=0", "2.0.0"),
+        ("idempotent-late-error", "2.4.1"),
+        ("idempotent-tiny", f"{BEST}/retries=one"),
+        ("delivery-one-in-flight", "idempotence=disabled/retries=one"),
+        ("delivery-one-in-flight", "idempotence=disabled/retries=none"),
         ("idempotent-crash", BEST),
         ("idempotent-unresolved", BEST),
         ("idempotent-deletion", BEST),
         ("idempotent-deletion/restarts=0/crashes=0", FORGETS),
+        ("idempotent-deletion/restarts=0/crashes=0/breaks=0", "2.0.0"),
+        ("idempotent-deletion/restarts=0/crashes=0/breaks=0", "2.4.1/head_truncation=evicts"),
         ("idempotent-split", BEST),
         ("idempotent-failover", BEST),
         ("idempotent-timeout", BEST),
@@ -81,12 +94,34 @@ SETTINGS: Mapping[str, Sequence[tuple[str, str]]] = {
 """Where mutants are tried, by their group, until one breaks something: first where most shows. Only
 where a batch is given up does it matter that a duplicate has its epoch."""
 
+IN_THE_END: Mapping[str, Sequence[tuple[str, str]]] = {
+    "idempotent": (
+        ("live-timeouts", BEST),
+        ("live-stream", "first_sequence=strict/sequence_order=wraps"),
+        ("live-retries", BEST),
+    ),
+    "transactions": (
+        ("live-transaction", "v2"),
+        ("live-transaction", "v1"),
+        ("live-two-instances", "v2"),
+    ),
+}
+"""Where runs go on for ever: asked of what breaks nothing before. Each is as small as its promises
+allow."""
+MOST_IN_THE_END = 200_000
+"""A change that makes so many states of them is left there."""
+
+FOUND = ("breaks", "loses", "stalls", "refused")
+"""The fates that a check has noticed."""
+FATES = (*FOUND, "same", "unmet", "survives")
+
 REFUSED = (LiftError, RangeBroken, EnginesDisagree, Overgrown, IndexError)
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """`breaks`, `refused`, `same`, `unmet` or `survives`; in which setting it showed, and how."""
+    """`breaks`, `loses`, `stalls`, `refused`, `same`, `unmet` or `survives`; in which setting it
+    showed, and how."""
 
     point: Point
     fate: str
@@ -102,18 +137,46 @@ def ground(scope: str, variant: str) -> Ground:
 
 
 def fate_of(point: Point) -> Fate:
-    """Try one mutant in every setting until it breaks something."""
+    """Try one mutant in every setting until something notices it."""
+    safe = fate_in_settings(point)
+    return safe if safe.fate in FOUND else fate_in_the_end(point) or safe
+
+
+def fate_in_settings(point: Point) -> Fate:
+    """What becomes of promises, witnesses and events."""
     best = Fate(point, "same")
     model = model_for(SETTINGS[point.group][0][0], [point.patch])
     for scope, variant in SETTINGS[point.group]:
         try:
             seen = ground(scope, variant).see(model)
         except REFUSED as refusal:
-            return Fate(point, "refused", scope, variant, str(refusal))
-        if seen.fate == "breaks":
-            return Fate(point, "breaks", scope, variant, seen.how)
+            return Fate(point, "refused", scope, variant, str(refusal).partition("\n")[0])
+        if seen.fate in FOUND:
+            return Fate(point, seen.fate, scope, variant, seen.how)
         if seen.fate == "differs" and best.fate != "survives":
             best = Fate(point, "survives", scope, variant, seen.how)
         if seen.fate == "unmet" and best.fate == "same":
             best = Fate(point, "unmet", scope, variant)
     return best
+
+
+def fate_in_the_end(point: Point) -> Fate | None:
+    """What runs that go on for ever show; None if they are as promised, or cannot be followed."""
+    for scope, variant in IN_THE_END[point.group]:
+        try:
+            live = explore_live(
+                scope, variant, patches=[point.patch], engine="ints", progress=few_enough
+            )
+        except (*REFUSED, LimitReached):
+            continue
+        for outcome in live.report().outcomes:
+            if outcome.promised and outcome.lasso is not None:
+                steps = len(outcome.lasso.trace.steps)
+                return Fate(point, "stalls", scope, variant, f"{outcome.name}, {steps} steps")
+    return None
+
+
+def few_enough(progress: Progress) -> None:
+    """Raises Overgrown."""
+    if progress.distinct > MOST_IN_THE_END:
+        raise Overgrown(f"more than {MOST_IN_THE_END} states")

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import sys
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import model
 from proofs.lift.text import model_for
 from proofs.mutants import find
 from proofs.mutants.check import MAX_EVENTS, Checked, check_all
 from proofs.mutants.explained import explanation
-from proofs.mutants.survivors import Fate, fate_of
+from proofs.mutants.survivors import FATES, FOUND, IN_THE_END, SETTINGS, Fate, fate_of
 from proofs.mutants.systematic import Point, every_point, sample
 from proofs.mutants.table import MUTANTS
 from proofs.mutants.transactional import UNEXPRESSED
 from proofs.say import say
 from proofs.verbs import EXIT_CODES
 from proofs.verbs.options import add_engine, add_output, positive
-from proofs.verbs.output import Output, trace_json
+from proofs.verbs.output import LINE_SECONDS, Output, trace_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     def seen(result: Checked) -> None:
         tell(result)
         if result.finding:
-            model = model_for(result.mutant.scope, result.mutant.patches)
-            output.pictures(model, result.mutant.name, result.finding.trace)
+            changed = model_for(result.mutant.scope, result.mutant.patches)
+            output.pictures(changed, result.mutant.name, result.finding.trace)
 
     results = check_all(chosen, seen, engine=arguments.engine, workers=arguments.workers)
     unexpressed = {} if arguments.only else dict(UNEXPRESSED)
@@ -100,30 +105,73 @@ def tell(result: Checked) -> None:
 
 
 def systematic(arguments: argparse.Namespace) -> int:
-    """Try small changes, all or some; holds if each breaks something or is explained.
+    """Try small changes, all or some; holds if each is noticed or explained.
 
-    What the same command has tried before is not tried again. Raises UnknownFunction.
+    What the same command has tried before, on the same text, is not tried again. Raises
+    UnknownFunction, OtherArguments, and KeyboardInterrupt at Ctrl-C: what was tried is kept.
     """
     names = ("only", "systematic", "count", "seed")
-    output = Output(
-        "mutants", {n: getattr(arguments, n) for n in names}, arguments.out, arguments.json
-    )
+    asked = {**{n: getattr(arguments, n) for n in names}, "text": text_tried()}
+    output = Output("mutants", asked, arguments.out, arguments.json)
     tried = {(row["group"], row["says"]): row for row in (output.earlier or {}).get("mutants", ())}
-    points = sample(every_point(arguments.only), arguments.count, arguments.seed)
+    every = every_point(arguments.only)
+    points = sample(every, arguments.count, arguments.seed)
+    told = Told(len(points))
     rows: list[dict[str, Any]] = []
     for point in points:
         known = tried.get((point.group, point.says))
-        fate = fate_of(point) if known is None else fate_of_json(point, known)
-        rows.append(fate_json(fate))
+        rows.append(fate_json(fate_of(point) if known is None else fate_of_json(point, known)))
         tell_fate(rows[-1])
+        told(len(rows), is_new=known is None)
         output.keep({"mutants": rows, "verdict": "undecided"})
-    counts = Counter(row["fate"] for row in rows)
-    still_open = sum(row["open"] for row in rows)
-    say(", ".join(f"{count} {fate}" for fate, count in sorted(counts.items())))
-    say(f"{len(rows)} of {len(every_point(arguments.only))} tried; {still_open} not explained")
-    verdict = "violated" if still_open else "holds"
-    output.finish({"mutants": rows, "verdict": verdict}, {})
+    counts = {**figures(rows), "points": len(every)}
+    fates = ", ".join(f"{counts[fate]} {fate}" for fate in FATES)
+    say(f"{counts['tried']} of {counts['points']} tried: {fates}")
+    say(f"{counts['explained']} explained, {counts['open']} open")
+    verdict = "violated" if counts["open"] else "holds"
+    output.finish({"mutants": rows, "figures": counts, "verdict": verdict}, {})
     return EXIT_CODES[verdict]
+
+
+def text_tried() -> str:
+    """A digest of the model, and of the settings: what was tried with others is no answer."""
+    digest = hashlib.sha256(repr((SETTINGS, IN_THE_END)).encode())
+    for path in sorted(Path(model.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many had each fate, how many of them are explained, and how many are open."""
+    fates = Counter(row["fate"] for row in rows)
+    return {
+        "tried": len(rows),
+        **{fate: fates[fate] for fate in FATES},
+        "explained": sum(row["why"] is not None and not row["open"] for row in rows),
+        "open": sum(row["open"] for row in rows),
+    }
+
+
+class Told:
+    """How far it is: a line every 10 s."""
+
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.total = total
+        self.clock = clock
+        self.begun = self.last = clock()
+        self.new = 0
+
+    def __call__(self, done: int, *, is_new: bool) -> None:
+        """So many are done; one that was tried before took no time."""
+        now = self.clock()
+        self.new += is_new
+        if now - self.last < LINE_SECONDS or not self.new:
+            return
+        self.last = now
+        each = (now - self.begun) / self.new
+        left = each * (self.total - done) / 60
+        line = f"{done} of {self.total} tried, {each:.1f} s each, about {left:.0f} min left"
+        print(line, file=sys.stderr, flush=True)
 
 
 def tell_fate(row: Mapping[str, Any]) -> None:
@@ -144,7 +192,7 @@ def fate_of_json(point: Point, row: Mapping[str, Any]) -> Fate:
 def fate_json(fate: Fate) -> dict[str, Any]:
     """One systematic mutant in the report. `open`: it breaks nothing and nobody has said why, or
     it breaks something and a row says that it does not."""
-    found = fate.fate in ("breaks", "refused")
+    found = fate.fate in FOUND
     why = explanation(fate.point)
     return {
         "group": fate.point.group,

@@ -2,15 +2,30 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from proofs.__main__ import main
+from proofs.explore.result import Progress
 from proofs.explore.scope import explore_scope
 from proofs.lift.text import Patch, model_for
+from proofs.live.check import Outcome
 from proofs.mutants import survivors
 from proofs.mutants.explained import EXPLAINED, explanation
-from proofs.mutants.survivors import REFUSED, SETTINGS, fate_of, ground
+from proofs.mutants.ground import Overgrown
+from proofs.mutants.survivors import (
+    FATES,
+    FOUND,
+    IN_THE_END,
+    REFUSED,
+    SETTINGS,
+    fate_in_settings,
+    fate_in_the_end,
+    fate_of,
+    few_enough,
+    ground,
+)
 from proofs.mutants.systematic import (
     HOMES,
     Point,
@@ -20,6 +35,7 @@ from proofs.mutants.systematic import (
     model_of,
     sample,
 )
+from proofs.trace.replay import setting_of
 from proofs.verbs import mutants as verb
 
 SMALL = {
@@ -45,6 +61,7 @@ CHANGED = (
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr("proofs.mutants.survivors.SETTINGS", SMALL)
+    monkeypatch.setattr("proofs.mutants.survivors.IN_THE_END", dict.fromkeys(SMALL, ()))
 
 
 # Which there are
@@ -126,13 +143,42 @@ def test_a_difference_that_no_state_shows_is_unmet(small):
     assert fate("leader.in_sequence", wrap, "following == 0 and last < 0").fate == "unmet"
 
 
+def test_what_happens_in_the_setting_must_still_happen(small):
+    """Nothing is broken by a producer that never sends again what is lost."""
+    gone = Patch("client.send_again", "len(ready) > 0", "len(ready) > 1")
+    seen = ground(*SMALL["idempotent"][0]).see(model_for("idempotent-restart", [gone]))
+    assert (seen.fate, seen.how.partition("(")[0]) == ("loses", "client_retries")
+
+
+def in_the_end(monkeypatch, *outcomes):
+    """What `fate_in_the_end` says where the endless scopes have these outcomes."""
+    live = SimpleNamespace(report=lambda: SimpleNamespace(outcomes=outcomes))
+    monkeypatch.setattr("proofs.mutants.survivors.explore_live", lambda *_, **__: live)
+    return fate_in_the_end(every_point("idempotent.client.send_again")[0])
+
+
+def test_what_should_happen_in_the_end_need_not(monkeypatch):
+    lasso = SimpleNamespace(trace=SimpleNamespace(steps=(1, 2, 3)))
+    holds = Outcome("requests_end", True, (), True, None)
+    asked = Outcome("bumps_end", False, (), True, lasso)
+    assert in_the_end(monkeypatch, holds, asked) is None
+    found = in_the_end(monkeypatch, holds, asked, replace(asked, name="completes", promised=True))
+    assert (found.fate, found.scope, found.how) == ("stalls", "live-timeouts", "completes, 3 steps")
+
+
+def test_a_change_with_too_many_states_is_left_there():
+    few_enough(Progress(0, 0, 0, survivors.MOST_IN_THE_END, 0, 0.0))
+    with pytest.raises(Overgrown):
+        few_enough(Progress(0, 0, 0, survivors.MOST_IN_THE_END + 1, 0, 0.0))
+
+
 @pytest.mark.parametrize("function", CHANGED)
 def test_a_small_change_of_what_numbers_batches_breaks_something_or_is_explained(
     function, monkeypatch
 ):
     monkeypatch.setattr("proofs.mutants.survivors.SETTINGS", {"idempotent": NUMBERS})
     for point in every_point(f"idempotent.{function}"):
-        broken = fate_of(point).fate in ("breaks", "refused")
+        broken = fate_in_settings(point).fate in FOUND
         assert broken == (explanation(point) is None), point.says
 
 
@@ -143,7 +189,16 @@ def test_what_is_explained_is_a_change():
         assert all(rows.values())
 
 
+def test_what_is_explained_breaks_nothing(small):
+    """Some of the rows, in a small setting: the verb asks them all, in every one."""
+    rows = [p for p in every_point("idempotent") if explanation(p)]
+    for point in sample(rows, 6, seed=2):
+        assert fate_of(point).fate not in FOUND, point.says
+
+
 def test_each_setting_is_one():
+    for group, settings in IN_THE_END.items():
+        assert all(setting_of(model_of(group), *one).layout.endless for one in settings)
     for group, settings in SETTINGS.items():
         assert all(scope.startswith((group, "delivery")) for scope, _ in settings)
         assert len(set(settings)) == len(settings)
@@ -160,7 +215,9 @@ def test_one_function_and_the_same_command_goes_on(tmp_path, capsys, small, monk
     assert [(row["fate"], row["found"], row["open"]) for row in report["mutants"]] == [
         ("breaks", True, False)
     ]
-    assert "1 of 1 tried; 0 not explained" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "1 of 1 tried: 1 breaks, 0 loses, 0 stalls, 0 refused, 0 same, 0 unmet" in said
+    assert "0 explained, 0 open" in said
     monkeypatch.setattr(verb, "fate_of", None)
     assert main([*given, *out]) == 0
     assert json.loads((tmp_path / "out" / "report.json").read_text()) == report
@@ -168,10 +225,11 @@ def test_one_function_and_the_same_command_goes_on(tmp_path, capsys, small, monk
 
 
 def test_what_breaks_nothing_is_open_until_someone_says_why(tmp_path, capsys, small, monkeypatch):
-    given = ["mutants", "--systematic", "--only", "idempotent.network.broken"]
-    point = every_point("idempotent.network.broken")[0]
+    given = ["mutants", "--systematic", "--only", "idempotent.recovery.with_closed_gap"]
+    [point] = every_point("idempotent.recovery.with_closed_gap")
+    monkeypatch.setattr("proofs.mutants.explained.EXPLAINED", {"idempotent": {}})
     assert main(given) == 1
-    assert "NOT EXPLAINED: survives in idempotent-restart" in capsys.readouterr().out
+    assert "NOT EXPLAINED: same" in capsys.readouterr().out
     told = {**EXPLAINED, "idempotent": {point.says: "because"}}
     monkeypatch.setattr("proofs.mutants.explained.EXPLAINED", told)
     assert main(given) == 0
@@ -186,3 +244,54 @@ def test_a_row_for_what_breaks_something_is_open(small, monkeypatch, capsys):
         main(["mutants", "--systematic", "--only", "idempotent.leader.check_producer_epoch"]) == 1
     )
     assert "NOT EXPLAINED: breaks" in capsys.readouterr().out
+
+
+def test_another_text_is_no_text_to_go_on_with(tmp_path, small, monkeypatch):
+    given = ["mutants", "--systematic", "--only", "idempotent.leader.check_producer_epoch"]
+    out = ["--out", str(tmp_path / "out")]
+    assert main([*given, *out]) == 0
+    monkeypatch.setattr(verb, "SETTINGS", SETTINGS | {"more": ()})
+    assert main([*given, *out]) == 2
+
+
+def test_ctrl_c_keeps_what_was_tried(tmp_path, small, monkeypatch):
+    given = ["mutants", "--systematic", "--only", "idempotent.leader.check_sequence"]
+    out = tmp_path / "out"
+    fates = iter(every_point("idempotent.leader.check_sequence"))
+
+    def stopped(point):
+        if point != next(fates) or point.patch.before.startswith("len"):
+            raise KeyboardInterrupt
+        return fate_of(point)
+
+    monkeypatch.setattr(verb, "fate_of", stopped)
+    assert main([*given, "--out", str(out)]) == 3
+    kept = json.loads((out / "report.json").read_text())
+    assert (len(kept["mutants"]), kept["verdict"]) == (1, "undecided")
+
+
+def test_how_far_it_is_is_said_now_and_then(capsys):
+    times = iter([0.0, 5.0, 12.0, 24.0])
+    told = verb.Told(10, lambda: next(times))
+    told(1, is_new=False)
+    told(2, is_new=True)
+    told(3, is_new=True)
+    assert capsys.readouterr().err.splitlines() == [
+        "2 of 10 tried, 12.0 s each, about 2 min left",
+        "3 of 10 tried, 12.0 s each, about 1 min left",
+    ]
+
+
+def test_figures():
+    rows = [
+        {"fate": "breaks", "why": None, "open": False},
+        {"fate": "survives", "why": "because", "open": False},
+        {"fate": "unmet", "why": None, "open": True},
+    ]
+    found = verb.figures(rows)
+    assert {name: found[name] for name in ("tried", "explained", "open")} == {
+        "tried": 3,
+        "explained": 1,
+        "open": 1,
+    }
+    assert [found[fate] for fate in FATES] == [1, 0, 0, 0, 0, 1, 1]
