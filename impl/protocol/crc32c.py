@@ -1,7 +1,8 @@
 """CRC-32C (Castagnoli), the checksum of record batches and snapshots.
 
-`crc32c(data)` is Google's C implementation where installed, else the table below, with one
-warning: it is about 500 times slower.
+`crc32c(data)`, and `extend_crc32c(crc, data)` for what follows data of that checksum, are Google's
+C implementation where installed, else the table below, with one warning: it is about 500 times
+slower.
 """
 
 from __future__ import annotations
@@ -25,14 +26,20 @@ def _table() -> tuple[int, ...]:
 
 def crc32c_in_python(data: bytes) -> int:
     """CRC-32C of `data` as an unsigned 32-bit integer, without compiled code."""
+    return extend_crc32c_in_python(0, data)
+
+
+def extend_crc32c_in_python(crc: int, data: bytes) -> int:
+    """CRC-32C of `data` behind other data, which has `crc`, without compiled code."""
     table = _table()
-    crc = 0xFFFFFFFF
+    crc ^= 0xFFFFFFFF
     for byte in data:
         crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]
     return crc ^ 0xFFFFFFFF
 
 
 try:
+    from google_crc32c import extend as extend_crc32c
     from google_crc32c import value as crc32c
 except ImportError:
     warnings.warn(
@@ -41,5 +48,6 @@ except ImportError:
         stacklevel=2,
     )
     crc32c = crc32c_in_python
+    extend_crc32c = extend_crc32c_in_python
 
-__all__ = ["crc32c", "crc32c_in_python"]
+__all__ = ["crc32c", "crc32c_in_python", "extend_crc32c", "extend_crc32c_in_python"]

@@ -25,7 +25,7 @@ from struct import error as StructError
 from typing import Any, Final, NamedTuple
 
 from impl.protocol.compression import compress, decompress
-from impl.protocol.crc32c import crc32c
+from impl.protocol.crc32c import crc32c, extend_crc32c
 from impl.protocol.errors import (
     CrcMismatch,
     InvalidBatch,
@@ -68,7 +68,7 @@ _pack_body: Final = _BODY.pack
 _join: Final = b"".join
 _new: Final = tuple.__new__
 _BEFORE_LENGTH: Final = 12
-_COUNTED_PREFIX_BYTES: Final = _PREFIX_BYTES - _BEFORE_LENGTH
+_COUNTED_HEADER_BYTES: Final = HEADER_BYTES - _BEFORE_LENGTH
 
 
 def increment_sequence(sequence: int, count: int) -> int:
@@ -183,7 +183,9 @@ def assemble_batch(
     last = count - 1 if last_offset_delta is None else last_offset_delta
     try:
         joined, codec = _join(records), attributes & COMPRESSION_MASK
-        body = _pack_body(
+        if codec:
+            joined = compress(codec, joined)
+        head = _pack_body(
             attributes,
             last,
             base_timestamp,
@@ -192,9 +194,11 @@ def assemble_batch(
             producer_epoch,
             base_sequence,
             count,
-        ) + (compress(codec, joined) if codec else joined)
-        length = len(body) + _COUNTED_PREFIX_BYTES
-        return _pack_prefix(base_offset, length, partition_leader_epoch, MAGIC, crc32c(body)) + body
+        )
+        crc = extend_crc32c(crc32c(head), joined)
+        length = _COUNTED_HEADER_BYTES + len(joined)
+        prefix = _pack_prefix(base_offset, length, partition_leader_epoch, MAGIC, crc)
+        return _join((prefix, head, joined))
     except (StructError, TypeError) as error:
         raise InvalidField(str(error), "batch header") from error
 

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from impl.protocol import crc32c as crc_module
 from impl.protocol import primitives
-from impl.protocol.crc32c import crc32c, crc32c_in_python
+from impl.protocol.crc32c import (
+    crc32c,
+    crc32c_in_python,
+    extend_crc32c,
+    extend_crc32c_in_python,
+)
 from impl.protocol.errors import FrameTooLarge, InvalidVarint, TruncatedFrame
 from impl.protocol.primitives import (
     MAX_FRAME_BYTES,
@@ -108,9 +113,12 @@ def test_crc_check_value() -> None:
     assert crc32c_in_python(b"123456789") == 0xE3069283
 
 
-@given(st.binary(max_size=64))
-def test_both_checksums_agree(data: bytes) -> None:
-    assert crc32c(data) == crc32c_in_python(data)
+@given(st.binary(max_size=64), st.integers(0, 64))
+def test_both_checksums_agree(data: bytes, place: int) -> None:
+    whole = crc32c_in_python(data)
+    assert crc32c(data) == whole
+    for extend in (extend_crc32c, extend_crc32c_in_python):
+        assert extend(crc32c(data[:place]), data[place:]) == whole
 
 
 def test_without_the_compiled_checksum_there_is_one_warning() -> None:
@@ -121,6 +129,7 @@ def test_without_the_compiled_checksum_there_is_one_warning() -> None:
             warnings.simplefilter("always")
             slow = importlib.reload(crc_module)
             assert slow.crc32c(b"123456789") == 0xE3069283
+            assert slow.extend_crc32c(slow.crc32c(b"1234"), b"56789") == 0xE3069283
         assert [warning.category for warning in caught] == [RuntimeWarning]
     finally:
         sys.modules["google_crc32c"] = kept  # type: ignore[assignment]
