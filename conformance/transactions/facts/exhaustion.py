@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from conformance.transactions.facts.lab import Lab, accept, experiment
+from conformance.transactions.facts.lab import Lab, accept, eventually, experiment
 from conformance.transactions.wire import Conversation, Producer
 
 COMMIT, ABORT = True, False
@@ -14,6 +15,7 @@ LAST: Final = 32_766
 IN_FLIGHT: Final = 100
 WORKERS: Final = 2
 TIMEOUT_MS: Final = 2_000
+OTHERS: Final = 16
 
 Ids = list[Producer]
 
@@ -107,6 +109,43 @@ def exhaustion_v2(lab: Lab) -> None:
     lab.fact("empty abort, in the end", "CompleteAbort Q:0", lab.settled(empty))
     _fence(lab, c, fenced)
     _time_out(lab, c, timed)
+
+
+@experiment("v2", alone=True)
+def exhaustion_goes_on_v2(lab: Lab) -> None:
+    """A client of V2 goes on after a time-out at the last epoch, as the answer to its EndTxn lets
+    it; then others' transactions time out, or never (KAFKA-20090)."""
+    c = lab.v2
+    [producer] = exhausted(lab, c, 1, TIMEOUT_MS)
+    _begin(lab, c, producer)
+    lab.await_state(producer, "CompleteAbort")
+    lab.fact("timed out", _aborted(lab).state, lab.settled(producer))
+    told = lab.ground.coordinator().ask(c.end_txn(producer, ABORT))
+    expected = lab.since({"0": f"NONE P:{LAST + 1}", "4.3": "NONE Q:0"})
+    lab.fact("EndTxn(abort) of its client", expected, lab.names.answer(told))
+    now = Producer(producer.transactional_id, told.producer_id, told.producer_epoch)
+    who = lab.since({"0": f"P:{LAST + 1}", "4.3": "Q:0"})
+    [partition] = lab.ground.topic()
+    observed = lab.ask_leader(partition, c.produce(now, partition, 0, "next"))
+    lab.fact("then Produce", "NONE", observed)
+    lab.fact("then Produce, the state", f"Ongoing {who}", lab.state(now))
+    refused = {"0": "UNKNOWN_SERVER_ERROR", "4.3": "NONE Q:1"}
+    lab.fact("then EndTxn(commit)", lab.since(refused), lab.ask(c.end_txn(now, COMMIT)))
+    ended = lab.since({"0": f"Ongoing {who}", "4.3": "CompleteCommit Q:1"})
+    lab.fact("then EndTxn(commit), the state", ended, lab.settled(now))
+    time.sleep(2 * TIMEOUT_MS / 1000)
+    others = [lab.begin(c, timeout_ms=TIMEOUT_MS) for _ in range(OTHERS)]
+    for other in others:
+        lab.open(c, other, partition)
+    expected = lab.since({"0": "Ongoing, CompleteAbort", "4.3": "CompleteAbort"})
+    observed = eventually(lambda: _states(lab, others), lambda seen: seen == "CompleteAbort")
+    lab.fact(f"the transactions of {OTHERS} others, long after their time-outs", expected, observed)
+
+
+def _states(lab: Lab, producers: Ids) -> str:
+    """The different states that some ids are in: who comes behind the stuck one stays as it is."""
+    words = {lab.state(producer).partition(" ")[0] for producer in producers}
+    return ", ".join(sorted(words, reverse=True))
 
 
 def _begin(lab: Lab, c: Conversation, producer: Producer) -> None:

@@ -56,6 +56,12 @@ def test_what_later_releases_repaired_is_told_apart():
     marker = "marker_at_equal_epoch_v2"
     assert of("4.1.2", 2)[marker]["commit again, the next one open"] == "NONE"
     assert of("4.2.1", 2)[marker]["commit again, the next one open"] == "INVALID_PRODUCER_EPOCH"
+    stuck, others = (
+        "exhaustion_goes_on_v2",
+        "the transactions of 16 others, long after their time-outs",
+    )
+    assert of("4.2.1", 2)[stuck][others] == "Ongoing, CompleteAbort"
+    assert of("4.3.1", 2)[stuck][others] == "CompleteAbort"
     lost = "loading_exhausted_v2"
     assert of("4.2.1", 2)[lost]["held, then"] == "CompleteCommit P:32767"
     assert of("4.3.1", 2)[lost]["held, then"] == "CompleteCommit Q:0"
