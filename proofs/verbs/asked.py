@@ -185,6 +185,10 @@ class Idempotent(Asked):
         return self.is_idempotent and self.in_flight <= MAX_BATCHES_TO_REMEMBER and not forgets
 
 
+NOTHING_LATE = "transactions-moves/delays=0/expirations=0/unheard=0"
+"""A coordinator that moves while nobody knows, with nothing late."""
+
+
 @dataclass(frozen=True, slots=True)
 class Transactional(Asked):
     """A producer with a transactional id."""
@@ -208,7 +212,8 @@ class Transactional(Asked):
         late = "" if self.late else "/delays=0"
         fitting = [f"transactions-default{late}", f"transactions-offsets-again{late}"]
         if self.failover == "clean":
-            fitting += ["transactions-small/delays=0/unheard=0", "transactions-leaderless"]
+            moves = "transactions-moves/unheard=0" if self.late else NOTHING_LATE
+            fitting += ["transactions-small/delays=0/unheard=0", "transactions-leaderless", moves]
         if self.expiry:
             fitting.append(f"transactions-forgotten/begun=1{late}")
         return tuple(fitting)
