@@ -1,7 +1,7 @@
-"""Systematic mutants that break nothing, each with the reason why that is right.
+"""Systematic mutants that nothing notices, each with the reason why that is right.
 
-The reason is a sentence about the protocol or about the text. A row whose mutant breaks something
-counts as open in the verb's report, as one without a row does that breaks nothing.
+The reason is a sentence about the protocol or about the text. A row whose mutant is noticed counts
+as open in the verb's report, as one without a row does that is not.
 """
 
 from __future__ import annotations
@@ -10,47 +10,265 @@ from collections.abc import Mapping
 
 from proofs.mutants.systematic import Point
 
-VALIDATED = (
-    "every release looks at epochs, sequences and duplicates: that less is looked at is there to"
-    " show what it is for"
+IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "nobody sends one sequence with two lengths: a batch goes again as it was, and the parts"
+        " of one that is split come where the whole was refused",
+        (
+            "leader.is_duplicate: batch.producer_epoch == entry.producer_epoch and"
+            " batch.base_sequence == first_sequence(k, remembered) and (last_sequence(k, batch)"
+            " == remembered.last_sequence) -> batch.producer_epoch == entry.producer_epoch and"
+            " last_sequence(k, batch) == remembered.last_sequence",
+            "leader.is_duplicate: batch.producer_epoch == entry.producer_epoch and"
+            " batch.base_sequence == first_sequence(k, remembered) and (last_sequence(k, batch)"
+            " == remembered.last_sequence) -> batch.producer_epoch == entry.producer_epoch and"
+            " batch.base_sequence == first_sequence(k, remembered)",
+        ),
+    ),
+    (
+        "no producer sends anything but 0 after the last sequence",
+        (
+            "leader.in_sequence: following == 0 and last == k.layout.max_sequence -> last =="
+            " k.layout.max_sequence",
+        ),
+    ),
+    (
+        "a leader that knows an epoch has a batch of it",
+        ("leader.check_sequence: len(entry.batches) > 0 -> len(entry.batches) >= 0",),
+    ),
+    (
+        "every release looks at epochs, sequences and duplicates: that less is looked at is there"
+        " to show what it is for",
+        (
+            "leader.check_append: epoch_error != Error.NONE or k.variant.validation =="
+            " Validation.EPOCH_ONLY -> epoch_error != Error.NONE",
+            "leader.find_duplicates: k.variant.validation == Validation.FULL and is_duplicate(k,"
+            " entry, m, batch) -> is_duplicate(k, entry, m, batch)",
+        ),
+    ),
+    (
+        "where no batch is split, none has more records than a leader takes",
+        (
+            "leader.on_produce: k.layout.splits and batch.record_count > k.layout.max_message ->"
+            " batch.record_count > k.layout.max_message",
+        ),
+    ),
+    (
+        "a snapshot at offset 0 of a log that begins there has no producer in it",
+        (
+            "leader.is_usable: log_start_offset == 0 or snapshot_offset > log_start_offset ->"
+            " snapshot_offset > log_start_offset",
+        ),
+    ),
+    (
+        "to forget who is unknown changes nothing",
+        (
+            "leader.without_evicted: len(entry.batches) > 0 and entry.batches[-1].last_offset <"
+            " leader.log_start_offset -> entry.batches[-1].last_offset < leader.log_start_offset",
+            "leader.without_evicted: len(entry.batches) > 0 -> len(entry.batches) >= 0",
+        ),
+    ),
+    (
+        "that it is fatal hears only who shares a producer id, and nobody does where there is a"
+        " promise",
+        (
+            "client.may_send: has_id and client.bump_for.is_empty() and (not client.fatal) ->"
+            " has_id and client.bump_for.is_empty()",
+        ),
+    ),
+    (
+        "where nothing wraps, the order of the numbers is the order of the sends, and no two"
+        " batches in flight begin with one",
+        (
+            "client.with_new: k.variant.sequence_order == SequenceOrder.WRAPS or not"
+            " k.layout.wraps -> k.variant.sequence_order == SequenceOrder.WRAPS",
+            "client.with_new: b.batch.base_sequence < first -> b.batch.base_sequence <= first",
+            "client.with_new: b.batch.base_sequence > first -> b.batch.base_sequence >= first",
+        ),
+    ),
+    (
+        "it only spares a look: where none is given up or split, a batch that waits has its place"
+        " among those that may be on their way",
+        (
+            "client.has_room: k.layout.given_up == 0 and (not k.layout.splits) -> not"
+            " k.layout.splits",
+            "client.has_room: k.layout.given_up == 0 and (not k.layout.splits) ->"
+            " k.layout.given_up == 0",
+            "client.has_room: always or on_their_way + len(entry.given_up) < k.layout.in_flight"
+            " -> on_their_way + len(entry.given_up) < k.layout.in_flight",
+        ),
+    ),
+    (
+        "only what is in flight is given up",
+        ("recovery.expire_batch: len(old) > 0 -> len(old) >= 0",),
+    ),
+    (
+        "answers come in order, and what is in flight is less than half of all sequences: nobody"
+        " sees where exactly the half ends, nor whether the same sequence is the later one",
+        (
+            "answers.later: k.variant.sequence_order == SequenceOrder.RAW or acked == NO_SEQUENCE"
+            " -> acked == NO_SEQUENCE",
+            "answers.later: k.variant.sequence_order == SequenceOrder.RAW or acked == NO_SEQUENCE"
+            " -> k.variant.sequence_order == SequenceOrder.RAW",
+            "answers.later: last >= acked -> last > acked",
+            "answers.later: last - acked + k.layout.max_sequence + 1 -> last - acked +"
+            " k.layout.max_sequence + 1 + 1",
+            "answers.later: 2 * ahead <= k.layout.max_sequence -> 2 * ahead <"
+            " k.layout.max_sequence",
+            "answers.later: last - acked + k.layout.max_sequence -> last - acked +"
+            " k.layout.max_sequence + 1",
+        ),
+    ),
+    (
+        "leaders say where their logs start: -1 is what Produce could answer up to version 4",
+        (
+            "answers.retry_unknown_producer_id: log_start_offset < 0 or"
+            " answered.sequence_has_been_reset -> answered.sequence_has_been_reset",
+        ),
+    ),
+    (
+        "an error may be answered although all replicas have the batch, and a success although it"
+        " came late: its producer sends it again at most, and it is a duplicate",
+        (
+            "leader.late_error: timed_out == 1 -> timed_out != 1",
+            "leader.on_produce_then_unreplicated: timed_out == 1 and answer.required_offset <="
+            " leader.high_watermark -> answer.required_offset <= leader.high_watermark",
+            "leader.on_produce_then_unreplicated: answer.error != Error.NONE or in_time ->"
+            " answer.error != Error.NONE",
+            "leader.on_produce_then_unreplicated: timed_out == 1 -> timed_out != 1",
+            "leader.on_produce_then_unreplicated: answer.required_offset <= leader.high_watermark"
+            " -> answer.required_offset < leader.high_watermark",
+        ),
+    ),
+    (
+        "to delete what is deleted changes nothing",
+        (
+            "leader.delete_records: log_start_offset > leader.log_start_offset ->"
+            " log_start_offset >= leader.log_start_offset",
+        ),
+    ),
+    (
+        "a batch that goes again just before its producer's next epoch is as one that was on its"
+        " way when that began",
+        (
+            "client.may_send: has_id and client.bump_for.is_empty() and (not client.fatal) ->"
+            " has_id and (not client.fatal)",
+        ),
+    ),
+    (
+        "without producer ids nobody reads the numbers of a partition",
+        (
+            "client.numbered: k.variant.idempotence == Idempotence.DISABLED or is_current(client,"
+            " entry) -> is_current(client, entry)",
+            "client.numbered: k.variant.idempotence == Idempotence.DISABLED ->"
+            " k.variant.idempotence != Idempotence.DISABLED",
+        ),
+    ),
+    (
+        "batches that go again may follow each other at once, as new ones do: a connection keeps"
+        " their order, and leaders refuse what is ahead of it",
+        (
+            "client.next_to_retry: k.variant.idempotence == Idempotence.DISABLED ->"
+            " k.variant.idempotence != Idempotence.DISABLED",
+            "client.next_to_retry: k.variant.recovery != Recovery.LOCAL_BUMP ->"
+            " k.variant.recovery == Recovery.LOCAL_BUMP",
+            "client.next_to_retry: b.batch.producer_id == client.producer_id ->"
+            " b.batch.producer_id != client.producer_id",
+            "client.next_to_retry: b.batch.producer_id != client.producer_id ->"
+            " b.batch.producer_id == client.producer_id",
+        ),
+    ),
+    (
+        "how many requests are on their way, up to the limit, is the producer's own choice",
+        (
+            "client.has_room: on_their_way + len(entry.given_up) -> on_their_way +"
+            " len(entry.given_up) + 1",
+        ),
+    ),
+    (
+        "which batches are given up, those on their way or those that wait, is the producer's own"
+        " choice",
+        (
+            "recovery.overdue: k.variant.expiry == Expiry.QUEUED_ONLY -> k.variant.expiry !="
+            " Expiry.QUEUED_ONLY",
+        ),
+    ),
+    (
+        "a producer may ask what became of sequences that it knows all about: it waits, no more",
+        (
+            "recovery.expire_batch: old[0].attempts > 0 -> old[0].attempts >= 0",
+            "recovery.is_resolvable: entry.unresolved_sequence != NO_SEQUENCE and"
+            " len(entry.in_flight) == 0 -> len(entry.in_flight) == 0",
+        ),
+    ),
+    (
+        "with time-outs an epoch may begin sooner than it must, or later: no promise speaks then"
+        " of what is stored twice over all epochs, or of needless epochs",
+        (
+            "recovery.is_resolvable: entry.unresolved_sequence != NO_SEQUENCE and"
+            " len(entry.in_flight) == 0 -> entry.unresolved_sequence != NO_SEQUENCE",
+            "answers.retry_out_of_order: answered.sequence_has_been_reset or not is_next(k,"
+            " entry, base_sequence) -> not is_next(k, entry, base_sequence)",
+            "answers.retry_out_of_order: resolved and may_be_right -> may_be_right",
+            "answers.retry_out_of_order: resolved or base_sequence == entry.unresolved_sequence"
+            " -> resolved",
+            "answers.retry_out_of_order: base_sequence == entry.unresolved_sequence ->"
+            " base_sequence != entry.unresolved_sequence",
+        ),
+    ),
+    (
+        "that an answer for an earlier epoch counts as one for this is no promise: not to count"
+        " it is the safer way",
+        (
+            "answers.with_acked_sequence: resets and (not is_mine(client, batch)) -> not"
+            " is_mine(client, batch)",
+        ),
+    ),
+    (
+        "up to 2.4 nothing is promised of what is in flight under an id that was given back: it"
+        " may fail, or go again, and what is heard of it may count or not",
+        (
+            "client.is_of: batch.producer_id == producer_id and batch.producer_epoch =="
+            " producer_epoch -> batch.producer_epoch == producer_epoch",
+            "answers.with_acked_sequence: k.variant.recovery != Recovery.LOCAL_BUMP ->"
+            " k.variant.recovery == Recovery.LOCAL_BUMP",
+            "answers.on_success: k.variant.recovery == Recovery.RESET_2_3 and (not"
+            " is_mine(client, batch)) -> not is_mine(client, batch)",
+            "answers.on_success: k.variant.recovery == Recovery.RESET_2_3 and (not"
+            " is_mine(client, batch)) -> k.variant.recovery == Recovery.RESET_2_3",
+            "answers.on_success: k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID"
+            " and (not old) -> k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID",
+            "answers.on_success: k.variant.recovery == Recovery.RESET_2_3 -> k.variant.recovery"
+            " != Recovery.RESET_2_3",
+            "answers.retry: k.variant.recovery != Recovery.LOCAL_BUMP -> k.variant.recovery =="
+            " Recovery.LOCAL_BUMP",
+        ),
+    ),
+    (
+        "where leaders never say that they do not know a producer id, nobody reads the last"
+        " offset that was acknowledged",
+        (
+            "answers.on_success: k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID"
+            " and (not old) -> not old",
+        ),
+    ),
+    (
+        "a batch whose time is up may go again until its producer looks at the time the next time",
+        (
+            "answers.retry: overdue == 1 or not has_attempts_left(k, answered) -> not"
+            " has_attempts_left(k, answered)",
+        ),
+    ),
 )
-LATE = (
-    "an error may be answered although all replicas have the batch: its producer sends it again,"
-    " and it is a duplicate"
-)
+"""Reasons, each with what the points say that it is the reason of."""
 
 EXPLAINED: Mapping[str, Mapping[str, str]] = {
-    "idempotent": {
-        "leader.is_duplicate: batch.producer_epoch == entry.producer_epoch and"
-        " batch.base_sequence == first_sequence(k, remembered) and"
-        " (last_sequence(k, batch) == remembered.last_sequence)"
-        " -> batch.producer_epoch == entry.producer_epoch and"
-        " batch.base_sequence == first_sequence(k, remembered)": (
-            "nobody sends one first sequence with two lengths: a batch goes again as it was, and"
-            " the parts of one that is split come where the whole was refused"
-        ),
-        "leader.in_sequence: following == 0 and last == k.layout.max_sequence"
-        " -> last == k.layout.max_sequence": (
-            "no producer sends anything but 0 after the last sequence"
-        ),
-        "leader.check_append: epoch_error != Error.NONE or"
-        " k.variant.validation == Validation.EPOCH_ONLY -> epoch_error != Error.NONE": VALIDATED,
-        "leader.find_duplicates: k.variant.validation == Validation.FULL and"
-        " is_duplicate(k, entry, m, batch) -> is_duplicate(k, entry, m, batch)": VALIDATED,
-        "leader.on_produce_then_unreplicated: timed_out == 1 and"
-        " answer.required_offset <= leader.high_watermark -> timed_out == 1": LATE,
-        "leader.on_produce_then_unreplicated: answer.required_offset <= leader.high_watermark"
-        " -> answer.required_offset < leader.high_watermark": LATE,
-        "leader.is_usable: log_start_offset == 0 or snapshot_offset > log_start_offset"
-        " -> snapshot_offset > log_start_offset": (
-            "a snapshot at offset 0 of a log that begins there has no producer in it"
-        ),
-    },
+    "idempotent": {says: why for why, points in IDEMPOTENT for says in points},
     "transactions": {},
 }
 """By group and by what a point says."""
 
 
 def explanation(point: Point) -> str | None:
-    """Why it is right that the change breaks nothing; None if nobody has said so."""
+    """Why it is right that nothing notices the change; None if nobody has said so."""
     return EXPLAINED[point.group].get(point.says)
