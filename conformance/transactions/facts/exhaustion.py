@@ -15,7 +15,7 @@ LAST: Final = 32_766
 IN_FLIGHT: Final = 100
 WORKERS: Final = 2
 TIMEOUT_MS: Final = 2_000
-OTHERS: Final = 16
+OTHERS: Final = 64
 
 Ids = list[Producer]
 
@@ -133,12 +133,16 @@ def exhaustion_goes_on_v2(lab: Lab) -> None:
     lab.fact("then EndTxn(commit)", lab.since(refused), lab.ask(c.end_txn(now, COMMIT)))
     ended = lab.since({"0": f"Ongoing {who}", "4.3": "CompleteCommit Q:1"})
     lab.fact("then EndTxn(commit), the state", ended, lab.settled(now))
+    stuck = {"0": "UNKNOWN_SERVER_ERROR", "4.3": "NONE Q:2"}
+    observed = lab.ask(c.init_producer_id(now.transactional_id))
+    lab.fact("then InitProducerId", lab.since(stuck), observed)
     time.sleep(2 * TIMEOUT_MS / 1000)
     others = [lab.begin(c, timeout_ms=TIMEOUT_MS) for _ in range(OTHERS)]
     for other in others:
         lab.open(c, other, partition)
-    expected = lab.since({"0": "Ongoing, CompleteAbort", "4.3": "CompleteAbort"})
-    observed = eventually(lambda: _states(lab, others), lambda seen: seen == "CompleteAbort")
+    all_end, behind = "CompleteAbort", "Ongoing, CompleteAbort"
+    expected = lab.since({"0": behind, "4.3": all_end})
+    observed = eventually(lambda: _states(lab, others), lambda seen: seen == all_end)
     lab.fact(f"the transactions of {OTHERS} others, long after their time-outs", expected, observed)
 
 

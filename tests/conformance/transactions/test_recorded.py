@@ -58,9 +58,10 @@ def test_what_later_releases_repaired_is_told_apart():
     assert of("4.2.1", 2)[marker]["commit again, the next one open"] == "INVALID_PRODUCER_EPOCH"
     stuck, others = (
         "exhaustion_goes_on_v2",
-        "the transactions of 16 others, long after their time-outs",
+        "the transactions of 64 others, long after their time-outs",
     )
-    assert of("4.2.1", 2)[stuck][others] == "Ongoing, CompleteAbort"
+    for release in ("4.0.2", "4.1.2", "4.2.1"):
+        assert of(release, 2)[stuck][others] == "Ongoing, CompleteAbort"
     assert of("4.3.1", 2)[stuck][others] == "CompleteAbort"
     lost = "loading_exhausted_v2"
     assert of("4.2.1", 2)[lost]["held, then"] == "CompleteCommit P:32767"
