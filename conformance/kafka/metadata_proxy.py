@@ -31,6 +31,8 @@ TOLD_SINCE: Final = (3, 9)
 """From this release on the controller tells brokers its address with each answer (KIP-853)."""
 
 _CHUNK_BYTES: Final = 1 << 16
+_LOOK_S: Final = 0.05
+"""How long it may take to see that it is over."""
 _CLIENT_ID: Final = struct.Struct(">8xh")  # behind API, version and correlation id: its length
 
 
@@ -74,7 +76,7 @@ class MetadataProxy(ThreadingTCPServer):
             self._changed.wait_for(lambda: client_id not in self._held)
 
     def __enter__(self) -> Self:
-        Thread(target=self.serve_forever, daemon=True).start()
+        Thread(target=self.serve_forever, args=(_LOOK_S,), daemon=True).start()
         return self
 
     def __exit__(

@@ -2,11 +2,11 @@
 
 A transaction is open. The partition of `__transaction_state` moves to another broker, which aborts
 the transaction; its marker is in the log. Two brokers have not heard of the move: the one that
-coordinated before, and the leader of a partition. Then a delayed Produce of that transaction
-arrives. The leader asks whom it takes for the coordinator whether the transaction is open
-(KIP-890, `AddPartitionsToTxnManager`), and that broker answers from its memory
-(`TransactionCoordinator.handleVerifyPartitionsInTransaction`). With V2 requests the marker has a
-newer epoch than the late batch, and the leader needs nobody to tell it.
+coordinated before, and the leader of a partition (or the coordinator of a group). Then a delayed
+Produce (or TxnOffsetCommit) of that transaction arrives. The leader asks whom it takes for the
+coordinator whether the transaction is open (KIP-890, `AddPartitionsToTxnManager`), and that broker
+answers from its memory (`TransactionCoordinator.handleVerifyPartitionsInTransaction`). With V2
+requests the marker has a newer epoch than the late batch, and the leader needs nobody to tell it.
 
 What became of it is decided by what is read back, never by what is expected.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,16 +24,26 @@ from conformance.kafka.errors import RequestRefused
 from conformance.kafka.metadata_proxy import MetadataProxy
 from conformance.transactions.delayed_end_txn import Told
 from conformance.transactions.facts.lab import Lab
-from conformance.transactions.ground import FAR, HOME, NOBODY, SEAT, Ground
-from conformance.transactions.observed import PartitionSeen, see_partition
+from conformance.transactions.ground import HOME, NOBODY, SEAT, Ground
 from conformance.transactions.reading import (
     TRANSACTION_STATE,
     describe_transactions,
     leadership,
 )
+from conformance.transactions.stale_targets import (
+    FIRST,
+    LATE,
+    LEADER,
+    NEXT,
+    Look,
+    Offsets,
+    Records,
+    Target,
+)
 from conformance.transactions.wire import (
     A,
     Call,
+    Conversation,
     Produced,
     Producer,
     Requests,
@@ -41,8 +52,8 @@ from conformance.transactions.wire import (
 )
 from impl.protocol.errors import ErrorCode
 
-COORDINATOR, FORMER, LEADER = HOME, SEAT, FAR
-"""Who coordinates in the end, who did before, and who leads the partition."""
+COORDINATOR, FORMER = HOME, SEAT
+"""Who coordinates in the end, and who did before."""
 ROLES: Final = {COORDINATOR: "coordinator", FORMER: "former", LEADER: "leader"}
 
 PROPERTIES: Final = {
@@ -54,12 +65,14 @@ WATCH_S: Final = 2.0
 """How long readers are watched once all brokers know who coordinates."""
 KNOWN_TIMEOUT_S: Final = 60.0
 """How long news and replicas may take."""
-
-FIRST, LATE, NEXT = "first", "late", "next"
-"""The values that are written: in time, late, and by the next transaction."""
+STABLE_TIMEOUT_S: Final = 5.0
+"""How long readers may take to be past a transaction that is complete."""
 
 ARRIVED, WATCHED, ENDED = "arrived", "watched", "ended"
 """When it is looked: the late write was answered; all know; the next transaction is committed."""
+
+OF_ABORTED: Final = {False: "no_aborted_read", True: "offsets_with_outcome"}
+"""The promise that nothing of what was aborted is shown: of records, and of offsets."""
 
 ABORT, COMMIT = False, True
 _PAUSE_S: Final = 0.05
@@ -68,13 +81,15 @@ _PAUSE_S: Final = 0.05
 @dataclass(frozen=True, slots=True)
 class Shape:
     """Who is `deaf` to the news of the move when the late write arrives, or `lost` to the
-    controller at all; and whether the next transaction begins with InitProducerId."""
+    controller at all; whether the next transaction begins with InitProducerId; what is written
+    `to`."""
 
     name: str
     what: str
     deaf: tuple[int, ...] = ()
     lost: tuple[int, ...] = ()
     begins_anew: bool = False
+    to: Callable[[Ground, Conversation], Target] = Records
 
     @property
     def behind(self) -> tuple[int, ...]:
@@ -91,22 +106,17 @@ SHAPES: Final = (
     Shape("leader_deaf", "only the leader has not heard", (LEADER,)),
     Shape("former_deaf", "only the former coordinator has not heard", (FORMER,)),
     Shape("nobody_deaf", "all have heard"),
+    Shape("offsets_both_deaf", "neither has heard; offsets of a group", BOTH, to=Offsets),
+    Shape("offsets_nobody_deaf", "all have heard; offsets of a group", to=Offsets),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The partition and the transaction at one moment.
-
-    `log` is as `Lab.partition` writes it, batch by batch; `committed` what readers of committed
-    records are shown.
-    """
+    """What the coordinator shows of the transaction at one moment, and what was written to."""
 
     state: str
-    log: tuple[str, ...]
-    high_watermark: int
-    last_stable_offset: int
-    committed: tuple[str, ...]
+    target: Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +130,7 @@ class Ending:
     @property
     def broken(self) -> tuple[str, ...]:
         """Promises by their names."""
-        return broken(self.seen)
+        return broken(self.seen, self.shape.to is Offsets)
 
     @property
     def verdict(self) -> str:
@@ -128,16 +138,17 @@ class Ending:
         return "violated" if self.broken else "holds"
 
 
-def broken(seen: Mapping[str, Seen]) -> tuple[str, ...]:
+def broken(seen: Mapping[str, Seen], of_offsets: bool) -> tuple[str, ...]:
     """The promises that were seen broken; the first transaction was aborted, and told so."""
-    arrived, watched, ended = seen[ARRIVED], seen[WATCHED], seen[ENDED]
-    marked = [word.endswith("!ABORT") for word in arrived.log]
+    arrived, watched, ended = (seen[moment] for moment in (ARRIVED, WATCHED, ENDED))
+    marked = [entry.endswith("!ABORT") for entry in arrived.target.log]
+    shown = ended.target.committed
     findings = {
         "no_write_outside": True in marked and not marked[-1],
         "last_stable_offset_moves": watched.state.startswith("Complete")
-        and watched.last_stable_offset < watched.high_watermark,
-        "no_aborted_read": not {FIRST, LATE}.isdisjoint(ended.committed),
-        "no_lost_write": NEXT not in ended.committed,
+        and not watched.target.is_stable,
+        OF_ABORTED[of_offsets]: not {FIRST, LATE}.isdisjoint(shown),
+        "no_lost_write": NEXT not in shown,
     }
     return tuple(name for name, is_broken in findings.items() if is_broken)
 
@@ -160,18 +171,18 @@ class Story:
         self._lab = Lab(ground, "stale_coordinator")
         self._told: list[Told] = []
         self._seen: dict[str, Seen] = {}
-        [self._partition] = ground.topic(on=LEADER)
+        self._target = shape.to(ground, self._c)
 
     def play(self) -> Ending:
         """The whole story. Raises RequestRefused, and what a `Wire` raises."""
         producer = self._begin()
-        late = self._c.produce(producer, self._partition, 1, LATE)
-        self._told.append(Told("-", f"Produce {LATE!r}", "(delayed by the network)"))
+        what, late = self._target.write(producer, 1, LATE)
+        self._told.append(Told("-", what, "(delayed by the network)"))
         self._proxy.hold(self._shape.deaf, self._shape.lost)
         try:
             self._move()
             after = self._abort(producer)
-            stored = self._arrive(producer, late)
+            stored = self._arrive(producer, what, late)
         finally:
             self._proxy.hold()
         await_known(self._ground, COORDINATOR)
@@ -191,10 +202,8 @@ class Story:
 
     def _write(self, coordinator: int, producer: Producer, sequence: int, value: str) -> None:
         if self._registers:
-            call = self._c.add_partitions(producer, [self._partition])
-            self._accepted(coordinator, "AddPartitionsToTxn", call)
-        produce = self._c.produce(producer, self._partition, sequence, value)
-        self._accepted(LEADER, f"Produce {value!r}", produce)
+            self._accepted(coordinator, *self._target.register(producer))
+        self._accepted(LEADER, *self._target.write(producer, sequence, value))
 
     def _move(self) -> None:
         """Who is lost is given up by the controller, after its session."""
@@ -218,13 +227,17 @@ class Story:
             return producer
         return replace(producer, producer_id=told.producer_id, producer_epoch=told.producer_epoch)
 
-    def _arrive(self, producer: Producer, late: Call[Produced]) -> bool:
+    def _arrive(self, producer: Producer, what: str, late: Call[object]) -> bool:
         """The late write, on a connection of its own; whether it was stored."""
         answer = self._ground.connect(LEADER).ask(late)
-        at = f" at offset {answer.base_offset}" if answer.base_offset >= 0 else ""
-        self._tell(LEADER, f"Produce {LATE!r} arrives", f"{answer.error.name}{at}")
+        error = error_in(answer)
+        is_stored = error is ErrorCode.NONE
+        at = ""
+        if isinstance(answer, Produced) and is_stored:
+            at = f" at offset {answer.base_offset}"
+        self._tell(LEADER, f"{what} arrives", f"{error.name}{at}")
         self._look(ARRIVED, producer)
-        return answer.error is ErrorCode.NONE
+        return is_stored
 
     def _next_transaction(self, producer: Producer, sequence: int) -> None:
         """Write and commit at COORDINATOR; an epoch that is new begins its sequences anew."""
@@ -238,23 +251,13 @@ class Story:
         self._write(COORDINATOR, producer, 0 if is_new else sequence, NEXT)
         self._accepted(COORDINATOR, "EndTxn(commit)", self._c.end_txn(producer, COMMIT))
         self._lab.await_state(producer, "CompleteCommit")
-        self._lab.stable(self._partition)
+        with suppress(RequestRefused):
+            _await(lambda: self._target.look(self._lab.names).is_stable, STABLE_TIMEOUT_S)
         self._look(ENDED, producer)
 
     def _look(self, moment: str, producer: Producer) -> None:
-        here: PartitionSeen = see_partition(self._ground, self._partition)
-        names = self._lab.names
-        self._seen[moment] = Seen(
-            self._state(COORDINATOR, producer),
-            tuple(
-                names.identity(batch.producer_id, batch.producer_epoch)
-                + (f"!{batch.marker}" if batch.marker else f"#{batch.base_sequence}")
-                for batch in here.batches
-            ),
-            here.high_watermark,
-            here.last_stable_offset,
-            here.committed,
-        )
+        target = self._target.look(self._lab.names)
+        self._seen[moment] = Seen(self._state(COORDINATOR, producer), target)
 
     def _state(self, node: int, producer: Producer) -> str:
         name = producer.transactional_id
@@ -293,9 +296,9 @@ def await_known(ground: Ground, node: int, behind: Iterable[int] = ()) -> None:
     _await(lambda: {wire.ask(find_coordinator(NOBODY)).node_id for wire in wires} == {node})
 
 
-def _await(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + KNOWN_TIMEOUT_S
+def _await(is_so: Callable[[], bool], timeout_s: float = KNOWN_TIMEOUT_S) -> None:
+    deadline = time.monotonic() + timeout_s
     while not is_so():
         if time.monotonic() > deadline:
-            raise RequestRefused(f"the log of transactions does not move in {KNOWN_TIMEOUT_S} s")
+            raise RequestRefused(f"what was waited for did not come in {timeout_s:.0f} s")
         time.sleep(_PAUSE_S)

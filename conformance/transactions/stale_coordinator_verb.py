@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from conformance.kafka.admin import ask_for_topic
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.metadata_proxy import MetadataProxy, through
 from conformance.kafka.ports import free_ports
@@ -16,7 +17,9 @@ from conformance.kafka.recipe import Node
 from conformance.kafka.releases import find_release
 from conformance.transactions.evidence import plain
 from conformance.transactions.ground import HOME, Ground
+from conformance.transactions.reading import CONSUMER_OFFSETS
 from conformance.transactions.stale_coordinator import (
+    ENDED,
     PROPERTIES,
     ROLES,
     SHAPES,
@@ -25,6 +28,7 @@ from conformance.transactions.stale_coordinator import (
     Shape,
     Story,
 )
+from conformance.transactions.stale_targets import LEADER
 from conformance.transactions.verb import add_ground, ground_of, worst, write_answer
 from conformance.transactions.wire import Requests
 from conformance.verbs import EXIT_CODES, BadUse, Verb, note, one_of
@@ -92,6 +96,9 @@ def seated(options: argparse.Namespace) -> Iterator[tuple[Ground, MetadataProxy]
     more = {"nodes": 3, "seated": True, "properties": PROPERTIES, "properties_of": each}
     ground = ground_of(options, **more)
     with MetadataProxy(port, ground.brokers[HOME].node.controller_port) as proxy, ground:
+        name, compacted = CONSUMER_OFFSETS[0], {"cleanup.policy": "compact"}
+        asked = ground.wire(HOME).connection
+        ask_for_topic(asked, name, 1, replicas=(LEADER,), configs=compacted)
         yield ground, proxy
 
 
@@ -139,11 +146,12 @@ def table(report: dict[str, Any]) -> list[str]:
     lines = [f"Kafka {report['release']}, level {report['level']}, {report['requests']} requests"]
     for row in report["shapes"]:
         lines += ["", f"{row['name']}: {row['what']} ({row['times']} times)"]
-        lines += [f"  {t['connection']:<12} {t['request']:<24} {t['answer']}" for t in row["told"]]
+        lines += [f"  {t['connection']:<12} {t['request']:<33} {t['answer']}" for t in row["told"]]
         for moment, seen in row["seen"].items():
-            ends = f"{seen['last_stable_offset']} of {seen['high_watermark']} stable"
-            lines += [f"  {moment:<12} {' '.join(seen['log'])}; {ends}; {seen['state']}"]
-        shown = row["seen"]["ended"]["committed"]
+            here = seen["target"]
+            log = " ".join(here["log"])
+            lines += [f"  {moment:<12} {log}; {here['told']}; {seen['state']}"]
+        shown = row["seen"][ENDED]["target"]["committed"]
         lines += [f"  {'committed':<12} {', '.join(shown) or 'nothing'}"]
         lines += [f"  {row['verdict']}: {', '.join(row['broken']) or 'all kept'}"]
     lines += [f"failed: {report['failed']}"] if report["failed"] else []

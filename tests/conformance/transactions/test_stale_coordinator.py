@@ -6,7 +6,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from conformance.transactions.stale_coordinator import (
     broken,
 )
 from conformance.transactions.stale_coordinator_verb import TIMES
+from conformance.transactions.stale_targets import Look, Offsets, Records
 from impl.protocol.messages import encode_request
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
@@ -42,9 +43,15 @@ VERIFYING = [("4.3.1", "v1"), ("4.2.1", "v1"), ("3.9.2", "v1")]
 BY_EPOCH = [("4.3.1", "v2"), ("4.2.1", "v2")]
 ALL = VERIFYING + BY_EPOCH
 
-BELIEVED = {"both_deaf", "both_deaf_init", "former_lost"}
+BELIEVED = {"both_deaf", "both_deaf_init", "former_lost", "offsets_both_deaf"}
 """The leader asks one who was the coordinator, and that one still takes itself for it."""
-BROKEN = ["no_write_outside", "last_stable_offset_moves", "no_aborted_read"]
+BROKEN = {
+    Records: ["no_write_outside", "last_stable_offset_moves", "no_aborted_read"],
+    Offsets: ["no_write_outside", "last_stable_offset_moves", "offsets_with_outcome"],
+}
+TO = {shape.name: shape.to for shape in SHAPES}
+LATE = {Records: "Produce 'late' arrives", Offsets: "TxnOffsetCommit 'late' arrives"}
+STORED = {Records: "NONE at offset 2", Offsets: "NONE"}
 
 
 def recorded(release: str, requests: str) -> dict[str, Any]:
@@ -64,9 +71,15 @@ def rows(release: str, requests: str) -> dict[str, Any]:
 
 def seen(row: dict[str, Any]) -> dict[str, Seen]:
     return {
-        moment: Seen(**{**one, "log": tuple(one["log"]), "committed": tuple(one["committed"])})
+        moment: Seen(
+            one["state"], Look(**{name: frozen(value) for name, value in one["target"].items()})
+        )
         for moment, one in row["seen"].items()
     }
+
+
+def frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def answers(row: dict[str, Any]) -> dict[tuple[str, str], str]:
@@ -74,7 +87,8 @@ def answers(row: dict[str, Any]) -> dict[tuple[str, str], str]:
     return {(told["connection"], told["request"]): told["answer"] for told in row["told"]}
 
 
-LATE = ("leader", "Produce 'late' arrives")
+def late(row: dict[str, Any]) -> str:
+    return answers(row)["leader", LATE[TO[row["name"]]]]
 
 
 @pytest.mark.parametrize(("release", "requests"), ALL)
@@ -84,7 +98,7 @@ def test_all_shapes_were_told_three_times_alike(release: str, requests: str) -> 
     assert [row["name"] for row in report["shapes"]] == [shape.name for shape in SHAPES]
     assert {row["times"] for row in report["shapes"]} == {TIMES}
     for row in report["shapes"]:
-        assert list(broken(seen(row))) == row["broken"]
+        assert list(broken(seen(row), TO[row["name"]] is Offsets)) == row["broken"]
         assert row["verdict"] == ("violated" if row["broken"] else "holds")
 
 
@@ -99,57 +113,69 @@ def test_who_was_deaf_or_lost_had_not_heard(release: str, requests: str) -> None
         is_open = told["former", "DescribeTransactions"].startswith("Ongoing")
         assert is_open == ("former" in behind)
         assert told["coordinator", "EndTxn(abort)"].startswith("NONE")
-        assert seen(row)[ARRIVED].log[1].endswith("!ABORT")
+        assert seen(row)[ARRIVED].target.log[1].endswith("!ABORT")
 
 
 @pytest.mark.parametrize(("release", "requests"), VERIFYING)
 def test_v1_a_former_coordinator_is_believed(release: str, requests: str) -> None:
     """The leader asks it only if it has not heard, and it says yes only if it has not."""
-    for name, row in rows(release, requests).items():
-        assert row["broken"] == (BROKEN if name in BELIEVED else [])
-        assert (answers(row)[LATE] == "NONE at offset 2") == (name in BELIEVED)
-        watched = seen(row)[WATCHED]
+    found = rows(release, requests)
+    for name, row in found.items():
+        to, watched = TO[name], seen(row)[WATCHED]
+        assert row["broken"] == (BROKEN[to] if name in BELIEVED else [])
+        assert (late(row) == STORED[to]) == (name in BELIEVED)
         assert watched.state == "CompleteAbort P:0"
-        ends = (2, 3) if name in BELIEVED else (2, 2)
-        assert (watched.last_stable_offset, watched.high_watermark) == ends
-    assert answers(rows(release, requests)["leader_deaf"])[LATE] == "NOT_ENOUGH_REPLICAS"
+        assert watched.target.is_stable == (name not in BELIEVED)
+        more = ("P:0=late",) if name in BELIEVED else ()
+        assert watched.target.log == ("P:0=first", "P:0!ABORT", *more)
+    assert seen(found["both_deaf"])[WATCHED].target.told == "last stable offset 2 of 3"
+    assert late(found["leader_deaf"]) == "NOT_ENOUGH_REPLICAS"
 
 
 @pytest.mark.parametrize(("release", "requests"), BY_EPOCH)
 def test_v2_the_epoch_of_the_marker_needs_nobody(release: str, requests: str) -> None:
     for row in rows(release, requests).values():
-        assert answers(row)[LATE] == "INVALID_PRODUCER_EPOCH"
+        assert late(row) == "INVALID_PRODUCER_EPOCH"
         assert row["broken"] == []
-        assert seen(row)[ENDED].committed == ("next",)
+        assert seen(row)[ENDED].target.committed == ("next",)
 
 
 KEPT = {
-    moment: Seen(state, ("P:0#0", "P:0!ABORT", *more), end, end, committed)
-    for moment, state, more, end, committed in (
-        (ARRIVED, "CompleteAbort P:0", (), 2, ()),
-        (WATCHED, "CompleteAbort P:0", (), 2, ()),
-        (ENDED, "CompleteCommit P:0", ("P:0#1", "P:0!COMMIT"), 4, ("next",)),
+    moment: Seen(state, Look(("P:0=first", "P:0!ABORT", *more), True, "", committed))
+    for moment, state, more, committed in (
+        (ARRIVED, "CompleteAbort P:0", (), ()),
+        (WATCHED, "CompleteAbort P:0", (), ()),
+        (ENDED, "CompleteCommit P:0", ("P:0=next", "P:0!COMMIT"), ("next",)),
     )
 }
 
 
+@pytest.mark.parametrize("of_offsets", [False, True])
 @pytest.mark.parametrize(
     ("moment", "change", "expected"),
     [
-        (ARRIVED, {}, ()),
-        (ARRIVED, {"log": ("P:0#0", "P:0!ABORT", "P:0#1")}, ("no_write_outside",)),
-        (ARRIVED, {"log": ("P:0#0", "P:0#1")}, ()),
-        (WATCHED, {"high_watermark": 3}, ("last_stable_offset_moves",)),
-        (WATCHED, {"high_watermark": 3, "state": "Ongoing P:0"}, ()),
-        (ENDED, {"committed": ("late", "next")}, ("no_aborted_read",)),
-        (ENDED, {"committed": ("first", "next")}, ("no_aborted_read",)),
-        (ENDED, {"committed": ()}, ("no_lost_write",)),
+        (ARRIVED, {}, None),
+        (ARRIVED, {"log": ("P:0=first", "P:0!ABORT", "P:0=late")}, "no_write_outside"),
+        (ARRIVED, {"log": ("P:0=first", "P:0=late")}, None),
+        (WATCHED, {"is_stable": False}, "last_stable_offset_moves"),
+        (ENDED, {"committed": ("late", "next")}, ("no_aborted_read", "offsets_with_outcome")),
+        (ENDED, {"committed": ("first", "next")}, ("no_aborted_read", "offsets_with_outcome")),
+        (ENDED, {"committed": ()}, "no_lost_write"),
     ],
 )
 def test_what_is_read_back_decides(
-    moment: str, change: dict[str, Any], expected: tuple[str, ...]
+    moment: str, change: dict[str, Any], expected: Any, of_offsets: bool
 ) -> None:
-    assert broken({**KEPT, moment: replace(KEPT[moment], **change)}) == expected
+    here = KEPT[moment]
+    changed = replace(here, target=replace(here.target, **change))
+    name = expected[of_offsets] if isinstance(expected, tuple) else expected
+    assert broken({**KEPT, moment: changed}, of_offsets) == ((name,) if name else ())
+
+
+def test_readers_may_wait_for_what_is_not_complete() -> None:
+    here = KEPT[WATCHED]
+    waiting = replace(here, state="Ongoing P:0", target=replace(here.target, is_stable=False))
+    assert broken({**KEPT, WATCHED: waiting}, False) == ()
 
 
 @pytest.mark.parametrize(
@@ -177,33 +203,40 @@ def request(who: str) -> bytes:
     return encode_request(ApiKey.API_VERSIONS, 0, 7, who, {})
 
 
-@contextmanager
-def controller() -> Iterator[int]:
-    """Answers each chunk with itself, on any number of connections; its port."""
-    with socket.create_server((HOST, 0)) as server:
-        threading.Thread(target=accept, args=(server,), daemon=True).start()
-        yield server.getsockname()[1]
+@dataclass
+class Controller:
+    """Answers each chunk with itself once it may, on any number of connections."""
+
+    server: socket.socket
+    heard: list[bytes] = field(default_factory=list)
+    may_answer: threading.Event = field(default_factory=threading.Event)
+    hears: threading.Event = field(default_factory=threading.Event)
+
+    def accept(self) -> None:
         with suppress(OSError):
-            server.shutdown(socket.SHUT_RDWR)
+            while True:
+                peer = self.server.accept()[0]
+                threading.Thread(target=self.echo, args=(peer,), daemon=True).start()
 
-
-def accept(server: socket.socket) -> None:
-    with suppress(OSError):
-        while True:
-            threading.Thread(target=echo, args=(server.accept()[0],), daemon=True).start()
-
-
-def echo(peer: socket.socket) -> None:
-    with peer, suppress(OSError):
-        while chunk := peer.recv(1 << 16):
-            peer.sendall(chunk)
+    def echo(self, peer: socket.socket) -> None:
+        with peer, suppress(OSError):
+            while chunk := peer.recv(1 << 16):
+                self.heard.append(chunk)
+                self.hears.set()
+                self.may_answer.wait(LONG_S)
+                peer.sendall(chunk)
 
 
 @contextmanager
-def proxied() -> Iterator[MetadataProxy]:
+def controlled() -> Iterator[tuple[MetadataProxy, Controller]]:
     [port] = free_ports(1)
-    with controller() as behind, MetadataProxy(port, behind) as proxy:
-        yield proxy
+    with socket.create_server((HOST, 0)) as server:
+        controller = Controller(server)
+        controller.may_answer.set()
+        threading.Thread(target=controller.accept, daemon=True).start()
+        with MetadataProxy(port, server.getsockname()[1]) as proxy:
+            yield proxy, controller
+        server.shutdown(socket.SHUT_RDWR)
 
 
 def comes_back(proxy: MetadataProxy, who: str, timeout_s: float) -> bool:
@@ -235,15 +268,19 @@ GLANCE_S, LONG_S = 0.1, 20.0
 def test_news_is_held_of_the_deaf_and_all_of_the_lost(
     held: dict[str, tuple[int, ...]], passing: list[str], waiting: list[str]
 ) -> None:
-    with proxied() as proxy:
+    with controlled() as (proxy, controller):
         proxy.hold(**held)
         assert all(comes_back(proxy, who, LONG_S) for who in passing)
         assert not any(comes_back(proxy, who, GLANCE_S) for who in waiting)
+        assert controller.heard == [frame(request(who)) for who in passing]
 
 
 def test_what_was_held_arrives_once() -> None:
     who = "raft-client-2"
-    with proxied() as proxy, socket.create_connection(proxy.server_address, LONG_S) as connection:
+    with (
+        controlled() as (proxy, _),
+        socket.create_connection(proxy.server_address, LONG_S) as connection,
+    ):
         proxy.hold(deaf=[2])
         connection.sendall(frame(request(who)))
         connection.settimeout(GLANCE_S)
@@ -253,6 +290,23 @@ def test_what_was_held_arrives_once() -> None:
         assert answered(connection, who)
         connection.settimeout(GLANCE_S)
         assert not answered(connection, who)
+
+
+def test_an_answer_that_is_under_way_is_held() -> None:
+    who = "raft-client-2"
+    with (
+        controlled() as (proxy, controller),
+        socket.create_connection(proxy.server_address, GLANCE_S) as connection,
+    ):
+        controller.may_answer.clear()
+        connection.sendall(frame(request(who)))
+        assert controller.hears.wait(LONG_S)
+        proxy.hold(deaf=[2])
+        controller.may_answer.set()
+        assert not answered(connection, who)
+        proxy.hold()
+        connection.settimeout(LONG_S)
+        assert answered(connection, who)
 
 
 @pytest.mark.parametrize("who", ["raft-client-2", "", "2"])
