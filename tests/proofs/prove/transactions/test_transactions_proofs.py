@@ -236,7 +236,11 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
         (
             "fenced",
             "",
-            Patch("coordinator.on_known", "is_pending(c)", "c.is_appending"),
+            Patch(
+                "coordinator.is_prepared",
+                "metadata.state == TransactionState.PREPARE_ABORT",
+                "False",
+            ),
             "init/open_is_not_older",
         ),
         (
