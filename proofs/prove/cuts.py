@@ -32,6 +32,7 @@ from proofs.prove.invariant import (
     ARITHMETIC,
     BELOW,
     DERIVED,
+    FOLLOWS,
     NAMED,
     NEAR,
     NEWEST,
@@ -178,6 +179,20 @@ class Cuts:
         )
         uses = ("memory_is_sound", "window_is_log", *OFFSETS, ACCEPTED)
         return Lemma(NEWEST, ((), facts), uses)
+
+    def follows_in_sequence(self, batch: Mapping[str, Node], begin: Node) -> Lemma:
+        """An epoch begins at sequence 0, and what begins where the newest ends is in sequence."""
+        known, sequence = known_now(self.before), batch["base_sequence"]
+        newest = stored(self.before, place_of(self.before, known.newest))
+        last, call = known.newest["last_sequence"], self.model.leader.in_sequence
+        follows = self.builder.evaluator().call(call, [self.k, last, sequence])
+        some = dag.lt(ZERO, known.window.length)
+        facts = dag.both(
+            implies(dag.eq(begin, ZERO), dag.eq(sequence, ZERO)),
+            implies(some, dag.eq(begin, newest.end), follows),
+        )
+        uses = ("memory_is_sound", "window_is_numbered", ARITHMETIC)
+        return Lemma(FOLLOWS, ((), facts), uses)
 
     def first_allowed(self, begin: Node) -> Node:
         """A new epoch begins at 0; what the leader knows nothing of, see FirstSequence."""

@@ -115,6 +115,7 @@ NAMED = "sequence_names_batch"
 NEAR = "window_is_near"
 BELOW = "below_is_stored"
 NEWEST = "newest_is_appended"
+FOLLOWS = "follows_in_sequence"
 """Cuts: lemmas about a request that arrives, each proved before it is used."""
 
 
@@ -283,7 +284,7 @@ TURN: dict[str, tuple[str, ...]] = {
         "is_remembered",
         DERIVED,
         ACCEPTED,
-        ARITHMETIC,
+        FOLLOWS,
     ),
     STORED_IN_TURN: (
         *MEMORY_NOW,

@@ -306,6 +306,7 @@ class Steps(Cuts):
             self.below_is_stored(batch.fields, begin),
             self.duplicate_is_the_same(step.after, batch.fields, begin, answer.fields),
             self.newest_is_appended(step.after, batch.fields),
+            self.follows_in_sequence(batch.fields, begin),
             *self.in_its_turn(step.after, batch.fields, begin, answer.fields),
         )
         in_order = (IN_ORDER, is_next_in_turn(self.before, batch.fields))
