@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_each_command_is_understood(
 
 
 def test_there_are_commands() -> None:
-    assert len(PAGE.parsed) == 7
+    assert len(PAGE.parsed) == 11
 
 
 def skips(release: str) -> set[bool]:
@@ -44,7 +45,7 @@ def test_which_release_waits_and_which_skips() -> None:
     """The page's table has each recorded release, as it answered."""
     rows = re.findall(r"^\| ([\d., ]+) \| (waits|skipped) \|", PAGE.text, flags=re.MULTILINE)
     told = {release: word for releases, word in rows for release in releases.split(", ")}
-    assert told.keys() == {path.name.split("-")[0] for path in RECORDED.glob("*.json")}
+    assert told.keys() == {path.name.split("-")[0] for path in RECORDED.glob("*-level-*.json")}
     for release, word in told.items():
         assert skips(release) == {word == "skipped"}
 
@@ -72,3 +73,23 @@ def test_an_aborted_record_is_committed_by_the_next_transaction(
     log = f"P:1#0 {committed}!COMMIT, stable"
     assert rows["before: the next one commits, the partition"] == log
     assert rows["before: the next one commits, committed in the partition"] == "2 records"
+
+
+STALE = sorted(RECORDED.glob("stale-coordinator-*.json"))
+
+
+@pytest.mark.parametrize("path", STALE, ids=lambda path: path.stem)
+def test_who_has_moved_is_believed_with_v1_alone(path: Path) -> None:
+    """The page's row, and its table, as each recorded release answered."""
+    recorded = json.loads(path.read_text(encoding="utf-8"))
+    broken = {shape["name"]: shape["broken"] for shape in recorded["shapes"]}
+    breaks = {name for name, promises in broken.items() if promises}
+    believed = {"both_deaf", "both_deaf_init", "former_lost", "offsets_both_deaf"}
+    assert breaks == (believed if recorded["requests"] == "v1" else set())
+    assert all(f"`{name}`" in PAGE.text for promises in broken.values() for name in promises)
+
+
+def test_the_page_names_each_release_that_was_asked() -> None:
+    (row,) = re.findall(r"^\| a coordinator that has moved.*$", PAGE.text, flags=re.MULTILINE)
+    asked = {path.stem.split("-")[2] for path in STALE if path.stem.endswith("v1")}
+    assert asked == set(re.findall(r"\d\.\d\.\d", row))
