@@ -150,11 +150,13 @@ def sequences_follow(k: Setting, w: World) -> bool:
 
 
 def is_followed(k: Setting, client: Client, entry: PartitionEntry, batch: Batch) -> bool:
-    """What is sent next after the batch, under its epoch, has the sequence after its last."""
+    """What is sent next after the batch, under its epoch, has the sequence after its last; and its
+    records are in no other batch."""
     end = increment_sequence(k, batch.base_sequence, batch.record_count)
     following = batch.first_record + batch.record_count
     return not is_mine(client, batch) or (
         (following < entry.records_sent or entry.next_sequence == end)
+        and sum(1 if overlap(b.batch, batch) else 0 for b in entry.in_flight) == 1
         and all(
             b.batch.base_sequence == end
             for b in entry.in_flight
