@@ -242,6 +242,8 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
             " != Recovery.RESET_2_3",
             "answers.retry: k.variant.recovery != Recovery.LOCAL_BUMP -> k.variant.recovery =="
             " Recovery.LOCAL_BUMP",
+            "answers.may_outlive_connection: has_attempts_left(k, b) and is_mine(client, b.batch)"
+            " -> has_attempts_left(k, b)",
         ),
     ),
     (
@@ -251,6 +253,38 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
             "answers.on_success: k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID"
             " and (not old) -> not old",
         ),
+    ),
+    (
+        "how often a batch was sent may be counted where nobody asks for it",
+        ("client.counts_attempts: k.layout.max_timeouts > 0 -> k.layout.max_timeouts >= 0",),
+    ),
+    (
+        "the number of endless retries is more than any count",
+        (
+            "answers.has_attempts_left: k.variant.retries == Retries.ENDLESS or answered.attempts"
+            " < k.variant.retries -> answered.attempts < k.variant.retries",
+        ),
+    ),
+    (
+        "where a leader up to 2.4 forgets more than what is deleted, batches are stored twice"
+        " anyway",
+        (
+            "answers.on_success: k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID ->"
+            " k.variant.first_sequence != FirstSequence.UNKNOWN_PRODUCER_ID",
+        ),
+    ),
+    (
+        "where the last record that was acknowledged is the first that is left, its leader knows"
+        " the producer",
+        (
+            "answers.retry_unknown_producer_id: entry.last_acked_offset < log_start_offset ->"
+            " entry.last_acked_offset <= log_start_offset",
+        ),
+    ),
+    (
+        "where nothing is deleted, a batch whose producer is not known may go again as it is: the"
+        " first of them makes it known",
+        ("answers.retry_unknown_producer_id: log_start_offset < 0 -> log_start_offset <= 0",),
     ),
     (
         "a batch whose time is up may go again until its producer looks at the time the next time",

@@ -192,7 +192,7 @@ def test_what_is_explained_is_a_change():
 def test_what_is_explained_breaks_nothing(small):
     """Some of the rows, in a small setting: the verb asks them all, in every one."""
     rows = [p for p in every_point("idempotent") if explanation(p)]
-    for point in sample(rows, 6, seed=2):
+    for point in sample(rows, 3, seed=2):
         assert fate_of(point).fate not in FOUND, point.says
 
 
