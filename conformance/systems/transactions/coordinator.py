@@ -335,6 +335,12 @@ class Coordinator:
         self._markers.clear()
         self._epoch = 0
 
+    def begins_as_nobody(self) -> None:
+        """A broker that has never been the coordinator."""
+        self._core = TransactionCoordinator(self._ids.generate, self._config)
+        self.is_replaced()
+        self._epoch = 0
+
 
 def is_tombstone(append: AppendRecords) -> bool:
     """Whether an id is forgotten with it: that is done at once."""

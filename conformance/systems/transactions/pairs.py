@@ -119,7 +119,7 @@ class Sides(Lockstep):
             "coordinator", "coordinator", tables.coordinator, system.coordinator
         )
         self.former, self.elsewhere = (
-            Pair("coordinator", name, tables.former, system.coordinator, "resign")
+            Pair("coordinator", name, tables.former, system.coordinator, "begins_as_nobody")
             for name in ("former", "elsewhere")
         )
         self.leaders = [
