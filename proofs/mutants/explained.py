@@ -100,7 +100,10 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "only what is in flight is given up",
-        ("recovery.expire_batch: len(old) > 0 -> len(old) >= 0",),
+        (
+            "recovery.expire_batch: len(old) > 0 -> len(old) >= 0",
+            "world.client_gives_up: len(in_flight) > 0 -> len(in_flight) >= 0",
+        ),
     ),
     (
         "answers come in order, and what is in flight is less than half of all sequences: nobody"
@@ -285,6 +288,13 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
         "where nothing is deleted, a batch whose producer is not known may go again as it is: the"
         " first of them makes it known",
         ("answers.retry_unknown_producer_id: log_start_offset < 0 -> log_start_offset <= 0",),
+    ),
+    (
+        "a high watermark that stays where it is has not moved",
+        (
+            "world.high_watermark_advances: leader.high_watermark < log_end_offset(leader.log) ->"
+            " leader.high_watermark <= log_end_offset(leader.log)",
+        ),
     ),
     (
         "a batch whose time is up may go again until its producer looks at the time the next time",

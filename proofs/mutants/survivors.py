@@ -68,6 +68,7 @@ SETTINGS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("idempotent-failover", BEST),
         ("idempotent-timeout", BEST),
         ("idempotent-partitions", BEST),
+        ("idempotent-partitions/refusals=0", "4.3.1"),
     ),
     "transactions": (
         ("transactions-tiny", "v2"),
