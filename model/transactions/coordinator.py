@@ -267,9 +267,15 @@ def is_exhausted(k: Setting, epoch: int) -> bool:
     return k.layout.epochs_end and epoch >= k.layout.exhausted_epoch
 
 
-def next_epoch(k: Setting, epoch: int) -> int:
-    """One more; the protocol's last stays. KAFKA-20090."""
-    return min(epoch + 1, k.layout.max_epoch) if k.layout.epochs_end else epoch + 1
+def next_epoch(epoch: int) -> int:
+    """One more."""
+    return epoch + 1
+
+
+def overflows(k: Setting, c: Coordinator) -> bool:
+    """No epoch comes behind the protocol's last, which a client can have before 4.3: whoever would
+    take one fails. TransactionMetadata.prepareFenceProducerEpoch, KAFKA-20090."""
+    return k.layout.epochs_end and c.known.metadata.producer_epoch >= k.layout.max_epoch
 
 
 def fits(k: Setting, c: Coordinator) -> bool:
@@ -319,7 +325,7 @@ def fencing(k: Setting, c: Coordinator) -> Known:
     TransactionMetadata.prepareFenceProducerEpoch."""
     metadata = c.known.metadata
     same = k.variant.fence == Fence.SAME_EPOCH or c.unlogged_fence
-    epoch = metadata.producer_epoch if same else next_epoch(k, metadata.producer_epoch)
+    epoch = metadata.producer_epoch if same else next_epoch(metadata.producer_epoch)
     newer = k.variant.level == 2
     rotates = newer and k.variant.rotation == Rotation.ANYONE
     is_last = rotates and is_exhausted(k, metadata.producer_epoch)
@@ -414,6 +420,8 @@ def on_known(
     if is_prepared(c.known.metadata):
         return answered(c, failed(Error.CONCURRENT_TRANSACTIONS))
     if c.known.metadata.state == TransactionState.ONGOING:
+        if overflows(k, c):
+            return answered(c, failed(Error.UNKNOWN_SERVER_ERROR))
         waits = failed(Error.CONCURRENT_TRANSACTIONS)
         image = fencing(k, c)
         return changed(k, with_fence(k, c, image), image, requester, waits)
@@ -431,10 +439,10 @@ def on_finished(
         last = epoch if expected else NO_PRODUCER_EPOCH
         return begun_anew(k, c, with_new_id(k, c, last), requester)
     if not expected or epoch == NO_PRODUCER_EPOCH:
-        image = with_epoch(k, c, next_epoch(k, epoch), NO_PRODUCER_EPOCH)
+        image = with_epoch(k, c, next_epoch(epoch), NO_PRODUCER_EPOCH)
         return begun_anew(k, c, image, requester)
     if current:
-        image = with_epoch(k, c, next_epoch(k, epoch), epoch)
+        image = with_epoch(k, c, next_epoch(epoch), epoch)
         return begun_anew(k, c, image, requester)
     if request.producer_epoch == c.known.last_producer_epoch:
         image = with_epoch(k, c, epoch, c.known.last_producer_epoch)
@@ -558,6 +566,7 @@ def time_out(k: Setting, c: Coordinator) -> Coordinator:
     """The transaction has lasted longer than it may. abortTimedOutTransactions."""
     require(c.known.metadata.state == TransactionState.ONGOING)
     require(not c.is_appending)
+    require(not overflows(k, c))
     image = fencing(k, c)
     ended = transition(k, with_fence(k, c, image), image)
     return replace(ended, requester=NOBODY, answer=NO_ANSWER)

@@ -24,6 +24,7 @@ from model.transactions.coordinator import (
     is_exhausted,
     is_pending,
     next_epoch,
+    overflows,
     with_next_id_taken,
 )
 from model.transactions.messages import (
@@ -162,7 +163,7 @@ def prepared_with_next_epoch(k: Setting, c: Coordinator, metadata: Metadata) -> 
     epoch = metadata.producer_epoch
     rotates = is_exhausted(k, epoch)
     return Known(
-        metadata=replace(metadata, producer_epoch=next_epoch(k, epoch)),
+        metadata=replace(metadata, producer_epoch=next_epoch(epoch)),
         last_producer_epoch=epoch,
         previous_producer_id=metadata.producer_id,
         next_producer_id=c.given_producer_ids if rotates else NO_PRODUCER_ID,
@@ -201,6 +202,8 @@ def on_end_txn(
     if absence(c) != Error.NONE:
         return answered(c, failed(absence(c)))
     end = end_v2(k, c, request) if speaks_v2(k) else end_v1(c, request)
+    if end == End.PREPARE and speaks_v2(k) and overflows(k, c):
+        return answered(c, failed(Error.UNKNOWN_SERVER_ERROR))
     if end == End.PREPARE:
         image = prepared(k, c, request.committed)
         return changed(k, with_next_id_taken(c, image), image, requester, ended_with(k, image))

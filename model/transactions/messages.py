@@ -41,6 +41,7 @@ NO_COORDINATOR_EPOCH = -1
 class Error(IntEnum):
     """Kafka's error codes, as many as this part of the protocol answers."""
 
+    UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15

@@ -78,6 +78,7 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ),
     ("level=1", ("transactions-trouble-log/failures=2/timeouts=1/moves=1",)),
     ("verification=none", ("transactions-tiny",)),
+    ("4.2.1", ("transactions-exhausted/delays=0/unheard=0",)),
     ("4.1.2", ("transactions-markers",)),
     ("4.0.2", ("transactions-default", "transactions-writes")),
     ("3.9.2", ("transactions-default",)),

@@ -261,8 +261,8 @@ PATCHED: tuple[Mutant, ...] = (
         "no_aborted_read",
         Patch(
             "end_txn.prepared_with_next_epoch",
-            "next_epoch(k, epoch)",
-            "next_epoch(k, epoch) if metadata.state == TransactionState.PREPARE_COMMIT else epoch",
+            "next_epoch(epoch)",
+            "next_epoch(epoch) if metadata.state == TransactionState.PREPARE_COMMIT else epoch",
         ),
     ),
     mutant(
@@ -273,7 +273,7 @@ PATCHED: tuple[Mutant, ...] = (
         "markers_are_taken",
         Patch(
             "coordinator.fencing",
-            "next_epoch(k, metadata.producer_epoch)",
+            "next_epoch(metadata.producer_epoch)",
             "metadata.producer_epoch + 2 if metadata.producer_epoch + 2 <= k.layout.max_epoch"
             " else metadata.producer_epoch + 1 - k.layout.max_epoch",
         ),
@@ -291,7 +291,7 @@ PATCHED: tuple[Mutant, ...] = (
         ),
         Patch(
             "coordinator.fencing",
-            "next_epoch(k, metadata.producer_epoch)",
+            "next_epoch(metadata.producer_epoch)",
             "metadata.producer_epoch + 1 if metadata.producer_epoch < k.layout.max_epoch else 0",
         ),
         on="4.3.1/level=1/requests=v1",

@@ -37,10 +37,10 @@ def test_one_that_is_gone_is_missed(gone):
 
 
 def test_a_reason_for_what_has_a_trace_is_wrong_and_so_is_a_trace_of_nothing():
-    names = [*map(name_of, FILES), "UNKNOWN_SERVER_ERROR"]
+    names = [*map(name_of, FILES), "BROKER_NOT_AVAILABLE"]
     reasons = {**REASONS, "PRODUCER_FENCED": "never"}
     assert wrong_files(names, ASKED, reasons) == {
-        "UNKNOWN_SERVER_ERROR": "there is no such point",
+        "BROKER_NOT_AVAILABLE": "there is no such point",
         "PRODUCER_FENCED": "it has a file, and a reason why not",
     }
 

@@ -96,7 +96,7 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
             "",
             Patch(
                 "coordinator.on_finished",
-                "with_epoch(k, c, next_epoch(k, epoch), NO_PRODUCER_EPOCH)",
+                "with_epoch(k, c, next_epoch(epoch), NO_PRODUCER_EPOCH)",
                 "with_epoch(k, c, epoch, NO_PRODUCER_EPOCH)",
             ),
             "init/epochs_unique",
@@ -218,7 +218,7 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
             "",
             Patch(
                 "end_txn.prepared_with_next_epoch",
-                "replace(metadata, producer_epoch=next_epoch(k, epoch))",
+                "replace(metadata, producer_epoch=next_epoch(epoch))",
                 "metadata",
             ),
             "end/open_has_present_epoch",
