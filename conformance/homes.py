@@ -108,6 +108,7 @@ TRANSACTIONS: Final = Home(
         "epochs_unique": "zombie_died",
         "no_false_fencing": "something_committed",
         "markers_are_taken": "something_committed",
+        "last_epoch_is_nobodys": "something_aborted",
         "last_stable_offset_sound": "something_committed",
         "no_dirty_read": "something_committed",
     },

@@ -194,6 +194,16 @@ def done_before(k: Setting, c: Coordinator) -> Answer:
     )
 
 
+def preparing(
+    k: Setting, c: Coordinator, request: Request, requester: int
+) -> Step[Coordinator, Answer]:
+    """The end begins, if V2 has an epoch to take."""
+    if speaks_v2(k) and overflows(k, c):
+        return answered(c, failed(Error.UNKNOWN_SERVER_ERROR))
+    image = prepared(k, c, request.committed)
+    return changed(k, with_next_id_taken(c, image), image, requester, ended_with(k, image))
+
+
 @receives
 def on_end_txn(
     k: Setting, c: Coordinator, request: Request, requester: int
@@ -202,11 +212,8 @@ def on_end_txn(
     if absence(c) != Error.NONE:
         return answered(c, failed(absence(c)))
     end = end_v2(k, c, request) if speaks_v2(k) else end_v1(c, request)
-    if end == End.PREPARE and speaks_v2(k) and overflows(k, c):
-        return answered(c, failed(Error.UNKNOWN_SERVER_ERROR))
     if end == End.PREPARE:
-        image = prepared(k, c, request.committed)
-        return changed(k, with_next_id_taken(c, image), image, requester, ended_with(k, image))
+        return preparing(k, c, request, requester)
     if end == End.DONE:
         return answered(c, done_before(k, c))
     return answered(c, failed(error_of(end)))

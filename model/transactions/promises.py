@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from model.sentences import Promise, Witness, always
 from model.transactions.client import Client, ClientState, Outcome
-from model.transactions.coordinator import TransactionState, decided, is_prepared
+from model.transactions.coordinator import TransactionState, decided, is_prepared, overflows
 from model.transactions.leader import Kind, Stored, last_stable_offset
 from model.transactions.messages import (
     NO_OFFSET,
@@ -278,6 +278,14 @@ def markers_are_taken(k: Setting, w: World) -> bool:
     return not (w.coordinator.is_stopped and is_prepared(w.coordinator.known.metadata))
 
 
+def last_epoch_is_nobodys(k: Setting, w: World) -> bool:
+    """No transaction is open under the last epoch: no coordinator could end it of itself,
+    and no client of V2."""
+    return w.coordinator.known.metadata.state != TransactionState.ONGOING or not overflows(
+        k, w.coordinator
+    )
+
+
 # Readers
 
 
@@ -367,6 +375,14 @@ def epochs_rotate(k: Setting) -> bool:
     return not ends or not (stays or forgets)
 
 
+def all_rotate(k: Setting) -> bool:
+    """Whoever uses up the last epoch takes the next producer id, also the coordinator, and no
+    failover forgets which. KAFKA-20090, KAFKA-20310, from level 2 on."""
+    rotates = k.variant.level == 2 and k.variant.rotation == Rotation.ANYONE
+    forgets = k.variant.id_memory == IdMemory.IN_MEMORY and k.budgets.moves > 0
+    return (rotates and not forgets) or not k.layout.epochs_end
+
+
 def retries_are_taken(k: Setting) -> bool:
     """A marker that is sent again is no zombie's, nor one of the last epoch. KAFKA-19999."""
     lenient = k.variant.marker_epoch == MarkerEpoch.NOT_OLDER or not speaks_v2(k)
@@ -423,6 +439,7 @@ PROMISES: tuple[Promise[Setting, World], ...] = (
     Promise("epochs_unique", epochs_unique, always),
     Promise("no_false_fencing", no_false_fencing, alone),
     Promise("markers_are_taken", markers_are_taken, retries_are_taken),
+    Promise("last_epoch_is_nobodys", last_epoch_is_nobodys, all_rotate),
     Promise("last_stable_offset_sound", last_stable_offset_sound, always),
     Promise("no_dirty_read", no_dirty_read, always),
 )

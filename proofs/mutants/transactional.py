@@ -80,7 +80,7 @@ RELEASED: tuple[Mutant, ...] = (
         "an abort by the coordinator at the last epoch takes no new producer id",
         "transactions-exhausted",
         f"{BASE}/rotation=clients",
-        "markers_are_taken",
+        "last_epoch_is_nobodys",
         BASE,
     ),
     released(
@@ -89,7 +89,7 @@ RELEASED: tuple[Mutant, ...] = (
         "the producer id that is to take over is lost with the coordinator that chose it",
         "transactions-exhausted",
         f"{BASE}/id_memory=in_memory",
-        "markers_are_taken",
+        "last_epoch_is_nobodys",
         BASE,
     ),
     released(
@@ -293,6 +293,11 @@ PATCHED: tuple[Mutant, ...] = (
             "coordinator.fencing",
             "next_epoch(metadata.producer_epoch)",
             "metadata.producer_epoch + 1 if metadata.producer_epoch < k.layout.max_epoch else 0",
+        ),
+        Patch(
+            "coordinator.overflows",
+            "c.known.metadata.producer_epoch >= k.layout.max_epoch",
+            "False",
         ),
         on="4.3.1/level=1/requests=v1",
     ),

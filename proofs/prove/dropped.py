@@ -208,7 +208,7 @@ DROPPED |= {
         "no_aborted_read", "v1", {"max_marker_delays": 1}, marker_delays=1
     ),
     "epochs_rotate": of_transactions(
-        "one_outcome",
+        "last_epoch_is_nobodys",
         "4.1.2",
         {
             "transactions": 3,
@@ -217,12 +217,10 @@ DROPPED |= {
             "max_epoch": 2,
             "epochs_end": True,
             "max_begun": 3,
-            "max_unheard": 1,
-            "max_moves": 1,
+            "max_timeouts": 1,
         },
         begun=3,
-        unheard=1,
-        moves=1,
+        timeouts=1,
     ),
     "leaders_are_there": of_transactions("no_lost_write", "v2", {"max_leaves": 1}, leaves=1),
     "moves_are_known": of_transactions(

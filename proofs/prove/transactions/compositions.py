@@ -551,6 +551,7 @@ _WITH_V1 = (
 ONLY_EXPLORED = {
     **dict.fromkeys(("no_aborted_read", "all_or_none", "no_lost_write"), _WITH_V1),
     "offsets_with_outcome": _WITH_V1,
+    "last_epoch_is_nobodys": "no theorem speaks of what is open under the last epoch",
 }
 """What of the promises no theorem covers, or not all of it, and why: they are explored in scopes.
 Of no theorem is a batch whose verification and append are apart (`guards`)."""
