@@ -25,7 +25,7 @@ def test_each_command_is_understood(
 
 
 def test_there_are_commands() -> None:
-    assert len(PAGE.parsed) == 11
+    assert len(PAGE.parsed) == 13
 
 
 def skips(release: str) -> set[bool]:
