@@ -338,7 +338,7 @@ def gap_closed(k: Setting, client: Client, partition: Partition, gap: Batch) -> 
     entry = client.partitions[partition]
     if not is_current(client, entry) or leads_below_zero(k, client, entry, gap):
         return client
-    return with_entry(client, partition, with_closed_gap(entry, gap))
+    return with_entry(client, partition, with_closed_gap(k, entry, gap))
 
 
 def failed_again(

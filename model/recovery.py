@@ -129,24 +129,25 @@ def recovered(k: Setting, client: Client, partition: Partition) -> Client:
     return reset_producer_id(k, client)
 
 
-def earlier_by(entry: PartitionEntry, b: InFlightBatch, gap: Batch) -> InFlightBatch:
+def earlier_by(k: Setting, entry: PartitionEntry, b: InFlightBatch, gap: Batch) -> InFlightBatch:
     """The batch, moved up if its sequence is behind a gap's; none begins before 0. In 2.0 the gap
-    may be an older producer id's."""
+    may be an older producer id's, and the batch too: a client of 2.0.0 was seen to do so."""
     base_sequence = b.batch.base_sequence
-    behind = is_own(entry, b) and base_sequence >= gap.base_sequence
+    counts = is_own(entry, b) or k.variant.recovery == Recovery.RESET_2_0
+    behind = counts and base_sequence >= gap.base_sequence
     if not behind or base_sequence < gap.record_count:
         return b
     moved = replace(b.batch, base_sequence=base_sequence - gap.record_count)
     return replace(b, batch=moved, sequence_has_been_reset=True)
 
 
-def with_closed_gap(entry: PartitionEntry, gap: Batch) -> PartitionEntry:
+def with_closed_gap(k: Setting, entry: PartitionEntry, gap: Batch) -> PartitionEntry:
     """What followed a batch that was refused for good takes its sequences. Up to 2.4,
     TransactionManager.adjustSequencesDueToFailedBatch."""
     return replace(
         entry,
         next_sequence=entry.next_sequence - gap.record_count,
-        in_flight=tuple(earlier_by(entry, b, gap) for b in entry.in_flight),
+        in_flight=tuple(earlier_by(k, entry, b, gap) for b in entry.in_flight),
     )
 
 

@@ -411,22 +411,19 @@ def test_a_coordinator_that_moves_unasked_decides_nothing() -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.xdist_group("kafka")
-@pytest.mark.parametrize(
-    ("more", "traces", "code"), [([], 20, 0), (["marker_epoch=strictly_newer"], 8, 1)]
-)
-def test_on_nodes(tmp_path: Path, more: list[str], traces: int, code: int) -> None:
-    """4.3.1 loses the marker of a partition that has no leader: KAFKA-20734."""
-    variant = "/".join(["4.3.1/level=2/requests=v2", *more])
+@pytest.mark.xdist_group("kafka nodes")
+def test_on_nodes(tmp_path: Path) -> None:
+    """4.3.1 loses the marker of a partition that has no leader: KAFKA-20734. What differs from
+    another release's rules is found on what was recorded: shrinking takes minutes at nodes."""
     given = ["--system", "kafka", "--nodes", "3", "--faults", "nodes", "--scope", SCOPE]
-    some = ["--variant", variant, "--traces-from", "hunts", "--traces", str(traces)]
+    some = ["--variant", "4.3.1/level=2/requests=v2", "--traces-from", "hunts", "--traces", "20"]
     try:
         ended = main(["run", *given, *some, "--out", str(tmp_path / "o")])
     except MissingTool as error:
         pytest.skip(str(error))
     report = json.loads((tmp_path / "o" / "report.json").read_text())
-    assert (ended, report["traces"], report["undecided"]) == (code, traces, 0)
-    assert bool(report["divergences"]) == bool(code)
+    assert (ended, report["traces"], report["undecided"]) == (0, 20, 0)
+    assert not report["divergences"]
     for name in ("no_lost_write", "no_aborted_read"):
         assert report["promises"][name] == "violated"
         assert (tmp_path / "o" / "promises" / f"{name}.json").exists()

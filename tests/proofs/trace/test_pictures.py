@@ -167,7 +167,8 @@ def transactional():
 
 def test_lanes_are_those_who_act(transactional):
     trace, story = transactional
-    assert story.lanes == ("instance 0", "coordinator", "partition 0", "partition 1")
+    actors = ("instance 0", "coordinator", "placement", "partition 0", "partition 1")
+    assert story.lanes == actors
     assert set(trace.steps[0].digests) >= {"clients[0]", "coordinator", "leaders[1]"}
     assert not trace.steps[0].digests.keys() & {"reign", "spent", "late"}
 
