@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from conformance.kafka.admin import TopicPartition
 from conformance.transactions.facts.lab import STATES, Lab, eventually, experiment
 from conformance.transactions.reading import CONSUMER_OFFSETS, fetch_offsets
-from conformance.transactions.wire import Conversation, Group, Producer
+from conformance.transactions.wire import Conversation, Group, Producer, Requests
 
 COMMIT, ABORT = True, False
 UNKNOWN_PRODUCER_ID: Final = 987_654_321
 BUSY: Final = "CONCURRENT_TRANSACTIONS"
 VERIFIED_SINCE: Final = "3.7"
+
+
+class Open(NamedTuple):
+    """A transaction to which a group belongs, and how it is to end."""
+
+    says: Conversation
+    producer: Producer
+    group: Group
+    at: TopicPartition
+    committed: bool
+
+
+def _each_end(lab: Lab, requests: Requests) -> Iterator[Open]:
+    """One that is to be committed, then one that is to be aborted. V1 has to add the group."""
+    says = lab.ground.conversation(requests)
+    for committed in (COMMIT, ABORT):
+        lab.rename()
+        producer, group, at = lab.begin(says), Group(lab.ground.fresh("group")), _at(lab)
+        if requests == "v1":
+            lab.retry(says.add_offsets(producer, group.group_id))
+        yield Open(says, producer, group, at, committed)
 
 
 @experiment("v1")
@@ -42,39 +64,28 @@ def add_offsets(lab: Lab) -> None:
 @experiment("v1")
 def commit_offsets_v1(lab: Lab) -> None:
     """A registered commit is pending until the marker: committed, then aborted."""
-    for committed, word in ((COMMIT, "commit"), (ABORT, "abort")):
-        lab.rename()
-        producer, group, at = lab.begin(lab.v1), Group(lab.ground.fresh("group")), _at(lab)
-        lab.retry(lab.v1.add_offsets(producer, group.group_id))
-        _commit_and_end(lab, lab.v1, producer, group, at, committed, word)
+    for its in _each_end(lab, "v1"):
+        _commit_and_end(lab, its)
 
 
 @experiment("v2")
 def commit_offsets_v2(lab: Lab) -> None:
     """The group's coordinator registers the partition."""
-    for committed, word in ((COMMIT, "commit"), (ABORT, "abort")):
-        lab.rename()
-        producer, group, at = lab.begin(lab.v2), Group(lab.ground.fresh("group")), _at(lab)
-        _commit_and_end(lab, lab.v2, producer, group, at, committed, word)
+    for its in _each_end(lab, "v2"):
+        _commit_and_end(lab, its)
 
 
-def _commit_and_end(
-    lab: Lab,
-    c: Conversation,
-    producer: Producer,
-    group: Group,
-    at: TopicPartition,
-    committed: bool,
-    word: str,
-) -> None:
-    observed = lab.ask_group(c.txn_offset_commit(producer, group, at, 7))
+def _commit_and_end(lab: Lab, its: Open) -> None:
+    says, producer, group, at, committed = its
+    word = "commit" if committed else "abort"
+    observed = lab.ask_group(says.txn_offset_commit(producer, group, at, 7))
     lab.fact(f"before {word}, TxnOffsetCommit", "NONE", observed)
     lab.fact(
         f"before {word}, while it is open",
         "-1, stable UNSTABLE_OFFSET_COMMIT",
         seen(lab, group, at),
     )
-    lab.end(c, producer, committed)
+    lab.end(says, producer, committed)
     offset = 7 if committed else -1
     expected = f"{offset}, stable {offset}"
     observed = eventually(lambda: seen(lab, group, at), lambda told: told == expected)
@@ -178,40 +189,29 @@ def _then(state: str) -> str:
 @experiment("v1")
 def offsets_come_in_order_v1(lab: Lab) -> None:
     """A TxnOffsetCommit that its sender gave up arrives behind a newer one of its transaction."""
-    for committed, word in ((COMMIT, "committed"), (ABORT, "aborted")):
-        lab.rename()
-        producer, group, at = lab.begin(lab.v1), Group(lab.ground.fresh("group")), _at(lab)
-        lab.retry(lab.v1.add_offsets(producer, group.group_id))
-        _come_in_order(lab, lab.v1, producer, group, at, committed, word)
+    for its in _each_end(lab, "v1"):
+        _come_in_order(lab, its)
 
 
 @experiment("v2")
 def offsets_come_in_order_v2(lab: Lab) -> None:
     """The same, V2 requests."""
-    for committed, word in ((COMMIT, "committed"), (ABORT, "aborted")):
-        lab.rename()
-        producer, group, at = lab.begin(lab.v2), Group(lab.ground.fresh("group")), _at(lab)
-        _come_in_order(lab, lab.v2, producer, group, at, committed, word)
+    for its in _each_end(lab, "v2"):
+        _come_in_order(lab, its)
 
 
-def _come_in_order(
-    lab: Lab,
-    c: Conversation,
-    producer: Producer,
-    group: Group,
-    at: TopicPartition,
-    committed: bool,
-    word: str,
-) -> None:
+def _come_in_order(lab: Lab, its: Open) -> None:
     """The last in the log counts: a group coordinator compares no offsets. What is late comes over
     a connection of its own."""
-    newer = lab.ask_group(c.txn_offset_commit(producer, group, at, 9))
+    says, producer, group, at, committed = its
+    word = "committed" if committed else "aborted"
+    newer = lab.ask_group(says.txn_offset_commit(producer, group, at, 9))
     lab.fact(f"{word}: offset 9", "NONE", newer)
     other = lab.ground.connect(lab.ground.leader_of(CONSUMER_OFFSETS))
-    late = lab.names.answer(other.ask(c.txn_offset_commit(producer, group, at, 5)))
+    late = lab.names.answer(other.ask(says.txn_offset_commit(producer, group, at, 5)))
     lab.fact(f"{word}: then offset 5, late", "NONE", late)
     lab.fact(f"{word}: both, open", "-1, stable UNSTABLE_OFFSET_COMMIT", seen(lab, group, at))
-    lab.end(c, producer, committed)
+    lab.end(says, producer, committed)
     expected = "5, stable 5" if committed else "-1, stable -1"
     observed = eventually(lambda: seen(lab, group, at), lambda told: told == expected)
     lab.fact(f"{word}: in the end", expected, observed)
