@@ -19,16 +19,16 @@ from conformance.report import Check
 from conformance.systems.transactions_nodes.backend import NodesBackend
 from conformance.systems.transactions_nodes.leaderless import Leaderless, expected_of
 from conformance.systems.transactions_nodes.nodes import ground_of
-from conformance.systems.transactions_wire import TransactionsBackend
-from conformance.systems.transactions_wire_script import refuse
-from conformance.systems.transactions_wire_servers import (
+from conformance.systems.transactions_wire.backend import TransactionsBackend
+from conformance.systems.transactions_wire.script import refuse
+from conformance.systems.transactions_wire.servers import (
     NO_PRODUCERS,
     Listening,
     Started,
     newest_variant,
 )
-from conformance.systems.wire_brokers import NoBroker, running
-from conformance.systems.wire_harness import SHARE_A_DEED
+from conformance.systems.wire.brokers import NoBroker, running
+from conformance.systems.wire.harness import SHARE_A_DEED
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.ground import Ground
 from conformance.verbs import BadUse

@@ -16,11 +16,11 @@ from conformance.plan import FAULTS as ALL_FAULTS
 from conformance.plan import Finding, Plan, Prepared, setting
 from conformance.promised import Seen
 from conformance.report import Check
-from conformance.systems.wire import WireBackend, traces_plan
-from conformance.systems.wire_brokers import address_of, running, started
-from conformance.systems.wire_harness import SHARE_A_DEED, Broker
-from conformance.systems.wire_nodes import BUDGETS, TwoReplicas, one_plays, played
-from conformance.systems.wire_producer_ids import check_blocks
+from conformance.systems.wire.backend import WireBackend, traces_plan
+from conformance.systems.wire.brokers import address_of, running, started
+from conformance.systems.wire.harness import SHARE_A_DEED, Broker
+from conformance.systems.wire.nodes import BUDGETS, TwoReplicas, one_plays, played
+from conformance.systems.wire.producer_ids import check_blocks
 from conformance.verbs import BadUse
 from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.course import run as run_course

@@ -21,7 +21,7 @@ from conformance.plan import (
 )
 from conformance.promised import HOLDS, VIOLATED
 from conformance.report import UNDECIDED, sentence
-from conformance.systems.wire import Replayed, ScriptBackend
+from conformance.systems.wire.backend import Replayed, ScriptBackend
 from conformance.verbs import EXIT_CODES, Verb, arguments, one_of, write_json
 from conformance.verbs.arguments import DEFAULTS, actors_of
 from proofs.say import say

@@ -13,9 +13,9 @@ from conformance.systems.transactions_nodes.harness import Harness
 from conformance.systems.transactions_nodes.leaderless import leaderless
 from conformance.systems.transactions_nodes.nodes import Nodes
 from conformance.systems.transactions_nodes.script import NodesWriter
-from conformance.systems.transactions_wire import TransactionsBackend
-from conformance.systems.transactions_wire_probes import with_room
-from conformance.systems.wire import ScriptBackend
+from conformance.systems.transactions_wire.backend import TransactionsBackend
+from conformance.systems.transactions_wire.probes import with_room
+from conformance.systems.wire.backend import ScriptBackend
 from conformance.transactions.ground import Ground
 
 WAIT_COUNTS: Final = 100

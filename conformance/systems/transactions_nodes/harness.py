@@ -20,8 +20,8 @@ from conformance.systems.transactions_nodes.courses import course, lasting
 from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE, Nodes
 from conformance.systems.transactions_nodes.script import NodeScript
 from conformance.systems.transactions_nodes.trial import Do, NodesTrial
-from conformance.systems.transactions_wire_harness import Supply
-from conformance.systems.transactions_wire_trial import NONE, Ended, Ground, Rest, Times
+from conformance.systems.transactions_wire.harness import Supply
+from conformance.systems.transactions_wire.trial import NONE, Ended, Ground, Rest, Times
 from conformance.transactions.ground import FAR, HOME
 from conformance.transactions.wire import Conversation, Wire
 from impl import DecodeError

@@ -27,8 +27,8 @@ from conformance.generate.served import (
 from conformance.systems.transactions.arrivals import NOBODY
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
-from conformance.systems.transactions_wire_probes import Probe
-from conformance.systems.transactions_wire_script import (
+from conformance.systems.transactions_wire.probes import Probe
+from conformance.systems.transactions_wire.script import (
     Moved,
     Played,
     Script,

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from conformance.systems.transactions_nodes.nodes import MOVE, RELEASE
 from conformance.systems.transactions_nodes.script import NodeScript
-from conformance.systems.transactions_wire_trial import (
+from conformance.systems.transactions_wire.trial import (
     NEVER,
     NONE,
     NOT_YET,

@@ -24,8 +24,8 @@ from conformance.systems.transactions_nodes.harness import Harness
 from conformance.systems.transactions_nodes.nodes import Nodes, ground_of
 from conformance.systems.transactions_nodes.script import NodeScript, NodesWriter
 from conformance.systems.transactions_nodes.trial import Do, NodesTrial, Rest
-from conformance.systems.transactions_wire_probes import with_room
-from conformance.systems.transactions_wire_trial import Ask
+from conformance.systems.transactions_wire.probes import with_room
+from conformance.systems.transactions_wire.trial import Ask
 from conformance.transactions.wire import Call, Requests
 from impl import encode_response
 

@@ -20,12 +20,12 @@ from typing import Any
 from conformance.homes import SERVED
 from conformance.plan import Plan, prepare, setting
 from conformance.systems.transactions.tables import tables_of
-from conformance.systems.transactions_wire_harness import TRANSACTION_S, Supply
-from conformance.systems.transactions_wire_probes import with_room
-from conformance.systems.transactions_wire_script import Script, ScriptWriter
-from conformance.systems.transactions_wire_servers import Started
-from conformance.systems.transactions_wire_trial import Ended, Ground, Rest, Times, Trial
-from conformance.systems.transactions_wire_worn import LAST_EPOCH, Worn
+from conformance.systems.transactions_wire.harness import TRANSACTION_S, Supply
+from conformance.systems.transactions_wire.probes import with_room
+from conformance.systems.transactions_wire.script import Script, ScriptWriter
+from conformance.systems.transactions_wire.servers import Started
+from conformance.systems.transactions_wire.trial import Ended, Ground, Rest, Times, Trial
+from conformance.systems.transactions_wire.worn import LAST_EPOCH, Worn
 from conformance.transactions.ground import Ground as Servers
 from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S, scope_played
 from conformance.transactions.wire import Conversation, Requests, Wire

@@ -16,12 +16,12 @@ from typing import Any
 from conformance.kafka.connection import Request
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, prepare, setting
-from conformance.systems.wire import traces_plan
-from conformance.systems.wire_brokers import started
-from conformance.systems.wire_harness import Harness
-from conformance.systems.wire_nodes import played
-from conformance.systems.wire_observer import Observer
-from conformance.systems.wire_script import ScriptWriter
+from conformance.systems.wire.backend import traces_plan
+from conformance.systems.wire.brokers import started
+from conformance.systems.wire.harness import Harness
+from conformance.systems.wire.nodes import played
+from conformance.systems.wire.observer import Observer
+from conformance.systems.wire.script import ScriptWriter
 from conformance.tables import Tables
 from impl import encode_request, encode_response
 from model.setting import FirstSequence

@@ -30,8 +30,8 @@ from conformance.systems.transactions_nodes.courses import (
 from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
 from conformance.systems.transactions_nodes.script import NodeScript, NodesWriter
 from conformance.systems.transactions_nodes.trial import LATE_MARKER, Do, NodesTrial, Rest
-from conformance.systems.transactions_wire_probes import with_room
-from conformance.systems.transactions_wire_trial import Ended, Ground
+from conformance.systems.transactions_wire.probes import with_room
+from conformance.systems.transactions_wire.trial import Ended, Ground
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
 from proofs.java import MissingTool

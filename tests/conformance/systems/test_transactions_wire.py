@@ -18,12 +18,13 @@ from conformance.generate.served import MARKER, PLAYED
 from conformance.homes import SERVED, home_of_scope
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, prepare, setting
-from conformance.systems import transactions_wire_harness, transactions_wire_trial
 from conformance.systems.transactions.tables import tables_of
-from conformance.systems.transactions_wire_harness import TRANSACTION_S
-from conformance.systems.transactions_wire_probes import with_room
-from conformance.systems.transactions_wire_script import ScriptWriter
-from conformance.systems.transactions_wire_trial import Ended, Ground, Rest, Times, Trial
+from conformance.systems.transactions_wire import harness
+from conformance.systems.transactions_wire import trial as wire_trial
+from conformance.systems.transactions_wire.harness import TRANSACTION_S
+from conformance.systems.transactions_wire.probes import with_room
+from conformance.systems.transactions_wire.script import ScriptWriter
+from conformance.systems.transactions_wire.trial import Ended, Ground, Rest, Times, Trial
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
@@ -130,7 +131,7 @@ def test_the_broker_is_as_its_model(scope: str, requests: Requests) -> None:
 
 @pytest.mark.parametrize("scope", ["default", "offsets"])
 def test_a_broker_may_not_tell_of_producers(monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
-    monkeypatch.setattr(transactions_wire_trial, "GROUP_TIMEOUT_S", -1.0)  # nothing comes later
+    monkeypatch.setattr(wire_trial, "GROUP_TIMEOUT_S", -1.0)  # nothing comes later
     head, traces = recorded(scope, "v2")
     for trace in traces:
         assert replayed(trace, head, "v2", "", shows_producers=False).difference is None
@@ -227,7 +228,7 @@ def test_a_changed_answer_is_noticed(
     value: Any,
     path: str,
 ) -> None:
-    monkeypatch.setattr(transactions_wire_trial, "GROUP_TIMEOUT_S", -1.0)  # nothing comes later
+    monkeypatch.setattr(wire_trial, "GROUP_TIMEOUT_S", -1.0)  # nothing comes later
     head, traces = recorded(scope, requests)
     shown = list(islice(changed(traces, api, field, value), 5))
     assert shown
@@ -432,7 +433,7 @@ def test_a_transaction_times_out_at_a_broker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: TransactionConfig, code: int
 ) -> None:
     """Planted: an abort that takes two epochs."""
-    monkeypatch.setattr(transactions_wire_harness, "TRANSACTION_S", 1.0)
+    monkeypatch.setattr(harness, "TRANSACTION_S", 1.0)
     trace = a_trace(tmp_path / "t", "transactions-small", "v2", TIMES_OUT)
     with served(replace(HERE, transactions=config)) as address:
         assert main(["replay", str(trace), "--system", address]) == code

@@ -17,13 +17,13 @@ from conformance.backends import Range
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, prepare, setting
 from conformance.rows import found_in
-from conformance.systems.wire import WireBackend, traces_plan
-from conformance.systems.wire_brokers import running
-from conformance.systems.wire_harness import Broker
-from conformance.systems.wire_messages import topic_configs
-from conformance.systems.wire_nodes import BUDGETS, one_plays, played
-from conformance.systems.wire_observer import Observer
-from conformance.systems.wire_script import (
+from conformance.systems.wire.backend import WireBackend, traces_plan
+from conformance.systems.wire.brokers import running
+from conformance.systems.wire.harness import Broker
+from conformance.systems.wire.messages import topic_configs
+from conformance.systems.wire.nodes import BUDGETS, one_plays, played
+from conformance.systems.wire.observer import Observer
+from conformance.systems.wire.script import (
     ISOLATE,
     CannotPlay,
     Delivery,

@@ -15,9 +15,9 @@ from conformance.__main__ import main
 from conformance.backends import BackendFailed, Range
 from conformance.plan import Plan, prepare
 from conformance.rows import found_in
-from conformance.systems.wire import WireBackend, traces_plan
-from conformance.systems.wire_brokers import NoBroker, address_of, running
-from conformance.systems.wire_harness import Broker
+from conformance.systems.wire.backend import WireBackend, traces_plan
+from conformance.systems.wire.brokers import NoBroker, address_of, running
+from conformance.systems.wire.harness import Broker
 from impl import ApiKey, CloseConnection, Node, decode_request
 
 PLAN = Plan(system="wire", faults="connections", traces=40)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conformance.kafka.releases import find_release
-from conformance.systems.wire_observer import Answer, Observer
+from conformance.systems.wire.observer import Answer, Observer
 from impl import (
     ApiKey,
     Node,

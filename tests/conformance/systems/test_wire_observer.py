@@ -9,18 +9,19 @@ import pytest
 from conformance.__main__ import main
 from conformance.judge import NotAllowed
 from conformance.plan import Plan, Prepared, prepare, scope_text, setting
-from conformance.systems import wire_harness, wire_observer
-from conformance.systems.wire import traces_plan
-from conformance.systems.wire_observer import (
+from conformance.systems.wire import harness as wire_harness
+from conformance.systems.wire import observer as wire_observer
+from conformance.systems.wire.backend import traces_plan
+from conformance.systems.wire.observer import (
     Answer,
     Observer,
     ProducerState,
     Undecided,
     producer_state,
 )
-from conformance.systems.wire_probes import PROBES, heard_producers, stored
-from conformance.systems.wire_script import CannotPlay, Delivery, ScriptWriter
-from conformance.systems.wire_trial import Asking, Outcome, trial
+from conformance.systems.wire.probes import PROBES, heard_producers, stored
+from conformance.systems.wire.script import CannotPlay, Delivery, ScriptWriter
+from conformance.systems.wire.trial import Asking, Outcome, trial
 from conformance.tables import Tables
 from model.leader import expire_producer, restart
 from model.messages import Batch, Error

@@ -11,8 +11,8 @@ import pytest
 
 from conformance.backends import BackendFailed
 from conformance.kafka.admin import ProducerIdentity
-from conformance.systems import wire_producer_ids
-from conformance.systems.wire_producer_ids import (
+from conformance.systems.wire import producer_ids
+from conformance.systems.wire.producer_ids import (
     ASKED,
     NOTHING,
     Blocks,
@@ -86,9 +86,9 @@ def fakes(monkeypatch):
     def init(kafka: FakeKafka, count: int) -> list[ProducerIdentity]:
         return [ProducerIdentity(kafka.give(), 0) for _ in range(count)]
 
-    monkeypatch.setattr(wire_producer_ids, "watched", watched)
-    monkeypatch.setattr(wire_producer_ids, "init_producer_ids", init)
-    monkeypatch.setattr(wire_producer_ids, "NODE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(producer_ids, "watched", watched)
+    monkeypatch.setattr(producer_ids, "init_producer_ids", init)
+    monkeypatch.setattr(producer_ids, "NODE_TIMEOUT_S", 0.0)
 
 
 @pytest.mark.parametrize(

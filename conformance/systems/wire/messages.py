@@ -8,9 +8,9 @@ from typing import Final
 
 from conformance.kafka.admin import PartitionProducers
 from conformance.kafka.connection import Request
-from conformance.systems.wire_observer import Answer, ProducerState
-from conformance.systems.wire_supply import Booking
-from conformance.systems.wire_trial import Delete, Deleted, Produce, Silent
+from conformance.systems.wire.observer import Answer, ProducerState
+from conformance.systems.wire.supply import Booking
+from conformance.systems.wire.trial import Delete, Deleted, Produce, Silent
 from impl import ApiKey, ErrorCode, Record, RecordBatch, encode_batch
 from impl.protocol.codegen import Value
 from model.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Batch

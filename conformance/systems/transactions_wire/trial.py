@@ -22,13 +22,13 @@ from conformance.kafka.connection import Request
 from conformance.systems.base import Shape, View, differences
 from conformance.systems.transactions.shapes import ANSWER
 from conformance.systems.transactions.tables import record_in
-from conformance.systems.transactions_wire_group import (
+from conformance.systems.transactions_wire.group import (
     GROUP_SHOWN,
     entries,
     offset_of,
     told,
 )
-from conformance.systems.transactions_wire_script import (
+from conformance.systems.transactions_wire.script import (
     COORDINATOR_SHOWN,
     LEADER_SHOWN,
     Moved,
@@ -36,7 +36,7 @@ from conformance.systems.transactions_wire_script import (
     Sent,
     Shown,
 )
-from conformance.systems.wire_trial import Difference
+from conformance.systems.wire.trial import Difference
 from conformance.transactions.reading import (
     Fetched,
     Isolation,

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from conformance.kafka.admin import Supported, TopicPartition, create_topic
 from conformance.kafka.connection import Connection, Request
 from conformance.kafka.errors import RequestRefused
-from conformance.systems.wire_brokers import NoBroker, address_of, running
+from conformance.systems.wire.brokers import NoBroker, address_of, running
 from conformance.transactions.ground import Ground
 from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE, leadership
 from conformance.transactions.wire import (

@@ -15,7 +15,7 @@ from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.configs import set_config
 from conformance.kafka.releases import Release
-from conformance.systems.wire_script import FAIL_OVER, ISOLATE
+from conformance.systems.wire.script import FAIL_OVER, ISOLATE
 
 Address = tuple[str, int]
 

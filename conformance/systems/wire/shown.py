@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from conformance.promised import Seen, of_what_is_shown, seen_in
-from conformance.systems.wire_trial import Difference, Told
+from conformance.systems.wire.trial import Difference, Told
 from model.language import EMPTY_SET, Map
 from model.leader import StoredBatch
 from model.messages import Error

@@ -19,9 +19,9 @@ from typing import Final
 from conformance.backends import BackendFailed
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import KafkaError
-from conformance.systems.transactions_wire_script import Script
-from conformance.systems.transactions_wire_servers import Servers, Topics
-from conformance.systems.transactions_wire_trial import (
+from conformance.systems.transactions_wire.script import Script
+from conformance.systems.transactions_wire.servers import Servers, Topics
+from conformance.systems.transactions_wire.trial import (
     Ask,
     Asking,
     Ended,
@@ -30,7 +30,7 @@ from conformance.systems.transactions_wire_trial import (
     Times,
     Trial,
 )
-from conformance.systems.transactions_wire_worn import LAST_EPOCH, Worn
+from conformance.systems.transactions_wire.worn import LAST_EPOCH, Worn
 from conformance.transactions.wire import Conversation, Wire
 from impl import DecodeError
 

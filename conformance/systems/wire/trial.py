@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from conformance.systems.wire_observer import (
+from conformance.systems.wire.observer import (
     Answer,
     Observer,
     ProducerState,
@@ -22,9 +22,9 @@ from conformance.systems.wire_observer import (
     Undecided,
     producer_state,
 )
-from conformance.systems.wire_probes import PROBES, heard_producers
-from conformance.systems.wire_script import BY_ITSELF, ISOLATE, Event, Script
-from conformance.systems.wire_supply import Left
+from conformance.systems.wire.probes import PROBES, heard_producers
+from conformance.systems.wire.script import BY_ITSELF, ISOLATE, Event, Script
+from conformance.systems.wire.supply import Left
 from model.leader import Leader, log_end_offset
 from model.messages import NO_PRODUCER_EPOCH, Batch
 from proofs.trace.format import Instance

@@ -8,7 +8,7 @@
    wait behind each other there. Those that had no answer are run again, alone, with new producer
    ids and partitions; what is silent then is a finding.
 4. A broker that then does not answer ApiVersions either has stopped: `BackendFailed`.
-5. What is done to brokers (`wire_nodes`) happens to all traces that are on their way. So traces
+5. What is done to brokers (`nodes`) happens to all traces that are on their way. So traces
    that want the same deeds in the same order are on their way together, and each deed waits until
    every one of them waits for it: a hundred traces share one restart.
 """
@@ -26,7 +26,7 @@ from conformance.backends import BackendFailed
 from conformance.kafka.admin import Supported, api_versions, describe_producers
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS, Connection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError, WireError
-from conformance.systems.wire_messages import (
+from conformance.systems.wire.messages import (
     NEWEST_PRODUCE,
     OLDEST_PRODUCE,
     TELLS_LOG_START,
@@ -34,11 +34,11 @@ from conformance.systems.wire_messages import (
     Misaddressed,
     topic_configs,
 )
-from conformance.systems.wire_nodes import Nodes
-from conformance.systems.wire_observer import Observer
-from conformance.systems.wire_script import Script
-from conformance.systems.wire_supply import Supply, TopicForm
-from conformance.systems.wire_trial import (
+from conformance.systems.wire.nodes import Nodes
+from conformance.systems.wire.observer import Observer
+from conformance.systems.wire.script import Script
+from conformance.systems.wire.supply import Supply, TopicForm
+from conformance.systems.wire.trial import (
     Ask,
     Asking,
     Delete,

@@ -16,8 +16,8 @@ from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS, Connection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError
-from conformance.systems.wire_harness import Broker
-from conformance.systems.wire_nodes import Address, Listening, OneBroker, TwoReplicas
+from conformance.systems.wire.harness import Broker
+from conformance.systems.wire.nodes import Address, Listening, OneBroker, TwoReplicas
 from impl import ApiKey, DecodeError
 from proofs.java import JavaError
 

@@ -2,11 +2,11 @@
 
 1. What is judged is a coordinator with the leaders that it talks to; the harness is all clients.
 2. Answers are compared, and after them what the server shows of itself: transactions, logs,
-   producers, groups (`transactions_wire_script`).
+   producers, groups (`script`).
 3. The server sends its markers by itself: what only happens while one is on its way is judged
    elsewhere.
 4. Where the last epochs are judged, ids come to them before the first trace
-   (`transactions_wire_worn`).
+   (`worn`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from conformance.plan import Prepared, setting
 from conformance.promised import Seen
 from conformance.systems.base import NotApplicable
 from conformance.systems.transactions.tables import tables_of
-from conformance.systems.transactions_wire_harness import Harness
-from conformance.systems.transactions_wire_probes import with_room
-from conformance.systems.transactions_wire_script import ScriptWriter
-from conformance.systems.transactions_wire_servers import Servers, Started
-from conformance.systems.transactions_wire_worn import LAST_EPOCH, Worn
-from conformance.systems.wire import DEED_COUNTS, MAX_TRIED, ScriptBackend
-from conformance.systems.wire_trial import Difference
+from conformance.systems.transactions_wire.harness import Harness
+from conformance.systems.transactions_wire.probes import with_room
+from conformance.systems.transactions_wire.script import ScriptWriter
+from conformance.systems.transactions_wire.servers import Servers, Started
+from conformance.systems.transactions_wire.worn import LAST_EPOCH, Worn
+from conformance.systems.wire.backend import DEED_COUNTS, MAX_TRIED, ScriptBackend
+from conformance.systems.wire.trial import Difference
 
 SPARE_IDS: Final = MAX_TRIED
 """Ids beside those of traces, for what is played again."""

@@ -7,7 +7,7 @@
 3. What is late is kept here and asked when it arrives; nobody of the model hears its answer.
 4. A server does some things of itself when nothing is asked for long: the trace waits for them.
 5. Behind the trace come its endings: what is open is aborted, and then probes, which tell states
-   apart that the trace's own answers do not (`transactions_wire_probes`).
+   apart that the trace's own answers do not (`probes`).
 
 Theory of operation: the model's actors are rows of tables, moved as `model.transactions.world`
 moves them. `_moves` maps each rule of the world that can be played to a method here.
@@ -24,8 +24,8 @@ from conformance.generate.served import FORGOTTEN, MARKER, PLAYED, TIMES_OUT
 from conformance.systems.base import Many, NotApplicable, Shape, View
 from conformance.systems.transactions.arrivals import NOBODY, Arrivals
 from conformance.systems.transactions.tables import TransactionTables
-from conformance.systems.transactions_wire_group import group_shown
-from conformance.systems.transactions_wire_probes import PROBES, SETTLE, Probe, Sight, settle
+from conformance.systems.transactions_wire.group import group_shown
+from conformance.systems.transactions_wire.probes import PROBES, SETTLE, Probe, Sight, settle
 from conformance.tables import Message, Node, Row
 from proofs.trace.format import Instance
 from proofs.trace.shrink import Steps
@@ -182,7 +182,7 @@ def leader_shown(tables: TransactionTables, leader: Any) -> View:
 
 class ScriptWriter:
     """Makes scripts of the traces of one setting, whose logs have room for endings
-    (`transactions_wire_probes.with_room`). Raises NotApplicable."""
+    (`probes.with_room`). Raises NotApplicable."""
 
     def __init__(self, tables: TransactionTables) -> None:
         refuse(tables.k)

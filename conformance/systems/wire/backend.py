@@ -1,15 +1,15 @@
 """A broker over its wire, held to the model of its leader; the harness is all its clients.
 
 1. What is judged is the leader. The model's clients and connections decide which requests reach it
-   and when; a real broker gets exactly these (`wire_script`), each with a real batch.
-2. Each trace ends by settling (what the broker says of its producers) and probes (`wire_probes`).
-3. Traces need only what can be done to the brokers at hand (`wire_nodes`): to one that merely
+   and when; a real broker gets exactly these (`script`), each with a real batch.
+2. Each trace ends by settling (what the broker says of its producers) and probes (`probes`).
+3. Traces need only what can be done to the brokers at hand (`nodes`): to one that merely
    listens somewhere nothing, one that was started here is stopped and killed, too.
 4. What the broker's ApiVersions does not offer is not applicable: neither passed nor failed.
 
 Theory of operation. `WireBackend` is one of the runner's backends: it gives rows for ranges of
 trace ids. Work is shared by connections, not by processes: traces of all ranges of a wave are on
-their way together (`wire_harness`), and a range's rows leave once its last trace has ended.
+their way together (`harness`), and a range's rows leave once its last trace has ended.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from conformance.judging import promises_of
 from conformance.plan import MAX_FINDINGS, Finding, Plan, Prepared, Summary, setting, steps_of
 from conformance.promised import Seen
 from conformance.rows import Found, rows_of
-from conformance.systems.wire_harness import Broker, Harness
-from conformance.systems.wire_observer import Observer
-from conformance.systems.wire_script import ScriptWriter
-from conformance.systems.wire_shown import shown
-from conformance.systems.wire_trial import Difference
+from conformance.systems.wire.harness import Broker, Harness
+from conformance.systems.wire.observer import Observer
+from conformance.systems.wire.script import ScriptWriter
+from conformance.systems.wire.shown import shown
+from conformance.systems.wire.trial import Difference
 from conformance.tables import Tables
 from proofs.trace.replay import Stepper
 from proofs.trace.shrink import NothingToShrink, Steps, shrink

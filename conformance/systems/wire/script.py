@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from conformance.judge import Judge, Steps
 from conformance.systems.base import Payload, Reaction, View, WireNumbers
-from conformance.systems.wire_observer import Answer, Observer, States
+from conformance.systems.wire.observer import Answer, Observer, States
 from conformance.tables import Tables, leader_view
 from model.leader import Leader, late_error
 from model.messages import INVALID_OFFSET, Batch, Error

@@ -1,0 +1,1 @@
+"""A broker over its wire, held to the model of its leader."""
