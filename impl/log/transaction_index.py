@@ -42,11 +42,6 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
-def transaction_index_name(base_offset: int) -> str:
-    """The file name of the index of the segment that begins at `base_offset`."""
-    return f"{base_offset:020d}.txnindex"
-
-
 def encode_transaction_index(aborted: Iterable[AbortedTransaction]) -> bytes:
     """The file's bytes."""
     return b"".join(_ENTRY.pack(INDEX_VERSION, *entry) for entry in aborted)

@@ -10,7 +10,6 @@ from impl.log.transaction_index import (
     decode_transaction_index,
     encode_transaction_index,
     overlapping,
-    transaction_index_name,
 )
 
 OFFSETS = st.integers(-1, 1 << 62)
@@ -24,7 +23,6 @@ ENTRIES = st.lists(
 def test_an_entry_has_34_bytes() -> None:
     data = encode_transaction_index([AbortedTransaction(1000, 40, 44, 45)])
     assert data.hex() == "0000" + "".join(f"{n:016x}" for n in (1000, 40, 44, 45))
-    assert transaction_index_name(42) == "00000000000000000042.txnindex"
 
 
 @given(ENTRIES)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from impl.log.snapshot import decode_snapshot, snapshot_name
-from impl.log.transaction_index import overlapping, transaction_index_name
+from impl.log.transaction_index import overlapping
 from impl.partition.errors import PlainBatchInTransaction
 from impl.partition.leader import PartitionLeader
 from impl.partition.reading import Isolation, read
@@ -179,7 +179,7 @@ class Transactions(History):
         super().close_and_open()
         log = self.leader.log
         for base in log.segments:
-            path = self.folder / transaction_index_name(base)
+            path = self.folder / f"{base:020d}.txnindex"
             data = path.read_bytes() if path.exists() else b""
             assert data == log.transaction_index(base)
         for offset, data in log.producer_states.snapshots.items():
