@@ -28,7 +28,7 @@ class Verb(NamedTuple):
 
 VERBS: Final[dict[str, Verb]] = {
     "run": Verb("conformance", "does a broker or a client behave as the model of its release?"),
-    "replay": Verb("conformance", "play a trace on the model and on impl"),
+    "replay": Verb("conformance", "play a trace on the model, on impl or on brokers"),
     "explain": Verb("conformance", "a trace as text or as a page with pictures"),
     "delayed-end-txn": Verb("conformance", "does a late EndTxn end the next transaction on Kafka?"),
     "stale-coordinator": Verb(

@@ -67,11 +67,6 @@ class Row(NamedTuple):
 # Branches
 
 
-def is_condition(node: ast.AST) -> bool:
-    """An `if` or a conditional expression."""
-    return isinstance(node, (ast.If, ast.IfExp))
-
-
 class _Noter(ast.NodeTransformer):
     """Puts a note around each condition of one function; `places` grows by one for each."""
 

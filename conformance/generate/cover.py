@@ -208,12 +208,3 @@ def bound(graph: Graph) -> int:
     if not result.success:
         raise ArithmeticError(f"the linear program was not solved: {result.message}")
     return graph.edges + round(float(result.fun))
-
-
-def is_cover(graph: Graph, walks: Cover) -> bool:
-    """Whether each trace is a walk from state 0 and every edge is in one."""
-    sources, targets = graph.sources, graph.targets
-    before = np.concatenate(([0], targets[walks.edges[:-1]])).astype(np.int64)
-    before[walks.first[:-1].astype(np.int64)] = 0
-    complete = len(np.unique(walks.edges)) == graph.edges
-    return complete and bool((sources[walks.edges] == before).all())

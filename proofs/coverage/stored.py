@@ -51,15 +51,6 @@ def stored(survey: Survey) -> dict[str, Trace]:
     return found
 
 
-def wrong_files(names: Iterable[str], survey: Survey, explained: Iterable[str]) -> dict[str, str]:
-    """What is wrong with a stored set, by name: each point has a file or a reason, never both."""
-    there, reasons = set(names), set(explained)
-    asked = {point.name for point in every_point(survey) if point.kind in STORED}
-    wrong = dict.fromkeys(there - asked, "there is no such point")
-    wrong |= dict.fromkeys(there & reasons, "it has a file, and a reason why not")
-    return wrong | dict.fromkeys(asked - there - reasons, "it has neither a file nor a reason")
-
-
 # What the last step of a trace shows, on the source
 
 

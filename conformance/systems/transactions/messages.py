@@ -43,7 +43,7 @@ V2_FROM: Final[Mapping[int, int]] = {
     ApiKey.TXN_OFFSET_COMMIT: 5,
     ApiKey.END_TXN: 5,
 }
-"""From this version on a request speaks V2. protocol.md 7.7, KIP-890."""
+"""From this version on a request speaks V2. KIP-890."""
 
 Places = tuple[TopicPartition, ...]
 """The model's partitions, by number."""

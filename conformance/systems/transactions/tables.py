@@ -178,7 +178,7 @@ def record_in(stored: Any) -> tuple[int, int, int]:
 
 def read_committed(log: Sequence[Any], stable: int) -> View:
     """What a reader of committed records gets: what lies below the last stable offset, and whose
-    producer's next marker is a COMMIT. protocol.md 3.10."""
+    producer's next marker is a COMMIT. `CompletedFetch.nextFetchedRecord`, KIP-98."""
     committed: set[int] = set()
     found = []
     for offset in reversed(range(len(log))):
@@ -193,7 +193,8 @@ def read_committed(log: Sequence[Any], stable: int) -> View:
 
 
 def offsets_view(log: Sequence[Any]) -> View:
-    """What a log of offset commits of one key says. protocol.md 6.5, 7 and 8."""
+    """What a log of offset commits of one key says. `GroupMetadata.completePendingTxnOffsetCommit`,
+    KIP-447."""
     committed, pending = (NONE, None), dict[int, tuple[int, Any]]()
     for offset, stored in enumerate(log):
         if stored.kind.name == "DATA":

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.generate.cover import bound, cover, is_cover
+from conformance.generate.cover import Cover, bound, cover
 from conformance.generate.graph import Graph, TooLarge, explored, machine_of
 from proofs.lift.text import plain
 from proofs.trace.replay import setting_of
@@ -37,6 +37,15 @@ def graph(edges: list[tuple[int, int]]) -> Graph:
         np.arange(len(kept), dtype=np.uint16),
         np.array([b for _, b in kept], dtype=np.uint32),
     )
+
+
+def is_cover(graph: Graph, walks: Cover) -> bool:
+    """Whether each trace is a walk from state 0 and every edge is in one."""
+    sources, targets = graph.sources, graph.targets
+    before = np.concatenate(([0], targets[walks.edges[:-1]])).astype(np.int64)
+    before[walks.first[:-1].astype(np.int64)] = 0
+    complete = len(np.unique(walks.edges)) == graph.edges
+    return complete and bool((sources[walks.edges] == before).all())
 
 
 EDGES = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=40)

@@ -8,7 +8,8 @@ import pytest
 
 from proofs.coverage.events import events_of
 from proofs.coverage.explained import EXPLAINED
-from proofs.coverage.stored import name_of, shown, wrong_files
+from proofs.coverage.report import every_point
+from proofs.coverage.stored import STORED, name_of, shown
 from proofs.coverage.survey import Survey
 from proofs.lift.text import Patch, composition
 from proofs.trace.format import read
@@ -18,6 +19,15 @@ MODEL = composition("transactions")
 FILES = sorted((Path(__file__).parent / "witnesses").glob("*.jsonl"))
 ASKED = Survey(MODEL, events_of(MODEL, "transactions"))
 REASONS = EXPLAINED["transactions"]
+
+
+def wrong_files(names, survey, explained):
+    """What is wrong with a stored set, by name: each point has a file or a reason, never both."""
+    there, reasons = set(names), set(explained)
+    asked = {point.name for point in every_point(survey) if point.kind in STORED}
+    wrong = dict.fromkeys(there - asked, "there is no such point")
+    wrong |= dict.fromkeys(there & reasons, "it has a file, and a reason why not")
+    return wrong | dict.fromkeys(asked - there - reasons, "it has neither a file nor a reason")
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

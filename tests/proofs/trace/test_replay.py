@@ -137,5 +137,7 @@ def test_digests_are_the_same_on_every_machine_and_day():
 
 
 def test_every_counterexample_of_a_report_replays():
-    for found in explore_scope("idempotent-tiny", engine="ints").violations:
+    report = explore_scope("idempotent-tiny", engine="ints")
+    assert report.violations
+    for found in report.violations:
         assert len(replay(found.trace)) == found.steps + 1
