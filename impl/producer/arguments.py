@@ -19,21 +19,22 @@ from impl.producer.errors import InvalidArgumentError
 MAX_TOPIC_BYTES: Final = 249
 """The longest name of a topic. `Topic.MAX_NAME_LENGTH`."""
 
+_TOPIC: Final = f"must be a string of 1 to {MAX_TOPIC_BYTES} bytes in UTF-8"
+
 BYTES: Final = (bytes, bytearray)
 """What keys and values may be."""
 
 
 def check_topic(topic: object) -> None:
     """Whether a request can name such a topic. Raises `InvalidArgumentError`."""
-    may_be = f"must be a string of 1 to {MAX_TOPIC_BYTES} bytes in UTF-8"
     if not isinstance(topic, str):
-        raise InvalidArgumentError("topic", may_be, topic)
+        raise InvalidArgumentError("topic", _TOPIC, topic)
     try:
         size = len(topic.encode())
     except UnicodeEncodeError:
         size = 0
     if not 0 < size <= MAX_TOPIC_BYTES:
-        raise InvalidArgumentError("topic", may_be, topic)
+        raise InvalidArgumentError("topic", _TOPIC, topic)
 
 
 def check_partition(partition: object) -> None:

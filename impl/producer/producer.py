@@ -36,7 +36,6 @@ from impl.producer.core import (
 from impl.producer.errors import (
     BufferExhaustedError,
     IllegalStateError,
-    InvalidArgumentError,
     KafkaTimeoutError,
     ProducerClosedError,
     ProducerError,
@@ -119,7 +118,7 @@ class Producer:
         self._check_not_stopped()
         self._core = self._new_core()
         backoff_ms = self._config.retry_backoff_ms
-        self._sender = Sender(self._core, self._cluster, _now_ms, backoff_ms)
+        self._sender = Sender(self._core, self._cluster, backoff_ms)
         self._sender.start()
 
     def _new_core(self) -> IdempotentProducerCore:
@@ -218,38 +217,56 @@ class Producer:
         if isinstance(core, TransactionalProducerCore):
             self._legal(core.check_send)
         stamp_ms = self._clock_ms() if timestamp_ms is None else timestamp_ms
-        record = partial(core.append, value=value, key=key, headers=headers, timestamp_ms=stamp_ms)
+
+        def queued() -> DeliveryHandle | None:
+            nonlocal partition
+            partitions = self._partitions_of(topic, sender, partition)
+            if partitions is None:
+                return None
+            if partition is None:
+                size_bytes = len(key or b"") + len(value or b"")
+                partition = self._partitioner.partition(topic, key, size_bytes, partitions)
+            try:
+                return core.append(
+                    topic,
+                    partition,
+                    value=value,
+                    key=key,
+                    headers=headers,
+                    timestamp_ms=stamp_ms,
+                    now_ms=sender.now_ms(),
+                )
+            except BufferExhaustedError:
+                return None
+
         try:
             _check_record(topic, partition, key, value)
-            size_bytes = len(key or b"") + len(value or b"")
-            async with asyncio.timeout(self._config.max_block_ms / 1_000):
-                partitions = await self._partitions_of(topic, sender, partition)
-                if partition is None:
-                    partition = self._partitioner.partition(topic, key, size_bytes, partitions)
-                handle = await self._append(partial(record, topic, partition), sender)
+            self._ask_for(topic, sender)
+            handle = queued()
+            if handle is None:
+                handle = await self._awaited(queued, sender)
         except TimeoutError:
             error = KafkaTimeoutError(self._why_not_queued(topic, partition))
             raise self._not_queued(core, error, ErrorCode.REQUEST_TIMED_OUT) from None
-        except InvalidArgumentError as error:
-            raise self._with_legal_calls(error) from None
         except TopicRefusedError as refused:
             raise self._not_queued(core, refused, refused.error_code) from None
+        except ProducerError as error:
+            raise self._with_legal_calls(error) from None
+        assert partition is not None, "a record that is queued has a partition"
         return sender.outcome((topic, partition), handle)
 
-    async def _append(
-        self, append: Callable[..., DeliveryHandle], sender: Sender
-    ) -> DeliveryHandle:
-        """Wait for memory, if need be. The caller limits the time."""
-        is_told = False
-        while True:
-            try:
-                return self._legal(partial(append, now_ms=_now_ms()))
-            except BufferExhaustedError:
-                if not is_told:
-                    # What lingers goes now. Once: the sender wakes its waiters in every turn.
-                    sender.notify()
-                    is_told = True
+    async def _awaited(self, ask: Callable[[], T | None], sender: Sender) -> T:
+        """What `ask` gives once it gives something. Raises `TimeoutError` after max_block_ms.
+
+        For what is not there at once: the timer alone costs as much as to queue a record.
+        """
+        sender.notify()  # What lingers goes now. Once: the sender wakes its waiters in every turn.
+        async with asyncio.timeout(self._config.max_block_ms / 1_000):
+            while True:
                 await sender.changed()
+                found = ask()
+                if found is not None:
+                    return found
 
     def _not_queued(
         self, core: IdempotentProducerCore, error: ProducerError, error_code: ErrorCode
@@ -301,31 +318,40 @@ class Producer:
         """
         _, sender = self._started()
         check_topic(topic)
+        self._ask_for(topic, sender)
+        ask = partial(self._partitions_of, topic, sender)
         try:
-            async with asyncio.timeout(self._config.max_block_ms / 1_000):
-                return set(range(await self._partitions_of(topic, sender)))
+            partitions = ask()
+            if partitions is None:
+                partitions = await self._awaited(ask, sender)
+            return set(range(partitions))
         except TimeoutError:
             raise KafkaTimeoutError(self._why_not_queued(topic, None)) from None
 
-    async def _partitions_of(self, topic: str, sender: Sender, partition: int | None = None) -> int:
-        """How many there are, once `partition` is one of them. The caller limits the time.
+    def _ask_for(self, topic: str, sender: Sender) -> None:
+        """Let the cluster be asked for this topic, and forget what it said of it long ago."""
+        if topic not in sender.topics:
+            sender.topics.add(topic)
+            self._cluster.topic_errors.pop(topic, None)
+
+    def _partitions_of(
+        self, topic: str, sender: Sender, partition: int | None = None
+    ) -> int | None:
+        """How many there are, once `partition` is one of them; None until that is known.
 
         Raises `TopicRefusedError`; the cluster is not asked for that topic any more then. Raises
         `ProducerClosedError` if the producer is stopped meanwhile.
         """
-        known, errors = self._cluster.partitions, self._cluster.topic_errors
-        if topic not in sender.topics:
-            sender.topics.add(topic)
-            errors.pop(topic, None)
-        while known.get(topic, 0) <= (0 if partition is None else partition):
-            self._check_not_stopped()
-            error = errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if not error.is_retriable:
-                sender.topics.discard(topic)
-                raise TopicRefusedError(topic, error)
-            sender.want_metadata()
-            await sender.changed()
-        return known[topic]
+        partitions = self._cluster.partitions.get(topic, 0)
+        if partitions > (partition or 0):
+            return partitions
+        self._check_not_stopped()
+        error = self._cluster.topic_errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not error.is_retriable:
+            sender.topics.discard(topic)
+            raise TopicRefusedError(topic, error)
+        sender.want_metadata()
+        return None
 
     # ---- transactions
 
@@ -429,8 +455,3 @@ def _check_record(topic: object, partition: object, key: object, value: object) 
     if partition is not None:
         check_partition(partition)
     check_key_and_value(key, value)
-
-
-def _now_ms() -> int:
-    """A clock that never goes back: that of the event loop."""
-    return int(asyncio.get_running_loop().time() * 1_000)

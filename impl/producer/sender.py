@@ -42,11 +42,8 @@ class RecordMetadata(NamedTuple):
 _Outcome = asyncio.Future[RecordMetadata]
 
 
-class _Waiting(NamedTuple):
-    """A record whose outcome somebody waits for."""
-
-    handle: DeliveryHandle
-    future: _Outcome
+_Waiting = tuple[DeliveryHandle, _Outcome]
+"""A record, and the future of who waits for its outcome."""
 
 
 class _Link:
@@ -58,18 +55,15 @@ class _Link:
 
 
 class Sender:
-    """One core on the network. `now_ms` is a clock that never goes back, in milliseconds."""
+    """One core on the network, and on the event loop that runs when this is made."""
 
     def __init__(
-        self,
-        core: IdempotentProducerCore,
-        cluster: Cluster,
-        now_ms: Callable[[], int],
-        retry_backoff_ms: int,
+        self, core: IdempotentProducerCore, cluster: Cluster, retry_backoff_ms: int
     ) -> None:
         self._core = core
         self._cluster = cluster
-        self._now_ms = now_ms
+        # Kept: to ask for it costs a system call, and every record needs it.
+        self._loop = asyncio.get_running_loop()
         self._retry_backoff_s = retry_backoff_ms / 1_000
         self._links: dict[int, _Link] = {}
         self._wake = asyncio.Event()
@@ -85,6 +79,10 @@ class Sender:
         for loop in (self._poll, self._keep_metadata):
             self._cluster.start_task(self._guarded(loop))
 
+    def now_ms(self) -> int:
+        """Milliseconds of a clock that never goes back: that of the event loop."""
+        return int(self._loop.time() * 1_000)
+
     def notify(self) -> None:
         """The core may have something to do."""
         self._wake.set()
@@ -93,14 +91,17 @@ class Sender:
 
     def outcome(self, place: TopicPartition, handle: DeliveryHandle) -> _Outcome:
         """A future of the record's metadata, or its `DeliveryError`."""
-        future: _Outcome = asyncio.get_running_loop().create_future()
-        self._records.setdefault(place, deque()).append(_Waiting(handle, future))
+        future: _Outcome = self._loop.create_future()
+        waiting = self._records.get(place)
+        if waiting is None:
+            waiting = self._records[place] = deque()
+        waiting.append((handle, future))
         self.notify()
         return future
 
     def ended(self, result: CallResult) -> asyncio.Future[None]:
         """A future that is set when the call has ended, well or not."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[None] = self._loop.create_future()
         self._calls.append((result, future))
         self.notify()
         return future
@@ -114,8 +115,8 @@ class Sender:
         """Tell who waits. Records of a partition have their outcomes in the order of `send`."""
         for place in list(self._records):
             waiting = self._records[place]
-            while waiting and waiting[0].handle.done:
-                self._tell(place, waiting.popleft())
+            while waiting and waiting[0][0].done:
+                self._tell(place, *waiting.popleft())
             if not waiting:
                 del self._records[place]
         for result, future in self._calls:
@@ -124,8 +125,7 @@ class Sender:
         self._calls = [waits for waits in self._calls if not waits[1].done()]
         self._changed.set()
 
-    def _tell(self, place: TopicPartition, waiting: _Waiting) -> None:
-        handle, future = waiting
+    def _tell(self, place: TopicPartition, handle: DeliveryHandle, future: _Outcome) -> None:
         if future.done():
             return
         if handle.error is None:
@@ -149,15 +149,15 @@ class Sender:
             raise
 
     async def _poll(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         while True:
             self._wake.clear()
-            for effect in self._core.poll(self._now_ms()):
+            for effect in self._core.poll(self.now_ms()):
                 self._perform(effect)
             self.settle()
             if self._core.metadata_update_requested:
                 self._metadata_is_wanted.set()
-            wait_ms = self._core.next_timeout_ms(self._now_ms())
+            wait_ms = self._core.next_timeout_ms(self.now_ms())
             if wait_ms == 0:
                 await asyncio.sleep(0)
                 continue
@@ -202,7 +202,7 @@ class Sender:
     def _send(self, connection: Connection, link: _Link, request: SendRequest) -> None:
         if request.api_key is ApiKey.PRODUCE and request.body["acks"] == 0:
             connection.send(request.api_key, request.api_version, request.body, None)
-            self._core.sent(request.correlation_id, self._now_ms())
+            self._core.sent(request.correlation_id, self.now_ms())
         else:
             on_answer = partial(self._answered, link, request)
             connection.send(request.api_key, request.api_version, request.body, on_answer)
@@ -211,7 +211,7 @@ class Sender:
         if answer is None or self._links.get(request.node_id) is not link:
             return
         try:
-            self._core.receive(request.correlation_id, answer, self._now_ms())
+            self._core.receive(request.correlation_id, answer, self.now_ms())
         except (UnexpectedAnswerError, MalformedAnswerError):
             assert link.connection is not None
             link.connection.close()
@@ -230,7 +230,7 @@ class Sender:
         if self._links.get(node_id) is not link:
             return
         del self._links[node_id]
-        self._core.disconnected(node_id, self._now_ms())
+        self._core.disconnected(node_id, self.now_ms())
         self._metadata_is_wanted.set()
         self.notify()
 
@@ -250,9 +250,8 @@ class Sender:
         self.notify()
 
     async def _keep_metadata(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            timer = loop.call_later(METADATA_MAX_AGE_MS / 1_000, self._metadata_is_wanted.set)
+            timer = self._loop.call_later(METADATA_MAX_AGE_MS / 1_000, self._metadata_is_wanted.set)
             await self._metadata_is_wanted.wait()
             timer.cancel()
             self._metadata_is_wanted.clear()

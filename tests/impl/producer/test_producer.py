@@ -164,6 +164,27 @@ def test_memory_is_waited_for():
     in_a_world(program)
 
 
+def test_only_a_record_that_waits_pays_for_a_timer(monkeypatch):
+    async def program(world):
+        async with producer(world, buffer_memory=2_000, batch_size=1_000) as p:
+            await p.send_and_wait("t", b"metadata is there")
+            loop, timers = asyncio.get_running_loop(), []
+            call_at = loop.call_at
+
+            def counted(when, callback, *more, **context):
+                timers.append(callback)
+                return call_at(when, callback, *more, **context)
+
+            monkeypatch.setattr(loop, "call_at", counted)
+            outcomes = [await p.send("t", b"x" * 800) for _ in range(2)]
+            assert timers == []
+            outcomes.append(await p.send("t", b"x" * 800))
+            assert timers != []
+            await asyncio.gather(*outcomes)
+
+    in_a_world(program)
+
+
 def test_a_partition_that_is_not_there_times_out():
     async def program(world):
         async with producer(world, max_block_ms=1_000) as p:
