@@ -1,12 +1,18 @@
 """Settings that are frozen values: each says from where on its numbers make sense.
 
 One rule: a value that no broker starts with is refused when it is made, by the name of the setting.
+The largest numbers of Kafka's protocol are here, too: settings and arguments go up to them.
 Source: the validators of `AbstractKafkaConfig`, `LogConfig`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+MAX_PORT: Final = 65_535
 
 
 class InvalidSetting(ValueError):

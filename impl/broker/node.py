@@ -75,12 +75,10 @@ from impl.protocol.messages import (
     encode_unsupported_version,
 )
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
-from impl.settings import InvalidSetting, check_least
+from impl.settings import MAX_PORT, InvalidSetting, check_least
 
 __all__ = ["CloseConnection", "Node", "NodeConfig"]
 
-
-MAX_PORT: Final = 65_535
 
 _LEAST: Final = {
     "node_id": 0,

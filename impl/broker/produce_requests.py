@@ -33,6 +33,7 @@ from impl.protocol.record_batch import (
     COMPRESSION_MASK,
     INVALID_OFFSET,
     MAGIC,
+    MAGIC_OFFSET,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     TRANSACTIONAL,
@@ -59,7 +60,6 @@ LEADER_HINTS_FROM: Final = 10
 IMPLICIT_ADD_FROM: Final = 12
 """The first version that adds its partitions to the transaction: V2."""
 
-_MAGIC_OFFSET: Final = 16
 _ATTRIBUTES_OFFSET: Final = 22
 _E = ErrorCode
 
@@ -316,7 +316,7 @@ def _row(index: int, outcome: ProduceOutcome) -> Value:
 
 def _attributes(records: bytes | None) -> int:
     """The low byte of the first batch's; bytes too short for one have none."""
-    if records is None or len(records) <= _ATTRIBUTES_OFFSET or records[_MAGIC_OFFSET] != MAGIC:
+    if records is None or len(records) <= _ATTRIBUTES_OFFSET or records[MAGIC_OFFSET] != MAGIC:
         return 0
     return records[_ATTRIBUTES_OFFSET]
 

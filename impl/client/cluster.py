@@ -18,6 +18,7 @@ from impl.client.connection import Body, Connection
 from impl.client.transport import Network
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
+from impl.settings import MAX_PORT
 
 Address = tuple[str, int]
 """(host, port)."""
@@ -29,7 +30,6 @@ START_ATTEMPTS: Final = 5
 """Connections that may break while a client begins."""
 
 DEFAULT_PORT: Final = 9092
-MAX_PORT: Final = 65_535
 
 _HOST_AND_PORT: Final = re.compile(
     r"(?:\[(?P<address>[^\[\]]+)\]|(?P<host>[^:\[\]\s]+))(?::(?P<port>[0-9]{1,5}))?"

@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 from impl.client.transport import Transport
 from impl.protocol.errors import ProtocolError
 from impl.protocol.messages import decode_response, encode_request
+from impl.settings import INT_MAX
 
 Body = Mapping[str, Any]
 """A message as `impl.protocol.messages` reads and writes it."""
-
-MAX_CORRELATION_ID = 2**31 - 1
 
 
 class _Open(NamedTuple):
@@ -57,7 +56,7 @@ class Connection:
         on_answer: Callable[[Body | None], None] | None,
     ) -> None:
         """Send a request; with None it is one that is never answered. Raises `EncodeError`."""
-        self._correlation_id = (self._correlation_id + 1) & MAX_CORRELATION_ID
+        self._correlation_id = (self._correlation_id + 1) & INT_MAX
         payload = encode_request(
             api_key, api_version, self._correlation_id, self._client_id, dict(body)
         )

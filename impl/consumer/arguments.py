@@ -6,13 +6,11 @@ Source: `ConsumerConfig`, `KafkaConsumer.assign`, `seek`, `commitSync`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from impl.client.cluster import TopicPartition
 from impl.consumer.errors import InvalidArgumentError
-
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
+from impl.settings import INT_MAX, LONG_MAX
 
 
 def check_choice(name: str, value: object, known: Iterable[str]) -> None:

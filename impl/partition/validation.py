@@ -34,8 +34,11 @@ from impl.protocol.record_batch import (
     COMPRESSION_MASK,
     CONTROL,
     HEADER_BYTES,
+    LENGTH_OFFSET,
     LOG_APPEND_TIME,
+    LOG_OVERHEAD_BYTES,
     MAGIC,
+    MAGIC_OFFSET,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     BatchHeader,
@@ -44,15 +47,10 @@ from impl.protocol.record_batch import (
     restamp_batch,
     scan_records,
 )
-from impl.settings import check_least
-
-MAX_INT64: Final = (1 << 63) - 1
+from impl.settings import LONG_MAX, check_least
 
 _LAST_CODEC: Final = int(Compression.ZSTD)
 _LENGTH: Final = Struct(">i")
-_LENGTH_OFFSET: Final = 8
-_BEFORE_LENGTH: Final = 12
-_MAGIC_OFFSET: Final = 16
 _LEAST_LENGTH: Final = 14
 """The smallest batch length of any format. `LegacyRecord.RECORD_OVERHEAD_V0`."""
 
@@ -83,7 +81,7 @@ class LogConfig:
     segment_ms: int = 604_800_000
     min_insync_replicas: int = 1
     is_log_append_time: bool = False
-    message_timestamp_before_max_ms: int = MAX_INT64
+    message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_after_max_ms: int = 3_600_000
     producer_id_expiration_ms: int = 86_400_000
     retention_ms: int = -1
@@ -111,16 +109,16 @@ class ValidBatch(NamedTuple):
 def _next_size(records: bytes, offset: int) -> int | None:
     """Size in bytes of the batch at `offset`, None if it is not whole, -1 if it is corrupt."""
     available = len(records) - offset
-    if available < _BEFORE_LENGTH:
+    if available < LOG_OVERHEAD_BYTES:
         return None
-    (length,) = _LENGTH.unpack_from(records, offset + _LENGTH_OFFSET)
+    (length,) = _LENGTH.unpack_from(records, offset + LENGTH_OFFSET)
     if length < _LEAST_LENGTH:
         return -1
-    if available <= _MAGIC_OFFSET:
+    if available <= MAGIC_OFFSET:
         return None
-    if records[offset + _MAGIC_OFFSET] > MAGIC:
+    if records[offset + MAGIC_OFFSET] > MAGIC:
         return -1
-    size: int = length + _BEFORE_LENGTH
+    size: int = length + LOG_OVERHEAD_BYTES
     return size if size <= available else None
 
 
@@ -132,11 +130,11 @@ def first_batch(records: bytes | None) -> bytes | ErrorCode:
     if records is None:
         return ErrorCode.INVALID_RECORD
     size = _next_size(records, 0)
-    if size == len(records) and records[_MAGIC_OFFSET] == MAGIC:
+    if size == len(records) and records[MAGIC_OFFSET] == MAGIC:
         return records
     if size == -1:
         return ErrorCode.CORRUPT_MESSAGE
-    if size is None or records[_MAGIC_OFFSET] != MAGIC:
+    if size is None or records[MAGIC_OFFSET] != MAGIC:
         return ErrorCode.INVALID_RECORD
     following = _next_size(records, size)
     if following is not None:
@@ -181,7 +179,7 @@ def _has_invalid_timestamp(
     `LogValidator.validateTimestamp`.
     """
     earliest = now_ms - config.message_timestamp_before_max_ms
-    latest = min(now_ms + config.message_timestamp_after_max_ms, MAX_INT64)
+    latest = min(now_ms + config.message_timestamp_after_max_ms, LONG_MAX)
     has_range = not config.is_log_append_time
     for timestamp in timestamps:
         if has_range and timestamp != NO_TIMESTAMP:

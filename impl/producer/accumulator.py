@@ -26,12 +26,13 @@ from impl.producer.batch import (
     TopicPartition,
     size_upper_bound_bytes,
 )
-from impl.producer.config import LONG_MAX, ProducerConfig
+from impl.producer.config import ProducerConfig
 from impl.producer.connections import NO_NODE
 from impl.producer.errors import BufferExhaustedError, RecordTooLargeError
 from impl.producer.sequence import precedes
 from impl.producer.transaction_manager import TransactionManager
 from impl.protocol.record_batch import NO_SEQUENCE
+from impl.settings import LONG_MAX
 
 Backoff = Callable[[int], float]
 """From a backoff in milliseconds to one with jitter."""

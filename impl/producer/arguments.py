@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from impl.producer.config import INT_MAX, LONG_MAX
 from impl.producer.errors import InvalidArgumentError
+from impl.settings import INT_MAX, LONG_MAX
 
 MAX_TOPIC_BYTES: Final = 249
 """The longest name of a topic. `Topic.MAX_NAME_LENGTH`."""

@@ -21,9 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from impl.producer.errors import ConfigError
-
-INT_MAX = 2**31 - 1
-LONG_MAX = 2**63 - 1
+from impl.settings import INT_MAX, LONG_MAX
 
 MAX_TEXT_BYTES = 32_767
 """The longest string of a request."""

@@ -19,11 +19,10 @@ from typing import Final
 
 from impl.producer.batch import ProducerBatch
 from impl.producer.errors import UnexpectedAnswerError
+from impl.settings import INT_MAX
 
 NO_NODE: Final = -1
 """The leader of a partition whose leader is not known."""
-
-MAX_CORRELATION_ID: Final = 2**31 - 1
 
 
 class Request:
@@ -81,7 +80,7 @@ class Connections:
         if connection is None:
             connection = self._nodes[node_id] = Connection(node_id)
         correlation_id = self._next_correlation_id
-        self._next_correlation_id = (correlation_id + 1) & MAX_CORRELATION_ID
+        self._next_correlation_id = (correlation_id + 1) & INT_MAX
         connection.in_flight.append(Request(correlation_id, now_ms, batches))
         self._connection_of[correlation_id] = connection
         return correlation_id

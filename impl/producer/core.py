@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from impl.producer.accumulator import Backoff, RecordAccumulator
 from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch, TopicPartition
-from impl.producer.config import INT_MAX, ProducerConfig
+from impl.producer.config import ProducerConfig
 from impl.producer.connections import NO_NODE, Connections
 from impl.producer.errors import (
     AbortedError,
@@ -46,6 +46,7 @@ from impl.producer.transaction_manager import (
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import INVALID_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from impl.protocol.schemas import ApiKey
+from impl.settings import INT_MAX
 
 Body = dict[str, Any]
 """A message as `impl.protocol.messages` reads and writes it."""

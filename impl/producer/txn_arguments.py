@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from impl.producer.arguments import check_integer, check_partition, check_topic
-from impl.producer.config import INT_MAX, LONG_MAX
 from impl.producer.errors import InvalidArgumentError
 from impl.producer.txn_requests import GroupMetadata, OffsetAndMetadata
+from impl.settings import INT_MAX, LONG_MAX
 
 
 def checked_offsets(

@@ -51,6 +51,12 @@ MAGIC: Final = 2
 HEADER_BYTES: Final = 61
 """Size of the header; the smallest batch has no records after it."""
 
+LOG_OVERHEAD_BYTES: Final = 12
+"""What the length does not count: the base offset and itself. `Records.LOG_OVERHEAD`."""
+LENGTH_OFFSET: Final = 8
+MAGIC_OFFSET: Final = 16
+"""Where a batch of any format has its length and its magic."""
+
 COMPRESSION_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
@@ -67,8 +73,7 @@ _pack_prefix: Final = _PREFIX.pack
 _pack_body: Final = _BODY.pack
 _join: Final = b"".join
 _new: Final = tuple.__new__
-_BEFORE_LENGTH: Final = 12
-_COUNTED_HEADER_BYTES: Final = HEADER_BYTES - _BEFORE_LENGTH
+_COUNTED_HEADER_BYTES: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
 
 def increment_sequence(sequence: int, count: int) -> int:
@@ -113,7 +118,7 @@ class BatchHeader(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """Size of the whole batch, the length field included."""
-        return _BEFORE_LENGTH + self.batch_length
+        return LOG_OVERHEAD_BYTES + self.batch_length
 
     @property
     def last_offset(self) -> int:
@@ -270,10 +275,10 @@ def read_header(data: bytes, offset: int = 0) -> BatchHeader:
         raise TruncatedBatch(f"a header has {HEADER_BYTES} bytes, here are {available}", offset)
     header = _new(BatchHeader, _unpack_header(data, offset))
     if header.magic != MAGIC:
-        raise UnsupportedMagic(f"a batch has magic {header.magic}", offset + 16)
-    size = _BEFORE_LENGTH + header.batch_length
+        raise UnsupportedMagic(f"a batch has magic {header.magic}", offset + MAGIC_OFFSET)
+    size = LOG_OVERHEAD_BYTES + header.batch_length
     if size < HEADER_BYTES:
-        raise InvalidBatch(f"a batch announces {header.batch_length} bytes", offset + 8)
+        raise InvalidBatch(f"a batch announces {header.batch_length} bytes", offset + LENGTH_OFFSET)
     if size > available:
         raise TruncatedBatch(f"a batch has {size} bytes, here are {available}", offset)
     return header
@@ -281,7 +286,7 @@ def read_header(data: bytes, offset: int = 0) -> BatchHeader:
 
 def check_crc(data: bytes, header: BatchHeader, offset: int = 0) -> None:
     """Raise `CrcMismatch` unless the batch at byte `offset` has the checksum it carries."""
-    end = offset + _BEFORE_LENGTH + header.batch_length
+    end = offset + LOG_OVERHEAD_BYTES + header.batch_length
     if crc32c(data[offset + _PREFIX_BYTES : end]) != header.crc:
         raise _mismatch(header.crc, offset)
 
@@ -296,7 +301,7 @@ def read_headers(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
     while offset < len(data):
         header = read_header(data, offset)
         yield offset, header
-        offset += header.batch_length + _BEFORE_LENGTH
+        offset += header.batch_length + LOG_OVERHEAD_BYTES
 
 
 def _read_compressed(
@@ -316,7 +321,7 @@ def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> list[RawR
 
     Raises `InvalidRecord`, `UnsupportedCompression`. `DefaultRecordBatch.iterator`.
     """
-    begin, end = offset + HEADER_BYTES, offset + _BEFORE_LENGTH + header.batch_length
+    begin, end = offset + HEADER_BYTES, offset + LOG_OVERHEAD_BYTES + header.batch_length
     count, base_timestamp = header.records_count, header.base_timestamp
     if codec := header.attributes & COMPRESSION_MASK:
         return _read_compressed(data, begin, end, codec, count, base_timestamp, False)
@@ -347,7 +352,7 @@ def decode_batch(data: bytes, offset: int = 0) -> RecordBatch:
         base_sequence,
         count,
     ) = _unpack_header(data, offset)
-    end = offset + _BEFORE_LENGTH + length
+    end = offset + LOG_OVERHEAD_BYTES + length
     if magic != MAGIC or end < begin or end > len(data):
         read_header(data, offset)
     if crc32c(data[offset + _PREFIX_BYTES : end]) != crc:

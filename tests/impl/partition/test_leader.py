@@ -10,7 +10,7 @@ from impl.partition.errors import (
     OffsetsNotContiguous,
 )
 from impl.partition.leader import PartitionLeader, ProduceOutcome
-from impl.partition.validation import MAX_INT64, LogConfig
+from impl.partition.validation import LogConfig
 from impl.protocol.errors import CrcMismatch, ErrorCode
 from impl.protocol.record_batch import (
     CONTROL,
@@ -24,6 +24,7 @@ from impl.protocol.record_batch import (
     encode_batch,
     restamp_batch,
 )
+from impl.settings import LONG_MAX
 
 NOW_MS = 1_000_000
 NONE = ErrorCode.NONE
@@ -421,11 +422,11 @@ def test_log_append_time_topics_stamp_the_brokers_clock() -> None:
 
 
 def test_timestamps_beyond_int64_are_refused_even_without_a_range() -> None:
-    config = LogConfig(message_timestamp_after_max_ms=MAX_INT64)
+    config = LogConfig(message_timestamp_after_max_ms=LONG_MAX)
     leader = PartitionLeader(config=config)
-    late = (Record(0, MAX_INT64 + 1, None, None),)
+    late = (Record(0, LONG_MAX + 1, None, None),)
     data = encode_batch(
-        RecordBatch(late, base_timestamp=MAX_INT64, max_timestamp=MAX_INT64),
+        RecordBatch(late, base_timestamp=LONG_MAX, max_timestamp=LONG_MAX),
     )
     refuses(leader, data, ErrorCode.INVALID_TIMESTAMP)
 
