@@ -16,6 +16,7 @@ Everything here is read from the text alone: a place that no scope ever evaluate
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -131,7 +132,8 @@ def acting(model: Model) -> Iterator[tuple[str, ast.FunctionDef]]:
             yield f"{prefix_of(model)}{module}.{name}", tree
 
 
-def sites(model: Model) -> dict[int, Site]:
+@functools.lru_cache(maxsize=4)
+def sites(model: Model) -> Mapping[int, Site]:
     """All sites, by the id of the condition's tree in this model."""
     found: dict[int, Site] = {}
     for function, tree in acting(model):

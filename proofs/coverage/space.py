@@ -68,7 +68,7 @@ class Space:
 
     def first(self, goals: Goals) -> dict[str, Way]:
         """The shortest way to each point that is met here."""
-        wanted = {point: self._possible(ways) for point, ways in goals.items()}
+        wanted = self.possible(goals)
         found: dict[str, Way] = {}
         for begin, part in self._chunks():
             for point, (at, goal) in self._nearest(wanted, part).items():
@@ -83,10 +83,15 @@ class Space:
     def _evaluated(self, conditions: Sequence[Node], part: Column) -> Iterator[Column]:
         return evaluated(conditions, self.layout, part, self.inputs)
 
-    def _possible(self, ways: Sequence[Goal]) -> list[tuple[Goal, Node]]:
-        conditions = self.folded(goal.condition for goal in ways)
-        pairs = zip(ways, conditions, strict=True)
-        return [(goal, node) for goal, node in pairs if node is not FALSE]
+    def possible(self, goals: Goals) -> dict[str, list[tuple[Goal, Node]]]:
+        """By point: its goals that are not folded away, with what is left of their conditions."""
+        asked = [(point, goal) for point, ways in goals.items() for goal in ways]
+        found: dict[str, list[tuple[Goal, Node]]] = {point: [] for point in goals}
+        conditions = self.folded(goal.condition for _, goal in asked)
+        for (point, goal), node in zip(asked, conditions, strict=True):
+            if node is not FALSE:
+                found[point].append((goal, node))
+        return found
 
     def _nearest(
         self, wanted: dict[str, list[tuple[Goal, Node]]], part: Column

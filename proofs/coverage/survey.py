@@ -15,7 +15,7 @@ from proofs.coverage.space import Space, Way
 from proofs.coverage.states import state_points, ways
 from proofs.explore.explorer import Report
 from proofs.lift.build import Lifted, lift
-from proofs.lift.dag import FALSE, TRUE, Node, negate
+from proofs.lift.dag import TRUE, Node, negate
 from proofs.lift.machine import Machine
 from proofs.lift.obligations import Claim, decide
 from proofs.lift.text import Model
@@ -80,11 +80,11 @@ class Survey:
         for point, way in space.first(wanted).items():
             self.points[point] = Seen(look, way)
             self.open_goals.pop(point, None)
-        for point in wanted.keys() - self.points.keys():
-            conditions = space.folded(goal.condition for goal in wanted[point])
-            possible = [(look, node) for node in conditions if node is not FALSE]
+        unmet = {point: ways for point, ways in wanted.items() if point not in self.points}
+        for point, possible in space.possible(unmet).items():
             if possible:
-                self.open_goals.setdefault(point, []).extend(possible)
+                nodes = ((look, node) for _, node in possible)
+                self.open_goals.setdefault(point, []).extend(nodes)
 
     def _pairs(self, look: Look, k: Any, lifted: Lifted, space: Space) -> None:
         """Looks for the pairs that have not met yet."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -65,13 +66,18 @@ class Decision:
     """A claim's fate: `result` is "holds", "fails" or "unknown"; `by` "interval" or "z3".
 
     A claim that fails comes with a state, by leaf name. The state is in range but need not be
-    reachable.
+    reachable. It is read off the solver's model when somebody asks for it.
     """
 
     name: str
     result: str
     by: str
-    counterexample: Mapping[str, int] | None = None
+    state: Callable[[], Mapping[str, int]] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def counterexample(self) -> Mapping[str, int] | None:
+        """The state in which the claim fails, if it is known to."""
+        return None if self.state is None else self.state()
 
 
 def within(node: Node, lo: int, hi: int) -> Node:
@@ -140,22 +146,23 @@ class _Solver:
             return z3.If(*args)
         return _OPERATORS[node.op](*args)
 
-    def _check(self, broken: Any) -> tuple[str, Mapping[str, int] | None]:
+    def _check(self, broken: Any) -> tuple[str, Callable[[], Mapping[str, int]] | None]:
         """Whether some state in range breaks a claim."""
         self._solver.push()
         self._solver.add(broken)
         said = self._solver.check()
-        state = None
-        if said == self._z3.sat:
-            model = self._solver.model()
-            state = {
-                name: _number(model.eval(leaf, model_completion=True), self._z3)
-                for name, leaf in self._leaves.items()
-            }
+        model = self._solver.model() if said == self._z3.sat else None
         self._solver.pop()
         if said == self._z3.unknown:
             return "unknown", None
-        return ("holds", None) if state is None else ("fails", state)
+        return ("holds", None) if model is None else ("fails", partial(self._state, model))
+
+    def _state(self, model: Any) -> Mapping[str, int]:
+        """The leaves' values in a model of the solver's."""
+        return {
+            name: _number(model.eval(leaf, model_completion=True), self._z3)
+            for name, leaf in self._leaves.items()
+        }
 
     def decide(self, given: Node, claims: Sequence[Claim]) -> Iterator[Decision]:
         """Decides claims with one hypothesis: all at once, and if that fails one by one."""

@@ -198,9 +198,9 @@ def patched(patches: Sequence[Patch]) -> Model:
 
 
 def imports_of(tree: ast.Module, package: str) -> set[str]:
-    """The modules of the package that a module imports."""
+    """The modules of the package that a module imports, at its top as all of the model do."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module == package:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
@@ -246,8 +246,14 @@ COMPOSITIONS = ("producer_ids", "transactions", "processing")
 
 
 def composition(name: str, patches: Sequence[Patch] = ()) -> Model:
-    """One of COMPOSITIONS. Raises PatchError."""
-    return loaded(folder() / name, f"model.{name}", patches)
+    """One of COMPOSITIONS; as it stands it is loaded once. Raises PatchError."""
+    return as_it_stands(name) if not patches else loaded(folder() / name, f"model.{name}", patches)
+
+
+@functools.cache
+def as_it_stands(name: str) -> Model:
+    """One of COMPOSITIONS without patches."""
+    return loaded(folder() / name, f"model.{name}")
 
 
 @functools.cache
