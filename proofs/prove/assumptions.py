@@ -24,6 +24,10 @@ ASSUMPTIONS = {
         "a request of a connection that broke overtakes none that was sent before it, and none"
         " outlives its leader: what arrives finds all before it stored"
     ),
+    "requests_come_as_sent": (
+        "a connection carries requests in the order of their sends, and what is left of one that"
+        " broke was sent before"
+    ),
     "no_restart": "no broker restarts; it may fail over (restarts=0)",
     "nothing_times_out": "no producer gives up a batch (timeouts=0)",
     "nothing_forgotten": "no leader lets a producer id expire (expiries=0)",
@@ -31,9 +35,6 @@ ASSUMPTIONS = {
     "no_crash": "a broker that stops takes a snapshot at its log's end (crashes=0)",
     "no_splits": "no batch has more records than its leader takes",
     "id_for_life": "a producer keeps its producer id: its epochs do not end",
-    "appends_tell_the_truth": (
-        "no append to the transaction log is reported as failed and is in the log all the same"
-    ),
     "epochs_rotate": (
         "where epochs end, whoever ends a transaction takes the next producer id, and it is logged"
         " (4.3, level 2)"
@@ -72,3 +73,6 @@ ASSUMPTIONS = {
 
 EVERYWHERE = ("nothing_forgotten", "nothing_deleted", "no_crash", "no_splits", "id_for_life")
 """What the proofs leave out, each a rule of the world or a part of one."""
+
+OF_CLIENTS = ("no_splits", "id_for_life")
+"""What of it matters where no clause speaks of leaders: any error may be heard there, any time."""

@@ -43,7 +43,7 @@ class Clause:
 
 
 AT, NEXT, LENGTH = number("i"), number("j"), number("length")
-R, F, B, POSITION = (number(name) for name in ("r", "f", "b", "at"))
+R, F, B, POSITION, RECORD = (number(name) for name in ("r", "f", "b", "at", "record"))
 E1, C1, F1 = (number(f"{name}1") for name in ("epoch", "count", "first"))
 E2, C2, F2 = (number(f"{name}2") for name in ("epoch", "count", "first"))
 
@@ -174,19 +174,24 @@ def order_within_epoch(state: State) -> Formula:
     return (AT, NEXT), implies(both, dag.eq(a.epoch, b.epoch), dag.le(a.last, b.first))
 
 
-def acked_is_stored(state: State) -> Formula:
+def has_record(state: State, place: Node, record: Node) -> Node:
+    """At this place stands a batch of p with this record."""
+    at = stored(state, place)
+    return dag.conjunction((mine(state, place), dag.le(at.first, record), dag.lt(record, at.last)))
+
+
+def acked_is_replicated(state: State) -> Formula:
     """An acknowledged record stands in the log, below the high watermark."""
     place = state.place(R)
-    at = stored(state, place)
-    held = dag.conjunction(
-        (
-            mine(state, place),
-            dag.le(at.first, R),
-            dag.lt(R, at.last),
-            dag.le(at.end_offset, state.high_watermark),
-        )
-    )
-    return (R,), implies(state.acknowledged(R), held)
+    below = dag.le(stored(state, place).end_offset, state.high_watermark)
+    return (R,), implies(state.acknowledged(R), dag.both(has_record(state, place, R), below))
+
+
+def acked_is_stored(state: State) -> Formula:
+    """An acknowledged record stands in the log, and a success says where its batch stands."""
+    bound, told = answers_are_true(state)
+    held = implies(state.acknowledged(RECORD), has_record(state, state.place(RECORD), RECORD))
+    return (*bound, RECORD), dag.both(held, told)
 
 
 def no_gap(state: State) -> Formula:

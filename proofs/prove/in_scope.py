@@ -16,11 +16,21 @@ from proofs.explore.source import source_graph
 from proofs.lift.dag import Node, reachable
 from proofs.lift.text import Model
 from proofs.prove.clauses import Clause, Formula
-from proofs.prove.invariant import HELPERS, IN_TURN, ORDERED, PROMISED, WHOLE
+from proofs.prove.invariant import (
+    HELPERS,
+    IN_TURN,
+    NEIGHBOURS,
+    ORDERED,
+    PROMISED,
+    UNFENCED,
+    WHOLE,
+)
 from proofs.prove.regimes import NO_WRAP, SEQUENCE, Regime, wrapping
 from proofs.prove.state import VARIANT, Builder
 
 Row = tuple[int, ...]
+NOT_ANSWERED = (-1, -1, -1)
+"""A success that no leader answers."""
 
 _SYNTAX = {
     "add": "{0} + {1}",
@@ -69,6 +79,7 @@ class Facts:
             "producer": 0,
             **{rule: getattr(k.variant, rule) for rule in VARIANT},
             "max_sequence": k.layout.max_sequence,
+            "replicas": k.layout.replicas,
             "log_length": len(self.log),
             "high_watermark": self.leader.high_watermark,
         }
@@ -83,12 +94,20 @@ class Facts:
         self.values["next_position"] = self.next_position()
         self.values["handled"] = len(self.link.answers)
         self.values["refused"] = any(answer.error != 0 for answer in self.link.answers)
+        old_epoch = model.messages.Error.INVALID_PRODUCER_EPOCH
+        self.values["fenced"] = any(answer.error == old_epoch for answer in self.link.answers)
+        self.values["epoch_in_turn"] = self.epoch_in_turn()
 
     def next_position(self) -> int:
         """Where the partition's next batch begins in its epoch."""
         if self.entry.producer_epoch == 0 and self.k.layout.first_sequence > 0:
             return int(self.k.layout.first_sequence + self.entry.records_sent)
         return int(self.entry.next_sequence)
+
+    def epoch_in_turn(self) -> int:
+        """The oldest epoch that the open connection still carries to the leader, or may carry."""
+        epochs = (request.batch.producer_epoch for request in self.link.requests)
+        return int(min(epochs, default=self.entry.producer_epoch))
 
     def replays(self, model: Model) -> Iterator[Any]:
         """What a replay of each prefix of the log knows of the producer."""
@@ -130,16 +149,13 @@ class Facts:
         return int(stored.base_offset if field == "base_offset" else getattr(stored.batch, field))
 
     def place(self, number: int) -> int:
-        """Where a record stands, its last copy."""
-        return max(
-            (
-                i
-                for i, s in enumerate(self.log)
-                if s.batch.first_record <= number < s.batch.first_record + s.batch.record_count
-                and s.base_offset + s.batch.record_count <= self.leader.high_watermark
-            ),
-            default=-1,
+        """Where a record stands, its last copy: of those that are replicated, if any is."""
+        copies = (
+            (s.base_offset + s.batch.record_count <= self.leader.high_watermark, i)
+            for i, s in enumerate(self.log)
+            if s.batch.first_record <= number < s.batch.first_record + s.batch.record_count
         )
+        return max(copies, default=(False, -1))[1]
 
     def previous(self, place: int) -> int:
         """The batch of the same epoch that ends where this one begins."""
@@ -209,6 +225,9 @@ class Facts:
         if names == ("f", "b", "r"):
             return iter(self.answers)
         records = self.k.layout.records
+        if names == ("f", "b", "r", "record"):
+            told = product((*self.answers, NOT_ANSWERED), range(records))
+            return ((*answer, record) for answer, record in told)
         sizes = {"r": records, "length": len(self.log) + 1, "at": records}
         return product(*(range(sizes.get(name, len(self.log))) for name in names))
 
@@ -291,7 +310,9 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
     if not remembers(k):
         del kept["remembers_five"]
     if k.budgets.losses > 0:
-        del kept["acked_is_stored"]
+        del kept["acked_is_stored"], kept["acked_is_replicated"]
+    if k.budgets.timeouts > 0:
+        del kept["nothing_fails"]
     strict = k.variant.first_sequence != 0 and k.layout.first_sequence == 0
     if not strict:
         del kept["order_kept"]
@@ -300,7 +321,7 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
         for clause in ("no_false_error", "acked_once", "bumps_have_causes"):
             del kept[clause]
     extra = (*(WHOLE if strict else ()), *(IN_TURN if calm else ()))
-    return (*HELPERS, *ORDERED, *extra, *kept.values())
+    return (*HELPERS, *ORDERED, *NEIGHBOURS, *UNFENCED, *extra, *kept.values())
 
 
 def is_calm(k: Any) -> bool:

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from proofs.lift.dag import Node
-from proofs.prove import in_turn, order
+from proofs.prove import by_itself, in_turn, order
 from proofs.prove.clauses import (
     LENGTH,
     Clause,
     Formula,
     MemoryFormula,
+    acked_is_replicated,
     acked_is_stored,
     answers_are_true,
     at_most_once,
@@ -56,6 +57,11 @@ def clause(function: Callable[[State], Formula], *uses: str) -> Clause:
     """A clause named and described as its function is; it stands on itself and what it uses."""
     name = function.__name__
     return Clause(name, (function.__doc__ or "").strip(), function, frozenset((name, *uses)))
+
+
+def following(function: Callable[[State], Formula], *uses: str) -> Clause:
+    """A clause that needs no induction: what it uses implies it."""
+    return replace(clause(function, *uses), follows=True)
 
 
 def every_prefix(
@@ -103,6 +109,10 @@ NO_RESTART = "no_restart"
 """An assumption: brokers fail over, but do not come back with less than they knew."""
 IN_TIME = "nothing_times_out"
 """An assumption: no producer gives a batch up."""
+AS_SENT = "requests_come_as_sent"
+"""An assumption: a connection keeps its order, and what is left of others was sent before."""
+HEARD = "errors_were_answered"
+"""What a client hears is an error that there is, and that a leader has answered."""
 RULED = "rules_of_variant"
 """What the variant says of the rules that are unknown to all other clauses."""
 COUNTED = "sequences_suffice"
@@ -234,6 +244,24 @@ IN_TURN: tuple[Clause, ...] = (
 """True where no answer refuses what is stored, and nothing times out, of one open connection."""
 
 
+NEIGHBOURS: tuple[Clause, ...] = (clause(by_itself.neighbours_follow, *CLIENT),)
+"""What is so of batches in flight with records that follow each other."""
+
+UNFENCED: tuple[Clause, ...] = (
+    clause(
+        by_itself.epochs_in_turn,
+        *CLIENT,
+        "sent_is_numbered",
+        "memory_is_sound",
+        "window_is_log",
+        "memory_has_last_epoch",
+        AS_SENT,
+    ),
+    clause(by_itself.nobody_is_fenced, "epochs_in_turn", AS_SENT),
+)
+"""True where each connection carries requests in the order of their sends."""
+
+
 def in_calm(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
     """The clauses, resting on what keeps a producer from recovering; sequences tell which batch is
     sent again, and no leader evicts what it has."""
@@ -255,7 +283,7 @@ TURN: dict[str, tuple[str, ...]] = {
         *MEMORY_NOW,
         *OFFSETS,
         "acknowledged_in_order",
-        "acked_is_stored",
+        "acked_is_replicated",
         "newest_is_last",
         "memory_has_last_epoch",
         "log_rises",
@@ -303,11 +331,11 @@ TURN: dict[str, tuple[str, ...]] = {
 PROMISED: dict[str, Clause] = {
     c.name: c
     for c in (
-        replace(clause(at_most_once, *CONSEQUENCE), follows=True),
-        replace(clause(order_within_epoch, *CONSEQUENCE), follows=True),
-        replace(clause(order.order_kept, *CONSEQUENCE, *ACROSS), follows=True),
+        following(at_most_once, *CONSEQUENCE),
+        following(order_within_epoch, *CONSEQUENCE),
+        following(order.order_kept, *CONSEQUENCE, *ACROSS),
         clause(
-            acked_is_stored,
+            acked_is_replicated,
             *OFFSETS,
             ACCEPTED,
             "log_was_sent",
@@ -316,19 +344,32 @@ PROMISED: dict[str, Clause] = {
             "batches_stay_whole",
             SURVIVES,
         ),
+        following(acked_is_stored, "acked_is_replicated", "answers_are_true"),
         clause(no_gap, *OFFSETS, "memory_is_sound", "window_is_log", ACCEPTED, RULED),
         clause(remembers_five, *OFFSETS, *MEMORY[remembers_all], ACCEPTED, RULED),
         IN_TURN[-1],
-        replace(clause(in_turn.bumps_have_causes, "first_epoch", "no_false_error"), follows=True),
-        replace(
-            clause(
-                in_turn.acked_once,
-                "acked_is_stored",
-                "at_most_once",
-                "log_was_sent",
-                "sent_in_first_epoch",
-            ),
-            follows=True,
+        following(in_turn.bumps_have_causes, "first_epoch", "no_false_error"),
+        following(
+            in_turn.acked_once,
+            "acked_is_replicated",
+            "at_most_once",
+            "log_was_sent",
+            "sent_in_first_epoch",
         ),
+        following(
+            by_itself.sequences_follow,
+            *CLIENT,
+            "neighbours_follow",
+            "in_flight_is_numbered",
+            ARITHMETIC,
+        ),
+        following(
+            by_itself.remembers_the_newest,
+            "memory_is_sound",
+            "memory_has_last_epoch",
+            "window_is_log",
+            "newest_is_last",
+        ),
+        clause(by_itself.nothing_fails, "nobody_is_fenced", HEARD, IN_TIME),
     )
 }

@@ -17,14 +17,16 @@ from proofs.prove.invariant import (
     HELPERS_WITH_RESETS,
     HISTORY,
     IN_TURN,
+    NEIGHBOURS,
     ORDERED,
     PROMISED,
     RULED,
+    UNFENCED,
     WHOLE,
 )
 from proofs.prove.regimes import Regime
 from proofs.prove.smt import Obligation, obligation
-from proofs.prove.state import VARIANT, resets
+from proofs.prove.state import BEFORE_KIP_360, VARIANT, resets
 from proofs.prove.steps import StepOutcome, Steps, initial
 from proofs.prove.theorem import Theorem
 from proofs.prove.worlds import WorldInduction
@@ -56,7 +58,7 @@ def setting(model: Model, variant: str) -> Any:
     )
 
 
-OPTIONAL = (*WHOLE, *ORDERED, *IN_TURN, PROMISED["remembers_five"])
+OPTIONAL = (*WHOLE, *ORDERED, *IN_TURN, *NEIGHBOURS, *UNFENCED, PROMISED["remembers_five"])
 """Clauses of some theorems, under the rules of their variants."""
 
 GROUPS = 5
@@ -157,9 +159,11 @@ class Induction:
         if not clause.follows:
             yield from self.inductive((clause,), rules)
             return
-        name = f"always/{clause.name}"
-        assumed = self.assumed(clause.uses - {clause.name}, None)
-        yield name, obligation(name, assumed, self.before[clause.name])
+        uses = clause.uses - {clause.name}
+        name, assumed = f"always/{clause.name}", self.assumed(uses, None)
+        for part, formula in split(self.before[clause.name]):
+            full = f"{name}{part}"
+            yield full, self.posed(full, uses, assumed, formula)
 
     def inductive(
         self, clauses: Sequence[Clause], rules: Sequence[Formula] = ()
@@ -220,7 +224,9 @@ class Planner:
         theorem with clauses of its own, under its rules."""
         parsed = self.model.variants.parse(variant)
         rules = rules_of(self.model, variant) if theorem.extra else ()
-        same = parsed if rules else replace(parsed, name="", **dict.fromkeys(VARIANT, 0))
+        unknown = {} if rules else dict.fromkeys(VARIANT, 0)
+        unknown |= dict.fromkeys(BEFORE_KIP_360, 1) if resets(parsed) else {}
+        same = replace(parsed, name="", release="", **unknown)
         extra = tuple(c.name for c in theorem.extra)
         key = (same, theorem.regime.name, theorem.patches, extra)
         if key not in self.inductions:

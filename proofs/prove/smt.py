@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 
 from proofs.lift.dag import INFINITE, Node, const, reachable
@@ -107,8 +108,9 @@ def term(root: Node) -> str:
     return "".join(lets) + names[root.serial] + ")" * len(lets)
 
 
+@cache
 def quantified(formula: Formula) -> str:
-    """A formula, true for all of its numbers."""
+    """A formula, true for all of its numbers. Most are asked for in many obligations."""
     bound, body = formula
     if not bound:
         return term(body)
@@ -126,10 +128,11 @@ def bounds(node: Node) -> str:
     return "".join(f"\n(assert {end})" for end in ends)
 
 
-def declarations(nodes: Iterable[Node]) -> list[str]:
-    """All unknowns and functions below the nodes."""
+@cache
+def declared(root: Node) -> Mapping[str, str]:
+    """Each unknown and function below a node by its name, and the line that declares it."""
     lines: dict[str, str] = {}
-    for node in in_order(list(nodes)):
+    for node in in_order([root]):
         if node.op == "leaf":
             sort = "Bool" if node.is_bool else "Int"
             lines[node.name] = f"(declare-const {symbol(node.name)} {sort})"
@@ -138,14 +141,27 @@ def declarations(nodes: Iterable[Node]) -> list[str]:
             sorts = " ".join("Int" for _ in node.args)
             result = "Bool" if node.is_bool else "Int"
             lines[node.name] = f"(declare-fun {symbol(node.name)} ({sorts}) {result})"
+    return lines
+
+
+def declarations(roots: Sequence[Node]) -> list[str]:
+    """All unknowns and functions below the nodes."""
+    lines: dict[str, str] = {}
+    for root in roots:
+        lines |= declared(root)
     return list(lines.values())
 
 
-def logic(nodes: Sequence[Node]) -> str:
-    """The logic that the nodes need: linear, unless two unknowns are multiplied."""
-    products = (node for node in reachable(nodes) if node.op == "mul")
-    unknown = any(not (a.is_const or b.is_const) for a, b in (p.args for p in products))
-    return "UFNIA" if unknown else "UFLIA"
+@cache
+def is_linear(root: Node) -> bool:
+    """No two unknowns are multiplied."""
+    products = (node for node in reachable([root]) if node.op == "mul")
+    return all(any(a.is_const for a in p.args) for p in products)
+
+
+def logic(roots: Sequence[Node]) -> str:
+    """The logic that the nodes need."""
+    return "UFLIA" if all(map(is_linear, roots)) else "UFNIA"
 
 
 def obligation(name: str, assumed: Sequence[Formula], goal: Formula) -> Obligation:

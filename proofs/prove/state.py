@@ -15,8 +15,9 @@ Theory of operation. The theorems are about any one producer id p at any one par
    that ends at an offset, and which batch has a position in it (`cover`); the place that a success
    speaks of (`told`) and each acknowledged record's `place`; which batch each batch followed
    (`previous`); `history`, what a leader that replays so many batches of the log knows of p; and of
-   the open connection how many of its requests were `handled`, their answers on their way, and
-   whether any was ever `refused`.
+   the open connection how many of its requests were `handled`, their answers on their way, whether
+   any was ever `refused`, or refused as of an older epoch (`fenced`), and the `epoch_in_turn`: no
+   request that it still carries is of an older one, and what comes late is of no newer one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from proofs.lift.containers import FocusMap, FunctionSeq, contains
 from proofs.lift.dag import INFINITE, ZERO, Node, const
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model
-from proofs.lift.values import Rec, Seq
+from proofs.lift.values import MapValue, Rec, Seq
 from proofs.prove.regimes import NO_WRAP, Regime
 from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
 
@@ -64,10 +65,12 @@ def resets(variant: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What the clauses need of the model's text: its replay, and an entry that knows nothing."""
+    """What the clauses need of the model's text: its replay, an entry that knows nothing, and what
+    a promise about clients says, by name, of one."""
 
     replayed: Callable[[FocusMap, Rec], FocusMap]
     nothing: Rec
+    promised: Callable[[str, Rec], Node]
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,8 @@ class State:
     next_position: Node
     handled: Node
     refused: Node
+    fenced: Node
+    epoch_in_turn: Node
     sent: Predicate
     numbered: Predicate
     position: Predicate
@@ -228,6 +233,23 @@ class Builder(Unknowns):
         result: Rec = self.evaluator().lift(self.model.leader.UNKNOWN_PRODUCER)
         return result
 
+    def promised(self, name: str, client: Rec) -> Node:
+        """A promise in its own words, of a client at the partition of the theorems alone."""
+        entry = client.fields["partitions"].slots[0]
+        alone = Rec(client.cls, {**client.fields, "partitions": MapValue((entry,))})
+        return self.promise(name, self.world(clients=MapValue((alone,))))
+
+    def world(self, **parts: Any) -> Rec:
+        """A world of which only some parts are looked at."""
+        hints = self.shapes.hints(self.model.world.World)
+        return Rec(self.model.world.World, {**dict.fromkeys(hints, ZERO), **parts})
+
+    def promise(self, name: str, world: Rec) -> Node:
+        """A promise in its own words."""
+        promise = getattr(self.model.promises, name)
+        result: Node = self.evaluator().call(promise, [self.k, world])
+        return result
+
     def client(self) -> Rec:
         """Producer p, with the partition of the theorems at index 0 and any other at 1."""
         client = self.record(self.model.client.Client, "client")
@@ -261,6 +283,8 @@ class Builder(Unknowns):
             next_position=number("next_position"),
             handled=number("handled"),
             refused=truth("refused"),
+            fenced=truth("fenced"),
+            epoch_in_turn=number("epoch_in_turn"),
             sent=function("sent", is_bool=True),
             numbered=function("numbered", is_bool=True),
             position=function("position"),
@@ -272,5 +296,5 @@ class Builder(Unknowns):
             place=function("place"),
             previous=function("previous"),
             history=lambda length: self.record(entry, "history", (length,)),
-            text=Text(self.replayed, self.nothing()),
+            text=Text(self.replayed, self.nothing(), self.promised),
         )

@@ -17,6 +17,7 @@ from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.text import Model
 from proofs.lift.values import MapValue, Rec, SetValue
+from proofs.prove.by_itself import arrives_as_sent
 from proofs.prove.clauses import (
     ONE,
     Formula,
@@ -37,7 +38,9 @@ from proofs.prove.in_turn import (
     overtakes_nothing,
 )
 from proofs.prove.invariant import (
+    AS_SENT,
     COUNTED,
+    HEARD,
     IN_LINE,
     IN_ORDER,
     IN_TIME,
@@ -254,13 +257,24 @@ class Steps(Cuts):
         fits = dag.negate(dag.eq(error, too_large))
         is_error = dag.negate(dag.eq(error, ZERO))
         step = self.outcome("on_error", evaluator, [is_error, fits], client=client)
-        return replace(step, given=(*step.given, (IN_ORDER, ((), self.before.refused))))
+        in_time = (IN_TIME, ((), dag.eq(OVERDUE, ZERO)))
+        in_order = (IN_ORDER, ((), self.before.refused))
+        return replace(step, given=(*step.given, in_order, in_time, self.heard(error)))
+
+    def heard(self, error: Node) -> tuple[str, Formula]:
+        """An error that is heard is one that there is, and was answered: to a request in its turn,
+        as no others are."""
+        errors = self.model.messages.Error
+        is_known = dag.disjunction(dag.eq(error, const(known)) for known in errors)
+        fences = dag.eq(error, const(errors.INVALID_PRODUCER_EPOCH))
+        return HEARD, ((), dag.both(is_known, implies(fences, self.before.fenced)))
 
     def on_disconnect(self) -> StepOutcome:
         """A connection breaks."""
         step = self.moved("on_disconnect", self.model.answers.on_disconnect, ZERO, OVERDUE)
         in_time = (IN_TIME, ((), dag.eq(OVERDUE, ZERO)))
-        after = step.after.changed(handled=ZERO)
+        epoch = self.before.entry.fields["producer_epoch"]
+        after = step.after.changed(handled=ZERO, epoch_in_turn=epoch)
         return replace(step, after=after, given=(*step.given, in_time))
 
     # The leader
@@ -285,7 +299,9 @@ class Steps(Cuts):
         was_sent = self.before.sent(b["producer_epoch"], b["record_count"], b["first_record"])
         evaluator, leader, answer = self.produced(batch)
         appended = dag.lt(self.before.log.length, leader.fields["log"].length)
-        is_refused = dag.negate(dag.eq(answer.fields["error"], ZERO))
+        error, epoch = answer.fields["error"], b["producer_epoch"]
+        is_refused = dag.negate(dag.eq(error, ZERO))
+        fences = dag.eq(error, const(self.model.messages.Error.INVALID_PRODUCER_EPOCH))
         step = self.outcome(
             "on_produce",
             evaluator,
@@ -295,6 +311,8 @@ class Steps(Cuts):
             previous=self.now_previous(),
             handled=dag.add(self.before.handled, dag.ite(IN_TURN, ONE, ZERO)),
             refused=dag.either(self.before.refused, dag.both(IN_TURN, is_refused)),
+            fenced=dag.either(self.before.fenced, dag.both(IN_TURN, fences)),
+            epoch_in_turn=dag.ite(IN_TURN, epoch, self.before.epoch_in_turn),
             **self.now_stored(batch, begin, appended),
         )
         cuts = (
@@ -311,7 +329,8 @@ class Steps(Cuts):
         )
         in_order = (IN_ORDER, is_next_in_turn(self.before, batch.fields))
         in_line = (IN_LINE, overtakes_nothing(self.before, begin))
-        return replace(step, lemmas=cuts, given=(*step.given, in_order, in_line))
+        as_sent = (AS_SENT, arrives_as_sent(self.before, epoch))
+        return replace(step, lemmas=cuts, given=(*step.given, in_order, in_line, as_sent))
 
     def near(self, batch: Mapping[str, Node], begin: Node) -> tuple[Node, ...]:
         """Where sequences wrap: the request is near its log's end, so that its sequence names it.
@@ -528,6 +547,8 @@ def initial(model: Model, k: Any, regime: Regime = NO_WRAP) -> State:
         next_position=ZERO,
         handled=ZERO,
         refused=FALSE,
+        fenced=FALSE,
+        epoch_in_turn=ZERO,
         sent=_never,
         numbered=_never,
         answers=_never,

@@ -22,7 +22,8 @@ class Theorem:
     `variant` is the text of the variant it needs; `answered_by` names the promises whose broken
     trace answers a failure. `extra` are helper clauses of its own, that hold under its variant's
     rules; `patches` change the model that it is about. A theorem of a `composition` is all of its
-    clauses. It is a `part` if its promise is given also where it assumes too much.
+    clauses. It is a `part` if its promise is given also where it assumes too much. What its proof
+    leaves out of the world is `left_out`.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Theorem:
     lemmas: Callable[[Model, Any], Iterator[Obligation]] | None = None
     composition: Composition | None = None
     part: bool = False
+    left_out: tuple[str, ...] = EVERYWHERE
 
     @property
     def home(self) -> str:
@@ -46,8 +48,8 @@ class Theorem:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What it rests on, and its regime."""
-        everywhere = EVERYWHERE if self.clause else ()
-        return (*self.regime.assumptions, *self.rests_on, *everywhere)
+        left_out = self.left_out if self.clause else ()
+        return (*self.regime.assumptions, *self.rests_on, *left_out)
 
     @property
     def uses(self) -> tuple[str, ...]:

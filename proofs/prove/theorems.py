@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
 from proofs.prove.clauses import Clause
 from proofs.prove.dropped import BELOW_IS_DUPLICATE
+from proofs.prove.first_ids import first_id_lemmas
 from proofs.prove.invariant import (
+    AS_SENT,
+    CLIENT,
     IN_LINE,
+    IN_TIME,
     IN_TURN,
+    NEIGHBOURS,
     NO_RESTART,
     ORDERED,
     PROMISED,
+    SURVIVES,
+    UNFENCED,
     WHOLE,
     in_calm,
 )
 from proofs.prove.lemmas import WRAPPING, duplicate_lemmas, wrap_lemmas
+from proofs.prove.one_log import one_log_lemmas
 from proofs.prove.producer_ids import PRODUCER_IDS
 from proofs.prove.regimes import NO_WRAP, UNCOUNTED, WRAPS, Regime
 from proofs.prove.theorem import Theorem
@@ -73,19 +82,16 @@ ONLY_EXPLORED = {
         " that an epoch's beginning leaves none: old answers on the open connection have to be"
         " followed error by error"
     ),
-    **dict.fromkeys(("at_most_once", "acked_is_stored", "no_gap", "order_kept"), GIVEN_BACK),
-    "acked_is_replicated": (
-        "by itself: the theorem of acked_is_stored finds the record below the high watermark"
-    ),
-    "ids_come_first": "theorems begin where a producer has its id",
-    "sequences_follow": "by itself: no_gap rests on clauses that say it of what is in flight",
-    "nothing_fails": "theorems follow what is acknowledged, and not what fails",
-    "high_watermark_sound": (
-        "by itself: the invariant has the high watermark within the log; no theorem deletes a log's"
-        " head"
-    ),
-    "remembers_the_newest": (
-        "by itself: clauses of the invariant say what a leader remembers, and rest on it"
+    **dict.fromkeys(
+        (
+            "at_most_once",
+            "acked_is_stored",
+            "acked_is_replicated",
+            "no_gap",
+            "order_kept",
+            "sequences_follow",
+        ),
+        GIVEN_BACK,
     ),
     "no_block_wasted": (
         "a sum over all blocks: it needs, for each block, a witness of who has it or gave its ids"
@@ -94,13 +100,24 @@ ONLY_EXPLORED = {
 """What of the promises no theorem covers, and why: there they are explored in scopes."""
 
 
-SAFETY = (
-    ("at_most_once", "4.3.1", ()),
-    ("order_within_epoch", "4.3.1", ()),
-    ("acked_is_stored", "4.3.1", ("high_watermark_survives",)),
-    ("no_gap", "first_sequence=strict", ()),
-    ("order_kept", "first_sequence=strict", ()),
+ACKED = PROMISED["acked_is_replicated"]
+"""What more than one promise stands on."""
+
+Row = tuple[str, str, tuple[str, ...], tuple[Clause, ...]]
+SAFETY: tuple[Row, ...] = (
+    ("at_most_once", "4.3.1", (), ()),
+    ("order_within_epoch", "4.3.1", (), ()),
+    ("acked_is_replicated", "4.3.1", (SURVIVES,), ()),
+    ("acked_is_stored", "4.3.1", (SURVIVES,), (ACKED,)),
+    ("no_gap", "first_sequence=strict", (), ()),
+    ("order_kept", "first_sequence=strict", (), (*WHOLE, *ORDERED)),
+    ("sequences_follow", "4.3.1", (), NEIGHBOURS),
+    ("remembers_the_newest", "4.3.1", (), ()),
+    ("nothing_fails", "4.3.1", (AS_SENT, IN_TIME), UNFENCED),
 )
+"""Promises, each with the variant it needs, what it rests on, and clauses of its own."""
+ABOUT_CLIENTS = frozenset({"sequences_follow"})
+"""Those whose proofs say nothing of leaders."""
 
 
 def safety(regime: Regime) -> tuple[Theorem, ...]:
@@ -116,9 +133,10 @@ def safety(regime: Regime) -> tuple[Theorem, ...]:
             rests_on,
             ("order_kept" if name == "order_within_epoch" else name,),
             PROMISED[name],
-            extra=(*WHOLE, *ORDERED) if name == "order_kept" else (),
+            extra=extra,
+            left_out=OF_CLIENTS if name in ABOUT_CLIENTS else EVERYWHERE,
         )
-        for name, variant, rests_on in SAFETY
+        for name, variant, rests_on, extra in SAFETY
     )
 
 
@@ -136,7 +154,7 @@ def in_its_turn(name: str, regime: Regime) -> Iterator[Theorem]:
     """What holds where answers come in the order of their batches: with leaders that are strict and
     remember all, and with those of today, if none of them restarts."""
     across, order = ("_across_wraps", "/sequence_order=wraps") if regime.wraps else ("", "")
-    acked, five, whole = PROMISED["acked_is_stored"], PROMISED["remembers_five"], WHOLE[0]
+    five, whole = PROMISED["remembers_five"], WHOLE[0]
     today = (resting_on(five, NO_RESTART), resting_on(whole, IN_LINE))
     for suffix, variant, rests_on, memory in (
         ("", "first_sequence=strict/restart_window=full", (), (five, whole)),
@@ -150,27 +168,39 @@ def in_its_turn(name: str, regime: Regime) -> Iterator[Theorem]:
             (*CALM, *rests_on),
             (name,),
             PROMISED[name],
-            extra=(acked, *memory, *IN_TURN),
+            extra=(ACKED, *memory, *IN_TURN),
         )
+
+
+STILL = (
+    "at_most_once",
+    "acked_is_replicated",
+    "acked_is_stored",
+    "no_gap",
+    "order_kept",
+    "sequences_follow",
+)
+"""What is given, up to 2.4 too, also where something makes a producer take another id."""
 
 
 def before_kip_360() -> Iterator[Theorem]:
     """All promises under the recoveries that take another producer id, where nothing makes a
     producer take one. Some are given beyond that, but not in 2.0, which then mixes two ids."""
-    acked, five, whole = PROMISED["acked_is_stored"], PROMISED["remembers_five"], WHOLE[0]
-    extra = in_calm((acked, resting_on(five, NO_RESTART), whole, *ORDERED, *IN_TURN))
+    five, whole = resting_on(PROMISED["remembers_five"], NO_RESTART), WHOLE[0]
+    (nothing_fails,) = in_calm((resting_on(PROMISED["nothing_fails"], *CLIENT),))
+    extra = in_calm((ACKED, five, whole, *ORDERED, *IN_TURN, *NEIGHBOURS))
     for release, suffix in (("2.4.1", "_in_2_4"), ("2.0.0", "_in_2_0")):
-        for name in ("at_most_once", "acked_is_stored", "no_gap", "order_kept", *CALMLY):
+        for clause in (*(PROMISED[name] for name in (*STILL, *CALMLY)), nothing_fails):
             yield Theorem(
-                f"{name}{suffix}",
-                PROMISED[name].says,
+                f"{clause.name}{suffix}",
+                clause.says,
                 release,
                 NO_WRAP,
                 (*CALM, NO_RESTART),
-                (name,),
-                PROMISED[name],
+                (clause.name,),
+                clause,
                 extra=extra,
-                part=release == "2.4.1" and name not in CALMLY,
+                part=release == "2.4.1" and clause.name in STILL,
             )
 
 
@@ -197,7 +227,7 @@ THEOREMS: tuple[Theorem, ...] = (
         ("high_watermark_survives", "strict_first_sequence", "own_producer_id"),
         ("acked_is_stored",),
         PROMISED["acked_is_stored"],
-        extra=WHOLE,
+        extra=(*WHOLE, ACKED),
         patches=BELOW_IS_DUPLICATE,
     ),
     Theorem(
@@ -227,6 +257,26 @@ THEOREMS: tuple[Theorem, ...] = (
         (),
         ("no_false_error", "acked_once"),
         lemmas=duplicate_lemmas,
+    ),
+    Theorem(
+        "high_watermark_sound",
+        "Any leader's log begins at or below its high watermark, which is at or below its end, also"
+        " where heads of logs are deleted, and where acknowledged records are lost; what a single"
+        " replica has, all have.",
+        "4.3.1",
+        WRAPPING,
+        ("no_crash", "no_splits"),
+        ("high_watermark_sound",),
+        lemmas=one_log_lemmas,
+    ),
+    Theorem(
+        "ids_come_first",
+        "No idempotent producer sends anything before any has a producer id.",
+        "4.3.1",
+        WRAPPING,
+        (),
+        ("ids_come_first",),
+        lemmas=first_id_lemmas,
     ),
     Theorem(
         "producer_ids_unique",

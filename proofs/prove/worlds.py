@@ -119,7 +119,7 @@ class Worlds:
         """An evaluator without a scope's limits."""
         contracts: dict[str, Callable[..., Any]] = {
             "filled": _filled,
-            "within_scope": _no_limit,
+            "within_scope": no_limit,
             **self.of.contracts,
         }
         return Evaluator(self.model, self.k, self.of.unknown, contracts)
@@ -149,8 +149,8 @@ def _filled(_evaluator: Evaluator, size: Node, value: Any) -> FunctionMap:
     return FunctionMap(size, lambda _key: value)
 
 
-def _no_limit(_evaluator: Evaluator, _condition: Node) -> None:
-    return None
+def no_limit(_evaluator: Evaluator, _condition: Node) -> None:
+    """A contract for `within_scope`: the limits of scopes are left out."""
 
 
 class WorldInduction:

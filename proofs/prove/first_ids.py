@@ -1,0 +1,118 @@
+"""Nobody sends before it has a producer id: an induction over what a client does.
+
+Theory of operation. As long as no producer id was given to anybody, a client has none, and has
+done nothing; without one it may not send. Each rule of the client is evaluated on any client, and
+so is the world's rule that gives an id; no other rule moves a client. The goal is the promise in
+its own words, together with what makes it inductive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from proofs.lift import dag
+from proofs.lift.dag import ZERO, Node, const
+from proofs.lift.evaluate import Evaluator
+from proofs.lift.text import Model
+from proofs.lift.values import MapValue, Rec
+from proofs.prove.clauses import Formula
+from proofs.prove.lemmas import WRAPPING
+from proofs.prove.smt import Obligation, obligation
+from proofs.prove.state import RECORDS_IN, Builder
+from proofs.prove.unknowns import number
+
+NONE = const(-1)
+GIVEN = number("given_producer_ids")
+"""How many producer ids were given, to anybody."""
+OVERDUE = dag.leaf("overdue", 0, 5)
+"""Of how many batches in flight the time is up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """One client, and how many producer ids were given."""
+
+    client: Rec
+    given: Node
+
+
+class FirstIds:
+    """The rules of any client, whether it has an id or not."""
+
+    def __init__(self, model: Model, k: Any) -> None:
+        layout = replace(k.layout, begun=False, without_producer_id=True, more_producer_ids=1)
+        self.model = model
+        self.k = replace(k, layout=layout)
+        self.builder = Builder(model, self.k, WRAPPING)
+        self.before = Begun(self.builder.record(model.client.Client, "client"), GIVEN)
+
+    def holds(self, of: Begun) -> Node:
+        """The promise, and that who can have no id has done nothing."""
+        promised = self.builder.promise("ids_come_first", self.world(of))
+        idle = dag.either(dag.lt(ZERO, of.given), has_done_nothing(of.client))
+        return dag.conjunction((dag.le(ZERO, of.given), promised, idle))
+
+    def world(self, of: Begun) -> Rec:
+        """The world with one client."""
+        clients = MapValue((of.client,))
+        return self.builder.world(clients=clients, given_producer_ids=of.given)
+
+    def initial(self) -> Begun:
+        """Where every scope begins that has no ids yet."""
+        world = self.model.scopes.initial(self.k)
+        client = self.builder.evaluator().lift(world.clients[0])
+        return Begun(client, const(world.given_producer_ids))
+
+    def rules(self) -> Iterator[tuple[str, Evaluator, Begun]]:
+        """Each rule by name, with its guards and what it leads to."""
+        rules, answers = self.model.recovery, self.model.answers
+        answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
+        for function, arguments in (
+            (self.model.client.send_new, (ZERO, RECORDS_IN)),
+            (self.model.client.send_again, (ZERO,)),
+            (rules.bump_epoch, ()),
+            (rules.expire_batch, (ZERO, number("expired"))),
+            (rules.resolve_sequences, ()),
+            (answers.on_answer, (ZERO, answer, OVERDUE)),
+            (answers.on_disconnect, (ZERO, OVERDUE)),
+        ):
+            evaluator = self.builder.evaluator()
+            after = evaluator.call(function, [self.k, self.before.client, *arguments])
+            client = after.fields.get("actor", after)
+            yield function.__name__, evaluator, Begun(client, GIVEN)
+        yield self.giving()
+
+    def giving(self) -> tuple[str, Evaluator, Begun]:
+        """The world's rule that gives an id, to this client; to others it is a greater number."""
+        rule, evaluator = self.model.world.client_receives_producer_id, self.builder.evaluator()
+        after = evaluator.call(rule, [self.k, self.world(self.before), ZERO]).fields
+        begun = Begun(after["clients"].slots[0], after["given_producer_ids"])
+        return rule.__name__, evaluator, begun
+
+
+def has_done_nothing(client: Rec) -> Node:
+    """No id, nothing sent, nothing to ask for."""
+    fields = client.fields
+    facts = [dag.eq(fields["producer_id"], NONE)]
+    facts += [dag.negate(bit) for bit in fields["bump_for"].bits]
+    for slot in fields["partitions"].slots:
+        entry = slot.fields
+        facts += [
+            dag.eq(entry["records_sent"], ZERO),
+            dag.eq(entry["in_flight"].length, ZERO),
+            dag.eq(entry["given_up"].length, ZERO),
+            dag.eq(entry["unresolved_sequence"], NONE),
+        ]
+    return dag.conjunction(facts)
+
+
+def first_id_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
+    """It holds at first, and after each rule."""
+    of = FirstIds(model, k)
+    yield obligation("initial/ids_come_first", [], ((), of.holds(of.initial())))
+    known: Formula = ((), of.holds(of.before))
+    for name, evaluator, after in of.rules():
+        guards: list[Formula] = [((), x.condition) for x in evaluator.limits if not x.by_scope]
+        yield obligation(f"{name}/ids_come_first", [known, *guards], ((), of.holds(after)))

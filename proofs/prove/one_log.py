@@ -1,0 +1,135 @@
+"""The high watermark of any leader, whatever becomes of its log: an induction over all rules.
+
+Theory of operation. The rules are the world's own, of one partition whose leader may be in any
+state: its log may have lost its head, or be cut short by a replica that was not in sync. What
+connections and producers make of it is left out, and so is what a replay finds: the high watermark
+depends on neither. The goal is the promise in its own words, together with what
+is so of offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from proofs.lift import dag
+from proofs.lift.containers import FocusMap, FunctionSeq
+from proofs.lift.dag import ZERO, Node
+from proofs.lift.evaluate import Evaluator
+from proofs.lift.text import Model
+from proofs.lift.values import MapValue, Rec
+from proofs.prove.clauses import AT, NEXT, ONE, Formula, implies
+from proofs.prove.lemmas import WRAPPING
+from proofs.prove.smt import Obligation, obligation
+from proofs.prove.state import REPLICAS, Builder, P
+from proofs.prove.unknowns import number
+from proofs.prove.worlds import no_limit
+
+CHOSEN = number("chosen")
+"""How many batches are deleted, or kept; which producer id expires; which connection was broken."""
+
+RULES: dict[str, tuple[Node, ...]] = {
+    "request_arrives": (ZERO, ZERO),
+    "request_outlives_replicas": (ZERO, ZERO, dag.leaf("timed_out", 0, 1)),
+    "late_request_arrives": (ZERO, ZERO, CHOSEN),
+    "high_watermark_advances": (ZERO,),
+    "producer_id_expires": (ZERO, CHOSEN),
+    "records_are_deleted": (ZERO, CHOSEN),
+    "leader_restarts": (ZERO,),
+    "leader_fails_over": (ZERO, CHOSEN),
+    "leader_fails_over_uncleanly": (ZERO, CHOSEN),
+}
+"""The rules of the world that move a leader, but for a crash, and what they choose."""
+
+
+class OneLog:
+    """The rules of any leader."""
+
+    def __init__(self, model: Model, k: Any) -> None:
+        self.model = model
+        self.k = k
+        self.builder = Builder(model, k, WRAPPING)
+        builder = self.builder
+        producers = builder.leader().fields["producers"]
+        start = {"log_start_offset": number("log_start_offset"), "producers": producers}
+        self.before = Rec(model.leader.Leader, {**builder.leader().fields, **start})
+
+    def evaluator(self) -> Evaluator:
+        """An evaluator that leaves out what the other actors make of it."""
+
+        def moved(_evaluator: Evaluator, _k: Any, w: Rec, partition: Node, leader: Rec) -> Rec:
+            return Rec(w.cls, {**w.fields, "leaders": MapValue((leader,))})
+
+        def anything(_evaluator: Evaluator, *_arguments: Any) -> FocusMap:
+            entry = self.builder.record(self.model.leader.ProducerStateEntry, "replayed")
+            return FocusMap(P, entry, entry)
+
+        contracts = {"without_connections": moved, "fold": anything, "within_scope": no_limit}
+        return self.builder.evaluator(**contracts)
+
+    def world(self) -> Rec:
+        """A world with one producer and this leader."""
+        return self.builder.world(
+            leaders=MapValue((self.before,)),
+            links=MapValue((MapValue((self.builder.record(self.model.network.Link, "link"),)),)),
+            spent=self.builder.record(self.model.world.Spent, "spent"),
+        )
+
+    def offsets_rise(self, leader: Rec) -> Formula:
+        """Offsets are given once, and no batch is empty."""
+        log: FunctionSeq = leader.fields["log"]
+        a, b = log.at(AT).fields, log.at(NEXT).fields
+        inside = dag.both(dag.le(ZERO, AT), dag.lt(AT, log.length))
+        count = a["batch"].fields["record_count"]
+        behind = dag.both(dag.lt(AT, NEXT), dag.lt(NEXT, log.length))
+        some = dag.both(dag.le(ONE, count), dag.le(ZERO, a["base_offset"]))
+        follows = dag.le(dag.add(a["base_offset"], count), b["base_offset"])
+        return (AT, NEXT), implies(inside, dag.both(some, implies(behind, follows)))
+
+    def high_watermark_sound(self, leader: Rec) -> Formula:
+        """The promise, and that nothing is below 0."""
+        world, fields = self.builder.world(leaders=MapValue((leader,))), leader.fields
+        promised = self.builder.promise("high_watermark_sound", world)
+        counted = dag.both(
+            dag.le(ZERO, fields["log_start_offset"]), dag.le(ZERO, fields["log"].length)
+        )
+        return (), dag.both(counted, promised)
+
+    def clauses(self, leader: Rec) -> dict[str, Formula]:
+        """What is so of it, by name."""
+        clauses = (self.high_watermark_sound, self.offsets_rise)
+        return {clause.__name__: clause(leader) for clause in clauses}
+
+    def initial(self) -> Rec:
+        """Nothing is stored."""
+        empty = FunctionSeq(ZERO, self.before.fields["log"].at)
+        begins = {"log": empty, "log_start_offset": ZERO, "high_watermark": ZERO}
+        return Rec(self.before.cls, {**self.before.fields, **begins})
+
+    def no_request_is_empty(self, world: Rec) -> Formula:
+        """Each request that travels has a record."""
+        link = world.fields["links"].slots[0].slots[0].fields
+        travelling = [link["requests"], *(b.fields["requests"] for b in link["broken"].slots)]
+        batches = [slot.fields["batch"].fields for r in travelling for slot in r.slots]
+        return (), dag.conjunction(dag.le(ONE, batch["record_count"]) for batch in batches)
+
+    def moved(self, rule: str) -> tuple[list[Formula], Rec]:
+        """A rule's guards, and the leader after it."""
+        evaluator, world = self.evaluator(), self.world()
+        after = evaluator.call(self.model.rules[rule], [self.k, world, *RULES[rule]])
+        guards: list[Formula] = [((), x.condition) for x in evaluator.limits]
+        layout = ((), dag.both(dag.le(ONE, REPLICAS), dag.le(ZERO, CHOSEN)))
+        return [layout, self.no_request_is_empty(world), *guards], after.fields["leaders"].slots[0]
+
+
+def one_log_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
+    """It holds at first, and after each rule."""
+    of = OneLog(model, k)
+    for name, goal in of.clauses(of.initial()).items():
+        yield obligation(f"initial/leader/{name}", [], goal)
+    known = of.clauses(of.before)
+    for rule in RULES:
+        guards, after = of.moved(rule)
+        for name, goal in of.clauses(after).items():
+            if goal != known[name]:
+                yield obligation(f"{rule}/leader/{name}", [*known.values(), *guards], goal)
