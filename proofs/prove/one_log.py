@@ -64,8 +64,9 @@ class OneLog:
             entry = self.builder.record(self.model.leader.ProducerStateEntry, "replayed")
             return FocusMap(P, entry, entry)
 
-        contracts = {"without_connections": moved, "fold": anything, "within_scope": no_limit}
-        return self.builder.evaluator(**contracts)
+        return self.builder.evaluator(
+            without_connections=moved, fold=anything, within_scope=no_limit
+        )
 
     def world(self) -> Rec:
         """A world with one producer and this leader."""
