@@ -26,14 +26,15 @@ class Home:
     `judge` and `tables` are `module:function`, imported when they are called: a judge is made of
     tables, a system's name, its actors and the form of its messages. `actors` are the choices,
     `spent_by` says which budgets each choice of faults sets to 0, `antecedents` names the witness
-    that a promise's "if" happened ("" where no witness says so). `over_wire` makes the subject of a
-    run at brokers.
+    that a promise's "if" happened; `only_with` is the part of a scope without which a promise says
+    nothing. `over_wire` makes the subject of a run at brokers.
     """
 
     name: str
     actors: tuple[str, ...]
     spent_by: Mapping[str, tuple[str, ...]]
     antecedents: Mapping[str, str]
+    only_with: Mapping[str, str]
     tables: str
     judge: str
     shown: str
@@ -82,6 +83,7 @@ IDEMPOTENT: Final = Home(
         "high_watermark_sound": "something_acknowledged",
         "remembers_the_newest": "batch_behind_another",
     },
+    only_with={},
     tables="conformance.tables:Tables",
     judge="conformance.judge:judge_of_system",
     shown="conformance.promised:world_shown",
@@ -101,7 +103,7 @@ TRANSACTIONS: Final = Home(
         "no_lost_write": "something_committed",
         "all_or_none": "something_committed",
         "acked_once": "something_committed",
-        "offsets_with_outcome": "",
+        "offsets_with_outcome": "something_committed",
         "one_outcome": "something_committed",
         "no_write_outside": "something_committed",
         "fenced": "zombie_died",
@@ -112,6 +114,7 @@ TRANSACTIONS: Final = Home(
         "last_stable_offset_sound": "something_committed",
         "no_dirty_read": "something_committed",
     },
+    only_with={"offsets_with_outcome": "offsets"},
     tables="conformance.systems.transactions.tables:tables_of",
     judge="conformance.systems.transactions.judge:judge_of_system",
     shown="conformance.systems.transactions.judge:world_shown",

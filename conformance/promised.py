@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from conformance.homes import IDEMPOTENT, Home, home_of_scope, home_of_setting
+from conformance.homes import home_of_scope, home_of_setting
 from conformance.judge import Judge, Steps
 from conformance.plan import Finding, Prepared, judge_of, steps_of
 from conformance.systems.base import View, WireNumbers
@@ -72,16 +72,18 @@ def seen_in(k: Any, world: Any) -> Seen:
     )
 
 
-def statuses(seen: Seen, home: Home = IDEMPOTENT) -> dict[str, str]:
+def statuses(seen: Seen, k: Any) -> dict[str, str]:
     """Each promise: violated, holds, or not exercised."""
-    return {p.name: status(p.name, seen, home) for p in home.model.promises.PROMISES}
+    return {p.name: status(p.name, seen, k) for p in home_of_setting(k).model.promises.PROMISES}
 
 
-def status(name: str, seen: Seen, home: Home = IDEMPOTENT) -> str:
+def status(name: str, seen: Seen, k: Any) -> str:
     """One promise. A broken one was exercised, whatever its witness says."""
+    home = home_of_setting(k)
     if name in seen.broken:
         return VIOLATED
-    return HOLDS if home.antecedents[name] in seen.met else NOT_EXERCISED
+    says = name not in home.only_with or getattr(k.layout, home.only_with[name])
+    return HOLDS if says and home.antecedents[name] in seen.met else NOT_EXERCISED
 
 
 def not_promised(k: Any) -> list[str]:

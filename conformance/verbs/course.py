@@ -19,7 +19,6 @@ from conformance import pages
 from conformance.backends import Backend
 from conformance.explained import EXPLAINED, Explained, explanation, read_baseline, stale
 from conformance.files import alone_in, digest, pretty
-from conformance.homes import home_of_scope
 from conformance.plan import Finding, Plan, Prepared, checked, compute_cover_bound, prepare, setting
 from conformance.progress import Progress, Told
 from conformance.promised import Seen, not_promised, statuses
@@ -185,7 +184,7 @@ def examined(
         judge=judge,
         divergences=drawn(prepared, shrunk, rows, k.variant.release, out),
         unexamined=summary.divergences - len(summary.findings),
-        promises=statuses(seen, home_of_scope(prepared.plan.scope)),
+        promises=statuses(seen, k),
         not_promised=not_promised(k),
         undecided=prepared.count - summary.traces,
         not_applicable=at_work.not_applicable,

@@ -301,6 +301,19 @@ PATCHED: tuple[Mutant, ...] = (
         ),
         on="4.3.1/level=1/requests=v1",
     ),
+    mutant(
+        "offsets_error_not_retried",
+        "librdkafka #3221",
+        "the transaction before is not complete, the answer to the offsets says to try again, and"
+        " their transaction commits without them",
+        "transactions-offsets/delays=0/timeouts=0/unheard=0",
+        "offsets_with_outcome",
+        Patch(
+            "client.on_offsets_committed",
+            "answer.error == Error.NONE",
+            "answer.error == Error.NONE or effect_of(answer.error) == Effect.RETRY",
+        ),
+    ),
 )
 """Defects as patches."""
 
@@ -314,12 +327,12 @@ ANSWERED: Mapping[str, tuple[str, str]] = {
     "marker_strictly_greater": ("markers_are_taken", "marker_is_written/markers_are_taken"),
     "late_offset_commit": ("no_write_outside", "batch_arrives/no_write_outside"),
     "timeout_without_bump": ("no_write_outside", "batch_arrives/no_write_outside"),
-    "exhausted_epoch_not_rotated": ("markers_are_taken", "time_out/nobody_rests_at_the_last"),
+    "exhausted_epoch_not_rotated": ("last_epoch_is_nobodys", "time_out/ids_are_remembered"),
     "next_producer_id_not_logged": (
-        "markers_are_taken",
-        "take_over_with_append/nobody_rests_at_the_last",
+        "last_epoch_is_nobodys",
+        "take_over_with_append/ids_are_remembered",
     ),
-    "ongoing_not_logged": ("visible_as_decided", "add/log_is_known"),
+    "ongoing_not_logged": ("visible_as_decided", "add/partitions_are_in_transactions"),
     "empty_abort_fences_itself": ("no_false_fencing", "transaction_is_ended/no_false_fencing"),
     "end_txn_epoch_not_compared": ("coordinator_fences", "end/fenced_change_nothing"),
     "produce_during_completion": ("markers_are_taken", "told_batch/open_is_before_its_marker"),
@@ -331,6 +344,7 @@ ANSWERED: Mapping[str, tuple[str, str]] = {
     "late_produce_adopted": ("visible_as_decided", "end/one_outcome"),
     "double_bump_on_fence": ("markers_are_taken", "time_out/nobody_rests_at_the_last"),
     "failed_fence_burns_epoch": ("markers_are_taken", "time_out/written_is_past"),
+    "offsets_error_not_retried": ("all_or_none", "my_offsets/settled_is_stored"),
 }
 """The theorem that each mutant of transactions breaks, and its first obligation that fails: by
 `prove --mutant NAME`, which answers with the mutant's trace. Where the theorem is about another

@@ -35,9 +35,6 @@ ASSUMPTIONS = {
     "no_crash": "a broker that stops takes a snapshot at its log's end (crashes=0)",
     "no_splits": "no batch has more records than its leader takes",
     "id_for_life": "a producer keeps its producer id: its epochs do not end",
-    "appends_tell_the_truth": (
-        "no append to the transaction log is reported as failed and is in the log all the same"
-    ),
     "epochs_rotate": (
         "where epochs end, whoever ends a transaction takes the next producer id, and it is logged"
         " (4.3, level 2)"

@@ -245,6 +245,14 @@ DROPPED |= {
     "pairs_are_kept": of_transactions(
         "no_aborted_read", "v2", {"instances": 2, "transactions": 1}, GUESSES
     ),
+    "guards": of_transactions(
+        "no_write_outside",
+        "4.3.1/fence=same_epoch",
+        {"transactions": 1, "guards": True, "max_timeouts": 1},
+        begun=1,
+        delays=1,
+        timeouts=1,
+    ),
     "fence_takes_next_epoch": of_transactions(
         "one_outcome",
         "4.1.2/fence=same_epoch",

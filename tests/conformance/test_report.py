@@ -20,7 +20,7 @@ from conformance.explained import (
     read_baseline,
     stale,
 )
-from conformance.homes import IDEMPOTENT
+from conformance.homes import IDEMPOTENT, TRANSACTIONS
 from conformance.plan import Plan, Prepared, Summary, finding_of, setting
 from conformance.promised import Seen, Walker, not_promised, statuses
 from conformance.report import Divergence, Result, junit, report_json, run_json, sentence
@@ -198,14 +198,30 @@ def test_a_promise_is_not_judged_by_the_model_alone(result):
 def test_each_promise_has_a_witness_of_its_antecedent():
     assert IDEMPOTENT.antecedents.keys() == {p.name for p in PROMISES}
     assert set(IDEMPOTENT.antecedents.values()) <= {w.name for w in WITNESSES}
+    named = TRANSACTIONS.model.promises
+    assert TRANSACTIONS.antecedents.keys() == {p.name for p in named.PROMISES}
+    assert set(TRANSACTIONS.antecedents.values()) <= {w.name for w in named.WITNESSES}
 
 
 def test_promises_are_exercised_only_if_their_witness_was_met():
     seen = Seen(broken=frozenset({"no_gap"}), met=frozenset({"something_acknowledged"}))
-    found = statuses(seen)
+    found = statuses(seen, setting(Plan(scope="idempotent-restart")))
     assert found["no_gap"] == "violated"
     assert found["acked_is_stored"] == "holds"
     assert found["at_most_once"] == "not_exercised"
+
+
+@pytest.mark.parametrize(
+    ("scope", "status"),
+    [("transactions-offsets", "holds"), ("transactions-default", "not_exercised")],
+)
+def test_offsets_are_exercised_where_there_are_some(scope, status):
+    k = setting(Plan(scope=scope))
+    assert statuses(Seen(), k)["offsets_with_outcome"] == "not_exercised"
+    met = Seen(met=frozenset({"something_committed"}))
+    assert statuses(met, k)["offsets_with_outcome"] == status
+    broken = Seen(broken=frozenset({"offsets_with_outcome"}))
+    assert statuses(broken, k)["offsets_with_outcome"] == "violated"
 
 
 def test_a_whole_run_breaks_what_the_explored_scope_breaks(whole_run):
@@ -222,6 +238,7 @@ def test_a_walk_sees_every_world_of_its_trace():
     k = setting(Plan(scope="idempotent-restart"))
     explored = explore_scope("idempotent-restart", engine="source")
     walker = Walker(k)
+    assert explored.violations
     for finding in explored.violations:
         steps = tuple((step.rule, step.choice) for step in finding.trace.steps)
         assert finding.property in walker.walk(steps).broken

@@ -194,17 +194,22 @@ def below_the_last(s: State) -> Formula:
 
 
 def next_id_is_nobodys(s: State) -> Formula:
-    """The next producer id that is on its way to the log was told to nobody; the id before is not
-    after the present one; the epoch before is not in the log."""
-    image = s.known("image")
-    coming = dag.conjunction(
-        (
-            s.coordinator.fields["is_appending"],
-            is_prepared(image),
-            some(image["next_producer_id"]),
-            dag.eq(P, image["next_producer_id"]),
-        )
-    )
+    """A producer id that is not known yet was told to nobody; the id before is in the log too, and
+    not after the present one; the epoch before is not in the log."""
+    known, log = s.known("known"), s.known("log")
+
+    def has(image: dict[str, Any]) -> Node:
+        return one_of(P, (image["producer_id"], image["next_producer_id"]))
+
+    def unsaid(image: dict[str, Any]) -> Node:
+        new = dag.conjunction((some(P), has(image), dag.negate(has(known))))
+        return implies(new, dag.negate(s.given(P, E)))
+
+    def same(image: dict[str, Any]) -> Node:
+        mine = (dag.eq(image[f], known[f]) for f in ("producer_id", "producer_epoch"))
+        complete = dag.conjunction((*mine, *(one_of(x["state"], COMPLETE) for x in (image, known))))
+        before = dag.eq(image["previous_producer_id"], known["previous_producer_id"])
+        return implies(EPOCHS_END, complete, before)
 
     def past(known: dict[str, Any]) -> Node:
         first = dag.negate(dag.lt(ZERO, known["producer_epoch"]))
@@ -219,11 +224,8 @@ def next_id_is_nobodys(s: State) -> Formula:
         )
         return dag.either(dag.eq(known["state"], ABSENT), dag.conjunction(rows))
 
-    before = "previous_producer_id"
-    unlogged = dag.eq(s.known("log")["last_producer_epoch"], NONE)
-    unsaid = implies(coming, dag.negate(s.given(P, E)))
-    same = dag.eq(s.known("known")[before], s.known("log")[before])
-    facts = (unsaid, unlogged, implies(EPOCHS_END, same), images(s, past))
+    unlogged = dag.eq(log["last_producer_epoch"], NONE)
+    facts = (images(s, unsaid), unlogged, images(s, same), images(s, past))
     return (P, E), dag.conjunction(facts)
 
 

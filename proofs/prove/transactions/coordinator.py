@@ -3,13 +3,15 @@ that change nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from proofs.lift import dag
 from proofs.lift.dag import ZERO, Node, const
+from proofs.lift.values import Rec
 from proofs.prove.clauses import Formula, implies
+from proofs.prove.smt import Obligation, obligation
 from proofs.prove.transactions.state import (
     ANEW,
     NONE,
@@ -18,8 +20,9 @@ from proofs.prove.transactions.state import (
     State,
     is_before,
 )
+from proofs.prove.transactions.steps import Transactions
 from proofs.prove.unknowns import number, truth
-from proofs.prove.worlds import WorldClause
+from proofs.prove.worlds import WorldClause, Worlds
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, ABSENT = (const(i) for i in (0, 1, 2, 3, 6))
 COMPLETE = (const(4), const(5))
@@ -304,27 +307,15 @@ def fenced_change_nothing(s: State) -> Formula:
 # Decisions
 
 
-def log_is_known(s: State) -> Formula:
-    """Where no append only seems to fail, what is known is what is in the log, but for the epoch of
-    a failed fence, and for an id that nobody has had yet."""
-    known, log = s.known("known"), s.known("log")
-    same = dag.conjunction(dag.eq(known[f], log[f]) for f in ("state", "producer_id"))
-    epoch = dag.eq(known["producer_epoch"], log["producer_epoch"])
-    behind = dag.both(dag.eq(known["state"], ONGOING), not_before(log, known))
-    there = dag.both(same, dag.either(epoch, behind))
-    return (), dag.either(is_unlogged(s, log), there)
-
-
 def ids_are_remembered(s: State) -> Formula:
-    """Where epochs end, the next producer id is in the log; and nobody rests at the last epoch."""
-    known, log = s.known("known"), s.known("log")
-    same = dag.eq(known["next_producer_id"], log["next_producer_id"])
+    """Where epochs end, whoever comes to the last takes the next producer id, and the log has
+    it."""
 
     def rests(image: dict[str, Any]) -> Node:
         last = dag.le(MAX_EPOCH, image["producer_epoch"])
         return implies(last, some(image["next_producer_id"]))
 
-    return (), implies(EPOCHS_END, dag.both(same, images(s, rests)))
+    return (), implies(EPOCHS_END, images(s, rests))
 
 
 def epochs_rotate() -> Formula:
@@ -338,22 +329,25 @@ def epochs_rotate() -> Formula:
 
 
 def prepare_is_next(s: State) -> Formula:
-    """What is prepared has the epoch after the present one, or after that of a failed fence the
-    same."""
-    known, image = s.known("known"), s.known("image")
-    follows = dag.eq(image["producer_epoch"], dag.add(known["producer_epoch"], const(1)))
-    stays = dag.both(
-        s.coordinator.fields["unlogged_fence"],
-        dag.negate(dag.lt(image["producer_epoch"], known["producer_epoch"])),
-    )
-    begins = dag.conjunction(
-        (
-            dag.eq(image["producer_id"], known["producer_id"]),
-            dag.either(follows, stays),
-            dag.negate(is_prepared(known)),
-        )
-    )
-    return (), implies(dag.both(counts(s, "image"), is_prepared(image)), begins)
+    """What is prepared on its way to the log, or there and not known, has the epoch after the
+    present one, or after that of a failed fence the same; only what is open commits."""
+    known = s.known("known")
+
+    def follows(image: dict[str, Any]) -> Node:
+        after = dag.eq(image["producer_epoch"], dag.add(known["producer_epoch"], const(1)))
+        stays = dag.both(s.coordinator.fields["unlogged_fence"], not_before(known, image))
+        same = dag.eq(image["producer_id"], known["producer_id"])
+        begins = (same, dag.either(after, stays), dag.negate(is_prepared(known)))
+        commits = implies(dag.eq(image["state"], PREPARE_COMMIT), dag.eq(known["state"], ONGOING))
+        return implies(is_prepared(image), dag.conjunction((*begins, commits)))
+
+    logged = dag.either(is_same(s.known("log"), known), images(s, follows, ("log",)))
+    return (), dag.both(images(s, follows, ("image",)), logged)
+
+
+def is_same(a: dict[str, Any], b: dict[str, Any]) -> Node:
+    """Two images are of one state and one pair."""
+    return dag.conjunction(dag.eq(a[f], b[f]) for f in ("state", "producer_id", "producer_epoch"))
 
 
 def decided_is_past(s: State) -> Formula:
@@ -397,8 +391,19 @@ def outcomes_are_outcomes(s: State) -> Formula:
 
 
 def one_outcome(s: State) -> Formula:
-    """PREPARE is never logged with another outcome than its pair has."""
+    """PREPARE is never known with another outcome than its pair has."""
     return (), dag.negate(s.contradicted)
+
+
+def last_epoch(worlds: Worlds) -> Iterator[Obligation]:
+    """The promise as its text says it: no transaction is open under the last epoch."""
+    assert isinstance(worlds, Transactions)
+    s, evaluator = worlds.before, worlds.evaluator()
+    world = Rec(worlds.world.cls, {**worlds.world.fields, "coordinator": s.coordinator})
+    promise = worlds.model.promises.last_epoch_is_nobodys
+    kept = evaluator.call(promise, [worlds.k, world])
+    known = [ids_are_counted(s), ids_are_remembered(s)]
+    yield obligation("transactions/always/last_epoch_is_nobodys", known, ((), kept))
 
 
 COORDINATOR_STEPS = (

@@ -16,8 +16,8 @@ from proofs.lift.values import Rec
 class UnboundedEvaluator(Evaluator):
     """Evaluates functions whose maps have any number of keys.
 
-    `written` are the images that went to the transaction log, each with the condition under which
-    it did: the arguments of the text's `stored`, in their order.
+    `written` are the images that are in the transaction log and known, each with the condition
+    under which that came: the arguments of the text's `logged`, in their order.
     """
 
     def __init__(
@@ -32,8 +32,8 @@ class UnboundedEvaluator(Evaluator):
 
     def call(self, function: Callable[..., Any], arguments: Any) -> Any:
         """The value of function(*arguments)."""
-        if function.__name__ == "stored":
-            self.written.append((self.path, arguments[1]))
+        if function.__name__ == "logged":
+            self.written.append((self.path, arguments[2]))
         return super().call(function, arguments)
 
     def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:

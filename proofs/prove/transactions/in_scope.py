@@ -53,12 +53,12 @@ def with_markers(past: Past, world: Any) -> Past:
     return replace(past, sent=past.sent | late)
 
 
-def with_decision(past: Past, log: Any) -> Past:
-    """What the log has prepared is decided."""
-    outcome = prepared(log)
+def with_decision(past: Past, known: Any) -> Past:
+    """What is known to be prepared is decided."""
+    outcome = prepared(known)
     if outcome is None:
         return past
-    key = (log.metadata.producer_id, log.metadata.producer_epoch)
+    key = (known.metadata.producer_id, known.metadata.producer_epoch)
     earlier = past.decision.get(key, outcome)
     return replace(
         past,
@@ -92,10 +92,10 @@ def with_turn(past: Past, before: Any, after: Any) -> Past:
         for partition, leader in after.leaders.items()
         for offset in range(len(before.leaders[partition].log), len(leader.log))
     }
-    log = after.coordinator.log
-    outcome = prepared(log)
+    now = after.coordinator.known
+    outcome = prepared(now)
     decided = {} if outcome is None else {past.turn: outcome}
-    over = is_complete(log) and not is_complete(before.coordinator.log)
+    over = is_complete(now) and not is_complete(before.coordinator.known)
     written = [after.leaders[partition].log[offset] for partition, offset in new]
     old = [s for s in written if s.kind == 0 and (s.producer_id, s.producer_epoch) < past.reign]
     return replace(
@@ -125,7 +125,7 @@ def pasts(found: SourceGraph) -> list[Past]:
     for before, _, after in found.edges:
         if after not in pasts:
             a, b = found.worlds[before], found.worlds[after]
-            past = with_decision(pasts[before], b.coordinator.log)
+            past = with_decision(pasts[before], b.coordinator.known)
             pasts[after] = with_markers(with_reign(with_turn(past, a, b), a, b), b)
     return [pasts[i] for i in range(len(found.worlds))]
 

@@ -398,6 +398,7 @@ OWN: dict[str, Callable[[Instances], WorldStep]] = {
     "my_late_end": Instances.late_end,
     "append_succeeds": Instances.append_succeeds,
     "append_fails": lambda s: s.append_fails("append_fails", FALSE),
+    "append_seems_to_fail": lambda s: s.append_fails("append_seems_to_fail", TRUE),
     "my_batch": lambda s: s.batch_arrives_here("my_batch", "produce", "on_produced"),
     "my_offsets": lambda s: s.batch_arrives_here(
         "my_offsets", "commit_offsets", "on_offsets_committed"

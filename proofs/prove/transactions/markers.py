@@ -18,7 +18,6 @@ from proofs.lift.dag import ZERO, Node, const
 from proofs.prove.clauses import Formula, implies
 from proofs.prove.transactions.coordinator import (
     EPOCHS_END,
-    MAX_EPOCH,
     ONGOING,
     OUTCOME,
     RULES,
@@ -26,11 +25,11 @@ from proofs.prove.transactions.coordinator import (
     E,
     P,
     counts,
+    ids_are_remembered,
     images,
     inside,
     is_answer,
     is_prepared,
-    some,
 )
 from proofs.prove.transactions.partition import entry, is_open
 from proofs.prove.transactions.state import HERE, NONE, State, any_leader, with_ghosts
@@ -141,13 +140,10 @@ def written_is_past(s: State) -> Formula:
 
 
 def nobody_rests_at_the_last(s: State) -> Formula:
-    """Where epochs end, whoever comes to the last takes the next producer id."""
-
-    def rests(image: dict[str, Any]) -> Node:
-        last = dag.le(MAX_EPOCH, image["producer_epoch"])
-        return implies(last, some(image["next_producer_id"]))
-
-    return (), implies(EPOCHS_END, must_be_newer(), images(s, rests))
+    """Where a marker must be newer, nobody comes to the last epoch but with the next producer
+    id."""
+    variables, remembered = ids_are_remembered(s)
+    return variables, implies(must_be_newer(), remembered)
 
 
 def told_is_before_its_marker(s: State) -> Formula:

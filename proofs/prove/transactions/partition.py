@@ -13,8 +13,10 @@ from proofs.lift.values import Rec
 from proofs.prove.clauses import Formula, implies
 from proofs.prove.smt import Obligation, obligation
 from proofs.prove.transactions.coordinator import (
+    COMPLETE,
     ONGOING,
     PLACE,
+    PREPARE_ABORT,
     PREPARE_COMMIT,
     RULES,
     P,
@@ -318,9 +320,15 @@ def nothing_older_is_written(s: State) -> Formula:
 
 
 def no_fence_fails(s: State) -> Formula:
-    """At level 2 a fence that fails leaves nothing in memory: the epoch is the log's."""
-    same = dag.eq(s.known("known")["producer_epoch"], s.known("log")["producer_epoch"])
-    return (), dag.both(same, dag.negate(s.coordinator.fields["unlogged_fence"]))
+    """At level 2 a fence that fails leaves nothing in memory: a transaction that is open in the
+    log, or on its way there, has the present pair."""
+    known = s.known("known")
+
+    def present(image: dict[str, Any]) -> Node:
+        same = (dag.eq(image[f], known[f]) for f in ("producer_id", "producer_epoch"))
+        return implies(dag.eq(image["state"], ONGOING), dag.conjunction(same))
+
+    return (), dag.both(images(s, present), dag.negate(s.coordinator.fields["unlogged_fence"]))
 
 
 def open_has_present_epoch(s: State) -> Formula:
@@ -401,6 +409,27 @@ def visible_as_decided(s: State) -> Formula:
 # V1, whose pairs do not tell transactions apart
 
 N = number("n")
+COMPLETED = {PREPARE_COMMIT: COMPLETE[0], PREPARE_ABORT: COMPLETE[1]}
+
+
+def log_comes_next(s: State) -> Formula:
+    """What is on its way to the log, or there and not known, follows what is known: only what is
+    open is prepared, and that is completed as it says."""
+    now = s.known("known")["state"]
+
+    def follows(image: dict[str, Any]) -> Node:
+        state = image["state"]
+        rows = [
+            (
+                implies(dag.eq(state, prepared), dag.eq(now, ONGOING)),
+                dag.eq(dag.eq(state, complete), dag.eq(now, prepared)),
+            )
+            for prepared, complete in COMPLETED.items()
+        ]
+        return dag.conjunction(fact for row in rows for fact in row)
+
+    logged = dag.either(dag.eq(s.known("log")["state"], now), images(s, follows, ("log",)))
+    return (), dag.both(images(s, follows, ("image",)), logged)
 
 
 def turns_are_prepared_once(s: State) -> Formula:

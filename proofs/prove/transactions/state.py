@@ -3,7 +3,8 @@
 Theory of operation. Ghosts are nobody's state: no rule reads them. They remember, of a run that may
 be of any length, which pairs (producer id, epoch) were told to somebody (`given`), to whom the
 transactional id belongs (`reign_id`, `reign_epoch`: what InitProducerId told last), what each pair
-was decided (`decision`, written when PREPARE goes to the log), which markers were ever sent
+was decided (`decision`, written when PREPARE is known to be in the log: by who has its append
+confirmed, or who reads it there), which markers were ever sent
 (`sent`), and which marker ended what stands at an offset (`ended`). For V1, whose pairs do not tell
 transactions apart, transactions are numbered as they complete: `turn` is the present one, `turn_of`
 a record's, `outcome_of` what was prepared of it. What must never happen is

@@ -142,7 +142,7 @@ class Transactions(Worlds):
         return WorldStep(name, {}, self.before, self.decided(evaluator, after), assumed)
 
     def decided(self, evaluator: UnboundedEvaluator, after: State) -> State:
-        """The decisions of the images that went to the log."""
+        """The decisions of the images that are known to be in the log."""
         for reached, image in evaluator.written:
             after = with_decision(self.model, after, reached, image)
         return after
@@ -240,6 +240,8 @@ class Transactions(Worlds):
         if with_append:
             image = evaluator.call(rules.stored, [self.k, c.fields["image"]])
             c = Rec(c.cls, {**c.fields, "log": image})
+        is_news = dag.negate(same_state(c.fields["log"], c.fields["known"]))
+        evaluator.written.append((is_news, c.fields["log"]))
         actor = evaluator.call(self.model.tenure.take_over, [self.k, c])
         after = with_ghosts(self.before, coordinator=actor, awaited=NOBODY_WAITS)
         return self.told(name, evaluator, after, appending)
@@ -444,6 +446,12 @@ def with_answer(state: State, heard: Node, answer: Any, waits: Node) -> State:
     )
 
 
+def same_state(one: Rec, other: Rec) -> Node:
+    """Two images are in one state: neither follows the other."""
+    states = (image.fields["metadata"].fields["state"] for image in (one, other))
+    return dag.eq(*states)
+
+
 def prepares(model: Model, image: Any) -> tuple[Node, Node]:
     """Whether an image is PREPARE, and of which decision: 1 is commit."""
     states = model.coordinator.TransactionState
@@ -473,7 +481,7 @@ def with_outcome(model: Model, state: State, reached: Node, image: Rec) -> State
 
 
 def with_decision(model: Model, state: State, reached: Node, image: Rec) -> State:
-    """PREPARE is in the log: the pair of its markers is decided, and stays so."""
+    """PREPARE is known: the pair of its markers is decided, and stays so."""
     state = with_outcome(model, state, reached, image)
     is_prepare, outcome = prepares(model, image.fields)
     decides = dag.both(reached, is_prepare)

@@ -12,6 +12,7 @@ from proofs.prove.transactions.compositions import (
     EPOCHS,
     FENCED,
     FENCING,
+    LAST_EPOCH,
     LAST_STABLE,
     MARKERS,
     NO_WRITE_OUTSIDE,
@@ -45,13 +46,24 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
     ),
     Theorem(
         "transaction_decisions",
-        "With V2 each (producer id, epoch) of a marker has one decision: PREPARE is never logged"
-        " with another one, and every marker that was ever sent says it.",
+        "With V2 each (producer id, epoch) of a marker has one decision: PREPARE is never known"
+        " with another one, and every marker that was ever sent says it; whether appends fail or"
+        " only seem to.",
         "v2",
         UNCOUNTED,
-        ("appends_tell_the_truth", "epochs_rotate", "fence_takes_next_epoch"),
+        ("epochs_rotate", "fence_takes_next_epoch"),
         ("one_outcome",),
         composition=DECISIONS,
+    ),
+    Theorem(
+        "last_epoch_is_nobodys",
+        "No transaction is open under the last epoch, behind which there is none to end it with: V1"
+        " and V2, whatever arrives, and whether appends fail or only seem to.",
+        "v2",
+        UNCOUNTED,
+        ("epochs_rotate", "moves_are_known"),
+        ("last_epoch_is_nobodys",),
+        composition=LAST_EPOCH,
     ),
     Theorem(
         "partition_is_sound",
@@ -77,10 +89,11 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
     Theorem(
         "no_write_outside",
         "What is open at a partition is open at the coordinator too, and in its transaction: with"
-        " any requests and late markers, V1 and V2, where leaders ask before the first write.",
+        " any requests and late markers, V1 and V2, where leaders ask before the first write, and"
+        " whether appends fail or only seem to.",
         "v2",
         UNCOUNTED,
-        ("appends_tell_the_truth", "leaders_ask", "guards", "leaders_are_there", "moves_are_known"),
+        ("leaders_ask", "guards", "leaders_are_there", "moves_are_known"),
         ("no_write_outside",),
         composition=NO_WRITE_OUTSIDE,
     ),
@@ -91,7 +104,7 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         " So no older instance commits, registers, or makes anything visible: V1 and V2.",
         "v2",
         UNCOUNTED,
-        ("appends_tell_the_truth", "leaders_ask", "guards", "leaders_are_there", "moves_are_known"),
+        ("leaders_ask", "guards", "leaders_are_there", "moves_are_known"),
         ("fenced", "no_write_outside"),
         composition=FENCED,
     ),
@@ -134,7 +147,6 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         "v2",
         UNCOUNTED,
         (
-            "appends_tell_the_truth",
             "epochs_rotate",
             "fence_takes_next_epoch",
             "markers_are_newer",
@@ -153,7 +165,6 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         "v1",
         UNCOUNTED,
         (
-            "appends_tell_the_truth",
             "leaders_ask",
             "requests_on_time",
             "markers_on_time",
@@ -174,7 +185,6 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         "v2",
         UNCOUNTED,
         (
-            "appends_tell_the_truth",
             "epochs_rotate",
             "fence_takes_next_epoch",
             "markers_are_newer",

@@ -209,38 +209,31 @@ def marked(s: Instance, transaction: Node) -> Node:
 
 def commits_are_asked(s: Instance) -> Formula:
     """Only a transaction whose commit the instance has sent is decided so, or is about to be."""
-    its_id, its_epoch = its_pair(s, T)
-    image = s.known("image")
-    decides = dag.conjunction(
-        (
-            s.coordinator.fields["is_appending"],
-            dag.eq(image["state"], PREPARE_COMMIT),
-            dag.eq(image["producer_id"], its_id),
-            dag.eq(image["producer_epoch"], dag.add(its_epoch, ONE)),
-        )
-    )
-    commits = dag.either(dag.eq(marked(s, T), ONE), decides)
+    commits = dag.either(dag.eq(marked(s, T), ONE), commits_soon(s, its_pair(s, T)))
     return (T,), implies(dag.both(is_started(s, T), commits), s.sent_end(T, ONE))
+
+
+def commits_soon(s: Instance, pair: tuple[Node, Node]) -> Node:
+    """A commit of a pair is in the log, or on its way there."""
+    ends = (pair[0], dag.add(pair[1], ONE))
+
+    def says(image: dict[str, Any]) -> Node:
+        its = both_are((image["producer_id"], image["producer_epoch"]), ends)
+        return dag.negate(dag.both(dag.eq(image["state"], PREPARE_COMMIT), its))
+
+    return dag.negate(images(s, says, ("log", "image")))
 
 
 def unsent_is_undecided(s: Instance) -> Formula:
     """Of a pair under which nothing was sent yet no commit is decided, or about to be."""
     own_id, own_epoch = own_pair(s)
-    image = s.known("image")
     idle = dag.either(
         dag.eq(state_of(s), READY),
         dag.both(has_begun(s), dag.negate(s.client.fields["is_started"])),
     )
-    decides = dag.conjunction(
-        (
-            s.coordinator.fields["is_appending"],
-            dag.eq(image["state"], PREPARE_COMMIT),
-            dag.eq(image["producer_id"], own_id),
-            dag.eq(image["producer_epoch"], dag.add(own_epoch, ONE)),
-        )
-    )
-    commits = dag.eq(s.decision(own_id, dag.add(own_epoch, ONE)), ONE)
-    return (), implies(idle, dag.negate(dag.either(commits, decides)))
+    decided = dag.eq(s.decision(own_id, dag.add(own_epoch, ONE)), ONE)
+    commits = dag.either(decided, commits_soon(s, own_pair(s)))
+    return (), implies(idle, dag.negate(commits))
 
 
 def complete_is_decided(s: Instance) -> Formula:

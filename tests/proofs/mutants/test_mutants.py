@@ -60,6 +60,7 @@ FOUND = {
     "late_produce_adopted": (15, 14),
     "double_bump_on_fence": (10, 10),
     "failed_fence_burns_epoch": (17, 17),
+    "offsets_error_not_retried": (15, 15),
 }
 
 

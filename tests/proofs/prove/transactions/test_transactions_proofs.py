@@ -142,6 +142,46 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
             "marker_is_sent/markers_say_decisions",
         ),
         (
+            "transaction_decisions",
+            "",
+            Patch(
+                "coordinator.append_fails",
+                "stored(k, c.image) if in_log else c.log",
+                "stored(k, replace(c.image, next_producer_id=NO_PRODUCER_ID)) if in_log else c.log",
+            ),
+            "append_seems_to_fail/ids_are_remembered",
+        ),
+        (
+            "last_epoch_is_nobodys",
+            "",
+            Patch(
+                "coordinator.fencing",
+                "c.given_producer_ids if is_last else NO_PRODUCER_ID",
+                "NO_PRODUCER_ID",
+            ),
+            "time_out/ids_are_remembered",
+        ),
+        (
+            "last_epoch_is_nobodys",
+            "",
+            Patch(
+                "end_txn.prepared_with_next_epoch",
+                "c.given_producer_ids if rotates else NO_PRODUCER_ID",
+                "NO_PRODUCER_ID",
+            ),
+            "end/ids_are_remembered",
+        ),
+        (
+            "last_epoch_is_nobodys",
+            "",
+            Patch(
+                "coordinator.overflows",
+                "c.known.metadata.producer_epoch >= k.layout.max_epoch",
+                "c.known.metadata.producer_epoch >= k.layout.exhausted_epoch",
+            ),
+            "always/last_epoch_is_nobodys",
+        ),
+        (
             "partition_is_sound",
             "",
             Patch(
