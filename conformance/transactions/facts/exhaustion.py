@@ -16,6 +16,8 @@ IN_FLIGHT: Final = 100
 WORKERS: Final = 2
 TIMEOUT_MS: Final = 2_000
 OTHERS: Final = 64
+BUSY: Final = "CONCURRENT_TRANSACTIONS"
+FENCED: Final = "PRODUCER_FENCED"
 
 Ids = list[Producer]
 
@@ -64,6 +66,32 @@ def exhaustion_at_rest(lab: Lab) -> None:
     call = c.init_producer_id(late.transactional_id, (late.producer_id, LAST - 1))
     lab.fact("believing the last epoch", "UNKNOWN_SERVER_ERROR", lab.ask(call))
     lab.fact("believing the last epoch, then", f"Empty P:{LAST}", lab.state(late))
+
+
+@experiment("v1")
+def exhaustion_returns_v1(lab: Lab) -> None:
+    """An instance that slept since the last epoch initializes again as what it was (KIP-360), while
+    its successor, of the next producer id, is in a transaction.
+
+    Up to 4.0 the coordinator keeps the previous producer id once the next one begins.
+    """
+    c = lab.v1
+    [sleeper] = exhausted(lab, c, 1)
+    lab.rename()
+    lab.names.producer(sleeper.producer_id)
+    told = lab.ground.coordinator().ask(c.init_producer_id(sleeper.transactional_id))
+    lab.fact("its successor", "NONE Q:0", lab.names.answer(told))
+    successor = Producer(sleeper.transactional_id, told.producer_id, told.producer_epoch)
+    returns = c.init_producer_id(sleeper.transactional_id, (sleeper.producer_id, LAST))
+    lab.fact("it returns, Empty", FENCED, lab.ask(returns))
+    [partition] = lab.ground.topic()
+    lab.open(c, successor, partition)
+    observed = lab.ask(returns)
+    lab.fact("it returns, Ongoing", lab.since({"0": BUSY, "4.1": FENCED}), observed)
+    expected = lab.since({"0": "CompleteAbort Q:1", "4.1": "Ongoing Q:0"})
+    lab.fact("it returns, Ongoing, the state", expected, lab.settled(successor))
+    observed = lab.ask(c.end_txn(successor, COMMIT))
+    lab.fact("its successor commits", lab.since({"0": FENCED, "4.1": "NONE"}), observed)
 
 
 @experiment("v1")
@@ -142,11 +170,11 @@ def exhaustion_goes_on_v2(lab: Lab) -> None:
         lab.open(c, other, partition)
     all_end, behind = "CompleteAbort", "Ongoing, CompleteAbort"
     expected = lab.since({"0": behind, "4.3": all_end})
-    observed = eventually(lambda: _states(lab, others), lambda seen: seen == all_end)
+    observed = eventually(lambda: states(lab, others), lambda seen: seen == all_end)
     lab.fact(f"the transactions of {OTHERS} others, long after their time-outs", expected, observed)
 
 
-def _states(lab: Lab, producers: Ids) -> str:
+def states(lab: Lab, producers: Ids) -> str:
     """The different states that some ids are in: who comes behind the stuck one stays as it is."""
     words = {lab.state(producer).partition(" ")[0] for producer in producers}
     return ", ".join(sorted(words, reverse=True))

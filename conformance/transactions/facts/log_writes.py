@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import RequestRefused
+from conformance.transactions.facts.exhaustion import LAST, OTHERS, exhausted, states
 from conformance.transactions.facts.frozen import followers, frozen, idle, log_leader
-from conformance.transactions.facts.lab import Lab, experiment
+from conformance.transactions.facts.lab import Lab, eventually, experiment
 from conformance.transactions.reading import TRANSACTION_STATE, leadership
 from conformance.transactions.wire import Call, Conversation, Producer, error_in
 
@@ -193,6 +194,44 @@ def _refused_time_out(lab: Lab, c: Conversation) -> None:
     _await_in_sync(lab, 3)
     lab.await_state(producer, "CompleteAbort")
     lab.fact("timed out, in the end", "CompleteAbort P:2", lab.state(producer))
+
+
+WORN_MS: Final = 20_000
+"""Longer than a log may refuse here: it is a client's fence that fails."""
+
+
+@experiment("v1", nodes=3, properties=ALL_WANTED, alone=True)
+def refused_fence_at_the_last_epoch_v1(lab: Lab) -> None:
+    """The log refuses a fence at the last epoch, and then takes all again: below level 2 memory
+    keeps epoch 32767, behind which there is none. Then others' transactions time out, or never."""
+    c = lab.v1
+    [worn] = exhausted(lab, c, 1, WORN_MS)
+    [partition] = lab.ground.topic(on=log_leader(lab))
+    lab.rename()
+    lab.names.producer(worn.producer_id)
+    lab.open(c, worn, partition)
+    fence = c.init_producer_id(worn.transactional_id)
+    stuck = lab.ground.level < 2
+    kept = f"Ongoing P:{LAST + stuck}"
+    with frozen(lab, [idle(lab)]):
+        _await_in_sync(lab, 2)
+        lab.fact("fence", UNAVAILABLE, lab.ask(fence))
+        lab.fact("fence, the state", kept, lab.state(worn))
+    _await_in_sync(lab, 3)
+    if not stuck:
+        lab.fact("thawed, fence", BUSY, lab.ask(fence))
+        return
+    lab.fact("thawed, fence", "UNKNOWN_SERVER_ERROR", lab.ask(fence))
+    lab.fact("thawed, EndTxn(abort)", "PRODUCER_FENCED", lab.ask(c.end_txn(worn, ABORT)))
+    time.sleep(1.5 * WORN_MS / 1000)
+    lab.fact("long after its time-out", kept, lab.state(worn))
+    others = [lab.begin(c, timeout_ms=SHORT_MS) for _ in range(OTHERS)]
+    for other in others:
+        lab.open(c, other, partition)
+    all_end = "CompleteAbort"
+    observed = eventually(lambda: states(lab, others), lambda seen: seen == all_end)
+    name = f"the transactions of {OTHERS} others, long after their time-outs"
+    lab.fact(name, "Ongoing, CompleteAbort", observed)
 
 
 def _await_in_sync(lab: Lab, count: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from conformance.kafka.admin import TopicPartition
 from conformance.transactions.facts.lab import Lab, experiment
 from conformance.transactions.wire import Conversation, Marker, Producer
 
@@ -119,6 +120,54 @@ def late_produce_v2(lab: Lab) -> None:
     lab.fact("in the next transaction", "INVALID_PRODUCER_EPOCH", observed)
     expected = "P:1#0 P:2!ABORT P:2#0, open from 2"
     lab.fact("the partition then", expected, lab.partition(partition))
+
+
+@experiment("v1")
+def other_epochs_while_open_v1(lab: Lab) -> None:
+    """A transaction is open here, and a batch of another epoch comes: is the coordinator asked?
+
+    Before 4.0 what is open vouches for any epoch (KAFKA-18575).
+    """
+    c = lab.v1
+    producer = lab.begin(c)
+    [partition] = lab.ground.topic()
+    lab.open(c, producer, partition)
+    log = _late_while_open(lab, c, producer.at(0), producer, partition)
+    observed = lab.ask_leader(partition, c.produce(producer.at(2), partition, 0, "early"))
+    expected = lab.since({"0": "NONE", "4.0": "INVALID_PRODUCER_EPOCH"})
+    lab.fact("epoch above", expected, observed)
+    log += lab.since({"0": " P:2#0", "4.0": ""})
+    lab.fact("the partition then", f"{log}, open from 0", lab.partition(partition))
+
+
+@experiment("v2")
+def other_epochs_while_open_v2(lab: Lab) -> None:
+    """The first batch of one transaction comes again, late, while the next one is open here."""
+    c = lab.v2
+    producer = lab.begin(c)
+    [partition] = lab.ground.topic()
+    lab.open(c, producer, partition)
+    now = lab.end(c, producer, COMMIT)
+    lab.open(c, now, partition)
+    log = _late_while_open(lab, c, producer, now, partition)
+    expected = f"P:1#0 P:2!COMMIT {log}, open from 2"
+    lab.fact("the partition then", expected, lab.partition(partition))
+
+
+def _late_while_open(
+    lab: Lab, c: Conversation, late: Producer, producer: Producer, partition: TopicPartition
+) -> str:
+    """What the log has of `producer` then, whose first batch is in it.
+
+    4.0 asks the coordinator about a batch that is too old, and keeps its sequence as the lowest.
+    """
+    observed = lab.ask_leader(partition, c.produce(late, partition, 0, "late"))
+    lab.fact("epoch below", "INVALID_PRODUCER_EPOCH", observed)
+    observed = lab.ask_leader(partition, c.produce(producer, partition, 1, "more"))
+    expected = lab.since({"0": "NONE", "4.0": OUT_OF_ORDER, "4.1": "NONE"})
+    lab.fact("epoch below, then its own goes on", expected, observed)
+    epoch = producer.producer_epoch
+    return f"P:{epoch}#0" + (f" P:{epoch}#1" if expected == "NONE" else "")
 
 
 @experiment("v1", properties={"transaction.partition.verification.enable": "false"})

@@ -77,3 +77,35 @@ def test_offsets_of_one_transaction_count_as_they_come(file):
         assert row["facts"][f"offsets_come_in_order_{kind}"]["committed: in the end"] == (
             "5, stable 5"
         )
+
+
+def test_an_open_transaction_vouches_for_any_epoch_before_4_0() -> None:
+    """Nobody has registered the epoch above; its batch is stored unasked."""
+    for release, told in (
+        ("3.3.2", "NONE"),
+        ("3.9.2", "NONE"),
+        ("4.0.2", "INVALID_PRODUCER_EPOCH"),
+    ):
+        rows = of(release, 2 if release >= "4" else 0)["other_epochs_while_open_v1"]
+        assert rows["epoch above"] == told
+        assert ("P:2#0" in rows["the partition then"]) == (told == "NONE")
+
+
+@pytest.mark.parametrize("kind", ["v1", "v2"])
+def test_a_late_batch_of_an_older_epoch_stops_the_open_transaction_in_4_0_alone(kind: str) -> None:
+    goes_on = "epoch below, then its own goes on"
+    told = {
+        release: of(release, 2 if release >= "4" else 0)[f"other_epochs_while_open_{kind}"][goes_on]
+        for release in (("3.9.2",) if kind == "v1" else ()) + ("4.0.2", "4.1.2", "4.2.1", "4.3.1")
+    }
+    assert told.pop("4.0.2") == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert set(told.values()) == {"NONE"}
+
+
+def test_who_slept_since_the_last_epoch_fences_its_successor_up_to_4_0() -> None:
+    for file in RECORDED:
+        row = load(file)
+        facts = row["facts"]["exhaustion_returns_v1"]
+        fences = row["release"] < "4.1"
+        assert (facts["it returns, Ongoing, the state"] == "CompleteAbort Q:1") == fences
+        assert (facts["its successor commits"] == "NONE") != fences
