@@ -134,13 +134,13 @@ class Induction:
         return obligation(name, [*assumed, *meant], goal)
 
     def goals(
-        self, clause: Clause, step: StepOutcome
+        self, clause: Clause, step: StepOutcome, goal: Formula
     ) -> Iterator[tuple[str, Formula, frozenset[str]]]:
-        """(name, clause after the step, clauses to use); if the log may grow, first of the old
-        prefixes."""
+        """(name, clause after the step, clauses to use): the `goal`; if the log may grow, first of
+        the old prefixes."""
         if clause.of_prefix is None or not step.grows:
             recalled = (*HISTORY, f"history/{clause.name}") if step.recalls else ()
-            yield clause.name, clause.formula(step.after), clause.uses.union(recalled)
+            yield clause.name, goal, clause.uses.union(recalled)
             return
         length = self.state.log.length
         bound, body = clause.of_prefix(step.after, LENGTH)
@@ -176,18 +176,19 @@ class Induction:
             yield name, self.posed(name, c.uses, [], c.formula(self.first))
         for step in self.steps:
             for c in clauses:
-                if c.formula(step.after) == self.before[c.name]:
+                goal = c.formula(step.after)
+                if goal == self.before[c.name]:
                     yield f"{step.rule}/{c.name}", None
                 else:
-                    yield from self.changed(c, step, rules)
+                    yield from self.changed(c, step, goal, rules)
 
     def changed(
-        self, clause: Clause, step: StepOutcome, rules: Sequence[Formula]
+        self, clause: Clause, step: StepOutcome, goal: Formula, rules: Sequence[Formula]
     ) -> Iterator[tuple[str, Obligation]]:
         """The obligations that a step leaves a clause true."""
-        for name, goal, uses in self.goals(clause, step):
+        for name, asked, uses in self.goals(clause, step, goal):
             assumed = [*self.assumed(uses, step), *(rules if RULED in uses else ())]
-            for part, formula in split(goal):
+            for part, formula in split(asked):
                 full = f"{step.rule}/{name}{part}"
                 yield full, self.posed(full, uses, assumed, formula)
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from proofs.lift import dag
@@ -258,7 +259,7 @@ class Builder(Unknowns):
     def log(self) -> FunctionSeq:
         """Any log: each field is a function of the place."""
         batch = self.model.leader.StoredBatch
-        return FunctionSeq(number("log_length"), lambda i: self.record(batch, "log", (i,)))
+        return FunctionSeq(number("log_length"), cache(lambda i: self.record(batch, "log", (i,))))
 
     def leader(self) -> Rec:
         """The leader of that partition. Nothing of its log is deleted."""
@@ -295,6 +296,6 @@ class Builder(Unknowns):
             told=function("told"),
             place=function("place"),
             previous=function("previous"),
-            history=lambda length: self.record(entry, "history", (length,)),
+            history=cache(lambda length: self.record(entry, "history", (length,))),
             text=Text(self.replayed, self.nothing(), self.promised),
         )

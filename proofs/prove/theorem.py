@@ -23,7 +23,7 @@ class Theorem:
     trace answers a failure. `extra` are helper clauses of its own, that hold under its variant's
     rules; `patches` change the model that it is about. A theorem of a `composition` is all of its
     clauses. It is a `part` if its promise is given also where it assumes too much. What its proof
-    leaves out of the world is `left_out`.
+    leaves out of the world is `left_out`; `promise` is the one that its lemmas are all of.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Theorem:
     composition: Composition | None = None
     part: bool = False
     left_out: tuple[str, ...] = EVERYWHERE
+    promise: str = ""
 
     @property
     def home(self) -> str:
@@ -53,7 +54,9 @@ class Theorem:
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """The helper clauses below it."""
+        """The helper clauses below it; or the promise that its lemmas prove."""
         if self.composition is not None:
             return tuple(c.name for c in self.composition.clauses)
+        if self.promise:
+            return (self.promise,)
         return tuple(c.name for c in (*HELPERS, *self.extra)) if self.clause else ()

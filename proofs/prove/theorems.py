@@ -90,8 +90,13 @@ ONLY_EXPLORED = {
             "no_gap",
             "order_kept",
             "sequences_follow",
+            "remembers_the_newest",
         ),
         GIVEN_BACK,
+    ),
+    "nothing_fails": (
+        "under the recoveries up to 2.4, with refusals where leaders remember twice as many batches"
+        " as may be in flight, and where nothing happens but that heads of logs are deleted"
     ),
     "no_block_wasted": (
         "a sum over all blocks: it needs, for each block, a witness of who has it or gave its ids"
@@ -172,6 +177,8 @@ def in_its_turn(name: str, regime: Regime) -> Iterator[Theorem]:
         )
 
 
+BEFORE_KIP_360 = (("2.4.1", "_in_2_4"), ("2.0.0", "_in_2_0"))
+"""Releases in which a producer takes another producer id, and the suffix of theorems about them."""
 STILL = (
     "at_most_once",
     "acked_is_replicated",
@@ -180,7 +187,36 @@ STILL = (
     "order_kept",
     "sequences_follow",
 )
-"""What is given, up to 2.4 too, also where something makes a producer take another id."""
+"""What is given, in 2.4 too, also where something makes a producer take another id."""
+WIDER = ("remembers_the_newest", "nothing_fails")
+"""What is given more widely in each release."""
+
+
+def in_any_release() -> Iterator[Theorem]:
+    """What holds of a leader, or of a client, whatever the others do."""
+    for release, suffix in (("4.3.1", ""), *BEFORE_KIP_360):
+        yield Theorem(
+            f"high_watermark_sound{suffix}",
+            "Any leader's log begins at or below its high watermark, which is at or below its end,"
+            " also where heads of logs are deleted, and where acknowledged records are lost; what a"
+            " single replica has, all have.",
+            release,
+            WRAPPING,
+            ("no_crash", "no_splits"),
+            ("high_watermark_sound",),
+            lemmas=one_log_lemmas,
+            promise="high_watermark_sound",
+        )
+        yield Theorem(
+            f"ids_come_first{suffix}",
+            "No idempotent producer sends anything before any has a producer id.",
+            release,
+            WRAPPING,
+            (),
+            ("ids_come_first",),
+            lemmas=first_id_lemmas,
+            promise="ids_come_first",
+        )
 
 
 def before_kip_360() -> Iterator[Theorem]:
@@ -189,8 +225,9 @@ def before_kip_360() -> Iterator[Theorem]:
     five, whole = resting_on(PROMISED["remembers_five"], NO_RESTART), WHOLE[0]
     (nothing_fails,) = in_calm((resting_on(PROMISED["nothing_fails"], *CLIENT),))
     extra = in_calm((ACKED, five, whole, *ORDERED, *IN_TURN, *NEIGHBOURS))
-    for release, suffix in (("2.4.1", "_in_2_4"), ("2.0.0", "_in_2_0")):
-        for clause in (*(PROMISED[name] for name in (*STILL, *CALMLY)), nothing_fails):
+    promised = {**PROMISED, "nothing_fails": nothing_fails}
+    for release, suffix in BEFORE_KIP_360:
+        for clause in (promised[name] for name in (*STILL, *CALMLY, *WIDER)):
             yield Theorem(
                 f"{clause.name}{suffix}",
                 clause.says,
@@ -200,7 +237,7 @@ def before_kip_360() -> Iterator[Theorem]:
                 (clause.name,),
                 clause,
                 extra=extra,
-                part=release == "2.4.1" and clause.name in STILL,
+                part=clause.name in WIDER or (release == "2.4.1" and clause.name in STILL),
             )
 
 
@@ -258,26 +295,7 @@ THEOREMS: tuple[Theorem, ...] = (
         ("no_false_error", "acked_once"),
         lemmas=duplicate_lemmas,
     ),
-    Theorem(
-        "high_watermark_sound",
-        "Any leader's log begins at or below its high watermark, which is at or below its end, also"
-        " where heads of logs are deleted, and where acknowledged records are lost; what a single"
-        " replica has, all have.",
-        "4.3.1",
-        WRAPPING,
-        ("no_crash", "no_splits"),
-        ("high_watermark_sound",),
-        lemmas=one_log_lemmas,
-    ),
-    Theorem(
-        "ids_come_first",
-        "No idempotent producer sends anything before any has a producer id.",
-        "4.3.1",
-        WRAPPING,
-        (),
-        ("ids_come_first",),
-        lemmas=first_id_lemmas,
-    ),
+    *in_any_release(),
     Theorem(
         "producer_ids_unique",
         "No producer id is given twice: by any number of brokers, with any number of blocks of any"
