@@ -161,7 +161,7 @@ def test_several_who_wait_for_a_refused_topic_are_all_told():
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        ({"partition": 9}, r"topic 't' has 1 partition\(s\), no partition 9, within 500 ms"),
+        ({"partition": 1}, r"topic 't' has 1 partition\(s\), no partition 1, within 500 ms"),
         ({"value": bytes(900)}, r"no room in buffer_memory for a record of topic 't'"),
     ],
 )
@@ -175,6 +175,19 @@ def test_what_was_waited_for_in_vain_is_named(more, what):
             with pytest.raises(KafkaTimeoutError, match=what):
                 await p.send(**({"topic": "t", "value": b""} | more))
             await p.stop(timeout_ms=0)
+
+    in_a_world(program)
+
+
+def test_partitions_are_asked_for_by_name_and_not_for_ever():
+    async def program(world):
+        async with producer(world, max_block_ms=500) as p:
+            with pytest.raises(InvalidArgumentError, match=r"^topic must "):
+                await p.partitions_for("")
+            world.stop_node(1)
+            what = r"^no metadata of topic 'u', within 500 ms"
+            with pytest.raises(KafkaTimeoutError, match=what):
+                await p.partitions_for("u")
 
     in_a_world(program)
 
@@ -236,9 +249,10 @@ def producer_of(produce, init, **config):
     return Producer("a:1", network=Network(versions(served=served)), **config)
 
 
-def test_without_idempotence_no_producer_id_is_needed():
+@pytest.mark.parametrize("produce", [(0, 3, 12), (0, 0, 3), (0, 12, 13)])
+def test_without_idempotence_no_producer_id_is_needed(produce):
     async def program():
-        async with producer_of((0, 3, 12), None, acks=0):
+        async with producer_of(produce, None, acks=0):
             pass
 
     run_virtually(program())
@@ -267,6 +281,28 @@ def test_a_stop_that_is_cancelled_leaves_nothing_behind():
         assert tasks() <= before
         with pytest.raises(ProducerClosedError):
             await p.send("t", b"c")
+
+    in_a_world(program)
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_stop_ends_a_start_however_far_it_is(turns):
+    async def program(world):
+        before, seen = tasks(), set()
+        for elapsed_ms in range(20):
+            p = producer(world)
+            starting = asyncio.create_task(p.start())
+            await asyncio.sleep(elapsed_ms / 1_000)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            is_started = starting.done()
+            seen.add(is_started)
+            await p.stop()
+            if not is_started:
+                with pytest.raises(ProducerClosedError):
+                    await starting
+        assert seen == {True, False}
+        assert tasks() <= before
 
     in_a_world(program)
 

@@ -123,6 +123,15 @@ def test_keys_choose_partitions_and_timestamps_are_kept():
     in_a_world(program, partitions=3)
 
 
+def test_records_without_keys_move_on_when_they_would_fill_a_batch():
+    async def program(world):
+        async with producer(world, batch_size=1_000) as p:
+            sent = [await p.send_and_wait("t", bytes(400)) for _ in range(9)]
+            assert [place.partition for place in sent] == [0, 0, 0, 1, 1, 2, 2, 2, 0]
+
+    in_a_world(program, partitions=3)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_every_record_is_there_once_when_connections_break(seed):
     async def program(world):
@@ -162,6 +171,21 @@ def test_memory_is_waited_for():
             await asyncio.gather(*outcomes)
 
     in_a_world(program)
+
+
+def test_what_lingers_makes_room_for_a_record_that_waits():
+    async def program(world):
+        settings = {"buffer_memory": 2_000, "batch_size": 1_000, "linger_ms": 20_000}
+        async with producer(world, **settings) as p:
+            await p.send("t", b"first")
+            await p.flush()
+            began = world.clock_ms()
+            for partition in range(3):
+                await p.send("t", b"x" * 800, partition=partition)
+                await asyncio.sleep(1)
+            assert world.clock_ms() - began < 4_000
+
+    in_a_world(program, partitions=3)
 
 
 def test_only_a_record_that_waits_pays_for_a_timer(monkeypatch):
