@@ -258,8 +258,13 @@ def as_it_stands(name: str) -> Model:
 
 @functools.cache
 def home_of(scope: str) -> str:
-    """The composition that has a scope; "" for the model itself, also where nobody knows it."""
+    """The composition that has a scope; "" for the model itself, also where nobody knows it.
+
+    The model comes first: to load a composition takes longer than most questions about it.
+    """
     name = scope.partition("/")[0]
+    if name in scopes_of(plain()):
+        return ""
     return next((c for c in COMPOSITIONS if name in scopes_of(composition(c))), "")
 
 

@@ -48,8 +48,9 @@ class Grown:
             lambda world: self.stepper.model.endless.normal(self.stepper.k, world)
         )
         self.seen = functools.cache(self._seen)
+        self.nexts = functools.cache(self._nexts)
 
-    def nexts(self, world) -> list:
+    def _nexts(self, world) -> list:
         """(rule, world as it comes) for each enabled instance."""
         found = ((i[0], raw(self.stepper, i, world)) for i in self.instances)
         return [(rule, after) for rule, after in found if after is not None]
