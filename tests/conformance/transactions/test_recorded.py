@@ -109,3 +109,17 @@ def test_who_slept_since_the_last_epoch_fences_its_successor_up_to_4_0() -> None
         fences = row["release"] < "4.1"
         assert (facts["it returns, Ongoing, the state"] == "CompleteAbort Q:1") == fences
         assert (facts["its successor commits"] == "NONE") != fences
+
+
+def test_a_fence_that_the_log_refused_at_the_last_epoch_is_for_ever_before_4_3() -> None:
+    """Below level 2; ids behind the one that is stuck do not time out any more."""
+    name = "refused-fence-at-the-last-epoch.json"
+    rows = load(Path(__file__).parent / "recorded" / name)
+    others = "the transactions of 64 others, long after their time-outs"
+    for ground, facts in rows.items():
+        is_stuck = ground < "4.3"
+        assert facts["fence, the state"] == "Ongoing P:32767"
+        assert (facts["thawed, fence"] == "UNKNOWN_SERVER_ERROR") == is_stuck
+        assert facts["long after its time-out"].startswith("Ongoing") == is_stuck
+        assert ("Ongoing" in facts[others]) == is_stuck
+    assert {ground.split()[0] for ground in rows} == {"3.9.2", "4.2.1", "4.3.1"}

@@ -39,8 +39,8 @@ from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
 
 RECORDED = Path(__file__).parent / "recorded"
-VERIFYING = [("4.3.1", "v1"), ("4.2.1", "v1"), ("3.9.2", "v1")]
-BY_EPOCH = [("4.3.1", "v2"), ("4.2.1", "v2")]
+VERIFYING = [(release, "v1") for release in ("4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2")]
+BY_EPOCH = [(release, "v2") for release in ("4.3.1", "4.2.1", "4.1.2", "4.0.2")]
 ALL = VERIFYING + BY_EPOCH
 
 BELIEVED = {"both_deaf", "both_deaf_init", "former_lost", "offsets_both_deaf"}
@@ -134,8 +134,9 @@ def test_v1_a_former_coordinator_is_believed(release: str, requests: str) -> Non
 
 @pytest.mark.parametrize(("release", "requests"), BY_EPOCH)
 def test_v2_the_epoch_of_the_marker_needs_nobody(release: str, requests: str) -> None:
-    for row in rows(release, requests).values():
-        assert late(row) == "INVALID_PRODUCER_EPOCH"
+    for name, row in rows(release, requests).items():
+        asks = (release, name) == ("4.0.2", "leader_deaf")  # about an epoch that is too old, too
+        assert late(row) == ("NOT_ENOUGH_REPLICAS" if asks else "INVALID_PRODUCER_EPOCH")
         assert row["broken"] == []
         assert seen(row)[ENDED].target.committed == ("next",)
 
