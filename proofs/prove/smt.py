@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from hashlib import blake2b
 
 from proofs.lift.dag import INFINITE, Node, const, reachable
@@ -27,12 +27,24 @@ _OPERATORS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Obligation:
     """One thing to prove. `name` is rule/clause; `text` asks whether it can fail."""
 
     name: str
-    text: str
+    assumed: tuple[Formula, ...]
+    goal: Formula
+
+    @cached_property
+    def text(self) -> str:
+        """Can the goal fail where all that is assumed holds? `unsat` proves it. Written where it
+        is asked for."""
+        goal = self.goal[1]
+        bodies = [*(body for _, body in self.assumed), goal]
+        lines = [f"(set-logic {logic(bodies)})", f"; {self.name}", *declarations(bodies)]
+        lines += [f"(assert {quantified(formula)})" for formula in self.assumed]
+        lines += [f"(assert (not {term(goal)}))", "(check-sat)"]
+        return "\n".join(lines) + "\n"
 
 
 def symbol(name: str) -> str:
@@ -77,24 +89,27 @@ def arguments(node: Node) -> tuple[Node, ...]:
     return tuple(sorted(node.args, key=fingerprint)) if node.op == "eq" else node.args
 
 
-def in_order(roots: Sequence[Node]) -> Iterator[Node]:
-    """All nodes below the roots, each once, arguments first: the same in every process."""
+@cache
+def in_order(root: Node) -> tuple[Node, ...]:
+    """All nodes below the root, each once, arguments first: the same in every process."""
+    found: list[Node] = []
     seen: set[int] = set()
-    stack = [(node, False) for node in reversed(roots)]
+    stack = [(root, False)]
     while stack:
         node, is_done = stack.pop()
         if is_done:
-            yield node
+            found.append(node)
         elif node.serial not in seen:
             seen.add(node.serial)
             stack.append((node, True))
             stack.extend((a, False) for a in reversed(arguments(node)) if a.serial not in seen)
+    return tuple(found)
 
 
 def term(root: Node) -> str:
     """A node as a term; what it uses more than once is named by `let`. The same text in every
     process, so that answers which are kept are found again, and solvers do the same."""
-    nodes = list(in_order([root]))
+    nodes = in_order(root)
     uses = Counter(a.serial for node in nodes for a in node.args)
     names: dict[int, str] = {}
     lets: list[str] = []
@@ -132,7 +147,7 @@ def bounds(node: Node) -> str:
 def declared(root: Node) -> Mapping[str, str]:
     """Each unknown and function below a node by its name, and the line that declares it."""
     lines: dict[str, str] = {}
-    for node in in_order([root]):
+    for node in in_order(root):
         if node.op == "leaf":
             sort = "Bool" if node.is_bool else "Int"
             lines[node.name] = f"(declare-const {symbol(node.name)} {sort})"
@@ -155,7 +170,7 @@ def declarations(roots: Sequence[Node]) -> list[str]:
 @cache
 def is_linear(root: Node) -> bool:
     """No two unknowns are multiplied."""
-    products = (node for node in reachable([root]) if node.op == "mul")
+    products = (node for node in in_order(root) if node.op == "mul")
     return all(any(a.is_const for a in p.args) for p in products)
 
 
@@ -165,9 +180,5 @@ def logic(roots: Sequence[Node]) -> str:
 
 
 def obligation(name: str, assumed: Sequence[Formula], goal: Formula) -> Obligation:
-    """Can the goal fail where all that is assumed holds? `unsat` proves it."""
-    bodies = [*(body for _, body in assumed), goal[1]]
-    lines = [f"(set-logic {logic(bodies)})", f"; {name}", *declarations(bodies)]
-    lines += [f"(assert {quantified(formula)})" for formula in assumed]
-    lines += [f"(assert (not {term(goal[1])}))", "(check-sat)"]
-    return Obligation(name, "\n".join(lines) + "\n")
+    """The goal, and all that may be assumed for it."""
+    return Obligation(name, tuple(assumed), goal)
