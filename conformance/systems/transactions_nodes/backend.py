@@ -38,11 +38,15 @@ class NodesBackend(TransactionsBackend):
         self.late_markers = 0
 
     def _add(self, one: Any, number: int, script: Any, outcome: Any) -> None:
-        """One more trace has ended. Behind a late marker it is not the prepared one any more."""
+        """One more trace has ended; one behind a late marker is not the prepared one."""
         super()._add(one, number, script, outcome)
         if outcome.told:
             self.late_markers += 1
             self.agreed.remove(number)
+
+    def _shared(self, script: Any, outcome: Any) -> int:
+        """Behind a late marker each transition is another, though its step is the same."""
+        return script.branch - 1 if outcome.told else len(script.steps)
 
     def _found(self, one: Any) -> Found:
         """And what was seen beside traces."""

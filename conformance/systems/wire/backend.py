@@ -157,7 +157,7 @@ class ScriptBackend(ABC):
         if outcome.is_undecided:
             return
         difference = outcome.difference
-        steps = script.steps[: outcome.steps]
+        steps, shared = script.steps[: outcome.steps], self._shared(script, outcome)
         if difference is not None:
             one.findings.append(finding_of(number, script, difference))
             one.shown = one.shown.merge(self._shown(outcome, difference))
@@ -170,7 +170,11 @@ class ScriptBackend(ABC):
         one.rules |= {rule for rule, _ in steps}
         _, edges = self._prepared.walk(number)
         if edges is not None:
-            one.covered[edges[: len(steps)]] = True
+            one.covered[edges[: min(len(steps), shared)]] = True
+
+    def _shared(self, script: Any, outcome: Any) -> int:
+        """How many transitions of the prepared trace were taken, if it was played so far."""
+        return len(script.steps)
 
     def _found(self, one: _Range) -> Found:
         branches, error_codes = self._tables.points(one.seen)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.__main__ import main
+from conformance.backends import SUMMARY, Range
 from conformance.generate.served import LEAVES, MARKER, NEEDS_LEADER, RETURNS, SKIP
 from conformance.homes import SERVED
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, Prepared, prepare, setting
 from conformance.systems.transactions.tables import tables_of
+from conformance.systems.transactions_nodes.backend import NodesBackend
 from conformance.systems.transactions_nodes.courses import (
     STEP_S,
     Shape,
@@ -32,6 +35,7 @@ from conformance.systems.transactions_nodes.script import NodeScript, NodesWrite
 from conformance.systems.transactions_nodes.trial import LATE_MARKER, Do, NodesTrial, Rest
 from conformance.systems.transactions_wire.probes import with_room
 from conformance.systems.transactions_wire.trial import Ended, Ground
+from conformance.systems.wire.backend import ScriptBackend
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
 from proofs.java import MissingTool
@@ -405,6 +409,31 @@ def test_a_coordinator_that_moves_unasked_decides_nothing() -> None:
             for row in trace["calls"]
         ]
         assert replayed(trace | {"calls": calls}, variant, "v2").is_undecided
+
+
+class Ending(NodesBackend):
+    """Nodes at which each trace ends at once as the model says, with or without a late marker."""
+
+    def __init__(self, prepared: Prepared, script: NodeScript, told: Sequence[str]) -> None:
+        ended = Ended(steps=len(script.steps), told=tuple(told))
+        harness = SimpleNamespace(run=lambda scripts: ((n, ended) for n, _ in scripts))
+        writer = writer_of(prepared.plan.variant, prepared.plan.scope)
+        ScriptBackend.__init__(self, prepared, writer.tables, writer, harness)
+        self.leaderless = SimpleNamespace(broken=frozenset())  # type: ignore[assignment]
+        self.agreed, self.late_markers = [], 0
+
+
+def test_what_comes_behind_a_late_marker_covers_nothing(
+    scripts: list[tuple[Prepared, int, NodeScript]],
+) -> None:
+    prepared, number, script = next(one for one in scripts if one[2].branch)
+    _, edges = prepared.walk(number)
+    assert edges is not None
+    for told, taken in (((), len(script.steps)), ((LATE_MARKER,), script.branch - 1)):
+        rows = Ending(prepared, script, told).judge([Range(number, number + 1)])
+        [body] = [row.body for row in rows if row is not None and row.kind == SUMMARY]
+        covered = bytes.fromhex(json.loads(body)["transitions"])
+        assert sum(byte.bit_count() for byte in covered) == len(set(edges[:taken]))
 
 
 # Nodes that run
