@@ -33,7 +33,7 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 
 LIMITS = ("require", "within_scope")
 
-LOOKING = ("promises", "eventually", "endless")
+LOOKING = ("promises", "beliefs", "eventually", "endless")
 """The modules whose functions only look at what happens."""
 
 

@@ -74,6 +74,8 @@ EXPECTED: dict[str, Expected] = {
     "transactions-two-expirations": Expected(1_877, 3_716, 14),
     "transactions-moves": Expected(61_447, 199_659, 26),
     "transactions-leaderless": Expected(7_040, 17_714, 22),
+    "transactions-others": Expected(7_138, 15_509, 18),
+    "transactions-between": Expected(2_499, 4_831, 14),
     "transactions-trouble": Expected(130, 193, 11),
     "transactions-trouble-log": Expected(313, 670, 17),
     "processing": Expected(38_842, 94_590, 26),

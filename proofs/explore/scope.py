@@ -7,14 +7,14 @@ that a report never shows a trace that the model's own text does not run.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from proofs.explore.engines import ENGINES, Counts, Job, say_on_stderr
 from proofs.explore.explorer import Report
 from proofs.lift.build import is_endless
-from proofs.lift.text import Model, Patch, model_for
+from proofs.lift.text import Model, Patch, believing, model_for
 from proofs.trace.events import events
 from proofs.trace.format import Header, Instance, Trace, dumps
 from proofs.trace.replay import (
@@ -147,6 +147,7 @@ def explore_scope(
     variant_text: str = DEFAULT_VARIANT,
     *,
     patches: Sequence[Patch] = (),
+    beliefs: Collection[str] = (),
     engine: str = "c",
     workers: int = 1,
     stop: bool = False,
@@ -158,7 +159,7 @@ def explore_scope(
     say: Callable[[str], None] = say_on_stderr,
     clock: Callable[[], float] = time.perf_counter,
 ) -> ScopeReport:
-    """Explore a scope of a variant, with or without patches.
+    """Explore a scope of a variant, with or without patches; `beliefs` are asked about by name.
 
     `scope_name` is `NAME[/BUDGET=N...]`; `budgets` says the same by hand. `stop` ends at the
     first level that breaks something promised; TLC always ends there. `max_depth` ends after so
@@ -167,14 +168,14 @@ def explore_scope(
     explore one state for all that differ by them. Ctrl-C gives what was found until then,
     undecided.
 
-    Raises UnknownScope, UnknownVariant, UnknownEngine, NotSymmetric, PatchError, all ValueErrors;
-    LiftError for a patch that cannot be lifted; EnginesDisagree; RangeBroken; CheckpointError; what
-    an engine needs and does not find.
+    Raises UnknownScope, UnknownVariant, UnknownBelief, UnknownEngine, NotSymmetric, PatchError, all
+    ValueErrors; LiftError for a patch that cannot be lifted; EnginesDisagree; RangeBroken;
+    CheckpointError; what an engine needs and does not find.
     """
     if engine not in ENGINES:
         raise UnknownEngine(f"no engine is called {engine!r}; choose one of {', '.join(ENGINES)}")
     begun = clock()
-    model = model_for(scope_name, tuple(patches))
+    model = believing(model_for(scope_name, tuple(patches)), beliefs)
     name = with_budgets(scope_name, budgets)
     stepper = Stepper(model, setting_of(model, name, variant_text))
     if is_endless(stepper.k):

@@ -23,6 +23,7 @@ LIFTED_MODULES = (
     "network",
     "world",
     "promises",
+    "beliefs",
     "endless",
     "eventually",
     "store",

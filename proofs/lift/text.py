@@ -12,9 +12,9 @@ import functools
 import graphlib
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,12 +32,17 @@ MODULES = (
     "network",
     "world",
     "promises",
+    "beliefs",
     "scopes",
     "variants",
     "endless",
     "eventually",
 )
 """The model's modules, each after those it imports."""
+
+
+class UnknownBelief(ValueError):
+    """No belief of the model has this name; the message lists those that it has."""
 
 
 class PatchError(ValueError):
@@ -278,6 +283,24 @@ def model_for(scope: str, patches: Sequence[Patch] = ()) -> Model:
     """The model whose scope it is. Raises PatchError."""
     home = home_of(scope)
     return composition(home, patches) if home else patched(patches)
+
+
+def beliefs_of(model: Model) -> tuple[Any, ...]:
+    """What users believe and nobody promises, where a model says it."""
+    return tuple(getattr(model.modules.get("beliefs"), "BELIEFS", ()))
+
+
+def believing(model: Model, names: Collection[str]) -> Model:
+    """The model with these beliefs among its promises. They cost time, so that who wants to know
+    asks by name. Raises UnknownBelief."""
+    known = {belief.name: belief for belief in beliefs_of(model)}
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise UnknownBelief(f"no belief is called {unknown[0]!r}; there are {', '.join(known)}")
+    asked = tuple(belief for name, belief in known.items() if name in names)
+    promises = ModuleType(model.promises.__name__)
+    vars(promises).update(vars(model.promises), PROMISES=(*model.promises.PROMISES, *asked))
+    return replace(model, modules={**model.modules, "promises": promises}) if asked else model
 
 
 def read_patches(path: Path) -> tuple[Patch, ...]:

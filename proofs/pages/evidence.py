@@ -83,10 +83,12 @@ class Lasting:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that was seen. `shown` are the runs told on the pages of promises, by the page's name,
-    `without` those that an assumption of a theorem excludes, `defects` those of known defects;
-    `traces` are the first and the last of these as files, by name."""
+    """All that was seen; `asked` are the promises and beliefs that were asked about in scopes, by
+    composition. `shown` are the runs told on their pages, by the page's name, `without` those that
+    an assumption of a theorem excludes, `defects` those of known defects; `traces` are the first
+    and the last of these as files, by name."""
 
+    asked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seen: tuple[Seen, ...] = ()
     endless: tuple[Endless, ...] = ()
     lasting: tuple[Lasting, ...] = ()
@@ -111,6 +113,7 @@ class Evidence:
 def dumps(evidence: Evidence) -> str:
     """Everything but the traces, one thing a line, so that a changed number is a changed line."""
     rows: dict[str, Any] = {
+        "asked": [{"home": home, "names": names} for home, names in evidence.asked.items()],
         "seen": [asdict(row) for row in evidence.seen],
         "endless": [asdict(row) for row in evidence.endless],
         "lasting": [asdict(row) for row in evidence.lasting],
@@ -147,6 +150,7 @@ def loads(text: str, traces: Mapping[str, Trace]) -> Evidence:
     try:
         content = json.loads(text)
         return Evidence(
+            asked={row["home"]: tuple(row["names"]) for row in content["asked"]},
             seen=tuple(
                 Seen(**{**row, "broken": tuple(map(run_of, row["broken"]))})
                 for row in content["seen"]

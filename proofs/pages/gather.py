@@ -18,12 +18,14 @@ from proofs.live.check import Live, Outcome, explore_live
 from proofs.mutants.row import Mutant
 from proofs.pages.evidence import Broken, Endless, Evidence, Lasting, Seen
 from proofs.pages.subjects import (
+    beliefs_in,
     columns,
     homes,
     in_the_end,
     known_defects,
     model_of_home,
     page_of,
+    promises_in,
     trace_of,
 )
 from proofs.prove.dropped import DROPPED, trace_without
@@ -55,6 +57,16 @@ IN_THE_END = {
     "live-transaction": (NEWEST, "v1"),
 }
 """Endless scopes that are seen under several variants; the others under the newest."""
+
+WHERE_BELIEFS_SHOW = {
+    "transactions": (
+        "transactions-trouble/unheard=1",
+        "transactions-trouble/delays=1/expirations=1",
+        "transactions-between/leaves=1/others=0",
+        "transactions-trouble-log/failures=1",
+    ),
+}
+"""Small scopes by other budgets, in which beliefs break that hold in the others."""
 
 Say = Callable[[str], None]
 Place = tuple[str, str, str]
@@ -91,11 +103,17 @@ class NotFound(ValueError):
 
 def small_scopes(home: str) -> tuple[str, ...]:
     """The scopes that are explored under every variant."""
-    return tuple(
+    named = (
         name
         for name in model_of_home(home).scopes.SCOPES
         if name in EXPECTED and EXPECTED[name].distinct <= MOST_STATES
     )
+    return (*named, *WHERE_BELIEFS_SHOW.get(home, ()))
+
+
+def sentences_in(home: str) -> tuple[str, ...]:
+    """What is asked of each: promises and beliefs."""
+    return (*promises_in(home), *beliefs_in(home))
 
 
 def small_places() -> Iterator[Place]:
@@ -107,7 +125,7 @@ def small_places() -> Iterator[Place]:
 
 def see(home: str, scope: str, variant: str) -> tuple[Seen, tuple[Finding, ...]]:
     """One scope explored to its end, and its findings with their traces."""
-    report = explore_scope(scope, variant, engine="ints")
+    report = explore_scope(scope, variant, beliefs=beliefs_in(home), engine="ints")
     counts = report.counts
     assert counts.transitions is not None
     seen = Seen(
@@ -131,10 +149,11 @@ def is_expected(row: Seen) -> bool:
 
 
 def newest_runs(seen: Evidence) -> Iterator[tuple[str, Broken]]:
-    """(home, run): of each promise that some variant breaks, the shortest run of the newest."""
+    """(home, run): of each promise or belief that some variant breaks, the shortest run of the
+    newest."""
     for home in homes():
-        for promise in model_of_home(home).promises.PROMISES:
-            runs = (seen.shortest(home, promise.name, c.variant) for c in columns(home))
+        for name in sentences_in(home):
+            runs = (seen.shortest(home, name, c.variant) for c in columns(home))
             first = next((run for run in runs if run is not None), None)
             if first is not None:
                 yield home, first
@@ -258,13 +277,18 @@ class Gathering:
         self.keep(self.evidence)
 
     def add_seen(self) -> None:
-        """The small scopes, each that is not there, or is no longer what it was."""
+        """The small scopes, each that is not there, or is no longer what it was; all of a
+        composition of which something else is asked now."""
         wanted = tuple(small_places())
-        known = {(row.home, row.scope, row.variant): row for row in self.evidence.seen}
-        changed = {row.scope for row in known.values() if not is_expected(row)}
+        asked = {home: sentences_in(home) for home in homes()}
+        same = {home for home in homes() if self.evidence.asked.get(home) == asked[home]}
+        kept = [row for row in self.evidence.seen if row.home in same]
+        self.know(seen=tuple(kept), asked=asked)
+        known = {(row.home, row.scope, row.variant): row for row in kept}
+        changed = {row.scope for row in kept if not is_expected(row)}
         rows = {place: known[place] for place in wanted if place in known}
         for place in wanted:
-            if place not in rows or place[1] in changed:
+            if place not in rows or place[1].partition("/")[0] in changed:
                 rows[place] = self.see(*place)
                 self.know(seen=tuple(rows.values()))
         self.know(seen=tuple(rows[place] for place in wanted))
@@ -286,18 +310,20 @@ class Gathering:
             page = page_of(home, run.property)
             before = self.evidence.shown.get(page)
             if before is None or replace(before, told=()) != run:
-                found = self.finding(run)
+                found = self.finding(home, run)
                 before = broken(found, told(found.trace))
                 traces[trace_of(page)] = found.trace
             shown[page] = before
         self.know(shown=shown, traces=traces)
 
-    def finding(self, run: Broken) -> Finding:
+    def finding(self, home: str, run: Broken) -> Finding:
         """A run with its trace: from this gathering, or looked for again."""
         known = self.findings.get((run.scope, run.variant, run.property))
         if known is None:
             self.say(f"{run.scope}, {run.variant}, {run.property}")
-            known = explore_scope(run.scope, run.variant, engine="ints").found(run.property)
+            beliefs = {run.property} & set(beliefs_in(home))
+            report = explore_scope(run.scope, run.variant, beliefs=beliefs, engine="ints")
+            known = report.found(run.property)
         assert known is not None
         return known
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from model.sentences import always
 from proofs.explore.expected import EXPECTED
-from proofs.lift.text import COMPOSITIONS, Model, composition, plain
+from proofs.lift.text import COMPOSITIONS, Model, beliefs_of, composition, plain
 from proofs.mutants.row import Mutant
 from proofs.mutants.table import BELIEVED, MUTANTS
 from proofs.prove.theorem import Theorem
@@ -114,13 +114,24 @@ def columns(home: str) -> tuple[Column, ...]:
 # Promises
 
 
+def promises_in(home: str) -> tuple[str, ...]:
+    """What a composition promises about every world, by name."""
+    return tuple(promise.name for promise in model_of_home(home).promises.PROMISES)
+
+
+def beliefs_in(home: str) -> tuple[str, ...]:
+    """What users of a composition believe about every world, and nobody promises, by name."""
+    return tuple(belief.name for belief in beliefs_of(model_of_home(home)))
+
+
 def promise_of(home: str, name: str) -> Any:
-    """A promise about every world, by its name."""
-    return next(p for p in model_of_home(home).promises.PROMISES if p.name == name)
+    """A promise about every world, or a belief, by its name."""
+    model = model_of_home(home)
+    return next(p for p in (*model.promises.PROMISES, *beliefs_of(model)) if p.name == name)
 
 
 def is_promised(home: str, name: str, scope: str, variant: str) -> bool:
-    """Whether a scope of a variant meets the promise's condition."""
+    """Whether a scope of a variant meets the condition of a promise or a belief."""
     k = setting_of(model_of_home(home), scope, variant)
     return bool(promise_of(home, name).promised(k))
 
@@ -132,8 +143,8 @@ def in_the_end(home: str) -> tuple[Any, ...]:
 
 
 def page_of(home: str, name: str) -> str:
-    """The page of a promise, without its suffix."""
-    return f"{folder_of(home)}/{name}"
+    """The page of a promise or a belief, without its suffix."""
+    return f"{'not_promised' if name in beliefs_in(home) else folder_of(home)}/{name}"
 
 
 def trace_of(page: str) -> str:

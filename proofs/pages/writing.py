@@ -19,6 +19,7 @@ from proofs.pages.markdown import (
 )
 from proofs.pages.subjects import (
     Column,
+    beliefs_in,
     columns,
     condition,
     covers,
@@ -37,6 +38,7 @@ from proofs.pages.subjects import (
     trace_of,
     why_not_proved,
 )
+from proofs.pages.unseen import UNSEEN
 from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.dropped import DROPPED
 from proofs.prove.theorem import Theorem
@@ -131,10 +133,13 @@ def scopes_row(evidence: Evidence, home: str, name: str, column: Column) -> tupl
     )
 
 
-def scopes_section(evidence: Evidence, home: str, name: str) -> Lines:
+OF_PROMISES = ("release", "promised and kept", "not promised, and broken", "not promised, and kept")
+OF_BELIEFS = ("release", "true as said", "elsewhere, and broken", "elsewhere, and not broken")
+
+
+def scopes_section(evidence: Evidence, home: str, name: str, head: tuple[str, ...]) -> Lines:
     """What was explored to its end."""
     rows = [scopes_row(evidence, home, name, column) for column in columns(home)]
-    head = ("release", "promised and kept", "not promised, and broken", "not promised, and kept")
     said = paragraph(
         "Each scope was explored to its end: all that can happen in it was seen, and nothing"
         " beyond it. `python -m proofs explore SCOPE --variant RELEASE` shows one again."
@@ -145,18 +150,18 @@ def scopes_section(evidence: Evidence, home: str, name: str) -> Lines:
 # Of one promise: the run
 
 
-def run_section(evidence: Evidence, home: str, name: str) -> Lines:
+def run_section(evidence: Evidence, home: str, name: str, heading: str) -> Lines:
     """The shortest run that breaks it where it is not promised."""
     key = page_of(home, name)
     run = evidence.shown.get(key)
     if run is None:
         return []
     said = paragraph(
-        f"In `{run.scope}` of {run.variant} the condition is not met, and the promise is broken"
+        f"In `{run.scope}` of {run.variant} the condition is not met, and this is broken"
         f" after {length(run)}; no shorter run breaks it there."
     )
     command = f"conformance explain docs/promises/traces/{trace_of(key)}.jsonl"
-    return section("Where it is not promised", said, shown_run(command, run.told))
+    return section(heading, said, shown_run(command, run.told))
 
 
 def promise_page(evidence: Evidence, home: str, name: str) -> str:
@@ -168,8 +173,32 @@ def promise_page(evidence: Evidence, home: str, name: str) -> str:
             *title(name, sentence(promise.check)),
             *where,
             *theorems_section(evidence, home, name),
-            *scopes_section(evidence, home, name),
-            *run_section(evidence, home, name),
+            *scopes_section(evidence, home, name, OF_PROMISES),
+            *run_section(evidence, home, name, "Where it is not promised"),
+        ]
+    )
+
+
+# Of one belief
+
+
+def again(evidence: Evidence, home: str, name: str) -> Lines:
+    """The command that finds the run, and what is true, once more."""
+    run = evidence.shown.get(page_of(home, name))
+    return longer(f"proofs explore {run.scope} --variant {run.variant} --ask {name}") if run else []
+
+
+def belief_page(evidence: Evidence, home: str, name: str) -> str:
+    """The page of what users believe and nobody promises."""
+    belief = promise_of(home, name)
+    return page(
+        [
+            *title(name, sentence(belief.check)),
+            *paragraph("**Believed, and not promised.**"),
+            *paragraph(f"**True where:** {condition(belief)}"),
+            *run_section(evidence, home, name, "The shortest run"),
+            *again(evidence, home, name),
+            *scopes_section(evidence, home, name, OF_BELIEFS),
         ]
     )
 
@@ -310,7 +339,33 @@ def promises_table(evidence: Evidence, home: str) -> Lines:
         )
         for p in model_of_home(home).promises.PROMISES
     ]
-    return table(("promise", *(column.title for column in columns(home))), rows)
+    return table(("promise", *titles(home)), rows)
+
+
+def belief_in_a_word(evidence: Evidence, home: str, name: str, column: Column) -> str:
+    """A cell of the index: the trace that shows that it is not so, and where it is."""
+    true, _, _ = by_condition(evidence, home, name, column.variant)
+    run = evidence.shortest(home, name, column.variant)
+    broken = f"trace of {counted(run.events, 'event')}" if run else "no trace"
+    return f"{broken}; true in {counted(len(true), 'scope')}" if true else broken
+
+
+def beliefs_table(evidence: Evidence, home: str) -> Lines:
+    """Belief by release."""
+    rows = [
+        (
+            f"[`{name}`]({page_of(home, name)}.md)",
+            sentence(promise_of(home, name).check),
+            *(belief_in_a_word(evidence, home, name, column) for column in columns(home)),
+        )
+        for name in beliefs_in(home)
+    ]
+    return table((f"of {title_of(home).lower()}", "believed", *titles(home)), rows)
+
+
+def titles(home: str) -> list[str]:
+    """The names of the columns."""
+    return [column.title for column in columns(home)]
 
 
 def ends_table(evidence: Evidence, home: str) -> Lines:
@@ -344,6 +399,11 @@ def defects_table(evidence: Evidence) -> Lines:
     return table(("name", "what happens", "known as", "shortest run"), rows)
 
 
+def unseen_table() -> Lines:
+    """What the model cannot say."""
+    return table(("not promised", "what the model lacks to show it"), UNSEEN)
+
+
 def without_table(evidence: Evidence) -> Lines:
     """What each assumption of the theorems is for."""
     rows = [
@@ -371,7 +431,9 @@ def index_page(evidence: Evidence) -> str:
     ]
     lines = ["# Promises", "", GENERATED, "", INTRODUCTION, ""]
     lines += [line for part in of_homes for line in part]
-    lines += section("Not promised", defects_table(evidence))
+    believed = (line for home in homes() for line in beliefs_table(evidence, home))
+    lines += section("Not promised", [*believed], defects_table(evidence))
+    lines += section("Not promised, and not shown", unseen_table())
     lines += section("Without an assumption", without_table(evidence))
     lines += longer("proofs pages --out docs/promises")
     return page(lines)
@@ -386,6 +448,8 @@ def pages(evidence: Evidence) -> dict[str, str]:
             found[path] = promise_page(evidence, home, promise.name)
         for promise in in_the_end(home):
             found[f"{page_of(home, promise.name)}.md"] = end_page(evidence, home, promise)
+        for name in beliefs_in(home):
+            found[f"{page_of(home, name)}.md"] = belief_page(evidence, home, name)
     for mutant, run in not_promised(evidence).items():
         found[f"not_promised/{mutant.name}.md"] = defect_page(mutant, run)
     for name in evidence.without:

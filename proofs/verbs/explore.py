@@ -55,6 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_patch(parser)
     parser.add_argument("--stop", action="store_true", help="end at the first broken promise")
     parser.add_argument(
+        "--ask",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="ask of this belief too, which nobody promises (see `list`)",
+    )
+    parser.add_argument(
         "--symmetry",
         metavar="INDEX",
         help="explore one state for all that differ by an exchange of these: partitions, ...",
@@ -73,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
             "variant": arguments.variant,
             "patches": [[p.function, p.before, p.after] for p in patches],
             "stop": arguments.stop,
+            "ask": arguments.ask,
             "symmetry": arguments.symmetry,
         },
         arguments.out,
@@ -178,6 +186,7 @@ class Work:
                 scope,
                 self.arguments.variant,
                 patches=self.patches,
+                beliefs=self.arguments.ask,
                 engine=engine,
                 workers=self.arguments.workers,
                 stop=self.arguments.stop,

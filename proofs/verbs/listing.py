@@ -12,7 +12,7 @@ from proofs.coverage.events import TABLES
 from proofs.coverage.points import errors_of, points
 from proofs.explore.engines import ENGINES
 from proofs.explore.expected import EXPECTED, Expected
-from proofs.lift.text import COMPOSITIONS, Model, composition, plain
+from proofs.lift.text import COMPOSITIONS, Model, beliefs_of, composition, plain
 from proofs.mutants.table import MUTANTS
 from proofs.say import say
 from proofs.verbs import HOLDS
@@ -48,6 +48,7 @@ def listing(*, with_branches: bool) -> dict[str, list[dict[str, Any]]]:
         "variants": [row for each in models for row in variants(each)],
         "engines": [{"name": name} for name in ENGINES],
         "promises": [named(p) for each in models for p in each.promises.PROMISES],
+        "beliefs": [named(b) for each in models for b in beliefs_of(each)],
         "witnesses": [named(w) for each in models for w in each.promises.WITNESSES],
         "mutants": [
             {"name": m.name, "kind": m.kind, "reference": m.reference, "property": m.property}
@@ -78,7 +79,7 @@ def first_line(thing: Any) -> str:
 
 
 def named(sentence: Any) -> dict[str, str]:
-    """A promise or a witness."""
+    """A promise, a belief or a witness."""
     return {"name": sentence.name, "says": first_line(sentence.check)}
 
 

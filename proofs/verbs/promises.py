@@ -4,6 +4,7 @@ There are three kinds of evidence. A *theorem* has no bounds. A *scope* was expl
 that can happen in it was seen, and nothing beyond it. A *trace* breaks the promise; where it is not
 promised for these settings, that is no fault of the release. The scopes are small and fit the
 settings: in each a connection may break, replicas may be too few, and the leader may restart.
+Beliefs that they show to be none of the promises are told too; they are no part of the verdict.
 """
 
 from __future__ import annotations
@@ -70,10 +71,17 @@ def run(arguments: argparse.Namespace) -> int:
     answers = [answer(name, asked, reports) for name in asked.names()]
     for found in answers:
         tell(found, asked, output, in_full=arguments.out is None)
+    believed = tuple(not_promised(asked, reports))
+    tell_believed(believed, asked, output)
     verdict = verdict_of(answers)
     say(verdict)
-    promises = [answer_json(found) for found in answers]
-    content = {"variant": asked.variant, "notes": notes, "promises": promises, "verdict": verdict}
+    content = {
+        "variant": asked.variant,
+        "notes": notes,
+        "promises": [answer_json(found) for found in answers],
+        "not_promised": [belief_json(found, asked) for found in believed],
+        "verdict": verdict,
+    }
     output.finish(content, {"workers": arguments.workers})
     return EXIT_CODES[verdict]
 
@@ -85,6 +93,7 @@ def explored(asked: Asked, arguments: argparse.Namespace) -> Iterator[ScopeRepor
             yield explore_scope(
                 scope,
                 asked.variant,
+                beliefs=subjects.beliefs_in(asked.home),
                 engine=arguments.engine,
                 workers=arguments.workers,
                 progress=told,
@@ -114,10 +123,9 @@ def answer(name: str, asked: Asked, reports: Sequence[ScopeReport]) -> Answer:
     model = subjects.model_of_home(asked.home)
     settings = [setting_of(model, report.scope, asked.variant) for report in reports]
     promised = all(promise.promised(k) for k in settings)
-    found = [finding for r in reports if (finding := r.found(name)) is not None]
-    broken = min(found, key=lambda finding: finding.events, default=None)
+    broken = shortest(name, reports)
     complete = all(report.counts.complete for report in reports)
-    theorems = proved(name, asked) if promised and not found else {}
+    theorems = proved(name, asked) if promised and broken is None else {}
     conditions = [
         f"{report.scope}: {asked.limits(k)}" for report, k in zip(reports, settings, strict=True)
     ]
@@ -125,13 +133,25 @@ def answer(name: str, asked: Asked, reports: Sequence[ScopeReport]) -> Answer:
         name=name,
         holds=False if broken else (True if theorems or complete else None),
         promised=promised,
-        promised_if=" ".join((promise.promised.__doc__ or "").split()),
+        promised_if=subjects.sentence(promise.promised),
         theorems=tuple(theorems),
         scopes=tuple(reports),
         broken=broken,
         conditions=tuple(dict.fromkeys(a for said in theorems.values() for a in said))
         or tuple(conditions),
     )
+
+
+def shortest(name: str, reports: Sequence[ScopeReport]) -> Finding | None:
+    """The shortest trace of any scope that breaks a promise or a belief."""
+    found = [finding for r in reports if (finding := r.found(name)) is not None]
+    return min(found, key=lambda finding: finding.events, default=None)
+
+
+def not_promised(asked: Asked, reports: Sequence[ScopeReport]) -> Iterator[Finding]:
+    """Beliefs that the scopes show to be none of the promises."""
+    found = (shortest(name, reports) for name in subjects.beliefs_in(asked.home))
+    return (finding for finding in found if finding is not None)
 
 
 def proved(name: str, asked: Asked) -> dict[str, tuple[str, ...]]:
@@ -170,15 +190,41 @@ def tell(found: Answer, asked: Asked, output: Output, *, in_full: bool) -> None:
     output.pictures(subjects.model_of_home(asked.home), found.name, found.broken.trace)
 
 
+def tell_believed(believed: Sequence[Finding], asked: Asked, output: Output) -> None:
+    """What users believe, and is not so: no fault, and no part of the verdict."""
+    if believed:
+        say("not promised, whatever one believes:")
+    for found in believed:
+        says = subjects.sentence(subjects.promise_of(asked.home, found.property).check)
+        say(f"  {found.property}: {broken_in(found)}")
+        say(f"      {says}")
+        output.pictures(subjects.model_of_home(asked.home), found.property, found.trace)
+
+
+def broken_in(found: Finding) -> str:
+    """Where, and how soon."""
+    return f"BROKEN in {found.trace.header.scope} after {found.steps} steps, {found.events} events"
+
+
 def shown(found: Answer) -> str:
     """The evidence in a line."""
     if found.broken is not None:
-        scope = found.broken.trace.header.scope
-        return f"BROKEN in {scope} after {found.broken.steps} steps, {found.broken.events} events"
+        return broken_in(found.broken)
     if found.theorems:
         return f"holds, by the theorems {', '.join(found.theorems)}"
     seen = ", ".join(f"{r.scope} ({r.counts.distinct:,} states)" for r in found.scopes)
     return f"{'holds in all of' if found.holds else 'not decided: part of'} {seen}"
+
+
+def belief_json(found: Finding, asked: Asked) -> dict[str, Any]:
+    """One belief in the report, with what would make it true."""
+    belief = subjects.promise_of(asked.home, found.property)
+    return {
+        "name": found.property,
+        "says": subjects.sentence(belief.check),
+        "true_if": subjects.sentence(belief.promised),
+        "trace": finding_json(found),
+    }
 
 
 def answer_json(found: Answer) -> dict[str, Any]:

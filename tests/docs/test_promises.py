@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from proofs.__main__ import main
+from proofs.explore.scope import explore_scope
+from proofs.lift.text import Patch, home_of
 from proofs.pages import gather, subjects
 from proofs.pages.evidence import BadEvidence, Evidence, Seen, dumps, kept_in, loads
 from proofs.pages.writing import pages
@@ -41,6 +43,65 @@ def test_every_promise_and_every_assumption_of_a_theorem_has_a_page() -> None:
     not_promised = {name for name, run in EVIDENCE.defects.items() if not run.promised}
     assert {f"not_promised/{name}.md" for name in not_promised} < WRITTEN
     assert len(not_promised) >= 10
+
+
+BELIEFS = [(home, name) for home in subjects.homes() for name in subjects.beliefs_in(home)]
+
+NOWHERE = {"committed_is_visible", "aborted_is_gone", "offsets_count_records"}
+"""Beliefs that nothing makes true: their pages say why."""
+
+
+def test_every_belief_is_shown_to_be_no_promise() -> None:
+    assert len(BELIEFS) > 15
+    for home, name in BELIEFS:
+        path = subjects.page_of(home, name)
+        assert f"{path}.md" in WRITTEN
+        assert not EVIDENCE.shown[path].promised, AGAIN
+
+
+def test_every_belief_is_true_where_its_condition_says_so() -> None:
+    for home, name in BELIEFS:
+        met = [s for s in EVIDENCE.seen if s.home == home and is_met(home, name, s)]
+        assert bool(met) == (name not in NOWHERE), name
+        assert all(s.found(name) is None for s in met), AGAIN
+
+
+def is_met(home: str, name: str, row: Seen) -> bool:
+    """Whether a scope that was seen meets a belief's condition."""
+    return subjects.is_promised(home, name, row.scope, row.variant)
+
+
+PLANTED = {
+    "refused_is_not_stored": (
+        "idempotent-restart/restarts=0",
+        Patch(
+            "leader.on_produce",
+            "success(k, leader, batch, known.last_offset - known.offset_delta)",
+            "refusal(leader, batch, Error.OUT_OF_ORDER_SEQUENCE_NUMBER)",
+        ),
+    ),
+    "unconfirmed_is_not_committed": (
+        "transactions-tiny/unheard=0",
+        Patch(
+            "client.on_ended",
+            "finished(k, with_next(k, with_outcome(client, done), answer))",
+            "client",
+        ),
+    ),
+}
+"""Beliefs with a scope in which they are true, and a bug of the model that makes them wrong."""
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_true_of_a_belief_can_be_wrong(name: str) -> None:
+    scope, bug = PLANTED[name]
+    clean = explore_scope(scope, beliefs=[name], engine="ints")
+    wrong = explore_scope(scope, beliefs=[name], patches=(bug,), engine="ints")
+    assert clean.counts.complete
+    assert clean.found(name) is None
+    found = wrong.found(name)
+    assert found is not None
+    assert found.promised
 
 
 def looked(*_: object, **__: object) -> None:
@@ -128,7 +189,7 @@ def test_each_trace_breaks_its_promise_at_its_last_step(name: str, broken: str) 
     trace = EVIDENCE.traces[name]
     model = model_of(trace.header)
     k = setting_of(model, trace.header.scope, trace.header.variant)
-    promise = next(p for p in model.promises.PROMISES if p.name == broken)
+    promise = subjects.promise_of(home_of(trace.header.scope), broken)
     kept = [promise.check(k, world) for world in replay(trace, model)]
     assert all(kept[:-1])
     assert not kept[-1]
@@ -143,9 +204,11 @@ def test_a_changed_number_is_a_changed_page() -> None:
     first = EVIDENCE.seen[0]
     more = replace(EVIDENCE, seen=(replace(first, distinct=first.distinct + 1), *EVIDENCE.seen[1:]))
     before, after = pages(EVIDENCE), pages(more)
-    assert {name.partition("/")[0] for name in before if before[name] != after[name]} == {
-        subjects.folder_of(first.home)
-    }
+    changed = {name for name in before if before[name] != after[name]}
+    folder = subjects.folder_of(first.home)
+    beliefs = {f"{subjects.page_of(first.home, b)}.md" for b in subjects.beliefs_in(first.home)}
+    assert {name for name in changed if not name.startswith(f"{folder}/")} <= beliefs
+    assert changed & beliefs < changed
     assert loads(dumps(more), EVIDENCE.traces) == more != EVIDENCE
 
 
@@ -165,6 +228,7 @@ QUICK = {
     "transactions/no_false_fencing.md",
     "not_promised/delayed_end_txn.md",
     "not_promised/any_first_sequence.md",
+    "not_promised/seen_whole_in_its_partition.md",
     "without/no_more_in_flight_than_remembered.md",
 }
 """A page of each kind: the traces of the others are replayed above."""

@@ -13,9 +13,9 @@ import pytest
 from model.variants import RELEASES
 from proofs.__main__ import main
 from proofs.explore.scope import explore_scope
-from proofs.lift.text import Patch, composition, plain
+from proofs.lift.text import Patch, beliefs_of, composition, plain
 from proofs.trace.format import read
-from proofs.trace.replay import replay, setting_of
+from proofs.trace.replay import model_of, replay, setting_of
 from proofs.verbs import promises
 from proofs.verbs.asked import ERAS, Idempotent
 
@@ -187,11 +187,27 @@ def test_transactions_are_asked_about_too(
     assert steps == broken
 
 
-def test_a_theorem_of_transactions_counts_where_a_release_has_its_rules(ask: Ask) -> None:
-    _, report = ask("--transactions", "--release", "4.2", "--failover", "none", "--engine", "c")
+def test_theorems_count_where_a_release_has_their_rules_and_beliefs_are_no_fault(
+    ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    words = ("--release", "4.2", "--failover", "none", "--engine", "c", "--out", str(out))
+    _, report = ask("--transactions", *words)
     row = report["by_name"]["all_or_none"]
     assert row["proof"] == {"kind": "theorem", "theorems": ["all_or_none"]}
     assert any("leaders_are_there" in said for said in row["conditions"])
+    believed = {row["name"]: row for row in report["not_promised"]}
+    assert believed["committed_is_visible"]["true_if"].startswith("Nowhere: the answer goes when")
+    assert "marked_is_visible" not in believed, "nobody else writes there"
+    assert "not promised, whatever one believes" in capsys.readouterr().out
+    known = {belief.name: belief for belief in beliefs_of(composition("transactions"))}
+    assert believed.keys() < known.keys()
+    for name in believed:
+        trace = read(out / "traces" / f"{name}.jsonl")
+        model = model_of(trace.header)
+        k = setting_of(model, trace.header.scope, trace.header.variant)
+        worlds = replay(trace, model)
+        assert [known[name].check(k, world) for world in worlds].index(False) == len(worlds) - 1
 
 
 def test_each_release_has_the_rules_of_a_client() -> None:

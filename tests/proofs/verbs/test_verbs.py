@@ -325,6 +325,20 @@ def test_export_tla(tmp_path, report):
     ]
 
 
+def test_explore_asks_of_a_belief_by_its_name(report, capsys):
+    words = ("explore", "idempotent-late-error", "--engine", "ints")
+    code, written = report(*words, "--ask", "refused_is_not_stored")
+    assert (code, written["verdict"]) == (0, "holds")
+    broken = {row["property"]: row for row in written["violations"]}
+    assert broken["refused_is_not_stored"]["steps"] == 2
+    assert not broken["refused_is_not_stored"]["promised"]
+    _, unasked = report(*words)
+    known = {promise.name for promise in plain().promises.PROMISES}
+    assert {row["property"] for row in unasked["violations"]} == broken.keys() & known
+    assert main([*words, "--ask", "all_is_well"]) == 2
+    assert "there are failed_is_not_stored" in capsys.readouterr().err
+
+
 def test_list(report, capsys):
     code, written = report("list", "--branches")
     assert code == 0
@@ -339,6 +353,7 @@ def test_list(report, capsys):
         "all_or_none",
         "nothing_is_skipped",
     }
+    assert "seen_whole" in {row["name"] for row in written["beliefs"]}
     assert "INVALID_TXN_STATE" in {row["name"] for row in written["error_codes"]}
     homes = {row["of"] for row in written["variants"]}
     assert homes == {"model", "model/producer_ids", "model/transactions", "model/processing"}
