@@ -59,9 +59,9 @@ def seen_in(variant: Variant, trace: ClientTrace, client: Client) -> Seen:
     return Seen(frozenset(p.name for p in shown if not p.check(k, world)), frozenset(met))
 
 
-def states(seen: Seen) -> dict[str, str]:
+def states(seen: Seen, k: Setting) -> dict[str, str]:
     """Each promise: violated, holds, or not exercised."""
-    return {p.name: status(p.name, seen) if p.name in SHOWN else NOT_EXERCISED for p in PROMISES}
+    return {p.name: status(p.name, seen, k) if p.name in SHOWN else NOT_EXERCISED for p in PROMISES}
 
 
 def log_of(trace: ClientTrace, partition: int) -> tuple[StoredBatch, ...]:

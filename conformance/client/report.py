@@ -47,7 +47,7 @@ def report_json(
     rows = (*EXPLAINED, *baseline)
     found = grouped(findings, rows, variant, ledger, out)
     seen = Seen(union(o.broken for o in outcomes), union(o.met for o in outcomes))
-    unpromised = not_promised(setting_of_promises(variant, 1, 1))
+    k = setting_of_promises(variant, 1, 1)
     undecided = sum(o.verdict == UNDECIDED for o in outcomes)
     report = {
         "schema_version": SCHEMA_VERSION,
@@ -72,8 +72,8 @@ def report_json(
         "not_applicable": [],
         "stale_explanations": [r.reference for r in stale(rows, variant.release, findings)],
         "conforms": all(row["explained_by"] for row in found),
-        "promises": states(seen),
-        "not_promised": unpromised,
+        "promises": states(seen, k),
+        "not_promised": not_promised(k),
     }
     return report | {"verdict": verdict(report)}
 
