@@ -195,18 +195,18 @@ def acked_is_stored(state: State) -> Formula:
 
 
 def no_gap(state: State) -> Formula:
-    """Each batch begins its epoch, or begins where an earlier batch of its epoch ended."""
+    """Each batch begins where the one before it in its epoch ended; the first begins at 0."""
     before = state.previous(NEXT)
     a, b = stored(state, before), stored(state, NEXT)
-    follows = dag.conjunction(
-        (
-            mine(state, before),
-            dag.lt(before, NEXT),
-            dag.eq(a.epoch, b.epoch),
-            dag.eq(a.end, b.begin),
-        )
-    )
-    return (NEXT,), implies(mine(state, NEXT), dag.either(dag.eq(b.begin, ZERO), follows))
+
+    def is_earlier(place: Node) -> Node:
+        same_epoch = dag.eq(stored(state, place).epoch, b.epoch)
+        return dag.conjunction((mine(state, place), dag.lt(place, NEXT), same_epoch))
+
+    begins = dag.both(dag.eq(b.begin, ZERO), dag.negate(is_earlier(AT)))
+    is_last = implies(is_earlier(AT), dag.le(AT, before))
+    follows = dag.conjunction((is_earlier(before), dag.eq(a.end, b.begin), is_last))
+    return (AT, NEXT), implies(mine(state, NEXT), dag.either(begins, follows))
 
 
 # The client

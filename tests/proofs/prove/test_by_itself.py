@@ -15,7 +15,7 @@ from proofs.lift.text import Patch, patched, plain
 from proofs.mutants import find
 from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
 from proofs.prove.clauses import Formula
-from proofs.prove.in_scope import Facts, compiled
+from proofs.prove.in_scope import Facts, compiled, pasts
 from proofs.prove.invariant import PROMISED
 from proofs.prove.one_log import RULES, OneLog
 from proofs.prove.plan import Planner, plan, setting
@@ -56,7 +56,7 @@ def failed(theorem: Theorem, subject: Subject, only: str, solver: str = "z3") ->
     asked = planner(subject.patches).needs(theorem, subject.under(theorem))
     chosen = {o.text: name for name, o in asked if o is not None and name.startswith(only)}
     assert chosen
-    answers = {name: ask(solver, text, timeout_s=3).result for text, name in chosen.items()}
+    answers = {name: ask(solver, text, timeout_s=2).result for text, name in chosen.items()}
     return {name for name, result in answers.items() if result != "proved"}
 
 
@@ -135,7 +135,7 @@ BUGS = (
     Bug(
         "ids_come_first",
         "send_new/ids_come_first",
-        "idempotent-exhaustion/breaks=0/restarts=0",
+        "idempotent-exhaustion/records=1/breaks=0/restarts=0",
         [Patch("client.may_send", "client.producer_id != NO_PRODUCER_ID", "True")],
     ),
 )
@@ -166,6 +166,10 @@ def test_a_planted_bug_fails_its_own_obligation_and_is_answered_by_a_trace(bug: 
             (Patch("leader.snapshot", "entry.batches[-1:]", "entry.batches[:1]"),),
         ),
         ("nothing_fails", "idempotent-timeout/records=1", "4.3.1", ()),
+        ("at_most_once", "idempotent-expiry/records=2", "4.3.1", ()),
+        ("no_gap", "idempotent-expiry/records=3", "first_sequence=strict", ()),
+        ("order_kept", "idempotent-tiny/restarts=0", "4.3.1", ()),
+        ("acked_once", "idempotent-restart", "4.3.1", ()),
         (
             "sequences_follow",
             "idempotent-tiny/refusals=0/restarts=0",
@@ -182,8 +186,11 @@ def test_a_formula_says_what_the_promise_says(
     k = setting_of(model, scope, variant)
     promise: Any = getattr(model.promises, name)
     check = compiled(PROMISED[name].formula(Builder(model, k).state()))
-    worlds = source_graph(model, k, scope).worlds
-    said = [(check(Facts(model, k, world)), promise(k, world)) for world in worlds]
+    found = source_graph(model, k, scope)
+    said = [
+        (check(Facts(model, k, world, past)), promise(k, world))
+        for world, past in zip(found.worlds, pasts(found.worlds, found.edges), strict=True)
+    ]
     assert all(bool(a) == bool(b) for a, b in said)
     assert {bool(b) for _, b in said} == {True, False}
 
