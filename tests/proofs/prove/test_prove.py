@@ -133,6 +133,24 @@ def test_cvc5_agrees(theorem: str) -> None:
             "send_new/in_flight_was_numbered/1",
         ),
         (
+            "sequences_follow",
+            None,
+            Patch("client.has_old_batches", "len(entry.in_flight) > 0", "False"),
+            "send_new/neighbours_follow/3",
+        ),
+        (
+            "nothing_fails",
+            None,
+            Patch(
+                "leader.remember",
+                "ProducerStateEntry(producer_epoch=stored.batch.producer_epoch,"
+                " batches=(metadata,))",
+                "ProducerStateEntry(producer_epoch=stored.batch.producer_epoch + 1,"
+                " batches=(metadata,))",
+            ),
+            "on_produce/epochs_in_turn",
+        ),
+        (
             "order_within_epoch",
             None,
             find("reassign_in_heap_order").patches[0],
