@@ -15,7 +15,7 @@ from proofs.mutants.table import BELIEVED, MUTANTS
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS
 from proofs.prove.transactions.compositions import ONLY_EXPLORED as OF_TRANSACTIONS
-from proofs.prove.transactions.compositions import PROVED_AS
+from proofs.prove.transactions.compositions import PROVED_AS, WITH_V1
 from proofs.trace.replay import setting_of
 
 SAYS_NOTHING = frozenset({"name", "release"})
@@ -170,8 +170,9 @@ def proves(theorem: Theorem, name: str) -> bool:
     """Whether all of the promise is in the theorem."""
     if theorem.clause is not None:
         return theorem.clause.name == name and not theorem.part
-    named = PROVED_AS.get(name, name) if theorem.home == "transactions" else name
-    return theorem.name == named or name in theorem.uses
+    of_transactions = theorem.home == "transactions"
+    named = (PROVED_AS.get(name, name), WITH_V1.get(name)) if of_transactions else (name,)
+    return theorem.name in named or name in theorem.uses
 
 
 def why_not_proved(home: str, name: str) -> str:

@@ -277,35 +277,6 @@ VISIBILITY = replace(
     rules=rules_of(MEETING, *ONLY_V1),
 )
 
-ON_TIME = (
-    *(step for step in DECIDING if step != "end"),
-    "end_on_time",
-    "batch_arrives_on_time",
-    "other_writes",
-)
-TURNS = (*OUTSIDE, *MARKED, "first_offset_is_exact", "log_comes_next", "turns_are_prepared_once")
-
-VISIBILITY_V1 = replace(
-    ANYONE,
-    unknown=without("requests", "verification"),
-    clauses=(
-        *NO_WRITE_OUTSIDE.clauses,
-        clause(of_partition.log_has_epochs, *SOUND),
-        *PARTITION.clauses[1:],
-        clause(of_partition.log_comes_next, *KNOWN),
-        clause(of_partition.turns_are_prepared_once, *KNOWN, "log_comes_next"),
-        clause(of_partition.commits_are_wanted, *KNOWN, "turns_are_prepared_once"),
-        clause(of_partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
-        clause(of_partition.ended_by_the_first, "ended_is_exact", "last_marker_is_last"),
-        clause(of_partition.open_is_of_this_turn, *TURNS),
-        clause(of_partition.visible_as_wanted, *TURNS, "open_is_of_this_turn", "ended_is_exact"),
-    ),
-    steps=ON_TIME,
-    scopes=ON_TIME_SCOPES,
-    variants=("v1",),
-    rules=("batch_is_produced", "transaction_is_ended", "marker_is_written", "other_writes"),
-)
-
 OWN_STEPS = (
     *(step for step in MEETING if step not in ("batch_arrives",)),
     "i_begin",
@@ -549,18 +520,20 @@ PROVED_AS = {
     "offsets_with_outcome": "all_or_none",
     "acked_once": "stored_once",
 }
-"""The theorem that is about all of a promise; with V2, where `ONLY_EXPLORED` names it too."""
+"""The theorem that is about all of a promise; of some with V2 only."""
 
-_WITH_V1 = (
-    "with V1: that a record is visible as its application wanted where nothing is late is proved"
-    " (visible_as_wanted), and that all that was sent is stored once its commit was told"
-    " (acked_is_stored_once); that what the client is told was decided of its own transaction is"
-    " not: its pairs do not tell its transactions apart"
+WITH_V1 = dict.fromkeys(
+    ("no_aborted_read", "all_or_none", "no_lost_write", "offsets_with_outcome"),
+    "all_or_none_on_time",
+)
+"""The theorem that is about it with V1, at level 2."""
+
+_BELOW = (
+    "with V1 below level 2: there an abort of the coordinator whose append fails leaves its epoch"
+    " in memory, which all_or_none_on_time leaves out; that a record is visible as its application"
+    " wanted is proved there too (visible_as_wanted), and that it is stored (acked_is_stored_once)"
 )
 
-ONLY_EXPLORED = {
-    **dict.fromkeys(("no_aborted_read", "all_or_none", "no_lost_write"), _WITH_V1),
-    "offsets_with_outcome": _WITH_V1,
-}
+ONLY_EXPLORED = dict.fromkeys(WITH_V1, _BELOW)
 """What of the promises no theorem covers, or not all of it, and why: they are explored in scopes.
 Of no theorem is a batch whose verification and append are apart (`guards`)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -33,12 +33,15 @@ class Own:
 
     held: Mapping[int, frozenset[Pair]] = field(default_factory=dict)
     pairs: Mapping[Pair, Pair] = field(default_factory=dict)
+    turns: Mapping[Pair, int] = field(default_factory=dict)
     ends: frozenset[tuple[int, int, int]] = frozenset()
     batches: Mapping[Key, tuple[int, int, int]] = field(default_factory=dict)
     acked: frozenset[Key] = frozenset()
 
-    def after(self, rule: str, choice: Mapping[str, int], before: Any, after: Any) -> Own:
-        """What they have left after a step."""
+    def after(
+        self, rule: str, choice: Mapping[str, int], before: Any, after: Any, turn: int
+    ) -> Own:
+        """What they have left after a step, which leads into a turn."""
         own = self
         for me, client in after.clients.items():
             pair = (client.producer_id, client.producer_epoch)
@@ -47,7 +50,8 @@ class Own:
                 own = replace(own, held={**own.held, me: known | {pair}})
             if client.is_started:
                 started = {(me, client.begun - 1): pair}
-                own = replace(own, pairs={**started, **own.pairs})
+                turns = {(me, client.begun - 1): turn, **own.turns}
+                own = replace(own, pairs={**started, **own.pairs}, turns=turns)
         if rule in ENDS:
             me = choice["instance"]
             sender = before.clients[me]
@@ -72,14 +76,14 @@ class Own:
         return replace(self, batches={key: named, **self.batches}, acked=self.acked | acked)
 
 
-def owns(found: SourceGraph) -> list[Own]:
+def owns(found: SourceGraph, pasts: Sequence[Past]) -> list[Own]:
     """For each world what the way left by which it was first found."""
     known: dict[int, Own] = {0: Own()}
     for before, instance, after in found.edges:
         if after not in known:
             rule, choice = found.instances[instance]
             a, b = found.worlds[before], found.worlds[after]
-            known[after] = known[before].after(rule, dict(choice), a, b)
+            known[after] = known[before].after(rule, dict(choice), a, b, pasts[after].turn)
     return [known[i] for i in range(len(found.worlds))]
 
 
@@ -92,6 +96,7 @@ class InstanceFacts(WorldFacts):
         super().__init__(of, k, world, pasts[0], places[0])
         self.own, self.me = pasts[1], places[1]
         self.values |= {"me": self.me, "transactions": k.layout.transactions}
+        self.values |= working(world.clients[self.me])
 
     def apply(self, name: str, *arguments: int) -> int:
         """The value of a function of the proofs; 0 outside of a map."""
@@ -100,6 +105,8 @@ class InstanceFacts(WorldFacts):
             return arguments in own.held.get(me, frozenset())
         if name == "theirs":
             return any(arguments in pairs for who, pairs in own.held.items() if who != me)
+        if name == "its_turn":
+            return own.turns.get((me, arguments[0]), -1)
         if name in ("its_id", "its_epoch"):
             pair = own.pairs.get((me, arguments[0]), (-1, -1))
             return pair[name == "its_epoch"]
@@ -139,15 +146,20 @@ class InstanceFacts(WorldFacts):
         }
 
 
+def working(client: Any) -> dict[str, int]:
+    """The first partition that is not out of a client's transaction, and that is asked for."""
+    names = [there.membership.name for there in client.partitions.values()]
+    works = [place for place, name in enumerate(names) if name != "OUT"]
+    asked = [place for place, name in enumerate(names) if name == "ASKED"]
+    return {"works_at": (*works, -1)[0], "asked_at": (*asked, -1)[0]}
+
+
 class LoneFacts(WorldFacts):
     """One world and one partition, with the only instance."""
 
     def __init__(self, of: Composition, k: Any, world: Any, past: Past, here: int) -> None:
         super().__init__(of, k, world, past, here)
-        names = [there.membership.name for there in world.clients[0].partitions.values()]
-        works = [place for place, name in enumerate(names) if name != "OUT"]
-        asked = [place for place, name in enumerate(names) if name == "ASKED"]
-        self.values |= {"works_at": (*works, -1)[0], "asked_at": (*asked, -1)[0]}
+        self.values |= working(world.clients[0])
 
 
 def check_lone_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
@@ -169,7 +181,8 @@ def check_instances_scope(of: Composition, model: Model, k: Any, name: str) -> S
     found = source_graph(model, k, name)
     assert of.worlds is not None
     before = of.worlds(of, model, k.variant.name).before
-    everything = list(zip(found.worlds, zip(pasts(found), owns(found), strict=True), strict=True))
+    left = pasts(found)
+    everything = list(zip(found.worlds, zip(left, owns(found, left), strict=True), strict=True))
     places = list(product(range(k.layout.partitions), range(k.layout.instances)))
     facts = (
         InstanceFacts(of, k, world, past, place) for world, past in everything for place in places

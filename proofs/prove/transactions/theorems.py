@@ -19,8 +19,8 @@ from proofs.prove.transactions.compositions import (
     PARTITION,
     RECORDS,
     VISIBILITY,
-    VISIBILITY_V1,
 )
+from proofs.prove.transactions.on_time import TOLD_V1, VISIBILITY_V1
 
 TRANSACTIONAL: tuple[Theorem, ...] = (
     Theorem(
@@ -195,6 +195,29 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         ),
         ("no_lost_write", "all_or_none", "no_aborted_read", "offsets_with_outcome", "acked_once"),
         composition=CLIENT_V2,
+    ),
+    Theorem(
+        "all_or_none_on_time",
+        "With V1, where nothing of an instance is late and no marker is: a record of it becomes"
+        " visible, in whichever partition, if and only if its own transaction was decided to"
+        " commit, which its application has asked for; once commitTransaction has returned, it was."
+        " It is so with a group's offsets. That each record is stored by then is"
+        " acked_is_stored_once.",
+        "v1",
+        UNCOUNTED,
+        (
+            "leaders_ask",
+            "fence_takes_next_epoch",
+            "requests_on_time",
+            "batches_on_time",
+            "markers_on_time",
+            "pairs_are_kept",
+            "guards",
+            "leaders_are_there",
+            "moves_are_known",
+        ),
+        ("no_aborted_read", "no_lost_write", "all_or_none", "offsets_with_outcome"),
+        composition=TOLD_V1,
     ),
     Theorem(
         "stored_once",

@@ -17,7 +17,7 @@ from proofs.prove.run import counterexample, places, subject
 from proofs.prove.smt import obligation
 from proofs.prove.solvers import ask
 from proofs.prove.theorems import THEOREMS
-from proofs.prove.transactions.compositions import ONLY_EXPLORED, PROVED_AS
+from proofs.prove.transactions.compositions import ONLY_EXPLORED, PROVED_AS, WITH_V1
 from proofs.prove.transactions.in_scope import check_transactions_scope
 from proofs.prove.transactions.instances import Instances
 from proofs.prove.transactions.steps import COVERED, LEFT_OUT, OF_CLIENTS, STEPS, Transactions
@@ -67,7 +67,8 @@ def test_every_promise_has_a_theorem_or_is_said_to_be_explored_only() -> None:
     assert all(
         ONLY_EXPLORED[name].startswith("with V1") for name in {*PROVED_AS} & {*ONLY_EXPLORED}
     )
-    assert set(PROVED_AS.values()) <= set(MINE)
+    assert set(PROVED_AS.values()) | set(WITH_V1.values()) <= set(MINE)
+    assert set(WITH_V1) <= set(PROVED_AS)
 
 
 @pytest.mark.parametrize("theorem", MINE)
@@ -444,6 +445,50 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
             ),
             "my_batch/sequences_rise",
         ),
+        (
+            "all_or_none_on_time",
+            "",
+            Patch("client.end_transaction", "is_quiet(client)", "True"),
+            "i_end/ends_are_quiet",
+        ),
+        (
+            "all_or_none_on_time",
+            "",
+            Patch("client.on_ended", "answer.error != Error.NONE", "False"),
+            "i_end/told_was_decided",
+        ),
+        (
+            "all_or_none_on_time",
+            "",
+            Patch("end_txn.end_v1", "request.producer_epoch != metadata.producer_epoch", "False"),
+            "end/turns_have_pairs",
+        ),
+        (
+            "all_or_none_on_time",
+            "",
+            Patch(
+                "coordinator.check_producer",
+                "request.producer_epoch != metadata.producer_epoch",
+                "False",
+            ),
+            "add/its_turn_is_now",
+        ),
+        (
+            "all_or_none_on_time",
+            "",
+            Patch(
+                "leader.is_open_for",
+                "is_open and entry.producer_epoch == batch.producer_epoch",
+                "is_open",
+            ),
+            "my_batch/log_says_its_turn",
+        ),
+        (
+            "all_or_none_on_time",
+            "4.3.1/level=2/requests=v1/fence=same_epoch",
+            None,
+            "time_out/its_turn_is_now",
+        ),
     ],
 )
 def test_a_planted_bug_fails_its_own_obligation(
@@ -472,6 +517,24 @@ def test_without_the_assumptions_of_v1_its_own_obligation_fails(
     assert proved(WorldInduction(of, composition("transactions"), "v1"), f"{early}/{obligation}")
     late_ones = WorldInduction(dropped, composition("transactions"), "v1")
     assert not proved(late_ones, f"{late}/{obligation}")
+
+
+@pytest.mark.parametrize(
+    ("late", "obligation"),
+    [
+        ("my_late_end", "its_turn_is_now"),
+        ("my_late_batch", "log_says_its_turn"),
+        ("marker_arrives", "visible_as_wanted"),
+    ],
+)
+def test_what_is_told_with_v1_rests_on_what_may_arrive(late: str, obligation: str) -> None:
+    """Of a transaction that has V1's pair, what is late may meet the next one."""
+    of = MINE["all_or_none_on_time"].composition
+    assert of is not None
+    model = composition("transactions")
+    late_too = replace(of, steps=(*of.steps, late))
+    assert proved(WorldInduction(of, model, "v1"), f"i_end/{obligation}")
+    assert not proved(WorldInduction(late_too, model, "v1"), f"{late}/{obligation}")
 
 
 @pytest.mark.parametrize("mutant", ANSWERED)

@@ -1,0 +1,150 @@
+"""What is proved of V1 where nothing is late: what readers see, and what an instance is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from proofs.prove.transactions import client as of_client
+from proofs.prove.transactions import partition as of_partition
+from proofs.prove.transactions import records as of_records
+from proofs.prove.transactions import turns as of_turns
+from proofs.prove.transactions.compositions import (
+    ANYONE,
+    BUMPS,
+    DECIDING,
+    EPOCHS,
+    GIVEN,
+    KNOWN,
+    LAYOUT,
+    MARKED,
+    NO_WRITE_OUTSIDE,
+    ON_TIME_SCOPES,
+    OUTSIDE,
+    PARTITION,
+    SENDING,
+    SOUND,
+)
+from proofs.prove.transactions.coordinator import also, clause, follows, without
+from proofs.prove.transactions.instances_in_scope import check_instances_scope
+from proofs.prove.transactions.turns import Turns
+
+ON_TIME = (
+    *(step for step in DECIDING if step != "end"),
+    "end_on_time",
+    "batch_arrives_on_time",
+    "other_writes",
+)
+TURNS = (*OUTSIDE, *MARKED, "first_offset_is_exact", "log_comes_next", "turns_are_prepared_once")
+
+VISIBILITY_V1 = replace(
+    ANYONE,
+    unknown=without("requests", "verification"),
+    clauses=(
+        *NO_WRITE_OUTSIDE.clauses,
+        clause(of_partition.log_has_epochs, *SOUND),
+        *PARTITION.clauses[1:],
+        clause(of_partition.log_comes_next, *KNOWN),
+        clause(of_partition.turns_are_prepared_once, *KNOWN, "log_comes_next"),
+        clause(of_partition.commits_are_wanted, *KNOWN, "turns_are_prepared_once"),
+        clause(of_partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
+        clause(of_partition.ended_by_the_first, "ended_is_exact", "last_marker_is_last"),
+        clause(of_partition.open_is_of_this_turn, *TURNS),
+        clause(of_partition.visible_as_wanted, *TURNS, "open_is_of_this_turn", "ended_is_exact"),
+    ),
+    steps=ON_TIME,
+    scopes=ON_TIME_SCOPES,
+    variants=("v1",),
+    rules=("batch_is_produced", "transaction_is_ended", "marker_is_written", "other_writes"),
+)
+
+IN_TIME = (
+    *(step for step in ON_TIME if step not in ("end_on_time", "batch_arrives_on_time")),
+    "end",
+    "their_batch",
+    "i_add",
+    "i_add_offsets",
+    *(
+        step
+        for step in SENDING
+        if step not in ("their_batch", "their_offsets", "any_marker_arrives", "other_writes")
+        and step not in ("is_asked", "i_add", "i_add_offsets")
+    ),
+)
+PAIRS = ("given_is_not_ahead", "pairs_have_one_owner", "pairs_are_told_again", "waits_for_its_own")
+WORK = ("client_has_batches", "transactions_have_turns", "work_is_ended", "ends_are_quiet")
+COUNTED = (
+    "no_fence_fails",
+    "log_comes_next",
+    "pairs_come_next",
+    "turns_are_prepared_once",
+    "complete_says_its_turn",
+)
+MY_TURN = ("nothing_is_prepared_early", "its_turn_is_now", "turns_have_pairs", *COUNTED)
+SHOWS = ("given_is_not_ahead", "pairs_have_one_owner", "transactions_have_turns")
+HEARD = (*GIVEN, "what_is_awaited_is_new", *PAIRS, *WORK, *MY_TURN)
+
+TOLD_V1 = replace(
+    VISIBILITY_V1,
+    layout={**LAYOUT, "transactions": 0},
+    unknown=without("requests", "verification", "fence", "level") | BUMPS,
+    clauses=(
+        *(
+            also(c, *SHOWS) if c.name in ("ids_are_counted", "log_is_ahead") else c
+            for c in VISIBILITY_V1.clauses
+            if c.name != "commits_are_wanted"
+        ),
+        *(c for c in EPOCHS.clauses if c.name not in {d.name for d in VISIBILITY_V1.clauses}),
+        clause(of_partition.no_fence_fails, *KNOWN, "log_comes_next"),
+        clause(of_turns.pairs_come_next, *KNOWN, "log_comes_next", "no_fence_fails"),
+        clause(of_turns.given_is_not_ahead, *GIVEN, "what_is_awaited_is_new"),
+        clause(of_client.pairs_have_one_owner, *HEARD),
+        clause(of_turns.pairs_are_told_again, *HEARD),
+        clause(of_records.client_has_batches, *PAIRS, *WORK),
+        clause(of_turns.transactions_have_turns, *HEARD),
+        clause(of_client.outcomes_are_of_states, *PAIRS, *WORK),
+        clause(of_turns.work_is_ended, *HEARD),
+        clause(of_client.ends_are_asked, *HEARD, "outcomes_are_of_states"),
+        clause(of_turns.ends_are_quiet, *HEARD, "ends_are_asked"),
+        clause(of_turns.waits_for_its_own, *HEARD, "ends_are_asked", "outcomes_are_of_states"),
+        clause(of_turns.nothing_is_prepared_early, *HEARD, "ends_are_asked"),
+        clause(of_turns.its_turn_is_now, *HEARD, "ends_are_asked"),
+        clause(of_turns.turns_have_pairs, *HEARD, "ends_are_asked"),
+        clause(
+            of_turns.complete_says_its_turn, *KNOWN, "log_comes_next", "turns_are_prepared_once"
+        ),
+        clause(of_turns.open_is_of_its_turn, *HEARD, *OUTSIDE, "log_has_epochs"),
+        clause(of_turns.log_says_its_turn, *HEARD, *OUTSIDE, "open_is_of_its_turn"),
+        clause(of_turns.told_was_decided, *HEARD, "ends_are_asked", "outcomes_are_of_states"),
+        follows(
+            of_turns.visible_as_told,
+            "log_says_its_turn",
+            "visible_as_wanted",
+            "turns_have_pairs",
+            "ends_are_asked",
+            "told_was_decided",
+        ),
+    ),
+    steps=IN_TIME,
+    worlds=Turns,
+    check=check_instances_scope,
+    scopes=(
+        *ON_TIME_SCOPES,
+        "transactions-log-again",
+        "transactions-forgotten/begun=1/delays=0/unheard=0",
+        "transactions-offsets-log/begun=1/delays=0/unheard=0",
+    ),
+    rules=(
+        "producer_id_is_asked",
+        "partitions_are_added",
+        "offsets_are_added",
+        "transaction_is_ended",
+        "batch_is_produced",
+        "offsets_are_committed",
+        "marker_is_written",
+        "append_is_done",
+        "coordinator_moves",
+        "transactional_id_is_forgotten",
+        "transaction_times_out",
+        "other_writes",
+    ),
+)
