@@ -31,7 +31,7 @@ from model.transactions.messages import (
     Request,
     failed,
 )
-from model.transactions.setting import Fence, IdMemory, Pending, Rotation, Setting
+from model.transactions.setting import Fence, IdMemory, Pending, PreviousId, Rotation, Setting
 
 
 class TransactionState(IntEnum):
@@ -479,7 +479,14 @@ def union(a: Map[Partition, bool], b: Map[Partition, bool]) -> Map[Partition, bo
     return Map(tuple(a[p] or there for p, there in b.items()))
 
 
-def with_partitions(c: Coordinator, partitions: Map[Partition, bool]) -> Known:
+def previous_producer_id(k: Setting, c: Coordinator) -> int:
+    """The one that is remembered once a transaction is open, or prepared with V1.
+    TransactionMetadata.completeTransitionTo."""
+    kept = k.variant.previous_id == PreviousId.KEPT
+    return c.known.previous_producer_id if kept else c.known.metadata.producer_id
+
+
+def with_partitions(k: Setting, c: Coordinator, partitions: Map[Partition, bool]) -> Known:
     """The transaction is open, with these partitions too."""
     return replace(
         c.known,
@@ -488,7 +495,7 @@ def with_partitions(c: Coordinator, partitions: Map[Partition, bool]) -> Known:
             state=TransactionState.ONGOING,
             partitions=union(c.known.metadata.partitions, partitions),
         ),
-        previous_producer_id=c.known.metadata.producer_id,
+        previous_producer_id=previous_producer_id(k, c),
         next_producer_id=NO_PRODUCER_ID,
     )
 
@@ -506,7 +513,7 @@ def on_add_partitions(
     metadata = c.known.metadata
     if metadata.state == TransactionState.ONGOING and has_all(metadata, request.partitions):
         return answered(c, failed(Error.NONE))
-    image = with_partitions(c, request.partitions)
+    image = with_partitions(k, c, request.partitions)
     return changed(k, c, image, requester, failed(Error.NONE))
 
 

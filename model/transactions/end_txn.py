@@ -25,6 +25,7 @@ from model.transactions.coordinator import (
     is_pending,
     next_epoch,
     overflows,
+    previous_producer_id,
     with_next_id_taken,
 )
 from model.transactions.messages import (
@@ -152,7 +153,7 @@ def prepared(k: Setting, c: Coordinator, committed: bool) -> Known:
         return replace(
             c.known,
             metadata=metadata,
-            previous_producer_id=metadata.producer_id,
+            previous_producer_id=previous_producer_id(k, c),
             next_producer_id=NO_PRODUCER_ID,
         )
     return prepared_with_next_epoch(k, c, metadata)

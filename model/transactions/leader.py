@@ -41,6 +41,7 @@ from model.transactions.setting import (
     FirstSequence,
     MarkerEpoch,
     OlderEpoch,
+    Ongoing,
     Setting,
     Verification,
 )
@@ -126,7 +127,7 @@ def must_ask(k: Setting, leader: Leader, batch: Batch) -> bool:
     the leader will refuse the batch. ReplicaManager.maybeSendPartitionsToTransactionCoordinator."""
     asks = k.variant.verification == Verification.ASKS or speaks_v2(k)
     entry = leader.producers[batch.producer_id]
-    return asks and not is_open_for(entry, batch) and not is_refused_unasked(k, entry, batch)
+    return asks and not is_open_for(k, entry, batch) and not is_refused_unasked(k, entry, batch)
 
 
 def is_refused_unasked(k: Setting, entry: ProducerStateEntry, batch: Batch) -> bool:
@@ -135,11 +136,11 @@ def is_refused_unasked(k: Setting, entry: ProducerStateEntry, batch: Batch) -> b
     return refuses and batch.producer_epoch < entry.producer_epoch
 
 
-def is_open_for(entry: ProducerStateEntry, batch: Batch) -> bool:
-    """The batch's transaction is open here. ProducerStateEntry.currentTxnFirstOffset; the epoch
-    counts since 4.0."""
+def is_open_for(k: Setting, entry: ProducerStateEntry, batch: Batch) -> bool:
+    """The batch's transaction is open here. UnifiedLog.hasOngoingTransaction."""
+    any_epoch = k.variant.ongoing == Ongoing.OF_PRODUCER_ID
     is_open = entry.current_txn_first_offset != NO_OFFSET
-    return is_open and entry.producer_epoch == batch.producer_epoch
+    return is_open and (any_epoch or entry.producer_epoch == batch.producer_epoch)
 
 
 @receives
@@ -292,7 +293,7 @@ def on_verified(
     entry = leader.producers[batch.producer_id]
     holds = guard == leader.verifications[batch.producer_id].guard
     older = batch.producer_epoch < entry.producer_epoch
-    if is_duplicate(entry, batch) or is_open_for(entry, batch) or holds or older:
+    if is_duplicate(entry, batch) or is_open_for(k, entry, batch) or holds or older:
         return on_produce(k, leader, batch)
     return refused(leader, Error.INVALID_TXN_STATE)
 

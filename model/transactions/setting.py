@@ -36,6 +36,15 @@ class OlderEpoch(IntEnum):
     """It asks the coordinator, as for any other. Up to 4.0."""
 
 
+class Ongoing(IntEnum):
+    """Which transaction of a producer id is open for a batch, so that nobody has to be asked."""
+
+    OF_EPOCH = 0
+    """That of the batch's own epoch. 4.0 and later, KAFKA-18575."""
+    OF_PRODUCER_ID = 1
+    """Any. Up to 3.9."""
+
+
 class MarkerEpoch(IntEnum):
     """Which epoch a marker must have at a leader."""
 
@@ -93,6 +102,16 @@ class IdMemory(IntEnum):
     """With whoever leads the log."""
 
 
+class PreviousId(IntEnum):
+    """How long the producer id before the present one is remembered: who comes with its last epoch
+    is then taken for who rotated it."""
+
+    REPLACED = 0
+    """Until a transaction begins. 4.1 and later."""
+    KEPT = 1
+    """Until an end of V2, or the next InitProducerId. Up to 4.0."""
+
+
 class Bump(IntEnum):
     """What a client of V1 does after a batch of unknown outcome, before its next transaction."""
 
@@ -141,12 +160,14 @@ class Variant:
     requests: Requests
     verification: Verification = Verification.ASKS
     older_epoch: OlderEpoch = OlderEpoch.REFUSED
+    ongoing: Ongoing = Ongoing.OF_EPOCH
     marker_epoch: MarkerEpoch = MarkerEpoch.NEWER
     first_sequence: FirstSequence = FirstSequence.ZERO_IN_V2
     fence: Fence = Fence.NEXT_EPOCH
     pending: Pending = Pending.BEFORE_PRODUCER
     rotation: Rotation = Rotation.ANYONE
     id_memory: IdMemory = IdMemory.LOGGED
+    previous_id: PreviousId = PreviousId.REPLACED
     bump: Bump = Bump.ASKS
     late_bump: LateBump = LateBump.FORGOTTEN
     group_memory: GroupMemory = GroupMemory.ASKS_AGAIN

@@ -15,7 +15,9 @@ from model.transactions.setting import (
     LeaderlessMarker,
     MarkerEpoch,
     OlderEpoch,
+    Ongoing,
     Pending,
+    PreviousId,
     Requests,
     Rotation,
     Variant,
@@ -38,8 +40,21 @@ V4_2_1 = older(
     leaderless_marker=LeaderlessMarker.WAITS,
 )
 V4_1_2 = older(V4_2_1, "4.1.2", marker_epoch=MarkerEpoch.NOT_OLDER)
-V4_0_2 = older(V4_1_2, "4.0.2", first_sequence=FirstSequence.ANY, older_epoch=OlderEpoch.ASKED)
-V3_9_2 = older(V4_0_2, "3.9.2", level=0, requests=Requests.V1, pending=Pending.AFTER_PRODUCER)
+V4_0_2 = older(
+    V4_1_2,
+    "4.0.2",
+    first_sequence=FirstSequence.ANY,
+    older_epoch=OlderEpoch.ASKED,
+    previous_id=PreviousId.KEPT,
+)
+V3_9_2 = older(
+    V4_0_2,
+    "3.9.2",
+    level=0,
+    requests=Requests.V1,
+    pending=Pending.AFTER_PRODUCER,
+    ongoing=Ongoing.OF_PRODUCER_ID,
+)
 V3_3_2 = older(V3_9_2, "3.3.2", verification=Verification.NONE)
 
 SAID = conversation(Requests.V1, Requests.V2)
@@ -49,12 +64,14 @@ RELEASES: dict[str, Variant] = by_release(SAID, (NEWEST, V4_2_1, V4_1_2, V4_0_2,
 RULES: dict[str, type[IntEnum]] = {
     "verification": Verification,
     "older_epoch": OlderEpoch,
+    "ongoing": Ongoing,
     "marker_epoch": MarkerEpoch,
     "first_sequence": FirstSequence,
     "fence": Fence,
     "pending": Pending,
     "rotation": Rotation,
     "id_memory": IdMemory,
+    "previous_id": PreviousId,
     "bump": Bump,
     "late_bump": LateBump,
     "group_memory": GroupMemory,

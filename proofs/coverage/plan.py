@@ -98,6 +98,7 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ("fence=same_epoch", ("transactions-trouble",)),
     ("rotation=clients", ("transactions-tiny",)),
     ("older_epoch=asked", ("transactions-default",)),
+    ("ongoing=of_producer_id", ("transactions-default",)),
     ("id_memory=in_memory", ("transactions-tiny",)),
     ("transactional_ids=of_partition", ("processing",)),
     ("generation_check=absent", ("processing",)),

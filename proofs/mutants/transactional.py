@@ -57,6 +57,15 @@ RELEASED: tuple[Mutant, ...] = (
         BASE,
     ),
     released(
+        "produce_during_completion",
+        "KAFKA-18575",
+        "the next transaction's batch comes before the marker of the last, and is not registered",
+        "transactions-default",
+        f"{BASE}/ongoing=of_producer_id",
+        "markers_are_taken",
+        BASE,
+    ),
+    released(
         "late_offset_commit",
         "KAFKA-15449",
         "TxnOffsetCommit comes after the marker: an offset is pending that nobody ends",
@@ -164,18 +173,6 @@ PATCHED: tuple[Mutant, ...] = (
             "True",
         ),
         on=V1,
-    ),
-    mutant(
-        "produce_during_completion",
-        "KAFKA-18575",
-        "the next transaction's batch comes before the marker of the last, and is not registered",
-        "transactions-default",
-        "markers_are_taken",
-        Patch(
-            "leader.is_open_for",
-            "is_open and entry.producer_epoch == batch.producer_epoch",
-            "is_open",
-        ),
     ),
     mutant(
         "lso_inclusive",

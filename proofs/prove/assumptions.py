@@ -56,6 +56,10 @@ ASSUMPTIONS = {
     "retries_are_taken": (
         "no leader refuses a marker because it has taken the same one before (KAFKA-19999)"
     ),
+    "epochs_are_compared": (
+        "where V2 is spoken, a transaction of another epoch is not open for a batch"
+        " (KAFKA-18575, 4.0)"
+    ),
     "markers_on_time": "no marker arrives after its coordinator has sent another in its place (V1)",
     "batches_on_time": (
         "no Produce arrives after its sender has its answer, or has given it up (V1)"

@@ -204,6 +204,7 @@ DROPPED |= {
         begun=1,
         marker_losses=1,
     ),
+    "epochs_are_compared": of_transactions("markers_are_taken", "v2/ongoing=of_producer_id", {}),
     "markers_on_time": of_transactions(
         "no_aborted_read", "v1", {"max_marker_delays": 1}, marker_delays=1
     ),

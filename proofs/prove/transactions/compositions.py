@@ -229,7 +229,7 @@ TAKING = (
 )
 PAST = (*GIVEN, "terms_are_past", "markers_are_past", "written_is_past")
 ROTATED = (*GIVEN, "retries_are_taken", "nobody_rests_at_the_last", "told_is_before_its_marker")
-CLOSED = (*PAST, *ROTATED, "open_is_before_its_marker")
+CLOSED = (*PAST, *ROTATED, "epochs_are_compared", "open_is_before_its_marker")
 
 MARKERS = replace(
     ANYONE,
@@ -243,7 +243,11 @@ MARKERS = replace(
         clause(of_markers.open_is_before_its_marker, *CLOSED),
         clause(of_markers.markers_are_taken, *CLOSED),
     ),
-    facts={**ANYONE.facts, "retries_are_taken": of_markers.retries_are_taken()},
+    facts={
+        **ANYONE.facts,
+        "retries_are_taken": of_markers.retries_are_taken(),
+        "epochs_are_compared": of_markers.epochs_are_compared(),
+    },
     steps=TAKING,
     worlds=of_markers.Takers,
     scopes=EVERY,
@@ -257,7 +261,7 @@ ENDED = (*PRESENT, *SAID, "open_has_one_epoch", "ended_is_exact")
 
 VISIBILITY = replace(
     ANYONE,
-    unknown=without("requests", "fence", "marker_epoch", "level"),
+    unknown=without("requests", "fence", "marker_epoch", "level", "ongoing"),
     clauses=(
         *DECISIONS.clauses,
         *NO_WRITE_OUTSIDE.clauses[-2:],
@@ -468,6 +472,7 @@ LONE = (
     "markers_are_not_ahead",
     "written_is_not_ahead",
     "in_turn",
+    "epochs_are_compared",
 )
 
 ALONE = replace(
@@ -488,7 +493,11 @@ ALONE = replace(
         clause(of_one.written_is_not_ahead, *LONE),
         clause(of_one.no_false_fencing, *LONE),
     ),
-    facts={**ANYONE.facts, "in_turn": of_one.in_turn()},
+    facts={
+        **ANYONE.facts,
+        "in_turn": of_one.in_turn(),
+        "epochs_are_compared": of_markers.epochs_are_compared(),
+    },
     contracts={**CONTRACTS, "begun_reign": lambda _evaluator, w, _answer: w.fields["reign"]},
     steps=(*ALONE_RULES, "marker_is_sent", "marker_arrives"),
     worlds=of_one.Alone,

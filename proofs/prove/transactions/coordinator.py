@@ -45,6 +45,7 @@ RULES = {
         ("rotation", 0, 1),
         ("id_memory", 0, 1),
         ("older_epoch", 0, 1),
+        ("ongoing", 0, 1),
     )
 }
 """The rules of releases: any of them."""

@@ -94,6 +94,12 @@ def retries_are_taken() -> Formula:
     return (), dag.either(lenient, newer)
 
 
+def epochs_are_compared() -> Formula:
+    """Where V2 is spoken, what is open in another epoch is not open for a batch."""
+    speaks_v2 = dag.eq(RULES["Variant", "requests"], const(2))
+    return (), implies(speaks_v2, dag.eq(RULES["Variant", "ongoing"], ZERO))
+
+
 def must_be_newer() -> Node:
     """A marker must be newer than what it closes."""
     newer = dag.negate(dag.eq(RULES["Variant", "marker_epoch"], ZERO))

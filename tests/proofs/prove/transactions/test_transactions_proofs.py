@@ -231,7 +231,7 @@ def test_the_hypotheses_can_hold_together(theorem: str) -> None:
             "",
             Patch(
                 "leader.must_ask",
-                "not is_open_for(entry, batch)",
+                "not is_open_for(k, entry, batch)",
                 "False",
             ),
             "batch_arrives/no_write_outside",
