@@ -169,12 +169,19 @@ def appending(c: Coordinator, image: Known) -> Coordinator:
     return replace(c, image=image, is_appending=True)
 
 
+def took_next_epoch(prepared: Known) -> bool:
+    """The end took an epoch: a client's of V2, or at level 2 the coordinator's own."""
+    before = prepared.last_producer_epoch
+    return before != NO_PRODUCER_EPOCH and before + 1 == prepared.metadata.producer_epoch
+
+
 def completed(k: Setting, prepared: Known) -> Known:
     """The transaction is over; where its epoch was the last, the next producer id takes over with
     epoch 0. TransactionMetadata.prepareComplete."""
     metadata = prepared.metadata
     committed = metadata.state == TransactionState.PREPARE_COMMIT
     rotates = prepared.next_producer_id != NO_PRODUCER_ID
+    forgets = rotates or took_next_epoch(prepared)
     done = Metadata(
         state=TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT,
         producer_id=prepared.next_producer_id if rotates else metadata.producer_id,
@@ -184,7 +191,7 @@ def completed(k: Setting, prepared: Known) -> Known:
     return Known(
         metadata=done,
         last_producer_epoch=prepared.last_producer_epoch,
-        previous_producer_id=metadata.producer_id if rotates else prepared.previous_producer_id,
+        previous_producer_id=metadata.producer_id if forgets else prepared.previous_producer_id,
         next_producer_id=NO_PRODUCER_ID,
     )
 
@@ -278,6 +285,13 @@ def overflows(k: Setting, c: Coordinator) -> bool:
     return k.layout.epochs_end and c.known.metadata.producer_epoch >= k.layout.max_epoch
 
 
+def fence_overflows(k: Setting, c: Coordinator) -> bool:
+    """So does the coordinator's own abort; since 4.3 not one that is repeated in the epoch that the
+    first took."""
+    repeats = c.unlogged_fence and k.variant.rotation == Rotation.ANYONE
+    return overflows(k, c) and not repeats
+
+
 def fits(k: Setting, c: Coordinator) -> bool:
     """The scope has so many epochs and producer ids."""
     return (
@@ -320,6 +334,13 @@ def with_epoch(k: Setting, c: Coordinator, epoch: int, last_epoch: int) -> Known
     )
 
 
+def previous_producer_id(k: Setting, c: Coordinator) -> int:
+    """The one that is remembered while a transaction is open or prepared.
+    TransactionMetadata.completeTransitionTo."""
+    kept = k.variant.previous_id == PreviousId.KEPT
+    return c.known.previous_producer_id if kept else c.known.metadata.producer_id
+
+
 def fencing(k: Setting, c: Coordinator) -> Known:
     """The open transaction is aborted by the coordinator, whose next epoch fences its writers.
     TransactionMetadata.prepareFenceProducerEpoch."""
@@ -332,7 +353,7 @@ def fencing(k: Setting, c: Coordinator) -> Known:
     return Known(
         metadata=replace(metadata, state=TransactionState.PREPARE_ABORT, producer_epoch=epoch),
         last_producer_epoch=metadata.producer_epoch if newer else NO_PRODUCER_EPOCH,
-        previous_producer_id=metadata.producer_id,
+        previous_producer_id=previous_producer_id(k, c),
         next_producer_id=c.given_producer_ids if is_last else NO_PRODUCER_ID,
     )
 
@@ -420,7 +441,7 @@ def on_known(
     if is_prepared(c.known.metadata):
         return answered(c, failed(Error.CONCURRENT_TRANSACTIONS))
     if c.known.metadata.state == TransactionState.ONGOING:
-        if overflows(k, c):
+        if fence_overflows(k, c):
             return answered(c, failed(Error.UNKNOWN_SERVER_ERROR))
         waits = failed(Error.CONCURRENT_TRANSACTIONS)
         image = fencing(k, c)
@@ -477,13 +498,6 @@ def has_all(metadata: Metadata, partitions: Map[Partition, bool]) -> bool:
 def union(a: Map[Partition, bool], b: Map[Partition, bool]) -> Map[Partition, bool]:
     """All that are in either."""
     return Map(tuple(a[p] or there for p, there in b.items()))
-
-
-def previous_producer_id(k: Setting, c: Coordinator) -> int:
-    """The one that is remembered once a transaction is open, or prepared with V1.
-    TransactionMetadata.completeTransitionTo."""
-    kept = k.variant.previous_id == PreviousId.KEPT
-    return c.known.previous_producer_id if kept else c.known.metadata.producer_id
 
 
 def with_partitions(k: Setting, c: Coordinator, partitions: Map[Partition, bool]) -> Known:
@@ -573,7 +587,7 @@ def time_out(k: Setting, c: Coordinator) -> Coordinator:
     """The transaction has lasted longer than it may. abortTimedOutTransactions."""
     require(c.known.metadata.state == TransactionState.ONGOING)
     require(not c.is_appending)
-    require(not overflows(k, c))
+    require(not fence_overflows(k, c))
     image = fencing(k, c)
     ended = transition(k, with_fence(k, c, image), image)
     return replace(ended, requester=NOBODY, answer=NO_ANSWER)

@@ -109,7 +109,8 @@ def is_retry_of_last(k: Setting, known: Known, request: Request) -> bool:
     return (
         known.previous_producer_id != NO_PRODUCER_ID
         and request.producer_id == known.previous_producer_id
-        and is_exhausted(k, request.producer_epoch)
+        and k.layout.epochs_end
+        and request.producer_epoch == k.layout.exhausted_epoch
         and known.metadata.producer_epoch == 0
     )
 
@@ -166,7 +167,7 @@ def prepared_with_next_epoch(k: Setting, c: Coordinator, metadata: Metadata) -> 
     return Known(
         metadata=replace(metadata, producer_epoch=next_epoch(epoch)),
         last_producer_epoch=epoch,
-        previous_producer_id=metadata.producer_id,
+        previous_producer_id=previous_producer_id(k, c),
         next_producer_id=c.given_producer_ids if rotates else NO_PRODUCER_ID,
     )
 
@@ -198,9 +199,11 @@ def done_before(k: Setting, c: Coordinator) -> Answer:
 def preparing(
     k: Setting, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
-    """The end begins, if V2 has an epoch to take."""
+    """The end begins, if V2 has an epoch to take; if not, the producer id that was taken first is
+    lost."""
     if speaks_v2(k) and overflows(k, c):
-        return answered(c, failed(Error.UNKNOWN_SERVER_ERROR))
+        lost = replace(c, given_producer_ids=c.given_producer_ids + 1)
+        return answered(lost, failed(Error.UNKNOWN_SERVER_ERROR))
     image = prepared(k, c, request.committed)
     return changed(k, with_next_id_taken(c, image), image, requester, ended_with(k, image))
 
