@@ -3,8 +3,7 @@
 Theory of operation. The rules are the world's own, of one partition whose leader may be in any
 state: its log may have lost its head, or be cut short by a replica that was not in sync. What
 connections and producers make of it is left out, and so is what a replay finds: the high watermark
-depends on neither. The goal is the promise in its own words, together with what
-is so of offsets.
+depends on neither. The goal is the promise in its own words, together with what is so of offsets.
 """
 
 from __future__ import annotations

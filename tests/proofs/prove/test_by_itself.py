@@ -24,7 +24,7 @@ from proofs.prove.smt import obligation
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.state import Builder
 from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import THEOREMS
+from proofs.prove.theorems import COVERED, LEFT_OUT, THEOREMS
 from proofs.trace.replay import setting_of
 
 BY_NAME = {t.name: t for t in THEOREMS}
@@ -227,6 +227,13 @@ def test_a_proof_about_clients_says_nothing_of_leaders() -> None:
     of_leaders = ("log", "known", "others", "history", "high_watermark", "answers", "where")
     assert not [name for name in spoken if name.startswith(of_leaders)]
     assert {"neighbours_follow", "in_flight_is_numbered"} <= needed
+
+
+def test_every_rule_that_moves_a_leader_is_taken_but_a_crash() -> None:
+    steps = {"on_produce", "advance_high_watermark", "restart", "fail_over"}
+    moving = {rule for rule, of in COVERED.items() if steps.intersection(of)}
+    forgetting = set(LEFT_OUT) - {"client_receives_producer_id", "leader_crashes"}
+    assert set(RULES) == moving | forgetting
 
 
 def test_the_hypotheses_can_hold_together() -> None:
