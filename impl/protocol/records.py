@@ -20,7 +20,7 @@ Sources: `DefaultRecord`, `ByteUtils`; KIP-82, KIP-98.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from struct import Struct
 from struct import error as StructError
@@ -77,8 +77,8 @@ _LATER: Final = [b"\0" + number for number in _LENGTHS]
 _EARLIER: Final = [b"\0" + number for number in _SHORT[::-2]]
 """Negative numbers, by which it is read: -1 is the last."""
 
-_NAMES: Final[dict[str, list[bytes]]] = {}
-"""By the key of a header and the length of its value: what joins what stands before and the value.
+_NAMES: Final[dict[str, list[Callable[[tuple[bytes, bytes]], bytes]]]] = {}
+"""By the key of a header and the length of its value: joins what stands before and the value.
 
 An application has few keys, and values of headers are short.
 """
@@ -87,7 +87,7 @@ An application has few keys, and values of headers are short.
 def _remember(name: str) -> bytes:
     encoded = _sized(name.encode())
     if len(_NAMES) < 256 and len(name) < 64:
-        _NAMES[name] = [encoded + length for length in _LENGTHS[:128]]
+        _NAMES[name] = [(encoded + length).join for length in _LENGTHS[:128]]
     return encoded
 
 
@@ -126,15 +126,15 @@ def encode_record(
         if headers:
             tail = _COUNTS[len(headers)]
             for name, content in headers:
-                tail = _NAMES[name][len(content)].join((tail, content))  # type: ignore[arg-type]
+                tail = _NAMES[name][len(content)]((tail, content))  # type: ignore[arg-type]
         body = _join(
             (
                 _LATER[timestamp_delta] if timestamp_delta >= 0 else _EARLIER[timestamp_delta],
                 _LENGTHS[offset_delta] if offset_delta >= 0 else VARINT[offset_delta],
                 b"\1" if key is None else _LENGTHS[len(key)],
-                key or b"",
+                b"" if key is None else key,
                 b"\1" if value is None else _LENGTHS[len(value)],
-                value or b"",
+                b"" if value is None else value,
                 tail,
             )
         )

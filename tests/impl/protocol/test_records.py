@@ -1,8 +1,10 @@
 """Records whose bytes almost fit another reading: what is fast must not take them for it."""
 
+from typing import Any
+
 import pytest
 
-from impl.protocol.errors import InvalidRecord
+from impl.protocol.errors import InvalidField, InvalidRecord
 from impl.protocol.record_batch import (
     HEADER_BYTES,
     Record,
@@ -81,6 +83,35 @@ def test_a_header_that_was_seen_before_is_written_as_the_first_was() -> None:
     first = encode_record(0, 0, None, None, [("seen before", b"x")])
     assert first == encode_record(0, 0, None, None, [("seen before", b"x")])
     assert first.endswith(b"\x02\x16seen before\x02x")
+
+
+UNWRITABLE: dict[str, dict[str, Any]] = {
+    "an empty text for a key": {"key": ""},
+    "a text for a value": {"value": "text"},
+    "a text in a header": {"headers": [("a", "text")]},
+    "no name of a header": {"headers": [(None, b"")]},
+    "a name that is bytes": {"headers": [(b"a", b"")]},
+    "a timestamp beyond int64": {"timestamp_delta": 1 << 63},
+}
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+def test_what_no_record_can_have_is_named(name: str) -> None:
+    encode_record(0, 0, b"k", b"v", [("a", b"seen before")])
+    fields = {"timestamp_delta": 0, "key": b"k", "value": b"v"} | UNWRITABLE[name]
+    with pytest.raises(InvalidField, match=r"^record 7: "):
+        encode_record(7, **fields)
+
+
+@pytest.mark.parametrize("headers", [(), [("a", None)]])
+@pytest.mark.parametrize("value", [None, b"", b"v"])
+@pytest.mark.parametrize("key", [None, b"", b"k"])
+def test_null_is_not_empty(
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> None:
+    assert read(encode_record(0, 0, key, value, headers).hex()) == (
+        Record(0, 0, key, value, tuple(headers)),
+    )
 
 
 WRONG = {
