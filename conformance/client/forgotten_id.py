@@ -19,7 +19,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -125,9 +125,14 @@ class Network:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, until either side is gone; the other one is cut."""
-        with suppress(OSError):
-            back, forth = await asyncio.open_connection(HOST, self.port)
-            waiting: deque[bytes] = deque()
+        waiting: deque[bytes] = deque()
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(cut, writer)
+            try:
+                back, forth = await asyncio.open_connection(HOST, self.port)
+            except OSError:
+                return
+            stack.push_async_callback(cut, forth)
             ways = (self._ask(reader, forth, waiting), self._answer(back, writer, waiting))
             tasks = [asyncio.create_task(way) for way in ways]
             try:
@@ -136,8 +141,6 @@ class Network:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-                forth.transport.abort()
-        writer.transport.abort()
 
     async def _ask(
         self, reader: asyncio.StreamReader, forth: asyncio.StreamWriter, waiting: deque[bytes]
@@ -189,6 +192,13 @@ class Network:
         self._is_refused |= ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.name in told
         self.say(f"    {name_in(batch)}: {told}")
         return True
+
+
+async def cut(writer: asyncio.StreamWriter) -> None:
+    """End a connection at once."""
+    writer.transport.abort()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 async def payloads(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
