@@ -74,6 +74,8 @@ _pack_body: Final = _BODY.pack
 _join: Final = b"".join
 _new: Final = tuple.__new__
 _COUNTED_HEADER_BYTES: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
+_SMALL_BYTES: Final = 4_096
+"""Below this it costs less to copy the records once more than to extend a checksum."""
 
 
 def increment_sequence(sequence: int, count: int) -> int:
@@ -200,8 +202,12 @@ def assemble_batch(
             base_sequence,
             count,
         )
-        crc = extend_crc32c(crc32c(head), joined)
         length = _COUNTED_HEADER_BYTES + len(joined)
+        if length < _SMALL_BYTES:
+            head, joined = head + joined, b""
+            crc = crc32c(head)
+        else:
+            crc = extend_crc32c(crc32c(head), joined)
         prefix = _pack_prefix(base_offset, length, partition_leader_epoch, MAGIC, crc)
         return _join((prefix, head, joined))
     except (StructError, TypeError) as error:
