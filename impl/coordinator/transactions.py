@@ -26,6 +26,7 @@ release 4.3.1; KIP-98, KIP-360, KIP-890.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from impl.coordinator import inspection
@@ -305,15 +306,14 @@ class TransactionCoordinator:
     def abort_timed_out(self, now_ms: int) -> list[Effect]:
         """Abort every transaction that took too long; what fails now, the next scan tries again.
 
-        `abortTimedOutTransactions`.
+        QUIRK: the first one that cannot be fenced ends the scan, each time: those behind it stay
+        open. `abortTimedOutTransactions`.
         """
         effects: list[Effect] = []
-        for _, entry in self._states.entries():
-            if is_timed_out(entry, now_ms):
-                try:
+        with suppress(IllegalTransition):
+            for _, entry in self._states.entries():
+                if is_timed_out(entry, now_ms):
                     effects += self._abort(Purpose.TIME_OUT, None, entry, now_ms)
-                except IllegalTransition:
-                    continue
         return effects
 
     def remove_expired(self, now_ms: int) -> list[Effect]:

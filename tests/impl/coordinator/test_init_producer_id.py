@@ -149,15 +149,6 @@ def test_a_rotation_whose_answer_was_lost_is_answered_again() -> None:
     assert world.init(producer(ID, 32766)) == refused(FENCED)
 
 
-def test_before_4_1_the_previous_id_is_kept_while_transactions_pass() -> None:
-    for assigns, wanted in (("by_target", S.COMPLETE_ABORT), ("all", S.ONGOING)):
-        world = loaded(S.EMPTY, 32766, transition_assigns=assigns, transaction_version=0)
-        world.init(producer(ID, 32766))
-        world.add(producer(FIRST_ID, 0), A0)
-        world.init(producer(ID, 32766))
-        assert world.view().image.state is wanted
-
-
 def test_a_rotation_needs_a_producer_id() -> None:
     world = loaded(S.EMPTY, 32766)
     world.id_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -109,12 +109,6 @@ def test_a_timeout_at_the_last_epoch_waits_for_an_id() -> None:
     assert world.view().image.producer_epoch == 0
 
 
-def test_a_transaction_that_cannot_be_fenced_does_not_stop_the_scan() -> None:
-    world = begun(tolerates_last_epoch=False)
-    world.load(replace(world.view().image, producer_epoch=32767))
-    assert world.core.abort_timed_out(1 << 40) == []
-
-
 def test_a_two_phase_commit_never_times_out() -> None:
     world = begun()
     world.load(replace(world.view().image, transaction_timeout_ms=2147483647))
