@@ -9,14 +9,7 @@ from __future__ import annotations
 from model.client import PartitionEntry
 from model.leader import Leader, StoredBatch
 from model.messages import Error, Producer, ProduceResponse
-from model.promises import (
-    Log,
-    holds,
-    memory_is_kept_in_order,
-    never_gives_up,
-    overlap,
-    same_epoch,
-)
+from model.promises import Log, holds, overlap, same_epoch
 from model.sentences import Promise
 from model.setting import Recovery, Retries, Setting
 from model.world import World
@@ -137,6 +130,26 @@ def gives_up_nothing(k: Setting) -> bool:
     return endless and keeps_id
 
 
+def no_answer_is_lost(k: Setting) -> bool:
+    """No connection breaks, no leader goes, no replica is lost behind a batch, and no other
+    producer has the id: nothing that is stored is sent again."""
+    b = k.budgets
+    leaders = b.restarts + b.crashes + b.failovers + b.losses
+    return b.breaks + leaders + b.late_errors == 0 and not k.layout.shared_producer_id
+
+
+def never_as_producers_go_on(k: Setting) -> bool:
+    """Nowhere: the producer goes on with the next record. Only a transaction, which is to be
+    aborted then, takes along what follows."""
+    return False
+
+
+def sends_nothing_behind(k: Setting) -> bool:
+    """One request is in flight: nothing stands behind a batch in doubt when its epoch ends. Up to
+    2.4 a producer takes another producer id, and what is in flight keeps its numbers."""
+    return k.layout.in_flight == 1 or k.variant.recovery != Recovery.LOCAL_BUMP
+
+
 def comes_back_as_it_was(k: Setting) -> bool:
     """The next instance has the producer id, the epoch and the sequences of the one before; no
     client lets it. Only a transactional id outlives an instance."""
@@ -145,8 +158,8 @@ def comes_back_as_it_was(k: Setting) -> bool:
 
 BELIEFS: tuple[Promise[Setting, World], ...] = (
     Promise("failed_is_not_stored", failed_is_not_stored, gives_up_nothing),
-    Promise("refused_is_not_stored", refused_is_not_stored, memory_is_kept_in_order),
-    Promise("failure_ends_the_stream", failure_ends_the_stream, never_gives_up),
-    Promise("next_epoch_repeats_nothing", next_epoch_repeats_nothing, memory_is_kept_in_order),
+    Promise("refused_is_not_stored", refused_is_not_stored, no_answer_is_lost),
+    Promise("failure_ends_the_stream", failure_ends_the_stream, never_as_producers_go_on),
+    Promise("next_epoch_repeats_nothing", next_epoch_repeats_nothing, sends_nothing_behind),
     Promise("restart_is_recognised", restart_is_recognised, comes_back_as_it_was),
 )

@@ -58,7 +58,8 @@ IN_THE_END = {
 }
 """Endless scopes that are seen under several variants; the others under the newest."""
 
-WHERE_BELIEFS_SHOW = {
+OF_BELIEFS = {
+    "": ("idempotent-timeout/in_flight=1", "idempotent-timeout/breaks=0"),
     "transactions": (
         "transactions-trouble/unheard=1",
         "transactions-trouble/delays=1/expirations=1",
@@ -66,7 +67,7 @@ WHERE_BELIEFS_SHOW = {
         "transactions-trouble-log/failures=1",
     ),
 }
-"""Small scopes by other budgets, in which beliefs break that hold in the others."""
+"""Small scopes by other limits, which show where beliefs break, or what makes them true."""
 
 Say = Callable[[str], None]
 Place = tuple[str, str, str]
@@ -108,7 +109,7 @@ def small_scopes(home: str) -> tuple[str, ...]:
         for name in model_of_home(home).scopes.SCOPES
         if name in EXPECTED and EXPECTED[name].distinct <= MOST_STATES
     )
-    return (*named, *WHERE_BELIEFS_SHOW.get(home, ()))
+    return (*named, *OF_BELIEFS.get(home, ()))
 
 
 def sentences_in(home: str) -> tuple[str, ...]:

@@ -47,7 +47,12 @@ def test_every_promise_and_every_assumption_of_a_theorem_has_a_page() -> None:
 
 BELIEFS = [(home, name) for home in subjects.homes() for name in subjects.beliefs_in(home)]
 
-NOWHERE = {"committed_is_visible", "aborted_is_gone", "offsets_count_records"}
+NOWHERE = {
+    "failure_ends_the_stream",
+    "committed_is_visible",
+    "aborted_is_gone",
+    "offsets_count_records",
+}
 """Beliefs that nothing makes true: their pages say why."""
 
 
@@ -73,11 +78,11 @@ def is_met(home: str, name: str, row: Seen) -> bool:
 
 PLANTED = {
     "refused_is_not_stored": (
-        "idempotent-restart/restarts=0",
+        "idempotent-timeout/breaks=0/timeouts=0",
         Patch(
-            "leader.on_produce",
-            "success(k, leader, batch, known.last_offset - known.offset_delta)",
-            "refusal(leader, batch, Error.OUT_OF_ORDER_SEQUENCE_NUMBER)",
+            "leader.on_produce_without_replicas",
+            "refusal(leader, request.batch, Error.NOT_ENOUGH_REPLICAS)",
+            "refusal(append(k, leader, request.batch), request.batch, Error.NOT_ENOUGH_REPLICAS)",
         ),
     ),
     "unconfirmed_is_not_committed": (
