@@ -535,14 +535,8 @@ WITH_V1 = dict.fromkeys(
     ("no_aborted_read", "all_or_none", "no_lost_write", "offsets_with_outcome"),
     "all_or_none_on_time",
 )
-"""The theorem that is about it with V1, at level 2."""
+"""The theorem that is about it with V1."""
 
-_BELOW = (
-    "with V1 below level 2: there an abort of the coordinator whose append fails leaves its epoch"
-    " in memory, which all_or_none_on_time leaves out; that a record is visible as its application"
-    " wanted is proved there too (visible_as_wanted), and that it is stored (acked_is_stored_once)"
-)
-
-ONLY_EXPLORED = dict.fromkeys(WITH_V1, _BELOW)
+ONLY_EXPLORED: dict[str, str] = {}
 """What of the promises no theorem covers, or not all of it, and why: they are explored in scopes.
 Of no theorem is a batch whose verification and append are apart (`guards`)."""

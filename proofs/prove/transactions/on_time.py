@@ -73,7 +73,7 @@ IN_TIME = (
 PAIRS = ("given_is_not_ahead", "pairs_have_one_owner", "pairs_are_told_again", "waits_for_its_own")
 WORK = ("client_has_batches", "transactions_have_turns", "work_is_ended", "ends_are_quiet")
 COUNTED = (
-    "no_fence_fails",
+    "fences_are_untold",
     "log_comes_next",
     "pairs_come_next",
     "turns_are_prepared_once",
@@ -86,7 +86,7 @@ HEARD = (*GIVEN, "what_is_awaited_is_new", *PAIRS, *WORK, *MY_TURN)
 TOLD_V1 = replace(
     VISIBILITY_V1,
     layout={**LAYOUT, "transactions": 0},
-    unknown=without("requests", "verification", "fence", "level") | BUMPS,
+    unknown=without("requests", "verification", "fence") | BUMPS,
     clauses=(
         *(
             also(c, *SHOWS) if c.name in ("ids_are_counted", "log_is_ahead") else c
@@ -94,8 +94,8 @@ TOLD_V1 = replace(
             if c.name != "commits_are_wanted"
         ),
         *(c for c in EPOCHS.clauses if c.name not in {d.name for d in VISIBILITY_V1.clauses}),
-        clause(of_partition.no_fence_fails, *KNOWN, "log_comes_next"),
-        clause(of_turns.pairs_come_next, *KNOWN, "log_comes_next", "no_fence_fails"),
+        clause(of_turns.fences_are_untold, *GIVEN, *SHOWS, "what_is_awaited_is_new"),
+        clause(of_turns.pairs_come_next, *KNOWN, *PAIRS, "log_comes_next", "fences_are_untold"),
         clause(of_turns.given_is_not_ahead, *GIVEN, "what_is_awaited_is_new"),
         clause(of_client.pairs_have_one_owner, *HEARD),
         clause(of_turns.pairs_are_told_again, *HEARD),
@@ -125,11 +125,13 @@ TOLD_V1 = replace(
         ),
     ),
     steps=IN_TIME,
+    variants=("v1", "3.9.2"),
     worlds=Turns,
     check=check_instances_scope,
     scopes=(
         *ON_TIME_SCOPES,
         "transactions-log-again",
+        "transactions-log/begun=1/moves=0/unheard=0",
         "transactions-forgotten/begun=1/delays=0/unheard=0",
         "transactions-offsets-log/begun=1/delays=0/unheard=0",
     ),

@@ -210,7 +210,7 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         "With V1, where nothing of an instance is late and no marker is: a record of it becomes"
         " visible, in whichever partition, if and only if its own transaction was decided to"
         " commit, which its application has asked for; once commitTransaction has returned, it was."
-        " It is so with a group's offsets. That each record is stored by then is"
+        " It is so with a group's offsets; at every level. That each record is stored by then is"
         " acked_is_stored_once.",
         "v1",
         UNCOUNTED,

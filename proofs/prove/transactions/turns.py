@@ -202,6 +202,14 @@ def is_own(s: Instance, image: dict[str, Any]) -> Node:
     return dag.both(both_are(pair(image), own_pair(s)), some(own_pair(s)[0]))
 
 
+def now_known(s: State) -> dict[str, Any]:
+    """What is known, with the epoch of the transaction that is open: a fence whose append has not
+    succeeded is one ahead of it in memory."""
+    known, failed = s.known("known"), s.coordinator.fields["unlogged_fence"]
+    epoch = known["producer_epoch"]
+    return {**known, "producer_epoch": dag.ite(failed, dag.sub(epoch, ONE), epoch)}
+
+
 def is_ongoing(image: dict[str, Any]) -> Node:
     """A transaction is open."""
     return dag.eq(image["state"], ONGOING)
@@ -261,7 +269,8 @@ def pairs_are_told_again(s: Instance) -> Formula:
             implies(has_shown(s.theirs, image), dag.negate(s.mine(*pair(image)))),
             implies(has_shown(s.mine, image), dag.negate(s.theirs(*pair(image)))),
             dag.either(
-                one_of(before, (NONE, image["producer_id"])), dag.le(image["producer_epoch"], ZERO)
+                one_of(before, (NONE, image["producer_id"])),
+                dag.both(dag.le(image["producer_epoch"], ZERO), dag.negate(is_ongoing(image))),
             ),
         )
         return dag.conjunction(facts)
@@ -275,10 +284,20 @@ def has_shown(told: Predicate, image: dict[str, Any]) -> Node:
     return dag.disjunction(told(image[name], last) for name in names)
 
 
+def fences_are_untold(s: State) -> Formula:
+    """Nobody was told the epoch of a fence whose append has not succeeded; it is of what is
+    open."""
+    known = s.known("known")
+    failed = s.coordinator.fields["unlogged_fence"]
+    behind = implies(dag.eq(P, known["producer_id"]), dag.lt(E, known["producer_epoch"]))
+    told = implies(failed, s.given(P, E), behind)
+    return (P, E), dag.both(told, implies(failed, is_ongoing(known)))
+
+
 def pairs_come_next(s: State) -> Formula:
     """What is on its way to the log, or there and not known, has the present pair; the next epoch,
     if the coordinator aborts of itself; or the next producer id, if it is complete."""
-    known = s.known("known")
+    known = now_known(s)
     states = tuple(const(i) for i in range(7))
 
     def follows(image: dict[str, Any]) -> Node:
@@ -288,7 +307,7 @@ def pairs_come_next(s: State) -> Formula:
         turns = dag.both(dag.eq(its_id, known["next_producer_id"]), dag.eq(its, ZERO))
         rows = (
             one_of(state, states),
-            implies(dag.eq(state, PREPARE_COMMIT), same),
+            implies(one_of(state, (ONGOING, PREPARE_COMMIT)), same),
             implies(dag.eq(state, PREPARE_ABORT), dag.either(same, fences)),
             implies(is_complete(image), dag.either(same, turns)),
             implies(one_of(state, (EMPTY, ABSENT)), dag.negate(in_transaction(known))),
@@ -392,7 +411,7 @@ def waits_for_its_own(s: Turned) -> Formula:
         (
             works_now(s),
             has,
-            is_own(s, s.known("known")),
+            is_own(s, now_known(s)),
             one_of(state, (COMMITTING, ABORTING)),
             dag.eq(image["state"], dag.ite(dag.eq(state, COMMITTING), *PREPARED)),
             s.sent_end(present(s), dag.ite(dag.eq(state, COMMITTING), ONE, ZERO)),
@@ -419,7 +438,7 @@ def nothing_is_prepared_early(s: Instance) -> Formula:
     """While the instance has not heard that its transaction is open, nobody has ended it."""
     lives = dag.either(has_begun(s), is_idle(s))
     waits = dag.both(lives, dag.negate(s.client.fields["is_started"]))
-    known = s.known("known")
+    known = now_known(s)
     opened = dag.both(is_ongoing(known), is_own(s, known))
 
     def unsaid(image: dict[str, Any]) -> Node:
@@ -431,7 +450,7 @@ def nothing_is_prepared_early(s: Instance) -> Formula:
 def its_turn_is_now(s: Turned) -> Formula:
     """What the coordinator knows under the instance's pair, while its transaction is open: that, in
     this turn; or its end as it has asked for it, in this turn or in the one before."""
-    known, now = s.known("known"), present(s)
+    known, now = now_known(s), present(s)
     turn = s.its_turn(now)
     opened = implies(in_transaction(known), dag.eq(turn, s.turn))
     complete = implies(is_complete(known), dag.eq(turn, dag.sub(s.turn, ONE)))
@@ -451,7 +470,7 @@ def turns_have_pairs(s: Turned) -> Formula:
     """A transaction of the instance whose turn it is has the coordinator's pair, and is over for
     the instance only if it is prepared; its commit is decided, or about to be, only if the
     instance has sent it."""
-    mine, known = is_started(s, T), s.known("known")
+    mine, known = is_started(s, T), now_known(s)
     now = dag.both(mine, dag.eq(s.its_turn(T), s.turn))
     past = dag.either(dag.lt(T, present(s)), is_idle(s))
 
@@ -484,9 +503,12 @@ def complete_says_its_turn(s: State) -> Formula:
 
 
 def open_is_of_its_turn(s: Turned) -> Formula:
-    """What is open here under the instance's pair, while its transaction is, is of this turn."""
-    mine = dag.both(is_open(s, P), both_are((P, entry(s, P)["producer_epoch"]), own_pair(s)))
-    return (P,), implies(works_now(s), mine, dag.eq(s.its_turn(present(s)), s.turn))
+    """What is open here under the instance's pair, or an older one of its producer id, while its
+    transaction is, is of this turn."""
+    own_id, own_epoch = own_pair(s)
+    older = dag.le(entry(s, own_id)["producer_epoch"], own_epoch)
+    mine = dag.conjunction((works_now(s), is_open(s, own_id), older))
+    return (), implies(mine, dag.eq(s.its_turn(present(s)), s.turn))
 
 
 def log_says_its_turn(s: Turned) -> Formula:
