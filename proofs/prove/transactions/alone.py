@@ -216,8 +216,8 @@ def next_pair(image: dict[str, Any]) -> tuple[Node, Node]:
 
 
 def is_exhausted(epoch: Node) -> Node:
-    """No client may use a later epoch."""
-    return dag.both(EPOCHS_END, dag.le(EXHAUSTED, epoch))
+    """No client may use a later epoch, and none does."""
+    return dag.both(EPOCHS_END, dag.eq(EXHAUSTED, epoch))
 
 
 def own(s: Lone) -> tuple[Node, Node]:
