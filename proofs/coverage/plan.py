@@ -78,7 +78,14 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ),
     ("level=1", ("transactions-trouble-log/failures=2/timeouts=1/moves=1",)),
     ("verification=none", ("transactions-tiny",)),
-    ("4.2.1", ("transactions-exhausted/delays=0/unheard=0",)),
+    (
+        "4.2.1",
+        (
+            "transactions-exhausted/delays=0/unheard=0",
+            "transactions-exhausted/delays=0/moves=0",
+        ),
+    ),
+    ("4.2.1/level=1", ("transactions-trouble-log/failures=2/timeouts=1/moves=1",)),
     ("4.1.2", ("transactions-markers",)),
     ("4.0.2", ("transactions-default", "transactions-writes")),
     ("3.9.2", ("transactions-default",)),
@@ -97,6 +104,7 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ("first_sequence=any", ("transactions-tiny",)),
     ("fence=same_epoch", ("transactions-trouble",)),
     ("rotation=clients", ("transactions-tiny",)),
+    ("previous_id=kept", ("transactions-tiny",)),
     ("older_epoch=asked", ("transactions-default",)),
     ("ongoing=of_producer_id", ("transactions-default",)),
     ("id_memory=in_memory", ("transactions-tiny",)),
