@@ -5,8 +5,8 @@
    producers, groups (`script`).
 3. The server sends its markers by itself: what only happens while one is on its way is judged
    elsewhere.
-4. Where the last epochs are judged, ids come to them before the first trace
-   (`worn`).
+4. Where the last epochs are judged, ids come to them before the first trace, and those that are
+   stuck there are buried (`worn`).
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class TransactionsBackend(ScriptBackend):
             self.agreed.append(number)
 
     def _costs(self, script: Any) -> int:
-        """What a server does of itself takes seconds."""
-        return 1 + DEED_COUNTS * bool(script.times_out or script.forgotten)
+        """What a server does of itself takes seconds, and so does a burial."""
+        return 1 + DEED_COUNTS * bool(script.times_out or script.forgotten or script.is_stuck)
 
     def close(self) -> None:
         """Connections are the ground's, which closes them."""

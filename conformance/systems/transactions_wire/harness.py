@@ -7,13 +7,18 @@
 3. A trace has a transactional id that nobody had. Its partitions served others before, whose
    transactions are all over: offsets count from where the trace found the log's end.
 4. A trace that was too slow for the server's time-outs is played a second time, with more patience.
+5. Before 4.3 a transaction at the last epoch can be stuck. Once it has lasted too long, the
+   coordinator throws at it whenever it looks for time-outs, and comes to no other: KAFKA-20090.
+   So traces that are stuck in the end come last, together. Whoever of them times out goes on only
+   when all of them have; then their ids are buried (`worn`).
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from conformance.backends import BackendFailed
@@ -47,6 +52,15 @@ MOST_TRACES: Final = 16
 """Traces that a partition serves: its leader remembers the producers of all of them."""
 
 Numbered = tuple[int, Script]
+
+
+def _others(scripts: Iterable[Numbered], stuck: deque[Numbered]) -> Iterator[Numbered]:
+    """Those that are not stuck in the end."""
+    for numbered in scripts:
+        if numbered[1].is_stuck:
+            stuck.append(numbered)
+        else:
+            yield numbered
 
 
 class Supply:
@@ -146,24 +160,53 @@ class Harness:
         self._id_s = id_s
         self._supply = Supply(servers)
         self._lanes: list[Lane] = []
+        self._timing_out: set[int] = set()
+        """The traces that are played together and have not timed out."""
 
     def run(self, scripts: Iterable[Numbered]) -> Iterator[tuple[int, Ended] | None]:
         """Each trace's end by its number, and None now and then. Raises BackendFailed."""
         again: list[Numbered] = []
         try:
-            for script, ended in self._play(scripts, 1):
+            for script, ended in self._by_turns(scripts, 1):
                 if ended.is_undecided and self._is_timed(script[1]):
                     again.append(script)
                 else:
                     yield script[0], ended
                 yield None
-            for script, ended in self._play(again, PATIENCE):
+            for script, ended in self._by_turns(again, PATIENCE):
                 yield script[0], ended
         except (KafkaError, DecodeError) as error:
             raise BackendFailed(f"the broker stopped answering: {error}") from error
 
     def _is_timed(self, script: Script) -> bool:
         return bool(script.times_out or self._id_s)
+
+    def _by_turns(
+        self, scripts: Iterable[Numbered], patience: int
+    ) -> Iterator[tuple[Numbered, Ended]]:
+        """Each script with its end; first all that are not stuck in it."""
+        stuck: deque[Numbered] = deque()
+        yield from self._play(_others(scripts, stuck), patience)
+        while stuck:
+            together = [stuck.popleft() for _ in range(min(len(stuck), MOST_LANES))]
+            yield from self._play_and_bury(together, patience)
+
+    def _play_and_bury(
+        self, together: Sequence[Numbered], patience: int
+    ) -> Iterator[tuple[Numbered, Ended]]:
+        """Scripts that are stuck in the end, all of them on their way at once; told of once the
+        broker is as before."""
+        assert self._worn is not None, "an epoch is the last where ids are worn"
+        self._timing_out = {number for number, script in together if script.times_out}
+        played = list(self._play(together, patience))
+        self._worn.bury()
+        self._lanes.clear()
+        yield from played
+
+    def _goes_on(self, number: int) -> bool:
+        """A trace has timed out: whether all have that are played together."""
+        self._timing_out.discard(number)
+        return not self._timing_out
 
     def _play(self, scripts: Iterable[Numbered], patience: int) -> Iterator[tuple[Numbered, Ended]]:
         """Each script with its end."""
@@ -177,6 +220,7 @@ class Harness:
                 lane.go_on()
                 if lane.ended is not None:
                     assert lane.script is not None
+                    self._timing_out.discard(lane.script[0])
                     yield lane.script, self._left(lane, lane.ended)
 
     def _fill(self, waiting: Iterator[Numbered], patience: int) -> list[Lane]:
@@ -205,6 +249,7 @@ class Harness:
             self._speaks,
             times=Times(lasts_s, self._id_s),
             shows_producers=self._servers.shows_producers,
+            goes_on=functools.partial(self._goes_on, script[0]),
         )
         lane.begin(script, ground, trial.run())
         return lane

@@ -127,6 +127,14 @@ class Script:
         """The step at which the transactional id expires."""
         return self._first(FORGOTTEN)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Its transaction is open also behind the endings, which abort what is open: nothing ends
+        it. KAFKA-20090."""
+        last = self.endings[-1].moved.shown if self.endings else None
+        shown = None if last is None else last.coordinator
+        return shown is not None and shown[0] == STATES["ONGOING"]
+
     def _first(self, rule: str) -> int:
         """The first step of a rule, counted from 1; 0: there is none."""
         return next((at for at, (name, _) in enumerate(self.steps, start=1) if name == rule), 0)

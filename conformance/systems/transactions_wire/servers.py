@@ -7,7 +7,6 @@ partitions, and nothing is done to it.
 
 from __future__ import annotations
 
-import functools
 import secrets
 import time
 from itertools import count
@@ -96,13 +95,9 @@ class Started:
         self.conversation = ground.conversation
         self.shows_producers = True  # 2.8 and later, and no older one has a model
 
-    @functools.cached_property
-    def _coordinator_epoch(self) -> int:
-        return self.ground.coordinator().ask(leadership(TRANSACTION_STATE)).leader_epoch
-
     def coordinator_epoch(self, transactional_id: str) -> int:
-        """See `Servers`."""
-        return self._coordinator_epoch
+        """See `Servers`. Asked each time: the broker may have started again."""
+        return self.ground.coordinator().ask(leadership(TRANSACTION_STATE)).leader_epoch
 
     def offsets_of(self, group_id: str) -> TopicPartition:
         """See `Servers`. The topic is there from then on."""

@@ -7,7 +7,8 @@ the server says that a transaction is prepared it is asked again, for a bounded 
 is undecided. The first difference ends a trace; behind its last step come its endings.
 
 What a server does of itself is waited for: a transaction that times out has a time-out so long that
-all before it is done by then. A trace that was slower than that is undecided.
+all before it is done by then. A trace that was slower than that is undecided. Behind a time-out a
+trace goes on when whoever plays it says so.
 """
 
 from __future__ import annotations
@@ -168,6 +169,7 @@ class Trial:
         *,
         times: Times = NEVER,
         shows_producers: bool = True,
+        goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
         self._script = script
         self._ground = ground
@@ -180,6 +182,7 @@ class Trial:
         self._told: tuple[Any, ...] = ()
         self._shows_producers = shows_producers
         self._patience = Patience(times)
+        self._goes_on = goes_on
 
     def run(self) -> Asking:
         """All of it."""
@@ -217,6 +220,8 @@ class Trial:
         if step == self._script.times_out:
             yield from self._until(lambda view: view[0] != "Ongoing", self._patience.transaction_s)
             self._patience.transaction_is_over()
+            while not self._goes_on():
+                yield [Rest(time.monotonic() + PAUSE_S)]
         elif step == self._script.forgotten:
             yield from self._until(lambda view: view[0] is None, self._patience.id_s)
             self._patience.id_is_used()

@@ -3,7 +3,8 @@
 Epochs go up by one with each InitProducerId: 32,764 of them take seconds for one id. Here each id
 is asked for once. Then the record that the coordinator wrote of it is written once more with
 another epoch, and nothing else changed, as admin clients may write to internal topics; and the
-broker starts again, and loads its log.
+broker starts again, and loads its log. So it forgets ids whose transaction nothing ends: of these
+a record without a value is written.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ LAST_EPOCH: Final = 32_767
 
 ADMIN_CLIENT: Final = "__admin_client"
 """Whose requests may write to internal topics. `AdminUtils.ADMIN_CLIENT_ID`."""
+_KEY_VERSION: Final = 0
 _PRODUCE_VERSION: Final = 8
 _PRODUCE_TIMEOUT_MS: Final = 10_000
 _IN_A_BATCH: Final = 500
@@ -40,6 +42,8 @@ class Worn:
     gone. Raises KafkaError."""
 
     def __init__(self, ground: Ground, epoch: int, count: int) -> None:
+        self._ground = ground
+        self._taken: list[str] = []
         self._names = deque(ground.fresh("worn") for _ in range(count))
         _ask_for(ground, self._names)
         _write(ground, [_aged(*record, epoch) for record in _states(ground, self._names)])
@@ -49,7 +53,15 @@ class Worn:
         """One that nobody used. Raises BackendFailed."""
         if not self._names:
             raise BackendFailed("all transactional ids that were aged are used up")
-        return self._names.popleft()
+        self._taken.append(self._names.popleft())
+        return self._taken[-1]
+
+    def bury(self) -> None:
+        """The coordinator forgets all ids that were taken, and what they have open. The broker
+        starts again: all connections to it are gone. Raises KafkaError."""
+        _write(self._ground, [(_key(name), None) for name in self._taken])
+        self._taken.clear()
+        self._ground.restart()
 
 
 def _ask_for(ground: Ground, names: Sequence[str]) -> None:
@@ -96,7 +108,11 @@ def _aged(key: bytes, value: bytes, epoch: int) -> tuple[bytes, bytes]:
     return key, encode_record("TRANSACTION_LOG_VALUE", version, body | {"producer_epoch": epoch})
 
 
-def _write(ground: Ground, records: Sequence[tuple[bytes, bytes]]) -> None:
+def _key(name: str) -> bytes:
+    return encode_record("TRANSACTION_LOG_KEY", _KEY_VERSION, {"transactional_id": name})
+
+
+def _write(ground: Ground, records: Sequence[tuple[bytes, bytes | None]]) -> None:
     """Into the log of transactions. Raises RequestRefused."""
     address = ground.coordinator().connection.address
     with Connection(*address, client_id=ADMIN_CLIENT) as connection:

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -79,6 +79,7 @@ def replayed(
     rule: str,
     *,
     shows_producers: bool = True,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> Ended:
     """How a trace ends with the answers that were recorded, where `rule` goes over the variant."""
     script = writer_of(head["variant"] + rule, head["scope"]).script(steps_of(trace))
@@ -93,7 +94,9 @@ def replayed(
     )
     times = Times(TRANSACTION_S if script.times_out else 0.0)
     speaks = conversation(EVERY_VERSION, requests)
-    trial = Trial(script, ground, speaks, times=times, shows_producers=shows_producers)
+    trial = Trial(
+        script, ground, speaks, times=times, shows_producers=shows_producers, goes_on=goes_on
+    )
     asking = trial.run()
     calls = iter([row for row in trace["calls"] if shows_producers or row["api"] != PRODUCERS])
     asks = next(asking)
@@ -169,6 +172,15 @@ def test_levels_differ_in_nothing_that_this_scope_shows(requests: Requests) -> N
     for trace in traces:
         ended = replayed(trace, head, requests, lower)
         assert (ended.difference, ended.is_undecided) == (None, False)
+
+
+def test_behind_a_time_out_a_trace_waits_until_it_may_go_on() -> None:
+    head, traces = recorded("small", "v2")
+    for trace in traces:
+        may = iter([False, False, True])
+        ended = replayed(trace, head, "v2", "", goes_on=functools.partial(next, may))
+        assert (ended.difference, ended.is_undecided) == (None, False)
+        assert next(may, None) is None, "nothing was asked before"
 
 
 # Planted: a broker that shows something else
