@@ -46,6 +46,7 @@ RULES = {
         ("id_memory", 0, 1),
         ("older_epoch", 0, 1),
         ("ongoing", 0, 1),
+        ("previous_id", 0, 1),
     )
 }
 """The rules of releases: any of them."""
