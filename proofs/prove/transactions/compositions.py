@@ -328,6 +328,7 @@ SHOWN = ("below_the_last", "client_speaks_v2", "transactions_have_pairs", "pairs
 
 CLIENT_V2 = replace(
     VISIBILITY,
+    unknown=without("requests", "fence", "marker_epoch", "level", "ongoing", "previous_id"),
     layout={**LAYOUT, "transactions": 0},
     clauses=(
         *(also(c, *SHOWN) if c.name == "log_is_ahead" else c for c in VISIBILITY.clauses),
