@@ -44,11 +44,6 @@ class PartitionSeen:
     aborted: tuple[tuple[int, int], ...]
     producers: Mapping[int, ActiveProducer]
 
-    @property
-    def uncommitted(self) -> tuple[str, ...]:
-        """What a read_uncommitted consumer hands on."""
-        return tuple(value for batch in self.batches for value in batch.values)
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:

@@ -9,7 +9,6 @@ from model.language import Index, Range
 
 Member = Annotated[int, Index("members")]
 """One application, which consumes, transforms and produces, and which may come back."""
-MemberOrNone = Annotated[int, Range(-1, "last_member")]
 InputOffset = Annotated[int, Range(0, "inputs")]
 """A place in the one input partition; a committed offset is the next record to be processed."""
 InputOffsetOrNone = Annotated[int, Range(-1, "inputs")]

@@ -68,11 +68,6 @@ class Layout:
     max_timeouts: int = 1
 
     @property
-    def last_member(self) -> int:
-        """The last member."""
-        return self.members - 1
-
-    @property
     def last_input(self) -> int:
         """The last record of the input."""
         return self.inputs - 1

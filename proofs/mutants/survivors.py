@@ -114,15 +114,15 @@ MOST_IN_THE_END = 200_000
 
 FOUND = ("breaks", "loses", "stalls", "refused")
 """The fates that a check has noticed."""
-FATES = (*FOUND, "same", "unmet", "survives")
+FATES = (*FOUND, "disagrees", "same", "unmet", "survives")
 
-REFUSED = (LiftError, RangeBroken, EnginesDisagree, Overgrown, IndexError)
+REFUSED = (LiftError, RangeBroken, Overgrown, IndexError)
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """`breaks`, `loses`, `stalls`, `refused`, `same`, `unmet` or `survives`; in which setting it
-    showed, and how."""
+    """`breaks`, `loses`, `stalls`, `refused`, `disagrees`, `same`, `unmet` or `survives`; in which
+    setting it showed, and how. Engines that disagree on a change are a defect of ours."""
 
     point: Point
     fate: str
@@ -152,6 +152,8 @@ def fate_in_settings(point: Point) -> Fate:
             seen = ground(scope, variant).see(model)
         except REFUSED as refusal:
             return Fate(point, "refused", scope, variant, str(refusal).partition("\n")[0])
+        except EnginesDisagree as defect:
+            return Fate(point, "disagrees", scope, variant, str(defect).partition("\n")[0])
         if seen.fate in FOUND:
             return Fate(point, seen.fate, scope, variant, seen.how)
         if seen.fate == "differs" and best.fate != "survives":
@@ -168,7 +170,7 @@ def fate_in_the_end(point: Point) -> Fate | None:
             live = explore_live(
                 scope, variant, patches=[point.patch], engine="ints", progress=few_enough
             )
-        except (*REFUSED, LimitReached):
+        except (*REFUSED, EnginesDisagree, LimitReached):
             continue
         for outcome in live.report().outcomes:
             if outcome.promised and outcome.lasso is not None:

@@ -294,4 +294,4 @@ def test_figures():
         "explained": 1,
         "open": 1,
     }
-    assert [found[fate] for fate in FATES] == [1, 0, 0, 0, 0, 1, 1]
+    assert [found[fate] for fate in FATES] == [1, 0, 0, 0, 0, 0, 1, 1]
