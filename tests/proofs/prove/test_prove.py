@@ -71,8 +71,8 @@ def whole_plan() -> Plan:
 @pytest.mark.xdist_group("whole_plan")
 def test_the_plan_names_each_obligation_and_what_needs_no_solver() -> None:
     asked = whole_plan()
-    assert len(asked.duties) == 4158
-    assert len(asked.unchanged) == 5252
+    counts = len(asked.duties), len(asked.unchanged)  # a plan is too long to be printed
+    assert counts == (4159, 5252)
     assert {name for d in asked.duties for name in d.needed_by} == set(BY_NAME)
 
 
