@@ -104,6 +104,7 @@ SCOPES: dict[str, Scope] = {
                 producer_ids=3,
                 max_moves=1,
                 max_timeouts=1,
+                max_expirations=1,
             ),
             Budgets(moves=1, timeouts=1),
         ),

@@ -20,8 +20,12 @@ OLD_FIRST = (
 )
 ENDLESS = "endless scopes have infinitely many worlds; `live` explores their normal forms"
 REMEMBERED = (
-    "no leader here loses what it knows of a producer, and behind a batch that never arrived comes"
-    " a marker of its epoch: the first batch of an epoch has sequence 0"
+    "with V2, and at a leader that knows the producer id, what never arrived has a marker of its"
+    " epoch behind it: the first batch of an epoch has sequence 0"
+)
+PRESENT_GAP = (
+    "since 2.1 only a batch of the present producer id closes a gap: its answer comes behind those"
+    " of an older one, whose batches have ended by then"
 )
 UNAUTHORIZED = "only who is not authorized, or has no transactional id, asks for an id again"
 NOTHING_ASKED = "in this state nothing was asked, so that no answer can be an error"
@@ -52,6 +56,8 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
         ),
         "recovery.renumbered_from_zero: not is_own(entry, b): then": OLD_FIRST,
         "recovery.renumbered_from_zero: is_own(entry, b): else": OLD_FIRST,
+        "recovery.earlier_by: k.variant.recovery == Recovery.RESET_2_0: false": PRESENT_GAP,
+        "recovery.earlier_by: counts: false": PRESENT_GAP,
         "world.spend: k.layout.endless: then": ENDLESS,
     },
     "producer_ids": {
@@ -73,16 +79,9 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
         **{
             f"transactions.leader.check_first_sequence: {point}": REMEMBERED
             for point in (
-                "batch.base_sequence == 0: else",
-                "k.variant.first_sequence == FirstSequence.ZERO_IN_V2: true",
-                "k.variant.first_sequence == FirstSequence.ZERO_IN_V2: false",
                 "speaks_v2(k): true",
-                "speaks_v2(k): false",
-                "entry.producer_epoch == NO_PRODUCER_EPOCH and (not strict): then",
                 "entry.producer_epoch == NO_PRODUCER_EPOCH and (not strict): else",
-                "entry.producer_epoch == NO_PRODUCER_EPOCH: true",
                 "entry.producer_epoch == NO_PRODUCER_EPOCH: false",
-                "not strict: true",
                 "not strict: false",
             )
         },

@@ -88,7 +88,13 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ("4.2.1/level=1", ("transactions-trouble-log/failures=2/timeouts=1/moves=1",)),
     ("4.1.2", ("transactions-markers",)),
     ("4.0.2", ("transactions-default", "transactions-writes")),
-    ("3.9.2", ("transactions-default",)),
+    (
+        "3.9.2",
+        (
+            "transactions-default",
+            "transactions-exhausted/moves=0/timeouts=0/expirations=1",
+        ),
+    ),
     ("3.3.2", ("transactions-default", "transactions-offsets")),
     ("requests=v1/bump=goes_on", ("transactions-default", "transactions-adopted")),
     ("requests=v1/late_bump=asked", ("transactions-guards-partitions",)),
@@ -102,6 +108,7 @@ ERAS: Sequence[tuple[str, Sequence[str]]] = (
     ("marker_epoch=not_older", ("transactions-tiny",)),
     ("marker_epoch=strictly_newer", ("transactions-markers",)),
     ("first_sequence=any", ("transactions-tiny",)),
+    ("requests=v1/first_sequence=any", ("transactions-moves",)),
     ("fence=same_epoch", ("transactions-trouble",)),
     ("rotation=clients", ("transactions-tiny",)),
     ("previous_id=kept", ("transactions-tiny",)),
@@ -169,6 +176,14 @@ def small_scopes() -> list[str]:
     return sorted((scope for scope in every if size(scope) <= LARGEST), key=size)
 
 
+def is_asked(scope: str, scopes: Sequence[str]) -> bool:
+    """It is among the scopes; one that is too large to be, where all others of its home are."""
+    if size(scope) <= LARGEST:
+        return scope in scopes
+    home = {other for other in small_scopes() if home_of(other) == home_of(scope)}
+    return home <= set(scopes)
+
+
 def plan(scopes: Sequence[str], engine: str) -> list[Look]:
     """The settings to look at. Raises UnknownScope, TooLarge."""
     for scope in scopes:
@@ -181,7 +196,7 @@ def plan(scopes: Sequence[str], engine: str) -> list[Look]:
         (scope, variant)
         for variant, where in ERAS
         for scope in where
-        if scope.partition("/")[0] in scopes
+        if is_asked(scope.partition("/")[0], scopes)
     ]
     settings += [
         (f"{scope}/{budgets}", variant)

@@ -92,6 +92,9 @@ CLIENTS = States(
 
 STATES = (COORDINATORS, CLIENTS)
 
+HANDED_ON = ("coordinator_is_replaced", "log_is_loaded", "former_resigns")
+"""Rules by which a node begins or ends to know an id: the id itself enters no state."""
+
 
 def enum_of(model: Model, states: States) -> type[IntEnum] | None:
     """The states in a model; None if it has no such actor."""
@@ -142,7 +145,8 @@ def moves(
         return
     value = unpacked(space.layout, space.states, leaf)
     begin, end = value[space.sources], value[space.targets]
-    counted = np.flatnonzero((begin != end) | changed(space, leaf))
+    stays = np.array([rule in HANDED_ON for rule, _ in space.instances])[space.fired]
+    counted = np.flatnonzero(((begin != end) | changed(space, leaf)) & ~stays)
     codes = begin[counted] * len(enum) + end[counted]
     may_be = set(states.edges())
     for code, first in zip(*np.unique(codes, return_index=True), strict=True):
