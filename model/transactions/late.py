@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from model.language import Range, Step, require, rule, within_scope
+from model.transactions import add_partitions as partition_rules
 from model.transactions import client as client_rules
 from model.transactions import coordinator as coordinator_rules
 from model.transactions import end_txn as end_rules
@@ -107,7 +108,7 @@ def late_init_arrives(k: Setting, w: World, late: LateIndex) -> World:
 def late_addition_arrives(k: Setting, w: World, late: LateIndex) -> World:
     """AddPartitionsToTxn that nobody waits for."""
     request = arriving(w, late, Api.ADD_PARTITIONS_TO_TXN)
-    step = coordinator_rules.on_add_partitions(k, w.coordinator, request, coordinator_rules.NOBODY)
+    step = partition_rules.on_add_partitions(k, w.coordinator, request, coordinator_rules.NOBODY)
     return with_coordinator(k, arrived(w, late), step.actor)
 
 

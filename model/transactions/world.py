@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from model.language import AtMost, Map, Range, Step, record, require, rule, within_scope
+from model.transactions import add_partitions as partition_rules
 from model.transactions import client as client_rules
 from model.transactions import coordinator as coordinator_rules
 from model.transactions import end_txn as end_rules
@@ -266,7 +267,7 @@ def added(
     """The coordinator has a request of V1 that adds partitions."""
     request = asked.sends[0]
     sent = with_client(w, instance, asked.actor)
-    step = coordinator_rules.on_add_partitions(k, asked_by(k, w, instance), request, instance)
+    step = partition_rules.on_add_partitions(k, asked_by(k, w, instance), request, instance)
     if len(step.sends) == 0:
         return with_coordinator(k, fate_known(k, sent, 1), step.actor)
     wanted = request.partitions
@@ -316,9 +317,9 @@ def verified(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[C
     )
     asked = coordinator_at(k, w, w.placement.of_leaders[partition])
     if not speaks_v2(k):
-        error = coordinator_rules.on_verify(k, asked, request, partition)
+        error = partition_rules.on_verify(k, asked, request, partition)
         return Step(asked, (error,))
-    step = coordinator_rules.on_add_partitions(k, asked, request, coordinator_rules.NOBODY)
+    step = partition_rules.on_add_partitions(k, asked, request, coordinator_rules.NOBODY)
     if len(step.sends) == 0:
         return Step(step.actor, (Error.CONCURRENT_TRANSACTIONS,))
     return Step(step.actor, (step.sends[0].error,))

@@ -139,7 +139,7 @@ PATCHED: tuple[Mutant, ...] = (
         "transactions-small/timeouts=0/delays=0",
         "no_lost_write",
         Patch(
-            "coordinator.on_add_partitions",
+            "add_partitions.on_add_partitions",
             "changed(k, c, image, requester, failed(Error.NONE))",
             "answered(replace(c, known=image), failed(Error.NONE))",
         ),

@@ -570,7 +570,7 @@ def _of_coordinator(name: str, *arguments: Node) -> Callable[[Transactions], Wor
 
 STEPS: dict[str, Callable[[Transactions], WorldStep]] = {
     "init": lambda t: t.asked("init", t.model.coordinator.on_init_producer_id, "init"),
-    "add": lambda t: t.asked("add", t.model.coordinator.on_add_partitions, "add"),
+    "add": lambda t: t.asked("add", t.model.add_partitions.on_add_partitions, "add"),
     "end": lambda t: t.asked("end", t.model.end_txn.on_end_txn, "end"),
     "time_out": _of_coordinator("time_out"),
     "forget": _of_coordinator("forget"),

@@ -158,7 +158,7 @@ class Turns(Instances):
         rules, asking = self.model, self.evaluator()
         asked = asking.call(getattr(rules.client, sends), [self.k, self.before.client])
         request, sender = asked.fields["sends"].slots[0], asked.fields["actor"]
-        adding = rules.coordinator.on_add_partitions
+        adding = rules.add_partitions.on_add_partitions
         evaluator, moved, sends_back = self.handled(adding, "add", request, ME)
         evaluator.limits = [*asking.limits, *evaluator.limits]
         evaluator.choices = [*asking.choices, *evaluator.choices]
@@ -175,7 +175,7 @@ class Turns(Instances):
 ON_TIME: dict[str, Callable[[Turns], WorldStep]] = {
     "i_add": lambda s: s.adds("i_add", "add_partitions"),
     "i_add_offsets": lambda s: s.adds("i_add_offsets", "add_offsets"),
-    "add": lambda s: s.theirs("add", s.model.coordinator.on_add_partitions, "add"),
+    "add": lambda s: s.theirs("add", s.model.add_partitions.on_add_partitions, "add"),
 }
 
 

@@ -246,8 +246,15 @@ def test_an_election_that_is_refused_is_named(scripted, answer):
 
 
 def test_an_election_that_nothing_is_said_of_was_held(scripted):
-    with Connection(*scripted(lambda _: elected(0)).address) as connection:
+    heard: list[bytes] = []
+
+    def handle(payload: bytes) -> bytes:
+        heard.append(payload)
+        return elected(0)
+
+    with Connection(*scripted(handle).address) as connection:
         elect_preferred(connection, ("t", 3))
+    assert len(heard) == 1, "it was asked for once, and nothing was raised"
 
 
 @pytest.mark.parametrize("error", [0, 102])

@@ -65,7 +65,7 @@ def test_a_transaction_is_observed_whole(ground: Ground, lab: Lab):
     before = observe(ground, asked)
     assert before.transactions[producer.transactional_id].state == "Ongoing"
     assert before.partitions[at].committed == ()
-    assert before.partitions[at].uncommitted == ("value",)
+    assert [batch.values for batch in before.partitions[at].batches] == [("value",)]
     assert before.partitions[at].last_stable_offset == 0 < before.partitions[at].high_watermark
     assert before.stable[group.group_id, at].error is ErrorCode.UNSTABLE_OFFSET_COMMIT
     assert before.partitions[at].producers[producer.producer_id].current_txn_start_offset == 0

@@ -36,6 +36,8 @@ SIZES = {
     ("transactions-log-again", "v2"): (214, 356),
     ("transactions-two-errors", "v2"): (2_838, 5_880),
     ("transactions-offsets-again/delays=0", "v2"): (491, 695),
+    ("transactions-others", "v2"): (7_138, 15_509),
+    ("transactions-between", "v2"): (2_499, 4_831),
     ("transactions-moves/delays=0/expirations=0/unheard=0", "v2"): (2_820, 7_264),
     ("transactions-two-expirations", "v2"): (1_877, 3_716),
     ("transactions-leaderless/begun=1", "4.3.1/leaderless_marker=waits"): (212, 442),

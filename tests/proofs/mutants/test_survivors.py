@@ -216,7 +216,9 @@ def test_one_function_and_the_same_command_goes_on(tmp_path, capsys, small, monk
         ("breaks", True, False)
     ]
     said = capsys.readouterr().out
-    assert "1 of 1 tried: 1 breaks, 0 loses, 0 stalls, 0 refused, 0 same, 0 unmet" in said
+    assert (
+        "1 of 1 tried: 1 breaks, 0 loses, 0 stalls, 0 refused, 0 disagrees, 0 same, 0 unmet" in said
+    )
     assert "0 explained, 0 open" in said
     monkeypatch.setattr(verb, "fate_of", None)
     assert main([*given, *out]) == 0

@@ -1,0 +1,107 @@
+"""AddPartitionsToTxn: which partitions a transaction has, and who may ask whether one is in it.
+
+Theory of operation. With V1 a client adds each partition before it writes there, and a leader asks
+whether that was done; with V2 the leader's own question adds it (`on_add_partitions` serves both).
+A transaction begins with its first partition. `TransactionCoordinator`,
+`AddPartitionsToTxnManager`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model.language import Map, Step, receives
+from model.transactions.coordinator import (
+    Coordinator,
+    Known,
+    Metadata,
+    TransactionState,
+    absence,
+    answered,
+    changed,
+    is_pending,
+    is_prepared,
+    previous_producer_id,
+)
+from model.transactions.messages import (
+    NO_PRODUCER_ID,
+    Answer,
+    Error,
+    Partition,
+    Request,
+    failed,
+)
+from model.transactions.setting import Pending, Setting
+
+
+def check_producer(k: Setting, c: Coordinator, request: Request) -> Error:
+    """Whose transactional id it is. TransactionCoordinator.handleAddPartitionsToTransaction."""
+    metadata = c.known.metadata
+    first = k.variant.pending == Pending.BEFORE_PRODUCER
+    if metadata.state == TransactionState.ABSENT:
+        return Error.INVALID_PRODUCER_ID_MAPPING
+    if is_pending(c) and first:
+        return Error.CONCURRENT_TRANSACTIONS
+    if request.producer_id != metadata.producer_id:
+        return Error.INVALID_PRODUCER_ID_MAPPING
+    if request.producer_epoch != metadata.producer_epoch:
+        return Error.PRODUCER_FENCED
+    busy = is_pending(c) or is_prepared(metadata)
+    return Error.CONCURRENT_TRANSACTIONS if busy else Error.NONE
+
+
+def has_all(metadata: Metadata, partitions: Map[Partition, bool]) -> bool:
+    """All of `partitions` are in the transaction."""
+    return all(metadata.partitions[p] or not wanted for p, wanted in partitions.items())
+
+
+def union(a: Map[Partition, bool], b: Map[Partition, bool]) -> Map[Partition, bool]:
+    """All that are in either."""
+    return Map(tuple(a[p] or there for p, there in b.items()))
+
+
+def with_partitions(k: Setting, c: Coordinator, partitions: Map[Partition, bool]) -> Known:
+    """The transaction is open, with these partitions too."""
+    return replace(
+        c.known,
+        metadata=replace(
+            c.known.metadata,
+            state=TransactionState.ONGOING,
+            partitions=union(c.known.metadata.partitions, partitions),
+        ),
+        previous_producer_id=previous_producer_id(k, c),
+        next_producer_id=NO_PRODUCER_ID,
+    )
+
+
+@receives
+def on_add_partitions(
+    k: Setting, c: Coordinator, request: Request, requester: int
+) -> Step[Coordinator, Answer]:
+    """Partitions join the transaction, and begin it if need be."""
+    if absence(c) != Error.NONE:
+        return answered(c, failed(absence(c)))
+    error = check_producer(k, c, request)
+    if error != Error.NONE:
+        return answered(c, failed(error))
+    metadata = c.known.metadata
+    if metadata.state == TransactionState.ONGOING and has_all(metadata, request.partitions):
+        return answered(c, failed(Error.NONE))
+    image = with_partitions(k, c, request.partitions)
+    return changed(k, c, image, requester, failed(Error.NONE))
+
+
+@receives
+def on_verify(k: Setting, c: Coordinator, request: Request, partition: Partition) -> Error:
+    """Whether a partition is in the transaction; an append on its way is not looked at.
+    TransactionCoordinator.handleVerifyPartitionsInTransaction."""
+    if absence(c) != Error.NONE:
+        return absence(c)
+    metadata = c.known.metadata
+    if metadata.state == TransactionState.ABSENT or request.producer_id != metadata.producer_id:
+        return Error.INVALID_PRODUCER_ID_MAPPING
+    if request.producer_epoch != metadata.producer_epoch:
+        return Error.PRODUCER_FENCED
+    if is_prepared(metadata):
+        return Error.CONCURRENT_TRANSACTIONS
+    return Error.NONE if metadata.partitions[partition] else Error.TRANSACTION_ABORTABLE
