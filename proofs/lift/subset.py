@@ -29,6 +29,7 @@ LIFTED_MODULES = (
     "store",
     "manager",
     "coordinator",
+    "add_partitions",
     "end_txn",
     "effects",
     "late",

@@ -13,7 +13,15 @@ from conformance.systems.transactions.messages import NONE, UNSTABLE, requests_o
 from conformance.tables import MAX_ROWS, ActorTables, Node
 from proofs.lift.text import Model
 
-WATCHED_MODULES: Final = ("messages", "leader", "coordinator", "tenure", "end_txn", "client")
+WATCHED_MODULES: Final = (
+    "messages",
+    "leader",
+    "coordinator",
+    "add_partitions",
+    "tenure",
+    "end_txn",
+    "client",
+)
 
 
 class TransactionTables(ActorTables):
