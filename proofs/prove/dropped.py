@@ -56,6 +56,15 @@ WRAPPED = Dropped(
 OVERTAKES = (Patch("network.broken", "link.requests[:survivors]", "link.requests[-survivors:]"),)
 """Of a connection that breaks the last requests arrive, not the first."""
 
+HEARS_THE_LATE = (
+    Patch(
+        "world.late_request_arrives",
+        "network.arrived_late(link, connection)",
+        "network.arrived_late(replace(link, answers=(*link.answers, *step.sends)), connection)",
+    ),
+)
+"""The open connection answers what a broken one has left, as if it carried old behind new."""
+
 SMALL = {"records": 3, "in_flight": 2, "log": 5, "max_epoch": 1}
 
 DROPPED: dict[str, Dropped] = {
@@ -97,6 +106,13 @@ DROPPED: dict[str, Dropped] = {
     ),
     "connections_keep_order": Dropped(
         "no_false_error", SMALL, {"records": 3, "breaks": 1}, patches=OVERTAKES
+    ),
+    "requests_come_as_sent": Dropped(
+        "nothing_fails",
+        {**SMALL, "max_breaks": 2},
+        {"records": 3, "breaks": 2, "restarts": 1},
+        "first_sequence=strict",
+        patches=HEARS_THE_LATE,
     ),
     "own_producer_id": Dropped(
         "acked_is_stored",
