@@ -4,8 +4,8 @@
 
 The scope is explored once as it stands, so that the cache has every rule compiled. Then each edit
 is timed from the start of a new Python to its end with a verdict: `explore SCOPE --patch FILE`, a
-patch that changes one rule. The edits are the first systematic mutants of the rules that fire in
-the scope, a rule in turn. An edit that changes nothing there, or after which nothing can be said
+patch that changes one rule. The edits are the first systematic mutants of the functions that rules
+call, a function in turn. An edit that changes nothing there, or after which nothing can be said
 (a rule may then write what its leaf cannot hold), is counted and the next one taken.
 """
 
@@ -28,10 +28,8 @@ if not __package__:
 from benchmarks.exploration import empty_cache
 from proofs.cache import cache_folder
 from proofs.explore.scope import DEFAULT_VARIANT
-from proofs.lift.build import lift
-from proofs.lift.specialise import rule_groups, specialise
 from proofs.lift.text import Model, Patch, model_for
-from proofs.mutants.systematic import mutants_of
+from proofs.mutants.systematic import functions_that_act, mutants_of
 from proofs.trace.replay import UnknownScope, setting_of
 
 REPOSITORY = Path(__file__).parents[1]
@@ -69,10 +67,9 @@ class Edits:
     slowest_seconds: float
 
 
-def changes(model: Model, scope: str) -> Iterator[Patch]:
-    """Edits of the rules that fire in the scope, a rule in turn."""
-    machine = lift(model, setting_of(model, scope, DEFAULT_VARIANT), scope).machine
-    left = [mutants_of(model, f"world.{name}") for name in rule_groups(specialise(machine))]
+def changes(model: Model) -> Iterator[Patch]:
+    """Edits of the functions that act, a function in turn."""
+    left = [mutants_of(model, name) for name in functions_that_act(model)]
     while left:
         for one in list(left):
             patch = next(one, None)
@@ -118,7 +115,7 @@ def measured(scope: str, count: int) -> Edits:
     model = model_for(scope)
     setting_of(model, scope, DEFAULT_VARIANT)
     with tempfile.TemporaryDirectory() as name, empty_cache():
-        patches = changes(model, scope)
+        patches = changes(model)
         explored(scope)
         unedited, _ = explored(scope)
         while len(done) < count:

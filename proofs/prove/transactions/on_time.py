@@ -86,7 +86,7 @@ HEARD = (*GIVEN, "what_is_awaited_is_new", *PAIRS, *WORK, *MY_TURN)
 TOLD_V1 = replace(
     VISIBILITY_V1,
     layout={**LAYOUT, "transactions": 0},
-    unknown=without("requests", "verification", "fence", "previous_id") | BUMPS,
+    unknown=without("requests", "verification", "fence") | BUMPS,
     clauses=(
         *(
             also(c, *SHOWS) if c.name in ("ids_are_counted", "log_is_ahead") else c

@@ -48,6 +48,8 @@ from proofs.prove.transactions.coordinator import (
     ABSENT,
     COMPLETE,
     EMPTY,
+    EPOCHS_END,
+    EXHAUSTED,
     ONGOING,
     OUTCOME,
     PLACE,
@@ -55,6 +57,7 @@ from proofs.prove.transactions.coordinator import (
     PREPARE_COMMIT,
     E,
     P,
+    counts,
     images,
     inside,
     is_answer,
@@ -260,28 +263,38 @@ def given_is_not_ahead(s: State) -> Formula:
 
 
 def pairs_are_told_again(s: Instance) -> Formula:
-    """Who showed the pair before may be told the present one again, and nobody else has it; where
-    that was of another producer id, this one is at its first epoch."""
+    """Who showed the pair before may be told the present one again, and nobody else has it. Where
+    that was of another producer id, this one is at its first epoch, or at the next, which nobody
+    is told: the coordinator has aborted of itself."""
 
-    def again(image: dict[str, Any]) -> Node:
-        before = image["previous_producer_id"]
+    def again(image: dict[str, Any], opens: Node, tells: Node) -> Node:
+        now, before = pair(image), image["previous_producer_id"]
+        told = dag.disjunction((s.mine(*now), s.theirs(*now), tells))
+        fenced = (dag.eq(now[1], ONE), dag.negate(told), implies(is_ongoing(image), opens))
+        first = dag.either(dag.le(now[1], ZERO), dag.conjunction(fenced))
         facts = (
-            implies(has_shown(s.theirs, image), dag.negate(s.mine(*pair(image)))),
-            implies(has_shown(s.mine, image), dag.negate(s.theirs(*pair(image)))),
-            dag.either(
-                one_of(before, (NONE, image["producer_id"])),
-                dag.both(dag.le(image["producer_epoch"], ZERO), dag.negate(is_ongoing(image))),
-            ),
+            implies(has_shown(s.theirs, image), dag.negate(s.mine(*now))),
+            implies(has_shown(s.mine, image), dag.negate(s.theirs(*now))),
+            dag.either(one_of(before, (NONE, now[0])), dag.both(EPOCHS_END, first)),
+            implies(some(image["next_producer_id"]), EPOCHS_END),
         )
         return dag.conjunction(facts)
 
-    return (), images(s, again)
+    known, image, log = (s.known(name) for name in ("known", "image", "log"))
+    facts = (
+        again(known, s.coordinator.fields["unlogged_fence"], dag.FALSE),
+        implies(counts(s, "image"), again(image, dag.FALSE, is_answer(s))),
+        again(log, dag.FALSE, dag.FALSE),
+    )
+    return (), dag.conjunction(facts)
 
 
 def has_shown(told: Predicate, image: dict[str, Any]) -> Node:
     """The pair before that of an image is one of these: whoever has it may ask again."""
-    names, last = ("producer_id", "previous_producer_id"), image["last_producer_epoch"]
-    return dag.disjunction(told(image[name], last) for name in names)
+    last = image["last_producer_epoch"]
+    rotated = dag.both(EPOCHS_END, dag.le(EXHAUSTED, last))
+    before = dag.both(told(image["previous_producer_id"], last), rotated)
+    return dag.either(told(image["producer_id"], last), before)
 
 
 def fences_are_untold(s: State) -> Formula:
