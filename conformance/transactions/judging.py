@@ -16,17 +16,12 @@ from conformance.kafka.releases import find_release
 from conformance.plan import Finding, Plan, Prepared, setting
 from conformance.promised import Seen
 from conformance.report import Check
-from conformance.systems.transactions_nodes.backend import NodesBackend
+from conformance.systems.transactions_nodes.backend import NodesBackend, backend_on
 from conformance.systems.transactions_nodes.leaderless import Leaderless, expected_of
 from conformance.systems.transactions_nodes.nodes import ground_of
-from conformance.systems.transactions_wire.backend import TransactionsBackend
+from conformance.systems.transactions_wire.backend import ServersBackend, TransactionsBackend
 from conformance.systems.transactions_wire.script import refuse
-from conformance.systems.transactions_wire.servers import (
-    NO_PRODUCERS,
-    Listening,
-    Started,
-    newest_variant,
-)
+from conformance.systems.transactions_wire.servers import Listening, Started, newest_variant
 from conformance.systems.wire.brokers import NoBroker, running
 from conformance.systems.wire.harness import SHARE_A_DEED
 from conformance.transactions.breaches import write_breaches
@@ -80,8 +75,8 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
     @contextmanager
     def opens(prepared: Prepared, log: Path) -> Iterator[AtWork]:
         with opened(plan, options, prepared) as backend:
-            unseen = [] if has_nodes or backend.servers.shows_producers else [NO_PRODUCERS]
-            yield Served(backend, [*unseen, *left_out], SHARE_A_DEED if has_nodes else 1)
+            unseen = [*backend.not_applicable, *left_out]
+            yield Served(backend, unseen, SHARE_A_DEED if has_nodes else 1)
             if isinstance(backend, NodesBackend) and backend.harness.met:
                 write_whole(log.parent / NODE_EVENTS, pretty(node_events(backend)))
                 write_leaderless(backend.leaderless, log.parent / "promises")
@@ -151,14 +146,14 @@ def opened(
     try:
         if plan.system == "wire":
             with closing(Listening(options.system)) as listening:
-                yield TransactionsBackend(prepared, listening)
+                yield ServersBackend(prepared, listening)
         elif plan.faults == "nodes":
             with ground_of(release, level) as ground:
-                yield NodesBackend(prepared, ground)
+                yield backend_on(ground, prepared)
         else:
             properties = FORGETFUL if id_s else None
             with Ground(release, level=level, properties=properties) as ground:
-                yield TransactionsBackend(prepared, Started(ground), id_s=id_s)
+                yield ServersBackend(prepared, Started(ground), id_s=id_s)
     except (KafkaError, JavaError) as error:
         raise NoBroker(str(error)) from error
 

@@ -8,14 +8,13 @@ from typing import Any, Final
 from conformance.plan import Prepared, setting
 from conformance.promised import Seen
 from conformance.rows import Found
-from conformance.systems.transactions.tables import tables_of
+from conformance.systems.transactions.tables import TransactionTables, tables_of
 from conformance.systems.transactions_nodes.harness import Harness
-from conformance.systems.transactions_nodes.leaderless import leaderless
+from conformance.systems.transactions_nodes.leaderless import Leaderless, leaderless
 from conformance.systems.transactions_nodes.nodes import Nodes
 from conformance.systems.transactions_nodes.script import NodesWriter
 from conformance.systems.transactions_wire.backend import TransactionsBackend
 from conformance.systems.transactions_wire.probes import with_room
-from conformance.systems.wire.backend import ScriptBackend
 from conformance.transactions.ground import Ground
 
 WAIT_COUNTS: Final = 100
@@ -23,18 +22,21 @@ WAIT_COUNTS: Final = 100
 
 
 class NodesBackend(TransactionsBackend):
-    """Judges the traces of `prepared` at three brokers. Raises NotApplicable, KafkaError."""
+    """Judges the traces of `prepared` at three brokers, of which `leaderless` was seen before.
 
-    def __init__(self, prepared: Prepared, ground: Ground) -> None:
-        k = setting(prepared.plan)
-        tables = tables_of(with_room(k))
-        speaks = ground.conversation("v2" if tables.is_v2 else "v1")
-        nodes = Nodes(ground, speaks)
-        self.leaderless = leaderless(nodes, speaks)
-        can_kill = not self.leaderless.broken
-        self.harness = Harness(nodes, speaks, k.layout.partitions, can_kill_leaders=can_kill)
-        ScriptBackend.__init__(self, prepared, tables, NodesWriter(tables), self.harness)
-        self.agreed = []
+    Raises NotApplicable.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        tables: TransactionTables,
+        harness: Harness,
+        leaderless: Leaderless,
+    ) -> None:
+        super().__init__(prepared, tables, NodesWriter(tables), harness)
+        self.harness = harness
+        self.leaderless = leaderless
         self.late_markers = 0
 
     def _add(self, one: Any, number: int, script: Any, outcome: Any) -> None:
@@ -56,3 +58,14 @@ class NodesBackend(TransactionsBackend):
     def _costs(self, script: Any) -> int:
         """Deeds take seconds, and so do time-outs."""
         return 1 + WAIT_COUNTS * (len(script.signature) + bool(script.times_out))
+
+
+def backend_on(ground: Ground, prepared: Prepared) -> NodesBackend:
+    """The judge of brokers that run. Raises NotApplicable, KafkaError, JavaError."""
+    k = setting(prepared.plan)
+    tables = tables_of(with_room(k))
+    speaks = ground.conversation("v2" if tables.is_v2 else "v1")
+    nodes = Nodes(ground, speaks)
+    seen = leaderless(nodes, speaks)
+    harness = Harness(nodes, speaks, k.layout.partitions, can_kill_leaders=not seen.broken)
+    return NodesBackend(prepared, tables, harness, seen)

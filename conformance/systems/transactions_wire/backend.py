@@ -20,7 +20,7 @@ from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_wire.harness import Harness
 from conformance.systems.transactions_wire.probes import with_room
 from conformance.systems.transactions_wire.script import ScriptWriter
-from conformance.systems.transactions_wire.servers import Servers, Started
+from conformance.systems.transactions_wire.servers import NO_PRODUCERS, Servers, Started
 from conformance.systems.transactions_wire.worn import LAST_EPOCH, Worn
 from conformance.systems.wire.backend import DEED_COUNTS, MAX_TRIED, ScriptBackend
 from conformance.systems.wire.trial import Difference
@@ -30,12 +30,38 @@ SPARE_IDS: Final = MAX_TRIED
 
 
 class TransactionsBackend(ScriptBackend):
-    """Judges the traces of `prepared` at brokers. Raises NotApplicable, KafkaError."""
+    """What judges of transactions have in common, whatever brokers they judge."""
+
+    def __init__(self, prepared: Prepared, tables: Any, writer: Any, harness: Any) -> None:
+        super().__init__(prepared, tables, writer, harness)
+        self.agreed: list[int] = []
+        """The traces that the server followed to their ends."""
+
+    @property
+    def not_applicable(self) -> list[str]:
+        """What could not be judged."""
+        return []
+
+    def _add(self, one: Any, number: int, script: Any, outcome: Any) -> None:
+        """One more trace has ended."""
+        super()._add(one, number, script, outcome)
+        if outcome.difference is None and not outcome.is_undecided:
+            self.agreed.append(number)
+
+    def close(self) -> None:
+        """Connections are the ground's, which closes them."""
+
+    def _shown(self, outcome: Any, difference: Difference) -> Seen:
+        """Nothing more: a server that differs is not followed further."""
+        return Seen()
+
+
+class ServersBackend(TransactionsBackend):
+    """Judges the traces of `prepared` at one broker. Raises NotApplicable, KafkaError."""
 
     def __init__(self, prepared: Prepared, servers: Servers, *, id_s: float = 0.0) -> None:
         k = setting(prepared.plan)
         tables = tables_of(with_room(k))
-        writer = ScriptWriter(tables)
         aged = worn_for(servers, k, prepared.count)
         harness = Harness(
             servers,
@@ -46,27 +72,17 @@ class TransactionsBackend(ScriptBackend):
             last_epochs=k.layout.max_epoch if aged else LAST_EPOCH,
             id_s=id_s,
         )
-        super().__init__(prepared, tables, writer, harness)
-        self.servers = servers
-        self.agreed: list[int] = []
-        """The traces that the server followed to their ends."""
+        super().__init__(prepared, tables, ScriptWriter(tables), harness)
+        self._servers = servers
 
-    def _add(self, one: Any, number: int, script: Any, outcome: Any) -> None:
-        """One more trace has ended."""
-        super()._add(one, number, script, outcome)
-        if outcome.difference is None and not outcome.is_undecided:
-            self.agreed.append(number)
+    @property
+    def not_applicable(self) -> list[str]:
+        """What could not be judged."""
+        return [] if self._servers.shows_producers else [NO_PRODUCERS]
 
     def _costs(self, script: Any) -> int:
         """What a server does of itself takes seconds, and so does a burial."""
         return 1 + DEED_COUNTS * bool(script.times_out or script.forgotten or script.is_stuck)
-
-    def close(self) -> None:
-        """Connections are the ground's, which closes them."""
-
-    def _shown(self, outcome: Any, difference: Difference) -> Seen:
-        """Nothing more: a server that differs is not followed further."""
-        return Seen()
 
 
 def worn_for(servers: Servers, k: Any, traces: int) -> Worn | None:

@@ -32,10 +32,9 @@ from conformance.systems.transactions_nodes.courses import (
 )
 from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
 from conformance.systems.transactions_nodes.script import NodeScript, NodesWriter
-from conformance.systems.transactions_nodes.trial import LATE_MARKER, Do, NodesTrial, Rest
+from conformance.systems.transactions_nodes.trial import LATE_MARKER, Do, NodesTrial
 from conformance.systems.transactions_wire.probes import with_room
-from conformance.systems.transactions_wire.trial import Ended, Ground
-from conformance.systems.wire.backend import ScriptBackend
+from conformance.systems.transactions_wire.trial import Ended, Ground, Rest
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
 from proofs.java import MissingTool
@@ -411,16 +410,13 @@ def test_a_coordinator_that_moves_unasked_decides_nothing() -> None:
         assert replayed(trace | {"calls": calls}, variant, "v2").is_undecided
 
 
-class Ending(NodesBackend):
+def ending(prepared: Prepared, script: NodeScript, told: Sequence[str]) -> NodesBackend:
     """Nodes at which each trace ends at once as the model says, with or without a late marker."""
-
-    def __init__(self, prepared: Prepared, script: NodeScript, told: Sequence[str]) -> None:
-        ended = Ended(steps=len(script.steps), told=tuple(told))
-        harness = SimpleNamespace(run=lambda scripts: ((n, ended) for n, _ in scripts))
-        writer = writer_of(prepared.plan.variant, prepared.plan.scope)
-        ScriptBackend.__init__(self, prepared, writer.tables, writer, harness)
-        self.leaderless = SimpleNamespace(broken=frozenset())  # type: ignore[assignment]
-        self.agreed, self.late_markers = [], 0
+    ended = Ended(steps=len(script.steps), told=tuple(told))
+    harness: Any = SimpleNamespace(run=lambda scripts: ((n, ended) for n, _ in scripts))
+    nothing: Any = SimpleNamespace(broken=frozenset())
+    writer = writer_of(prepared.plan.variant, prepared.plan.scope)
+    return NodesBackend(prepared, writer.tables, harness, nothing)
 
 
 def test_what_comes_behind_a_late_marker_covers_nothing(
@@ -430,7 +426,7 @@ def test_what_comes_behind_a_late_marker_covers_nothing(
     _, edges = prepared.walk(number)
     assert edges is not None
     for told, taken in (((), len(script.steps)), ((LATE_MARKER,), script.branch - 1)):
-        rows = Ending(prepared, script, told).judge([Range(number, number + 1)])
+        rows = ending(prepared, script, told).judge([Range(number, number + 1)])
         [body] = [row.body for row in rows if row is not None and row.kind == SUMMARY]
         covered = bytes.fromhex(json.loads(body)["transitions"])
         assert sum(byte.bit_count() for byte in covered) == len(set(edges[:taken]))
