@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.homes import IDEMPOTENT, home_of_scope
+from conformance.judge import Steps
 from conformance.plan import (
     ACTORS,
     FORMS,
@@ -26,7 +27,7 @@ from conformance.verbs import EXIT_CODES, Verb, arguments, one_of, write_json
 from conformance.verbs.arguments import DEFAULTS, actors_of
 from proofs.say import say
 from proofs.trace.format import Trace, read
-from proofs.trace.replay import RecordedDifferently, replay
+from proofs.trace.replay import RecordedDifferently, Stepper, replay, setting_of
 
 SCHEMA_VERSION: Final = 1
 
@@ -104,10 +105,19 @@ def on_system(trace: Trace, options: argparse.Namespace) -> Difference:
             on=one_of("--on", options.on or DEFAULTS.on, FORMS),
         )
     )
-    divergence = judge_of(plan).judge(tuple((s.rule, s.choice) for s in trace.steps)).divergence
+    divergence = judge_of(plan).judge(steps_in(trace)).divergence
     if divergence is None:
         return None
     return difference_of(finding_of(0, divergence))
+
+
+def steps_in(trace: Trace) -> Steps:
+    """The rules of a trace that the model has replayed, with their choices in the order of the
+    rules: judges read them by place, and JSON keeps none."""
+    header = trace.header
+    model = home_of_scope(header.scope).model
+    stepper = Stepper(model, setting_of(model, header.scope, header.variant))
+    return tuple((step.rule, stepper.in_order(step)) for step in trace.steps)
 
 
 def difference_of(found: Finding) -> dict[str, Any]:
@@ -124,17 +134,17 @@ def on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Difference, s
 
     Raises BadUse, NotApplicable, CannotPlay, BackendError.
     """
-    as_run = arguments_of_run(trace, options)
+    as_run, steps = arguments_of_run(trace, options), steps_in(trace)
     home = home_of_scope(trace.header.scope)
     subject = home.called(home.over_wire)(arguments.plan_of(as_run), as_run)
     with tempfile.TemporaryDirectory() as folder:
-        prepared = alone(checked(subject.traces), Path(folder), len(trace.steps))
+        prepared = alone(checked(subject.traces), Path(folder), len(steps))
         with subject.opens(prepared, Path(folder) / "backend.log") as at_work:
             backend = at_work.backend()
             assert isinstance(backend, ScriptBackend), "brokers are driven by scripts"
-            replayed = backend.replayed(tuple((s.rule, s.choice) for s in trace.steps))
+            replayed = backend.replayed(steps)
     found = None if replayed.finding is None else difference_of(replayed.finding)
-    return found, "" if found else left_out_of(trace, replayed)
+    return found, "" if found else left_out_of(steps, replayed)
 
 
 def arguments_of_run(trace: Trace, options: argparse.Namespace) -> argparse.Namespace:
@@ -158,12 +168,11 @@ def alone(plan: Plan, folder: Path, steps: int) -> Prepared:
     return Prepared(plan, folder, 1, steps, None, 0, None, None, none, none, none)
 
 
-def left_out_of(trace: Trace, replayed: Replayed) -> str:
+def left_out_of(steps: Steps, replayed: Replayed) -> str:
     """Why it is not decided; "" if all was played to the end."""
     if replayed.is_undecided:
         return "the broker did not come to rest in time"
-    given = Counter((step.rule, step.choice) for step in trace.steps)
-    missing = sorted({rule for rule, _ in given - Counter(replayed.steps)})
+    missing = sorted({rule for rule, _ in Counter(steps) - Counter(replayed.steps)})
     return f"not played there: {', '.join(missing)}" if missing else ""
 
 

@@ -26,7 +26,7 @@ def parsed(*arguments: str) -> argparse.Namespace:
     return parser_of("run", load("run")).parse_args(arguments)
 
 
-def a_trace(path: Path, steps: int = 2) -> Path:
+def a_trace(path: Path, scope: str = "idempotent-tiny") -> Path:
     """The producer sends, the leader handles: recorded with answers and digests."""
     from proofs.lift.text import plain
 
@@ -34,9 +34,9 @@ def a_trace(path: Path, steps: int = 2) -> Path:
         ("client_sends", (("producer", 0), ("partition", 0))),
         ("request_arrives", (("producer", 0), ("partition", 0))),
     ]
-    stepper = Stepper(plain(), setting_of(plain(), "idempotent-tiny", "4.3.1"))
-    header = Header("idempotent-tiny", "4.3.1")
-    path.write_text(dumps(record(stepper, header, instances[:steps])[0]))
+    stepper = Stepper(plain(), setting_of(plain(), scope, "4.3.1"))
+    header = Header(scope, "4.3.1")
+    path.write_text(dumps(record(stepper, header, instances)[0]))
     return path
 
 
@@ -247,6 +247,18 @@ def test_a_trace_replays(system, tmp_path, capsys):
     assert (value["steps"], value["first_divergence"], value["verdict"]) == (2, None, "holds")
 
 
+@pytest.mark.parametrize("system", ["model", "impl"])
+def test_the_order_of_choices_in_a_file_means_nothing(system, tmp_path, capsys):
+    """JSON objects have none; judges read by place."""
+    path = tmp_path / "t.jsonl"
+    sent = [{"partition": 1, "producer": 0}, {"producer": 0, "partition": 1}]
+    head = a_trace(path, scope="idempotent-partitions").read_text().splitlines()[0]
+    rows = [{"rule": "client_sends", "choice": choice} for choice in sent]
+    path.write_text("\n".join([head, *map(json.dumps, rows)]))
+    assert main(["replay", str(path), "--system", system]) == 0
+    assert "2 steps, no difference" in capsys.readouterr().out
+
+
 def test_a_trace_that_recorded_something_else_differs(tmp_path, capsys):
     path = a_trace(tmp_path / "t.jsonl")
     path.write_text(path.read_text().replace('"base_offset": 0', '"base_offset": 9'))
@@ -262,6 +274,9 @@ def test_a_trace_that_recorded_something_else_differs(tmp_path, capsys):
     [
         (('"version": 1', '"version": 7'), "t.jsonl:1"),
         (("client_sends", "client_sings"), "no such rule"),
+        (('"producer": 0', '"client": 0'), "its choices are producer, partition"),
+        ((', "partition": 0', ""), "its choices are producer, partition"),
+        (('"producer": 0', '"producer": 7'), "producer is from 0 to 0"),
         (("idempotent-tiny", "nowhere"), "no scope is called"),
         (("client_sends", "request_arrives"), "not enabled"),
     ],
