@@ -128,13 +128,13 @@ def ask_for_topic(
     name: str,
     partitions: int,
     *,
-    replicas: Sequence[int] = (),
-    configs: Mapping[str, str] | None = None,
+    replicas: Sequence[int],
+    configs: Mapping[str, str] | None,
 ) -> None:
     """Create a topic, also one of Kafka's own; nothing is awaited.
 
-    `replicas` are the brokers that each partition is on, the first one leads; without them there
-    is one, wherever the cluster puts it. Raises RequestRefused.
+    `replicas` are the brokers that each partition is on, the first one leads; if they are none,
+    there is one, wherever the cluster puts it. Raises RequestRefused.
     """
     topic = {
         "name": name,

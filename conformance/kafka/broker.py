@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -65,7 +65,6 @@ class KafkaBroker:
         properties: Mapping[str, str] | None = None,
         jvm_flags: Sequence[str] = (),
         folder: Path | None = None,
-        report: Callable[[str], None] = say,
         ensemble: Ensemble | None = None,
         zookeeper: ZooKeeper | None = None,
     ) -> None:
@@ -82,7 +81,6 @@ class KafkaBroker:
         [self.node] = [node for node in self._ensemble.nodes if node.node_id == node_id]
         self._properties = dict(properties or {})
         self._jvm_flags = tuple(jvm_flags)
-        self._report = report
         self._process: JavaProcess | None = None
 
     @property
@@ -121,7 +119,7 @@ class KafkaBroker:
 
     def launch(self) -> None:
         """Begin to start it; nothing is awaited but its ZooKeeper. Raises as `start`."""
-        self._launch(class_archives(self.release, self._report), _USE)
+        self._launch(class_archives(self.release), _USE)
 
     def await_answer(self) -> None:
         """Wait until it answers, after `launch`. Raises as `start`; it is dead then.
@@ -209,14 +207,14 @@ class KafkaBroker:
 
     def _launch(self, archives: Path, flag: str) -> None:
         """Start its process, and its ZooKeeper before it; `flag` says what to do with archives."""
-        jars = fetch(self.release, self._report)
+        jars = fetch(self.release)
         self.folder.mkdir(parents=True, exist_ok=True)
         if self._zookeeper is not None:
             self._zookeeper.start(jars, (flag.format(archives / "zookeeper.jsa"),))
             self._zookeeper.await_absence(self.node.node_id)
         data = self.folder / "data"
         if not data.exists():
-            copy_formatted(self.release, self.level, self.node.node_id, data, self._report)
+            copy_formatted(self.release, self.level, self.node.node_id, data)
         properties = server_properties(
             self.release, self.level, self.node, self._ensemble, data, self._properties
         )
@@ -247,17 +245,17 @@ def await_answer(process: JavaProcess, port: int) -> None:
     raise BrokerFailed(f"the broker did not start: {problem}. {process.quote_log()}")
 
 
-def class_archives(release: Release, report: Callable[[str], None] = say) -> Path:
+def class_archives(release: Release) -> Path:
     """Return the folder with the archives of the classes that servers of `release` load.
 
     They are made once per Java. Raises BrokerFailed, MissingTool, FetchFailed, FormatFailed.
     """
 
     def record(draft: Path) -> None:
-        report(f"recording the classes of Kafka {release.name} (once)")
+        say(f"recording the classes of Kafka {release.name} (once)")
         with tempfile.TemporaryDirectory(prefix="kafka-eos-") as name:
-            KafkaBroker(release.name, folder=Path(name), report=report).record(draft)
+            KafkaBroker(release.name, folder=Path(name)).record(draft)
 
-    fetch(release, report)
+    fetch(release)
     java = java_version(find_java())
     return make_once(release_folder(release) / f"classes-java-{java}", record)

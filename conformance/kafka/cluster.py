@@ -14,10 +14,9 @@ from typing import Final, Self
 from conformance.kafka.admin import Led, leaders
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.errors import BrokerFailed, KafkaError
-from conformance.kafka.fetch import say
 from conformance.kafka.ports import free_ports
 from conformance.kafka.recipe import Ensemble, Node
-from conformance.kafka.releases import NEWEST, find_release
+from conformance.kafka.releases import find_release
 from conformance.kafka.zookeeper import ZooKeeper
 
 NODES: Final = 3
@@ -44,13 +43,12 @@ class KafkaCluster:
 
     def __init__(
         self,
-        release: str = NEWEST,
+        release: str,
         *,
         level: int | None = None,
         properties: Mapping[str, str] | None = None,
         voters: tuple[int, ...] = (),
         properties_of: Callable[[Node], Mapping[str, str]] = lambda node: {},
-        report: Callable[[str], None] = say,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
         ports = iter(free_ports(2 * NODES))
@@ -64,7 +62,6 @@ class KafkaCluster:
                 node_id=node.node_id,
                 properties={**_PATIENT, **(properties or {}), **properties_of(node)},
                 folder=self._folder_of(node),
-                report=report,
                 ensemble=Ensemble(nodes, port, voters),
                 zookeeper=self._zookeeper,
             )

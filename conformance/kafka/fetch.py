@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from conformance.kafka.releases import Release
@@ -16,16 +15,16 @@ def say(line: str) -> None:
     print(f"kafka: {line}", file=sys.stderr, flush=True)
 
 
-def fetch(release: Release, report: Callable[[str], None] = say) -> tuple[Path, ...]:
+def fetch(release: Release) -> tuple[Path, ...]:
     """Return the jars of `release`, sorted; the first time they come through Maven.
 
     Raises MissingTool, or FetchFailed with what Maven printed.
     """
 
     def download(draft: Path) -> None:
-        report(f"getting the jars of Kafka {release.version} (about 45 MB, once)")
+        say(f"getting the jars of Kafka {release.version} (about 45 MB, once)")
         download_jars(release.artifacts, draft)
-        report(f"Kafka {release.version}: {len(list(draft.glob('*.jar')))} jars")
+        say(f"Kafka {release.version}: {len(list(draft.glob('*.jar')))} jars")
 
     lib = _folder(release.version) / "lib"  # both modes of a release have the same jars
     return tuple(sorted(make_once(lib, download).glob("*.jar")))

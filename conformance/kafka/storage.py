@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from conformance.kafka.errors import FormatFailed
-from conformance.kafka.fetch import fetch, release_folder, say
+from conformance.kafka.fetch import fetch, release_folder
 from conformance.kafka.recipe import (
     Ensemble,
     Node,
@@ -26,9 +25,7 @@ CLUSTER_ID: Final = base64.urlsafe_b64encode(b"kafka-eos-judge!").rstrip(b"=").d
 FORMAT_TIMEOUT_S: Final = 60
 
 
-def copy_formatted(
-    release: Release, level: int, node_id: int, data: Path, report: Callable[[str], None] = say
-) -> None:
+def copy_formatted(release: Release, level: int, node_id: int, data: Path) -> None:
     """Make `data`, which must not exist, a freshly formatted folder: an empty one for ZooKeeper.
 
     Raises FormatFailed, and what `fetch` raises.
@@ -36,7 +33,7 @@ def copy_formatted(
     if release.has_zookeeper:
         data.mkdir()
         return
-    fetch(release, report)
+    fetch(release)
     name = f"level-{level}-node-{node_id}"
     made = make_once(
         release_folder(release) / "formatted" / name,

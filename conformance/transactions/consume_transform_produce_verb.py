@@ -17,7 +17,7 @@ from conformance.transactions.ground import Ground
 from conformance.transactions.verb import add_ground, ground_of, write_answer
 from conformance.transactions.wire import Requests
 from conformance.verbs import EXIT_CODES, BadUse, Verb, one_of
-from conformance.verbs.arguments import at_least
+from conformance.verbs.arguments import positive
 from impl.simulator.job import Order
 from proofs.say import say
 
@@ -41,7 +41,7 @@ def execute(options: argparse.Namespace) -> int:
 
     Raises BadUse for a release, a level or requests that there are not.
     """
-    runs = dict.fromkeys(FAULT_OF) | {Order.TRANSACTION: at_least("--runs", options.runs, 1)}
+    runs = dict.fromkeys(FAULT_OF) | {Order.TRANSACTION: positive("--runs", options.runs)}
     told = Told(sys.stderr)
     started = time.monotonic()
     with ground_of(options) as ground:

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Final
 
-_OF_THE_CLOCK: Final = ("_timestamp", "_time_ms")
+_OF_THE_CLOCK: Final = "_timestamp"
 
 
 def plain(value: Any) -> Any:

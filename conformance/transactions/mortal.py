@@ -40,7 +40,7 @@ class MortalNetwork:
     Attributes: `steps` so far, `died`, an event.
     """
 
-    def __init__(self, crash: Step | None = None) -> None:
+    def __init__(self, crash: Step | None) -> None:
         self._crash = crash
         self._counts: Counter[tuple[str, str]] = Counter()
         self._writers: list[asyncio.StreamWriter] = []

@@ -62,7 +62,6 @@ class TransactionSeen:
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    start_time_ms: int
     partitions: tuple[TopicPartition, ...]
 
 
@@ -292,7 +291,6 @@ def _transactions(body: Value) -> dict[str, TransactionSeen]:
             row["producer_id"],
             row["producer_epoch"],
             row["transaction_timeout_ms"],
-            row["transaction_start_time_ms"],
             tuple(sorted((t["topic"], i) for t in row["topics"] for i in t["partitions"])),
         )
         for row in body["transaction_states"]

@@ -84,7 +84,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         actors=actors_of(options.actors, options.scope),
         on=one_of("--on", options.on or DEFAULTS.on, FORMS),
         traces_from=sources_of(options.traces_from),
-        traces=at_least("--traces", options.traces, 1),
+        traces=positive("--traces", options.traces),
         faults=one_of("--faults", options.faults or DEFAULTS.faults, FAULTS),
         depth=depth_of(options),
     )
@@ -98,7 +98,7 @@ def refuse_unbuilt(options: argparse.Namespace) -> None:
         raise BadUse(f"--nodes is {options.nodes}; write --nodes 1 or --nodes 3")
     if options.nodes == 3 and options.system != "kafka":
         raise BadUse("--nodes 3 needs brokers that are started: --system kafka")
-    at_least("--partitions", options.partitions, 1)
+    positive("--partitions", options.partitions)
     one_of("--judge", options.judge, JUDGES)
     one_of("--backend", options.backend, BACKENDS)
 
@@ -109,10 +109,10 @@ def kafkas_of(home: Home) -> tuple[str, ...]:
     return tuple(r.name for r in KAFKA_RELEASES.values() if r.version in known)
 
 
-def at_least(name: str, value: int | None, least: int) -> int | None:
-    """`value`, if it is given and not too small. Raises BadUse."""
-    if value is not None and value < least:
-        raise BadUse(f"{name} is {value}; write {least} or more")
+def positive(name: str, value: int | None) -> int | None:
+    """`value`, None where none is given. Raises BadUse for a number below 1."""
+    if value is not None and value < 1:
+        raise BadUse(f"{name} is {value}; write 1 or more")
     return value
 
 
@@ -138,7 +138,7 @@ def depth_of(options: argparse.Namespace) -> int:
         return DEFAULTS.depth
     if "pct" not in sources_of(options.traces_from):
         raise BadUse("--depth goes with --traces-from pct")
-    at_least("--depth", options.depth, 1)
+    positive("--depth", options.depth)
     return int(options.depth)
 
 

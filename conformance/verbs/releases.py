@@ -17,7 +17,7 @@ from conformance.kafka.releases import find_release
 from conformance.plan import Plan
 from conformance.transactions.verb import KAFKAS, worst
 from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, Verb, note, one_of, write_json
-from conformance.verbs.arguments import at_least
+from conformance.verbs.arguments import positive
 from conformance.verbs.run import VERB as RUN
 from proofs.say import say
 
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Judge one after the other; the exit code of the worst. Raises what `run` raises."""
-    traces = at_least("--traces", options.traces, 1)
+    traces = positive("--traces", options.traces)
     parser = argparse.ArgumentParser()
     RUN.add_arguments(parser)
     rows: list[dict[str, Any]] = []

@@ -181,13 +181,13 @@ def _do(observer: Observer, place: _Place, event: Event) -> Generator[Ask, Any, 
     assert after is not None, f"no state has {event}"
     place.states[event.partition] = after
     if event.rule == "delete_records":
-        yield from _delete(place, event.partition, after.leaders[0].log_start_offset)
+        yield from _delete(event.partition, after.leaders[0].log_start_offset)
     elif event.rule not in BY_ITSELF:
         yield Do(event.rule)
         place.is_isolated = False
 
 
-def _delete(place: _Place, partition: int, offset: int) -> Generator[Ask, Any, None]:
+def _delete(partition: int, offset: int) -> Generator[Ask, Any, None]:
     """The log's head is deleted up to an offset."""
     answered = yield Delete(partition, offset)
     wanted = Deleted(0, offset)

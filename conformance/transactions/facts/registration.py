@@ -16,7 +16,6 @@ FENCED: Final = "PRODUCER_FENCED"
 UNMAPPED: Final = "INVALID_PRODUCER_ID_MAPPING"
 
 BETWEEN_BROKERS: Final = (4, 5)
-BROKERS_SINCE: Final = "3.5"
 
 
 @experiment("v1")

@@ -118,7 +118,7 @@ def test_missing_maven_is_named_with_how_to_install_it(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("KAFKA_EOS_CACHE", str(tmp_path))
     with pytest.raises(MissingTool, match=r"Maven is missing.*apt-get install maven"):
-        fetch(find_release(NEWEST), lambda line: None)
+        fetch(find_release(NEWEST))
     assert not list((tmp_path / "kafka" / NEWEST).glob("lib*/*"))
 
 

@@ -47,7 +47,7 @@ def test_what_is_no_answer_has_no_name():
 
 
 def test_evidence_leaves_the_clock_out():
-    seen = TransactionSeen(NONE, "Ongoing", 1, 0, 60_000, 123_456, (("a", 0),))
+    seen = TransactionSeen(NONE, "Ongoing", 1, 0, 60_000, (("a", 0),))
     assert plain(seen) == {
         "error": "NONE",
         "state": "Ongoing",
