@@ -149,7 +149,7 @@ def kfake_title() -> str:
 
 @contextmanager
 def kafka(properties: Mapping[str, str], jvm_flags: Sequence[str]) -> Iterator[Running]:
-    with KafkaBroker(properties=properties, jvm_flags=jvm_flags, report=lambda _: None) as broker:
+    with KafkaBroker(properties=properties, jvm_flags=jvm_flags) as broker:
         assert broker.pid is not None
         yield Running(broker.address, broker.pid)
 
