@@ -233,11 +233,22 @@ def describe_producers(
     Needs a broker of 2.8 or later (KIP-664), which need not be the leader: see `await_leader`.
     Raises what `Connection.pipeline` raises.
     """
-    requests = [_describe_request(chunk) for chunk in _chunks(partitions)]
+    requests = [producers_request(chunk) for chunk in _chunks(partitions)]
+    answers = [producers_in(answer.body) for answer in connection.pipeline(requests)]
+    return {partition: told for answer in answers for partition, told in answer.items()}
+
+
+def producers_request(indexes_of: Mapping[str, Sequence[int]]) -> Request:
+    """DescribeProducers, of partitions by the name of their topic."""
+    topics = [{"name": name, "partition_indexes": indexes} for name, indexes in indexes_of.items()]
+    return Request(ApiKey.DESCRIBE_PRODUCERS, _DESCRIBE_PRODUCERS_VERSION, {"topics": topics})
+
+
+def producers_in(body: Value) -> dict[TopicPartition, PartitionProducers]:
+    """What an answer to `producers_request` says."""
     return {
         (topic["name"], partition["partition_index"]): _producers(partition)
-        for answer in connection.pipeline(requests)
-        for topic in answer.body["topics"]
+        for topic in body["topics"]
         for partition in topic["partitions"]
     }
 
@@ -283,11 +294,6 @@ def _chunks(partitions: Iterable[TopicPartition]) -> Iterator[dict[str, list[int
     while chunk := list(islice(rest, PARTITIONS_PER_REQUEST)):
         by_topic = groupby(chunk, key=lambda pair: pair[0])
         yield {name: [partition for _, partition in group] for name, group in by_topic}
-
-
-def _describe_request(chunk: Mapping[str, Sequence[int]]) -> Request:
-    topics = [{"name": name, "partition_indexes": indexes} for name, indexes in chunk.items()]
-    return Request(ApiKey.DESCRIBE_PRODUCERS, _DESCRIBE_PRODUCERS_VERSION, {"topics": topics})
 
 
 def _start_request(chunk: Mapping[str, Sequence[int]]) -> Request:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from conformance.kafka.admin import ActiveProducer, TopicPartition, describe_producers
+from conformance.kafka.admin import ActiveProducer, TopicPartition
 from conformance.transactions.ground import Ground
 from conformance.transactions.reading import (
     CONSUMER_OFFSETS,
@@ -18,6 +18,7 @@ from conformance.transactions.reading import (
     TransactionRecord,
     TransactionSeen,
     committed_values,
+    describe_producers,
     describe_transactions,
     fetch,
     fetch_offsets,
@@ -89,7 +90,7 @@ def see_partition(ground: Ground, partition: TopicPartition) -> PartitionSeen:
     wire = ground.leader(partition)
     all_of_it = wire.ask(fetch(partition, 0, Isolation.READ_UNCOMMITTED))
     decided = wire.ask(fetch(partition, 0, Isolation.READ_COMMITTED))
-    producers = describe_producers(wire.connection, [partition])[partition].producers
+    producers = wire.ask(describe_producers(partition))
     return PartitionSeen(
         wire.ask(list_latest(partition, Isolation.READ_UNCOMMITTED)),
         wire.ask(list_latest(partition, Isolation.READ_COMMITTED)),

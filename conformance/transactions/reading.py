@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from conformance.kafka.admin import TopicPartition
+from conformance.kafka.admin import (
+    ActiveProducer,
+    TopicPartition,
+    producers_in,
+    producers_request,
+)
 from conformance.kafka.connection import Request
 from conformance.transactions.wire import Call, by_topic, error_of
 from impl.protocol.codegen import Value
@@ -155,6 +160,12 @@ def describe_transactions(ids: Sequence[str]) -> Call[dict[str, TransactionSeen]
     body = {"transactional_ids": list(ids)}
     request = Request(ApiKey.DESCRIBE_TRANSACTIONS, _DESCRIBE_TRANSACTIONS_VERSION, body)
     return Call(request, _transactions)
+
+
+def describe_producers(partition: TopicPartition) -> Call[Mapping[int, ActiveProducer]]:
+    """What a leader remembers, by producer id (KIP-664)."""
+    request = producers_request(by_topic([partition]))
+    return Call(request, lambda body: producers_in(body)[partition].producers)
 
 
 def list_latest(partition: TopicPartition, isolation: Isolation) -> Call[int]:

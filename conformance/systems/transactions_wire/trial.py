@@ -19,7 +19,6 @@ from dataclasses import astuple, dataclass
 from typing import Any, Final, NamedTuple
 
 from conformance.kafka.admin import ActiveProducer, TopicPartition
-from conformance.kafka.connection import Request
 from conformance.systems.base import Shape, View, differences
 from conformance.systems.transactions.shapes import ANSWER
 from conformance.systems.transactions.tables import record_in
@@ -42,6 +41,7 @@ from conformance.transactions.reading import (
     Fetched,
     Isolation,
     TransactionSeen,
+    describe_producers,
     describe_transactions,
     fetch,
     fetch_offsets,
@@ -55,12 +55,9 @@ from conformance.transactions.wire import (
     Identified,
     Produced,
     Producer,
-    by_topic,
     error_in,
 )
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
-from impl.protocol.schemas import ApiKey
 from proofs.trace.format import Instance
 
 NONE: Final = -1
@@ -78,8 +75,6 @@ PAUSE_S: Final = 0.1
 
 NOT_YET: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 """Nothing was done; also while a block of producer ids is fetched."""
-
-_DESCRIBE_PRODUCERS_VERSION: Final = 0
 
 
 class Ask(NamedTuple):
@@ -534,26 +529,3 @@ def is_prepared(view: View) -> bool:
     """Whether what the coordinator shows is a decision that lacks markers."""
     state: str | None = view[0]
     return state is not None and state.startswith("Prepare")
-
-
-def describe_producers(partition: TopicPartition) -> Call[Mapping[int, ActiveProducer]]:
-    """What a leader remembers, by producer id. As `conformance.kafka.admin`, for a pipeline."""
-    topics = [{"name": n, "partition_indexes": i} for n, i in by_topic([partition]).items()]
-    request = Request(ApiKey.DESCRIBE_PRODUCERS, _DESCRIBE_PRODUCERS_VERSION, {"topics": topics})
-    return Call(request, _producers)
-
-
-def _producers(body: Value) -> Mapping[int, ActiveProducer]:
-    [topic] = body["topics"]
-    [partition] = topic["partitions"]
-    return {
-        row["producer_id"]: ActiveProducer(
-            row["producer_id"],
-            row["producer_epoch"],
-            row["last_sequence"],
-            row["last_timestamp"],
-            row["coordinator_epoch"],
-            row["current_txn_start_offset"],
-        )
-        for row in partition["active_producers"]
-    }

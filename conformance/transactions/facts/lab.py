@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from conformance.kafka.admin import TopicPartition, describe_producers
+from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import RequestRefused
 from conformance.transactions.ground import Ground
 from conformance.transactions.names import Names
@@ -17,6 +17,7 @@ from conformance.transactions.reading import (
     Isolation,
     TransactionRecord,
     TransactionSeen,
+    describe_producers,
     describe_transactions,
     fetch,
     leadership,
@@ -296,8 +297,7 @@ class Lab:
 
     def entry(self, partition: TopicPartition, producer_id: int) -> str:
         """`P:1 last 0 coordinator 0 open 3`: what the leader remembers of one producer."""
-        wire = self.ground.leader(partition)
-        producers = describe_producers(wire.connection, [partition])[partition].producers
+        producers = self.ground.leader(partition).ask(describe_producers(partition))
         if producer_id not in producers:
             return "unknown"
         e = producers[producer_id]
