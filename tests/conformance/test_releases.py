@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.verbs import releases
+from conformance.verbs import Verb, releases
 from conformance.verbs.releases import RUN, table, verdict_of, wanted
 from proofs.java import MissingTool, find_java
 
@@ -44,10 +44,28 @@ def test_the_table_is_markdown_and_the_worst_run_decides():
     assert verdict_of([*rows, {"verdict": "undecided"}, {"verdict": "violated"}]) == "violated"
 
 
-def test_bad_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    for arguments in (["--traces", "0"], ["--kafka", "1.0"], ["--scope", "no-such-scope"]):
-        assert main(["releases", *arguments, "--out", str(tmp_path)]) == 2
-        assert capsys.readouterr().err
+def no_run(options: argparse.Namespace) -> int:
+    raise AssertionError(f"{options} begins")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--traces", "0"], "--traces is 0; write 1 or more"),
+        (["--kafka", "4.3.1,1.0"], "--kafka '1.0' is not built; there are: 4.3.1"),
+        (["--scope", "transactions-tiny,nowhere"], "no scope is called 'nowhere'"),
+    ],
+)
+def test_bad_use_is_refused_before_the_first_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+):
+    monkeypatch.setattr(releases, "RUN", Verb(RUN.summary, RUN.add_arguments, no_run))
+    assert main(["releases", *arguments, "--out", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.kafka
