@@ -156,7 +156,7 @@ def test_an_unknown_scope_leaves_no_folder(tmp_path, monkeypatch):
 # run
 
 
-def test_run_says_coverage_cover_promises_verdict_and_where(small, whole_run, tmp_path, capsys):
+def test_run_says_coverage_cover_promises_verdict_and_where(small, whole_run, capsys):
     assert main([*small, "--out", str(whole_run.out)]) == 0
     said = capsys.readouterr()
     for word in ("coverage", "cover", "promises", "divergences  none", "verdict      holds"):

@@ -36,6 +36,7 @@ def runs_of(name: str) -> list[ClientTrace]:
         if line.startswith('{"format"'):
             texts.append([])
         texts[-1].append(line)
+    assert texts, f"{name} has no run"
     return [parsed("\n".join(text), name) for text in texts]
 
 
