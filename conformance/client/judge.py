@@ -20,7 +20,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from conformance.client import moves, quirks
-from conformance.client.moves import ENDED, Explanation, Moves, Unmodelled
+from conformance.client.explanation import ENDED, Explanation
+from conformance.client.moves import Moves, Unmodelled
 from conformance.client.order import in_order
 from conformance.client.plan import PARTITIONS, Send
 from conformance.client.sight import FAILED, SILENT, STORED, Sight

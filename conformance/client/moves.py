@@ -11,13 +11,21 @@ Three rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations, takewhile
 from typing import Final
 
 from conformance.client import quirks, rules
+from conformance.client.explanation import (
+    ENDED,
+    Explanation,
+    behind_the_head,
+    moved,
+    put,
+    unheard,
+    with_client,
+)
 from conformance.client.plan import Settings
-from conformance.client.quirks import Key
 from conformance.client.rules import attempted
 from conformance.client.sight import Sight
 from conformance.client.trace import (
@@ -43,7 +51,6 @@ from model.messages import (
 )
 from model.setting import Expiry, Setting
 
-ENDED: Final = -1
 MILLISECOND_US: Final = 1_000
 CLOCK_SLACK_US: Final = 3_000
 """Clocks of two processes, and milliseconds that are cut off."""
@@ -59,36 +66,8 @@ class Unmodelled(Exception):
     """A run in which something happened that the model does not have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A state of the client that explains all that was seen.
-
-    `heard` is how many answers of each connection it has heard, ENDED once it is closed; `asked`
-    is the connection on which it waits for a producer id, or -1; `lost` is one that ended with a
-    request on it that never arrived, or -1.
-
-    `unheard` are batches in flight whose answer an exception kept from being handled, and
-    `forsaken` those that the exception itself was about; `untracked` are batches in flight that
-    its transaction manager has forgotten; `queue` is what waits, where its order matters.
-    """
-
-    client: Client
-    heard: tuple[int, ...]
-    asked: int = -1
-    lost: int = -1
-    unheard: frozenset[Key] = frozenset()
-    forsaken: tuple[tuple[int, InFlightBatch], ...] = ()
-    untracked: frozenset[Key] = frozenset()
-    queue: tuple[Key, ...] = ()
-
-
 Moved = tuple[str, Explanation]
 Moves = Callable[[Setting, Sight, Explanation], Iterator[Moved]]
-
-
-def with_client(state: Explanation, client: Client) -> Explanation:
-    """The client has moved by itself."""
-    return replace(state, client=client)
 
 
 def is_timely(sight: Sight, before: Client, after: Client) -> bool:
@@ -134,11 +113,6 @@ def hears(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
                 yield "on_answer", after
 
 
-def put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
-    """The same but for one."""
-    return (*values[:index], value, *values[index + 1 :])
-
-
 def hears_producer_id(k: Setting, state: Explanation, answer: InitAnswer) -> Explanation:
     """The producer id that was asked for, or an error after which it is asked for again."""
     if answer.error or state.asked != answer.connection:
@@ -172,54 +146,6 @@ def in_turn(
             yield unheard(after, [(b.partition, b.records[0]) for _, b in others])
         else:
             yield from in_turn(k, sight, after, others)
-
-
-def moved(k: Setting, state: Explanation, client: Client) -> tuple[Explanation, bool]:
-    """The state with what became of its client, and whether an exception was in the way."""
-    lost = [
-        (partition, b)
-        for partition, entry in client.partitions.items()
-        for b in quirks.silenced(state.client.partitions[partition], entry)
-    ]
-    untracked = frozenset(
-        (partition, first)
-        for partition, _ in client.partitions.items()
-        for first in quirks.untracked_after(
-            k, state.client, client, partition, quirks.of(state.untracked, partition)
-        )
-    )
-    after = replace(
-        state,
-        client=client,
-        forsaken=(*state.forsaken, *lost),
-        untracked=untracked,
-        queue=queued(k, client, state.queue),
-    )
-    return after, bool(lost)
-
-
-def queued(k: Setting, client: Client, queue: tuple[Key, ...]) -> tuple[Key, ...]:
-    """What waits, partition by partition."""
-    return tuple(
-        (partition, first)
-        for partition, _ in client.partitions.items()
-        for first in quirks.queue_after(k, client, partition, in_turn_of(queue, partition))
-    )
-
-
-def in_turn_of(queue: tuple[Key, ...], partition: int) -> tuple[int, ...]:
-    """What waits for one partition."""
-    return tuple(first for at, first in queue if at == partition)
-
-
-def unheard(state: Explanation, keys: Sequence[Key]) -> Explanation:
-    """The state where nobody handles the answers to these batches."""
-    in_flight = frozenset(
-        (partition, first)
-        for partition, first in keys
-        if first in quirks.numbers(state.client.partitions[partition].in_flight)
-    )
-    return replace(state, unheard=state.unheard | in_flight)
 
 
 def after_answer(
@@ -489,11 +415,6 @@ def sends(k: Setting, sight: Sight, state: Explanation, batch: SentBatch) -> Ite
         new = attempted(send_new, k, state, ready, batch.partition, len(batch.records))
         if new is not None and same(new.sends[0].batch, batch):
             yield "send_new", with_client(state, new.actor)
-
-
-def behind_the_head(state: Explanation, partition: int) -> frozenset[int]:
-    """What waits for its turn in a queue that is not in the order of sequences."""
-    return frozenset(in_turn_of(state.queue, partition)[1:])
 
 
 def send_again(
