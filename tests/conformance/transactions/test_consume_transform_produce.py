@@ -30,6 +30,7 @@ REPORT_KEYS = {"schema_version", "verb", "release", "level", "requests", "orders
 async def three_questions(crash: Step | None) -> tuple[MortalNetwork, int, int]:
     """A client asks three times: its network, what the server was asked, what the client heard."""
     asked = heard = 0
+    is_over = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal asked
@@ -40,6 +41,7 @@ async def three_questions(crash: Step | None) -> tuple[MortalNetwork, int, int]:
                 writer.write(frame(b"answer"))
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
+            is_over.set()
 
     network = MortalNetwork(crash)
     question = encode_request(ApiKey.METADATA, 9, 1, "c", {"topics": []})
@@ -54,7 +56,7 @@ async def three_questions(crash: Step | None) -> tuple[MortalNetwork, int, int]:
             with pytest.raises(ConnectionRefusedError):
                 await network.connect(*address)
         network.die()
-        await asyncio.sleep(0.1)
+        await asyncio.wait_for(is_over.wait(), 10)
     return network, asked, heard
 
 
