@@ -13,6 +13,9 @@ import pytest
 from conformance.__main__ import main
 from conformance.backends import REPOSITORY
 
+REACH_TIMEOUT_S = 60.0
+END_TIMEOUT_S = 20.0
+
 
 def started(small: tuple[str, ...], out: Path) -> subprocess.Popen[str]:
     """The run in a process group of its own, so that its end can be watched."""
@@ -31,9 +34,9 @@ def waves_in(out: Path) -> int:
     return len(json.loads(manifest.read_text())["waves"]) if manifest.exists() else 0
 
 
-def wait_for(condition, running: subprocess.Popen[str], seconds: float = 60.0) -> bool:
+def wait_for(condition, running: subprocess.Popen[str]) -> bool:
     """Whether the condition came true before the process ended."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + REACH_TIMEOUT_S
     while time.monotonic() < deadline and running.poll() is None:
         if condition():
             return True
@@ -41,9 +44,9 @@ def wait_for(condition, running: subprocess.Popen[str], seconds: float = 60.0) -
     return condition()
 
 
-def workers_end(group: int, seconds: float = 20.0) -> bool:
+def workers_end(group: int) -> bool:
     """Whether a process group becomes empty in time."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + END_TIMEOUT_S
     while time.monotonic() < deadline:
         try:
             os.killpg(group, 0)

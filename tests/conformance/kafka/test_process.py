@@ -12,6 +12,7 @@ import pytest
 from conformance.kafka.process import JavaProcess
 
 REPOSITORY = Path(__file__).parents[3]
+TIMEOUT_S = 10.0
 
 STUBBORN = """
 import signal, time
@@ -29,8 +30,8 @@ time.sleep(60)
 """
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout_s
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.01)

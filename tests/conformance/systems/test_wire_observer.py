@@ -105,8 +105,8 @@ def writer_of(k: Setting) -> ScriptWriter:
     return ScriptWriter(k, Tables(k), Observer(k))
 
 
-def prepared_for(tmp_path: Path, scope: str, traces: int = 200) -> Prepared:
-    plan = Plan(system="wire", faults="connections", scope=scope, traces=traces)
+def prepared_for(tmp_path: Path, scope: str) -> Prepared:
+    plan = Plan(system="wire", faults="connections", scope=scope, traces=200)
     return prepare(traces_plan(plan), tmp_path)
 
 
