@@ -133,6 +133,7 @@ TOLD_V1 = replace(
         "transactions-log-again",
         "transactions-log/begun=1/moves=0/unheard=0",
         "transactions-forgotten/begun=1/delays=0/unheard=0",
+        "transactions-exhausted/begun=1/delays=0/unheard=0",
         "transactions-offsets-log/begun=1/delays=0/unheard=0",
     ),
     rules=(
