@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import cycle, islice
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.partition.leader import PartitionLeader
@@ -32,38 +32,46 @@ INTERNAL_TOPICS: Final = frozenset({TRANSACTION_STATE_TOPIC, OFFSETS_TOPIC})
 MAX_NAME_CHARS: Final = 249
 MAX_PARTITIONS: Final = 100_000
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
-_TIMESTAMP_TYPES: Final = {"CreateTime": False, "LogAppendTime": True}
 
 
-def _at_least(least: int) -> Callable[[str], int]:
+class Kind(NamedTuple):
+    """How a setting's text is read (`ValueError` and `KeyError` refuse it), and what it may be."""
+
+    read: Callable[[str], Any]
+    may_be: str
+
+
+def _at_least(least: int) -> Kind:
     def read(text: str) -> int:
         number = int(text)
         if number < least:
             raise ValueError(text)
         return number
 
-    return read
+    return Kind(read, f"an integer from {least} on")
 
 
-_natural: Final = _at_least(0)
-_unlimited: Final = _at_least(-1)
-_positive: Final = _at_least(1)
+_NATURAL: Final = _at_least(0)
+_UNLIMITED: Final = _at_least(-1)
+_POSITIVE: Final = _at_least(1)
+_TIMESTAMP_TYPE: Final = Kind(
+    {"CreateTime": False, "LogAppendTime": True}.__getitem__, "CreateTime or LogAppendTime"
+)
 
-
-CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = MappingProxyType(
+CONFIGS: Final[Mapping[str, tuple[str, Kind]]] = MappingProxyType(
     {
-        "max.message.bytes": ("max_message_bytes", _natural),
-        "min.insync.replicas": ("min_insync_replicas", _positive),
-        "retention.bytes": ("retention_bytes", _unlimited),
-        "retention.ms": ("retention_ms", _unlimited),
-        "segment.bytes": ("segment_bytes", _natural),
-        "segment.ms": ("segment_ms", _positive),
-        "message.timestamp.type": ("is_log_append_time", _TIMESTAMP_TYPES.__getitem__),
-        "message.timestamp.before.max.ms": ("message_timestamp_before_max_ms", _natural),
-        "message.timestamp.after.max.ms": ("message_timestamp_after_max_ms", _natural),
+        "max.message.bytes": ("max_message_bytes", _NATURAL),
+        "min.insync.replicas": ("min_insync_replicas", _POSITIVE),
+        "retention.bytes": ("retention_bytes", _UNLIMITED),
+        "retention.ms": ("retention_ms", _UNLIMITED),
+        "segment.bytes": ("segment_bytes", _POSITIVE),
+        "segment.ms": ("segment_ms", _POSITIVE),
+        "message.timestamp.type": ("is_log_append_time", _TIMESTAMP_TYPE),
+        "message.timestamp.before.max.ms": ("message_timestamp_before_max_ms", _NATURAL),
+        "message.timestamp.after.max.ms": ("message_timestamp_after_max_ms", _NATURAL),
     }
 )
-"""The topic settings that are applied: name to field of `LogConfig` and reader."""
+"""The topic settings that are applied: name to field of `LogConfig` and kind."""
 
 FIXED_CONFIGS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -121,11 +129,11 @@ def log_config(base: LogConfig, configs: Mapping[str, str | None]) -> LogConfig:
             known = ", ".join(sorted((*CONFIGS, *FIXED_CONFIGS)))
             problem = f"{name}={text} is not served; settings that are: {known}"
             raise TopicRefused(ErrorCode.INVALID_CONFIG, problem)
-        field, read = CONFIGS[name]
+        field, kind = CONFIGS[name]
         try:
-            changes[field] = read(text)
+            changes[field] = kind.read(text)
         except (ValueError, KeyError) as error:
-            problem = f"{name} may not be {text!r}"
+            problem = f"{name} must be {kind.may_be}, is {text!r}"
             raise TopicRefused(ErrorCode.INVALID_CONFIG, problem) from error
     return replace(base, **changes)
 

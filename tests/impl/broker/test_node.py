@@ -367,6 +367,7 @@ REFUSED: dict[str, tuple[dict[str, Any], ErrorCode]] = {
     ),
     "config": ({"configs": [{"name": "flush.ms", "value": "1"}]}, ErrorCode.INVALID_CONFIG),
     "value": ({"configs": [{"name": "segment.bytes", "value": "-1"}]}, ErrorCode.INVALID_CONFIG),
+    "zero": ({"configs": [{"name": "segment.bytes", "value": "0"}]}, ErrorCode.INVALID_CONFIG),
     "null": ({"configs": [{"name": "segment.bytes", "value": None}]}, ErrorCode.INVALID_CONFIG),
     "fixed": (
         {"configs": [{"name": "cleanup.policy", "value": "compact"}]},
@@ -383,6 +384,22 @@ def test_refused_topics(client: Client, name: str) -> None:
     assert (answer["name"], answer["error_code"]) == (row["name"], error)
     assert answer["error_message"]
     assert len(client.metadata(None)["topics"]) == 1
+
+
+@pytest.mark.parametrize("value", ["-2", "-1", "0", "1", "9" * 30, "", "CreateTime"])
+@pytest.mark.parametrize("name", topics_module.CONFIGS)
+def test_a_setting_is_applied_or_refused_with_what_it_may_be(
+    client: Client, name: str, value: str
+) -> None:
+    configs = [{"name": name, "value": value}]
+    row = {"name": "new", "num_partitions": 1, "replication_factor": 1, "configs": configs}
+    answer = client.ask(ApiKey.CREATE_TOPICS, 7, {"topics": [row]})["topics"][0]
+    may_be = topics_module.CONFIGS[name][1].may_be
+    if answer["error_code"]:
+        assert answer["error_code"] == ErrorCode.INVALID_CONFIG
+        assert answer["error_message"] == f"{name} must be {may_be}, is {value!r}"
+    else:
+        assert answer["configs"][0]["value"] == value
 
 
 def test_a_name_asked_for_twice_is_refused_twice(client: Client) -> None:
