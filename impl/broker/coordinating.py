@@ -176,7 +176,7 @@ class Coordinating:
         """Time-outs and expiry when they are due; whatever failed, again."""
         me = self.core.config
         if self._node.is_due("retry", RETRY_BACKOFF_MS, now_ms):
-            self.perform(self.core.retry(now_ms), now_ms)
+            self.perform(self.core.retry(), now_ms)
         if self._node.is_due("abort timed out", me.abort_timed_out_interval_ms, now_ms):
             self.perform(self.core.abort_timed_out(now_ms), now_ms)
         if self._node.is_due("remove expired", me.remove_expired_interval_ms, now_ms):
@@ -281,7 +281,7 @@ class Coordinating:
     def _written(
         self, sent: SendMarkers, errors: dict[TopicPartition, ErrorCode], now_ms: int
     ) -> None:
-        self.perform(self.core.on_markers_written(sent, errors, now_ms), now_ms)
+        self.perform(self.core.on_markers_written(sent, errors), now_ms)
 
     def write_markers(self, body: Value, now_ms: int) -> Value:
         """WriteTxnMarkers, to partitions that this node leads. `handleWriteTxnMarkersRequest`.

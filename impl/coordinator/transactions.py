@@ -416,7 +416,7 @@ class TransactionCoordinator:
             return []
 
     def on_markers_written(
-        self, sent: SendMarkers, errors: Mapping[TopicPartition, ErrorCode], now_ms: int
+        self, sent: SendMarkers, errors: Mapping[TopicPartition, ErrorCode]
     ) -> list[Effect]:
         """The leaders' answers to some markers of `sent`; NETWORK_EXCEPTION where none came.
 
@@ -440,7 +440,7 @@ class TransactionCoordinator:
             return []
         return self._log(completion, Entry(sent.coordinator_epoch, metadata))
 
-    def retry(self, now_ms: int) -> list[Effect]:
+    def retry(self) -> list[Effect]:
         """Send again the markers, and append again the CompleteX, that could not be written."""
         effects: list[Effect] = []
         for completion in self._completions:

@@ -239,7 +239,7 @@ class Coordinator:
             self._write(append)
         error = ErrorCode.NOT_ENOUGH_REPLICAS
         effects = self._core.on_appended(append.token, error, self._now_ms)
-        return self._settled([*effects, *self._core.retry(self._now_ms)])
+        return self._settled([*effects, *self._core.retry()])
 
     def _taken_append(self) -> AppendRecords:
         append, self._append = self._append, None
@@ -269,8 +269,8 @@ class Coordinator:
         """A leader has answered."""
         place = self._places[partition]
         sent = self._markers.pop(place)
-        effects = self._core.on_markers_written(sent, {place: ErrorCode(error)}, self._now_ms)
-        self._perform([*effects, *self._core.retry(self._now_ms)])
+        effects = self._core.on_markers_written(sent, {place: ErrorCode(error)})
+        self._perform([*effects, *self._core.retry()])
         if not self._core.view().transactions[0].markers_sent:
             self._markers.clear()
 

@@ -150,9 +150,9 @@ def test_who_resigns_forgets_its_markers(moves: str) -> None:
         world.core.resign(PARTITION, 1)
     else:
         world.core.elect(PARTITION, 1)
-    assert world.core.retry(world.now_ms) == []
+    assert world.core.retry() == []
     late = dict.fromkeys(sent.partitions, NONE)
-    assert world.core.on_markers_written(sent, late, world.now_ms) == []
+    assert world.core.on_markers_written(sent, late) == []
     assert world.core.abort_timed_out(world.now_ms + 10**9) == []
     assert world.core.remove_expired(world.now_ms + 10**12) == []
 
@@ -198,7 +198,7 @@ def test_after_the_load_all_markers_go_again_under_the_new_epoch(
     assert sent.transaction_version == old.transaction_version == version
     world.holds_markers = False
     assert commit(world) is (BUSY if version == 0 else ErrorCode.PRODUCER_FENCED)
-    world.carry_out(world.core.on_markers_written(old, dict.fromkeys([A0, B0], NONE), 0))
+    world.carry_out(world.core.on_markers_written(old, dict.fromkeys([A0, B0], NONE)))
     assert world.view().pending_state is not None
     world.write_markers()
     assert world.state == ("CompleteCommit" if commits else "CompleteAbort")
@@ -209,7 +209,7 @@ def test_a_deposed_coordinators_fenced_marker_ends_its_attempt() -> None:
     world.holds_markers = True
     world.end(P0)
     world.write_markers(ErrorCode.TRANSACTION_COORDINATOR_FENCED, A0)
-    assert world.core.retry(world.now_ms) == []
+    assert world.core.retry() == []
     assert (world.state, world.end(P0)) == ("PrepareCommit", (BUSY, (-1, -1)))
 
 
@@ -220,6 +220,6 @@ def test_a_deposed_coordinator_cannot_complete_and_leaves_it() -> None:
     world.holds_appends = True
     world.write_markers()
     world.append(ErrorCode.NOT_LEADER_OR_FOLLOWER, is_written=False)
-    assert world.core.retry(world.now_ms) == []
+    assert world.core.retry() == []
     assert (world.state, world.view().pending_state) == ("PrepareCommit", None)
     assert (commit(world), init(world), add(world)) == (BUSY, BUSY, BUSY)

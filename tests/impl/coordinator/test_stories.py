@@ -115,7 +115,7 @@ class Teller:
     def do_marker(self, place: str, error: str = "NONE") -> list[Effect]:
         errors = {self.place(place): ErrorCode[error]}
         sent = next(s for s in reversed(self.world.held_markers) if s.partitions >= errors.keys())
-        return self.world.core.on_markers_written(sent, errors, self.world.now_ms)
+        return self.world.core.on_markers_written(sent, errors)
 
     def do_wait(self, ms: str) -> list[Effect]:
         self.world.now_ms += int(ms)
@@ -123,7 +123,7 @@ class Teller:
         return core.abort_timed_out(self.world.now_ms) + core.remove_expired(self.world.now_ms)
 
     def do_retry(self) -> list[Effect]:
-        return self.world.core.retry(self.world.now_ms)
+        return self.world.core.retry()
 
     def do_failover(self) -> list[Effect]:
         """The next coordinator loads what the log has; what was under way is forgotten."""

@@ -164,7 +164,7 @@ def test_what_each_answer_of_a_leader_means(error: ErrorCode) -> None:
     assert view.markers_waiting == ({A0} if action is Action.AGAIN else frozenset())
     assert view.image.partitions == ({B0} if action is Action.DONE else {A0, B0})
     world.write_markers(NONE, B0)
-    world.carry_out(world.core.retry(world.now_ms))
+    world.carry_out(world.core.retry())
     if action is Action.AGAIN:
         assert world.markers[-1].partitions == {A0}
         world.write_markers(NONE, A0)
@@ -183,7 +183,7 @@ def test_the_actions_are_those_of_kafka() -> None:
 def test_a_fenced_marker_waits_for_the_next_coordinator() -> None:
     world = ended(A0)
     world.write_markers(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
-    assert world.core.retry(world.now_ms) == []
+    assert world.core.retry() == []
     assert world.end(P0) == refused(BUSY)
     world.fail_over()
     assert world.markers[-1].coordinator_epoch == 1
@@ -197,7 +197,7 @@ def test_answers_of_an_older_end_do_not_count() -> None:
     world.write_markers()
     world.add(P0, A0)
     world.end(P0)
-    assert world.core.on_markers_written(first, {A0: NONE}, world.now_ms) == []
+    assert world.core.on_markers_written(first, {A0: NONE}) == []
     assert world.state == "PrepareCommit"
     world.write_markers()
     assert world.state == "CompleteCommit"
@@ -207,8 +207,8 @@ def test_answers_after_the_leader_moved_do_not_count() -> None:
     world = ended(A0)
     sent = world.held_markers[0]
     world.core.resign(34)
-    assert world.core.on_markers_written(sent, {A0: NONE}, world.now_ms) == []
-    assert world.core.retry(world.now_ms) == []
+    assert world.core.on_markers_written(sent, {A0: NONE}) == []
+    assert world.core.retry() == []
 
 
 def test_complete_is_logged_again_until_it_is() -> None:
@@ -219,10 +219,10 @@ def test_complete_is_logged_again_until_it_is() -> None:
         world.append(ErrorCode.NOT_ENOUGH_REPLICAS, is_written=False)
         assert world.view().pending_state is S.COMPLETE_COMMIT
         assert world.end(P0) == refused(BUSY)
-        world.carry_out(world.core.retry(world.now_ms))
+        world.carry_out(world.core.retry())
     world.append()
     assert world.state == "CompleteCommit"
-    assert world.core.retry(world.now_ms) == []
+    assert world.core.retry() == []
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE])
@@ -231,7 +231,7 @@ def test_complete_that_cannot_be_logged_here_is_left_to_the_next(error: ErrorCod
     world.holds_appends = True
     world.write_markers()
     world.append(error, is_written=False)
-    assert world.core.retry(world.now_ms) == []
+    assert world.core.retry() == []
     world.holds_appends = world.holds_markers = False
     world.fail_over()
     assert world.state == "CompleteCommit"
@@ -270,7 +270,7 @@ def test_markers_of_an_older_leadership_are_not_sent_again() -> None:
     world.write_markers(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     world.core.elect(34, 1)
     assert world.core.load(34, 1, world.log[34][:2], world.now_ms) == []
-    assert world.core.retry(world.now_ms) == []
+    assert world.core.retry() == []
     assert world.state == "Ongoing"
 
 
@@ -306,5 +306,5 @@ def test_a_prepared_v2_transaction_loaded_at_level_0_is_not_completed() -> None:
     world.config = TransactionConfig(transaction_version=0)
     world.fail_over()
     world.write_markers()
-    assert world.core.retry(world.now_ms) == []
+    assert world.core.retry() == []
     assert (world.state, world.view().pending_state) == ("PrepareCommit", S.COMPLETE_COMMIT)

@@ -365,7 +365,7 @@ def take(world: World, step: str, known: object) -> None:
         case ["marker", *again] if world.held_markers:
             world.write_markers(ErrorCode.NOT_LEADER_OR_FOLLOWER if again else NONE)
         case ["retry"]:
-            world.carry_out(world.core.retry(world.now_ms))
+            world.carry_out(world.core.retry())
         case ["fail", "over"]:
             world.fail_over()
 
@@ -376,7 +376,7 @@ def settle(world: World) -> None:
             world.append()
         while world.held_markers:
             world.write_markers()
-        world.carry_out(world.core.retry(world.now_ms))
+        world.carry_out(world.core.retry())
 
 
 def test_effects_of_one_transaction_in_order() -> None:
@@ -396,6 +396,6 @@ def test_effects_of_one_transaction_in_order() -> None:
     answer, markers = core.on_appended(append.token, NONE, 3)
     assert (answer.request, answer.error) == (3, NONE)
     assert markers == SendMarkers(markers.token, T, 3, producer(7, 0), True, 0, frozenset({A0}))
-    (append,) = core.on_markers_written(markers, {A0: NONE}, 4)
+    (append,) = core.on_markers_written(markers, {A0: NONE})
     assert core.on_appended(append.token, NONE, 5) == []
     assert core.describe(T).image.last_update_timestamp_ms == 3

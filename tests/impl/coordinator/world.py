@@ -101,7 +101,7 @@ class World:
         errors = dict.fromkeys(only or sent.partitions, error)
         if not only:
             self.held_markers.pop(0)
-        self.carry_out(self.core.on_markers_written(sent, errors, self.now_ms))
+        self.carry_out(self.core.on_markers_written(sent, errors))
 
     # ---- requests, answered
 
