@@ -24,7 +24,7 @@ from impl.coordinator.metadata import (
     TransactionImage,
     TransactionMetadata,
 )
-from impl.coordinator.states import TransactionState
+from impl.coordinator.states import TransactionState, prepared
 from impl.protocol.errors import ErrorCode
 
 
@@ -158,5 +158,5 @@ def check_prepared(
         return ErrorCode.PRODUCER_FENCED
     if metadata.pending_state is not None:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    wanted = _S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT
-    return ErrorCode.NONE if now.state is wanted else ErrorCode.INVALID_TXN_STATE
+    is_same = now.state is prepared(commit=commit)
+    return ErrorCode.NONE if is_same else ErrorCode.INVALID_TXN_STATE

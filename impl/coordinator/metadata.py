@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final, NamedTuple
 
 from impl.coordinator.config import EPOCH_BUMP_FROM, TransactionConfig
-from impl.coordinator.states import IDLE, PREVIOUS_STATES, TransactionState
+from impl.coordinator.states import IDLE, PREPARED, PREVIOUS_STATES, TransactionState
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
@@ -291,7 +291,7 @@ class TransactionMetadata:
 
     def remove_partition(self, partition: TopicPartition) -> None:
         """Its marker is written, or it is gone. Not logged: after a failover all are sent again."""
-        if self.current.state not in (_S.PREPARE_COMMIT, _S.PREPARE_ABORT):
+        if self.current.state not in PREPARED:
             raise IllegalTransition(f"a marker in {self.current.state.title}")
         self.current = replace(self.current, partitions=self.current.partitions - {partition})
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -62,6 +63,7 @@ from impl.settings import check_least
 _E = ErrorCode
 
 ANY_VERSION: Final = 32_767
+"""Of a caller whose request has no version in which an error has another name."""
 GROUP_ID_NOT_FOUND_FROM: Final = 9
 """The first OffsetCommit version that is told so; older ones are told ILLEGAL_GENERATION."""
 LOADING_FROM: Final = 2
@@ -183,7 +185,7 @@ class OffsetsCoordinator:
         """The partitions as a value, by number; None for one that loads."""
         return tuple(
             (partition, None if offsets is None else offsets.view())
-            for partition, offsets in sorted(self.partitions.items(), key=_partition)
+            for partition, offsets in sorted(self.partitions.items(), key=itemgetter(0))
         )
 
     # ---- leading
@@ -430,10 +432,6 @@ def _encoded(header: RecordBatch, records: Sequence[Record], now_ms: int) -> byt
 def _tombstones(keys: Sequence[OffsetKey], now_ms: int) -> bytes:
     rows = [Record(n, now_ms, encode_key(key), None) for n, key in enumerate(keys)]
     return _encoded(RecordBatch(()), rows, now_ms)
-
-
-def _partition(item: tuple[int, GroupOffsets | None]) -> int:
-    return item[0]
 
 
 def _all(rows: Sequence[OffsetToCommit], error: ErrorCode) -> CommitDecision:
