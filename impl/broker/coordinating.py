@@ -359,5 +359,5 @@ def _errors(answer: Value | None, places: list[TopicPartition]) -> dict[TopicPar
         for topic in marker["topics"]:
             for row in topic["partitions"]:
                 place = TopicPartition(topic["name"], row["partition_index"])
-                errors[place] = ErrorCode(row["error_code"])
+                errors[place] = ErrorCode.of(row["error_code"])
     return errors

@@ -133,11 +133,11 @@ def _errors(question: Question, answer: Value | None) -> dict[TopicPartition, Er
         return dict.fromkeys(question.partitions, ErrorCode.NETWORK_EXCEPTION)
     if answer["error_code"]:
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        error = ErrorCode(answer["error_code"])
+        error = ErrorCode.of(answer["error_code"])
         error = ErrorCode.INVALID_TXN_STATE if error is refused else error
         return dict.fromkeys(question.partitions, error)
     return {
-        TopicPartition(topic["name"], row["partition_index"]): ErrorCode(
+        TopicPartition(topic["name"], row["partition_index"]): ErrorCode.of(
             row["partition_error_code"]
         )
         for result in answer["results_by_transaction"]

@@ -122,16 +122,27 @@ class Cluster:
 
     def version(self, api_key: ApiKey) -> int:
         """The version to speak. Raises `UnsupportedClusterError`."""
+        return self.newest(api_key, range(SUPPORTED_VERSIONS[api_key].first, NEWEST[api_key] + 1))
+
+    def newest(self, api_key: ApiKey, mine: range) -> int:
+        """The newest version of `mine` that is served, too. Raises `UnsupportedClusterError`."""
         oldest, newest = self.served.get(api_key, (0, -1))
-        version = min(newest, NEWEST[api_key])
-        if version < max(oldest, SUPPORTED_VERSIONS[api_key].first):
-            raise UnsupportedClusterError(f"{api_key.name} is served from {oldest} to {newest}")
+        version = min(newest, mine[-1])
+        if version < max(oldest, mine[0]):
+            is_served = f"served from {oldest} to {newest}" if newest >= 0 else "not served"
+            spoken = f"this client speaks {mine[0]} to {mine[-1]}"
+            raise UnsupportedClusterError(
+                f"{api_key.name} is {is_served}, {spoken}: upgrade one of them"
+            )
         return version
 
     # ---- connections
 
     async def connect(self, address: Address) -> Connection:
-        """The open connection to this address, or a new one. Raises `OSError`."""
+        """The open connection to this address, or a new one.
+
+        Raises `OSError`, and `UnsupportedClusterError` if that one is refused ApiVersions.
+        """
         async with self._locks.setdefault(address, asyncio.Lock()):
             connection = self._connections.get(address)
             if connection is None or connection.is_closed:
@@ -151,14 +162,17 @@ class Cluster:
         return connection
 
     async def connect_node(self, node_id: int) -> Connection:
-        """The same by node id. Raises `OSError`, also for a node that nobody has named."""
+        """The same by node id. Raises as `connect`, and for a node that nobody has named."""
         address = self.nodes.get(node_id)
         if address is None:
             raise NoBrokersAvailable(f"nobody knows where node {node_id} is")
         return await self.connect(address)
 
     async def any_connection(self) -> Connection:
-        """A connection to whoever answers first. Raises `NoBrokersAvailable`."""
+        """A connection to whoever answers first.
+
+        Raises `NoBrokersAvailable`, `UnsupportedClusterError`.
+        """
         for connection in self._connections.values():
             if not connection.is_closed:
                 return connection
@@ -187,7 +201,8 @@ class Cluster:
             if answer["error_code"] == ErrorCode.NONE:
                 self._take_versions(answer)
                 return
-        raise UnsupportedClusterError(f"ApiVersions was refused: {answer['error_code']}")
+        refusal = ErrorCode.of(answer["error_code"])
+        raise UnsupportedClusterError(f"ApiVersions was refused: {refusal.name}")
 
     def _take_versions(self, answer: Body) -> None:
         self.served = {

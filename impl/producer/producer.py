@@ -23,7 +23,7 @@ from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar
 
-from impl.client.cluster import Cluster, UnsupportedClusterError
+from impl.client.cluster import Cluster
 from impl.client.transport import AsyncioNetwork, Network
 from impl.producer.arguments import check_key_and_value, check_partition, check_topic
 from impl.producer.batch import DeliveryHandle, TopicPartition
@@ -126,25 +126,16 @@ class Producer:
         if self._config.transactional_id is not None:
             versions = RequestVersions.of(served)
             return TransactionalProducerCore(self._config, jitter=self._jitter, versions=versions)
-        produce = self._newest(ApiKey.PRODUCE, PRODUCE_VERSIONS)
+        produce = self._cluster.newest(ApiKey.PRODUCE, PRODUCE_VERSIONS)
         init = INIT_PRODUCER_ID_VERSIONS[-1]
         if self._config.enable_idempotence:
-            init = self._newest(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSIONS)
+            init = self._cluster.newest(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSIONS)
         return IdempotentProducerCore(
             self._config,
             jitter=self._jitter,
             produce_version=produce,
             init_producer_id_version=init,
         )
-
-    def _newest(self, api_key: ApiKey, mine: range) -> int:
-        """The newest version that both sides speak. Raises `UnsupportedClusterError`."""
-        oldest, newest = self._cluster.served.get(api_key, (0, -1))
-        version = min(newest, mine[-1])
-        if version < max(oldest, mine[0]):
-            what = f"{api_key.name} is served from {oldest} to {newest}"
-            raise UnsupportedClusterError(f"{what}, this producer speaks {mine[0]} to {mine[-1]}")
-        return version
 
     def _jitter(self, backoff_ms: int) -> float:
         return backoff_ms * self._rng.uniform(1 - JITTER, 1 + JITTER)
@@ -304,7 +295,10 @@ class Producer:
         return await outcome
 
     async def flush(self) -> None:
-        """Send what is queued without lingering, and wait until it has its outcome."""
+        """Send what is queued without lingering, and wait until it has its outcome.
+
+        Raises `IllegalStateError` before `start`, `ProducerClosedError` after `stop`.
+        """
         core, sender = self._started()
         core.flush()
         sender.notify()

@@ -251,7 +251,9 @@ class RequestVersions:
             first, last = served.get(api_key, (0, -1))
             newest[api_key] = min(mine, last)
             if newest[api_key] < max(first, OLDEST[api_key]):
-                what = f"the cluster serves {api_key.name} {first} to {last}, not up to {mine}"
+                is_served = f"served from {first} to {last}" if last >= 0 else "not served"
+                spoken = f"this producer speaks {OLDEST[api_key]} to {mine}"
+                what = f"{api_key.name} is {is_served}, {spoken}: upgrade one of them"
                 raise ConfigError("transactional_id", what)
         return cls(MappingProxyType(newest))
 

@@ -302,7 +302,10 @@ def _mismatch(crc: int, offset: int) -> CrcMismatch:
 
 
 def read_headers(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """`(byte offset, header)` of each batch in `data`, which must end with a batch."""
+    """`(byte offset, header)` of each batch in `data`, which must end with one.
+
+    Raises as `read_header`.
+    """
     offset = 0
     while offset < len(data):
         header = read_header(data, offset)

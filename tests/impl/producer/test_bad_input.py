@@ -13,6 +13,7 @@ from impl.client.cluster import (
 from impl.producer import (
     AbortedError,
     Advice,
+    ConfigError,
     GroupMetadata,
     InvalidArgumentError,
     KafkaTimeoutError,
@@ -225,10 +226,10 @@ def test_a_coordinator_that_is_not_named_is_no_answer(rows):
 @pytest.mark.parametrize(
     ("produce", "init", "what"),
     [
-        (None, (22, 0, 5), "PRODUCE is served from 0 to -1, this producer speaks 3 to 12"),
+        (None, (22, 0, 5), "PRODUCE is not served, this client speaks 3 to 12"),
         ((0, 0, 2), (22, 0, 5), "PRODUCE is served from 0 to 2"),
         ((0, 13, 14), (22, 0, 5), "PRODUCE is served from 13 to 14"),
-        ((0, 3, 12), None, "INIT_PRODUCER_ID is served from 0 to -1, this producer speaks 0 to 5"),
+        ((0, 3, 12), None, "INIT_PRODUCER_ID is not served, this client speaks 0 to 5"),
         ((0, 3, 12), (22, 6, 7), "INIT_PRODUCER_ID is served from 6 to 7"),
     ],
 )
@@ -239,6 +240,22 @@ def test_a_cluster_that_speaks_another_language_is_named(produce, init, what):
             async with producer_of(produce, init):
                 pass
         assert tasks() <= before
+
+    run_virtually(program())
+
+
+@pytest.mark.parametrize(
+    ("produce", "what"),
+    [
+        ((0, 3, 12), "FIND_COORDINATOR is not served, this producer speaks 0 to 6"),
+        ((0, 13, 14), "PRODUCE is served from 13 to 14, this producer speaks 3 to 12"),
+    ],
+)
+def test_a_cluster_without_transactions_is_named(produce, what):
+    async def program():
+        with pytest.raises(ConfigError, match=f"^transactional_id: {what}"):
+            async with producer_of(produce, (22, 0, 5), transactional_id="mine"):
+                pass
 
     run_virtually(program())
 
