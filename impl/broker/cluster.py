@@ -25,6 +25,13 @@ from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 
 
+class UnknownPlace(KeyError):
+    """A topic, partition or broker that the cluster does not have: create or register it first."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class Broker(NamedTuple):
     """Where a node is reached."""
 
@@ -70,12 +77,15 @@ class Cluster:
     def move(self, name: str, partition: int, node_id: int) -> None:
         """Another leader, with the next epoch and what was below the high watermark.
 
-        Raises `KeyError` for a broker or topic that nobody knows.
+        Raises `UnknownPlace` for a topic, partition or broker that nobody knows.
         """
         topic = self.topics.named(name)
-        if topic is None or node_id not in self.brokers:
-            raise KeyError(name if topic is None else node_id)
-        old = topic.partitions[partition]
+        old = None if topic is None else topic.partition(partition)
+        if topic is None or old is None:
+            raise UnknownPlace(f"the cluster has no {name}-{partition} to move: create it first")
+        if node_id not in self.brokers:
+            known = ", ".join(map(str, sorted(self.brokers)))
+            raise UnknownPlace(f"{name}-{partition} can move to {known}, not to broker {node_id}")
         old.resign()
         kept = [batch for batch in old.batches if batch.last_offset < old.high_watermark]
         leader = PartitionLeader.elected(

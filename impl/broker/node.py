@@ -125,7 +125,7 @@ class NodeConfig:
 
     def __post_init__(self) -> None:
         check_least(self, _LEAST)
-        if not self.num_partitions <= MAX_PARTITIONS:
+        if self.num_partitions > MAX_PARTITIONS:
             raise InvalidSetting(self, "num_partitions", f"at most {MAX_PARTITIONS}")
         if self.port > MAX_PORT:
             raise InvalidSetting(self, "port", f"at most {MAX_PORT}")
@@ -164,8 +164,11 @@ class Node:
     ) -> None:
         """`blocks` outlives the node: give the same one to a node that takes this one's place.
 
-        Nodes that are given the same `cluster` are one; it has blocks of its own.
+        Nodes that are given the same `cluster` are one; it has blocks of its own. Raises
+        `TypeError` for both.
         """
+        if blocks is not None and cluster is not None:
+            raise TypeError("a cluster has its own blocks: Cluster(..., blocks=blocks)")
         me = self.config = config or NodeConfig()
         self.cluster = cluster or Cluster(me.cluster_id, me.log, me.rules, blocks)
         self.cluster.register(Broker(me.node_id, me.host, me.port))

@@ -22,7 +22,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 from impl.broker.cluster import Cluster
 from impl.broker.node import Node, NodeConfig
 from impl.broker.outputs import BrokerRequest, Output, Response
-from impl.broker.producer_ids import ProducerIdBlocks
 from impl.coordinator.config import TransactionConfig
 from impl.protocol.messages import decode_request
 from impl.protocol.schemas import ApiKey
@@ -77,7 +76,7 @@ class BrokerHost:
             coordinator_load_ms=world.faults.coordinator_load_ms,
             transactions=world.transactions,
         )
-        self._node = Node(config, blocks=world.blocks, cluster=world.cluster)
+        self._node = Node(config, cluster=world.cluster)
         self.is_up = True
         self._advance()
 
@@ -279,7 +278,6 @@ class World:
         self.faults = self._calm
         self.partitions = partitions
         self.transactions = transactions or TransactionConfig()
-        self.blocks = ProducerIdBlocks()
         first = NodeConfig()
         self.cluster = Cluster(first.cluster_id, first.log, first.rules)
         self.story: list[str] | None = [] if tells else None

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from impl.broker.cluster import Cluster
+from impl.broker.cluster import Cluster, UnknownPlace
 from impl.broker.node import Node, NodeConfig
+from impl.broker.producer_ids import ProducerIdBlocks
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.partition.consuming import committed_batches
 from impl.partition.reading import Isolation, read
@@ -380,12 +381,22 @@ def test_metadata_shows_all_brokers_and_who_leads(network: Network) -> None:
 
 def test_a_cluster_knows_whom_it_knows() -> None:
     network = Network(2)
-    with pytest.raises(KeyError):
+    with pytest.raises(UnknownPlace, match="has no nothing-0 to move"):
         network.cluster.move("nothing", 0, 1)
     network.create("t", 1)
-    with pytest.raises(KeyError):
+    for partition in (1, -1):
+        with pytest.raises(UnknownPlace, match=f"has no t-{partition} to move"):
+            network.cluster.move("t", partition, 1)
+    with pytest.raises(UnknownPlace, match="can move to 1, 2, not to broker 9"):
         network.cluster.move("t", 0, 9)
     assert network.cluster.leader_of("t", 5) is None
+
+
+def test_the_blocks_of_a_cluster_are_not_a_nodes() -> None:
+    cluster = Network(1).cluster
+    with pytest.raises(TypeError, match="a cluster has its own blocks"):
+        Node(NodeConfig(node_id=2), blocks=ProducerIdBlocks(), cluster=cluster)
+    assert list(cluster.brokers) == [1]
 
 
 def test_answers_that_nobody_awaits_or_can_read_do_no_harm() -> None:
