@@ -15,6 +15,16 @@ Theory of operation: `ZooKeeperBlocks.allocate` is that loop; the caller connect
 closes it. `ZooKeeperProducerIdManager` is a broker of 2.8: its first block is taken when it starts,
 each other one when the last id is gone, while the client waits. Brokers of 3.0 to 3.9 in ZooKeeper
 mode ask their controller instead, a `ProducerIdController` whose blocks come from here.
+
+How to use it, with a started `kazoo.client.KazooClient`:
+
+    blocks = ZooKeeperBlocks(client, checks_own_data=False)
+    blocks.create_node()
+    node = Node(config, blocks=blocks)  # or Cluster(..., blocks=blocks), and each node with it
+    server = Server(config, make_node=lambda config: Node(config, blocks=blocks))
+
+The node then asks for blocks in `advance`, waits for ZooKeeper there, and raises what `allocate`
+does. As in 2.8 it is `TransactionCoordinator(lambda now_ms: manager.generate())`.
 Sources: `ZkProducerIdManager`, `ProducerIdManager` (2.8), `ProducerIdBlockZNode`, `KafkaZkClient`.
 """
 
@@ -46,6 +56,9 @@ RESEND_LIMIT: Final = 100
 
 class InvalidBlockNode(ValueError):
     """The node holds something else than a block: look who wrote it, and remove it by hand."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(f"{PATH} holds {found}: look who wrote it, and remove it by hand")
 
 
 class BlockNotWritten(RuntimeError):
@@ -87,9 +100,9 @@ def decode_node(data: bytes) -> tuple[int, ProducerIdBlock]:
         first, last = int(fields["block_start"]), int(fields["block_end"])
         broker_id = int(fields["broker"])
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidBlockNode(f"{PATH} holds {data!r}") from error
+        raise InvalidBlockNode(f"{data!r}") from error
     if not 0 <= first <= last <= MAX_PRODUCER_ID:
-        raise InvalidBlockNode(f"{PATH} holds a block from {first} to {last}")
+        raise InvalidBlockNode(f"a block from {first} to {last}")
     return broker_id, ProducerIdBlock(first, last - first + 1)
 
 
@@ -125,7 +138,8 @@ class ZooKeeperBlocks:
             block = ProducerIdBlock(first, BLOCK_SIZE)
             if self._write(encode_node(broker_id, block), status.version):
                 return block
-        raise BlockNotWritten(f"{PATH} could not be written in {ATTEMPT_LIMIT} attempts")
+        attempts = f"{PATH} could not be written in {ATTEMPT_LIMIT} attempts"
+        raise BlockNotWritten(f"{attempts}: see that it exists (create_node), and who else writes")
 
     def _write(self, data: bytes, version: int) -> bool:
         """Whether the node holds this because of us. `KafkaZkClient.conditionalUpdatePath`."""
@@ -156,7 +170,7 @@ class ZooKeeperProducerIdManager:
         self._claimed = 0
         first = blocks.allocate(broker_id)
         if isinstance(first, ErrorCode):
-            raise ProducerIdsExhausted(f"{PATH} holds the last block")
+            raise ProducerIdsExhausted(f"{PATH} holds the last block: no other broker can start")
         self._block = first
 
     def generate(self) -> tuple[ErrorCode, int]:

@@ -15,6 +15,14 @@ from kazoo.exceptions import ConnectionLoss, NoAuthError
 from kazoo.retry import RetryFailedError
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
+from impl import (
+    ApiKey,
+    Node,
+    NodeConfig,
+    TransactionCoordinator,
+    decode_response,
+    encode_request,
+)
 from impl.broker import zookeeper
 from impl.broker.producer_ids import (
     BLOCK_SIZE,
@@ -32,6 +40,8 @@ from impl.broker.zookeeper import (
     decode_node,
     encode_node,
 )
+from impl.coordinator.effects import Answered
+from impl.coordinator.metadata import ProducerIdAndEpoch
 from impl.protocol.errors import ErrorCode
 from tests.impl.broker import zookeeper_server
 from tests.impl.jars import Unavailable
@@ -128,7 +138,7 @@ def test_the_node_is_kafkas() -> None:
 )
 def test_a_node_of_another_kind_is_named(client: KazooClient, data: bytes) -> None:
     client.set(PATH, data)
-    with pytest.raises(InvalidBlockNode, match=PATH):
+    with pytest.raises(InvalidBlockNode, match=f"^{PATH} holds .*: look who wrote it"):
         ZooKeeperBlocks(client, checks_own_data=True).allocate(1)
     assert client.get(PATH)[0] == data
 
@@ -174,7 +184,7 @@ def test_a_missing_node_is_waited_for_but_not_for_ever(
 ) -> None:
     monkeypatch.setattr(zookeeper, "ATTEMPT_LIMIT", 3)
     client.delete(PATH)
-    with pytest.raises(BlockNotWritten, match=PATH):
+    with pytest.raises(BlockNotWritten, match=f"^{PATH} .* in 3 attempts: see that it exists"):
         ZooKeeperBlocks(client, checks_own_data=True).allocate(1)
     assert client.exists(PATH) is None
 
@@ -292,6 +302,36 @@ def test_a_block_that_would_end_behind_2_to_the_63_is_not_begun(client: KazooCli
     client.set(PATH, encode_node(1, LAST._replace(first_producer_id=LAST.first_producer_id + 1)))
     blocks = ZooKeeperBlocks(client, checks_own_data=False)
     assert blocks.allocate(2) == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+# nodes and coordinators that take their ids from there
+
+
+def producer_id(broker: Node) -> int:
+    """What a new producer is given; a fresh node has to ask for its first block before."""
+    body = {"transactional_id": None, "transaction_timeout_ms": 1}
+    body |= {"producer_id": -1, "producer_epoch": -1}
+    payload = encode_request(ApiKey.INIT_PRODUCER_ID, 5, 1, "test", body)
+    for now_ms in (0, 100):
+        answer = broker.handle(payload, now_ms)
+        assert answer is not None
+        told = decode_response(ApiKey.INIT_PRODUCER_ID, 5, answer)[1]
+    assert told["error_code"] == ErrorCode.NONE
+    return int(told["producer_id"])
+
+
+def test_nodes_with_these_blocks_never_give_the_same_id(client: KazooClient) -> None:
+    blocks = ZooKeeperBlocks(client, checks_own_data=False)
+    first, second = (Node(NodeConfig(node_id=number), blocks=blocks) for number in (1, 2))
+    assert [producer_id(first), producer_id(second), producer_id(first)] == [0, 1000, 2]
+    assert node(client) == (2, ProducerIdBlock(1000, 1000))
+
+
+def test_a_coordinator_of_2_8_takes_its_ids_itself(client: KazooClient) -> None:
+    manager = ZooKeeperProducerIdManager(3, ZooKeeperBlocks(client, checks_own_data=True))
+    coordinator = TransactionCoordinator(lambda now_ms: manager.generate())
+    (answer,) = coordinator.init_producer_id("request", None, 1, None, now_ms=0)
+    assert answer == Answered("request", ErrorCode.NONE, ProducerIdAndEpoch(0, 0))
 
 
 # the controller of 3.0 to 3.9 in ZooKeeper mode
