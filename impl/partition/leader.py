@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Final, NamedTuple
 
 from impl.log.transaction_index import AbortedTransaction
-from impl.partition.errors import InvalidOffset
+from impl.partition.errors import InvalidInSyncReplicas
 from impl.partition.origins import CHECKS, AppendOrigin, Checks
 from impl.partition.producer_state import (
     UNKNOWN_PRODUCER,
@@ -548,9 +548,10 @@ class PartitionLeader:
         self.log.advance_high_watermark(offset)
 
     def update_in_sync_replicas(self, count: int) -> None:
-        """So many replicas, this one among them, are in sync now. Raises `InvalidOffset`."""
+        """So many replicas, this one among them, are in sync. Raises `InvalidInSyncReplicas`."""
         if not 1 <= count <= self.replication_factor:
-            raise InvalidOffset(f"{count} of {self.replication_factor} replicas in sync")
+            problem = f"{count} of {self.replication_factor} replicas in sync"
+            raise InvalidInSyncReplicas(problem)
         self.in_sync_replicas = count
 
     def resign(self) -> ReplicaLog:

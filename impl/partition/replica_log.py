@@ -163,9 +163,9 @@ class ReplicaLog:
                 break
             check_crc(records, header, offset)
             if header.base_offset != following:
-                raise OffsetsNotContiguous(f"{header.base_offset} follows {following}")
+                raise OffsetsNotContiguous(f"offset {header.base_offset} follows {following}")
             if header.size_bytes > self.config.segment_bytes:
-                raise BatchTooLarge(f"{header.size_bytes} bytes at offset {following}")
+                raise BatchTooLarge(f"a batch of {header.size_bytes} bytes at offset {following}")
             following = header.last_offset + 1
             fetched.append(stored_batch(header, records[offset : offset + header.size_bytes]))
         for stored in fetched:
@@ -194,7 +194,7 @@ class ReplicaLog:
 
     def _store(self, stored: StoredBatch) -> None:
         if stored.base_offset != self.log_end_offset:
-            raise OffsetsNotContiguous(f"{stored.base_offset} follows {self.log_end_offset}")
+            raise OffsetsNotContiguous(f"offset {stored.base_offset} follows {self.log_end_offset}")
         self.batches.append(stored)
         self.log_end_offset = stored.base_offset + stored.last_offset_delta + 1
         size_bytes = len(stored.data)
@@ -227,7 +227,7 @@ class ReplicaLog:
         """All replicas have everything below `offset`. Raises `HighWatermarkOutOfRange`."""
         if not self.high_watermark <= offset <= self.log_end_offset:
             raise HighWatermarkOutOfRange(
-                f"{offset} is not in {self.high_watermark} ... {self.log_end_offset}"
+                f"offset {offset} is not in {self.high_watermark} ... {self.log_end_offset}"
             )
         self.high_watermark = offset
         self.producer_states.remove_unreplicated(offset)
@@ -270,7 +270,7 @@ class ReplicaLog:
         Raises `HighWatermarkOutOfRange`. `UnifiedLog.maybeIncrementLogStartOffset`.
         """
         if offset > self.high_watermark:
-            raise HighWatermarkOutOfRange(f"{offset} is behind {self.high_watermark}")
+            raise HighWatermarkOutOfRange(f"offset {offset} is behind {self.high_watermark}")
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
@@ -405,7 +405,7 @@ class ReplicaLog:
         `DecodeError` (damage before the recovery point), `PartitionError`. `LogLoader.load`.
         """
         if had_clean_shutdown and recovery_point is not None:
-            raise PartitionError("a log that was closed has nothing to recover")
+            raise PartitionError("a log that had a clean shutdown has no recovery point")
         self.producer_states.forget()
         self.log_end_offset = min([self.log_end_offset, *segments])
         damage = self._read(log, recovery_point)

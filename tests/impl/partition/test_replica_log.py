@@ -536,5 +536,5 @@ def test_segments_cover_the_log_in_order(segments: list[int]) -> None:
 
 
 def test_a_closed_log_has_nothing_to_recover() -> None:
-    with pytest.raises(PartitionError):
+    with pytest.raises(PartitionError, match=r"has no recovery point; correct the call$"):
         restart(a_leader(5), had_clean_shutdown=True, recovery_point=0)

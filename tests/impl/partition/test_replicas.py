@@ -2,7 +2,7 @@
 
 import pytest
 
-from impl.partition.errors import InvalidOffset
+from impl.partition.errors import InvalidInSyncReplicas
 from impl.partition.leader import DeleteOutcome, PartitionLeader, ProduceOutcome
 from impl.partition.origins import CHECKS, AppendOrigin
 from impl.partition.validation import LogConfig
@@ -71,7 +71,7 @@ def test_who_does_not_lead_appends_nothing() -> None:
 
 @pytest.mark.parametrize("count", [0, 4])
 def test_there_is_always_a_leader_in_sync(count: int) -> None:
-    with pytest.raises(InvalidOffset):
+    with pytest.raises(InvalidInSyncReplicas, match=f"^{count} of 3 replicas in sync; give "):
         three_replicas(count)
 
 

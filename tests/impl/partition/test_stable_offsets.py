@@ -303,7 +303,8 @@ def test_what_no_leader_wrote_is_named() -> None:
     leader = open_leader()
     data = leader.batches[0]
     plain = data._replace(base_offset=1, attributes=0)
-    with pytest.raises(PlainBatchInTransaction):
+    said = "^a plain batch inside a transaction at offset 1; look who wrote it"
+    with pytest.raises(PlainBatchInTransaction, match=said):
         PartitionLeader.elected([data, plain], leader_epoch=0, high_watermark=0)
     broken = p1(-1, attributes=TRANSACTIONAL | CONTROL, base_offset=0)
     with pytest.raises(InvalidRecord):
@@ -317,7 +318,8 @@ def test_a_marker_of_a_transaction_that_shares_its_offset_is_named() -> None:
     rows = [SnapshotEntry(i, 0, 0, 0, 0, NOW_MS, -1, 0) for i in (1, 2)]
     again = restarted(leader, snapshots={1: encode_snapshot(rows)})
     assert mark(again, producer_id=1) == NONE
-    with pytest.raises(TransactionNotOngoing):
+    said = "^no ongoing transaction of producer 2 from offset 0 on; delete the snapshots"
+    with pytest.raises(TransactionNotOngoing, match=said):
         mark(again, producer_id=2)
 
 
