@@ -20,10 +20,10 @@ def check_choice(name: str, value: object, known: Iterable[str]) -> None:
         raise InvalidArgumentError(name, f"must be one of {', '.join(choices)}", value)
 
 
-def check_integer(name: str, value: object, greatest: int = INT_MAX) -> None:
-    """Whether it is a number from 0 to `greatest`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= greatest:
-        raise InvalidArgumentError(name, f"must be an integer from 0 to {greatest}", value)
+def check_integer(name: str, value: object, greatest: int = INT_MAX, *, least: int = 0) -> None:
+    """Whether it is a number from `least` to `greatest`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= greatest:
+        raise InvalidArgumentError(name, f"must be an integer from {least} to {greatest}", value)
 
 
 def check_text(name: str, value: object) -> None:

@@ -190,7 +190,8 @@ class Consumer:
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record to be returned; found first if it is not known.
 
-        Raises `IllegalStateError`, `NoOffsetForPartitionError`, `KafkaTimeoutError`.
+        Raises `IllegalStateError`, `NoOffsetForPartitionError`, `KafkaTimeoutError`,
+        `RefusedError`.
         """
         self._check_assigned(partition)
         position = self._positions[partition]
@@ -205,7 +206,8 @@ class Consumer:
 
     async def _reset_position(self, partition: TopicPartition) -> int:
         if self._reset is None:
-            raise NoOffsetForPartitionError(f"{partition} has no committed offset")
+            problem = f"{partition} has no committed offset, and auto_offset_reset is none"
+            raise NoOffsetForPartitionError(f"{problem}: seek one")
         return (await self._list_offsets([partition], self._reset))[partition]
 
     def _check_assigned(self, partition: TopicPartition) -> None:
@@ -215,11 +217,17 @@ class Consumer:
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """The first offset of each log. Raises `KafkaTimeoutError`, `RefusedError`."""
+        """The first offset of each log.
+
+        Raises `KafkaTimeoutError`, `RefusedError`, `IllegalStateError`, `InvalidArgumentError`.
+        """
         return await self._list_offsets(partitions, -2)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record that this isolation level may see, of each log."""
+        """The offset behind the last record that this isolation level may see, of each log.
+
+        Raises as `beginning_offsets`.
+        """
         return await self._list_offsets(partitions, -1)
 
     async def _list_offsets(
@@ -258,7 +266,7 @@ class Consumer:
         async def ask() -> int | None:
             version = self._cluster.version(ApiKey.OFFSET_FETCH)
             if self._isolation and version < REQUIRE_STABLE_SINCE:
-                what = "read_committed needs OffsetFetch 7"
+                what = f"read_committed needs OffsetFetch {REQUIRE_STABLE_SINCE}, not {version}"
                 raise RefusedError(ErrorCode.UNSUPPORTED_VERSION, what)
             body = {
                 "group_id": self._group_id,
@@ -310,7 +318,7 @@ class Consumer:
     # ---- records
 
     async def getone(self) -> ConsumerRecord:
-        """The next record; waits for it."""
+        """The next record; waits for it. Raises as `getmany`."""
         while True:
             for records in (
                 await self.getmany(timeout_ms=self._max_wait_ms, max_records=1)
@@ -322,8 +330,13 @@ class Consumer:
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """What there is, at most `max_records`; {} if nothing came within `timeout_ms`.
 
-        Raises `OffsetOutOfRangeError`, `NoOffsetForPartitionError`, `RefusedError`.
+        Raises `OffsetOutOfRangeError`, `NoOffsetForPartitionError`, `RefusedError`,
+        `KafkaTimeoutError` where a position is not found in time, `IllegalStateError`,
+        `InvalidArgumentError`.
         """
+        check_integer("timeout_ms", timeout_ms)
+        if max_records is not None:
+            check_integer("max_records", max_records, least=1)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_ms / 1_000
         while not self._fetched:
@@ -397,7 +410,8 @@ class Consumer:
     async def _take_fetched(self, place: TopicPartition, row: Body) -> None:
         if row["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
             if self._reset is None:
-                raise OffsetOutOfRangeError(f"{place} does not have {self._positions[place]}")
+                problem = f"{place} does not have offset {self._positions[place]}"
+                raise OffsetOutOfRangeError(f"{problem}, and auto_offset_reset is none: seek one")
             self._positions[place] = await self._reset_position(place)
             return
         self._check(row["error_code"], f"Fetch of {place}")
@@ -444,7 +458,7 @@ class Consumer:
 
     async def _ask_coordinator(self, api_key: ApiKey, body: Body) -> Body:
         if self._group_id is None:
-            raise IllegalStateError(f"{api_key.name} without a group_id")
+            raise IllegalStateError(f"{api_key.name} without a group_id: make a consumer with one")
         if self._coordinator is None:
             asked = {"key": self._group_id, "key_type": GROUP}
             asked["coordinator_keys"] = [self._group_id]

@@ -152,7 +152,7 @@ class IdempotentProducerCore:
         `FatalProducerError`, and at the end `ProducerClosedError`. Source: `KafkaProducer.doSend`.
         """
         if self._accumulator.is_closed:
-            raise ProducerClosedError("no record is taken any more")
+            raise ProducerClosedError("the producer is closed: make another one")
         error = self._transaction_manager.last_error
         if error is not None:
             raise error.restated(str(error), may_be_written=False)

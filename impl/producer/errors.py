@@ -88,7 +88,8 @@ class RecordTooLargeError(ProducerError):
     advice = Advice.ABORT
 
     def __init__(self, size_bytes: int, limit_name: str, limit_bytes: int) -> None:
-        super().__init__(f"the record may take {size_bytes} bytes, {limit_name} is {limit_bytes}")
+        problem = f"the record may take {size_bytes} bytes, {limit_name} is {limit_bytes}"
+        super().__init__(f"{problem}: send less at once, or raise {limit_name}")
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
 
@@ -102,7 +103,8 @@ class BufferExhaustedError(ProducerError):
     advice = Advice.RETRY
 
     def __init__(self, needed_bytes: int, free_bytes: int) -> None:
-        super().__init__(f"a new batch needs {needed_bytes} bytes, {free_bytes} are free")
+        problem = f"a new batch needs {needed_bytes} bytes of buffer_memory, {free_bytes} are free"
+        super().__init__(f"{problem}: wait until batches have completed")
         self.needed_bytes = needed_bytes
         self.free_bytes = free_bytes
 
@@ -113,7 +115,8 @@ class TooManyPartitionsError(ProducerError):
     advice = Advice.ABORT
 
     def __init__(self, max_partitions: int) -> None:
-        super().__init__(f"max_partitions is {max_partitions}")
+        problem = f"the sequences of max_partitions = {max_partitions} partitions are kept already"
+        super().__init__(f"{problem}: raise it, or use another producer for the others")
         self.max_partitions = max_partitions
 
 

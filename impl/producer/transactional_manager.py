@@ -381,10 +381,8 @@ class TransactionalManager(TransactionManager):
         request.result.fail(failure)
         if isinstance(failure, FatalProducerError):
             self._end(failure)
-        elif then is Then.ABORT_AND_BUMP:
-            self._abortable(failure, asks_for_bump=True)
         else:
-            self._abortable(failure, asks_for_bump=False)
+            self._abortable(failure, asks_for_bump=then is Then.ABORT_AND_BUMP)
 
     def _initialized(self, request: TxnRequest, answer: Answer) -> None:
         self._take_identity(answer)

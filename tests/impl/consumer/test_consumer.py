@@ -98,10 +98,10 @@ def test_without_a_reset_nothing_is_guessed():
         await write(world, 5)
         async with consumer(world, group_id="g", auto_offset_reset="none") as c:
             c.assign([T])
-            with pytest.raises(NoOffsetForPartitionError):
+            with pytest.raises(NoOffsetForPartitionError, match=r"no committed .*: seek one"):
                 await c.getmany(timeout_ms=100)
             c.seek(T, 99)
-            with pytest.raises(OffsetOutOfRangeError):
+            with pytest.raises(OffsetOutOfRangeError, match=r"not have offset 99.*: seek one"):
                 await c.getmany(timeout_ms=100)
 
     in_a_world(program)
@@ -270,6 +270,16 @@ def test_bad_arguments_change_nothing():
                     c.seek(T, bad)
                 with pytest.raises(InvalidArgumentError, match="offset must be an integer"):
                     await c.commit({T: bad})
+            for argument, bad in (
+                ("timeout_ms", -1),
+                ("timeout_ms", None),
+                ("timeout_ms", 0.5),
+                ("max_records", 0),
+                ("max_records", True),
+                ("max_records", "1"),
+            ):
+                with pytest.raises(InvalidArgumentError, match=f"^{argument} must be an integer"):
+                    await c.getmany(**{argument: bad})
             for bad in (5, [T], {"t": 1}):
                 with pytest.raises(InvalidArgumentError):
                     await c.commit(bad)
