@@ -22,17 +22,15 @@ from typing import TYPE_CHECKING, Final
 from impl.broker.outputs import LATER, Later, Request
 from impl.broker.topics import Topic
 from impl.partition.leader import PartitionLeader
-from impl.partition.reading import NOT_FOUND, Isolation, Timestamp, fetch_bound, find_offset, read
+from impl.partition.reading import NOT_FOUND, fetch_bound, find_offset, read
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import CONSUMER_REPLICA, Isolation, Timestamp
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 
 if TYPE_CHECKING:
     from impl.broker.node import Handler, Node
-
-CONSUMER_REPLICA: Final = -1
-"""The replica id of a consumer; a broker has its own, a tool for debugging -2."""
 
 NO_LEADER_EPOCH: Final = -1
 

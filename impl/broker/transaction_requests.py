@@ -27,15 +27,12 @@ from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import CoordinatorType
 from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from impl.protocol.schemas import ApiKey
 
 if TYPE_CHECKING:
     from impl.broker.node import Handler, Node
-
-GROUP: Final = 0
-TRANSACTION: Final = 1
-"""Key types of FindCoordinator."""
 
 BATCHED_KEYS_FROM: Final = 4
 BROKERS_FROM: Final = 4
@@ -78,9 +75,9 @@ def find_coordinator(node: Node, request: Request, now_ms: int) -> Value:
 def _coordinator_row(node: Node, key_type: int, key: str) -> Value:
     row: Value = {"key": key, "node_id": -1, "host": "", "port": -1}
     coordinating = node.coordinating
-    if key_type == TRANSACTION:
+    if key_type == CoordinatorType.TRANSACTION:
         topic, partition = TRANSACTION_STATE_TOPIC, coordinating.partition_of(key)
-    elif key_type == GROUP:
+    elif key_type == CoordinatorType.GROUP:
         topic, partition = OFFSETS_TOPIC, coordinating.offsets.partition_of(key)
     else:
         return row | {"error_code": ErrorCode.INVALID_REQUEST}

@@ -39,17 +39,19 @@ from impl.consumer.errors import (
 )
 from impl.consumer.fetched import ConsumerRecord, seen
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import CONSUMER_REPLICA, CoordinatorType, Isolation, Timestamp
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 
 T = TypeVar("T")
 
-ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
-RESETS: Final = {"earliest": -2, "latest": -1, "none": None}
+ISOLATION_LEVELS: Final = {
+    "read_uncommitted": Isolation.READ_UNCOMMITTED,
+    "read_committed": Isolation.READ_COMMITTED,
+}
+RESETS: Final = {"earliest": Timestamp.EARLIEST, "latest": Timestamp.LATEST, "none": None}
 """`auto_offset_reset`: the time that ListOffsets is asked for."""
 
-CONSUMER_REPLICA: Final = -1
-GROUP: Final = 0
 REQUIRE_STABLE_SINCE: Final = 7
 """The OffsetFetch version from which on offsets of open transactions can be waited for."""
 
@@ -221,23 +223,23 @@ class Consumer:
 
         Raises `KafkaTimeoutError`, `RefusedError`, `IllegalStateError`, `InvalidArgumentError`.
         """
-        return await self._list_offsets(partitions, -2)
+        return await self._list_offsets(partitions, Timestamp.EARLIEST)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset behind the last record that this isolation level may see, of each log.
 
         Raises as `beginning_offsets`.
         """
-        return await self._list_offsets(partitions, -1)
+        return await self._list_offsets(partitions, Timestamp.LATEST)
 
     async def _list_offsets(
-        self, partitions: Iterable[TopicPartition], timestamp: int
+        self, partitions: Iterable[TopicPartition], timestamp: Timestamp
     ) -> dict[TopicPartition, int]:
         places = checked_places(partitions)
         self._topics.update(topic for topic, _ in places)
         return {place: await self._list_offset(place, timestamp) for place in places}
 
-    async def _list_offset(self, place: TopicPartition, timestamp: int) -> int:
+    async def _list_offset(self, place: TopicPartition, timestamp: Timestamp) -> int:
         async def ask() -> int:
             row = {"partition_index": place[1], "timestamp": timestamp}
             body = {
@@ -460,8 +462,11 @@ class Consumer:
         if self._group_id is None:
             raise IllegalStateError(f"{api_key.name} without a group_id: make a consumer with one")
         if self._coordinator is None:
-            asked = {"key": self._group_id, "key_type": GROUP}
-            asked["coordinator_keys"] = [self._group_id]
+            asked = {
+                "key": self._group_id,
+                "key_type": CoordinatorType.GROUP,
+                "coordinator_keys": [self._group_id],
+            }
             connection = await self._cluster.any_connection()
             found = await self._ask(connection, ApiKey.FIND_COORDINATOR, asked)
             rows = found.get("coordinators") or [found]

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 from impl.log.transaction_index import AbortedTransaction, overlapping
 from impl.partition.replica_log import ReplicaLog
 from impl.partition.stored_batch import StoredBatch
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import Isolation, Timestamp
 from impl.protocol.record_batch import (
     INVALID_OFFSET,
     LOG_APPEND_TIME,
@@ -34,13 +34,6 @@ from impl.protocol.record_batch import (
     read_header,
     scan_records,
 )
-
-
-class Isolation(IntEnum):
-    """`isolation_level` of Fetch and ListOffsets. `IsolationLevel`."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
 
 
 class Read(NamedTuple):
@@ -96,17 +89,6 @@ def _rest_of_segment(log: ReplicaLog, offset: int) -> list[StoredBatch]:
     if number == len(log.segments):
         return log.batches[first:]
     return log.batches[first : log.index_at(log.segments[number])]
-
-
-class Timestamp(IntEnum):
-    """What is asked of ListOffsets instead of a time. `ListOffsetsRequest`."""
-
-    LATEST = -1
-    EARLIEST = -2
-    MAX = -3
-    EARLIEST_LOCAL = -4
-    LATEST_TIERED = -5
-    EARLIEST_PENDING_UPLOAD = -6
 
 
 class FoundOffset(NamedTuple):

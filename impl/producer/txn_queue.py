@@ -21,7 +21,6 @@ from impl.producer.connections import NO_NODE
 from impl.producer.txn_requests import (
     Body,
     CallResult,
-    CoordinatorType,
     GroupMetadata,
     OffsetAndMetadata,
     Priority,
@@ -30,6 +29,7 @@ from impl.producer.txn_requests import (
     offset_rows,
     topics_of,
 )
+from impl.protocol.fields import CoordinatorType
 from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from impl.protocol.schemas import ApiKey
 

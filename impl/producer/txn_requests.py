@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from impl.producer.batch import TopicPartition
 from impl.producer.errors import ConfigError, DeliveryError
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import CoordinatorType
 from impl.protocol.schemas import ApiKey
 
 Body = dict[str, Any]
@@ -27,13 +28,6 @@ Body = dict[str, Any]
 
 ADD_PARTITIONS_RETRY_BACKOFF_MS: Final = 20
 """The first AddPartitionsToTxn of a transaction waits only for the markers of the last one."""
-
-
-class CoordinatorType(IntEnum):
-    """Whose coordinator is looked for: FindCoordinator's key type."""
-
-    GROUP = 0
-    TRANSACTION = 1
 
 
 class Priority(IntEnum):

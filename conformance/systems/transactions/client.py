@@ -47,11 +47,11 @@ from impl.producer import State
 from impl.producer.transactional_core import TransactionalProducerCore
 from impl.producer.txn_requests import (
     CallResult,
-    CoordinatorType,
     GroupMetadata,
     OffsetAndMetadata,
     TxnRequest,
 )
+from impl.protocol.fields import CoordinatorType
 
 COORDINATOR: Final = 1000
 GROUP_COORDINATOR: Final = 1001

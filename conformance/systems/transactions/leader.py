@@ -28,12 +28,13 @@ from impl.consumer.fetched import seen
 from impl.coordinator.effects import SendMarkers
 from impl.coordinator.metadata import ProducerIdAndEpoch
 from impl.partition.producer_state import UNKNOWN_PRODUCER
-from impl.partition.reading import Isolation, read
+from impl.partition.reading import read
 from impl.partition.rules import TransactionRules
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.transactions import is_open
 from impl.partition.verification import NO_GUARD
 from impl.protocol.control_records import ControlType, read_marker
+from impl.protocol.fields import Isolation
 from impl.protocol.record_batch import CONTROL, Record, RecordBatch, encode_batch, read_header
 
 NOW_MS: Final = 0

@@ -11,8 +11,9 @@ from impl.broker.node import Node, NodeConfig
 from impl.broker.producer_ids import ProducerIdBlocks
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.partition.consuming import committed_batches
-from impl.partition.reading import Isolation, read
+from impl.partition.reading import read
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import Isolation
 from impl.protocol.record_batch import (
     Record,
     client_batch,

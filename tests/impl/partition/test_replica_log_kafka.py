@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from impl.partition.leader import PartitionLeader
-from impl.partition.reading import Timestamp, find_offset, read
+from impl.partition.reading import find_offset, read
 from impl.partition.replica_log import ReplicaLog
 from impl.partition.validation import LogConfig
+from impl.protocol.fields import Timestamp
 from impl.protocol.record_batch import (
     CONTROL,
     LOG_APPEND_TIME,

@@ -16,11 +16,12 @@ from impl.log.snapshot import decode_snapshot, snapshot_name
 from impl.log.transaction_index import overlapping
 from impl.partition.errors import PlainBatchInTransaction
 from impl.partition.leader import PartitionLeader
-from impl.partition.reading import Isolation, read
+from impl.partition.reading import read
 from impl.partition.replica_log import ReplicaLog
 from impl.partition.rules import DEFAULT_RULES, RULES, TransactionRules
 from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import Isolation
 from impl.protocol.record_batch import (
     MAX_SEQUENCE,
     TRANSACTIONAL,
