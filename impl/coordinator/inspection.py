@@ -91,7 +91,7 @@ def list_transactions(states: TransactionStateManager, filters: Filters, now_ms:
         return Listed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     try:
         pattern = re.compile(filters.pattern) if filters.pattern else None
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         return Listed(ErrorCode.INVALID_REGULAR_EXPRESSION)
     unknown = tuple(sorted(filters.states - _TITLES.keys()))
     rows = tuple(

@@ -71,6 +71,7 @@ LOADING_FROM: Final = 2
 
 DEFAULT_RETENTION: Final = -1
 DEFAULT_TIMESTAMP: Final = -1
+_LONG: Final = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +261,10 @@ class OffsetsCoordinator:
         error = self._check(found, group_id, committer, unknown, is_transactional=False)
         if error or group_id is None:
             return _all(rows, error)
-        expiry = NO_EXPIRY if retention_time_ms == DEFAULT_RETENTION else now_ms + retention_time_ms
+        expiry = NO_EXPIRY
+        if retention_time_ms != DEFAULT_RETENTION:
+            # QUIRK: one without end is over long ago, for Java's long wraps.
+            expiry = (now_ms + retention_time_ms + _LONG) % (2 * _LONG) - _LONG
         return self._decide(group_id, rows, RecordBatch(()), now_ms, expiry)
 
     def commit_in_transaction(

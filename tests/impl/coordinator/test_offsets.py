@@ -178,17 +178,23 @@ def test_records_are_kafkas_own_bytes() -> None:
     assert expiring.hex() == "00010000000000000005000000000000000000070000000000000009"
 
 
-def test_old_retention_and_timestamps_are_kept() -> None:
+@pytest.mark.parametrize(
+    ("retention_time_ms", "expire_timestamp_ms"),
+    [(50, NOW_MS + 50), (-(2**63), NOW_MS - 2**63), (2**63 - 1, NOW_MS - 2**63 - 1)],
+)
+def test_old_retention_and_timestamps_are_kept(
+    retention_time_ms: int, expire_timestamp_ms: int
+) -> None:
     shard = Shard()
     rows = [OffsetToCommit("t", 0, 5, 3, None, 77), OffsetToCommit("t", 1, 6, 3)]
     decision = shard.coordinator.commit(
-        "g", NOBODY, rows, now_ms=NOW_MS, api_version=4, retention_time_ms=50
+        "g", NOBODY, rows, now_ms=NOW_MS, api_version=4, retention_time_ms=retention_time_ms
     )
     assert decision.batch is not None
     records = decode_batch(decision.batch).records
     assert [decode_value(record.value or b"", 0) for record in records] == [
-        CommittedOffset(5, -1, "", 77, NOW_MS + 50, 0),
-        CommittedOffset(6, -1, "", NOW_MS, NOW_MS + 50, 0),
+        CommittedOffset(5, -1, "", 77, expire_timestamp_ms, 0),
+        CommittedOffset(6, -1, "", NOW_MS, expire_timestamp_ms, 0),
     ]
 
 

@@ -274,8 +274,9 @@ def test_lists_are_filtered(filters: Filters, names: set[str]) -> None:
 
 def test_a_list_may_be_refused() -> None:
     world = begun()
-    listed = world.core.list_transactions(Filters(pattern="("), 0)
-    assert listed.error is ErrorCode.INVALID_REGULAR_EXPRESSION
+    for pattern in ("(", "a{99999999999}", "(" * 5_000 + ")" * 5_000):
+        listed = world.core.list_transactions(Filters(pattern=pattern), 0)
+        assert listed.error is ErrorCode.INVALID_REGULAR_EXPRESSION
     world.core.elect(1, 1)
     listed = world.core.list_transactions(Filters(), 0)
     assert listed.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
