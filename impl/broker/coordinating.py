@@ -93,7 +93,7 @@ class Coordinating:
         return partition_for(transactional_id, self.core.config.num_partitions)
 
     def internal_topic(self, name: str) -> Topic:
-        """The topic, created if it was not there."""
+        """The topic, created if it was not there. Raises `TopicRefused`: too many partitions."""
         topic = self._node.topics.named(name)
         if topic is None:
             is_state = name == TRANSACTION_STATE_TOPIC

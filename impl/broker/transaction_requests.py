@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from impl.broker.coordinating import IMPLICIT_ADD
 from impl.broker.outputs import LATER, Later, Request
+from impl.broker.topics import TopicRefused
 from impl.broker.verification import Question
 from impl.coordinator.effects import Answered
 from impl.coordinator.inspection import Filters
@@ -81,7 +82,11 @@ def _coordinator_row(node: Node, key_type: int, key: str) -> Value:
         topic, partition = OFFSETS_TOPIC, coordinating.offsets.partition_of(key)
     else:
         return row | {"error_code": ErrorCode.INVALID_REQUEST}
-    coordinating.internal_topic(topic)
+    try:
+        coordinating.internal_topic(topic)
+    except TopicRefused as refusal:
+        unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return row | {"error_code": unavailable, "error_message": str(refusal)}
     broker = node.cluster.leader_of(topic, partition)
     if broker is None:
         return row | {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE}
@@ -132,11 +137,14 @@ def end_txn(node: Node, request: Request, now_ms: int) -> Later:
     return LATER
 
 
-def add_offsets_to_txn(node: Node, request: Request, now_ms: int) -> Later:
+def add_offsets_to_txn(node: Node, request: Request, now_ms: int) -> Value | Later:
     """The group's partition of `__consumer_offsets` becomes part of the transaction."""
     body = request.body
     coordinating = node.coordinating
-    coordinating.internal_topic(OFFSETS_TOPIC)
+    try:
+        coordinating.internal_topic(OFFSETS_TOPIC)
+    except TopicRefused:
+        return {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE}
     partition = coordinating.offsets.partition_of(body["group_id"])
     effects = coordinating.core.add_partitions(
         _ask(node, request, lambda answer: {"error_code": _for_version(request, answer.error)}),

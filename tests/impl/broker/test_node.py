@@ -402,6 +402,20 @@ def test_a_setting_is_applied_or_refused_with_what_it_may_be(
         assert answer["configs"][0]["value"] == value
 
 
+def test_coordinators_without_room_for_their_topic_are_not_available(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics_module, "MAX_PARTITIONS", 20)
+    for key_type in (0, 1):
+        body = {"key": "mine", "key_type": key_type}
+        answer = client.ask(ApiKey.FIND_COORDINATOR, 3, body)
+        assert answer["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert "are more than 20" in answer["error_message"]
+    body = {"transactional_id": "mine", "producer_id": 1, "producer_epoch": 0, "group_id": "g"}
+    answer = client.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, body)
+    assert answer["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 def test_a_name_asked_for_twice_is_refused_twice(client: Client) -> None:
     row = {"name": "new", "num_partitions": 1, "replication_factor": 1}
     answer = client.ask(ApiKey.CREATE_TOPICS, 7, {"topics": [row, row]})
