@@ -102,8 +102,12 @@ class Cluster:
         self.topics.replace(moved)
 
 
-def leader_on(topic: Topic | None, partition: int, node_id: int) -> PartitionLeader | ErrorCode:
+def leader_on(
+    topic: Topic | ErrorCode | None, partition: int, node_id: int
+) -> PartitionLeader | ErrorCode:
     """The partition's leader if it is this node; else what a client is told."""
+    if isinstance(topic, ErrorCode):
+        return topic
     leader = None if topic is None else topic.partition(partition)
     if topic is None or leader is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -18,7 +18,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from impl.broker.outputs import LATER, Later, Request
-from impl.broker.topics import Topic
 from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
 from impl.coordinator.offsets import (
     ANY_VERSION,
@@ -63,30 +62,23 @@ class _Commit:
         is_plain = request.api_key is ApiKey.OFFSET_COMMIT
         self.by_id = is_plain and request.version >= COMMIT_TOPIC_IDS_FROM
         self.rows: list[OffsetToCommit] = []
-        self.errors: dict[tuple[str, int], ErrorCode] = {}
+        self.errors: dict[tuple[str | bytes, int], ErrorCode] = {}
         for asked in request.body["topics"]:
-            topic = self._find(node, asked)
+            key = self._key(asked)
+            topic = node.topics.find(key)
             for row in asked["partitions"]:
                 index = row["partition_index"]
-                error = self._refusal(topic, index)
-                if topic is None or error:
-                    self.errors[self._key(asked), index] = error
+                if isinstance(topic, ErrorCode):
+                    self.errors[key, index] = topic
+                elif topic.partition(index) is None:
+                    self.errors[key, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 else:
                     self.rows.append(_offset(topic.name, row))
 
-    def _refusal(self, topic: Topic | None, index: int) -> ErrorCode:
-        if topic is None and self.by_id:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        if topic is None or topic.partition(index) is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.NONE
-
-    def _find(self, node: Node, asked: Value) -> Topic | None:
-        by_id = node.topics.identified
-        return by_id(asked["topic_id"]) if self.by_id else node.topics.named(asked["name"])
-
-    def _key(self, asked: Value) -> str:
-        return str(asked["topic_id"]) if self.by_id else str(asked["name"])
+    def _key(self, asked: Value) -> str | bytes:
+        """The topic's name or id, as the request has it."""
+        key: str | bytes = asked["topic_id" if self.by_id else "name"]
+        return key
 
     def rows_with(self, error: ErrorCode) -> tuple[RowError, ...]:
         """All rows that are to be committed, with one error."""
@@ -94,11 +86,13 @@ class _Commit:
 
     def answer(self, node: Node, answered: Sequence[RowError]) -> Value:
         """The answer, in the order of the request."""
+        errors: dict[tuple[str | bytes, int], ErrorCode]
         errors = {(row.topic, row.partition): row.error for row in answered}
         topics = []
         for asked in self.request.body["topics"]:
-            topic, key = self._find(node, asked), self._key(asked)
-            name = key if topic is None else topic.name
+            key = self._key(asked)
+            topic = node.topics.find(key)
+            name = key if isinstance(topic, ErrorCode) else topic.name
             rows = []
             for index in (row["partition_index"] for row in asked["partitions"]):
                 error = self.errors.get((key, index)) or errors[name, index]
@@ -293,8 +287,8 @@ def _group(node: Node, request: Request, asked: Value, require_stable: bool) -> 
 def _name(node: Node, row: Value, *, by_id: bool) -> str | None:
     if not by_id:
         return str(row["name"])
-    topic = node.topics.identified(row["topic_id"])
-    return None if topic is None else topic.name
+    topic = node.topics.find(row["topic_id"])
+    return None if isinstance(topic, ErrorCode) else topic.name
 
 
 def _topic_id(node: Node, name: str) -> bytes:

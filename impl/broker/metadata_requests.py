@@ -48,10 +48,10 @@ def _metadata_topic(node: Node, version: int, asked: Value, may_create: bool) ->
     if topic_id != ZERO_UUID or name is None:
         if version < TOPIC_IDS_FROM:
             return _no_topic(ErrorCode.INVALID_REQUEST, name or "", topic_id)
-        topic = node.topics.identified(topic_id)
-        if topic is None:
-            return _no_topic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-        return _described(topic)
+        found = node.topics.find(topic_id)
+        if isinstance(found, ErrorCode):
+            return _no_topic(found, None, topic_id)
+        return _described(found)
     topic = node.topics.named(name)
     if topic is None and may_create:
         try:
@@ -177,12 +177,9 @@ def _delete_topic(node: Node, name: str | None, topic_id: bytes) -> Value:
     row: Value = {"name": name, "topic_id": topic_id}
     if (name is None) == (topic_id == ZERO_UUID):
         return row | {"error_code": ErrorCode.INVALID_REQUEST}
-    topic = node.topics.identified(topic_id) if name is None else node.topics.named(name)
-    if topic is None:
-        unknown = (
-            ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        )
-        return row | {"error_code": unknown}
+    topic = node.topics.find(topic_id if name is None else name)
+    if isinstance(topic, ErrorCode):
+        return row | {"error_code": topic}
     if topic.is_internal:
         problem = "coordinators keep their state in it"
         return row | {"error_code": ErrorCode.INVALID_REQUEST, "error_message": problem}

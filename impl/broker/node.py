@@ -353,7 +353,9 @@ class Node:
         """Answer when `look` finds something; from `deadline_ms` on it is told that it must."""
         self._waiting.append((request, deadline_ms, look))
 
-    def leader(self, topic: Topic | None, partition: int) -> PartitionLeader | ErrorCode:
+    def leader(
+        self, topic: Topic | ErrorCode | None, partition: int
+    ) -> PartitionLeader | ErrorCode:
         """A partition's leader if it is here; else what a client is told."""
         return leader_on(topic, partition, self.config.node_id)
 

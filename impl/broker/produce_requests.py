@@ -112,21 +112,21 @@ class _Production:
 
     def _parts_of(self, asked: Value, whole: ErrorCode) -> list[_Part]:
         by_id = self.request.version >= TOPIC_IDS_FROM
-        find = self.node.topics.identified if by_id else self.node.topics.named
-        topic = find(asked["topic_id" if by_id else "name"])
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic = self.node.topics.find(asked["topic_id" if by_id else "name"])
         parts = []
         for row in asked["partitions"]:
-            name = asked["name"] if topic is None else topic.name
+            name = asked["name"] if isinstance(topic, ErrorCode) else topic.name
             part = _Part(TopicPartition(name, row["index"]), row["records"])
-            error = whole or (unknown if topic is None else self._place(part, topic))
+            error = whole or self._place(part, topic)
             if error:
                 part.refuse(error)
             parts.append(part)
         return parts
 
-    def _place(self, part: _Part, topic: Topic) -> ErrorCode:
+    def _place(self, part: _Part, topic: Topic | ErrorCode) -> ErrorCode:
         """Find the partition's leader; or why nobody is asked. `ProduceRequest.validateRecords`."""
+        if isinstance(topic, ErrorCode):
+            return topic
         leader = self.node.leader(topic, part.index)
         if leader is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return leader

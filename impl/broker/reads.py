@@ -154,14 +154,11 @@ def _fetch_all(node: Node, request: Request) -> tuple[Value, bool]:
     """The answer as things stand, and whether it need not wait: enough bytes, or an error."""
     body, by_id = request.body, request.version >= TOPIC_IDS_FROM
     budget = Budget(body["max_bytes"], body["isolation_level"])
-    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    find = node.topics.identified if by_id else node.topics.named
     rows, is_refused = [], False
     for asked in body["topics"]:
-        topic = find(asked["topic_id" if by_id else "topic"])
+        topic = node.topics.find(asked["topic_id" if by_id else "topic"])
         answered = [
-            _fetch(unknown if topic is None else node.leader(topic, row["partition"]), row, budget)
-            for row in asked["partitions"]
+            _fetch(node.leader(topic, row["partition"]), row, budget) for row in asked["partitions"]
         ]
         is_refused = is_refused or any(row["error_code"] for row in answered)
         rows.append(

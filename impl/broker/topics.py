@@ -175,9 +175,11 @@ class Topics:
         """The topic of that name, or None."""
         return None if name is None else self._by_name.get(name)
 
-    def identified(self, topic_id: bytes) -> Topic | None:
-        """The topic of that id, or None."""
-        return self._by_id.get(topic_id)
+    def find(self, name_or_id: str | bytes) -> Topic | ErrorCode:
+        """The topic of that name or id, or what a client is told that asks for it."""
+        if isinstance(name_or_id, bytes):
+            return self._by_id.get(name_or_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        return self._by_name.get(name_or_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def check_name(self, name: str) -> None:
         """Raise `TopicRefused` for a name that is not legal or already taken."""
