@@ -16,6 +16,7 @@ from impl.producer import (
 )
 from impl.producer.txn_requests import GroupMetadata, OffsetAndMetadata
 from impl.protocol.errors import ErrorCode
+from impl.protocol.messages import decode_request, encode_request
 from impl.protocol.schemas import ApiKey
 from tests.impl.producer.driver import batch_of
 from tests.impl.producer.txn_driver import COORDINATOR, NODE, TxnDriver, sent_values
@@ -26,7 +27,6 @@ COMMIT_OFFSETS, END, PRODUCE = ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN, ApiKey.
 GROUP = GroupMetadata("g")
 WHERE = {("in", 0): OffsetAndMetadata(5)}
 V1, V2 = 1, 2
-MAX_EPOCH = 32_766
 
 
 def identity(request):
@@ -54,11 +54,16 @@ def test_the_coordinator_is_found_then_the_producer_id_asked_for():
     assert driver.poll() == ()
 
 
-@pytest.mark.parametrize(("version", "key"), [(3, "key"), (4, "coordinator_keys")])
-def test_old_and_new_forms_of_find_coordinator(version, key):
+@pytest.mark.parametrize(
+    ("version", "asked"),
+    [(3, {"key": "T", "coordinator_keys": []}), (4, {"key": "", "coordinator_keys": ["T"]})],
+)
+def test_old_and_new_forms_of_find_coordinator(version, asked):
     driver = TxnDriver(start=False, versions={FIND: version})
     driver.core.initialize()
-    assert driver.talk(FIND).api_version == version
+    find = driver.talk(FIND)
+    _, heard = decode_request(encode_request(FIND, find.api_version, 1, "client", find.body))
+    assert (find.api_version, heard) == (version, asked | {"key_type": 1})
     assert driver.request(INIT).node_id == COORDINATOR
 
 
