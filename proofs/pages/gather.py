@@ -243,7 +243,7 @@ def shortest_lassos(found: Iterable[Lasting]) -> tuple[Lasting, ...]:
 
 def without(name: str) -> Broken:
     """What an assumption of the theorems is for. Raises NotFound."""
-    found = trace_without(name, DROPPED[name])
+    found = trace_without(name)
     if found is None:
         raise NotFound(f"without {name} nothing breaks any more")
     return broken(found, tuple(label(s.rule, s.choice) for s in found.trace.steps))

@@ -279,8 +279,11 @@ DROPPED |= {
 }
 
 
-def trace_without(name: str, dropped: Dropped) -> Finding | None:
-    """A shortest trace that the assumption excludes; None if there is none in the scope."""
+def trace_without(name: str) -> Finding | None:
+    """A shortest trace that the assumption excludes; None if none is known."""
+    dropped = DROPPED.get(name)
+    if dropped is None:
+        return None
     home = dropped.home
     model: Model = composition(home, dropped.patches) if home else patched(dropped.patches)
     setting = model.setting

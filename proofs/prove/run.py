@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -15,37 +15,13 @@ from proofs.explore.scope import Finding, ScopeReport, explore_scope
 from proofs.lift.text import Model, Patch, composition, home_of, patched, plain
 from proofs.mutants import find
 from proofs.mutants.row import Mutant
-from proofs.prove.in_scope import ScopeCheck, check_scope
 from proofs.prove.plan import Duty, Plan
-from proofs.prove.ranges import RangeCheck, check_ranges
 from proofs.prove.seeds import Answers
 from proofs.prove.solvers import SOLVERS, Answer, ask
 from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import COVERED, THEOREMS
+from proofs.prove.theorems import THEOREMS
 from proofs.prove.transactions.compositions import PROVED_AS
-from proofs.prove.worlds_in_scope import check_world_scope
-from proofs.trace.replay import setting_of
-
-STRICT = "first_sequence=strict/restart_window=full"
-RANGED_SCOPES: dict[str, str | None] = {
-    "idempotent-tiny": None,
-    "idempotent-failover": STRICT,
-    "idempotent-wrap": "sequence_order=wraps",
-}
-CHECKED_SCOPES: dict[str, str | None] = {
-    **RANGED_SCOPES,
-    "idempotent-tiny/refusals=0": STRICT,
-    "idempotent-tiny/refusals=0/restarts=0": "2.4.1",
-    "idempotent-failover/refusals=0/restarts=0": "2.0.0",
-    "idempotent-failover/refusals=0": STRICT,
-    "idempotent-loss": STRICT,
-    "idempotent-late-error": STRICT,
-    "idempotent-timeout/records=2/timeouts=1/breaks=1/refusals=1": STRICT,
-}
-"""Where ranges, and where clauses are checked on every state: together the scopes take each step of
-the proofs. The small one under each variant in question in which a producer keeps its id, the
-others under the one named."""
 
 SEARCHED_SCOPES = (
     "idempotent-tiny",
@@ -291,51 +267,6 @@ def write_texts(asked: Plan, folder: Path) -> list[Path]:
         files.append(folder / f"{number:03d}.{name}.smt2")
         files[-1].write_text(duty.obligation.text, encoding="utf-8")
     return files
-
-
-def settings(
-    model: Model, scopes: Mapping[str, str | None], variants: Sequence[str]
-) -> Iterator[tuple[Any, str]]:
-    """The settings of scopes, with the scopes' names."""
-    for name, variant in scopes.items():
-        for text in (variant,) if variant else variants:
-            yield setting_of(model, name, text), name
-
-
-def clause_checks(model: Model, variants: Sequence[str]) -> tuple[ScopeCheck, ...]:
-    """The clauses on every state of the checked scopes."""
-    keeping = [text for text in variants if not resets(model.variants.parse(text))]
-    found = settings(model, CHECKED_SCOPES, keeping)
-    return tuple(check_scope(model, k, name) for k, name in found)
-
-
-def never_taken(checks: Sequence[ScopeCheck]) -> tuple[str, ...]:
-    """Rules of the world that the proofs cover and no checked scope takes: vacuous steps."""
-    taken = {rule for check in checks for rule, times in check.firings.items() if times > 0}
-    return tuple(rule for rule in COVERED if rule not in taken)
-
-
-def composition_checks(theorems: Sequence[Theorem]) -> tuple[ScopeCheck, ...]:
-    """The clauses of compositions on every world of their scopes. Rules that no scope takes, which
-    would leave their steps vacuous, are named among the failures."""
-    checks: list[ScopeCheck] = []
-    for of in (theorem.composition for theorem in theorems):
-        if of is not None:
-            model = composition(of.home)
-            mine = [
-                (of.check or check_world_scope)(of, model, setting_of(model, scope, variant), scope)
-                for scope, variant in product(of.scopes, of.variants)
-            ]
-            taken = {rule for check in mine for rule in check.firings}
-            vacuous = tuple(rule for rule in of.rules or model.rules if rule not in taken)
-            checks += [*mine[:-1], replace(mine[-1], failed=(*mine[-1].failed, *vacuous))]
-    return tuple(checks)
-
-
-def range_checks(model: Model, variants: Sequence[str]) -> tuple[RangeCheck, ...]:
-    """The ranges of some scopes."""
-    found = settings(model, RANGED_SCOPES, variants)
-    return tuple(check_ranges(model, k, name) for k, name in found)
 
 
 def elapsed(since: float) -> float:

@@ -12,34 +12,30 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from proofs.explore.scope import Finding
 from proofs.prove.assumptions import ASSUMPTIONS
-from proofs.prove.dropped import DROPPED, trace_without
+from proofs.prove.dropped import trace_without
 from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.plan import Plan, plan
-from proofs.prove.ranges import RangeCheck
 from proofs.prove.run import (
     Counterexample,
     Subject,
     UnknownName,
     Verdict,
     chosen,
-    clause_checks,
-    composition_checks,
     counterexample,
     elapsed,
     failed,
-    never_taken,
-    range_checks,
     solve,
     subject,
     write_texts,
 )
+from proofs.prove.scoped import Scoped, scoped
 from proofs.prove.seeds import Answers, ratio, unstable
 from proofs.prove.solvers import SOLVERS
 from proofs.prove.theorem import Theorem
@@ -63,17 +59,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Progress:
-    """Tells how far the solvers are, every 10 s or when all is done."""
+    """Tells how far the work is, every 10 s; `what` is counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
+        self.what = what
         self.last = time.perf_counter()
 
     def __call__(self, done: int, total: int) -> None:
-        """After each answer."""
+        """After each of them."""
         now = time.perf_counter()
         if now - self.last >= 10:
             self.last = now
-            say(f"  {done} of {total} answers")
+            say(f"  {done} of {total} {self.what}")
 
 
 def theorem_json(theorem: Theorem, of: Subject) -> dict[str, Any]:
@@ -163,17 +160,12 @@ def tell_dropped(name: str, found: Finding | None, *, in_full: bool) -> None:
         say(f"    {label(step.rule, step.choice)}")
 
 
-def without(names: Iterable[str]) -> dict[str, Finding | None]:
-    """The traces that assumptions exclude, by name."""
-    return {n: trace_without(n, DROPPED[n]) if n in DROPPED else None for n in names}
-
-
 def drop(name: str) -> int:
     """Show what happens without an assumption. Raises UnknownName."""
     if name not in ASSUMPTIONS:
         known = ", ".join(ASSUMPTIONS)
         raise UnknownName(f"no assumption is called {name!r}; choose one of {known}")
-    found = without([name])[name]
+    found = trace_without(name)
     tell_dropped(name, found, in_full=True)
     return EXIT_CODES["violated" if found else "undecided"]
 
@@ -216,12 +208,16 @@ def tell_counterexample(found: Counterexample) -> None:
         say(f"    {label(step.rule, step.choice)}")
 
 
-def tell_checks(clauses: Sequence[ScopeCheck], ranges: Sequence[RangeCheck]) -> None:
-    """What was checked in scope: the clauses, and the ranges."""
-    for check in clauses:
+def tell_scoped(looked: Scoped) -> None:
+    """What was seen in scopes: traces without assumptions, the clauses, the ranges."""
+    for assumption, trace in looked.excluded.items():
+        tell_dropped(assumption, trace, in_full=False)
+    for rule in looked.vacuous:
+        say(f"\n{rule} is never taken where the clauses are checked")
+    for check in looked.clauses:
         state = f"fail: {', '.join(check.failed)}" if check.failed else "hold"
         say(f"\n{check.scope} [{check.variant}]: in {check.states} states the clauses {state}")
-    for found in ranges:
+    for found in looked.ranges:
         state = f"fail: {', '.join(found.failed)}" if found.failed else "hold"
         ways = f"{found.by_interval} by intervals, {found.by_z3} by z3, {found.by_search} in scope"
         say(f"\n{found.scope} [{found.variant}]: {found.claims} claims of range {state}: {ways}")
@@ -261,7 +257,7 @@ def seeds_run(asked: Plan, arguments: argparse.Namespace) -> Seeds:
             asked,
             seed=seed,
             processes=arguments.processes,
-            seen=Progress(),
+            seen=Progress("answers"),
             answers=answers,
             solvers=solvers,
         )
@@ -323,48 +319,46 @@ def run(arguments: argparse.Namespace) -> int:
     tell(theorems, verdicts, of)
     names = failed(verdicts)
     answers = answer_failures(names, theorems, of)
-    variants = sorted({of.under(t) for t in theorems if t.clause})
-    whole = [] if names else [t for t in theorems if t.composition is None]
-    vacuity = clause_checks(of.model, variants) if whole else ()
-    ranges = range_checks(of.model, variants) if whole else ()
-    assumptions = dict.fromkeys(a for t in theorems for a in t.assumptions)
-    dropped = {} if names else without(assumptions)
-    for assumption, found in dropped.items():
-        tell_dropped(assumption, found, in_full=False)
-    broken = [name for name, found in dropped.items() if name in DROPPED and found is None]
-    vacuous = never_taken(vacuity) if vacuity else ()
-    vacuity += () if names else composition_checks(theorems)
-    for rule in vacuous:
-        say(f"\n{rule} is never taken where the clauses are checked")
-    broken += [*vacuous, *(name for c in vacuity for name in c.failed)]
-    broken += [name for c in ranges for name in c.failed]
-    if of.home and not names:
+    looked = Scoped() if names else look_in_scopes(theorems, of, arguments.processes)
+    tell_scoped(looked)
+    survives = bool(of.home) and not names
+    if survives:
         say(f"\nno theorem fails with {arguments.mutant}: {of.shown_as} is explored only")
-        broken.append(arguments.mutant)
-    verdict = "undecided" if broken else verdict_of(names, answers)
-    tell_checks(vacuity, ranges)
+    verdict = "undecided" if survives or looked.broken else verdict_of(names, answers)
     report = {
         "schema_version": SCHEMA_VERSION,
         "mutant": arguments.mutant,
         "theorems": [theorem_json(t, of) for t in theorems],
         "obligations": [obligation_json(v) for v in verdicts],
         "unchanged": list(asked.unchanged),
-        "vacuity": [check_json(c) for c in vacuity],
-        "ranges": [asdict(c) for c in ranges],
-        "dropped": [dropped_json(name, found) for name, found in dropped.items()],
+        "vacuity": [check_json(c) for c in looked.clauses],
+        "ranges": [asdict(c) for c in looked.ranges],
+        "dropped": [dropped_json(name, found) for name, found in looked.excluded.items()],
         "counterexamples": [counterexample_json(a) for a in answers],
         "verdict": verdict,
     }
-    times = {
-        "seconds": elapsed(began),
-        "totals": list(seeds.totals),
-        "unstable": {name: list(seconds) for name, seconds in seeds.unstable.items()},
-        "obligations": {full_name(v): round(v.answer.seconds, 3) for v in verdicts},
-    }
+    times = times_of(seeds, began)
     write(arguments, asked, report, times)
     slowest = max((v.answer.seconds for v in verdicts), default=0.0)
     say(f"\n{verdict}: {len(verdicts)} answers in {times['seconds']} s, slowest {slowest:.2f} s")
     return EXIT_CODES[verdict]
+
+
+def look_in_scopes(theorems: Sequence[Theorem], of: Subject, processes: int) -> Scoped:
+    """What the theorems stand on, under the variants that they are proved under."""
+    plain = sorted({of.under(t) for t in theorems if t.clause})
+    patches = () if of.home else of.patches
+    return scoped(theorems, plain, patches, processes=processes, seen=Progress("looks at scopes"))
+
+
+def times_of(seeds: Seeds, began: float) -> dict[str, Any]:
+    """What differs from run to run."""
+    return {
+        "seconds": elapsed(began),
+        "totals": list(seeds.totals),
+        "unstable": {name: list(seconds) for name, seconds in seeds.unstable.items()},
+        "obligations": {full_name(v): round(v.answer.seconds, 3) for v in seeds.verdicts},
+    }
 
 
 def main(argv: Sequence[str]) -> int:

@@ -21,15 +21,8 @@ from proofs.prove.in_scope import check_scope, compiled
 from proofs.prove.invariant import PROMISED
 from proofs.prove.plan import Plan, Planner, plan, setting
 from proofs.prove.ranges import check_ranges
-from proofs.prove.run import (
-    CHECKED_SCOPES,
-    RANGED_SCOPES,
-    Verdict,
-    counterexample,
-    never_taken,
-    solve,
-    subject,
-)
+from proofs.prove.run import Verdict, counterexample, solve, subject
+from proofs.prove.scoped import CHECKED_SCOPES, RANGED_SCOPES, never_taken
 from proofs.prove.seeds import Answers, ratio, unstable
 from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import SOLVERS, ask
@@ -345,7 +338,7 @@ def test_five_are_too_few_for_six() -> None:
 
 @pytest.mark.parametrize("name", DROPPED)
 def test_a_dropped_assumption_is_answered_by_a_trace(name: str) -> None:
-    found = trace_without(name, DROPPED[name])
+    found = trace_without(name)
     assert found is not None
     assert found.property == DROPPED[name].property
     assert 0 < found.events <= 25

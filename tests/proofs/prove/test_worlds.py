@@ -9,7 +9,8 @@ import pytest
 from proofs.lift.text import Patch, composition
 from proofs.mutants import find
 from proofs.prove.producer_ids import PRODUCER_IDS, blocks_have_one_owner
-from proofs.prove.run import composition_checks, counterexample, subject
+from proofs.prove.run import counterexample, subject
+from proofs.prove.scoped import scoped
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.worlds import Composition, WorldInduction, Worlds
@@ -81,7 +82,7 @@ def test_a_clause_that_is_needed_is_missed() -> None:
 
 
 def test_the_clauses_hold_in_every_world_of_their_scopes_and_each_rule_is_taken() -> None:
-    checks = composition_checks([THEOREM])
+    checks = scoped([THEOREM], ()).clauses
     assert [check.failed for check in checks] == [()] * 6
     assert {check.variant for check in checks} == {"4.3.1", "3.9.2-zookeeper", "2.8.2"}
 

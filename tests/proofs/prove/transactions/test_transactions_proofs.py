@@ -12,7 +12,7 @@ from proofs.lift import dag
 from proofs.lift.text import Patch, composition, home_of
 from proofs.mutants.transactional import ANSWERED, TRANSACTIONAL, UNANSWERED
 from proofs.prove.assumptions import ASSUMPTIONS
-from proofs.prove.dropped import DROPPED, trace_without
+from proofs.prove.dropped import trace_without
 from proofs.prove.run import counterexample, places, subject
 from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import ask
@@ -176,7 +176,7 @@ def test_v1_without_its_assumption_is_answered_by_a_trace() -> None:
     asked = of.asks(THEOREMS)
     assert all(theorem in asked for theorem in MINE.values())
     assert ("transactions-default", "v1") in places(MINE["all_or_none"], of)
-    late = trace_without("requests_on_time", DROPPED["requests_on_time"])
+    late = trace_without("requests_on_time")
     assert late is not None
     assert late.property in MINE["all_or_none"].answered_by
 

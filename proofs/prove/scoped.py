@@ -1,0 +1,195 @@
+"""What proofs stand on, looked at in scopes: their clauses hold in every state, ranges too, each
+rule that they cover is taken, and what an assumption excludes breaks a promise.
+
+Each look is a job of its own, named by texts alone, so that processes share them.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from proofs.explore.scope import Finding
+from proofs.lift.text import Model, Patch, composition, patched
+from proofs.prove.dropped import DROPPED, trace_without
+from proofs.prove.in_scope import ScopeCheck, check_scope
+from proofs.prove.ranges import RangeCheck, check_ranges
+from proofs.prove.state import resets
+from proofs.prove.theorem import Theorem
+from proofs.prove.theorems import COVERED, THEOREMS
+from proofs.prove.worlds_in_scope import check_world_scope
+from proofs.trace.replay import setting_of
+
+STRICT = "first_sequence=strict/restart_window=full"
+RANGED_SCOPES: dict[str, str | None] = {
+    "idempotent-tiny": None,
+    "idempotent-failover": STRICT,
+    "idempotent-wrap": "sequence_order=wraps",
+}
+CHECKED_SCOPES: dict[str, str | None] = {
+    **RANGED_SCOPES,
+    "idempotent-tiny/refusals=0": STRICT,
+    "idempotent-tiny/refusals=0/restarts=0": "2.4.1",
+    "idempotent-failover/refusals=0/restarts=0": "2.0.0",
+    "idempotent-failover/refusals=0": STRICT,
+    "idempotent-loss": STRICT,
+    "idempotent-late-error": STRICT,
+    "idempotent-timeout/records=2/timeouts=1/breaks=1/refusals=1": STRICT,
+}
+"""Where ranges, and where clauses are checked on every state: together the scopes take each step of
+the proofs. The small one under each variant in question in which a producer keeps its id, the
+others under the one named."""
+
+COMPOSITIONS = {t.name: t.composition for t in THEOREMS if t.composition is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One look: of what kind, and at what; `patches` are those of the plain model."""
+
+    kind: str
+    theorem: str = ""
+    scope: str = ""
+    variant: str = ""
+    assumption: str = ""
+    patches: tuple[Patch, ...] = ()
+
+
+Seen = ScopeCheck | RangeCheck | Finding | None
+
+
+def clauses_of(job: Job) -> ScopeCheck:
+    """The clauses about one producer, on every state of a scope."""
+    model = patched(job.patches)
+    return check_scope(model, setting_of(model, job.scope, job.variant), job.scope)
+
+
+def ranges_of(job: Job) -> RangeCheck:
+    """The ranges of a scope."""
+    model = patched(job.patches)
+    return check_ranges(model, setting_of(model, job.scope, job.variant), job.scope)
+
+
+def composed_of(job: Job) -> ScopeCheck:
+    """The clauses of a composition, on every world of one of its scopes."""
+    of = COMPOSITIONS[job.theorem]
+    model = composition(of.home)
+    k = setting_of(model, job.scope, job.variant)
+    return (of.check or check_world_scope)(of, model, k, job.scope)
+
+
+KINDS: Mapping[str, Callable[[Job], Seen]] = {
+    "composed": composed_of,
+    "clauses": clauses_of,
+    "ranges": ranges_of,
+    "excluded": lambda job: trace_without(job.assumption),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scoped:
+    """What was seen. `excluded` has the traces without assumptions, None where none is known;
+    `vacuous` are rules that the proofs cover and no scope takes."""
+
+    clauses: tuple[ScopeCheck, ...] = ()
+    ranges: tuple[RangeCheck, ...] = ()
+    excluded: Mapping[str, Finding | None] = field(default_factory=dict)
+    vacuous: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The assumptions whose trace is not there any more."""
+        lost = (name for name, trace in self.excluded.items() if trace is None)
+        return tuple(name for name in lost if name in DROPPED)
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """All that is not as it should be, by name."""
+        checks: tuple[ScopeCheck | RangeCheck, ...] = (*self.clauses, *self.ranges)
+        return (*self.missing, *self.vacuous, *(name for c in checks for name in c.failed))
+
+
+def jobs_for(
+    theorems: Sequence[Theorem], plain: Sequence[str], patches: tuple[Patch, ...]
+) -> Iterator[Job]:
+    """All looks that the theorems need, the long ones first; `plain` are the variants of those that
+    are about one producer."""
+    for theorem in theorems:
+        of = theorem.composition
+        for scope, variant in product(of.scopes, of.variants) if of else ():
+            yield Job("composed", theorem=theorem.name, scope=scope, variant=variant)
+    model = patched(patches)
+    keeping = [text for text in plain if not resets(model.variants.parse(text))]
+    for kind, scopes, variants in (
+        ("clauses", CHECKED_SCOPES, keeping),
+        ("ranges", RANGED_SCOPES, plain),
+    ):
+        for scope, text in scopes.items() if plain else ():
+            for variant in (text,) if text else variants:
+                yield Job(kind, scope=scope, variant=variant, patches=patches)
+    for assumption in dict.fromkeys(a for t in theorems for a in t.assumptions):
+        yield Job("excluded", assumption=assumption)
+
+
+def look(job: Job) -> Seen:
+    """What is seen."""
+    return KINDS[job.kind](job)
+
+
+def look_at(
+    jobs: Sequence[Job], processes: int, seen: Callable[[int, int], None]
+) -> list[tuple[Job, Any]]:
+    """Each job with what is seen, in their order; `seen(done, total)` after each."""
+    if processes == 1:
+        return list(_counted(jobs, map(look, jobs), seen))
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        return list(_counted(jobs, pool.imap(look, jobs), seen))
+
+
+def _counted(
+    jobs: Sequence[Job], found: Iterable[Seen], seen: Callable[[int, int], None]
+) -> Iterator[tuple[Job, Seen]]:
+    for done, pair in enumerate(zip(jobs, found, strict=True), 1):
+        seen(done, len(jobs))
+        yield pair
+
+
+def scoped(
+    theorems: Sequence[Theorem],
+    plain: Sequence[str],
+    patches: tuple[Patch, ...] = (),
+    *,
+    processes: int = 1,
+    seen: Callable[[int, int], None] = lambda done, total: None,
+) -> Scoped:
+    """All that the theorems stand on; `plain` as in `jobs_for`."""
+    found = look_at(tuple(jobs_for(theorems, plain, patches)), processes, seen)
+    of_one = tuple(check for job, check in found if job.kind == "clauses")
+    return Scoped(
+        clauses=(*of_one, *(c for t in theorems for c in of_composition(t, found))),
+        ranges=tuple(check for job, check in found if job.kind == "ranges"),
+        excluded={job.assumption: trace for job, trace in found if job.kind == "excluded"},
+        vacuous=never_taken(of_one) if of_one else (),
+    )
+
+
+def never_taken(checks: Sequence[ScopeCheck]) -> tuple[str, ...]:
+    """Rules of the world that the proofs cover and no checked scope takes: vacuous steps."""
+    taken = {rule for check in checks for rule, times in check.firings.items() if times > 0}
+    return tuple(rule for rule in COVERED if rule not in taken)
+
+
+def of_composition(theorem: Theorem, found: Iterable[tuple[Job, Any]]) -> tuple[ScopeCheck, ...]:
+    """The checks of one composition. Rules that no scope of it takes, which would leave their
+    steps vacuous, are named among the failures."""
+    of = theorem.composition
+    mine = [c for job, c in found if job.kind == "composed" and job.theorem == theorem.name]
+    if of is None or not mine:
+        return ()
+    model: Model = composition(of.home)
+    taken = {rule for check in mine for rule in check.firings}
+    vacuous = tuple(rule for rule in of.rules or model.rules if rule not in taken)
+    return (*mine[:-1], replace(mine[-1], failed=(*mine[-1].failed, *vacuous)))
