@@ -248,7 +248,7 @@ class Consumer:
                 "topics": [{"name": place[0], "partitions": [row]}],
             }
             answer = await self._ask(await self._leader(place), ApiKey.LIST_OFFSETS, body)
-            answered = answer["topics"][0]["partitions"][0]
+            answered = _only_row(answer, f"ListOffsets of {place}")
             self._check(answered["error_code"], f"ListOffsets of {place}")
             offset: int = answered["offset"]
             return offset
@@ -277,7 +277,7 @@ class Consumer:
             }
             answer = await self._ask_coordinator(ApiKey.OFFSET_FETCH, body)
             self._check(answer["error_code"], f"OffsetFetch of {self._group_id}")
-            row = answer["topics"][0]["partitions"][0]
+            row = _only_row(answer, f"OffsetFetch of {partition}")
             self._check(row["error_code"], f"OffsetFetch of {partition}")
             offset: int = row["committed_offset"]
             return None if offset == INVALID_OFFSET else offset
@@ -509,3 +509,11 @@ class Consumer:
             await self._cluster.refresh(self._topics)
         except OSError:
             return
+
+
+def _only_row(answer: Body, what: str) -> Body:
+    """What an answer says of the partition that was asked about. Raises `_Later`: nothing."""
+    rows: list[Body] = [row for topic in answer["topics"] for row in topic["partitions"]]
+    if len(rows) != 1:
+        raise _Later(f"{what}: the answer has {len(rows)} partitions, not 1")
+    return rows[0]

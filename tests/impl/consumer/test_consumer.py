@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from impl.broker import node
 from impl.consumer.consumer import Consumer
 from impl.consumer.errors import (
     IllegalStateError,
@@ -15,6 +16,7 @@ from impl.consumer.errors import (
 )
 from impl.producer import ProducerClosedError
 from impl.producer.producer import Producer
+from impl.protocol.schemas import ApiKey
 from impl.simulator import ClientHost, Faults, World
 
 T = ("t", 0)
@@ -312,3 +314,20 @@ def test_what_was_waited_for_in_vain_is_named():
                 await c.commit({("nope", 0): 1})
 
     in_a_world(program)
+
+
+def test_an_answer_without_what_was_asked_is_asked_again(monkeypatch):
+    """A broker that leaves a partition out of its answer has not answered."""
+    handlers = dict(node._HANDLERS)
+    served = handlers[ApiKey.LIST_OFFSETS]
+    answers = iter([{"topics": []}, {"topics": [{"name": "t", "partitions": []}]}])
+    handlers[ApiKey.LIST_OFFSETS] = lambda *asked: next(answers, None) or served(*asked)
+    monkeypatch.setattr(node, "_HANDLERS", handlers)
+
+    async def program(world):
+        await write(world, 2)
+        async with consumer(world) as c:
+            assert await c.end_offsets([T]) == {T: 2}
+
+    in_a_world(program)
+    assert list(answers) == []
