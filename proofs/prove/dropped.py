@@ -53,6 +53,13 @@ WRAPPED = Dropped(
 )
 """Six sequences: a request of the first batch arrives when its sequence comes round again."""
 
+LARGE = Dropped(
+    "acked_is_stored",
+    {"records": 4, "in_flight": 1, "window": 2, "log": 3, "max_sequence": 2},
+    {"records": 4, "breaks": 0},
+)
+"""Three sequences: the third batch has those of the first, which the leader remembers."""
+
 OVERTAKES = (Patch("network.broken", "link.requests[:survivors]", "link.requests[-survivors:]"),)
 """Of a connection that breaks the last requests arrive, not the first."""
 
@@ -70,6 +77,7 @@ SMALL = {"records": 3, "in_flight": 2, "log": 5, "max_epoch": 1}
 DROPPED: dict[str, Dropped] = {
     "no_wrap": WRAPPED,
     "message_lifetime": WRAPPED,
+    "batches_are_small": LARGE,
     "high_watermark_survives": Dropped(
         "acked_is_stored",
         {**SMALL, "replicas": 2, "max_losses": 1},
