@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Condition, Thread
-from types import TracebackType
 from typing import Final, Self, cast
 
 from conformance.kafka.recipe import HOST, Node
@@ -79,12 +78,7 @@ class MetadataProxy(ThreadingTCPServer):
         Thread(target=self.serve_forever, args=(_LOOK_S,), daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.hold()
         self.shutdown()
         self.server_close()

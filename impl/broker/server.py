@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from types import TracebackType
 from typing import Final
 
 from impl.broker.node import Node, NodeConfig
@@ -109,18 +108,13 @@ class Server:
         self._ticking = asyncio.ensure_future(self._tick())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Stop listening, and drop all connections. Raises what broke the node, if anything did."""
         self._listener.close()
         tasks = [self._ticking, *self._connections, *self._sending]
         for task in tasks:
             task.cancel()
-        ticked, *_ = await asyncio.gather(*tasks, return_exceptions=True)
+        ticked, *_rest = await asyncio.gather(*tasks, return_exceptions=True)
         for channel in self._channels.values():
             await channel.close()
         await self._listener.wait_closed()

@@ -298,23 +298,36 @@ def sent_once_numbered(state: State) -> Formula:
     return (E1, C1, F1, C2, F2), implies(both, a.placed(b))
 
 
-def batches_stay_whole(state: State) -> Formula:
-    """A batch in flight has the records that it had whenever it was sent, or shares none."""
-    was, other = sent_one(state)
+def in_flight_is_whole(state: State, other: Sent) -> Node:
+    """A batch in flight has the records of the other, or shares none."""
     facts = []
     for used, sent, _ in flying(state):
         same = dag.both(dag.eq(sent.first, other.first), dag.eq(sent.count, other.count))
         disjoint = apart((sent.first, sent.last), (other.first, other.last))
         facts.append(implies(used, dag.either(same, disjoint)))
-    return (E1, C1, F1), implies(was, dag.conjunction(facts))
+    return dag.conjunction(facts)
+
+
+def in_flight_is_placed(state: State, other: Sent) -> Node:
+    """A batch in flight is the other, or one is wholly before."""
+    return dag.conjunction([implies(used, sent.placed(other)) for used, sent, _ in flying(state)])
+
+
+def is_epoch_in_use(state: State) -> Node:
+    """The epoch is the one that the client writes the partition with."""
+    return dag.eq(E1, state.entry.fields["producer_epoch"])
+
+
+def batches_stay_whole(state: State) -> Formula:
+    """A batch in flight has the records that it had whenever it was sent, or shares none."""
+    was, other = sent_one(state)
+    return (E1, C1, F1), implies(was, in_flight_is_whole(state, other))
 
 
 def in_flight_has_its_place(state: State) -> Formula:
     """A batch in flight and a sent one of its epoch are the same, or one is wholly before."""
     was, other = sent_one(state)
-    facts = [implies(used, sent.placed(other)) for used, sent, _ in flying(state)]
-    current = dag.eq(E1, state.entry.fields["producer_epoch"])
-    return (E1, C1, F1), implies(was, current, dag.conjunction(facts))
+    return (E1, C1, F1), implies(was, is_epoch_in_use(state), in_flight_is_placed(state, other))
 
 
 # The log

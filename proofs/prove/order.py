@@ -23,10 +23,12 @@ from proofs.prove.clauses import (
     ONE,
     Formula,
     Sent,
-    apart,
     batch_at,
     flying,
     implies,
+    in_flight_is_placed,
+    in_flight_is_whole,
+    is_epoch_in_use,
     mine,
     pair,
     within,
@@ -74,20 +76,13 @@ def sent_was_numbered(state: State) -> Formula:
 def numbered_stays_whole(state: State) -> Formula:
     """A batch in flight has the records that it had whenever it was numbered, or shares none."""
     was, other = numbered_one(state)
-    facts = []
-    for used, sent, _ in flying(state):
-        same = dag.both(dag.eq(sent.first, other.first), dag.eq(sent.count, other.count))
-        disjoint = apart((sent.first, sent.last), (other.first, other.last))
-        facts.append(implies(used, dag.either(same, disjoint)))
-    return (E1, C1, F1), implies(was, dag.conjunction(facts))
+    return (E1, C1, F1), implies(was, in_flight_is_whole(state, other))
 
 
 def in_flight_keeps_its_place(state: State) -> Formula:
     """A batch in flight and a numbered one of its epoch are the same, or one is wholly before."""
     was, other = numbered_one(state)
-    facts = [implies(used, sent.placed(other)) for used, sent, _ in flying(state)]
-    current = dag.eq(E1, state.entry.fields["producer_epoch"])
-    return (E1, C1, F1), implies(was, current, dag.conjunction(facts))
+    return (E1, C1, F1), implies(was, is_epoch_in_use(state), in_flight_is_placed(state, other))
 
 
 def numbered_once(state: State) -> Formula:

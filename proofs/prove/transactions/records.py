@@ -47,7 +47,7 @@ from proofs.prove.transactions.instances import (
     is_of_group,
     present,
 )
-from proofs.prove.transactions.partition import I, entry, in_log, is_data, log
+from proofs.prove.transactions.partition import I, in_log, is_data, log
 from proofs.prove.transactions.state import (
     HERE,
     NONE,
@@ -57,7 +57,7 @@ from proofs.prove.transactions.state import (
     with_ghosts,
 )
 from proofs.prove.transactions.steps import is_batch, merged, pair
-from proofs.prove.transactions.told import holds, is_mine
+from proofs.prove.transactions.told import holds, is_mine, is_placed, remembers
 from proofs.prove.unknowns import Predicate, function, truth
 from proofs.prove.worlds import Composition, WorldStep
 
@@ -341,36 +341,17 @@ def own_sequences_are_counted(s: Sender) -> Formula:
 
 def is_known(s: Sender) -> tuple[Node, Node]:
     """Whether a leader remembers a batch of the sequence that the instance sends now; and that."""
-    at, known = there(s, HERE), entry(s, own_pair(s)[0])
+    at = there(s, HERE)
     queued = dag.eq(at["write"], QUEUED)
     sequence = dag.ite(queued, at["next_sequence"], dag.sub(at["next_sequence"], ONE))
-    remembered = dag.conjunction(
-        (
-            has_begun(s),
-            dag.negate(dag.eq(at["write"], NOTHING)),
-            dag.eq(own_pair(s)[1], known["producer_epoch"]),
-            dag.le(sequence, known["last_sequence"]),
-            dag.lt(dag.sub(known["last_sequence"], sequence), known["remembered"]),
-            PLAIN,
-        )
-    )
-    return remembered, sequence
+    of_partition = dag.both(dag.negate(dag.eq(at["write"], NOTHING)), PLAIN)
+    return dag.both(of_partition, remembers(s, sequence)), sequence
 
 
 def known_batch_is_there(s: Sender) -> Formula:
     """Then one of that sequence is in the log."""
     remembered, sequence = is_known(s)
-    at = s.placed(*own_pair(s), sequence)
-    stored = log(s, at)
-    found = dag.conjunction(
-        (
-            in_log(s, at),
-            is_data(stored),
-            both_are((stored["producer_id"], stored["producer_epoch"]), own_pair(s)),
-            dag.eq(stored["sequence"], sequence),
-        )
-    )
-    return (), implies(remembered, found)
+    return (), implies(remembered, is_placed(s, sequence))
 
 
 def known_batch_is_it(s: Sender) -> Formula:

@@ -139,39 +139,46 @@ def remembered_is_stored(s: Instance) -> Formula:
     return (P, SEQUENCE), implies(remembered, found)
 
 
+def remembers(s: Instance, sequence: Node) -> Node:
+    """Whether the leader remembers a batch of the instance's own pair and of this sequence."""
+    known = entry(s, own_pair(s)[0])
+    return dag.conjunction(
+        (
+            has_begun(s),
+            dag.eq(own_pair(s)[1], known["producer_epoch"]),
+            dag.le(sequence, known["last_sequence"]),
+            dag.lt(dag.sub(known["last_sequence"], sequence), known["remembered"]),
+        )
+    )
+
+
+def is_placed(s: Instance, sequence: Node) -> Node:
+    """Whether a batch of the instance's own pair and of this sequence is in the log."""
+    at = s.placed(*own_pair(s), sequence)
+    stored = log(s, at)
+    return dag.conjunction(
+        (
+            in_log(s, at),
+            is_data(stored),
+            both_are((stored["producer_id"], stored["producer_epoch"]), own_pair(s)),
+            dag.eq(stored["sequence"], sequence),
+        )
+    )
+
+
 def is_known(s: Instance) -> tuple[Node, Node]:
     """Whether a leader remembers the batch that the instance has for the partition here; and which
     sequence that has."""
-    known = entry(s, own_pair(s)[0])
     last = dag.sub(there(s, HERE)["written"], ONE)
-    remembered = dag.conjunction(
-        (
-            has_begun(s),
-            s.client.fields["is_started"],
-            dag.eq(own_pair(s)[1], known["producer_epoch"]),
-            dag.le(last, known["last_sequence"]),
-            dag.lt(dag.sub(known["last_sequence"], last), known["remembered"]),
-            dag.negate(is_of_group()),
-        )
-    )
-    return remembered, last
+    of_partition = dag.both(s.client.fields["is_started"], dag.negate(is_of_group()))
+    return dag.both(of_partition, remembers(s, last)), last
 
 
 def known_batch_is_placed(s: Instance) -> Formula:
     """If a leader remembers the batch that the instance has for the partition here, one of its
     sequence is in the log."""
     remembered, last = is_known(s)
-    at = s.placed(*own_pair(s), last)
-    stored = log(s, at)
-    found = dag.conjunction(
-        (
-            in_log(s, at),
-            is_data(stored),
-            both_are((stored["producer_id"], stored["producer_epoch"]), own_pair(s)),
-            dag.eq(stored["sequence"], last),
-        )
-    )
-    return (), implies(remembered, found)
+    return (), implies(remembered, is_placed(s, last))
 
 
 def known_batch_is_stored(s: Instance) -> Formula:
