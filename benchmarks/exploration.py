@@ -1,6 +1,6 @@
 """Every state of two-phase commit: our C engine against SPIN and TLC, one core each.
 
-    python -m benchmarks.exploration [--managers 7] [--json FILE]
+    python -m benchmarks.exploration [--managers 8] [--json FILE]
 
 One text is lifted to C for us and printed as TLA+ for TLC; SPIN's is two_phase_commit.pml, whose
 steps are the same ones. All three search exhaustively, keep whole states or (TLC) fingerprints,
@@ -381,7 +381,7 @@ def shown(managers: int, rows: Sequence[Row]) -> Iterator[str]:
 def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--managers", type=int, default=7, choices=tuple(DISTINCT))
+    parser.add_argument("--managers", type=int, default=8, choices=tuple(DISTINCT))
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="pairs with SPIN")
     parser.add_argument("--tlc-rounds", type=int, help="pairs with TLC; 0 leaves it out")
     parser.add_argument("--json", type=Path, metavar="FILE")

@@ -1,6 +1,6 @@
 """Spark against processes of the same machine: the same traces, judged by the same function.
 
-    python -m benchmarks.spark [SCOPE] [--traces 28000] [--pairs 5] [--cores 2] [--json FILE]
+    python -m benchmarks.spark [SCOPE] [--traces 56000] [--pairs 5] [--cores 2] [--json FILE]
 
 What is timed is work: from asking for all ranges to the last row. Preparing the scope, starting
 Spark's session or the pool, and a first whole round on each are apart: in it workers import, load
@@ -8,7 +8,7 @@ and learn the model's tables, so that all have equally much behind them; how lon
 for that is told. A pair is one round on each, in turns, the first one changing; both must give the
 same rows. `ratio` is Spark's throughput to that of the processes, with the fixed price of a round.
 That price is told, too: it is a round of one trace for each core. Rounds should take six seconds
-or more, for a run's waves aim at 45. With the defaults all is over in about three minutes on two
+or more, for a run's waves aim at 45. With the defaults all is over in about four minutes on two
 cores that nobody else uses.
 """
 
@@ -33,7 +33,7 @@ from conformance.plan import BadPlan, Plan, prepare
 from conformance.runner import cut
 
 PAIRS = 5
-TRACES = 28_000
+TRACES = 56_000
 CORES = 2
 LEAST_MICROSECONDS = 100.0
 """With less work a trace, this would measure how rows travel."""
