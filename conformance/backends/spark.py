@@ -195,6 +195,7 @@ def judging(
     bounds = [tuple(part) for part in ranges]
 
     def judge_batches(batches: Iterator[Any]) -> Iterator[Any]:
+        import gc
         import sys
         from pathlib import Path
 
@@ -214,6 +215,9 @@ def judging(
             for number in batch.column(0).to_pylist():
                 rows = judge(there, Range(*bounds[number]))
                 yield pyarrow.RecordBatch.from_pylist([row._asdict() for row in rows])
+        # Spark collects garbage after each task, and would look at all that this process has
+        # learnt of the model each time. Judging leaves no cycles behind.
+        gc.freeze()
 
     return judge_batches
 
