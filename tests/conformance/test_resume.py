@@ -13,6 +13,8 @@ import pytest
 from conformance.__main__ import main
 from conformance.backends import REPOSITORY
 
+LONG = ("--traces", "10000")
+"""A second of judging after the first wave: a short run is over in some milliseconds."""
 REACH_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 20.0
 
@@ -76,9 +78,9 @@ def test_a_killed_run_goes_on_and_reports_the_same_bytes(small, moment, whole_ru
         assert (out / name).read_bytes() == (whole_run.out / name).read_bytes()
 
 
-def test_ctrl_c_exits_3_and_says_how_to_go_on(small, whole_run, tmp_path):
-    out = tmp_path / "out"
-    running = started(small, out)
+def test_ctrl_c_exits_3_and_says_how_to_go_on(small, tmp_path):
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    running = started((*small, *LONG), out)
     assert wait_for(lambda: waves_in(out) >= 1, running)
     # As a terminal does: to the whole group.
     os.killpg(running.pid, signal.SIGINT)
@@ -86,8 +88,9 @@ def test_ctrl_c_exits_3_and_says_how_to_go_on(small, whole_run, tmp_path):
     assert running.returncode == 3
     assert "the same command goes on from there" in said
     assert "Traceback" not in said
-    assert main([*small, "--out", str(out)]) == 0
-    assert (out / "report.json").read_bytes() == (whole_run.out / "report.json").read_bytes()
+    for folder in (out, whole):
+        assert main([*small, *LONG, "--out", str(folder)]) == 0
+    assert (out / "report.json").read_bytes() == (whole / "report.json").read_bytes()
 
 
 def test_results_of_other_code_are_not_gone_on_with(small, tmp_path, capsys, whole_run):
