@@ -114,18 +114,14 @@ INLINE const uint64_t *block_keys(const struct kx_engine *e, const struct block 
 
 /* Keeps a successor as the n-th to be looked up, unless it is its own source; how many there are
  * then. */
-INLINE uint32_t keep_move(const struct store *s, struct moves m, uint64_t *hashes, uint32_t n,
-                          const uint64_t *key, const uint64_t *next, uint32_t source,
-                          uint32_t rule, const uint32_t K)
+INLINE uint32_t keep_move(struct moves m, uint64_t *hashes, uint32_t n, const uint64_t *key,
+                          const uint64_t *next, uint32_t source, uint32_t rule, const uint32_t K)
 {
     if (store_same(key, next, K)) return n;
-    uint64_t hash = store_hash(next, K);
-    const struct shard *x = &s->shard[store_shard_of(s, hash)];
-    __builtin_prefetch(x->slots + shard_home(s, x, hash) * K);
     store_copy(m.keys + n * K, next, K);
     m.source[n] = (uint8_t)source;
     m.rule[n] = (uint16_t)rule;
-    hashes[n] = hash;
+    hashes[n] = store_hash(next, K);
     return n + 1;
 }
 
@@ -146,7 +142,7 @@ INLINE void fire_constants(struct kx_engine *e, struct worker *me, struct bench 
                 uint32_t r = w * 64 + (uint32_t)__builtin_ctzll(enabled);
                 EACH_WORD(v) next[v] = (key[v] & keep[r * K + v]) | set[r * K + v];
                 firings[r]++;
-                n = keep_move(&e->store, moves, hashes, n, key, next, i, r, K);
+                n = keep_move(moves, hashes, n, key, next, i, r, K);
             }
         }
         bench->leaving[i] = leaving;
@@ -171,11 +167,19 @@ INLINE uint32_t propose(struct kx_engine *e, const struct block *k, struct moves
                     m->keys[n * K + v] = (key[v] & steps->keep[r * K + v]) | steps->set[r * K + v];
                 m->source[n] = (uint8_t)i;
                 m->rule[n] = (uint16_t)r;
-                complete_soon(&e->parts, steps, r, key, K);
             }
         }
     }
     return n;
+}
+
+/* Brings on its way what `realise` will look up. */
+INLINE void realise_soon(const struct kx_engine *e, const struct moves *m, const struct block *k,
+                         uint32_t proposed, const uint32_t K)
+{
+    const uint64_t *keys = block_keys(e, k, K);
+    for (uint32_t n = 0; n < proposed; n++)
+        complete_soon(&e->parts, &e->steps, m->rule[n], keys + m->source[n] * K, K);
 }
 
 INLINE void note_broken(struct worker *me, uint64_t state, uint32_t rule)
@@ -190,6 +194,7 @@ INLINE void realise(struct kx_engine *e, struct worker *me, struct bench *bench,
 {
     const struct moves *m = &bench->moves;
     uint32_t successors = 0, kept = 0;
+    realise_soon(e, m, k, proposed, K);
     for (uint32_t n = 0; n < proposed; n++) {
         uint32_t i = m->source[n], r = m->rule[n];
         const uint64_t *key = block_keys(e, k, K) + i * K;
@@ -201,7 +206,7 @@ INLINE void realise(struct kx_engine *e, struct worker *me, struct bench *bench,
         me->firings[r] += bench->weight[i];
         if (e->with_edges) move_copy(&e->batch.every, base + successors, m, n, K);
         successors++;
-        kept = keep_move(&e->store, *m, bench->hash, kept, key, next, i, r, K);
+        kept = keep_move(*m, bench->hash, kept, key, next, i, r, K);
     }
     bench->successors = successors;
     bench->kept = kept;
@@ -217,6 +222,17 @@ INLINE int seen_before(struct bench *bench, const uint64_t *key, uint64_t hash, 
     return 0;
 }
 
+/* Brings on its way what `look_up` will look up. Prefetches stand in short loops of their own: one
+ * that waits for the translation of its address holds up what comes behind it, and only a few
+ * instructions fit between two that are to wait together. */
+INLINE void look_up_soon(const struct store *s, const struct bench *bench, const uint32_t K)
+{
+    for (uint32_t n = 0; n < bench->kept; n++) {
+        const struct shard *x = &s->shard[store_shard_of(s, bench->hash[n])];
+        __builtin_prefetch(x->slots + shard_home(s, x, bench->hash[n]) * K);
+    }
+}
+
 /* Successors that are not in the visited set become the block's candidates. A worker that is
  * alone adds them at once. */
 INLINE void look_up(struct kx_engine *e, struct worker *me, struct bench *bench, struct block *k,
@@ -225,6 +241,7 @@ INLINE void look_up(struct kx_engine *e, struct worker *me, struct bench *bench,
     struct batch *b = &e->batch;
     const int alone = e->workers == 1;
     uint32_t candidates = 0;
+    look_up_soon(&e->store, bench, K);
     for (uint32_t n = 0; n < bench->kept; n++) {
         uint64_t hash = bench->hash[n];
         const uint64_t *key = bench->moves.keys + n * K;
@@ -365,14 +382,31 @@ static void settle(void *context, uint32_t worker)
 
 /* ---- number and link ---- */
 
+/* The checks to evaluate on a state, of one word of them. */
+INLINE uint64_t checks_to_make(const struct kx_engine *e, const uint64_t *key, uint32_t w,
+                               uint64_t *allowed)
+{
+    const struct steps *steps = &e->steps;
+    *allowed = allowed_word(&e->parts, key, w);
+    return ((~*allowed & steps->promises[w]) | (*allowed & steps->look[w])) & steps->open[w];
+}
+
+/* Brings on its way what `judge` will look up. */
+INLINE void judge_soon(const struct kx_engine *e, const uint64_t *key, const uint32_t K)
+{
+    for (uint32_t w = 0; w < e->steps.check_words; w++) {
+        uint64_t allowed, look = checks_to_make(e, key, w, &allowed);
+        for (look &= allowed; look; look &= look - 1)
+            check_soon(&e->steps, w * 64 + (uint32_t)__builtin_ctzll(look), key, K);
+    }
+}
+
 INLINE void judge(struct kx_engine *e, struct worker *me, const uint64_t *key, uint64_t index,
                   const uint32_t K)
 {
     const struct steps *steps = &e->steps;
     for (uint32_t w = 0; w < steps->check_words; w++) {
-        uint64_t allowed = allowed_word(&e->parts, key, w);
-        uint64_t look = (~allowed & steps->promises[w]) | (allowed & steps->look[w]);
-        look &= steps->open[w];
+        uint64_t allowed, look = checks_to_make(e, key, w, &allowed);
         for (; look; look &= look - 1) {
             uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(look);
             if (me->first[c] < index) continue;
@@ -389,6 +423,8 @@ INLINE void number_block(struct kx_engine *e, uint32_t worker, uint32_t number, 
     const struct block *k = &e->batch.block[number];
     size_t base = (size_t)number * e->batch.capacity;
     uint64_t index = k->index;
+    for (uint32_t n = 0; n < k->candidates; n++)
+        if (e->batch.fresh[base + n]) judge_soon(e, m->keys + (base + n) * K, K);
     for (uint32_t n = 0; n < k->candidates; n++) {
         size_t at = base + n;
         if (!e->batch.fresh[at]) continue;

@@ -211,20 +211,26 @@ INLINE enum outcome complete(struct parts *all, const struct steps *steps, struc
     return FIRES;
 }
 
+/* Brings on its way what a memo has of a key's parts. */
+INLINE void memo_soon(const struct memo_table *m, const uint64_t *key, const uint64_t *mask,
+                      const uint32_t K)
+{
+    uint64_t read[MAX_KEY_WORDS];
+    EACH_WORD(w) read[w] = key[w] & mask[w];
+    __builtin_prefetch(memo_place(m, memo_number(m, read, K), K));
+}
+
 /* Brings on its way what `complete` will look up. */
 INLINE void complete_soon(const struct parts *all, const struct steps *steps,
                           uint32_t rule, const uint64_t *key, const uint32_t K)
 {
     for (uint32_t f = steps->first_factor[rule]; f < steps->first_factor[rule + 1]; f++) {
-        uint64_t read[MAX_KEY_WORDS];
-        if (steps->factor[f].only != NO_PART) {
-            const struct part *p = &all->part[steps->factor[f].only];
-            __builtin_prefetch(steps->next[f] + part_number(p, key));
+        if (steps->factor[f].only == NO_PART) {
+            memo_soon(&steps->memo[f], key, steps->reads + f * K, K);
             continue;
         }
-        EACH_WORD(w) read[w] = key[w] & steps->reads[f * K + w];
-        const struct memo_table *m = &steps->memo[f];
-        __builtin_prefetch(memo_place(m, memo_number(m, read, K), K));
+        const struct part *p = &all->part[steps->factor[f].only];
+        __builtin_prefetch(steps->next[f] + part_number(p, key));
     }
 }
 
@@ -250,6 +256,14 @@ INLINE int check_holds(const struct parts *all, const struct steps *steps, struc
     for (uint32_t n = steps->first_rest[check]; n < steps->first_rest[check + 1]; n++)
         if (!rest_holds(all, steps, me, n, key, K)) return 0;
     return 1;
+}
+
+/* Brings on its way what `check_holds` will look up. */
+INLINE void check_soon(const struct steps *steps, uint32_t check, const uint64_t *key,
+                       const uint32_t K)
+{
+    for (uint32_t n = steps->first_rest[check]; n < steps->first_rest[check + 1]; n++)
+        memo_soon(&steps->memo[steps->factors + n], key, steps->rest_reads + n * K, K);
 }
 
 /* ---- masks ---- */
