@@ -1,6 +1,8 @@
 """Settings for all tests: Hypothesis repeats the same examples unless asked to search; what is made
 once for several tests is made once, however many workers there are."""
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -14,6 +16,9 @@ WIDE = ("module", "package", "session")
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--hypothesis-profile") or "repeatable")
+    # A shell's background jobs ignore Ctrl-C, and would hand that on to what tests start and stop.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
