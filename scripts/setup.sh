@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 . scripts/python.sh
 . scripts/java.sh
 . scripts/compiler.sh
+. scripts/spin.sh
 
 venv=${1:-.venv}
 extras=proofs,conformance,compression,zookeeper,dev
@@ -15,6 +16,7 @@ without=()
 require_python
 require_jdk || without+=("Spark, real Kafka and TLC")
 require_maven || without+=("real Kafka and TLC (their jars come through Maven)")
+require_spin || without+=("the comparison with SPIN")
 if ! require_compiler; then
     echo "setup: taking the compiler that the Python package ziglang holds"
     extras+=,compiler

@@ -179,7 +179,7 @@ def _has_invalid_timestamp(
     `LogValidator.validateTimestamp`.
     """
     earliest = now_ms - config.message_timestamp_before_max_ms
-    latest = min(now_ms + config.message_timestamp_after_max_ms, LONG_MAX)
+    latest = now_ms + config.message_timestamp_after_max_ms
     has_range = not config.is_log_append_time
     for timestamp in timestamps:
         if has_range and timestamp != NO_TIMESTAMP:
