@@ -17,7 +17,9 @@ asked for.
 from typing import TYPE_CHECKING
 
 from impl.broker.cluster import Cluster
-from impl.broker.node import CloseConnection, Node, NodeConfig
+from impl.broker.config import NodeConfig
+from impl.broker.node import Node
+from impl.broker.outputs import CloseConnection
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.transactions import TransactionCoordinator
 from impl.log.snapshot_directory import SnapshotDirectory

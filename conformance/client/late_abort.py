@@ -20,7 +20,8 @@ from typing import Final, Self
 from conformance.client.plan import TOPIC
 from conformance.client.processes import JVM_OPTIONS, client_jars
 from conformance.client.proxy import CHUNK_BYTES, HOST, identity, rows_of
-from impl.broker.node import Node, NodeConfig
+from impl.broker.config import NodeConfig
+from impl.broker.node import Node
 from impl.coordinator.config import TransactionConfig
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode

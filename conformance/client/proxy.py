@@ -34,7 +34,9 @@ from conformance.client.trace import (
     ProduceAnswer,
     SentBatch,
 )
-from impl.broker.node import CloseConnection, Node, NodeConfig
+from impl.broker.config import NodeConfig
+from impl.broker.node import Node
+from impl.broker.outputs import CloseConnection
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError
 from impl.protocol.messages import (

@@ -1,7 +1,6 @@
 """A broker: requests to answers.
 
-`node` is the front door, without sockets; `server` puts it on one. What several nodes share is a
-`cluster`. Requests are served in `produce_requests`, `reads`, `metadata_requests`,
-`transaction_requests` and `group_requests`; `coordinating` carries out what the coordinators want,
-`verification` asks those of other nodes.
+`node` is a broker without sockets, `server` runs it on them, `cluster` is the metadata that nodes
+share. `*_requests` and `reads` hold the handlers; `coordinators` drives the transaction and group
+coordinators, `verification` asks those of other nodes.
 """

@@ -1,11 +1,11 @@
-"""The requests about the offsets of groups: OffsetCommit, TxnOffsetCommit, OffsetFetch.
+"""Handlers of group offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch.
 
 Three rules:
 
-1. A topic or partition that nobody knows is answered by itself; the rest of a commit goes on.
+1. An unknown topic or partition is answered with its own error; the other rows are committed.
 2. A transactional commit is verified, from version 5 on added, as a transactional batch is: the
-   partition that counts is the group's own in `__consumer_offsets` (KIP-890).
-3. What is appended is replicated, taken in, and then answered.
+   partition concerned is the group's own in `__consumer_offsets` (KIP-890).
+3. A commit is appended, replicated, applied to the state, and then answered.
 
 Sources: `KafkaApis.handleOffsetCommitRequest`, `handleTxnOffsetCommitRequest`,
 `handleOffsetFetchRequest`, `GroupCoordinatorService.commitTransactionalOffsets`.
@@ -15,13 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from impl.broker.coordinators import AddPartitionsRequest
+from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import LATER, Later, Request
 from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
 from impl.coordinator.offsets import (
     ANY_VERSION,
     CommitDecision,
+    FetchedOffset,
     FetchedOffsets,
     OffsetToCommit,
     RowError,
@@ -32,12 +35,10 @@ from impl.partition.leader import PartitionLeader
 from impl.partition.verification import NO_GUARD
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import group_by_topic
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.record_batch import NO_SEQUENCE
 from impl.protocol.schemas import ApiKey
-
-if TYPE_CHECKING:
-    from impl.broker.node import Handler, Node
 
 ABORTABLE_FROM: Final = 4
 """The first TxnOffsetCommit version whose clients understand TRANSACTION_ABORTABLE."""
@@ -52,12 +53,12 @@ GROUP_ERROR_FROM: Final = 2
 """The first OffsetFetch version with an error for the group as a whole."""
 
 
-class _Commit:
-    """The rows of a commit: those to be committed, and what is known of the others."""
+class _CommitRows:
+    """The rows of a commit: those to be committed, and the errors of the others."""
 
     __slots__ = ("by_id", "errors", "request", "rows")
 
-    def __init__(self, node: Node, request: Request) -> None:
+    def __init__(self, node: HandlerContext, request: Request) -> None:
         self.request = request
         is_plain = request.api_key is ApiKey.OFFSET_COMMIT
         self.by_id = is_plain and request.version >= COMMIT_TOPIC_IDS_FROM
@@ -76,18 +77,18 @@ class _Commit:
                     self.rows.append(_offset(topic.name, row))
 
     def _key(self, asked: Value) -> str | bytes:
-        """The topic's name or id, as the request has it."""
+        """The topic's id or name, whichever this version uses."""
         key: str | bytes = asked["topic_id" if self.by_id else "name"]
         return key
 
     def rows_with(self, error: ErrorCode) -> tuple[RowError, ...]:
-        """All rows that are to be committed, with one error."""
+        """All rows to be committed, with the same error."""
         return tuple(RowError(row.topic, row.partition, error) for row in self.rows)
 
-    def answer(self, node: Node, answered: Sequence[RowError]) -> Value:
+    def answer(self, node: HandlerContext, committed: Sequence[RowError]) -> Value:
         """The answer, in the order of the request."""
         errors: dict[tuple[str | bytes, int], ErrorCode]
-        errors = {(row.topic, row.partition): row.error for row in answered}
+        errors = {(row.topic, row.partition): row.error for row in committed}
         topics = []
         for asked in self.request.body["topics"]:
             key = self._key(asked)
@@ -113,34 +114,37 @@ def _offset(name: str, row: Value) -> OffsetToCommit:
 
 
 def _append(
-    node: Node, partition: int, decision: CommitDecision, guard: int, version: int, now_ms: int
+    node: HandlerContext,
+    partition: int,
+    decision: CommitDecision,
+    guard: int,
+    version: int,
+    now_ms: int,
 ) -> Sequence[RowError]:
-    """Write what was decided; what each row is answered."""
+    """Append a decision's batch, if it has one; the error of each row."""
     if decision.batch is None:
         return decision.rows
-    offsets = node.coordinating.offsets
+    offsets = node.coordinators.offsets
     leader = _leader(node, partition)
     if isinstance(leader, ErrorCode):
         return offsets.on_append_error(decision.rows, leader, txn_version=version)
-    outcome = leader.append_as_coordinator(decision.batch, now_ms=now_ms, guard=guard)
-    leader.advance_high_watermark(leader.log_end_offset)
-    if outcome.error:
-        return offsets.on_append_error(decision.rows, outcome.error, txn_version=version)
-    offsets.replay(partition, leader.batches[-1].data)
+    error = node.coordinators.append_offsets(leader, partition, decision.batch, now_ms, guard)
+    if error:
+        return offsets.on_append_error(decision.rows, error, txn_version=version)
     return decision.rows
 
 
-def _leader(node: Node, partition: int) -> PartitionLeader | ErrorCode:
+def _leader(node: HandlerContext, partition: int) -> PartitionLeader | ErrorCode:
     return node.leader(node.topics.named(OFFSETS_TOPIC), partition)
 
 
 # ---- OffsetCommit
 
 
-def offset_commit(node: Node, request: Request, now_ms: int) -> Value:
-    """A plain commit."""
-    body, offsets = request.body, node.coordinating.offsets
-    commit = _Commit(node, request)
+def offset_commit(node: HandlerContext, request: Request, now_ms: int) -> Value:
+    """Commit outside a transaction."""
+    body, offsets = request.body, node.coordinators.offsets
+    commit = _CommitRows(node, request)
     committer = Committer(
         body["generation_id_or_member_epoch"], body["member_id"], body["group_instance_id"]
     )
@@ -153,32 +157,32 @@ def offset_commit(node: Node, request: Request, now_ms: int) -> Value:
         retention_time_ms=body["retention_time_ms"],
     )
     partition = offsets.partition_of(body["group_id"])
-    answered = _append(node, partition, decision, NO_GUARD, ANY_VERSION, now_ms)
-    return commit.answer(node, answered)
+    committed = _append(node, partition, decision, NO_GUARD, ANY_VERSION, now_ms)
+    return commit.answer(node, committed)
 
 
 # ---- TxnOffsetCommit
 
 
 class _TransactionalCommit:
-    """One TxnOffsetCommit while it is served."""
+    """One TxnOffsetCommit in progress."""
 
     __slots__ = ("commit", "node", "partition", "producer", "request")
 
-    def __init__(self, node: Node, request: Request) -> None:
+    def __init__(self, node: HandlerContext, request: Request) -> None:
         body = request.body
         self.node = node
         self.request = request
-        self.commit = _Commit(node, request)
+        self.commit = _CommitRows(node, request)
         self.producer = ProducerIdAndEpoch(body["producer_id"], body["producer_epoch"])
-        self.partition = node.coordinating.offsets.partition_of(body["group_id"])
+        self.partition = node.coordinators.offsets.partition_of(body["group_id"])
 
     def begin(self, now_ms: int) -> Value | Later:
-        offsets = self.node.coordinating.offsets
+        offsets = self.node.coordinators.offsets
         found = offsets.find(self.request.body["group_id"], may_be_empty=False)
         leader = found if isinstance(found, ErrorCode) else _leader(self.node, self.partition)
         if isinstance(leader, ErrorCode):
-            return self._refused(leader)
+            return self._refuse(leader)
         if not self.commit.rows:
             return self.commit.answer(self.node, ())
         is_v2 = self.request.version >= IMPLICIT_ADD_FROM
@@ -188,38 +192,40 @@ class _TransactionalCommit:
             *self.producer, NO_SEQUENCE, supports_epoch_bump=is_v2, now_ms=now_ms
         )
         if begun.error:
-            return self._refused(begun.error)
+            return self._refuse(begun.error)
         if begun.guard == NO_GUARD:
             return self._commit(NO_GUARD, now_ms)
-        self.node.verification.ask(
+        request = AddPartitionsRequest(
             self.request.body["transactional_id"],
             self.producer,
-            [TopicPartition(OFFSETS_TOPIC, self.partition)],
+            [self._place],
             verify_only=not is_v2,
-            then=lambda errors, now: self._verified(begun.guard, errors, now),
-            now_ms=now_ms,
+            callback=lambda errors, now: self._on_verified(begun.guard, errors, now),
         )
+        self.node.verification.add_or_verify(request, now_ms)
         return LATER
 
-    def _verified(
+    @property
+    def _place(self) -> TopicPartition:
+        return TopicPartition(OFFSETS_TOPIC, self.partition)
+
+    def _on_verified(
         self, guard: int, errors: Mapping[TopicPartition, ErrorCode], now_ms: int
     ) -> None:
-        place = TopicPartition(OFFSETS_TOPIC, self.partition)
-        found = errors.get(place, ErrorCode.UNKNOWN_SERVER_ERROR)
-        error = verification_error(found, self.request.version)
-        answer = self._refused(error) if error else self._commit(guard, now_ms)
+        found = errors.get(self._place, ErrorCode.UNKNOWN_SERVER_ERROR)
+        error = error_for_version(found, self.request.version)
+        answer = self._refuse(error) if error else self._commit(guard, now_ms)
         self.node.answer(self.request, answer)
 
-    def _refused(self, error: ErrorCode) -> Value:
+    def _refuse(self, error: ErrorCode) -> Value:
         rows = self.commit.rows_with(error)
-        told = self.node.coordinating.offsets.on_append_error(
-            rows, error, txn_version=self.request.version
-        )
-        return self.commit.answer(self.node, told)
+        offsets = self.node.coordinators.offsets
+        refused = offsets.on_append_error(rows, error, txn_version=self.request.version)
+        return self.commit.answer(self.node, refused)
 
     def _commit(self, guard: int, now_ms: int) -> Value:
         body = self.request.body
-        decision = self.node.coordinating.offsets.commit_in_transaction(
+        decision = self.node.coordinators.offsets.commit_in_transaction(
             body["group_id"],
             Committer(body["generation_id"], body["member_id"], body["group_instance_id"]),
             self.commit.rows,
@@ -229,12 +235,12 @@ class _TransactionalCommit:
             api_version=self.request.version,
         )
         version = self.request.version
-        answered = _append(self.node, self.partition, decision, guard, version, now_ms)
-        return self.commit.answer(self.node, answered)
+        committed = _append(self.node, self.partition, decision, guard, version, now_ms)
+        return self.commit.answer(self.node, committed)
 
 
-def verification_error(error: ErrorCode, version: int) -> ErrorCode:
-    """A transaction coordinator's error, as a commit of this version fails with it."""
+def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
+    """A coordinator's error as this version of TxnOffsetCommit answers it."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
@@ -242,79 +248,81 @@ def verification_error(error: ErrorCode, version: int) -> ErrorCode:
     return error
 
 
-def txn_offset_commit(node: Node, request: Request, now_ms: int) -> Value | Later:
-    """Offsets that count when their transaction commits."""
+def txn_offset_commit(node: HandlerContext, request: Request, now_ms: int) -> Value | Later:
+    """Commit offsets that take effect when their transaction commits."""
     return _TransactionalCommit(node, request).begin(now_ms)
 
 
 # ---- OffsetFetch
 
 
-def offset_fetch(node: Node, request: Request, now_ms: int) -> Value:
-    """One group, from version 8 on many."""
+def offset_fetch(node: HandlerContext, request: Request, now_ms: int) -> Value:
+    """The offsets of one group; from version 8 on of several."""
     body = request.body
     stable = body["require_stable"]
     if request.version >= MANY_GROUPS_FROM:
-        return {"groups": [_group(node, request, group, stable) for group in body["groups"]]}
-    answer = _group(node, request, body, stable)
+        return {"groups": [_fetch_group(node, request, group, stable) for group in body["groups"]]}
+    answer = _fetch_group(node, request, body, stable)
     if request.version < GROUP_ERROR_FROM and answer["error_code"]:
-        answer["topics"] = _refused_rows(body["topics"], answer["error_code"])
+        answer["topics"] = _error_rows(body["topics"], answer["error_code"])
     return answer
 
 
-def _group(node: Node, request: Request, asked: Value, require_stable: bool) -> Value:
-    """One group's rows; topics that have no name here are UNKNOWN_TOPIC_ID."""
+def _fetch_group(
+    node: HandlerContext, request: Request, asked: Value, require_stable: bool
+) -> Value:
+    """One group's rows; topic ids without a topic are answered with UNKNOWN_TOPIC_ID."""
     by_id = request.version >= FETCH_TOPIC_IDS_FROM
     topics, unknown = asked["topics"], []
     wanted: list[tuple[str, int]] | None = None if topics is None else []
     for row in topics or ():
-        name = _name(node, row, by_id=by_id)
+        name = _topic_name(node, row, by_id=by_id)
         if name is None or wanted is None:
             unknown.append(row)
         else:
             wanted += [(name, index) for index in row["partition_indexes"]]
-    fetched = node.coordinating.offsets.fetch(
+    fetched = node.coordinators.offsets.fetch(
         asked["group_id"], wanted, require_stable=require_stable
     )
-    rows = _rows(fetched, lambda name: _topic_id(node, name))
+    rows = _topic_rows(fetched, lambda name: _topic_id(node, name))
     return {
         "group_id": asked["group_id"],
         "error_code": fetched.error,
-        "topics": rows + _refused_rows(unknown, ErrorCode.UNKNOWN_TOPIC_ID),
+        "topics": rows + _error_rows(unknown, ErrorCode.UNKNOWN_TOPIC_ID),
     }
 
 
-def _name(node: Node, row: Value, *, by_id: bool) -> str | None:
+def _topic_name(node: HandlerContext, row: Value, *, by_id: bool) -> str | None:
     if not by_id:
         return str(row["name"])
     topic = node.topics.find(row["topic_id"])
     return None if isinstance(topic, ErrorCode) else topic.name
 
 
-def _topic_id(node: Node, name: str) -> bytes:
+def _topic_id(node: HandlerContext, name: str) -> bytes:
     topic = node.topics.named(name)
     return ZERO_UUID if topic is None else topic.topic_id
 
 
-def _rows(fetched: FetchedOffsets, topic_id: Callable[[str], bytes]) -> list[Value]:
-    topics: dict[str, list[Value]] = {}
-    for row in fetched.rows:
-        topics.setdefault(row.topic, []).append(
-            {
-                "partition_index": row.partition,
-                "committed_offset": row.offset,
-                "committed_leader_epoch": row.leader_epoch,
-                "metadata": row.metadata,
-                "error_code": row.error,
-            }
-        )
+def _topic_rows(fetched: FetchedOffsets, topic_id: Callable[[str], bytes]) -> list[Value]:
+    rows = group_by_topic((row.topic, _offset_row(row)) for row in fetched.rows)
     return [
-        {"name": name, "topic_id": topic_id(name), "partitions": rows}
-        for name, rows in topics.items()
+        {"name": name, "topic_id": topic_id(name), "partitions": partitions}
+        for name, partitions in rows.items()
     ]
 
 
-def _refused_rows(topics: Iterable[Value], error: ErrorCode) -> list[Value]:
+def _offset_row(row: FetchedOffset) -> Value:
+    return {
+        "partition_index": row.partition,
+        "committed_offset": row.offset,
+        "committed_leader_epoch": row.leader_epoch,
+        "metadata": row.metadata,
+        "error_code": row.error,
+    }
+
+
+def _error_rows(topics: Iterable[Value], error: ErrorCode) -> list[Value]:
     return [
         {
             "name": topic.get("name", ""),

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import Request
 from impl.broker.topics import INTERNAL_TOPICS, Topic, TopicRefused
 from impl.protocol.codegen import Value
@@ -18,20 +19,17 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
 
-if TYPE_CHECKING:
-    from impl.broker.node import Handler, Node
-
 TOPIC_IDS_FROM: Final = 12
 """The first Metadata version whose requests may name topics by id."""
 
 DELETE_BY_ID_FROM: Final = 6
 
 
-def metadata(node: Node, request: Request, now_ms: int) -> Value:
+def metadata(node: HandlerContext, request: Request, now_ms: int) -> Value:
     """All topics, or those asked for; a name that nobody has may be created."""
     body, asked = request.body, request.body["topics"]
     if asked is None or (request.version == 0 and not asked):
-        rows = [_described(topic) for topic in node.topics]
+        rows = [_topic_row(topic) for topic in node.topics]
     else:
         may_create = node.config.auto_create_topics and body["allow_auto_topic_creation"]
         rows = [_metadata_topic(node, request.version, topic, may_create) for topic in asked]
@@ -43,7 +41,7 @@ def metadata(node: Node, request: Request, now_ms: int) -> Value:
     }
 
 
-def _metadata_topic(node: Node, version: int, asked: Value, may_create: bool) -> Value:
+def _metadata_topic(node: HandlerContext, version: int, asked: Value, may_create: bool) -> Value:
     name, topic_id = asked["name"], asked["topic_id"]
     if topic_id != ZERO_UUID or name is None:
         if version < TOPIC_IDS_FROM:
@@ -51,7 +49,7 @@ def _metadata_topic(node: Node, version: int, asked: Value, may_create: bool) ->
         found = node.topics.find(topic_id)
         if isinstance(found, ErrorCode):
             return _no_topic(found, None, topic_id)
-        return _described(found)
+        return _topic_row(found)
     topic = node.topics.named(name)
     if topic is None and may_create:
         try:
@@ -60,12 +58,12 @@ def _metadata_topic(node: Node, version: int, asked: Value, may_create: bool) ->
             return _no_topic(refusal.error, name, ZERO_UUID)
     if topic is None:
         return _no_topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, ZERO_UUID)
-    return _described(topic)
+    return _topic_row(topic)
 
 
-def _auto_create(node: Node, name: str) -> Topic:
+def _auto_create(node: HandlerContext, name: str) -> Topic:
     if name in INTERNAL_TOPICS:
-        return node.coordinating.internal_topic(name)
+        return node.coordinators.internal_topic(name)
     return node.topics.create(name, node.config.num_partitions, {})
 
 
@@ -73,7 +71,7 @@ def _no_topic(error: ErrorCode, name: str | None, topic_id: bytes) -> Value:
     return {"error_code": error, "name": name, "topic_id": topic_id, "partitions": []}
 
 
-def _described(topic: Topic) -> Value:
+def _topic_row(topic: Topic) -> Value:
     placed = zip(topic.partitions, topic.leader_ids, strict=True)
     return {
         "error_code": ErrorCode.NONE,
@@ -94,7 +92,7 @@ def _described(topic: Topic) -> Value:
     }
 
 
-def create_topics(node: Node, request: Request, now_ms: int) -> Value:
+def create_topics(node: HandlerContext, request: Request, now_ms: int) -> Value:
     """A name asked for twice is refused twice."""
     body = request.body
     names = Counter(asked["name"] for asked in body["topics"])
@@ -110,7 +108,7 @@ def create_topics(node: Node, request: Request, now_ms: int) -> Value:
     return {"topics": rows}
 
 
-def _create_topic(node: Node, asked: Value, validate_only: bool) -> Value:
+def _create_topic(node: HandlerContext, asked: Value, validate_only: bool) -> Value:
     node.topics.check_name(asked["name"])
     configs = {config["name"]: config["value"] for config in asked["configs"]}
     leader_ids = _placement(asked, node.topics.node_ids)
@@ -163,7 +161,7 @@ def _partition_count(asked: Value, default: int) -> int:
     return default if count == -1 else int(count)
 
 
-def delete_topics(node: Node, request: Request, now_ms: int) -> Value:
+def delete_topics(node: HandlerContext, request: Request, now_ms: int) -> Value:
     """By name, from version 6 on also by id. `ReplicationControlManager.deleteTopics`."""
     body = request.body
     if request.version >= DELETE_BY_ID_FROM:
@@ -173,7 +171,7 @@ def delete_topics(node: Node, request: Request, now_ms: int) -> Value:
     return {"responses": [_delete_topic(node, name, topic_id) for name, topic_id in asked]}
 
 
-def _delete_topic(node: Node, name: str | None, topic_id: bytes) -> Value:
+def _delete_topic(node: HandlerContext, name: str | None, topic_id: bytes) -> Value:
     row: Value = {"name": name, "topic_id": topic_id}
     if (name is None) == (topic_id == ZERO_UUID):
         return row | {"error_code": ErrorCode.INVALID_REQUEST}
@@ -187,7 +185,7 @@ def _delete_topic(node: Node, name: str | None, topic_id: bytes) -> Value:
     return {"name": topic.name, "topic_id": topic.topic_id, "error_code": ErrorCode.NONE}
 
 
-def describe_producers(node: Node, request: Request, now_ms: int) -> Value:
+def describe_producers(node: HandlerContext, request: Request, now_ms: int) -> Value:
     """What a partition remembers of its producers."""
     rows = []
     for asked in request.body["topics"]:
@@ -197,7 +195,7 @@ def describe_producers(node: Node, request: Request, now_ms: int) -> Value:
     return {"topics": rows}
 
 
-def _describe_partition(node: Node, topic: Topic | None, index: int) -> Value:
+def _describe_partition(node: HandlerContext, topic: Topic | None, index: int) -> Value:
     leader = node.leader(topic, index)
     if isinstance(leader, ErrorCode):
         return {"partition_index": index, "error_code": leader, "active_producers": []}

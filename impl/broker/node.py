@@ -2,23 +2,23 @@
 
 Six rules:
 
-1. `receive`, `receive_answer` and `advance` are the only ways in; the time is an argument; what is
-   to be sent comes back as values. Nothing is written outside the node and its `Cluster`.
-2. What the connection cannot survive is `Close`: a driver closes and goes on. Everything else is
-   an answer with an error code.
-3. An acks=0 request is never answered; if it fails, the connection is closed, as Kafka does.
-4. ApiVersions of an unknown version is answered in the form of version 0. Produce is advertised
-   from 0, because old clients break otherwise (KAFKA-18659), and refused below 3.
+1. `receive`, `receive_answer` and `advance` are the only inputs; the time is an argument, and what
+   is to be sent is returned. A node changes nothing but itself and its `Cluster`.
+2. `Close` is for requests that the connection cannot survive. Everything else is answered with an
+   error code.
+3. A request with acks=0 is never answered; if it fails, the connection is closed, as in Kafka.
+4. An unknown version of ApiVersions is answered in the form of version 0. Produce is advertised
+   from version 0, because old clients break otherwise (KAFKA-18659), and refused below 3.
 5. A partition has one replica, its leader: an append is replicated at once, so the high watermark
-   follows the end of the log before the answer leaves.
-6. What need not be done before an answer is done by `advance`: blocks of producer ids, markers,
-   time-outs. A transaction is prepared after its EndTxn is answered, and complete after `advance`.
+   reaches the end of the log before the answer leaves.
+6. `advance` does all work that no answer waits for: blocks of producer ids, markers, time-outs. A
+   transaction is prepared when its EndTxn is answered, and complete after `advance`.
 
-Theory of operation: `receive` decodes, finds the API's handler in a table, and encodes what it
-returns. A handler sees and returns plain dicts; one that has to wait, for another broker or for
-time to pass, returns LATER and calls `answer` when it knows. `handle` is for drivers that want one
-answer at once: it advances, receives, and advances until the answer is there; what would have to
-wait for time is told so.
+Theory of operation: `receive` decodes a request, finds the API's handler in a table, and encodes
+the body that it returns. A handler that has to wait, for another broker or for time to pass,
+returns LATER and calls `answer` when it can. Handlers see `HandlerContext`, the coordinators
+`NodeServices`; only this module knows all of them. `handle` is for drivers that want the answer at
+once: it advances, receives, and advances until the answer is there, without waiting for time.
 Sources: `KafkaApis`, `SocketServer.processCompletedReceives`; release 4.3.1, no authorizer.
 """
 
@@ -26,11 +26,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from impl.broker import (
     group_requests,
@@ -41,7 +41,8 @@ from impl.broker import (
 )
 from impl.broker.api_versions import OLDEST_SERVED, api_versions, version_rows
 from impl.broker.cluster import Broker, Cluster, leader_on
-from impl.broker.coordinating import Coordinating
+from impl.broker.config import NodeConfig
+from impl.broker.coordinators import Coordinators
 from impl.broker.outputs import (
     LATER,
     BrokerRequest,
@@ -52,19 +53,10 @@ from impl.broker.outputs import (
     Request,
     Response,
 )
-from impl.broker.producer_ids import (
-    BlockSource,
-    ProducerIdController,
-    ProducerIdManager,
-)
-from impl.broker.topics import MAX_PARTITIONS, Topic, Topics
+from impl.broker.producer_ids import BlockSource, ProducerIdController, ProducerIdManager
+from impl.broker.topics import Topic, Topics
 from impl.broker.verification import AddPartitionsToTxnManager
-from impl.coordinator.config import TransactionConfig
-from impl.coordinator.offsets import OffsetsConfig
 from impl.partition.leader import PartitionLeader
-from impl.partition.replica_log import DEFAULT_CONFIG
-from impl.partition.rules import DEFAULT_RULES, TransactionRules
-from impl.partition.validation import LogConfig
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode, UnsupportedVersion
 from impl.protocol.messages import (
@@ -75,81 +67,46 @@ from impl.protocol.messages import (
     encode_unsupported_version,
 )
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
-from impl.settings import MAX_PORT, InvalidSetting, check_least
 
-__all__ = ["CloseConnection", "Node", "NodeConfig"]
-
-
-_LEAST: Final = {
-    "node_id": 0,
-    "port": 0,
-    "num_partitions": 1,
-    "broker_epoch": 0,
-    "producer_id_expiration_check_interval_ms": 0,
-    "log_retention_check_interval_ms": 0,
-    "add_partitions_to_txn_retry_backoff_ms": 0,
-    "add_partitions_to_txn_retry_backoff_max_ms": 0,
-    "coordinator_lag_ms": 0,
-    "coordinator_load_ms": 0,
-}
+Action = Callable[[int], None]
+"""Work that is done later; it receives the time, ms."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeConfig:
-    """A node's settings; Kafka's defaults where it has any. Times in milliseconds.
+class _InFlightRequest(NamedTuple):
+    """A request to another broker; `callback` receives the answer, or None, and the time."""
 
-    `coordinator_lag_ms`: for as long coordinators do not know that partitions have moved. One that
-    was deposed answers from memory meanwhile, and cannot write; a new one is none yet.
-    `coordinator_load_ms`: for as long a new one reads its log: COORDINATOR_LOAD_IN_PROGRESS.
+    api_key: ApiKey
+    version: int
+    callback: Callable[[Value | None, int], None]
 
-    Raises `InvalidSetting`.
-    """
 
-    node_id: int = 1
-    host: str = "localhost"
-    port: int = 9092
-    cluster_id: str = "kafka-eos"
-    num_partitions: int = 1
-    broker_epoch: int = 0
-    auto_create_topics: bool = True
-    producer_id_expiration_check_interval_ms: int = 600_000
-    log_retention_check_interval_ms: int = 300_000
-    add_partitions_to_txn_retry_backoff_ms: int = 20
-    add_partitions_to_txn_retry_backoff_max_ms: int = 100
-    coordinator_lag_ms: int = 0
-    coordinator_load_ms: int = 0
-    log: LogConfig = DEFAULT_CONFIG
-    rules: TransactionRules = DEFAULT_RULES
-    transactions: TransactionConfig = field(default_factory=TransactionConfig)
-    offsets: OffsetsConfig = field(default_factory=OffsetsConfig)
+class _DelayedAnswer(NamedTuple):
+    """`attempt` makes the answer; from `deadline_ms` on it is called with True, and has to."""
 
-    def __post_init__(self) -> None:
-        check_least(self, _LEAST)
-        if self.num_partitions > MAX_PARTITIONS:
-            raise InvalidSetting(self, "num_partitions", f"at most {MAX_PARTITIONS}")
-        if self.port > MAX_PORT:
-            raise InvalidSetting(self, "port", f"at most {MAX_PORT}")
+    request: Request
+    deadline_ms: int
+    attempt: Callable[[bool], Value | None]
 
 
 class Node:
-    """One broker, and the controller's part that gives producer ids.
+    """One broker, and the part of the controller that allocates producer ids.
 
-    Public state, to be read: `config`, `cluster`, `topics`, `producer_ids`, `controller`,
-    `coordinating` (both coordinators).
+    Public, read-only: `config`, `cluster`, `topics`, `producer_ids`, `controller`, `coordinators`,
+    `verification`.
     """
 
     __slots__ = (
-        "_awaited",
         "_correlation_ids",
         "_deferred",
+        "_delayed_answers",
         "_due_ms",
+        "_in_flight",
         "_outputs",
         "_timers",
-        "_waiting",
         "cluster",
         "config",
         "controller",
-        "coordinating",
+        "coordinators",
         "producer_ids",
         "topics",
         "verification",
@@ -162,10 +119,10 @@ class Node:
         blocks: BlockSource | None = None,
         cluster: Cluster | None = None,
     ) -> None:
-        """`blocks` outlives the node: give the same one to a node that takes this one's place.
+        """`blocks` allocates producer ids; a node that replaces this one needs the same.
 
-        Nodes that are given the same `cluster` are one; it has blocks of its own. Raises
-        `TypeError` for both.
+        Nodes with the same `cluster` form one, which has its own blocks. Raises `TypeError` if both
+        are given.
         """
         if blocks is not None and cluster is not None:
             raise TypeError("a cluster has its own blocks: Cluster(..., blocks=blocks)")
@@ -176,23 +133,23 @@ class Node:
         self.producer_ids = ProducerIdManager()
         self.controller = ProducerIdController(self.cluster.producer_id_blocks)
         self.controller.register(me.node_id, me.broker_epoch)
-        self.coordinating = Coordinating(self)
-        self.verification = AddPartitionsToTxnManager(self)
+        self.coordinators = Coordinators(self, self.producer_ids.generate)
+        self.verification = AddPartitionsToTxnManager(self, self.coordinators)
         self._outputs: list[Output] = []
-        self._deferred: deque[Callable[[int], None]] = deque()
-        self._timers: list[tuple[int, int, Callable[[int], None]]] = []
-        self._awaited: dict[int, tuple[int, int, Callable[[Value | None, int], None]]] = {}
-        self._waiting: list[tuple[Request, int, Callable[[bool], Value | None]]] = []
+        self._deferred: deque[Action] = deque()
+        self._timers: list[tuple[int, int, Action]] = []
+        self._in_flight: dict[int, _InFlightRequest] = {}
+        self._delayed_answers: list[_DelayedAnswer] = []
         self._correlation_ids = count(1)
         self._due_ms: dict[str, int] = {}
 
-    # ---- ways in
+    # ---- inputs
 
     def receive(self, reference: Hashable, payload: bytes, now_ms: int) -> list[Output]:
-        """A request, from a client or a broker, without its size; `reference` comes back with it.
+        """Receive a request without its size, from a client or a broker.
 
-        `now_ms` is the broker's clock, ms since the epoch. A driver gives the next request of a
-        connection when it has the answer to this one.
+        The outputs that answer it carry `reference`. `now_ms` is the broker's clock, ms since the
+        epoch. A driver passes the next request of a connection after the answer to this one.
         """
         try:
             self._receive(reference, payload, now_ms)
@@ -218,7 +175,7 @@ class Node:
         if version < OLDEST_SERVED.get(api_key, 0):
             raise CloseConnection(f"api key {api_key} is served from {OLDEST_SERVED[api_key]}")
         request = Request(reference, ApiKey(api_key), version, header["correlation_id"], body)
-        self.coordinating.follow_leadership(now_ms)
+        self.coordinators.follow_leadership(now_ms)
         body_or_later = _HANDLERS[request.api_key](self, request, now_ms)
         if body_or_later is not LATER:
             assert not isinstance(body_or_later, Later)
@@ -227,48 +184,45 @@ class Node:
     def receive_answer(
         self, correlation_id: int, payload: bytes | None, now_ms: int
     ) -> list[Output]:
-        """Another broker's answer to a `BrokerRequest`; None if there will be none.
+        """Receive the answer to a `BrokerRequest`; None if the connection broke.
 
-        An answer that nobody awaits any more is dropped; one that cannot be read is none.
+        An answer to an unknown request is dropped; one that cannot be decoded counts as None.
         """
-        awaited = self._awaited.pop(correlation_id, None)
-        if awaited is not None:
-            api_key, version, then = awaited
+        request = self._in_flight.pop(correlation_id, None)
+        if request is not None:
             body: Value | None = None
             if payload is not None:
-                try:
-                    body = decode_response(api_key, version, payload)[1]
-                except DecodeError:
-                    body = None
-            then(body, now_ms)
+                with suppress(DecodeError):
+                    body = decode_response(request.api_key, request.version, payload)[1]
+            request.callback(body, now_ms)
         return self._take_outputs()
 
     def advance(self, now_ms: int) -> list[Output]:
-        """Do what is due, and what was put off."""
-        self.coordinating.follow_leadership(now_ms)
+        """Do what is due, and what was deferred."""
+        self.coordinators.follow_leadership(now_ms)
         self._serve_controller(now_ms)
         self._run_periodic_checks(now_ms)
-        self.coordinating.run_periodic_checks(now_ms)
+        self.coordinators.run_periodic_checks(now_ms)
         while self._timers and self._timers[0][0] <= now_ms:
             heappop(self._timers)[2](now_ms)
         for _ in range(len(self._deferred)):
             self._deferred.popleft()(now_ms)
-        self._waiting = [row for row in self._waiting if not self._settle(*row, now_ms)]
+        self._delayed_answers = [
+            delayed for delayed in self._delayed_answers if not self._try_answer(delayed, now_ms)
+        ]
         return self._take_outputs()
 
-    def _settle(
-        self, request: Request, deadline_ms: int, look: Callable[[bool], Value | None], now_ms: int
-    ) -> bool:
-        body = look(now_ms >= deadline_ms)
+    def _try_answer(self, delayed: _DelayedAnswer, now_ms: int) -> bool:
+        body = delayed.attempt(now_ms >= delayed.deadline_ms)
         if body is not None:
-            self.answer(request, body)
+            self.answer(delayed.request, body)
         return body is not None
 
     def handle(self, payload: bytes, now_ms: int) -> bytes | None:
         """The response to one request, both without their 4-byte size; None for acks=0.
 
-        For one node alone: a request to another broker fails, what waits for time waits no longer.
-        Raises `CloseConnection`.
+        For a cluster of one node: requests to other brokers fail, and delays are cut short. Raises
+        `CloseConnection`.
         """
         reference = object()
         outputs = self.advance(now_ms) + self.receive(reference, payload, now_ms)
@@ -284,35 +238,35 @@ class Node:
                 if isinstance(output, BrokerRequest)
                 for done in self.receive_answer(output.correlation_id, None, now_ms)
             ]
-            outputs += self._hurry(now_ms) if not outputs else []
+            outputs += self._skip_delays(now_ms) if not outputs else []
 
-    def _hurry(self, now_ms: int) -> list[Output]:
-        """Let whoever waits wait no longer, without any other clock being moved."""
-        for request, _, look in self._waiting:
-            self.answer(request, look(True))
-        self._waiting = []
+    def _skip_delays(self, now_ms: int) -> list[Output]:
+        """Answer as if all deadlines had passed; no other clock advances."""
+        for delayed in self._delayed_answers:
+            self.answer(delayed.request, delayed.attempt(True))
+        self._delayed_answers = []
         while self._timers and not self._outputs:
             due_ms, _, action = heappop(self._timers)
             action(max(now_ms, due_ms))
-        assert self._outputs, "a request is answered, or waits for time"
+        assert self._outputs, "a request without an answer waits for a timer"
         return self._take_outputs()
 
     @property
     def next_due_ms(self) -> int | None:
-        """When `advance` should be called at the latest; 0 for at once, None for any time."""
+        """When `advance` should be called at the latest; 0 for at once, None if nothing waits."""
         if self._deferred or self.producer_ids.is_waiting_to_ask:
             return 0
         times = [due_ms for due_ms, *_ in self._timers[:1]]
-        return min(times + [deadline_ms for _, deadline_ms, _ in self._waiting], default=None)
+        return min(times + [delayed.deadline_ms for delayed in self._delayed_answers], default=None)
 
     def _take_outputs(self) -> list[Output]:
         outputs, self._outputs = self._outputs, []
         return outputs
 
-    # ---- for handlers
+    # ---- NodeServices
 
     def answer(self, request: Request, body: Value | None) -> None:
-        """Answer a request, now or after LATER; None where its client expects no answer."""
+        """`NodeServices.answer`."""
         payload = None
         if body is not None:
             payload = encode_response(
@@ -321,7 +275,7 @@ class Node:
         self._outputs.append(Response(request.reference, payload))
 
     def close(self, request: Request, reason: str) -> None:
-        """Close the connection of a request instead of answering it."""
+        """`NodeServices.close`."""
         self._outputs.append(Close(request.reference, reason))
 
     def ask(
@@ -330,41 +284,41 @@ class Node:
         api_key: ApiKey,
         version: int,
         body: Value,
-        then: Callable[[Value | None, int], None],
+        callback: Callable[[Value | None, int], None],
     ) -> None:
-        """Send a request to another broker; `then` gets its answer and the time, or None."""
+        """`NodeServices.ask`."""
         correlation_id = next(self._correlation_ids)
         client_id = f"broker-{self.config.node_id}"
         payload = encode_request(api_key, version, correlation_id, client_id, body)
-        self._awaited[correlation_id] = (api_key, version, then)
+        self._in_flight[correlation_id] = _InFlightRequest(api_key, version, callback)
         self._outputs.append(BrokerRequest(node_id, correlation_id, payload))
 
-    def defer(self, action: Callable[[int], None]) -> None:
-        """Do this in the next `advance`."""
+    def defer(self, action: Action) -> None:
+        """`NodeServices.defer`."""
         self._deferred.append(action)
 
-    def at(self, due_ms: int, action: Callable[[int], None]) -> None:
-        """Do this in the first `advance` from `due_ms` on."""
+    def schedule(self, due_ms: int, action: Action) -> None:
+        """`NodeServices.schedule`."""
         heappush(self._timers, (due_ms, next(self._correlation_ids), action))
 
-    def wait(
-        self, request: Request, deadline_ms: int, look: Callable[[bool], Value | None]
+    def answer_when(
+        self, request: Request, deadline_ms: int, attempt: Callable[[bool], Value | None]
     ) -> None:
-        """Answer when `look` finds something; from `deadline_ms` on it is told that it must."""
-        self._waiting.append((request, deadline_ms, look))
+        """`NodeServices.answer_when`."""
+        self._delayed_answers.append(_DelayedAnswer(request, deadline_ms, attempt))
 
     def leader(
         self, topic: Topic | ErrorCode | None, partition: int
     ) -> PartitionLeader | ErrorCode:
-        """A partition's leader if it is here; else what a client is told."""
+        """`NodeServices.leader`."""
         return leader_on(topic, partition, self.config.node_id)
 
-    def is_due(self, setting: str, interval_ms: int, now_ms: int) -> bool:
-        """Whether this setting's interval has passed; the first one begins with the first call."""
-        due_ms = self._due_ms.setdefault(setting, now_ms + interval_ms)
+    def is_due(self, check: str, interval_ms: int, now_ms: int) -> bool:
+        """`NodeServices.is_due`."""
+        due_ms = self._due_ms.setdefault(check, now_ms + interval_ms)
         if now_ms < due_ms:
             return False
-        self._due_ms[setting] = now_ms + interval_ms
+        self._due_ms[check] = now_ms + interval_ms
         return True
 
     # ---- the node's own work
@@ -376,7 +330,7 @@ class Node:
             self.producer_ids.receive(answer, now_ms)
 
     def _run_periodic_checks(self, now_ms: int) -> None:
-        """Producers and segments that are too old go. `LogManager.startup`."""
+        """Remove expired producers and old segments. `LogManager.startup`."""
         me = self.config
         expire = self.is_due("expire", me.producer_id_expiration_check_interval_ms, now_ms)
         delete = self.is_due("delete", me.log_retention_check_interval_ms, now_ms)
@@ -388,7 +342,7 @@ class Node:
                     leader.log.delete_old_segments(now_ms)
 
     def _allocate_producer_ids(self, request: Request, now_ms: int) -> Value:
-        """What another broker asks the controller. `ControllerApis`."""
+        """A request to the controller. `ControllerApis`."""
         body = request.body
         block = self.controller.allocate(body["broker_id"], body["broker_epoch"])
         if isinstance(block, ErrorCode):
@@ -403,9 +357,9 @@ class Node:
         return api_versions(request, _ADVERTISED, self.config.transactions.transaction_version)
 
 
-Handler = Callable[[Node, Request, int], Value | Later | None]
+_NodeHandler = Callable[[Node, Request, int], Value | Later | None]
 
-_HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
+_HANDLERS: Final[Mapping[ApiKey, _NodeHandler]] = MappingProxyType(
     {
         ApiKey.API_VERSIONS: Node._api_versions,
         ApiKey.ALLOCATE_PRODUCER_IDS: Node._allocate_producer_ids,

@@ -1,4 +1,4 @@
-"""What a node wants sent, as values; and a request while it is served."""
+"""What a node wants sent, as values; and a decoded request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from impl.protocol.schemas import ApiKey
 
 
 class CloseConnection(Exception):
-    """The connection that brought this request must be closed; nothing is to be sent on it."""
+    """The connection of the request must be closed, without an answer."""
 
 
 class Response(NamedTuple):
@@ -22,7 +22,7 @@ class Response(NamedTuple):
 
 
 class Close(NamedTuple):
-    """The connection that brought this request must be closed."""
+    """The connection of the request must be closed."""
 
     reference: Hashable
     reason: str
@@ -40,7 +40,7 @@ Output = Response | Close | BrokerRequest
 
 
 class Request(NamedTuple):
-    """A request, read. `reference` is the caller's name for it."""
+    """A decoded request. `reference` is the driver's name for it."""
 
     reference: Hashable
     api_key: ApiKey
@@ -50,7 +50,7 @@ class Request(NamedTuple):
 
 
 class Later(Enum):
-    """What a handler returns that will answer later."""
+    """Returned by a handler that calls `answer` later."""
 
     LATER = "later"
 

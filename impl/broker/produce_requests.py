@@ -1,14 +1,14 @@
-"""Produce: which partitions are refused at once, which ask a coordinator first, which append.
+"""The Produce handler: it validates partitions, verifies transactions, then appends.
 
 Five rules:
 
-1. A transactional batch needs a transactional id, and all of a request's are of one producer.
-2. The first batch of a transaction in a partition waits for the transaction's coordinator: below
-   version 12 it says whether the partition was added, from 12 on it adds it (KIP-890).
-3. A partition that its coordinator refuses is answered; the others are appended.
-4. From version 12 on CONCURRENT_TRANSACTIONS is waited for: asked again every 20 ms, for 100 ms.
-5. The order of the checks is Kafka's: is there such a partition, what does the batch look like, who
-   verifies it, acks, internal topics, who leads. Who asked the wrong node is told the right one.
+1. A transactional batch needs a transactional id, and all those of a request one producer.
+2. The first batch of a transaction in a partition waits for the transaction's coordinator, which
+   below version 12 verifies that the partition was added, and from 12 on adds it (KIP-890).
+3. A partition that the coordinator refuses is answered with its error; the others are appended.
+4. From version 12 on CONCURRENT_TRANSACTIONS is retried every 20 ms, for 100 ms.
+5. Checks run in Kafka's order: the partition exists, the batch's shape, verification, acks,
+   internal topics, leadership.
 
 Sources: `KafkaApis.handleProduceRequest`, `ReplicaManager.handleProduceAppend`,
 `maybeStartTransactionVerificationForPartition`.
@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from impl.broker.coordinators import AddPartitionsRequest
+from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import LATER, CloseConnection, Later, Request
 from impl.broker.topics import Topic
 from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
@@ -42,9 +44,6 @@ from impl.protocol.record_batch import (
 )
 from impl.protocol.schemas import ApiKey
 
-if TYPE_CHECKING:
-    from impl.broker.node import Handler, Node
-
 TOPIC_IDS_FROM: Final = 13
 """The first version of Produce that names topics by id."""
 
@@ -55,7 +54,7 @@ ABORTABLE_FROM: Final = 11
 """The first version whose clients understand TRANSACTION_ABORTABLE."""
 
 LEADER_HINTS_FROM: Final = 10
-"""The first version that is told who leads instead (KIP-951)."""
+"""The first version whose answer names the current leader (KIP-951)."""
 
 IMPLICIT_ADD_FROM: Final = 12
 """The first version that adds its partitions to the transaction: V2."""
@@ -72,11 +71,11 @@ _UNAVAILABLE: Final = frozenset(
         _E.NOT_COORDINATOR,
     }
 )
-"""What a client of Produce hears as NOT_ENOUGH_REPLICAS: it retries, and asks for no metadata."""
+"""Answered as NOT_ENOUGH_REPLICAS, on which clients retry without a metadata request."""
 
 
-class _Part:
-    """One partition of a request; `leader` is None where another node leads."""
+class _PartitionData:
+    """One partition of a request; `leader` is None if another node leads."""
 
     __slots__ = ("guard", "header", "index", "is_internal", "leader", "outcome", "place", "records")
 
@@ -94,37 +93,37 @@ class _Part:
         self.outcome = _refused(error)
 
 
-class _Production:
-    """One Produce request while it is served."""
+class _ProduceRequest:
+    """One Produce request in progress."""
 
     __slots__ = ("deadline_ms", "endpoints", "node", "parts", "request", "rows")
 
-    def __init__(self, node: Node, request: Request, now_ms: int) -> None:
+    def __init__(self, node: HandlerContext, request: Request, now_ms: int) -> None:
         self.node = node
         self.request = request
         self.deadline_ms = now_ms + node.config.add_partitions_to_txn_retry_backoff_max_ms
         self.endpoints: dict[int, Value] = {}
-        self.rows: list[tuple[Value, list[_Part]]] = []
+        self.rows: list[tuple[Value, list[_PartitionData]]] = []
         whole = _refusal_of_whole_request(request.body)
         for asked in request.body["topics"]:
             self.rows.append((asked, self._parts_of(asked, whole)))
         self.parts = [part for _, parts in self.rows for part in parts]
 
-    def _parts_of(self, asked: Value, whole: ErrorCode) -> list[_Part]:
+    def _parts_of(self, asked: Value, whole: ErrorCode) -> list[_PartitionData]:
         by_id = self.request.version >= TOPIC_IDS_FROM
         topic = self.node.topics.find(asked["topic_id" if by_id else "name"])
         parts = []
         for row in asked["partitions"]:
             name = asked["name"] if isinstance(topic, ErrorCode) else topic.name
-            part = _Part(TopicPartition(name, row["index"]), row["records"])
+            part = _PartitionData(TopicPartition(name, row["index"]), row["records"])
             error = whole or self._place(part, topic)
             if error:
                 part.refuse(error)
             parts.append(part)
         return parts
 
-    def _place(self, part: _Part, topic: Topic | ErrorCode) -> ErrorCode:
-        """Find the partition's leader; or why nobody is asked. `ProduceRequest.validateRecords`."""
+    def _place(self, part: _PartitionData, topic: Topic | ErrorCode) -> ErrorCode:
+        """Find the partition's leader and header. `ProduceRequest.validateRecords`."""
         if isinstance(topic, ErrorCode):
             return topic
         leader = self.node.leader(topic, part.index)
@@ -134,7 +133,7 @@ class _Production:
         part.is_internal = topic.is_internal
         part.header = _transactional_header(part.records)
         if part.leader is None or part.is_internal or part.header is not None:
-            # The leader does this for all others.
+            # For all others the leader validates the shape.
             shape = first_batch(part.records)
             if isinstance(shape, ErrorCode):
                 return shape
@@ -149,24 +148,23 @@ class _Production:
         return self.request.version >= IMPLICIT_ADD_FROM
 
     def begin(self, now_ms: int) -> Value | Later | None:
-        """Serve it as far as it goes."""
         if len({(h.producer_id, h.producer_epoch) for h in self._headers()}) > 1:
             for part in self.parts:
                 part.refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         unverified = self._begin_verification(now_ms)
         if not unverified:
             return self._finish(now_ms)
-        self._ask(unverified, now_ms)
+        self._verify(unverified, now_ms)
         return LATER
 
     def _headers(self) -> list[BatchHeader]:
         return [part.header for part in self.parts if part.header is not None]
 
-    def _begin_verification(self, now_ms: int) -> list[_Part]:
+    def _begin_verification(self, now_ms: int) -> list[_PartitionData]:
         """The parts whose transaction is not open in their partition yet."""
         waiting = []
         for part in self.parts:
-            if part.outcome or part.header is None or not self._is_verified_here(part):
+            if part.outcome or part.header is None or not self._needs_verification(part):
                 continue
             if part.leader is None:
                 part.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -185,41 +183,44 @@ class _Production:
                 waiting.append(part)
         return waiting
 
-    def _is_verified_here(self, part: _Part) -> bool:
+    def _needs_verification(self, part: _PartitionData) -> bool:
         return self.is_v2 or (part.leader is not None and part.leader.log.rules.verifies)
 
-    def _ask(self, unverified: list[_Part], now_ms: int) -> None:
+    def _verify(self, unverified: list[_PartitionData], now_ms: int) -> None:
         header = unverified[0].header
         assert header is not None
-        self.node.verification.ask(
+        request = AddPartitionsRequest(
             self.request.body["transactional_id"],
             ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
             [part.place for part in unverified],
             verify_only=not self.is_v2,
-            then=lambda errors, now: self._verified(unverified, errors, now),
-            now_ms=now_ms,
+            callback=lambda errors, now: self._on_verified(unverified, errors, now),
         )
+        self.node.verification.add_or_verify(request, now_ms)
 
-    def _verified(
-        self, unverified: list[_Part], errors: Mapping[TopicPartition, ErrorCode], now_ms: int
+    def _on_verified(
+        self,
+        unverified: list[_PartitionData],
+        errors: Mapping[TopicPartition, ErrorCode],
+        now_ms: int,
     ) -> None:
         is_busy = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
         if self.is_v2 and is_busy and now_ms < self.deadline_ms:
             backoff_ms = self.node.config.add_partitions_to_txn_retry_backoff_ms
-            self.node.at(now_ms + backoff_ms, self._again)
+            self.node.schedule(now_ms + backoff_ms, self._retry)
             return
         for part in unverified:
-            error = as_told(
+            error = error_for_version(
                 errors.get(part.place, ErrorCode.UNKNOWN_SERVER_ERROR), self.request.version
             )
             if error:
                 part.refuse(error)
         self._answer(now_ms)
 
-    def _again(self, now_ms: int) -> None:
+    def _retry(self, now_ms: int) -> None:
         unverified = self._begin_verification(now_ms)
         if unverified:
-            self._ask(unverified, now_ms)
+            self._verify(unverified, now_ms)
         else:
             self._answer(now_ms)
 
@@ -246,14 +247,14 @@ class _Production:
             raise CloseConnection(f"an acks=0 request failed: {failed[0]['error_code']!r}")
         return None
 
-    def _row(self, part: _Part, outcome: ProduceOutcome) -> Value:
+    def _row(self, part: _PartitionData, outcome: ProduceOutcome) -> Value:
         row = _row(part.index, outcome)
         if outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             row |= self._leader_hint(part)
         return row
 
-    def _leader_hint(self, part: _Part) -> Value:
-        """Who leads now. `KafkaApis.getCurrentLeader`, KIP-951."""
+    def _leader_hint(self, part: _PartitionData) -> Value:
+        """The current leader. `KafkaApis.getCurrentLeader`, KIP-951."""
         topic = self.node.topics.named(part.place.topic)
         leader = None if topic is None else topic.partition(part.index)
         broker = self.node.cluster.leader_of(*part.place)
@@ -265,8 +266,8 @@ class _Production:
         }
 
 
-def as_told(error: ErrorCode, version: int) -> ErrorCode:
-    """What a client of this version of Produce is told of a coordinator's error."""
+def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
+    """A coordinator's error as this version of Produce answers it."""
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and version >= IMPLICIT_ADD_FROM:
         return error
     if error is ErrorCode.PRODUCER_FENCED:
@@ -276,23 +277,23 @@ def as_told(error: ErrorCode, version: int) -> ErrorCode:
     return ErrorCode.NOT_ENOUGH_REPLICAS if error in _UNAVAILABLE else error
 
 
-def produce(node: Node, request: Request, now_ms: int) -> Value | Later | None:
+def produce(node: HandlerContext, request: Request, now_ms: int) -> Value | Later | None:
     """`KafkaApis.handleProduceRequest`. Raises `CloseConnection` (acks=0)."""
-    return _Production(node, request, now_ms).begin(now_ms)
+    return _ProduceRequest(node, request, now_ms).begin(now_ms)
 
 
-def _append(part: _Part, acks: int, now_ms: int) -> ProduceOutcome:
-    """Append, and replicate to nobody: the high watermark reaches any `required_offset` at once."""
+def _append(part: _PartitionData, acks: int, now_ms: int) -> ProduceOutcome:
+    """Append. Without followers the high watermark reaches any `required_offset` at once."""
     leader = part.leader
     if leader is None or part.is_internal:
-        return _refused(_refusal_of_place(part, acks))
+        return _refused(_refusal_of_partition(part, acks))
     outcome = leader.produce(part.records, required_acks=acks, now_ms=now_ms, guard=part.guard)
     leader.advance_high_watermark(leader.log_end_offset)
     return outcome
 
 
-def _refusal_of_place(part: _Part, acks: int) -> ErrorCode:
-    """Why nothing is appended there. `ReplicaManager.appendRecords`, `appendToLocalLog`."""
+def _refusal_of_partition(part: _PartitionData, acks: int) -> ErrorCode:
+    """Why this partition accepts no append. `ReplicaManager.appendRecords`, `appendToLocalLog`."""
     if acks not in VALID_ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if part.is_internal:
@@ -315,7 +316,7 @@ def _row(index: int, outcome: ProduceOutcome) -> Value:
 
 
 def _attributes(records: bytes | None) -> int:
-    """The low byte of the first batch's; bytes too short for one have none."""
+    """The low byte of the first batch's attributes; 0 if there is no batch of magic 2."""
     if records is None or len(records) <= _ATTRIBUTES_OFFSET or records[MAGIC_OFFSET] != MAGIC:
         return 0
     return records[_ATTRIBUTES_OFFSET]
@@ -330,7 +331,7 @@ def _is_zstd(records: bytes | None) -> bool:
 
 
 def _transactional_header(records: bytes | None) -> BatchHeader | None:
-    """The header of a transactional batch; None for others, and for what the leader will refuse.
+    """The header of a transactional batch; None for others, and for bytes the leader will refuse.
 
     QUIRK: without a producer id it belongs to no transaction. `ReplicaManager.handleProduceAppend`.
     """

@@ -1,14 +1,13 @@
-"""What a node answers about its logs: Fetch, ListOffsets, DeleteRecords, partition by partition.
+"""Handlers that read logs, or delete from them: Fetch, ListOffsets, DeleteRecords.
 
 Three rules:
 
-1. Each partition has its own answer; one that is refused does not stop the others.
-2. A leader epoch that the client names must be the leader's own.
-3. A Fetch that finds less than it wants waits, as long as it said: for records, or for time.
+1. Each partition is answered by itself; a refused one does not stop the others.
+2. If the client names a leader epoch, it must be the leader's.
+3. A Fetch that finds fewer than `min_bytes` waits for records, for at most `max_wait_ms`.
 
-Theory of operation: each function takes the topic that was asked for (None if there is none), the
-row of the request and what else it needs, and returns the row of the answer. A Fetch that waits
-looks again whenever the node advances. There are no fetch sessions (KIP-227).
+Theory of operation: a waiting Fetch is tried again whenever the node advances. There are no fetch
+sessions (KIP-227).
 Sources: `KafkaApis.handleFetchRequest`, `handleListOffsetRequest`, `handleDeleteRecordsRequest`,
 `Partition.checkCurrentLeaderEpoch`; release 4.3.1.
 """
@@ -17,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import LATER, Later, Request
 from impl.broker.topics import Topic
 from impl.partition.leader import PartitionLeader
@@ -28,9 +28,6 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import CONSUMER_REPLICA, Isolation, Timestamp
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
-
-if TYPE_CHECKING:
-    from impl.broker.node import Handler, Node
 
 NO_LEADER_EPOCH: Final = -1
 
@@ -47,11 +44,11 @@ TIMESTAMP_SINCE: Final[Mapping[int, int]] = MappingProxyType(
         Timestamp.EARLIEST_PENDING_UPLOAD: 11,
     }
 )
-"""The first ListOffsets version that may ask for it."""
+"""The first ListOffsets version with each special timestamp."""
 
 
 def check_leader_epoch(leader: PartitionLeader, current_leader_epoch: int) -> ErrorCode:
-    """Whether the client means this leader; without an epoch it means any."""
+    """Refuse an epoch that is not this leader's."""
     if current_leader_epoch in (NO_LEADER_EPOCH, leader.leader_epoch):
         return ErrorCode.NONE
     if current_leader_epoch < leader.leader_epoch:
@@ -62,12 +59,16 @@ def check_leader_epoch(leader: PartitionLeader, current_leader_epoch: int) -> Er
 # ---- DeleteRecords
 
 
-def delete_records(node: Node, request: Request, now_ms: int) -> Value:
+def delete_records(node: HandlerContext, request: Request, now_ms: int) -> Value:
     """`KafkaApis.handleDeleteRecordsRequest`."""
-    return _by_topic(node, request.body, lambda topic, asked: _delete(node, topic, asked))
+    return _answer_by_topic(
+        node, request.body, lambda topic, asked: _delete_records(node, topic, asked)
+    )
 
 
-def _by_topic(node: Node, body: Value, answer: Callable[[Topic | None, Value], Value]) -> Value:
+def _answer_by_topic(
+    node: HandlerContext, body: Value, answer: Callable[[Topic | None, Value], Value]
+) -> Value:
     rows = []
     for asked in body["topics"]:
         topic = node.topics.named(asked["name"])
@@ -76,7 +77,7 @@ def _by_topic(node: Node, body: Value, answer: Callable[[Topic | None, Value], V
     return {"topics": rows}
 
 
-def _delete(node: Node, topic: Topic | None, asked: Value) -> Value:
+def _delete_records(node: HandlerContext, topic: Topic | None, asked: Value) -> Value:
     leader = node.leader(topic, asked["partition_index"])
     if topic is not None and topic.is_internal:
         error, low_watermark = ErrorCode.INVALID_TOPIC_EXCEPTION, INVALID_OFFSET
@@ -94,12 +95,16 @@ def _delete(node: Node, topic: Topic | None, asked: Value) -> Value:
 # ---- ListOffsets
 
 
-def list_offsets(node: Node, request: Request, now_ms: int) -> Value:
+def list_offsets(node: HandlerContext, request: Request, now_ms: int) -> Value:
     """`KafkaApis.handleListOffsetRequest`."""
-    return _by_topic(node, request.body, lambda topic, asked: _find(node, request, topic, asked))
+    return _answer_by_topic(
+        node, request.body, lambda topic, asked: _find_offset(node, request, topic, asked)
+    )
 
 
-def _find(node: Node, request: Request, topic: Topic | None, asked: Value) -> Value:
+def _find_offset(
+    node: HandlerContext, request: Request, topic: Topic | None, asked: Value
+) -> Value:
     version, timestamp = request.version, asked["timestamp"]
     leader = node.leader(topic, asked["partition_index"])
     found = NOT_FOUND
@@ -122,7 +127,7 @@ def _find(node: Node, request: Request, topic: Topic | None, asked: Value) -> Va
 
 
 def _upper_bound(leader: PartitionLeader, body: Value) -> int:
-    """A replica may know all there is; a consumer what is replicated, or what is decided."""
+    """A replica reads to the end of the log, a consumer as far as its isolation level allows."""
     if body["replica_id"] != CONSUMER_REPLICA:
         return leader.log_end_offset
     return fetch_bound(leader.log, body["isolation_level"])
@@ -131,13 +136,13 @@ def _upper_bound(leader: PartitionLeader, body: Value) -> int:
 # ---- Fetch
 
 
-def fetch(node: Node, request: Request, now_ms: int) -> Value | Later:
+def fetch(node: HandlerContext, request: Request, now_ms: int) -> Value | Later:
     """`KafkaApis.handleFetchRequest`, `DelayedFetch`."""
     body = request.body
     answer, is_enough = _fetch_all(node, request)
     if is_enough or body["max_wait_ms"] <= 0:
         return answer
-    node.wait(
+    node.answer_when(
         request,
         now_ms + body["max_wait_ms"],
         lambda is_overdue: _fetch_again(node, request, is_overdue),
@@ -145,13 +150,13 @@ def fetch(node: Node, request: Request, now_ms: int) -> Value | Later:
     return LATER
 
 
-def _fetch_again(node: Node, request: Request, is_overdue: bool) -> Value | None:
+def _fetch_again(node: HandlerContext, request: Request, is_overdue: bool) -> Value | None:
     answer, is_enough = _fetch_all(node, request)
     return answer if is_enough or is_overdue else None
 
 
-def _fetch_all(node: Node, request: Request) -> tuple[Value, bool]:
-    """The answer as things stand, and whether it need not wait: enough bytes, or an error."""
+def _fetch_all(node: HandlerContext, request: Request) -> tuple[Value, bool]:
+    """The answer as of now, and whether it is final: enough bytes, or an error."""
     body, by_id = request.body, request.version >= TOPIC_IDS_FROM
     budget = Budget(body["max_bytes"], body["isolation_level"])
     rows, is_refused = [], False
@@ -205,7 +210,7 @@ def _fetch(leader: PartitionLeader | ErrorCode, asked: Value, budget: Budget) ->
 
 
 class Budget:
-    """What one Fetch answer may still take. Its first records come whatever their size (KIP-74)."""
+    """The bytes left of one Fetch answer. Its first records may exceed them (KIP-74)."""
 
     __slots__ = ("isolation_level", "left_bytes", "taken_bytes")
 
@@ -215,7 +220,7 @@ class Budget:
         self.taken_bytes = 0
 
     def take(self, size_bytes: int) -> None:
-        """So much was given."""
+        """Count bytes of records."""
         self.left_bytes = max(0, self.left_bytes - size_bytes)
         self.taken_bytes += size_bytes
 

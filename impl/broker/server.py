@@ -21,7 +21,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from impl.broker.node import Node, NodeConfig
+from impl.broker.config import NodeConfig
+from impl.broker.node import Node
 from impl.broker.outputs import BrokerRequest, Close, Output, Response
 from impl.protocol.errors import DecodeError
 from impl.protocol.primitives import frame, take_frames

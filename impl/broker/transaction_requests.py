@@ -1,9 +1,9 @@
-"""The requests about transactions, and who coordinates: dicts in, dicts out.
+"""Handlers of transaction requests, and of FindCoordinator.
 
 Two rules:
 
-1. A client of version 0 or 1 knows no PRODUCER_FENCED: it is told INVALID_PRODUCER_EPOCH.
-2. Of partitions to add all are known, or none is added.
+1. A client of version 0 or 1 does not know PRODUCER_FENCED and gets INVALID_PRODUCER_EPOCH.
+2. AddPartitionsToTxn adds all partitions of a transaction, or none if one of them is unknown.
 
 Sources: `KafkaApis.handleFindCoordinatorRequest`, `handleInitProducerIdRequest`,
 `handleAddPartitionsToTxnRequest`, `handleAddOffsetsToTxnRequest`, `handleEndTxnRequest`,
@@ -15,75 +15,71 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from impl.broker.coordinating import IMPLICIT_ADD
+from impl.broker.coordinators import IMPLICIT_ADD, AddPartitionsRequest
+from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import LATER, Later, Request
 from impl.broker.topics import TopicRefused
-from impl.broker.verification import Question
 from impl.coordinator.effects import Answered
 from impl.coordinator.inspection import Filters
-from impl.coordinator.log_records import by_topic
 from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
-from impl.protocol.fields import CoordinatorType
+from impl.protocol.fields import CoordinatorType, group_by_topic
 from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from impl.protocol.schemas import ApiKey
 
-if TYPE_CHECKING:
-    from impl.broker.node import Handler, Node
-
 BATCHED_KEYS_FROM: Final = 4
 BROKERS_FROM: Final = 4
-"""The first AddPartitionsToTxn version that is between brokers."""
+"""The first AddPartitionsToTxn version for brokers only."""
 
 END_TXN_V2_FROM: Final = 5
 
-_FENCED_SINCE: Final = {
+_PRODUCER_FENCED_FROM: Final = {
     ApiKey.INIT_PRODUCER_ID: 4,
     ApiKey.ADD_PARTITIONS_TO_TXN: 2,
     ApiKey.ADD_OFFSETS_TO_TXN: 2,
     ApiKey.END_TXN: 2,
 }
-"""The first version whose clients know PRODUCER_FENCED."""
+"""The first version of each request whose clients know PRODUCER_FENCED."""
 
 
-def _for_version(request: Request, error: ErrorCode) -> ErrorCode:
-    is_old = request.version < _FENCED_SINCE[request.api_key]
+def _error_for_version(request: Request, error: ErrorCode) -> ErrorCode:
+    is_old = request.version < _PRODUCER_FENCED_FROM[request.api_key]
     if error is ErrorCode.PRODUCER_FENCED and is_old:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
 
 
-def _producer(body: Value) -> ProducerIdAndEpoch:
+def _producer_of(body: Value) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(body["producer_id"], body["producer_epoch"])
 
 
 # ---- FindCoordinator
 
 
-def find_coordinator(node: Node, request: Request, now_ms: int) -> Value:
-    """Groups and transactional ids; their topic is created if it was not there."""
+def find_coordinator(node: HandlerContext, request: Request, now_ms: int) -> Value:
+    """The coordinators of groups or transactional ids; their topic is created on first use."""
     body = request.body
     keys = body["coordinator_keys"] if request.version >= BATCHED_KEYS_FROM else [body["key"]]
     rows = [_coordinator_row(node, body["key_type"], key) for key in keys]
-    node.coordinating.follow_leadership(now_ms)
+    node.coordinators.follow_leadership(now_ms)
     return {"coordinators": rows} if request.version >= BATCHED_KEYS_FROM else rows[0]
 
 
-def _coordinator_row(node: Node, key_type: int, key: str) -> Value:
+def _coordinator_row(node: HandlerContext, key_type: int, key: str) -> Value:
     row: Value = {"key": key, "node_id": -1, "host": "", "port": -1}
-    coordinating = node.coordinating
+    coordinators = node.coordinators
     if key_type == CoordinatorType.TRANSACTION:
-        topic, partition = TRANSACTION_STATE_TOPIC, coordinating.partition_of(key)
+        topic, partition = TRANSACTION_STATE_TOPIC, coordinators.partition_of(key)
     elif key_type == CoordinatorType.GROUP:
-        topic, partition = OFFSETS_TOPIC, coordinating.offsets.partition_of(key)
+        topic, partition = OFFSETS_TOPIC, coordinators.offsets.partition_of(key)
     else:
         return row | {"error_code": ErrorCode.INVALID_REQUEST}
     try:
-        coordinating.internal_topic(topic)
+        coordinators.internal_topic(topic)
     except TopicRefused as refusal:
         unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return row | {"error_code": unavailable, "error_message": str(refusal)}
@@ -96,108 +92,114 @@ def _coordinator_row(node: Node, key_type: int, key: str) -> Value:
 # ---- requests of one producer
 
 
-def _ask(node: Node, request: Request, answer: Callable[[Answered], Value]) -> int:
-    """A name for the coordinator, whose answer then goes out."""
-    return node.coordinating.asking(lambda given, now_ms: node.answer(request, answer(given)))
+def _answer_with(node: HandlerContext, request: Request, body: Callable[[Answered], Value]) -> int:
+    """A number for the coordinator's request; its answer is sent as `body` makes it."""
+    return node.coordinators.register_callback(
+        lambda answer, now_ms: node.answer(request, body(answer))
+    )
 
 
-def init_producer_id(node: Node, request: Request, now_ms: int) -> Value | Later:
-    """Half an identity is refused before anything else."""
+def init_producer_id(node: HandlerContext, request: Request, now_ms: int) -> Value | Later:
+    """Producer id and epoch are both given, or neither."""
     body = request.body
-    expected = _producer(body)
+    expected = _producer_of(body)
     if (expected.producer_id == NO_PRODUCER_ID) != (expected.producer_epoch == NO_PRODUCER_EPOCH):
         return {"error_code": ErrorCode.INVALID_REQUEST}
-    effects = node.coordinating.core.init_producer_id(
-        _ask(node, request, lambda answer: _identity(request, answer)),
+    effects = node.coordinators.transactions.init_producer_id(
+        _answer_with(node, request, lambda answer: _producer_row(request, answer)),
         body["transactional_id"],
         body["transaction_timeout_ms"],
         None if expected.producer_id == NO_PRODUCER_ID else expected,
         now_ms,
     )
-    node.coordinating.perform(effects, now_ms)
+    node.coordinators.perform(effects, now_ms)
     return LATER
 
 
-def _identity(request: Request, answer: Answered) -> Value:
-    return {"error_code": _for_version(request, answer.error), **answer.producer._asdict()}
+def _producer_row(request: Request, answer: Answered) -> Value:
+    return {"error_code": _error_for_version(request, answer.error), **answer.producer._asdict()}
 
 
-def end_txn(node: Node, request: Request, now_ms: int) -> Later:
-    """The request's version chooses the conversation."""
+def end_txn(node: HandlerContext, request: Request, now_ms: int) -> Later:
+    """From version 5 on the client speaks V2: the answer carries its next epoch (KIP-890)."""
     body = request.body
-    effects = node.coordinating.core.end_txn(
-        _ask(node, request, lambda answer: _identity(request, answer)),
+    effects = node.coordinators.transactions.end_txn(
+        _answer_with(node, request, lambda answer: _producer_row(request, answer)),
         body["transactional_id"],
-        _producer(body),
+        _producer_of(body),
         body["committed"],
         IMPLICIT_ADD if request.version >= END_TXN_V2_FROM else 0,
         now_ms,
     )
-    node.coordinating.perform(effects, now_ms)
+    node.coordinators.perform(effects, now_ms)
     return LATER
 
 
-def add_offsets_to_txn(node: Node, request: Request, now_ms: int) -> Value | Later:
-    """The group's partition of `__consumer_offsets` becomes part of the transaction."""
+def add_offsets_to_txn(node: HandlerContext, request: Request, now_ms: int) -> Value | Later:
+    """Add the group's partition of `__consumer_offsets` to the transaction."""
     body = request.body
-    coordinating = node.coordinating
+    coordinators = node.coordinators
     try:
-        coordinating.internal_topic(OFFSETS_TOPIC)
+        coordinators.internal_topic(OFFSETS_TOPIC)
     except TopicRefused:
         return {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    partition = coordinating.offsets.partition_of(body["group_id"])
-    effects = coordinating.core.add_partitions(
-        _ask(node, request, lambda answer: {"error_code": _for_version(request, answer.error)}),
+    partition = coordinators.offsets.partition_of(body["group_id"])
+    effects = coordinators.transactions.add_partitions(
+        _answer_with(
+            node, request, lambda answer: {"error_code": _error_for_version(request, answer.error)}
+        ),
         body["transactional_id"],
-        _producer(body),
+        _producer_of(body),
         [TopicPartition(OFFSETS_TOPIC, partition)],
         0,
         now_ms,
     )
-    coordinating.perform(effects, now_ms)
+    coordinators.perform(effects, now_ms)
     return LATER
 
 
 # ---- AddPartitionsToTxn
 
 
-class _Addition:
-    """One AddPartitionsToTxn request while it is served."""
+class _AddPartitionsToTxn:
+    """One AddPartitionsToTxn request; answered when all of its transactions are."""
 
-    __slots__ = ("errors", "node", "order", "request", "waiting")
+    __slots__ = ("errors", "node", "request", "transactions", "unanswered")
 
-    def __init__(self, node: Node, request: Request) -> None:
+    def __init__(self, node: HandlerContext, request: Request) -> None:
         self.node = node
         self.request = request
-        self.order: list[tuple[str, list[TopicPartition]]] = []
+        self.transactions: list[tuple[str, list[TopicPartition]]] = []
         self.errors: dict[tuple[str, TopicPartition], ErrorCode] = {}
-        self.waiting = 1
+        self.unanswered = 1  # this keeps the answer back until all transactions are begun
 
-    def take(self, asked: Value, now_ms: int) -> None:
-        """One transaction of the request."""
-        name = asked["transactional_id"]
-        places = [
+    def add_transaction(self, asked: Value, now_ms: int) -> None:
+        transactional_id = asked["transactional_id"]
+        partitions = [
             TopicPartition(topic["name"], index)
             for topic in asked["topics"]
             for index in topic["partitions"]
         ]
-        self.order.append((name, places))
-        refused = {place: error for place in places if (error := self._refusal(place))}
-        for place in places if refused else ():
-            error = refused.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED)
-            self.errors[name, place] = error
+        self.transactions.append((transactional_id, partitions))
+        refused = {place: error for place in partitions if (error := self._refusal(place))}
         if refused:
+            for place in partitions:
+                error = refused.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED)
+                self.errors[transactional_id, place] = error
             return
-        self.waiting += 1
+        self.unanswered += 1
 
-        def then(errors: Mapping[TopicPartition, ErrorCode], now: int) -> None:
-            self.errors.update({(name, place): error for place, error in errors.items()})
-            self.done()
+        def complete(errors: Mapping[TopicPartition, ErrorCode], now: int) -> None:
+            self.errors.update({(transactional_id, place): e for place, e in errors.items()})
+            self.complete_one()
 
-        question = Question(name, _producer(asked), places, asked["verify_only"], then)
         is_client = self.request.version < BROKERS_FROM
-        self.node.coordinating.add_or_verify(
-            question, now_ms, client_transaction_version=0 if is_client else IMPLICIT_ADD
+        self.node.coordinators.add_or_verify(
+            AddPartitionsRequest(
+                transactional_id, _producer_of(asked), partitions, asked["verify_only"], complete
+            ),
+            now_ms,
+            client_transaction_version=0 if is_client else IMPLICIT_ADD,
         )
 
     def _refusal(self, place: TopicPartition) -> ErrorCode:
@@ -208,14 +210,14 @@ class _Addition:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NONE
 
-    def done(self) -> None:
-        """One transaction is answered; after the last one, the request."""
-        self.waiting -= 1
-        if self.waiting:
+    def complete_one(self) -> None:
+        """Count one answer; after the last one, answer the request."""
+        self.unanswered -= 1
+        if self.unanswered:
             return
         results = [
-            {"transactional_id": name, "topic_results": self._rows(name, places)}
-            for name, places in self.order
+            {"transactional_id": name, "topic_results": self._rows(name, partitions)}
+            for name, partitions in self.transactions
         ]
         unsupported = ErrorCode.UNSUPPORTED_VERSION
         if unsupported in self.errors.values():
@@ -226,17 +228,17 @@ class _Addition:
             answer = {"results_by_topic_v3_and_below": results[0]["topic_results"]}
         self.node.answer(self.request, answer)
 
-    def _rows(self, name: str, places: list[TopicPartition]) -> list[Value]:
-        topics: dict[str, list[Value]] = {}
-        for place in places:
-            error = _for_version(self.request, self.errors[name, place])
-            row = {"partition_index": place.partition, "partition_error_code": error}
-            topics.setdefault(place.topic, []).append(row)
-        return [{"name": topic, "results_by_partition": rows} for topic, rows in topics.items()]
+    def _rows(self, name: str, partitions: list[TopicPartition]) -> list[Value]:
+        rows = group_by_topic((place.topic, self._row(name, place)) for place in partitions)
+        return [{"name": topic, "results_by_partition": found} for topic, found in rows.items()]
+
+    def _row(self, name: str, place: TopicPartition) -> Value:
+        error = _error_for_version(self.request, self.errors[name, place])
+        return {"partition_index": place.partition, "partition_error_code": error}
 
 
-def add_partitions_to_txn(node: Node, request: Request, now_ms: int) -> Later:
-    """From a client one transaction, from a broker many, each to add or only to verify."""
+def add_partitions_to_txn(node: HandlerContext, request: Request, now_ms: int) -> Later:
+    """A client sends one transaction; a broker sends several, to be added or only verified."""
     body = request.body
     transactions = body["transactions"]
     if request.version < BROKERS_FROM:
@@ -249,29 +251,29 @@ def add_partitions_to_txn(node: Node, request: Request, now_ms: int) -> Later:
                 "topics": body["v3_and_below_topics"],
             }
         ]
-    addition = _Addition(node, request)
+    addition = _AddPartitionsToTxn(node, request)
     for asked in transactions:
-        addition.take(asked, now_ms)
-    addition.done()
+        addition.add_transaction(asked, now_ms)
+    addition.complete_one()
     return LATER
 
 
 # ---- markers, inspection
 
 
-def write_txn_markers(node: Node, request: Request, now_ms: int) -> Value:
-    """From a coordinator, or from an admin who ends a hanging transaction."""
-    return node.coordinating.write_markers(request.body, now_ms)
+def write_txn_markers(node: HandlerContext, request: Request, now_ms: int) -> Value:
+    """Sent by a coordinator, or by an admin client that aborts a hanging transaction."""
+    return node.coordinators.write_markers(request.body, now_ms)
 
 
-def describe_transactions(node: Node, request: Request, now_ms: int) -> Value:
-    """What is logged of each id; what is pending does not show."""
-    states = [_described(node, name) for name in request.body["transactional_ids"]]
+def describe_transactions(node: HandlerContext, request: Request, now_ms: int) -> Value:
+    """The logged state of each id; a pending transition is not visible."""
+    states = [_describe_transaction(node, name) for name in request.body["transactional_ids"]]
     return {"transaction_states": states}
 
 
-def _described(node: Node, name: str) -> Value:
-    found = node.coordinating.core.describe(name)
+def _describe_transaction(node: HandlerContext, name: str) -> Value:
+    found = node.coordinators.transactions.describe(name)
     image = found.image
     if image is None:
         return {
@@ -293,13 +295,13 @@ def _described(node: Node, name: str) -> Value:
         "producer_id": image.producer_id,
         "producer_epoch": image.producer_epoch,
         "topics": [
-            {"topic": row["topic"], "partitions": row["partition_ids"]}
-            for row in by_topic(image.partitions)
+            {"topic": topic, "partitions": indexes}
+            for topic, indexes in group_by_topic(sorted(image.partitions)).items()
         ],
     }
 
 
-def list_transactions(node: Node, request: Request, now_ms: int) -> Value:
+def list_transactions(node: HandlerContext, request: Request, now_ms: int) -> Value:
     """The ids of this broker that pass the filters."""
     body = request.body
     filters = Filters(
@@ -308,7 +310,7 @@ def list_transactions(node: Node, request: Request, now_ms: int) -> Value:
         body["duration_filter"],
         body["transactional_id_pattern"],
     )
-    listed = node.coordinating.core.list_transactions(filters, now_ms)
+    listed = node.coordinators.transactions.list_transactions(filters, now_ms)
     return {
         "error_code": listed.error,
         "unknown_state_filters": list(listed.unknown_states),

@@ -1,147 +1,118 @@
-"""What a partition's leader asks a transaction's coordinator: is this partition in, or add it.
+"""A partition leader verifies with the transaction's coordinator, or has the partition added.
 
 Three rules:
 
-1. The coordinator is found by the transactional id; if nobody leads its partition, it is
-   COORDINATOR_NOT_AVAILABLE. Where it is this node, nothing travels.
-2. To each other node at most one request is under way; what is asked meanwhile goes together in
-   the next one.
-3. Of one transactional id only the newest question waits: one of a higher epoch makes the older
-   one INVALID_PRODUCER_EPOCH, one of the same epoch makes it NETWORK_EXCEPTION (retriable).
+1. The transactional id determines the coordinator; without a leader of its partition the answer is
+   COORDINATOR_NOT_AVAILABLE. A coordinator on this node is called directly.
+2. At most one request is in flight to each other node; requests that arrive meanwhile are sent
+   together in the next one.
+3. Only the newest request of a transactional id waits: one of a higher epoch fails the older one
+   with INVALID_PRODUCER_EPOCH, one of the same epoch with NETWORK_EXCEPTION (retriable).
 
 Source: `AddPartitionsToTxnManager`; KIP-890.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
+from impl.broker.coordinators import AddPartitionsRequest, Coordinators
+from impl.broker.services import NodeServices
+from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.placement import TRANSACTION_STATE_TOPIC
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import group_by_topic
 from impl.protocol.schemas import ApiKey
 
-if TYPE_CHECKING:
-    from impl.broker.node import Node
-
 VERSION: Final = 5
-"""Of AddPartitionsToTxn between brokers: 4 is the first that has many transactions."""
-
-Verified = Callable[[Mapping[TopicPartition, ErrorCode], int], None]
-"""Gets the coordinator's word on each partition, and the time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One transaction's partitions."""
-
-    transactional_id: str
-    producer: ProducerIdAndEpoch
-    partitions: Sequence[TopicPartition]
-    verify_only: bool
-    then: Verified
-
-    def refuse(self, error: ErrorCode, now_ms: int) -> None:
-        """Answer all of its partitions alike."""
-        self.then(dict.fromkeys(self.partitions, error), now_ms)
+"""AddPartitionsToTxn between brokers; 4 is the first version with several transactions."""
 
 
 class AddPartitionsToTxnManager:
-    """The questions of one node."""
+    """The requests of one node to transaction coordinators."""
 
-    __slots__ = ("_node", "_under_way", "_waiting")
+    __slots__ = ("_coordinators", "_in_flight", "_node", "_waiting")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeServices, coordinators: Coordinators) -> None:
         self._node = node
-        self._waiting: dict[int, dict[str, Question]] = {}
-        self._under_way: set[int] = set()
+        self._coordinators = coordinators
+        self._waiting: dict[int, dict[str, AddPartitionsRequest]] = {}
+        self._in_flight: set[int] = set()
 
-    def ask(
-        self,
-        transactional_id: str,
-        producer: ProducerIdAndEpoch,
-        partitions: Sequence[TopicPartition],
-        *,
-        verify_only: bool,
-        then: Verified,
-        now_ms: int,
-    ) -> None:
-        """`then` is called once, perhaps before this returns. `addOrVerifyTransaction`."""
-        question = Question(transactional_id, producer, partitions, verify_only, then)
-        index = self._node.coordinating.partition_of(transactional_id)
+    def add_or_verify(self, request: AddPartitionsRequest, now_ms: int) -> None:
+        """May call back before this returns. `addOrVerifyTransaction`."""
+        index = self._coordinators.partition_of(request.transactional_id)
         broker = self._node.cluster.leader_of(TRANSACTION_STATE_TOPIC, index)
         if broker is None:
-            question.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms)
+            request.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms)
         elif broker.node_id == self._node.config.node_id:
-            self._node.coordinating.add_or_verify(question, now_ms)
-        elif self._queue(broker.node_id, question, now_ms):
+            self._coordinators.add_or_verify(request, now_ms)
+        elif self._queue(broker.node_id, request, now_ms):
             self._send(broker.node_id)
 
-    def _queue(self, node_id: int, question: Question, now_ms: int) -> bool:
+    def _queue(self, node_id: int, request: AddPartitionsRequest, now_ms: int) -> bool:
         waiting = self._waiting.setdefault(node_id, {})
-        older = waiting.get(question.transactional_id)
+        older = waiting.get(request.transactional_id)
         if older is not None:
-            epoch, known = question.producer.producer_epoch, older.producer.producer_epoch
+            epoch, known = request.producer.producer_epoch, older.producer.producer_epoch
             if epoch < known:
-                question.refuse(ErrorCode.INVALID_PRODUCER_EPOCH, now_ms)
+                request.refuse(ErrorCode.INVALID_PRODUCER_EPOCH, now_ms)
                 return False
             is_newer = epoch > known
             older.refuse(
                 ErrorCode.INVALID_PRODUCER_EPOCH if is_newer else ErrorCode.NETWORK_EXCEPTION,
                 now_ms,
             )
-        waiting[question.transactional_id] = question
+        waiting[request.transactional_id] = request
         return True
 
     def _send(self, node_id: int) -> None:
         waiting = self._waiting.get(node_id)
-        if not waiting or node_id in self._under_way:
+        if not waiting or node_id in self._in_flight:
             return
-        asked = list(waiting.values())
+        batch = list(waiting.values())
         waiting.clear()
-        self._under_way.add(node_id)
-        body = {"transactions": [_row(question) for question in asked]}
+        self._in_flight.add(node_id)
+        body = {"transactions": [_row(request) for request in batch]}
 
-        def answered(answer: Value | None, now_ms: int) -> None:
-            self._under_way.discard(node_id)
-            for question in asked:
-                question.then(_errors(question, answer), now_ms)
+        def complete(answer: Value | None, now_ms: int) -> None:
+            self._in_flight.discard(node_id)
+            for request in batch:
+                request.callback(_errors(request, answer), now_ms)
             self._send(node_id)
 
-        self._node.ask(node_id, ApiKey.ADD_PARTITIONS_TO_TXN, VERSION, body, answered)
+        self._node.ask(node_id, ApiKey.ADD_PARTITIONS_TO_TXN, VERSION, body, complete)
 
 
-def _row(question: Question) -> Value:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in question.partitions:
-        by_topic.setdefault(topic, []).append(partition)
+def _row(request: AddPartitionsRequest) -> Value:
     return {
-        "transactional_id": question.transactional_id,
-        "producer_id": question.producer.producer_id,
-        "producer_epoch": question.producer.producer_epoch,
-        "verify_only": question.verify_only,
-        "topics": [{"name": name, "partitions": found} for name, found in by_topic.items()],
+        "transactional_id": request.transactional_id,
+        "producer_id": request.producer.producer_id,
+        "producer_epoch": request.producer.producer_epoch,
+        "verify_only": request.verify_only,
+        "topics": [
+            {"name": name, "partitions": indexes}
+            for name, indexes in group_by_topic(request.partitions).items()
+        ],
     }
 
 
-def _errors(question: Question, answer: Value | None) -> dict[TopicPartition, ErrorCode]:
-    """The coordinator's word on each partition. `AddPartitionsToTxnHandler.onComplete`."""
+def _errors(request: AddPartitionsRequest, answer: Value | None) -> dict[TopicPartition, ErrorCode]:
+    """The coordinator's answer for each partition. `AddPartitionsToTxnHandler.onComplete`."""
     if answer is None:
-        return dict.fromkeys(question.partitions, ErrorCode.NETWORK_EXCEPTION)
+        return dict.fromkeys(request.partitions, ErrorCode.NETWORK_EXCEPTION)
     if answer["error_code"]:
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         error = ErrorCode.of(answer["error_code"])
         error = ErrorCode.INVALID_TXN_STATE if error is refused else error
-        return dict.fromkeys(question.partitions, error)
+        return dict.fromkeys(request.partitions, error)
     return {
         TopicPartition(topic["name"], row["partition_index"]): ErrorCode.of(
             row["partition_error_code"]
         )
         for result in answer["results_by_transaction"]
-        if result["transactional_id"] == question.transactional_id
+        if result["transactional_id"] == request.transactional_id
         for topic in result["topic_results"]
         for row in topic["results_by_partition"]
     }

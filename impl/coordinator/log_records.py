@@ -8,7 +8,6 @@ Two rules:
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 
 from impl.coordinator.config import TransactionConfig
@@ -16,6 +15,7 @@ from impl.coordinator.metadata import TopicPartition, TransactionImage, Unwritab
 from impl.coordinator.states import ONLY_PENDING, TransactionState
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError
+from impl.protocol.fields import group_by_topic
 from impl.protocol.record_batch import NO_PRODUCER_ID
 from impl.protocol.state_records import decode_record, encode_record
 
@@ -54,7 +54,7 @@ def encode_value(image: TransactionImage, config: TransactionConfig) -> bytes:
         "producer_epoch": image.producer_epoch,
         "transaction_timeout_ms": image.transaction_timeout_ms,
         "transaction_status": image.state,
-        "transaction_partitions": None if is_empty else by_topic(image.partitions),
+        "transaction_partitions": None if is_empty else _partition_rows(image.partitions),
         "transaction_last_update_timestamp_ms": image.last_update_timestamp_ms,
         "transaction_start_timestamp_ms": image.start_timestamp_ms,
         "client_transaction_version": image.client_transaction_version,
@@ -92,9 +92,6 @@ def decode_value(data: bytes) -> TransactionImage:
     )
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> list[Value]:
-    """Rows of a topic and its partition ids, in order."""
-    topics: defaultdict[str, list[int]] = defaultdict(list)
-    for topic, partition in sorted(partitions):
-        topics[topic].append(partition)
+def _partition_rows(partitions: Iterable[TopicPartition]) -> list[Value]:
+    topics = group_by_topic(sorted(partitions))
     return [{"topic": topic, "partition_ids": ids} for topic, ids in topics.items()]

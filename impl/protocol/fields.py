@@ -1,12 +1,15 @@
-"""What numbers in the fields of several messages mean."""
+"""Values and shapes that fields of several messages share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeVar
 
 CONSUMER_REPLICA: Final = -1
-"""The replica id of a consumer; a broker has its own, a tool for debugging -2."""
+"""The replica id of a consumer. Followers send their broker id, debugging tools -2."""
+
+T = TypeVar("T")
 
 
 class CoordinatorType(IntEnum):
@@ -24,7 +27,7 @@ class Isolation(IntEnum):
 
 
 class Timestamp(IntEnum):
-    """What is asked of ListOffsets instead of a time. `ListOffsetsRequest`."""
+    """Special timestamps of ListOffsets. `ListOffsetsRequest`."""
 
     LATEST = -1
     EARLIEST = -2
@@ -32,3 +35,11 @@ class Timestamp(IntEnum):
     EARLIEST_LOCAL = -4
     LATEST_TIERED = -5
     EARLIEST_PENDING_UPLOAD = -6
+
+
+def group_by_topic(items: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
+    """The second parts of (topic, item) pairs by topic, in the order given."""
+    groups: dict[str, list[T]] = {}
+    for topic, item in items:
+        groups.setdefault(topic, []).append(item)
+    return groups

@@ -20,7 +20,8 @@ from random import Random
 from typing import Any, Final, NamedTuple, TypeVar
 
 from impl.broker.cluster import Cluster
-from impl.broker.node import Node, NodeConfig
+from impl.broker.config import NodeConfig
+from impl.broker.node import Node
 from impl.broker.outputs import BrokerRequest, Output, Response
 from impl.coordinator.config import TransactionConfig
 from impl.protocol.messages import decode_request

@@ -31,7 +31,7 @@ from conformance.systems.transactions.messages import (
     models_id,
 )
 from impl import ApiKey, ErrorCode
-from impl.broker.coordinating import IMPLICIT_ADD
+from impl.broker.coordinators import IMPLICIT_ADD
 from impl.broker.transaction_requests import END_TXN_V2_FROM
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.effects import Answered, AppendRecords, Effect, SendMarkers

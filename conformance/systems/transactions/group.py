@@ -24,7 +24,7 @@ from conformance.systems.transactions.messages import (
     record_of,
 )
 from impl import ErrorCode
-from impl.broker.group_requests import IMPLICIT_ADD_FROM, verification_error
+from impl.broker.group_requests import IMPLICIT_ADD_FROM, error_for_version
 from impl.coordinator.effects import SendMarkers
 from impl.coordinator.metadata import ProducerIdAndEpoch
 from impl.coordinator.offsets import OffsetsConfig, OffsetsCoordinator, OffsetToCommit, RowError
@@ -96,7 +96,7 @@ class GroupLeader(Leader):
 
     def refuse(self, request: Payload, error: int) -> tuple[View, Payload]:
         """The transaction coordinator, or the leader itself, has refused the commit."""
-        return self._failed(request, verification_error(ErrorCode(error), request.api_version))
+        return self._failed(request, error_for_version(ErrorCode(error), request.api_version))
 
     def produce(self, request: Payload, guard: int) -> tuple[View, Payload]:
         """The commit's batch is appended, or refused."""

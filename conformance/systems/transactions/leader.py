@@ -23,7 +23,7 @@ from conformance.systems.transactions.messages import (
     record_of,
 )
 from impl import ErrorCode, PartitionLeader, ProduceOutcome, decode_batch
-from impl.broker.produce_requests import IMPLICIT_ADD_FROM, as_told
+from impl.broker.produce_requests import IMPLICIT_ADD_FROM, error_for_version
 from impl.consumer.fetched import seen
 from impl.coordinator.effects import SendMarkers
 from impl.coordinator.metadata import ProducerIdAndEpoch
@@ -149,7 +149,7 @@ class Leader:
 
     def refuse(self, request: Payload, error: int) -> tuple[View, Payload]:
         """The coordinator, or the leader itself, has refused the batch."""
-        told = as_told(ErrorCode(error), request.api_version)
+        told = error_for_version(ErrorCode(error), request.api_version)
         return self._answered(request, ProduceOutcome(told, NONE, NONE, NONE, NONE))
 
     def produce(self, request: Payload, guard: int) -> tuple[View, Payload]:

@@ -28,7 +28,7 @@ from conformance.systems.transactions_wire.trial import Ended, Ground, Rest, Tim
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
-from impl.broker.node import NodeConfig
+from impl.broker.config import NodeConfig
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
 from impl.partition.rules import DEFAULT_RULES

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from impl.broker.cluster import Cluster
-from impl.broker.node import Node, NodeConfig
+from impl.broker.config import NodeConfig
+from impl.broker.node import Node
 from impl.broker.outputs import BrokerRequest, Close, Output
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.inspection import TransactionView
@@ -166,7 +167,9 @@ class Network:
         return row["committed_offset"], ErrorCode(row["error_code"])
 
     def view(self, name: str = "T") -> TransactionView:
-        rows = [v for n in self.nodes.values() for v in n.coordinating.core.view().transactions]
+        rows = [
+            v for n in self.nodes.values() for v in n.coordinators.transactions.view().transactions
+        ]
         return next(row for row in rows if row.transactional_id == name)
 
 

@@ -79,7 +79,7 @@ def test_it_is_answered_or_the_connection_is_closed(
     node = Node()
     node.topics.create("t", 2, {})
     for name in INTERNAL_TOPICS:
-        node.coordinating.internal_topic(name)
+        node.coordinators.internal_topic(name)
     for number, (form, body) in enumerate(asked):
         api_key, version, _ = form
         try:

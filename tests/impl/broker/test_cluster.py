@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from impl.broker.cluster import Cluster, UnknownPlace
-from impl.broker.node import Node, NodeConfig
+from impl.broker.config import NodeConfig
+from impl.broker.node import Node
 from impl.broker.producer_ids import ProducerIdBlocks
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.partition.consuming import committed_batches

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from impl.broker.node import NodeConfig
+from impl.broker.config import NodeConfig
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey

@@ -160,7 +160,7 @@ def test_nothing_of_a_coordinators_log_is_deleted() -> None:
     at, group_at = network.find("T"), network.find_group()
     network.cluster.move(*STATE, 3 - at)
     network.cluster.move(
-        OFFSETS_TOPIC, network.nodes[1].coordinating.offsets.partition_of("g"), 3 - group_at
+        OFFSETS_TOPIC, network.nodes[1].coordinators.offsets.partition_of("g"), 3 - group_at
     )
     producer.coordinator = network.find("T")
     assert producer.coordinator == 3 - at

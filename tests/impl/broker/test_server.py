@@ -15,7 +15,8 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 
 from impl.broker.cluster import Cluster
-from impl.broker.node import Node, NodeConfig
+from impl.broker.config import NodeConfig
+from impl.broker.node import Node
 from impl.broker.outputs import Output
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
@@ -56,14 +57,14 @@ def server(level: int = 2) -> Server:
 
 def committed_offset(running: Server, group: str = "g") -> int:
     """Of t-0."""
-    offsets = running.node.coordinating.offsets
+    offsets = running.node.coordinators.offsets
     row = offsets.fetch(group, [("t", 0)], require_stable=True).rows[0]
     assert not row.error
     return row.offset
 
 
 def states(running: Server) -> dict[str, str]:
-    views = running.node.coordinating.core.view().transactions
+    views = running.node.coordinators.transactions.view().transactions
     return {view.transactional_id: view.image.state.title for view in views}
 
 
@@ -191,7 +192,7 @@ async def test_the_java_client_speaks_v2_where_the_level_says_so(
         assert isinstance(node, Recorded)
         assert node.versions(ApiKey.END_TXN) == {end_txn}
         assert bool(node.versions(ApiKey.ADD_PARTITIONS_TO_TXN)) == (end_txn < 5)
-        (view,) = node.coordinating.core.view().transactions
+        (view,) = node.coordinators.transactions.view().transactions
         assert view.image.producer_epoch == epoch
         assert committed_offset(running) == 3
 

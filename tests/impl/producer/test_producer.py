@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from impl.broker.node import NodeConfig
+from impl.broker.config import NodeConfig
 from impl.broker.server import Server
 from impl.client.cluster import InvalidBootstrapServers, NoBrokersAvailable
 from impl.consumer.consumer import Consumer

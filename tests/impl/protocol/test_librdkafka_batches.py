@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from impl.broker.node import CloseConnection, Node, NodeConfig
+from impl.broker.config import NodeConfig
+from impl.broker.node import Node
+from impl.broker.outputs import CloseConnection
 from impl.protocol.messages import decode_request
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.record_batch import RecordBatch, decode_batches, encode_batch
