@@ -45,8 +45,8 @@ VERBS: Final[dict[str, Verb]] = {
     "coverage": Verb("proofs", "which rules, branches and event pairs the scopes reach"),
     "live": Verb("proofs", "what always happens in the end, and under which fairness"),
     "refine": Verb("proofs", "the protocol implements the abstract specification"),
-    "promises": Verb("proofs", "which promises hold for a release and its settings"),
-    "pages": Verb("proofs", "a page for each promise and non-promise, with what shows it"),
+    "guarantees": Verb("proofs", "which guarantees hold for a release and its settings"),
+    "pages": Verb("proofs", "a page for each guarantee and non-guarantee, with what shows it"),
     "witness": Verb("proofs", "the shortest trace to a rule, a branch or an error code"),
     "export": Verb("proofs", "TLA+, SMT-LIB and graphs"),
 }
@@ -71,7 +71,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
 def usage() -> str:
     """Return the help text, made from the table of verbs."""
     lines = [f"  {name:<28}{verb.summary}" for name, verb in VERBS.items()]
-    lines.append(f"  {'list':<28}scopes, variants, theorems, mutants, promises and systems")
+    lines.append(f"  {'list':<28}scopes, variants, theorems, mutants, guarantees and systems")
     verbs = "\n".join(lines)
     return (
         f"usage: kafka-eos [ROOM] VERB ...\n\n{verbs}\n\n"

@@ -28,9 +28,9 @@ if not __package__:
 from benchmarks.exploration import empty_cache
 from proofs.cache import cache_folder
 from proofs.explore.scope import DEFAULT_VARIANT
-from proofs.lift.text import Model, Patch, model_for
+from proofs.lift.source import Model, Patch, model_for
 from proofs.mutants.systematic import functions_that_act, mutants_of
-from proofs.trace.replay import UnknownScope, setting_of
+from proofs.trace.replay import UnknownScope, configuration_of
 
 REPOSITORY = Path(__file__).parents[1]
 EDITS = 5
@@ -113,7 +113,7 @@ def measured(scope: str, count: int) -> Edits:
     done: list[Edit] = []
     passed_over = 0
     model = model_for(scope)
-    setting_of(model, scope, DEFAULT_VARIANT)
+    configuration_of(model, scope, DEFAULT_VARIANT)
     with tempfile.TemporaryDirectory() as name, empty_cache():
         patches = changes(model)
         explored(scope)

@@ -4,7 +4,7 @@
 
 One text is lifted to C for us and printed as TLA+ for TLC; SPIN's is two_phase_commit.pml, whose
 steps are the same ones. All three search exhaustively, keep whole states or (TLC) fingerprints,
-test the same promise, and must report the same states and transitions, or nothing is printed.
+test the same guarantee, and must report the same states and transitions, or nothing is printed.
 
 What is timed is the search: ours from an empty engine to a freed one, SPIN's the whole process
 `pan`. What comes before is listed apart: lifting and compiling without a cache for us, `spin -a`
@@ -50,7 +50,7 @@ from proofs.export.tlc import run_tlc
 from proofs.lift.build import lift
 from proofs.lift.compiler import compiler_command
 from proofs.lift.machine import Machine
-from proofs.lift.text import Model, loaded
+from proofs.lift.source import Model, load_package
 
 FOLDER = Path(__file__).parent / "two_phase_commit"
 DISTINCT: Mapping[int, int] = {3: 288, 5: 8_832, 7: 296_448, 8: 1_745_408, 9: 10_340_352}
@@ -70,7 +70,7 @@ class MissingSpin(RuntimeError):
 
 
 class Disagreement(RuntimeError):
-    """Two checkers did not find the same graph, or a promise broken."""
+    """Two checkers did not find the same graph, or a guarantee broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +99,18 @@ class Checker(Protocol):
 @functools.cache
 def model() -> Model:
     """Two-phase commit, as text and as running modules."""
-    return loaded(FOLDER, "benchmarks.two_phase_commit")
+    return load_package("benchmarks.two_phase_commit")
 
 
-def setting_of(managers: int) -> Any:
+def configuration_of(managers: int) -> Any:
     """Two-phase commit of so many resource managers."""
-    setting = model().setting
-    return setting.Setting(layout=setting.Layout(managers=managers))
+    configuration = model().configuration
+    return configuration.Configuration(bounds=configuration.Bounds(managers=managers))
 
 
 def machine_of(managers: int) -> Machine:
     """The same, lifted."""
-    return lift(model(), setting_of(managers), f"two-phase-commit-{managers}").machine
+    return lift(model(), configuration_of(managers), f"two-phase-commit-{managers}").machine
 
 
 @contextmanager
@@ -140,7 +140,7 @@ class Ours:
         self.prepared = time.perf_counter() - begun
 
     def search(self) -> Found:
-        """Find all states once. Raises Disagreement if the promise is broken."""
+        """Find all states once. Raises Disagreement if the guarantee is broken."""
         begun = time.perf_counter()
         engine = NativeSearch(self._library, workers=1, with_edges=False)
         try:
@@ -195,7 +195,7 @@ class Tlc:
         self._start = self.prepared if managers > SMALLEST else 0.0
 
     def search(self) -> Found:
-        """Find all states once. Raises Disagreement if the promise is broken."""
+        """Find all states once. Raises Disagreement if the guarantee is broken."""
         found = run_tlc(self._module)
         if found.violation is not None:
             raise Disagreement(f"TLC finds {found.violation} broken")
@@ -204,7 +204,7 @@ class Tlc:
 
 
 def _module(managers: int) -> Any:
-    return export_tla(model(), setting_of(managers), "two_phase_commit")
+    return export_tla(model(), configuration_of(managers), "two_phase_commit")
 
 
 def _output(command: Sequence[str], folder: Path) -> str:
@@ -325,7 +325,7 @@ class Orbits:
 def of_orbits(managers: int, engine: str, transitions: int) -> Orbits:
     """Search the orbits. Raises Disagreement if they do not stand for all states."""
     machine = machine_of(managers)
-    symmetry = symmetry_of(model(), setting_of(managers), machine, "managers")
+    symmetry = symmetry_of(model(), configuration_of(managers), machine, "managers")
     with empty_cache():
         begun = time.perf_counter()
         found = explore(machine, engine, symmetry=symmetry)

@@ -32,8 +32,8 @@ from proofs.explore.native import Library, NativeSearch
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
-from proofs.lift.text import plain
-from proofs.trace.replay import UnknownScope, setting_of
+from proofs.lift.source import composition
+from proofs.trace.replay import UnknownScope, configuration_of
 
 PAIRS = 5
 WORKERS = 2
@@ -70,7 +70,11 @@ class Scaling:
 
 def machine_of(scope: str) -> Machine:
     """A scope of the default variant, lifted. Raises UnknownScope."""
-    return lift(plain(), setting_of(plain(), scope, DEFAULT_VARIANT), scope).machine
+    return lift(
+        composition("idempotent"),
+        configuration_of(composition("idempotent"), scope, DEFAULT_VARIANT),
+        scope,
+    ).machine
 
 
 def search(machine: Machine, library: Library, workers: int) -> tuple[float, tuple[int, int]]:

@@ -25,7 +25,7 @@ VERBS: Final = {
     "stale-coordinator": "does a leader believe one that coordinates no more, on real brokers?",
     "consume-transform-produce": "clients that crash at every step: is the output exactly once?",
     "facts": "small experiments with transactions on a real broker",
-    "list": "scopes, variants, systems, promises and planted bugs",
+    "list": "scopes, variants, systems, guarantees and planted bugs",
 }
 
 MODULES: Final = {verb: f"conformance.verbs.{verb}" for verb in VERBS} | {

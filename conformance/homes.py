@@ -1,6 +1,7 @@
-"""The models that a system is judged against: each has scopes, actors, promises of its own.
+"""The models that a system is judged against: each has scopes, actors, guarantees of its own.
 
-A scope belongs to one of them, and so does a setting: `home_of_scope`, `home_of`. What follows from
+A scope belongs to one of them, and so does a configuration: `home_of_scope`, `composition_of`.
+What follows from
 that is a field of `Home`; a model that is judged anew is a row here, and a judge of its own.
 """
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
-from proofs.lift.text import Model, composition, home_of, plain
+from proofs.lift.source import Model, composition, composition_of
 
 
 class NoHome(ValueError):
@@ -26,8 +27,8 @@ class Home:
     `judge` and `tables` are `module:function`, imported when they are called: a judge is made of
     tables, a system's name, its actors and the form of its messages. `actors` are the choices,
     `spent_by` says which budgets each choice of faults sets to 0, `antecedents` names the witness
-    that a promise's "if" happened; `only_with` is the part of a scope without which a promise says
-    nothing. `over_wire` makes the subject of a run at brokers.
+    that a guarantee's "if" happened; `only_with` is the part of a scope without which a guarantee
+    says nothing. `over_wire` makes the subject of a run at brokers.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Home:
 
     @property
     def model(self) -> Model:
-        """Its text, one copy a process: settings and states are of its classes."""
+        """Its text, one copy a process: configurations and states are of its classes."""
         return _model(self.name)
 
     def called(self, place: str) -> Callable[..., Any]:
@@ -54,14 +55,14 @@ class Home:
 
 @functools.cache
 def _model(name: str) -> Model:
-    return composition(name) if name else plain()
+    return composition(name)
 
 
 SERVED: Final = "coordinator,leader"
 """A server that is both, and sends its markers by itself: traces take them at once."""
 
 IDEMPOTENT: Final = Home(
-    name="",
+    name="idempotent",
     actors=("client,leader", "leader"),
     spent_by={
         "nodes": (),
@@ -86,7 +87,7 @@ IDEMPOTENT: Final = Home(
     only_with={},
     tables="conformance.tables:Tables",
     judge="conformance.judge:judge_of_system",
-    shown="conformance.promised:world_shown",
+    shown="conformance.guaranteed:world_shown",
     over_wire="conformance.verbs.over_wire:subject_of",
 )
 
@@ -126,13 +127,13 @@ HOMES: Final[Mapping[str, Home]] = {home.name: home for home in (IDEMPOTENT, TRA
 
 def home_of_scope(scope: str) -> Home:
     """Whose scope it is; that of an unknown one is the first. Raises NoHome."""
-    name = home_of(scope)
+    name = composition_of(scope)
     if name not in HOMES:
         raise NoHome(f"no system is judged in {scope}: it is of model/{name}")
     return HOMES[name]
 
 
-def home_of_setting(k: Any) -> Home:
-    """Whose setting it is."""
+def home_of_configuration(k: Any) -> Home:
+    """Whose configuration it is."""
     parts = type(k).__module__.split(".")
-    return HOMES[parts[1] if len(parts) > 2 else ""]
+    return HOMES[parts[1]]

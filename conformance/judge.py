@@ -3,13 +3,15 @@
 1. Each step compares the actors that moved, their whole state, and all that they sent; every
    CHECK_ALL_EVERY steps and at the end of a trace all actors are compared, moved or not, and
    clients get the chance to send where the model's must not.
-2. The network is here. It has the connections of `model.network`, and what travels on them is
+2. The network is here. It has the connections of `model.idempotent.network`, and what travels on
+them is
    both the model's message and what the system made of it.
 3. Actors that the system does not have are played by the model.
 4. A trace must be one that the model allows; guards of the world are not looked at again.
 
 Theory of operation: `Judge._events` maps each rule of the world to a method here, which says which
-actor takes which input; the test of the tables holds this against `model.world` for every
+actor takes which input; the test of the tables holds this against `model.idempotent.world` for
+every
 transition of a scope. A first difference ends a trace: what comes after it would only repeat it.
 """
 
@@ -32,7 +34,8 @@ from conformance.systems.base import (
     differences,
 )
 from conformance.tables import ActorTables, Message, Node, Row, Tables
-from model.world import oldest, records_in
+from model.idempotent.world import oldest, records_in
+from model.language import Disabled
 from proofs.trace.format import Instance as Instance
 from proofs.trace.format import label
 
@@ -105,7 +108,7 @@ class Move(NamedTuple):
 
 
 class _Link:
-    """The open connection and the broken ones, oldest first, as `model.network.Link`."""
+    """The open connection and the broken ones, oldest first, as `model.idempotent.network.Link`."""
 
     __slots__ = ("answers", "broken", "requests")
 
@@ -116,8 +119,7 @@ class _Link:
 
 
 class Lockstep(ABC):
-    """What judges have in common: traces, step by step. `tables.disabled` is what the model raises
-    where it does not allow an event."""
+    """What judges have in common: traces, step by step."""
 
     def __init__(self, tables: ActorTables, events: dict[str, Callable[..., None]]) -> None:
         self.tables: Any = tables
@@ -169,7 +171,7 @@ class Lockstep(ABC):
             trace = tuple([move.instance for move in moves[:done]])
             found = Divergence(trace, differs.expected, differs.observed)
             return TraceResult(done, found, self._seen)
-        except (IndexError, self.tables.disabled) as error:
+        except (IndexError, Disabled) as error:
             raise NotAllowed(done, moves[done - 1].instance) from error
         return TraceResult(done, None, self._seen)
 
@@ -192,7 +194,7 @@ def failed(error: Exception) -> Differs:
 
 
 class Judge(Lockstep):
-    """Judges traces of one setting on one system; its tables grow from trace to trace.
+    """Judges traces of one configuration on one system; its tables grow from trace to trace.
 
     While a trace runs, `clients` and `leaders` are the model's states, `links` what travels, by
     producer and partition.
@@ -228,7 +230,7 @@ class Judge(Lockstep):
         self.leaders: list[Node] = []
         self.links: list[list[_Link]] = []
         self._upkeep: list[tuple[Any, ...]] = [("bump_epoch",), ("resolve_sequences",)]
-        if tables.k.layout.without_producer_id:
+        if tables.k.bounds.without_producer_id:
             self._upkeep.append(("receive_producer_id", 0))
         self._given_producer_ids = 0
 

@@ -1,4 +1,4 @@
-"""What workers do with a range of traces: judge it, and ask what became of the promises."""
+"""What workers do with a range of traces: judge it, and ask what became of the guarantees."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance.backends import Range
-from conformance.plan import Prepared, Summary, judge_range, setting
-from conformance.promised import Seen, Walker, seen_on
+from conformance.guaranteed import Seen, Walker, seen_on
+from conformance.plan import Prepared, Summary, configuration, judge_range
 from conformance.rows import Found
 
 
@@ -20,17 +20,17 @@ def load(directory: Path) -> Prepared:
 def judge(prepared: Prepared, part: Range) -> Found:
     """All that the range's traces give."""
     summary = judge_range(prepared, part.first, part.last)
-    return Found(summary, promises_of(prepared, part, summary))
+    return Found(summary, guarantees_of(prepared, part, summary))
 
 
 @functools.lru_cache(maxsize=8)
 def walker_of(k: Any) -> Walker:
-    """A setting's walker serves all ranges that this process judges."""
+    """A configuration's walker serves all ranges that this process judges."""
     return Walker(k)
 
 
-def promises_of(prepared: Prepared, part: Range, summary: Summary) -> Seen:
-    """What the traces showed of the promises, as far as system and model agreed.
+def guarantees_of(prepared: Prepared, part: Range, summary: Summary) -> Seen:
+    """What the traces showed of the guarantees, as far as system and model agreed.
 
     Where traces have to be walked, and more diverged than the summary keeps, those after the last
     one kept do not count.
@@ -39,7 +39,7 @@ def promises_of(prepared: Prepared, part: Range, summary: Summary) -> Seen:
         return seen_on(prepared, summary.transitions)
     agreed = {finding["id"]: max(finding["steps"] - 1, 0) for finding in summary.findings}
     last = max(agreed) + 1 if len(agreed) < summary.divergences else part.last
-    walker = walker_of(setting(prepared.plan))
+    walker = walker_of(configuration(prepared.plan))
     seen = Seen()
     for number in range(part.first, last):
         steps = prepared.trace(number)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conformance.judge import Judge
-from model.world import World
+from model.idempotent.world import World
 
 
 class Judged:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conformance.files import write_whole
 from conformance.homes import home_of_scope
-from conformance.plan import Finding, Prepared, scope_text, setting, steps_of
+from conformance.plan import Finding, Prepared, configuration, scope_text, steps_of
 from conformance.report import sentence
 from proofs.trace.format import Header, Trace, dumps
 from proofs.trace.html import page
@@ -18,7 +18,7 @@ def trace_of(prepared: Prepared, finding: Finding) -> Trace:
     """A finding's steps, with the answers and states that the model gives."""
     plan = prepared.plan
     header = Header(scope_text(plan), plan.variant, plan.seed, plan.system)
-    stepper = Stepper(home_of_scope(plan.scope).model, setting(plan))
+    stepper = Stepper(home_of_scope(plan.scope).model, configuration(plan))
     return record(stepper, header, steps_of(finding))[0]
 
 

@@ -29,15 +29,22 @@ from conformance.generate.graph import Graph, Numbers, TooLarge, explored, machi
 from conformance.generate.pct import DEPTH, longest, pct
 from conformance.generate.served import SELDOM, served
 from conformance.generate.threads import threads_of
-from conformance.homes import HOMES, IDEMPOTENT, SERVED, NoHome, home_of_scope, home_of_setting
+from conformance.homes import (
+    HOMES,
+    IDEMPOTENT,
+    SERVED,
+    NoHome,
+    home_of_configuration,
+    home_of_scope,
+)
 from conformance.judge import Divergence, Lockstep, Steps
 from conformance.systems import SYSTEMS
 from conformance.systems.base import NotApplicable
-from model.variants import DEFAULT_VARIANT
+from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.explore.result import Progress as Explored
 from proofs.lift.machine import Machine
 from proofs.trace.format import Instance
-from proofs.trace.replay import Stepper, setting_of
+from proofs.trace.replay import Stepper, configuration_of
 from proofs.trace.shrink import shrink
 
 Json = Any
@@ -177,7 +184,7 @@ def checked(plan: Plan) -> Plan:
         raise BadPlan(f"traces is {plan.traces}; it must not be negative")
     if not 1 <= plan.depth <= hunt.MAX_STEPS:
         raise BadPlan(f"depth is {plan.depth}; it must be 1 to {hunt.MAX_STEPS}")
-    setting(plan)
+    configuration(plan)
     return plan
 
 
@@ -188,11 +195,11 @@ def scope_text(plan: Plan) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def setting(plan: Plan) -> Any:
-    """The model's setting. Raises BadPlan for an unknown scope or variant."""
+def configuration(plan: Plan) -> Any:
+    """The model's configuration. Raises BadPlan for an unknown scope or variant."""
     try:
         model = home_of_scope(plan.scope).model
-        return setting_of(model, scope_text(plan), plan.variant)
+        return configuration_of(model, scope_text(plan), plan.variant)
     except ValueError as error:
         raise BadPlan(str(error)) from error
 
@@ -301,7 +308,7 @@ class _Stored:
         self.walker: hunt.Walker = (
             hunt.GraphWalker(self.graph, shares_of(plan, self.instances))
             if self.graph.edges
-            else hunt.MachineWalker(machine_of(setting(plan), plan.scope))
+            else hunt.MachineWalker(machine_of(configuration(plan), plan.scope))
         )
 
     @functools.cached_property
@@ -350,7 +357,7 @@ def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> Pr
             raise BadPlan(f"another plan was prepared in {directory}: {prepared.plan}")
         return prepared
     told = progress or (lambda _what, _part: None)
-    machine = machine_of(setting(plan), plan.scope, promises=True)
+    machine = machine_of(configuration(plan), plan.scope, guarantees=True)
     graph = _graph_of(plan, machine, told)
     told("cutting the cover", 0.0)
     walks = cover(graph) if "cover" in plan.traces_from else EMPTY_COVER
@@ -396,7 +403,7 @@ def _counted(plan: Plan, directory: Path, graph: Graph, walks: Cover) -> Prepare
     if plan.traces_from != ("cover",):
         drawn = HUNTS if plan.traces is None else max(plan.traces - walks.traces, 0)
     limit = walks.traces if plan.traces is None else min(plan.traces, walks.traces)
-    tables = _tables(setting(plan))
+    tables = _tables(configuration(plan))
     stored = _stored(directory)
     instances = stored.instances
     reached = np.unique(graph.rules).tolist() if graph.edges else range(len(instances))
@@ -435,7 +442,7 @@ def compute_cover_bound(prepared: Prepared) -> Prepared:
 
 @functools.lru_cache(maxsize=8)
 def _tables(k: Any) -> Any:
-    home = home_of_setting(k)
+    home = home_of_configuration(k)
     return home.called(home.tables)(k)
 
 
@@ -448,7 +455,7 @@ def judge_of(plan: Plan) -> Any:
     home = home_of_scope(plan.scope)
     try:
         judge: Lockstep = home.called(home.judge)(
-            _tables(setting(plan)), plan.system, plan.actors, plan.on
+            _tables(configuration(plan)), plan.system, plan.actors, plan.on
         )
     except NotApplicable as error:
         raise BadPlan(f"{plan.scope}: {error}") from error
@@ -536,7 +543,7 @@ def shrink_finding(prepared: Prepared, finding: Finding) -> Finding:
         divergence = judge.judge(steps).divergence
         return divergence is not None and divergence.instance[0] == finding["rule"]
 
-    stepper = Stepper(home_of_scope(prepared.plan.scope).model, setting(prepared.plan))
+    stepper = Stepper(home_of_scope(prepared.plan.scope).model, configuration(prepared.plan))
     shrunk = shrink(stepper, steps_of(finding), shows)
     divergence = judge.judge(shrunk.steps).divergence
     assert divergence is not None

@@ -18,15 +18,15 @@ from xml.etree import ElementTree
 
 from conformance.explained import Explained
 from conformance.files import pretty, write_whole
+from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED
 from conformance.plan import Prepared, Summary
-from conformance.promised import HOLDS, NOT_EXERCISED, VIOLATED
 from conformance.runner import Wave
 
 SCHEMA_VERSION: Final = 1
 
 UNDECIDED: Final = "undecided"
 
-JUDGES: Final = ("model", "promises")
+JUDGES: Final = ("model", "guarantees")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All that a run found. `promises` has holds, violated or not_exercised for each name;
-    `not_promised` are those that the variant does not give in this scope. `unexamined` counts
+    """All that a run found. `guarantees` has holds, violated or not_exercised for each name;
+    `not_guaranteed` are those that the variant does not give in this scope. `unexamined` counts
     diverging traces beyond those that were shrunk; `undecided` traces that nobody could judge."""
 
     prepared: Prepared
@@ -80,8 +80,8 @@ class Result:
     judge: str
     divergences: Sequence[Divergence]
     unexamined: int
-    promises: Mapping[str, str]
-    not_promised: Sequence[str]
+    guarantees: Mapping[str, str]
+    not_guaranteed: Sequence[str]
     undecided: int = 0
     not_applicable: Sequence[str] = ()
     stale: Sequence[Explained] = field(default=())
@@ -97,14 +97,14 @@ class Result:
     def verdict(self) -> str:
         """The answer to the question that was asked: `judge` says which.
 
-        Nobody follows a system beyond its first difference, so that what promises hold of one
+        Nobody follows a system beyond its first difference, so that what guarantees hold of one
         that differs stays undecided unless one is broken.
         """
         differs = any(d.explained is None for d in self.divergences)
         differs |= not all(check.holds for check in self.checks.values())
-        broken = {name for name, state in self.promises.items() if state == VIOLATED}
-        if self.judge == "promises":
-            at_fault, unknown = bool(broken - set(self.not_promised)), differs
+        broken = {name for name, state in self.guarantees.items() if state == VIOLATED}
+        if self.judge == "guarantees":
+            at_fault, unknown = bool(broken - set(self.not_guaranteed)), differs
         else:
             at_fault, unknown = differs, False
         if at_fault:
@@ -168,8 +168,8 @@ def report_json(result: Result) -> dict[str, Any]:
         },
         "stale_explanations": [row.reference for row in result.stale],
         "conforms": result.conforms,
-        "promises": dict(result.promises),
-        "not_promised": list(result.not_promised),
+        "guarantees": dict(result.guarantees),
+        "not_guaranteed": list(result.not_guaranteed),
         "verdict": result.verdict,
     }
 
@@ -178,7 +178,8 @@ def report_json(result: Result) -> dict[str, Any]:
 
 
 def pct_json(prepared: Prepared) -> dict[str, Any] | None:
-    """What pct's promise is made of: a trace shows a bug of that depth, if it needs no more steps,
+    """What pct's guarantee is made of: a trace shows a bug of that depth, if it needs no more
+    steps,
     with chance 1 / (threads * steps ** (depth - 1)) or more. None where no trace is pct's."""
     if prepared.threads is None:
         return None
@@ -227,9 +228,9 @@ def per_second(steps: int, seconds: float) -> int:
 
 
 def junit(report: Mapping[str, Any]) -> str:
-    """The report for continuous integration: a case for conformance, one for each promise."""
+    """The report for continuous integration: a case for conformance, one for each guarantee."""
     suite = ElementTree.Element("testsuite", name=f"kafka-eos {report['scope']}")
-    cases = [conformance_case(report), *promise_cases(report)]
+    cases = [conformance_case(report), *guarantee_cases(report)]
     suite.extend(cases)
     suite.set("tests", str(len(cases)))
     for word, mark in (("failures", "failure"), ("skipped", "skipped")):
@@ -255,13 +256,13 @@ def conformance_case(report: Mapping[str, Any]) -> ElementTree.Element:
     return case
 
 
-def promise_cases(report: Mapping[str, Any]) -> list[ElementTree.Element]:
-    """A case for each promise; skipped if nothing put it to the test, or nobody gives it."""
+def guarantee_cases(report: Mapping[str, Any]) -> list[ElementTree.Element]:
+    """A case for each guarantee; skipped if nothing put it to the test, or nobody gives it."""
     cases = []
-    for name, state in report["promises"].items():
-        case = ElementTree.Element("testcase", classname="promises", name=name)
-        if state == NOT_EXERCISED or name in report["not_promised"]:
-            what = state if state == NOT_EXERCISED else f"{state}; not promised by this variant"
+    for name, state in report["guarantees"].items():
+        case = ElementTree.Element("testcase", classname="guarantees", name=name)
+        if state == NOT_EXERCISED or name in report["not_guaranteed"]:
+            what = state if state == NOT_EXERCISED else f"{state}; not guaranteed by this variant"
             ElementTree.SubElement(case, "skipped", message=what)
         elif state == VIOLATED:
             ElementTree.SubElement(case, "failure", message=f"{name} is violated")

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from conformance.backends import FINDING, PROMISES, SUMMARY, Range, Row
+from conformance.backends import FINDING, GUARANTEES, SUMMARY, Range, Row
+from conformance.guaranteed import Seen
 from conformance.plan import Summary
-from conformance.promised import Seen
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What some traces gave: numbers and findings, and what they showed of the promises."""
+    """What some traces gave: numbers and findings, and what they showed of the guarantees."""
 
     summary: Summary = field(default_factory=Summary)
     seen: Seen = field(default_factory=Seen)
@@ -61,7 +61,7 @@ def summary_from(value: dict[str, Any]) -> Summary:
 
 
 def seen_json(seen: Seen) -> dict[str, Any]:
-    """What was seen of the promises."""
+    """What was seen of the guarantees."""
     return {"broken": sorted(seen.broken), "met": sorted(seen.met)}
 
 
@@ -72,30 +72,30 @@ def seen_from(value: dict[str, Any]) -> Seen:
 
 def to_json(found: Found) -> dict[str, Any]:
     """All that was found."""
-    return {"summary": summary_json(found.summary), "promises": seen_json(found.seen)}
+    return {"summary": summary_json(found.summary), "guarantees": seen_json(found.seen)}
 
 
 def from_json(value: dict[str, Any]) -> Found:
     """What `to_json` wrote."""
-    return Found(summary_from(value["summary"]), seen_from(value["promises"]))
+    return Found(summary_from(value["summary"]), seen_from(value["guarantees"]))
 
 
 # As rows
 
 
 def rows_of(part: Range, found: Found) -> list[Row]:
-    """One row for the numbers, one for the promises, one for each finding."""
+    """One row for the numbers, one for the guarantees, one for each finding."""
     numbers = summary_json(replace(found.summary, findings=()))
     return [
         Row(SUMMARY, *part, line(numbers)),
-        Row(PROMISES, *part, line(seen_json(found.seen))),
+        Row(GUARANTEES, *part, line(seen_json(found.seen))),
         *(Row(FINDING, *part, line(finding)) for finding in found.summary.findings),
     ]
 
 
 READERS = {
     SUMMARY: lambda value: Found(summary_from(value)),
-    PROMISES: lambda value: Found(seen=seen_from(value)),
+    GUARANTEES: lambda value: Found(seen=seen_from(value)),
     FINDING: lambda value: Found(Summary(findings=(value,))),
 }
 

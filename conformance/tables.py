@@ -21,13 +21,13 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from conformance.systems.base import View, WireNumbers
-from model.client import Client, PartitionEntry
-from model.language import Disabled
-from model.leader import Leader, ProducerStateEntry
-from model.messages import Batch, Error, ProduceRequest, ProduceResponse
-from model.scopes import initial
-from model.setting import Setting
-from proofs.lift.text import Model, plain
+from model.idempotent.client import Client, PartitionEntry
+from model.idempotent.configuration import Configuration
+from model.idempotent.leader import Leader, ProducerStateEntry
+from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse
+from model.idempotent.scopes import initial
+from model.language import Disabled, Step
+from proofs.lift.source import Model, composition
 
 MAX_ROWS = 1_000_000
 WATCHED_MODULES = ("messages", "leader", "client", "recovery", "answers")
@@ -220,7 +220,7 @@ STATE_VIEWS: Mapping[type, Callable[[WireNumbers, Any], View]] = {
 
 
 class ActorTables(ABC):
-    """The actors of one setting, whatever they are; see `Tables`.
+    """The actors of one configuration, whatever they are; see `Tables`.
 
     `points` names what rows cover, in the order of the bits of `Row.seen`: branches, then error
     codes.
@@ -228,8 +228,6 @@ class ActorTables(ABC):
 
     def __init__(self, k: Any, model: Model, modules: Sequence[str]) -> None:
         self.k = k
-        self.disabled: type[Disabled] = model.language.Disabled
-        self._step: type[Any] = model.language.Step
         self._watched = WatchedRules(model, modules)
         self._nodes: dict[Any, Node] = {}
         self._messages: dict[Any, Message] = {}
@@ -266,7 +264,7 @@ class ActorTables(ABC):
             try:
                 self._watched.rules[rule](self.k, node.state, *inputs)
                 refused = False
-            except self.disabled as disabled:
+            except Disabled as disabled:
                 refused = not disabled.by_scope
             node.refusals[key] = refused
         return refused
@@ -284,7 +282,7 @@ class ActorTables(ABC):
         values = [i.value if isinstance(i, Message) else i for i in inputs]
         self._watched.taken = 0
         result = self._watched.rules[rule](self.k, node.state, *values)
-        if isinstance(result, self._step):
+        if isinstance(result, Step):
             actor, sends = result.actor, result.sends
         elif type(result) is type(node.state):
             actor, sends = result, ()
@@ -329,8 +327,8 @@ class Tables(ActorTables):
     """Producers and leaders. `clients`, `leaders` and `given_producer_ids` are where the scope
     begins."""
 
-    def __init__(self, k: Setting) -> None:
-        super().__init__(k, plain(), WATCHED_MODULES)
+    def __init__(self, k: Configuration) -> None:
+        super().__init__(k, composition("idempotent"), WATCHED_MODULES)
         self._wire = WireNumbers(k)
         world = initial(k)
         self.clients = tuple(self.node(client) for client in world.clients.values())

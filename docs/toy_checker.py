@@ -51,7 +51,7 @@ def steps(s: State, broker_compares: bool) -> Events:
 
 # 2. What is claimed of it: some things always, some at least sometimes.
 #
-# A protocol that does nothing keeps every promise. That is what the witnesses are for: if none of
+# A protocol that does nothing keeps every guarantee. That is what the witnesses are for: if none of
 # the states has a lost answer, nothing was learnt about lost answers.
 
 Claims = dict[str, Callable[[State], bool]]
@@ -104,7 +104,7 @@ def path_to(state: State, found: Found) -> list[str]:
 
 
 # 4. The report. The counts are exact and belong into tests: a model that loses a rule by mistake
-# still keeps its promises, but it has other counts.
+# still keeps its guarantees, but it has other counts.
 
 
 def check(title: str, successors: Callable[[State], Events]) -> None:

@@ -1,1 +1,1 @@
-"""Kafka's exactly-once protocol, written once: actors, their rules, and what they promise."""
+"""Kafka's exactly-once protocol, written once: actors, their rules, and what they guarantee."""

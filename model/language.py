@@ -4,7 +4,7 @@ Five rules keep every form of the model derivable from its text:
 
 1. A value is a bool, a ranged int, an enum, a record, a bounded tuple, a `Map` or a `Set` over a
    named index type. All are immutable and hashable; an absent value is Kafka's own sentinel (-1).
-2. A function is first order and total, takes the `Setting` first where it needs it, assigns a
+2. A function is first order and total, takes the `Configuration` first where it needs it, assigns a
    name once, and returns on every path. No loops, no exceptions, no strings, no floats.
 3. A rule of an actor (`receives`, `acts`) sees that actor and one input, never the world.
 4. A rule of the world (`rule`) says what one event does; its choices are its parameters, each
@@ -32,7 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """An int from `lo` to `hi`, both included; a string names a size of the scope's layout."""
+    """An int from `lo` to `hi`, both included; a string names a size of the scope's bounds."""
 
     lo: int | str
     hi: int | str
@@ -40,14 +40,14 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index type: 0 up to, but not including, the size of the layout that is named."""
+    """An index type: 0 up to, but not including, the size of the bounds that is named."""
 
     size: str
 
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """A tuple of at most so many elements; a string names a size of the scope's layout."""
+    """A tuple of at most so many elements; a string names a size of the scope's bounds."""
 
     capacity: int | str
 
@@ -190,23 +190,29 @@ def within_scope(condition: bool) -> None:
         raise Disabled(by_scope=True)
 
 
-RULES: dict[str, Callable[..., Any]] = {}
-ACTOR_RULES: dict[str, Callable[..., Any]] = {}
-
-
 def rule(function: F) -> F:
-    """A rule of the world: (setting, world, choices...) -> world."""
-    RULES[function.__name__] = function
+    """A rule of the world: (configuration, world, choices...) -> world."""
+    vars(function)["kind"] = "rule"
     return function
 
 
 def receives(function: F) -> F:
     """A rule of an actor: what it does with one input."""
-    ACTOR_RULES[function.__name__] = function
+    vars(function)["kind"] = "receives"
     return function
 
 
 def acts(function: F) -> F:
     """A rule of an actor: what it does of itself."""
-    ACTOR_RULES[function.__name__] = function
+    vars(function)["kind"] = "acts"
     return function
+
+
+def is_rule(value: object) -> bool:
+    """Whether it is a rule of the world."""
+    return getattr(value, "kind", None) == "rule"
+
+
+def is_actor_rule(value: object) -> bool:
+    """Whether it is a rule of an actor."""
+    return getattr(value, "kind", None) in ("receives", "acts")

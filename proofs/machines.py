@@ -20,7 +20,7 @@ from hypothesis import strategies
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from proofs.explore.source import SourceGraph, instances
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.trace.format import Choice, Instance
 from proofs.trace.replay import Stepper, World
 

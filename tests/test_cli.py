@@ -80,7 +80,9 @@ def test_a_missing_extra_is_named(verb, module, extra, install_room, capsys):
 
 def test_a_missing_module_of_ours_is_a_defect(install_room):
     def main(argv: Sequence[str]) -> int:
-        raise ModuleNotFoundError("No module named 'model.leader'", name="model.leader")
+        raise ModuleNotFoundError(
+            "No module named 'model.idempotent.leader'", name="model.idempotent.leader"
+        )
 
     install_room("proofs", main)
     with pytest.raises(ModuleNotFoundError):

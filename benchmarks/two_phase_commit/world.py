@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import Annotated
 
-from benchmarks.two_phase_commit.setting import Setting
+from benchmarks.two_phase_commit.configuration import Configuration
 from model.language import Index, Map, Set, record, require, rule
 
 ResourceManager = Annotated[int, Index("managers")]
@@ -44,21 +44,21 @@ class World:
     messages: Set[Message]
 
 
-def commit_message(k: Setting) -> int:
+def commit_message(k: Configuration) -> int:
     """Comes after what the resource managers say."""
-    return k.layout.managers
+    return k.bounds.managers
 
 
-def abort_message(k: Setting) -> int:
+def abort_message(k: Configuration) -> int:
     """The last."""
-    return k.layout.managers + 1
+    return k.bounds.managers + 1
 
 
 # The transaction manager
 
 
 @rule
-def manager_hears_prepared(k: Setting, w: World, resource: ResourceManager) -> World:
+def manager_hears_prepared(k: Configuration, w: World, resource: ResourceManager) -> World:
     """The transaction manager receives "prepared" from a resource manager."""
     require(w.decision == Decision.NONE)
     require(resource in w.messages)
@@ -66,15 +66,15 @@ def manager_hears_prepared(k: Setting, w: World, resource: ResourceManager) -> W
 
 
 @rule
-def manager_commits(k: Setting, w: World) -> World:
+def manager_commits(k: Configuration, w: World) -> World:
     """All are prepared: the transaction manager says "commit"."""
     require(w.decision == Decision.NONE)
-    require(all(resource in w.prepared for resource in range(k.layout.managers)))
+    require(all(resource in w.prepared for resource in range(k.bounds.managers)))
     return replace(w, decision=Decision.COMMIT, messages=w.messages.plus(commit_message(k)))
 
 
 @rule
-def manager_aborts(k: Setting, w: World) -> World:
+def manager_aborts(k: Configuration, w: World) -> World:
     """The transaction manager gives up of itself and says "abort"."""
     require(w.decision == Decision.NONE)
     return replace(w, decision=Decision.ABORT, messages=w.messages.plus(abort_message(k)))
@@ -84,7 +84,7 @@ def manager_aborts(k: Setting, w: World) -> World:
 
 
 @rule
-def resource_prepares(k: Setting, w: World, resource: ResourceManager) -> World:
+def resource_prepares(k: Configuration, w: World, resource: ResourceManager) -> World:
     """A resource manager is ready and says so."""
     require(w.status[resource] == Status.WORKING)
     status = w.status.put(resource, Status.PREPARED)
@@ -92,21 +92,21 @@ def resource_prepares(k: Setting, w: World, resource: ResourceManager) -> World:
 
 
 @rule
-def resource_aborts(k: Setting, w: World, resource: ResourceManager) -> World:
+def resource_aborts(k: Configuration, w: World, resource: ResourceManager) -> World:
     """A resource manager gives up of itself and tells nobody."""
     require(w.status[resource] == Status.WORKING)
     return replace(w, status=w.status.put(resource, Status.ABORTED))
 
 
 @rule
-def resource_hears_commit(k: Setting, w: World, resource: ResourceManager) -> World:
+def resource_hears_commit(k: Configuration, w: World, resource: ResourceManager) -> World:
     """A resource manager receives "commit"."""
     require(commit_message(k) in w.messages)
     return replace(w, status=w.status.put(resource, Status.COMMITTED))
 
 
 @rule
-def resource_hears_abort(k: Setting, w: World, resource: ResourceManager) -> World:
+def resource_hears_abort(k: Configuration, w: World, resource: ResourceManager) -> World:
     """A resource manager receives "abort"."""
     require(abort_message(k) in w.messages)
     return replace(w, status=w.status.put(resource, Status.ABORTED))

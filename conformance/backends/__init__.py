@@ -3,7 +3,7 @@
 Three rules:
 
 1. A range of trace ids is judged in one place and answered by one row for its summary, one for the
-   promises, and one for each finding. They depend on the task and the range alone: not on the
+   guarantees, and one for each finding. They depend on the task and the range alone: not on the
    backend, its partitions, or what was judged before.
 2. A backend gives rows back in any order, and `None` now and then while there is nothing yet, so
    that its caller can show time passing.
@@ -33,7 +33,7 @@ class Range(NamedTuple):
 
 
 SUMMARY: Final = "summary"
-PROMISES: Final = "promises"
+GUARANTEES: Final = "guarantees"
 FINDING: Final = "finding"
 
 

@@ -44,7 +44,7 @@ PARTITIONS_PER_CORE: Final = 3
 REMOTE_PARTITIONS: Final = 32
 """Where nobody can tell how many cores there are."""
 
-SETTINGS: Final = {
+CONFIGURATIONS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -122,7 +122,7 @@ def local_session(master: str, scratch: Path) -> SparkSession:
     logging = scratch / "log4j2.properties"
     logging.write_text(LOGGING, encoding="utf-8")
     builder = SparkSession.builder.master(master).appName("kafka-eos")
-    for name, value in SETTINGS.items():
+    for name, value in CONFIGURATIONS.items():
         builder = builder.config(name, value)
     java = f"-Dlog4j2.configurationFile={logging.as_uri()}"
     if is_local(master):

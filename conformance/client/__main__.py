@@ -16,7 +16,7 @@ from conformance.client.processes import JAVA
 from conformance.client.story import story
 from conformance.client.trace import BadClientTrace, read
 from conformance.verbs import EXIT_BAD_USE
-from model.variants import DEFAULT_VARIANT, UnknownVariant, parse
+from model.idempotent.variants import DEFAULT_VARIANT, UnknownVariant, parse
 from proofs.say import say
 
 CODES: Final = {EXPLAINED: 0, DIVERGES: 1, UNDECIDED: 3}

@@ -27,8 +27,8 @@ from conformance.report import write_reports
 from conformance.rows import Found
 from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, BadUse, note, one_of
 from conformance.verbs.folder import begin
-from model.setting import Variant
-from model.variants import DEFAULT_VARIANT, RELEASES, parse
+from model.idempotent.configuration import Variant
+from model.idempotent.variants import DEFAULT_VARIANT, RELEASES, parse
 from proofs.java import JavaError
 from proofs.say import say
 

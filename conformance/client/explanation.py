@@ -12,8 +12,8 @@ from typing import Final
 
 from conformance.client import quirks
 from conformance.client.quirks import Key
-from model.client import Client, InFlightBatch
-from model.setting import Setting
+from model.idempotent.client import Client, InFlightBatch
+from model.idempotent.configuration import Configuration
 
 ENDED: Final = -1
 """What stands for the answers heard of a connection that is closed."""
@@ -52,7 +52,7 @@ def put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
     return (*values[:index], value, *values[index + 1 :])
 
 
-def moved(k: Setting, state: Explanation, client: Client) -> tuple[Explanation, bool]:
+def moved(k: Configuration, state: Explanation, client: Client) -> tuple[Explanation, bool]:
     """The state with what became of its client, and whether an exception was in the way."""
     lost = [
         (partition, b)
@@ -76,7 +76,7 @@ def moved(k: Setting, state: Explanation, client: Client) -> tuple[Explanation, 
     return after, bool(lost)
 
 
-def queued(k: Setting, client: Client, queue: tuple[Key, ...]) -> tuple[Key, ...]:
+def queued(k: Configuration, client: Client, queue: tuple[Key, ...]) -> tuple[Key, ...]:
     """What waits, partition by partition."""
     return tuple(
         (partition, first)

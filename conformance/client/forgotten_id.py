@@ -43,7 +43,7 @@ from proofs.java import JavaError, find_java
 from proofs.say import say
 
 PROGRAM: Final = Path(__file__).with_name("ForgottenId.java")
-SETTINGS: Final = {
+CONFIGURATIONS: Final = {
     "enable.idempotence": "true",
     "acks": "all",
     "max.in.flight.requests.per.connection": "5",
@@ -258,7 +258,7 @@ def _with_topic(broker: KafkaBroker) -> None:
 
 async def _lived(client: str, network: Network, broker: KafkaBroker) -> dict[str, str]:
     """The client's life, and the broker's death in it; what the application was told."""
-    settings = ",".join(f"{name}={value}" for name, value in SETTINGS.items())
+    settings = ",".join(f"{name}={value}" for name, value in CONFIGURATIONS.items())
     process = await asyncio.create_subprocess_exec(
         *(str(find_java()), *JVM_OPTIONS, "-cp", str(client_jars(client) / "*"), str(PROGRAM)),
         *(f"{HOST}:{network.own_port}", TOPIC, settings),

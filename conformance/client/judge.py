@@ -33,10 +33,10 @@ from conformance.client.trace import (
     Produce,
     SentBatch,
 )
-from model.client import Client, PartitionEntry
-from model.messages import Batch
-from model.scopes import begun_client
-from model.setting import Layout, Retries, Setting, Variant
+from model.idempotent.client import Client, PartitionEntry
+from model.idempotent.configuration import Bounds, Configuration, Retries, Variant
+from model.idempotent.messages import Batch
+from model.idempotent.scopes import begun_client
 
 MAX_STATES: Final = 10_000
 """Beyond, a run stays undecided."""
@@ -77,11 +77,11 @@ class TooManyStates(Exception):
     """More explanations than the limit."""
 
 
-def setting_for(variant: Variant, trace: ClientTrace) -> Setting:
+def configuration_for(variant: Variant, trace: ClientTrace) -> Configuration:
     """The model as large as a real client."""
     settings = trace.plan.settings
     retries = Retries.ENDLESS if settings.retries is None else Retries(settings.retries)
-    layout = Layout(
+    bounds = Bounds(
         partitions=PARTITIONS,
         records=1 << 16,
         in_flight=settings.max_in_flight,
@@ -94,14 +94,14 @@ def setting_for(variant: Variant, trace: ClientTrace) -> Setting:
         without_producer_id=True,
         max_timeouts=1,
     )
-    return Setting(replace(variant, retries=retries), layout)
+    return Configuration(replace(variant, retries=retries), bounds)
 
 
 def judged(variant: Variant, trace: ClientTrace) -> Judgement:
     """What became of a run under the model of a variant."""
     if trace.problem not in ("", UNFINISHED):
         return Judgement(UNDECIDED, 0, why=trace.problem)
-    k = setting_for(variant, trace)
+    k = configuration_for(variant, trace)
     trace = in_order(trace)
     try:
         simple = Observer(k, trace, moves.UNSEEN).judged()
@@ -118,7 +118,7 @@ def judged(variant: Variant, trace: ClientTrace) -> Judgement:
 class Observer:
     """The states that explain one trace."""
 
-    def __init__(self, k: Setting, trace: ClientTrace, unseen: tuple[Moves, ...]) -> None:
+    def __init__(self, k: Configuration, trace: ClientTrace, unseen: tuple[Moves, ...]) -> None:
         self.k = k
         self.trace = trace
         self.unseen = unseen
@@ -245,7 +245,7 @@ class Observer:
         sendable = (
             (partition, batch)
             for state in states
-            for partition in range(self.k.layout.partitions)
+            for partition in range(self.k.bounds.partitions)
             for batch in moves.sendable(self.k, state, partition, counts.get(partition, 1))
         )
         return tuple(dict.fromkeys(sendable))

@@ -33,7 +33,7 @@ from proofs.java import find_java
 from proofs.say import say
 
 PROGRAM: Final = Path(__file__).with_name("LateAbort.java")
-SETTINGS: Final = {
+CONFIGURATIONS: Final = {
     "transactional.id": "late-abort",
     "acks": "all",
     "request.timeout.ms": "400",
@@ -150,7 +150,7 @@ def said(value: Value) -> Iterator[str]:
 async def conversation(release: str, level: int, loses: bool) -> list[tuple[int, str]]:
     """The lines of one run, in the order of their times in nanoseconds. Raises MissingTool,
     FetchFailed."""
-    settings = ",".join(f"{name}={value}" for name, value in SETTINGS.items())
+    settings = ",".join(f"{name}={value}" for name, value in CONFIGURATIONS.items())
     async with Ear(level, loses) as ear:
         process = await asyncio.create_subprocess_exec(
             str(find_java()),

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.client.guaranteed import seen_in
 from conformance.client.judge import DIVERGES, EXPLAINED, Judgement, judged
 from conformance.client.order import in_order
-from conformance.client.promised import seen_in
 from conformance.client.trace import (
     UNFINISHED,
     ClientTrace,
@@ -19,9 +19,9 @@ from conformance.client.trace import (
     lines,
 )
 from conformance.files import write_whole
-from conformance.promised import Seen
-from model.messages import Error
-from model.setting import Variant
+from conformance.guaranteed import Seen
+from model.idempotent.configuration import Variant
+from model.idempotent.messages import Error
 
 FILE: Final = "runs.jsonl"
 
@@ -43,7 +43,8 @@ class Outcome:
 
 
 def outcome_of(variant: Variant, trace: ClientTrace) -> Outcome:
-    """Judge one run. One whose records were counted in another order shows nothing of promises."""
+    """Judge one run. One whose records were counted in another order shows nothing of
+    guarantees."""
     judgement = judged(variant, trace)
     seen = Seen()
     as_it_was = in_order(trace) is trace

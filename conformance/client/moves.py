@@ -37,11 +37,11 @@ from conformance.client.trace import (
     SentBatch,
 )
 from impl.protocol.errors import ErrorCode
-from model import answers, recovery
-from model import client as sending
-from model.client import Client, InFlightBatch, PartitionEntry
-from model.language import Step
-from model.messages import (
+from model.idempotent import client as sending
+from model.idempotent import recovery, responses
+from model.idempotent.client import Client, InFlightBatch, PartitionEntry
+from model.idempotent.configuration import Configuration, Expiry
+from model.idempotent.messages import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     Batch,
@@ -49,7 +49,7 @@ from model.messages import (
     ProduceRequest,
     ProduceResponse,
 )
-from model.setting import Expiry, Setting
+from model.language import Step
 
 MILLISECOND_US: Final = 1_000
 CLOCK_SLACK_US: Final = 3_000
@@ -67,7 +67,7 @@ class Unmodelled(Exception):
 
 
 Moved = tuple[str, Explanation]
-Moves = Callable[[Setting, Sight, Explanation], Iterator[Moved]]
+Moves = Callable[[Configuration, Sight, Explanation], Iterator[Moved]]
 
 
 def is_timely(sight: Sight, before: Client, after: Client) -> bool:
@@ -98,7 +98,7 @@ def has_ended(entry: PartitionEntry, number: int) -> bool:
 # Hearing
 
 
-def hears(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
+def hears(k: Configuration, sight: Sight, state: Explanation) -> Iterator[Moved]:
     """The next answer of a connection reaches the client."""
     for connection, heard in enumerate(state.heard):
         answers_left = sight.answers[connection]
@@ -113,7 +113,7 @@ def hears(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
                 yield "on_answer", after
 
 
-def hears_producer_id(k: Setting, state: Explanation, answer: InitAnswer) -> Explanation:
+def hears_producer_id(k: Configuration, state: Explanation, answer: InitAnswer) -> Explanation:
     """The producer id that was asked for, or an error after which it is asked for again."""
     if answer.error or state.asked != answer.connection:
         return replace(state, asked=-1)
@@ -122,7 +122,7 @@ def hears_producer_id(k: Setting, state: Explanation, answer: InitAnswer) -> Exp
 
 
 def hears_produced(
-    k: Setting, sight: Sight, state: Explanation, answer: ProduceAnswer
+    k: Configuration, sight: Sight, state: Explanation, answer: ProduceAnswer
 ) -> Iterator[Explanation]:
     """What became of each batch of a request, partition by partition in an order of the client's
     own; the clock may have run out for one or the other, and an exception ends it."""
@@ -133,7 +133,10 @@ def hears_produced(
 
 
 def in_turn(
-    k: Setting, sight: Sight, state: Explanation, told: Sequence[tuple[PartitionAnswer, SentBatch]]
+    k: Configuration,
+    sight: Sight,
+    state: Explanation,
+    told: Sequence[tuple[PartitionAnswer, SentBatch]],
 ) -> Iterator[Explanation]:
     """The client after answers to some batches, one after the other."""
     if not told:
@@ -149,7 +152,7 @@ def in_turn(
 
 
 def after_answer(
-    k: Setting, sight: Sight, state: Explanation, sent: SentBatch, row: PartitionAnswer
+    k: Configuration, sight: Sight, state: Explanation, sent: SentBatch, row: PartitionAnswer
 ) -> Iterator[Client]:
     """The client after the answer to one batch."""
     client, untracked = state.client, quirks.of(state.untracked, row.partition)
@@ -178,7 +181,7 @@ def model_error(code: int) -> Error:
 
 
 def as_it_was_split(
-    k: Setting,
+    k: Configuration,
     sight: Sight,
     client: Client,
     sent: SentBatch,
@@ -193,7 +196,7 @@ def as_it_was_split(
         return client
     parts, skipped = [], 0
     for size in sight.parts(sent.partition, first, count):
-        parts.append(answers.part(k, large[0], skipped, size))
+        parts.append(responses.part(k, large[0], skipped, size))
         skipped += size
     where = entry.in_flight.index(inside[0])
     in_flight = (
@@ -239,7 +242,7 @@ def is_idle(sight: Sight, state: Explanation, connection: int, loses: bool) -> b
     )
 
 
-def hangs_up(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
+def hangs_up(k: Configuration, sight: Sight, state: Explanation) -> Iterator[Moved]:
     """The client sees that a connection has ended, or gives it up itself."""
     for connection, heard in enumerate(state.heard):
         ends = heard != ENDED and sight.may_have_ended(connection)
@@ -248,12 +251,14 @@ def hangs_up(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
                 yield "on_disconnect", after
 
 
-def hung_up(k: Setting, sight: Sight, state: Explanation, connection: int) -> Iterator[Explanation]:
+def hung_up(
+    k: Configuration, sight: Sight, state: Explanation, connection: int
+) -> Iterator[Explanation]:
     """What waited for answers of a connection waits no longer; for the first of it the clock may
     have run out."""
     states = [state]
     if sight.carries_batches(connection) or state.lost == connection:
-        for partition in range(k.layout.partitions):
+        for partition in range(k.bounds.partitions):
             states = [
                 after
                 for before in states
@@ -269,7 +274,7 @@ def hung_up(k: Setting, sight: Sight, state: Explanation, connection: int) -> It
 
 
 def unanswered(
-    k: Setting, sight: Sight, state: Explanation, connection: int, partition: int
+    k: Configuration, sight: Sight, state: Explanation, connection: int, partition: int
 ) -> Iterator[Explanation]:
     """The state after all answers of a connection that will not come to one partition. An
     exception keeps those to the batches beside it from being handled, if they come later."""
@@ -291,26 +296,26 @@ def unanswered(
             yield unheard(replace(after, untracked=keys), skipped)
 
 
-def late_batches(k: Setting, sight: Sight, client: Client, partition: int) -> int:
+def late_batches(k: Configuration, sight: Sight, client: Client, partition: int) -> int:
     """For how many of the first batches in flight the time may be up."""
     in_flight = client.partitions[partition].in_flight
     late = takewhile(lambda b: time_is_up(k, sight, partition, b), in_flight)
     return sum(1 for _ in late)
 
 
-def loses(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
+def loses(k: Configuration, sight: Sight, state: Explanation) -> Iterator[Moved]:
     """A request is written to a connection that has ended, and never arrives: one at most, since
     a client writes the next only once the one before is written. Selector, InFlightRequests."""
     for connection, heard in enumerate(state.heard):
         waits = heard != ENDED and state.lost == -1 and sight.may_have_ended(connection)
         if waits and sight.is_to_node(connection) and is_alone(sight, state, connection):
-            for client in written(k, sight, state, state.client, range(k.layout.partitions)):
+            for client in written(k, sight, state, state.client, range(k.bounds.partitions)):
                 if client != state.client:
                     yield "loses", replace(moved(k, state, client)[0], lost=connection)
 
 
 def written(
-    k: Setting, sight: Sight, state: Explanation, client: Client, partitions: Sequence[int]
+    k: Configuration, sight: Sight, state: Explanation, client: Client, partitions: Sequence[int]
 ) -> Iterator[Client]:
     """The client after a request with at most one batch for each of some partitions."""
     if not partitions:
@@ -332,7 +337,7 @@ def written(
 # Of itself
 
 
-def acts(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
+def acts(k: Configuration, sight: Sight, state: Explanation) -> Iterator[Moved]:
     """The client gives batches up, resolves what is unknown, and takes another epoch."""
     bumped = attempted(recovery.bump_epoch, k, state.client)
     if bumped is not None:
@@ -340,7 +345,7 @@ def acts(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
     resolved = attempted(quirks.resolve_sequences, k, state.client, state.untracked)
     if resolved is not None:
         yield "resolve_sequences", moved(k, state, resolved)[0]
-    for partition in range(k.layout.partitions):
+    for partition in range(k.bounds.partitions):
         aside = behind_the_head(state, partition)
         before = state.client.partitions[partition].in_flight
         ahead = quirks.without(state.client, partition, aside)
@@ -356,7 +361,7 @@ def acts(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
         yield "on_answer", replace(state, client=aborted, unheard=frozenset(), forsaken=())
 
 
-def forsaken_expire(k: Setting, sight: Sight, state: Explanation) -> Iterator[Moved]:
+def forsaken_expire(k: Configuration, sight: Sight, state: Explanation) -> Iterator[Moved]:
     """The time of a batch is up that an exception has left alone."""
     for partition, old in state.forsaken:
         if not state.client.fatal and time_is_up(k, sight, partition, old):
@@ -376,7 +381,7 @@ def awaiting(state: Explanation, partition: int, expired: InFlightBatch) -> Expl
     return replace(state, client=client, unheard=state.unheard - {key})
 
 
-def time_is_up(k: Setting, sight: Sight, partition: int, old: InFlightBatch) -> bool:
+def time_is_up(k: Configuration, sight: Sight, partition: int, old: InFlightBatch) -> bool:
     """Whether the clock and what the application was told allow that a batch has expired."""
     batch = old.batch
     records = range(batch.first_record, batch.first_record + batch.record_count)
@@ -385,7 +390,7 @@ def time_is_up(k: Setting, sight: Sight, partition: int, old: InFlightBatch) -> 
     return sight.now_us + CLOCK_SLACK_US >= deadline_us(k, sight, partition, old)
 
 
-def deadline_us(k: Setting, sight: Sight, partition: int, old: InFlightBatch) -> int:
+def deadline_us(k: Configuration, sight: Sight, partition: int, old: InFlightBatch) -> int:
     """When a batch may expire at the earliest. ProducerBatch.hasReachedDeliveryTimeout; up to 2.0
     ProducerBatch.maybeExpire."""
     settings: Settings = sight.plan.settings
@@ -402,7 +407,7 @@ def deadline_us(k: Setting, sight: Sight, partition: int, old: InFlightBatch) ->
 # What is seen
 
 
-def sends(k: Setting, sight: Sight, state: Explanation, batch: SentBatch) -> Iterator[Moved]:
+def sends(k: Configuration, sight: Sight, state: Explanation, batch: SentBatch) -> Iterator[Moved]:
     """The client has sent this batch: again, or for the first time."""
     client = state.client
     if quirks.has_quirks(k):
@@ -418,7 +423,7 @@ def sends(k: Setting, sight: Sight, state: Explanation, batch: SentBatch) -> Ite
 
 
 def send_again(
-    k: Setting, state: Explanation, client: Client, partition: int
+    k: Configuration, state: Explanation, client: Client, partition: int
 ) -> Step[Client, ProduceRequest]:
     """The batch that waits first. Raises Disabled."""
     aside = behind_the_head(state, partition)
@@ -428,7 +433,7 @@ def send_again(
 
 
 def send_new(
-    k: Setting, state: Explanation, client: Client, partition: int, record_count: int
+    k: Configuration, state: Explanation, client: Client, partition: int, record_count: int
 ) -> Step[Client, ProduceRequest]:
     """The next new batch; one whose answer was not handled is not awaited. Raises Disabled."""
     aside = quirks.of(state.unheard, partition)
@@ -465,7 +470,9 @@ def without_unsent(sight: Sight, client: Client, batch: SentBatch) -> Client | N
     return sending.with_entry(client, batch.partition, skipped)
 
 
-def sendable(k: Setting, state: Explanation, partition: int, record_count: int) -> Iterator[Batch]:
+def sendable(
+    k: Configuration, state: Explanation, partition: int, record_count: int
+) -> Iterator[Batch]:
     """What the client may send to a partition: again, or as its next new batch."""
     again = attempted(send_again, k, state, state.client, partition)
     new = attempted(send_new, k, state, state.client, partition, record_count)

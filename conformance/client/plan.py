@@ -270,7 +270,9 @@ def planned(seed: int, number: int) -> RunPlan:
         for _ in range(MAX_FAULTS)
     )
     init_faults = tuple(init_fault(random) for _ in range(random.choice((0, 0, 1, 2))))
-    return RunPlan(seed, number, settings_of(random), sends_of(random), produce_faults, init_faults)
+    return RunPlan(
+        seed, number, configurations_of(random), sends_of(random), produce_faults, init_faults
+    )
 
 
 def without_faults(plan: RunPlan) -> RunPlan:
@@ -285,7 +287,7 @@ def init_fault(random: Random) -> Fault:
     return cut(random)
 
 
-def settings_of(random: Random) -> Settings:
+def configurations_of(random: Random) -> Settings:
     """Settings under which waiting is short."""
     linger_ms = random.choice((0, 0, 5))
     request_timeout_ms = random.choice((80, 120, 200))

@@ -17,12 +17,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations, takewhile
 
-from model import answers, recovery
-from model import client as sending
-from model.answers import Failure
-from model.client import Client, InFlightBatch, PartitionEntry
-from model.language import Step, map_values
-from model.messages import (
+from model.idempotent import client as sending
+from model.idempotent import recovery, responses
+from model.idempotent.client import Client, InFlightBatch, PartitionEntry
+from model.idempotent.configuration import Configuration, Recovery
+from model.idempotent.messages import (
     INVALID_OFFSET,
     NO_PRODUCER_ID,
     Batch,
@@ -30,7 +29,8 @@ from model.messages import (
     ProduceRequest,
     ProduceResponse,
 )
-from model.setting import Recovery, Setting
+from model.idempotent.responses import Failure
+from model.language import Step, map_values
 
 InFlight = tuple[InFlightBatch, ...]
 Key = tuple[int, int]
@@ -40,7 +40,7 @@ NO_ANSWER = Error.REQUEST_TIMED_OUT
 """What a broken connection is to a batch: an error after which it may be sent again."""
 
 
-def has_quirks(k: Setting) -> bool:
+def has_quirks(k: Configuration) -> bool:
     """Whether the release is one of those: since 2.5 an epoch is bumped instead."""
     return k.variant.recovery != Recovery.LOCAL_BUMP
 
@@ -93,7 +93,7 @@ def of(keys: Collection[Key], partition: int) -> frozenset[int]:
 
 
 def send_new(
-    k: Setting, client: Client, partition: int, record_count: int
+    k: Configuration, client: Client, partition: int, record_count: int
 ) -> Step[Client, ProduceRequest]:
     """The model's rule. 2.0 keeps the last offset that an old producer id was told, also once it
     begins with a new one: only giving the id back forgets it. TransactionManager.lastAckedOffset.
@@ -138,7 +138,7 @@ def is_unsent(entry: PartitionEntry, number: int) -> bool:
 # Unknown outcomes
 
 
-def resolve_sequences(k: Setting, client: Client, untracked: Collection[Key]) -> Client:
+def resolve_sequences(k: Configuration, client: Client, untracked: Collection[Key]) -> Client:
     """The model's rule, of what the collection holds; to look at a partition's next sequence gives
     it one. TransactionManager.shouldResetProducerStateAfterResolvingSequences, sequenceNumber.
 
@@ -157,7 +157,7 @@ def resolve_sequences(k: Setting, client: Client, untracked: Collection[Key]) ->
     return begun(k, resolved, asked) if resolved.producer_id != NO_PRODUCER_ID else resolved
 
 
-def begun(k: Setting, client: Client, partitions: Collection[int]) -> Client:
+def begun(k: Configuration, client: Client, partitions: Collection[int]) -> Client:
     """The client with a next sequence for these partitions."""
     for partition in partitions:
         entry = sending.numbered(k, client, client.partitions[partition])
@@ -169,7 +169,7 @@ def begun(k: Setting, client: Client, partitions: Collection[int]) -> Client:
 
 
 def on_answer(
-    k: Setting,
+    k: Configuration,
     client: Client,
     partition: int,
     answer: ProduceResponse,
@@ -191,43 +191,45 @@ def on_answer(
 
 
 def heard(
-    k: Setting, client: Client, partition: int, answer: ProduceResponse, overdue: int
+    k: Configuration, client: Client, partition: int, answer: ProduceResponse, overdue: int
 ) -> Iterator[Client]:
     """The client after an answer, where all is tracked but what was answered, perhaps."""
     entry = client.partitions[partition]
     answered = [b for b in entry.in_flight if b.batch.first_record == answer.first_record]
     how = None
     if has_quirks(k) and answered and answer.error != Error.NONE:
-        how = answers.failure(k, client, entry, answered[0], answer, overdue)
+        how = responses.failure(k, client, entry, answered[0], answer, overdue)
     if how == Failure.RETRY_RENUMBERED:
         for order in orders(k, entry.in_flight):
             ordered = with_in_flight(client, partition, order)
-            yield answers.on_answer(k, ordered, partition, answer, overdue)
+            yield responses.on_answer(k, ordered, partition, answer, overdue)
     elif how == Failure.FAIL_FATALLY:
         yield replace(told(k, client, partition, answered[0]), fatal=True)
     elif how == Failure.FAIL_AND_CLOSE_GAP and falls(client, entry, answered[0].batch):
         yield with_gap_half_closed(client, partition, answered[0])
     else:
-        after = answers.on_answer(k, client, partition, answer, overdue)
+        after = responses.on_answer(k, client, partition, answer, overdue)
         closes = how == Failure.FAIL_AND_CLOSE_GAP and closes_gap(client, entry, answered[0].batch)
         yield with_old_moved(k, after, partition, answered[0].batch) if closes else after
 
 
-def told(k: Setting, client: Client, partition: int, b: InFlightBatch) -> Client:
+def told(k: Configuration, client: Client, partition: int, b: InFlightBatch) -> Client:
     """The client, the application of which has heard that one batch has failed."""
     return sending.with_entry(client, partition, sending.failed(k, client.partitions[partition], b))
 
 
-def aborted(k: Setting, client: Client, forsaken: Iterable[tuple[int, InFlightBatch]]) -> Client:
+def aborted(
+    k: Configuration, client: Client, forsaken: Iterable[tuple[int, InFlightBatch]]
+) -> Client:
     """After a fatal error all batches fail, but only in the next turn of the loop: while a client
     waits for a producer id, it hears answers to old batches. Sender.maybeAbortBatches."""
     for partition, b in forsaken:
         client = told(k, client, partition, b)
-    all_failed = map_values(k, answers.all_failed, client.partitions)
+    all_failed = map_values(k, responses.all_failed, client.partitions)
     return replace(client, partitions=all_failed)
 
 
-def orders(k: Setting, in_flight: InFlight) -> Iterator[InFlight]:
+def orders(k: Configuration, in_flight: InFlight) -> Iterator[InFlight]:
     """The orders in which the collection may be gone through when all is numbered from 0: in 2.0
     that of a heap, not of sequences. TransactionManager.startSequencesAtBeginning."""
     return heaps(in_flight) if k.variant.recovery == Recovery.RESET_2_0 else iter([in_flight])
@@ -257,13 +259,13 @@ def falls(client: Client, entry: PartitionEntry, gap: Batch) -> bool:
     )
 
 
-def with_old_moved(k: Setting, client: Client, partition: int, gap: Batch) -> Client:
+def with_old_moved(k: Configuration, client: Client, partition: int, gap: Batch) -> Client:
     """A part of an old producer id that is tracked moves up with the others: 2.4 as 2.0, where the
     model has it. TopicPartitionEntry.resetSequenceNumbers."""
     in_flight = client.partitions[partition].in_flight
     if k.variant.recovery == Recovery.RESET_2_0:
         return client
-    moved = tuple(b if answers.is_mine(client, b.batch) else moved_up(b, gap) for b in in_flight)
+    moved = tuple(b if responses.is_mine(client, b.batch) else moved_up(b, gap) for b in in_flight)
     return with_in_flight(client, partition, moved)
 
 
@@ -278,7 +280,7 @@ def moved_up(b: InFlightBatch, gap: Batch) -> InFlightBatch:
 
 def with_gap_half_closed(client: Client, partition: int, failed: InFlightBatch) -> Client:
     """The next sequence is lowered, nobody is told, nothing else moves up."""
-    entry = answers.silenced(client.partitions[partition], failed)
+    entry = responses.silenced(client.partitions[partition], failed)
     lowered = replace(entry, next_sequence=entry.next_sequence - failed.batch.record_count)
     return sending.with_entry(client, partition, lowered)
 
@@ -289,14 +291,18 @@ def with_gap_half_closed(client: Client, partition: int, failed: InFlightBatch) 
 def of_sequence(client: Client, partition: int, batch: Batch) -> frozenset[int]:
     """The batches in flight that the collection takes for this one: it compares sequences alone.
     2.4, TopicPartitionEntry.inflightBatchesBySequence."""
-    if not answers.is_mine(client, batch):
+    if not responses.is_mine(client, batch):
         return frozenset()
     in_flight = client.partitions[partition].in_flight
     return numbers([b for b in in_flight if b.batch.base_sequence == batch.base_sequence])
 
 
 def lost_with_late(
-    k: Setting, client: Client, partition: int, answer: ProduceResponse, untracked: Collection[int]
+    k: Configuration,
+    client: Client,
+    partition: int,
+    answer: ProduceResponse,
+    untracked: Collection[int],
 ) -> frozenset[int]:
     """The batches that the answer to one that was given up makes the collection forget."""
     late = [
@@ -311,7 +317,7 @@ def lost_with_late(
 
 
 def untracked_after(
-    k: Setting, before: Client, after: Client, partition: int, untracked: Collection[int]
+    k: Configuration, before: Client, after: Client, partition: int, untracked: Collection[int]
 ) -> frozenset[int]:
     """The batches in flight that the collection does not hold after a step. It forgets all with
     its producer id, and has the parts of an old batch that is split later; in 2.4 it forgets with
@@ -338,7 +344,7 @@ def parts(was: PartitionEntry, now: PartitionEntry) -> frozenset[int]:
 
 
 def queue_after(
-    k: Setting, client: Client, partition: int, queue: Sequence[int]
+    k: Configuration, client: Client, partition: int, queue: Sequence[int]
 ) -> tuple[int, ...]:
     """What waits, in the order of 2.0's queue: a batch is put in by its sequence, and stays where
     it is when it gets another one. RecordAccumulator.insertInSequenceOrder."""
@@ -358,13 +364,13 @@ def queue_after(
 
 
 def on_disconnect(
-    k: Setting, client: Client, partition: int, overdue: int, untracked: frozenset[int]
+    k: Configuration, client: Client, partition: int, overdue: int, untracked: frozenset[int]
 ) -> tuple[Client, frozenset[int]]:
     """The model's rule, and what is not tracked then. From 2.1 to 2.4 what was given up fails once
     more, by its sequence, whichever batch has that by now: it goes batch by batch."""
     again = k.variant.recovery == Recovery.RESET_2_3 and client.partitions[partition].given_up
     if not untracked and not again:
-        return answers.on_disconnect(k, client, partition, overdue), frozenset()
+        return responses.on_disconnect(k, client, partition, overdue), frozenset()
     in_flight = client.partitions[partition].in_flight
     awaited = [(i, b.batch.first_record) for i, b in enumerate(in_flight) if b.outstanding]
     late = [b.batch.first_record for b in client.partitions[partition].given_up]
@@ -392,7 +398,7 @@ def silenced(before: PartitionEntry, after: PartitionEntry) -> InFlight:
     )
 
 
-def expired(k: Setting, client: Client, partition: int, b: InFlightBatch) -> Client:
+def expired(k: Configuration, client: Client, partition: int, b: InFlightBatch) -> Client:
     """From 2.1 to 2.4 the time of a batch that was silenced still passes: it stays among those
     that may expire in flight. Sender.getExpiredInflightBatches."""
     after = told(k, client, partition, b)

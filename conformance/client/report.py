@@ -11,27 +11,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.client.guaranteed import configuration_of_guarantees, states
 from conformance.client.judge import UNDECIDED, judged
 from conformance.client.ledger import Ledger, Outcome
-from conformance.client.promised import setting_of_promises, states
 from conformance.client.story import story
 from conformance.client.trace import parsed
 from conformance.explained import EXPLAINED, Explained, explanation, fields_of, stale
 from conformance.files import pretty, write_whole
-from conformance.promised import HOLDS, VIOLATED, Seen, not_promised
+from conformance.guaranteed import HOLDS, VIOLATED, Seen, not_guaranteed
 from conformance.report import SCHEMA_VERSION, covered, per_second
-from conformance.verbs.answer import divergences, promises
-from model.language import ACTOR_RULES
-from model.messages import Error
-from model.setting import Variant
+from conformance.verbs.answer import divergences, guarantees
+from model.idempotent.configuration import Variant
+from model.idempotent.messages import Error
+from proofs.lift.source import composition
 
-ROOM: Final = ("model.client", "model.answers", "model.recovery")
+ROOM: Final = (
+    "model.idempotent.client",
+    "model.idempotent.responses",
+    "model.idempotent.recovery",
+)
 """The modules that hold a client's rules."""
 
 
 def rules_of_client() -> frozenset[str]:
     """The names of the rules that a client has."""
-    return frozenset(name for name, rule in ACTOR_RULES.items() if rule.__module__ in ROOM)
+    return frozenset(
+        name
+        for name, rule in composition("idempotent").actor_rules.items()
+        if rule.__module__ in ROOM
+    )
 
 
 def report_json(
@@ -47,7 +55,7 @@ def report_json(
     rows = (*EXPLAINED, *baseline)
     found = grouped(findings, rows, variant, ledger, out)
     seen = Seen(union(o.broken for o in outcomes), union(o.met for o in outcomes))
-    k = setting_of_promises(variant, 1, 1)
+    k = configuration_of_guarantees(variant, 1, 1)
     undecided = sum(o.verdict == UNDECIDED for o in outcomes)
     report = {
         "schema_version": SCHEMA_VERSION,
@@ -72,8 +80,8 @@ def report_json(
         "not_applicable": [],
         "stale_explanations": [r.reference for r in stale(rows, variant.release, findings)],
         "conforms": all(row["explained_by"] for row in found),
-        "promises": states(seen, k),
-        "not_promised": not_promised(k),
+        "guarantees": states(seen, k),
+        "not_guaranteed": not_guaranteed(k),
     }
     return report | {"verdict": verdict(report)}
 
@@ -131,9 +139,9 @@ def grouped(
 def verdict(report: Mapping[str, Any]) -> str:
     """The answer to the question that was asked."""
     differs = not report["conforms"]
-    if report["judge"] == "promises":
-        broken = {name for name, state in report["promises"].items() if state == VIOLATED}
-        if broken - set(report["not_promised"]):
+    if report["judge"] == "guarantees":
+        broken = {name for name, state in report["guarantees"].items() if state == VIOLATED}
+        if broken - set(report["not_guaranteed"]):
             return VIOLATED
         return UNDECIDED if differs or report["undecided"] else HOLDS
     if differs:
@@ -170,7 +178,7 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
         f" {run['steps_per_second']:,} requests/s",
         f"  coverage     rules {rules['covered']} of {rules['total']}, error codes"
         f" {codes['covered']} of {codes['total']}",
-        f"  promises     {promises(report)}",
+        f"  guarantees     {guarantees(report)}",
         *divergences(report, out),
         f"  undecided    {report['undecided']:,} runs; {report['unfinished']:,} had no end in time",
         f"  verdict      {report['verdict']}",

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
 from conformance.client import quirks
-from model import recovery
-from model.client import Client, InFlightBatch
+from model.idempotent import recovery
+from model.idempotent.client import Client, InFlightBatch
+from model.idempotent.configuration import Configuration
+from model.idempotent.messages import ProduceResponse
 from model.language import Disabled
-from model.messages import ProduceResponse
-from model.setting import Setting
 
 Given = ParamSpec("Given")
 T = TypeVar("T")
@@ -29,7 +29,7 @@ def attempted(rule: Callable[Given, T], *arguments: Given.args, **named: Given.k
 
 
 def on_answer(
-    k: Setting,
+    k: Configuration,
     client: Client,
     partition: int,
     answer: ProduceResponse,
@@ -42,7 +42,7 @@ def on_answer(
 
 
 def on_disconnect(
-    k: Setting, client: Client, partition: int, late: int, untracked: frozenset[int]
+    k: Configuration, client: Client, partition: int, late: int, untracked: frozenset[int]
 ) -> Iterator[tuple[Client, frozenset[int]]]:
     """The client without its connection, and which batches it does not track any more; the time
     of its first `late` batches may be up."""
@@ -51,7 +51,7 @@ def on_disconnect(
 
 
 def expire_batch(
-    k: Setting, client: Client, partition: int
+    k: Configuration, client: Client, partition: int
 ) -> Iterator[tuple[InFlightBatch, Client]]:
     """Each batch that may expire next, and the client without it."""
     for old in recovery.overdue(k, client.partitions[partition]):

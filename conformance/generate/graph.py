@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conformance.generate.shown import shown_in
-from conformance.homes import home_of_setting
+from conformance.homes import home_of_configuration
 from proofs.explore.explorer import explore
 from proofs.explore.result import Progress
 from proofs.lift.build import lift
@@ -37,7 +37,7 @@ class TooLarge(ValueError):
 class Graph:
     """All labelled transitions. `first_edge` has one element more than there are states: the
     edges of state s are first_edge[s] ... first_edge[s + 1] - 1. `shows` says by state what it
-    shows of the promises (`conformance.generate.shown`); it is empty where nobody asked."""
+    shows of the guarantees (`conformance.generate.shown`); it is empty where nobody asked."""
 
     first_edge: Numbers
     rules: Numbers
@@ -83,9 +83,9 @@ def edges_of(first_edge: Numbers, states: Numbers) -> Numbers:
     return found
 
 
-def machine_of(k: Any, name: str, *, promises: bool = False) -> Machine:
-    """A setting of its model, lifted. Who only walks it needs no promises."""
-    return lift(home_of_setting(k).model, k, name, promises=promises).machine
+def machine_of(k: Any, name: str, *, guarantees: bool = False) -> Machine:
+    """A configuration of its model, lifted. Who only walks it needs no guarantees."""
+    return lift(home_of_configuration(k).model, k, name, guarantees=guarantees).machine
 
 
 def explored(machine: Machine, progress: Callable[[Progress], None]) -> Graph:

@@ -1,6 +1,7 @@
-"""What each explored state shows: which promises it breaks, which witnesses it is.
+"""What each explored state shows: which guarantees it breaks, which witnesses it is.
 
-Theory of operation: promises and witnesses are lifted with the scope, so that each is a node of the
+Theory of operation: guarantees and witnesses are lifted with the scope, so that each is a node of
+the
 graph of operations (`proofs.lift.dag`). Here a node is computed for many states at once: an array
 a node, an element a state.
 """
@@ -40,18 +41,18 @@ OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {
 
 
 def shown_in(machine: Machine, graph: Graph) -> Numbers:
-    """For each state a number: a bit for each promise, set if the state breaks it, then one for
+    """For each state a number: a bit for each guarantee, set if the state breaks it, then one for
     each witness, set if it is one. Their order is the machine's, and so that of the model."""
     lifted = specialise(machine)
-    promises, witnesses = list(lifted.promises.values()), list(lifted.witnesses.values())
+    guarantees, witnesses = list(lifted.guarantees.values()), list(lifted.witnesses.values())
     packed = np.frombuffer(graph.packed, dtype=np.uint64).reshape(-1, graph.layout.words)
     parts = []
     for first in range(0, len(packed), STATES_AT_ONCE):
         states = packed[first : first + STATES_AT_ONCE]
-        values = computed([*promises, *witnesses], lifted, graph, states)
+        values = computed([*guarantees, *witnesses], lifted, graph, states)
         bits = np.zeros(len(states), dtype=np.uint32)
         for n, holds in enumerate(values):
-            is_told = holds if n >= len(promises) else np.logical_not(holds)
+            is_told = holds if n >= len(guarantees) else np.logical_not(holds)
             bits |= np.asarray(is_told, dtype=np.uint32) << np.uint32(n)
         parts.append(bits)
     return np.concatenate(parts)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from conformance.systems.base import System
 from conformance.systems.impl import ImplSystem
-from model.setting import Setting
+from model.idempotent.configuration import Configuration
 
-SYSTEMS: Mapping[str, Callable[[Setting, frozenset[str], str], System]] = {"impl": ImplSystem}
-"""By name: from a setting, the actors under test, and "bytes" or "values"."""
+SYSTEMS: Mapping[str, Callable[[Configuration, frozenset[str], str], System]] = {"impl": ImplSystem}
+"""By name: from a configuration, the actors under test, and "bytes" or "values"."""

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from model.setting import Idempotence, Setting
+from model.idempotent.configuration import Configuration, Idempotence
 
 View = Any
 """Nested tuples of ints and bools; compared with ==."""
@@ -44,7 +44,7 @@ class Actor(Protocol):
 
 
 class ClientUnderTest(Actor, Protocol):
-    """A producer, shaped as CLIENT. Its methods are the rules of `model.client`."""
+    """A producer, shaped as CLIENT. Its methods are the rules of `model.idempotent.client`."""
 
     def send_new(self, partition: int, first_record: int, record_count: int) -> Reaction:
         """The application sends so many records, the first is numbered `first_record`."""
@@ -70,7 +70,8 @@ class ClientUnderTest(Actor, Protocol):
 
 
 class LeaderUnderTest(Actor, Protocol):
-    """A partition's leader, shaped as LEADER. Its methods are the rules of `model.leader`."""
+    """A partition's leader, shaped as LEADER. Its methods are the rules of
+    `model.idempotent.leader`."""
 
     def on_produce(self, request: Payload) -> Reaction:
         """A request arrives."""
@@ -218,9 +219,9 @@ class WireNumbers:
     Without idempotence there are none (`are_given`), and nobody lists what is in flight by them.
     """
 
-    def __init__(self, k: Setting) -> None:
+    def __init__(self, k: Configuration) -> None:
         self.are_given = k.variant.idempotence == Idempotence.ENABLED
-        last = k.layout.max_sequence
+        last = k.bounds.max_sequence
         high = WIRE_MAX_SEQUENCE - last
         self._wire = (*(s if s <= last // 2 else s + high for s in range(last + 1)), -1)
 

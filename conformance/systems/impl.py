@@ -35,7 +35,7 @@ from conformance.systems.impl_messages import (
 )
 from conformance.systems.recalled import Alike, Recalled
 from impl import SendRequest
-from model.setting import Setting
+from model.idempotent.configuration import Configuration
 
 
 class ImplSystem:
@@ -47,7 +47,7 @@ class ImplSystem:
     clients: Sequence[ClientUnderTest]
     leaders: Sequence[LeaderUnderTest]
 
-    def __init__(self, k: Setting, actors: frozenset[str], on: str) -> None:
+    def __init__(self, k: Configuration, actors: frozenset[str], on: str) -> None:
         self._k = k
         self._codec = CODECS[on]
         self._played: dict[tuple[int, View], tuple[SendRequest, Request]] = {}
@@ -65,7 +65,7 @@ class ImplSystem:
         self._is_lived = lived
         for actor in (*cast[0], *cast[1]):
             actor.reset()
-        first = self._k.layout.first_sequence
+        first = self._k.bounds.first_sequence
         if first > 0:
             self._begin(WireNumbers(self._k)[first])
 
@@ -101,10 +101,10 @@ class ImplSystem:
 def cast_of(
     shared: Shared, actors: frozenset[str]
 ) -> tuple[tuple[ImplClient, ...], tuple[ImplLeader, ...]]:
-    """(producers, leaders), as the layout has them."""
-    layout = shared.k.layout
-    producers = range(layout.producers) if "client" in actors else ()
+    """(producers, leaders), as the bounds has them."""
+    bounds = shared.k.bounds
+    producers = range(bounds.producers) if "client" in actors else ()
     return (
         tuple(ImplClient(shared, producer) for producer in producers),
-        tuple(ImplLeader(shared, partition) for partition in range(layout.partitions)),
+        tuple(ImplLeader(shared, partition) for partition in range(bounds.partitions)),
     )

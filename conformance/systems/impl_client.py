@@ -39,7 +39,7 @@ from impl import (
 from impl.producer import InFlightBatch, State
 from impl.producer.batch import ProducerBatch
 from impl.producer.transaction_manager import PartitionEntry, TransactionManager
-from model.setting import Acks, Idempotence, Retries, Setting
+from model.idempotent.configuration import Acks, Configuration, Idempotence, Retries
 
 INIT_PRODUCER_ID_VERSION: Final = 5
 BACKOFF_MS: Final = 1
@@ -91,7 +91,7 @@ class ImplClient:
     def __init__(self, shared: Shared, producer: int) -> None:
         self._k, self._codec, self._views, self._post = shared
         self._producer = producer
-        self._partitions = range(self._k.layout.partitions)
+        self._partitions = range(self._k.bounds.partitions)
         self._places = [(TOPIC, partition) for partition in self._partitions]
         self._config = producer_config(self._k)
         self.reset()
@@ -112,7 +112,7 @@ class ImplClient:
         self._asked: SendRequest | None = None
         self._known: int | None = None
         self._let_send(0)
-        if self._k.layout.begun and self._config.enable_idempotence:
+        if self._k.bounds.begun and self._config.enable_idempotence:
             self.receive_producer_id(self._producer)
 
     def begin_at(self, partition: int, sequence: int) -> None:
@@ -283,8 +283,8 @@ RETRIES: Final[Mapping[Retries, int]] = {
 }
 
 
-def producer_config(k: Setting) -> ProducerConfig:
-    """The configuration that the model's variant and layout mean.
+def producer_config(k: Configuration) -> ProducerConfig:
+    """The configuration that the model's variant and bounds mean.
 
     No request times out by itself: that would be a broken connection, and the model says when.
     """
@@ -292,7 +292,7 @@ def producer_config(k: Setting) -> ProducerConfig:
         acks=ACKS[k.variant.acks],
         retries=RETRIES[k.variant.retries],
         enable_idempotence=k.variant.idempotence == Idempotence.ENABLED,
-        max_in_flight_requests_per_connection=k.layout.in_flight,
+        max_in_flight_requests_per_connection=k.bounds.in_flight,
         linger_ms=0,
         retry_backoff_ms=BACKOFF_MS,
         retry_backoff_max_ms=BACKOFF_MS,

@@ -22,13 +22,13 @@ from impl import ApiKey, PartitionLeader, ProduceOutcome
 from impl.partition.producer_state import UNKNOWN_PRODUCER, ProducerStateEntry
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.validation import LogConfig
-from model.setting import Setting
+from model.idempotent.configuration import Configuration
 
 BROKER_NOW_MS: Final = 0
 NEVER_MS: Final = 2**62
 """Longer than anything lasts."""
 REPLICAS: Final = 2
-"""Of each partition, and so many must be in sync; the model's layout says how long that takes."""
+"""Of each partition, and so many must be in sync; the model's bounds says how long that takes."""
 
 
 class ImplLeader:
@@ -41,9 +41,9 @@ class ImplLeader:
     def __init__(self, shared: Shared, partition: int) -> None:
         self._k, self._codec, self._views, self._post = shared
         self._partition = partition
-        self._producers = range(self._k.layout.producer_ids)
+        self._producers = range(self._k.bounds.producer_ids)
         self._config = log_config(self._k)
-        self._has_one_replica = self._k.layout.replicas == 1
+        self._has_one_replica = self._k.bounds.replicas == 1
         self._entries = [(UNKNOWN_PRODUCER, entry_view(UNKNOWN_PRODUCER)) for _ in self._producers]
         self.reset()
 
@@ -219,9 +219,9 @@ def entry_view(entry: ProducerStateEntry) -> View:
     return entry.producer_epoch, batches
 
 
-def log_config(k: Setting) -> LogConfig:
+def log_config(k: Configuration) -> LogConfig:
     """A batch of more records than `max_message` is too large for the topic."""
-    if not k.layout.splits:
+    if not k.bounds.splits:
         return LogConfig(min_insync_replicas=REPLICAS)
-    largest = size_of_batch(k.layout.max_message)
+    largest = size_of_batch(k.bounds.max_message)
     return LogConfig(min_insync_replicas=REPLICAS, max_message_bytes=largest)

@@ -26,7 +26,7 @@ from impl import (
     encode_request,
     encode_response,
 )
-from model.setting import Setting
+from model.idempotent.configuration import Configuration
 
 TOPIC: Final = "t"
 CLIENT_ID: Final = "c"
@@ -172,7 +172,7 @@ def as_it_is(letter: Letter) -> Letter:
 class Shared(NamedTuple):
     """What all actors of one system share."""
 
-    k: Setting
+    k: Configuration
     codec: Codec
     views: BatchViews
     post: Posting

@@ -1,4 +1,5 @@
-"""Which trace breaks a promise that a Kafka does not give: the first that was judged, cut there."""
+"""Which trace breaks a guarantee that a Kafka does not give: the first that was judged, cut
+there."""
 
 from __future__ import annotations
 
@@ -10,22 +11,22 @@ import numpy as np
 
 from conformance.files import write_whole
 from conformance.generate.graph import Numbers
+from conformance.guaranteed import seen_on
 from conformance.pages import story_of, trace_of
 from conformance.plan import Finding, Prepared
-from conformance.promised import seen_on
 from proofs.trace.format import dumps
 from proofs.trace.html import page
 
 
 def broken_by(prepared: Prepared, edges: Numbers) -> frozenset[str]:
-    """The promises that these transitions' worlds break."""
+    """The guarantees that these transitions' worlds break."""
     met = np.zeros(prepared.transitions_total or 0, dtype=bool)
     met[edges] = True
     return seen_on(prepared, np.packbits(met, bitorder="little").tobytes()).broken
 
 
 def first_breaches(prepared: Prepared, agreed: Iterable[int]) -> Mapping[str, tuple[int, int]]:
-    """By promise: the first of the traces that breaks it, and the steps that this takes."""
+    """By guarantee: the first of the traces that breaks it, and the steps that this takes."""
     found: dict[str, tuple[int, int]] = {}
     for number in sorted(agreed):
         _, edges = prepared.walk(number)
@@ -49,7 +50,7 @@ def _steps(prepared: Prepared, edges: Numbers, name: str) -> int:
 
 
 def write_breaches(prepared: Prepared, agreed: Iterable[int], directory: Path, system: str) -> None:
-    """`PROMISE.jsonl` and `PROMISE.html` in a folder, for each promise that was seen broken."""
+    """`PROMISE.jsonl` and `PROMISE.html` in a folder, for each guarantee that was seen broken."""
     named = replace(prepared, plan=replace(prepared.plan, system=system))
     for name, (number, steps) in first_breaches(prepared, agreed).items():
         trace = trace_of(named, _finding(prepared, number, steps))

@@ -105,8 +105,8 @@ class Ending:
     """What became of one shape.
 
     `end_answer` is what the client heard when it ended its second transaction. `broken` are
-    promises by their names, from what was read back. `refused` is the request that ended the story
-    early, empty if it was told to its end: nothing is decided then.
+    guarantees by their names, from what was read back. `refused` is the request that ended the
+    story early, empty if it was told to its end: nothing is decided then.
     """
 
     shape: Shape
@@ -273,7 +273,7 @@ def _end(commits: bool) -> str:
 def broken(
     shape: Shape, written: Sequence[Written], acknowledged: bool, settled: bool, stable: bool
 ) -> tuple[str, ...]:
-    """The promises that the second transaction saw broken.
+    """The guarantees that the second transaction saw broken.
 
     `acknowledged`: its client was told that it ended; `settled`: its coordinator is done with it;
     `stable`: readers are past it.

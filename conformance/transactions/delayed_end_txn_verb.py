@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Tell each shape of the story; 0 if no promise is broken, 1 if one is, 3 if it cannot be told.
+    """Tell each shape of the story; 0 if no guarantee is broken, 1 if one is, 3 if it cannot be
+    told.
 
     Raises BadUse for a release, a level or requests that there are not.
     """

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.files import pretty, write_whole
+from conformance.guaranteed import Seen
 from conformance.homes import SERVED
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import find_release
-from conformance.plan import Finding, Plan, Prepared, setting
-from conformance.promised import Seen
+from conformance.plan import Finding, Plan, Prepared, configuration
 from conformance.report import Check
 from conformance.systems.transactions_nodes.backend import NodesBackend, backend_on
 from conformance.systems.transactions_nodes.leaderless import Leaderless, expected_of
@@ -66,7 +66,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
     if has_nodes and options.kafka and find_release(options.kafka).has_zookeeper:
         raise BadUse("coordinators are moved by a controller of KRaft: leave out -zookeeper")
     plan = replace(plan, on=ON, actors=SERVED, faults=options.faults or FAULTS)
-    refuse(setting(plan), nodes=has_nodes)
+    refuse(configuration(plan), nodes=has_nodes)
     left_out = [
         f"{name}: nobody brings {rule} about at these brokers"
         for name, rule in budgets_left_out(plan)
@@ -79,9 +79,9 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
             yield Served(backend, unseen, SHARE_A_DEED if has_nodes else 1)
             if isinstance(backend, NodesBackend) and backend.harness.met:
                 write_whole(log.parent / NODE_EVENTS, pretty(node_events(backend)))
-                write_leaderless(backend.leaderless, log.parent / "promises")
-        # Promises that are not given: what broke them, though the broker is as its model says.
-        write_breaches(prepared, backend.agreed, log.parent / "promises", plan.system)
+                write_leaderless(backend.leaderless, log.parent / "guarantees")
+        # Guarantees that are not given: what broke them, though the broker is as its model says.
+        write_breaches(prepared, backend.agreed, log.parent / "guarantees", plan.system)
 
     traces = replace(plan, system="impl", scope=scope_played(plan))
     more = {"address": options.system, "kafka": options.kafka, "nodes": options.nodes}
@@ -95,7 +95,7 @@ def scope_played(plan: Plan) -> str:
 
 def budgets_left_out(plan: Plan) -> list[tuple[str, str]]:
     """What the scope has of what is not brought about: budgets and their rules."""
-    budgets = setting(plan).budgets
+    budgets = configuration(plan).budgets
     if plan.faults == "nodes":
         brought_about = OF_NODES
     else:
@@ -108,7 +108,7 @@ def budgets_left_out(plan: Plan) -> list[tuple[str, str]]:
 
 
 def write_leaderless(seen: Leaderless, directory: Path) -> None:
-    """What breaks promises beside traces, under the name of each."""
+    """What breaks guarantees beside traces, under the name of each."""
     for name in seen.broken:
         told = {"marker": seen.marker, "rows": seen.rows(name)}
         write_whole(directory / f"{name}.json", pretty(told))
@@ -140,7 +140,7 @@ def opened(
     plan: Plan, options: argparse.Namespace, prepared: Prepared
 ) -> Iterator[TransactionsBackend]:
     """The brokers that are asked for, and who judges them. Raises NoBroker, NotApplicable."""
-    k = setting(prepared.plan)
+    k = configuration(prepared.plan)
     release, level = options.kafka or k.variant.release, k.variant.level
     id_s = ID_EXPIRES_S if k.budgets.forgotten and plan.system != "wire" else 0.0
     try:

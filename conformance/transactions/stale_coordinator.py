@@ -72,7 +72,7 @@ ARRIVED, WATCHED, ENDED = "arrived", "watched", "ended"
 """When it is looked: the late write was answered; all know; the next transaction is committed."""
 
 OF_ABORTED: Final = {False: "no_aborted_read", True: "offsets_with_outcome"}
-"""The promise that nothing of what was aborted is shown: of records, and of offsets."""
+"""The guarantee that nothing of what was aborted is shown: of records, and of offsets."""
 
 ABORT, COMMIT = False, True
 _PAUSE_S: Final = 0.05
@@ -129,7 +129,7 @@ class Ending:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """Promises by their names."""
+        """Guarantees by their names."""
         return broken(self.seen, self.shape.to is Offsets)
 
     @property
@@ -139,7 +139,7 @@ class Ending:
 
 
 def broken(seen: Mapping[str, Seen], of_offsets: bool) -> tuple[str, ...]:
-    """The promises that were seen broken; the first transaction was aborted, and told so."""
+    """The guarantees that were seen broken; the first transaction was aborted, and told so."""
     arrived, watched, ended = (seen[moment] for moment in (ARRIVED, WATCHED, ENDED))
     marked = [entry.endswith("!ABORT") for entry in arrived.target.log]
     shown = ended.target.committed

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Tell each shape; 0 if no promise is broken, 1 if one is, 3 if one cannot be told.
+    """Tell each shape; 0 if no guarantee is broken, 1 if one is, 3 if one cannot be told.
 
     Raises BadUse for a release, a level, requests, shapes or times that there are not.
     """

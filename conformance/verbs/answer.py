@@ -13,7 +13,7 @@ MOST_SHOWN = 5
 
 
 def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
-    """Coverage, cover, promises, divergences, verdict, and where the report is."""
+    """Coverage, cover, guarantees, divergences, verdict, and where the report is."""
     lines = [
         f"{report['system']} against {report['variant']}, scope {report['scope']}, seed"
         f" {report['seed']}",
@@ -21,7 +21,7 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
         f"  coverage     {coverage(report['coverage'])}",
         f"  cover        {cover(report['cover'])}",
         *pct(report["pct"]),
-        f"  promises     {promises(report)}",
+        f"  guarantees     {guarantees(report)}",
         *divergences(report, out),
         *checks(report),
         f"  verdict      {report['verdict']}",
@@ -80,11 +80,11 @@ def pct(row: Mapping[str, int] | None) -> list[str]:
     ]
 
 
-def promises(report: Mapping[str, Any]) -> str:
+def guarantees(report: Mapping[str, Any]) -> str:
     """Names by what became of them."""
     by_state: dict[str, list[str]] = {}
-    for name, state in report["promises"].items():
-        given = "" if name not in report["not_promised"] else ", not promised here"
+    for name, state in report["guarantees"].items():
+        given = "" if name not in report["not_guaranteed"] else ", not guaranteed here"
         by_state.setdefault(state.replace("_", " ") + given, []).append(name)
     return "; ".join(f"{state}: {', '.join(names)}" for state, names in sorted(by_state.items()))
 

@@ -15,7 +15,7 @@ from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
 from conformance.report import JUDGES
 from conformance.verbs import BadUse, one_of
 from conformance.verbs.systems import SYSTEMS, system_of
-from model.variants import DEFAULT_VARIANT
+from model.idempotent.variants import DEFAULT_VARIANT
 
 NODES: Final = (None, 1, 3)
 

@@ -1,7 +1,7 @@
 """The course of every run, whatever is judged: its folder, its waves, its findings, its report.
 
 A system brings a `Subject`: which traces it is judged by, and how to begin. While it is at work it
-gives a backend, shrinks findings, and says what it shows of promises.
+gives a backend, shrinks findings, and says what it shows of guarantees.
 """
 
 from __future__ import annotations
@@ -19,9 +19,17 @@ from conformance import pages
 from conformance.backends import Backend
 from conformance.explained import EXPLAINED, Explained, explanation, read_baseline, stale
 from conformance.files import alone_in, digest, pretty
-from conformance.plan import Finding, Plan, Prepared, checked, compute_cover_bound, prepare, setting
+from conformance.guaranteed import Seen, not_guaranteed, statuses
+from conformance.plan import (
+    Finding,
+    Plan,
+    Prepared,
+    checked,
+    compute_cover_bound,
+    configuration,
+    prepare,
+)
 from conformance.progress import Progress, Told
-from conformance.promised import Seen, not_promised, statuses
 from conformance.report import (
     Check,
     Divergence,
@@ -64,7 +72,7 @@ class AtWork(Protocol):
         """The finding with a trace of which no step can be left out."""
 
     def shown_by(self, finding: Finding) -> Seen:
-        """What the system shows of the promises once it differed."""
+        """What the system shows of the guarantees once it differed."""
 
 
 class Opens(Protocol):
@@ -169,14 +177,14 @@ def examined(
     baseline: Sequence[Explained],
     told: Told,
 ) -> Result:
-    """The findings shrunk, explained and drawn; and what became of the promises."""
+    """The findings shrunk, explained and drawn; and what became of the guarantees."""
     summary, seen = ledger.total.summary, ledger.total.seen
     shrunk = []
     for number, finding in enumerate(summary.findings):
         told("shrinking divergences", number / len(summary.findings))
         shrunk.append(at_work.shrunk(finding))
         seen = seen.merge(at_work.shown_by(shrunk[-1]))
-    k = setting(prepared.plan)
+    k = configuration(prepared.plan)
     rows = (*EXPLAINED, *baseline)
     return Result(
         prepared=prepared,
@@ -184,8 +192,8 @@ def examined(
         judge=judge,
         divergences=drawn(prepared, shrunk, rows, k.variant.release, out),
         unexamined=summary.divergences - len(summary.findings),
-        promises=statuses(seen, k),
-        not_promised=not_promised(k),
+        guarantees=statuses(seen, k),
+        not_guaranteed=not_guaranteed(k),
         undecided=prepared.count - summary.traces,
         not_applicable=at_work.not_applicable,
         checks=at_work.checks(),

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.backends import Backend, Options, Task, open_backend
+from conformance.guaranteed import Seen, shown_by
 from conformance.plan import Finding, Plan, Prepared, shrink_finding
-from conformance.promised import Seen, shown_by
 from conformance.report import Check
 from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.course import run as run_course

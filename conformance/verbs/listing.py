@@ -10,9 +10,9 @@ from conformance.mutants import MUTANTS
 from conformance.plan import SOURCES
 from conformance.verbs import Verb
 from conformance.verbs.systems import SYSTEMS
-from model.promises import PROMISES
-from model.scopes import SCOPES
-from model.variants import ALIASES, RELEASES, RULES
+from model.idempotent.guarantees import GUARANTEES
+from model.idempotent.scopes import SCOPES
+from model.idempotent.variants import ALIASES, RELEASES, RULES
 from proofs.say import say
 
 Row = tuple[str, str]
@@ -27,7 +27,7 @@ def sections() -> dict[str, Iterable[Row]]:
         "releases": [(release, variant.name) for release, variant in RELEASES.items()],
         "short names of variants": list(ALIASES.items()),
         "rules of variants (/RULE=VALUE)": list(values.items()),
-        "promises": [(p.name, first_paragraph(p.check.__doc__)) for p in PROMISES],
+        "guarantees": [(p.name, first_paragraph(p.check.__doc__)) for p in GUARANTEES],
         "traces from": [(source, "") for source in SOURCES],
         "backends": [(backend, "") for backend in BACKENDS],
         "bugs planted in impl": [(m.name, m.what) for m in MUTANTS.values()],
@@ -53,4 +53,4 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-VERB = Verb("What there is: systems, scopes, variants, promises, bugs.", add_arguments, execute)
+VERB = Verb("What there is: systems, scopes, variants, guarantees, bugs.", add_arguments, execute)

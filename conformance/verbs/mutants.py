@@ -16,16 +16,16 @@ from typing import Any, Final
 from conformance import pages
 from conformance.backends.processes import usable_cores
 from conformance.files import alone_in, pretty, write_whole
+from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.homes import home_of_scope
 from conformance.mutants import GROUPS, MUTANTS, Ground, Mutant
 from conformance.mutants.plant import hunt, hunt_unpatched
 from conformance.plan import Finding, Plan, Prepared, prepare
-from conformance.promised import HOLDS, VIOLATED
 from conformance.report import sentence
 from conformance.verbs import EXIT_CODES, Verb, note, one_of, write_json
 from conformance.verbs.arguments import with_own_rules
 from conformance.verbs.folder import begin
-from model.variants import DEFAULT_VARIANT
+from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.say import say
 
 SCHEMA_VERSION: Final = 1

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from conformance.backends import Backend
+from conformance.guaranteed import Seen
 from conformance.homes import home_of_scope
 from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
-from conformance.plan import Finding, Plan, Prepared, setting
-from conformance.promised import Seen
+from conformance.plan import Finding, Plan, Prepared, configuration
 from conformance.report import Check
 from conformance.systems.wire.backend import WireBackend, traces_plan
 from conformance.systems.wire.brokers import address_of, running, started
@@ -70,13 +70,13 @@ def rules_played(traces: Plan, options: argparse.Namespace) -> frozenset[str]:
         return frozenset()
     if (options.nodes or 1) > 1:
         return TwoReplicas.plays
-    return one_plays(find_release(options.kafka or setting(traces).variant.release))
+    return one_plays(find_release(options.kafka or configuration(traces).variant.release))
 
 
 def left_out(plan: Plan, options: argparse.Namespace) -> tuple[str, ...]:
     """The budgets of the scope for what nobody can do to these brokers."""
     traces = traces_plan(plan)
-    rules, budgets = rules_played(traces, options), setting(traces).budgets
+    rules, budgets = rules_played(traces, options), configuration(traces).budgets
     return tuple(
         f"{name}: nobody can bring that about at these brokers"
         for name, rule in BUDGETS.items()
@@ -151,7 +151,7 @@ def broker_of(plan: Plan, options: argparse.Namespace) -> Iterator[Broker]:
     if plan.system == "wire":
         yield running(options.system)
         return
-    variant = setting(traces_plan(plan)).variant
+    variant = configuration(traces_plan(plan)).variant
     release = options.kafka or variant.release
     with started(release, variant.level, options.nodes or 1) as broker:
         yield broker

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from conformance.files import pretty, write_whole
 from conformance.kafka.releases import find_release
-from conformance.plan import Plan, setting
+from conformance.plan import Plan, configuration
 from conformance.transactions.verb import KAFKAS, worst
 from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, Verb, note, one_of, write_json
 from conformance.verbs.arguments import positive
@@ -106,7 +106,7 @@ def wanted(scopes: Sequence[str], kafka: str | None) -> list[Judged]:
     All that is asked for is looked at before the first run. Raises BadUse, BadPlan.
     """
     for scope in scopes:
-        setting(Plan(scope=scope))
+        configuration(Plan(scope=scope))
     asked = KAFKAS if kafka is None else kafka.split(",")
     kafkas = [one_of("--kafka", release, KAFKAS) for release in asked]
     return [

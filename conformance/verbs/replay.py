@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.homes import IDEMPOTENT, home_of_scope
 from conformance.judge import Steps
 from conformance.plan import (
@@ -20,14 +21,13 @@ from conformance.plan import (
     finding_of,
     judge_of,
 )
-from conformance.promised import HOLDS, VIOLATED
 from conformance.report import UNDECIDED, sentence
 from conformance.systems.wire.backend import Replayed, ScriptBackend
 from conformance.verbs import EXIT_CODES, Verb, arguments, one_of, write_json
 from conformance.verbs.arguments import DEFAULTS, actors_of
 from proofs.say import say
 from proofs.trace.format import Trace, read
-from proofs.trace.replay import RecordedDifferently, Stepper, replay, setting_of
+from proofs.trace.replay import RecordedDifferently, Stepper, configuration_of, replay
 
 SCHEMA_VERSION: Final = 1
 
@@ -116,7 +116,7 @@ def steps_in(trace: Trace) -> Steps:
     rules: judges read them by place, and JSON keeps none."""
     header = trace.header
     model = home_of_scope(header.scope).model
-    stepper = Stepper(model, setting_of(model, header.scope, header.variant))
+    stepper = Stepper(model, configuration_of(model, header.scope, header.variant))
     return tuple((step.rule, stepper.in_order(step)) for step in trace.steps)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from model.language import Map, Step, acts, receives, record
+from model.processing.configuration import Configuration, GenerationCheck, OffsetReads
 from model.processing.messages import (
     NO_OFFSET,
     Error,
@@ -19,7 +20,6 @@ from model.processing.messages import (
     InputOffsetOrNone,
     Member,
 )
-from model.processing.setting import GenerationCheck, OffsetReads, Setting
 
 
 @record
@@ -32,14 +32,14 @@ class Group:
 
 
 @acts
-def begin_generation(k: Setting, group: Group) -> Group:
+def begin_generation(k: Configuration, group: Group) -> Group:
     """Somebody joins. ClassicGroup.initNextGeneration."""
     return replace(group, generation=group.generation + 1)
 
 
 @receives
 def on_offset_commit(
-    k: Setting, group: Group, generation: Generation, offset: InputOffset
+    k: Configuration, group: Group, generation: Generation, offset: InputOffset
 ) -> Step[Group, Error]:
     """OffsetCommit, outside of transactions: always checked. OffsetMetadataManager."""
     if generation != group.generation:
@@ -49,7 +49,7 @@ def on_offset_commit(
 
 @receives
 def on_txn_offset_commit(
-    k: Setting, group: Group, member: Member, generation: Generation, offset: InputOffset
+    k: Configuration, group: Group, member: Member, generation: Generation, offset: InputOffset
 ) -> Step[Group, Error]:
     """TxnOffsetCommit. OffsetMetadataManager.validateTransactionalOffsetCommit."""
     if k.variant.generation_check == GenerationCheck.CHECKED and generation != group.generation:
@@ -57,7 +57,7 @@ def on_txn_offset_commit(
     return Step(replace(group, pending=group.pending.put(member, offset)), (Error.NONE,))
 
 
-def fetched_offset(k: Setting, group: Group) -> InputOffsetOrNone:
+def fetched_offset(k: Configuration, group: Group) -> InputOffsetOrNone:
     """OffsetFetch: UNSTABLE_OFFSET_COMMIT, which is none here, while an offset is pending, where
     `require_stable` is known. OffsetMetadataManager.fetchOffsets."""
     awaited = any(offset != NO_OFFSET for offset in group.pending.values())
@@ -66,7 +66,7 @@ def fetched_offset(k: Setting, group: Group) -> InputOffsetOrNone:
 
 
 @receives
-def on_marker(k: Setting, group: Group, member: Member, fate: Fate) -> Group:
+def on_marker(k: Configuration, group: Group, member: Member, fate: Fate) -> Group:
     """A transaction's marker. OffsetMetadataManager.replayEndTransactionMarker."""
     offset = group.pending[member]
     moves = fate == Fate.COMMITTED and offset != NO_OFFSET

@@ -11,8 +11,8 @@ from dataclasses import replace
 from enum import IntEnum
 
 from model.language import acts, receives, record, require
+from model.processing.configuration import Configuration, Processing
 from model.processing.messages import NO_OFFSET, Error, Generation, InputOffset, InputOffsetOrNone
-from model.processing.setting import Processing, Setting
 
 
 class Phase(IntEnum):
@@ -45,7 +45,7 @@ class MemberState:
 DOWN = MemberState(phase=Phase.DOWN, generation=0, position=NO_OFFSET, is_fenced=False)
 
 
-def is_transactional(k: Setting) -> bool:
+def is_transactional(k: Configuration) -> bool:
     """It works in transactions."""
     return k.variant.processing == Processing.TRANSACTION
 
@@ -56,21 +56,23 @@ def is_waiting_for_work(member: MemberState) -> bool:
 
 
 @acts
-def start(k: Setting, member: MemberState) -> MemberState:
+def start(k: Configuration, member: MemberState) -> MemberState:
     """The process comes up."""
     require(member.phase == Phase.DOWN)
     return replace(DOWN, phase=Phase.UP)
 
 
 @acts
-def join(k: Setting, member: MemberState, generation: Generation) -> MemberState:
+def join(k: Configuration, member: MemberState, generation: Generation) -> MemberState:
     """The group gives it the partition, in a new generation."""
     require(is_waiting_for_work(member))
     return replace(member, phase=Phase.ASSIGNED, generation=generation, position=NO_OFFSET)
 
 
 @receives
-def on_offset_fetched(k: Setting, member: MemberState, offset: InputOffsetOrNone) -> MemberState:
+def on_offset_fetched(
+    k: Configuration, member: MemberState, offset: InputOffsetOrNone
+) -> MemberState:
     """It begins where the group is; while that is not stable it asks again."""
     require(member.phase == Phase.ASSIGNED)
     require(offset != NO_OFFSET)
@@ -78,29 +80,29 @@ def on_offset_fetched(k: Setting, member: MemberState, offset: InputOffsetOrNone
 
 
 @acts
-def produce(k: Setting, member: MemberState) -> MemberState:
+def produce(k: Configuration, member: MemberState) -> MemberState:
     """What it made of the record is written."""
     if k.variant.processing == Processing.COMMIT_FIRST:
         require(member.phase == Phase.OFFSET_SENT)
         return done(member)
     require(member.phase == Phase.READY)
-    require(member.position < k.layout.inputs)
+    require(member.position < k.bounds.inputs)
     return replace(member, phase=Phase.PRODUCED)
 
 
-def next_offset(k: Setting, member: MemberState) -> InputOffset:
+def next_offset(k: Configuration, member: MemberState) -> InputOffset:
     """The offset that it commits next: behind the record that it works on."""
     require(
         member.phase == Phase.READY
         if k.variant.processing == Processing.COMMIT_FIRST
         else member.phase == Phase.PRODUCED
     )
-    require(member.position < k.layout.inputs)
+    require(member.position < k.bounds.inputs)
     return member.position + 1
 
 
 @receives
-def on_offset_committed(k: Setting, member: MemberState, error: Error) -> MemberState:
+def on_offset_committed(k: Configuration, member: MemberState, error: Error) -> MemberState:
     """An error makes it leave the record as it is, and join again."""
     if error != Error.NONE:
         return left(member)
@@ -110,7 +112,7 @@ def on_offset_committed(k: Setting, member: MemberState, error: Error) -> Member
 
 
 @acts
-def commit(k: Setting, member: MemberState) -> MemberState:
+def commit(k: Configuration, member: MemberState) -> MemberState:
     """Its transaction is to be committed."""
     require(is_transactional(k))
     require(member.phase == Phase.OFFSET_SENT)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from model.language import Map
+from model.processing.configuration import Bounds, Budgets, Configuration, Variant
 from model.processing.group import Group
 from model.processing.member import DOWN
 from model.processing.messages import NO_OFFSET
-from model.processing.setting import Budgets, Layout, Setting, Variant
 from model.processing.store import Progress, Store
 from model.processing.world import Spent, World
 
@@ -19,12 +19,12 @@ class Scope:
 
     name: str
     why: str
-    layout: Layout
+    bounds: Bounds
     budgets: Budgets
 
-    def setting(self, variant: Variant) -> Setting:
+    def configuration(self, variant: Variant) -> Configuration:
         """This scope of that Kafka."""
-        return Setting(variant=variant, layout=self.layout, budgets=self.budgets)
+        return Configuration(variant=variant, bounds=self.bounds, budgets=self.budgets)
 
 
 SCOPES: dict[str, Scope] = {
@@ -33,22 +33,22 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "processing",
             "two members replace each other, one crashes, a transaction lasts too long",
-            Layout(),
+            Bounds(),
             Budgets(),
         ),
         Scope(
             "processing-three",
             "three members replace each other",
-            Layout(members=3, inputs=1, output=3),
+            Bounds(members=3, inputs=1, output=3),
             Budgets(),
         ),
     )
 }
 
 
-def initial(k: Setting) -> World:
+def initial(k: Configuration) -> World:
     """Nobody is up, and nothing is processed."""
-    members = k.layout.members
+    members = k.bounds.members
     return World(
         members=Map.filled(members, DOWN),
         group=Group(generation=0, committed=0, pending=Map.filled(members, NO_OFFSET)),

@@ -12,8 +12,8 @@ from enum import IntEnum
 from typing import Annotated
 
 from model.language import AtMost, Map, acts, record, require
+from model.processing.configuration import Configuration
 from model.processing.messages import Fate, InputOffset, Member
-from model.processing.setting import Setting
 
 
 class Progress(IntEnum):
@@ -54,14 +54,16 @@ def decided_fate(progress: Progress) -> Fate:
 
 
 @acts
-def write(k: Setting, store: Store, member: Member, offset: InputOffset) -> Store:
+def write(k: Configuration, store: Store, member: Member, offset: InputOffset) -> Store:
     """A record that is committed at once."""
     slot = Slot(input_offset=offset, member=member, fate=Fate.COMMITTED)
     return replace(store, output=(*store.output, slot))
 
 
 @acts
-def write_in_transaction(k: Setting, store: Store, member: Member, offset: InputOffset) -> Store:
+def write_in_transaction(
+    k: Configuration, store: Store, member: Member, offset: InputOffset
+) -> Store:
     """The first write begins a transaction, as soon as the one before is through."""
     require(store.progress[member] == Progress.NONE)
     slot = Slot(input_offset=offset, member=member, fate=Fate.PENDING)
@@ -70,7 +72,7 @@ def write_in_transaction(k: Setting, store: Store, member: Member, offset: Input
 
 
 @acts
-def decide(k: Setting, store: Store, member: Member, fate: Fate) -> Store:
+def decide(k: Configuration, store: Store, member: Member, fate: Fate) -> Store:
     """One step for all that is in the transaction."""
     require(store.progress[member] == Progress.OPEN)
     commits = fate == Fate.COMMITTED
@@ -86,7 +88,7 @@ def decide(k: Setting, store: Store, member: Member, fate: Fate) -> Store:
 
 
 @acts
-def complete(k: Setting, store: Store, member: Member) -> Store:
+def complete(k: Configuration, store: Store, member: Member) -> Store:
     """All partitions have their markers: the id is free."""
     require(is_prepared(store.progress[member]))
     return replace(store, progress=store.progress.put(member, Progress.NONE))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from model.naming import Grammar, UnknownVariant, by_release, older
-from model.processing.setting import (
+from model.processing.configuration import (
     GenerationCheck,
     OffsetReads,
     Processing,
     TransactionalIds,
     Variant,
 )
+from model.variant_syntax import Grammar, UnknownVariant, by_release, older
 
 __all__ = ["ALIASES", "DEFAULT_VARIANT", "RELEASES", "RULES", "UnknownVariant", "parse"]
 

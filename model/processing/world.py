@@ -9,10 +9,10 @@ from model.language import Map, Range, record, require, rule, within_scope
 from model.processing import group as group_rules
 from model.processing import member as member_rules
 from model.processing import store as store_rules
+from model.processing.configuration import Configuration, TransactionalIds
 from model.processing.group import Group
 from model.processing.member import DOWN, MemberState, Phase, is_transactional
 from model.processing.messages import Error, Fate, InputOffset, Member
-from model.processing.setting import Setting, TransactionalIds
 from model.processing.store import Progress, Store, decided_fate
 
 
@@ -51,7 +51,7 @@ def with_store(w: World, store: Store) -> World:
     return replace(w, store=store)
 
 
-def decided(k: Setting, w: World, member: Member, fate: Fate) -> World:
+def decided(k: Configuration, w: World, member: Member, fate: Fate) -> World:
     """The member's transaction is decided."""
     return with_store(w, store_rules.decide(k, w.store, member, fate))
 
@@ -60,7 +60,7 @@ def decided(k: Setting, w: World, member: Member, fate: Fate) -> World:
 
 
 @rule
-def member_starts(k: Setting, w: World, member: Member) -> World:
+def member_starts(k: Configuration, w: World, member: Member) -> World:
     """A process comes up. With an id of its own it first ends what it had open, InitProducerId."""
     require(w.members[member].phase == Phase.DOWN)
     if k.variant.transactional_ids == TransactionalIds.OF_MEMBER:
@@ -69,7 +69,7 @@ def member_starts(k: Setting, w: World, member: Member) -> World:
 
 
 @rule
-def start_aborts(k: Setting, w: World, member: Member) -> World:
+def start_aborts(k: Configuration, w: World, member: Member) -> World:
     """InitProducerId of a process that comes up aborts what it had open."""
     require(w.members[member].phase == Phase.DOWN)
     require(k.variant.transactional_ids == TransactionalIds.OF_MEMBER)
@@ -77,16 +77,16 @@ def start_aborts(k: Setting, w: World, member: Member) -> World:
 
 
 @rule
-def member_joins(k: Setting, w: World, member: Member) -> World:
+def member_joins(k: Configuration, w: World, member: Member) -> World:
     """The group begins a generation in which the partition is this member's."""
-    within_scope(w.group.generation < k.layout.max_generation)
+    within_scope(w.group.generation < k.bounds.max_generation)
     group = group_rules.begin_generation(k, w.group)
     joined = member_rules.join(k, w.members[member], group.generation)
     return with_member(with_group(w, group), member, joined)
 
 
 @rule
-def owner_fences(k: Setting, w: World, member: Member, other: Member) -> World:
+def owner_fences(k: Configuration, w: World, member: Member, other: Member) -> World:
     """InitProducerId for the partition's id ends what was open under it: another member's
     transaction, or its own of before a crash."""
     require(w.members[member].phase == Phase.ASSIGNED)
@@ -106,7 +106,7 @@ def with_the_id(w: World, owner: Member, ready: MemberState) -> Map[Member, Memb
 
 
 @rule
-def offset_is_fetched(k: Setting, w: World, member: Member) -> World:
+def offset_is_fetched(k: Configuration, w: World, member: Member) -> World:
     """OffsetFetch. Where the partition has an id, its new owner has it first: InitProducerId."""
     of_partition = k.variant.transactional_ids == TransactionalIds.OF_PARTITION
     offset = group_rules.fetched_offset(k, w.group)
@@ -118,11 +118,11 @@ def offset_is_fetched(k: Setting, w: World, member: Member) -> World:
 
 
 @rule
-def record_is_produced(k: Setting, w: World, member: Member) -> World:
+def record_is_produced(k: Configuration, w: World, member: Member) -> World:
     """Produce."""
     state = w.members[member]
     require(not state.is_fenced)
-    within_scope(len(w.store.output) < k.layout.output)
+    within_scope(len(w.store.output) < k.bounds.output)
     produced = with_member(w, member, member_rules.produce(k, state))
     if is_transactional(k):
         return with_store(
@@ -132,7 +132,7 @@ def record_is_produced(k: Setting, w: World, member: Member) -> World:
 
 
 @rule
-def offset_is_committed(k: Setting, w: World, member: Member) -> World:
+def offset_is_committed(k: Configuration, w: World, member: Member) -> World:
     """TxnOffsetCommit, or OffsetCommit where there is no transaction. After an error the
     application aborts."""
     state = w.members[member]
@@ -151,7 +151,7 @@ def offset_is_committed(k: Setting, w: World, member: Member) -> World:
 
 
 @rule
-def transaction_is_committed(k: Setting, w: World, member: Member) -> World:
+def transaction_is_committed(k: Configuration, w: World, member: Member) -> World:
     """EndTxn."""
     state = w.members[member]
     require(not state.is_fenced)
@@ -160,7 +160,7 @@ def transaction_is_committed(k: Setting, w: World, member: Member) -> World:
 
 
 @rule
-def member_is_told(k: Setting, w: World, member: Member) -> World:
+def member_is_told(k: Configuration, w: World, member: Member) -> World:
     """PRODUCER_FENCED, whatever it asks: the process ends."""
     require(w.members[member].is_fenced)
     require(w.members[member].phase != Phase.DOWN)
@@ -168,7 +168,7 @@ def member_is_told(k: Setting, w: World, member: Member) -> World:
 
 
 @rule
-def member_crashes(k: Setting, w: World, member: Member) -> World:
+def member_crashes(k: Configuration, w: World, member: Member) -> World:
     """The process ends between any two steps."""
     require(w.members[member].phase != Phase.DOWN)
     within_scope(w.spent.crashes < k.budgets.crashes)
@@ -180,7 +180,7 @@ def member_crashes(k: Setting, w: World, member: Member) -> World:
 
 
 @rule
-def transaction_times_out(k: Setting, w: World, member: Member) -> World:
+def transaction_times_out(k: Configuration, w: World, member: Member) -> World:
     """A transaction has lasted too long; whoever had it is fenced."""
     within_scope(w.spent.timeouts < k.budgets.timeouts)
     spent = replace(w.spent, timeouts=w.spent.timeouts + 1)
@@ -190,7 +190,7 @@ def transaction_times_out(k: Setting, w: World, member: Member) -> World:
 
 
 @rule
-def group_gets_marker(k: Setting, w: World, member: Member) -> World:
+def group_gets_marker(k: Configuration, w: World, member: Member) -> World:
     """The marker of a decided transaction comes to the group's offsets, as the last."""
     completed = store_rules.complete(k, w.store, member)
     fate = decided_fate(w.store.progress[member])

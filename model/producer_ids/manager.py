@@ -13,8 +13,8 @@ from dataclasses import replace
 from enum import IntEnum
 
 from model.language import acts, record, require
+from model.producer_ids.configuration import Configuration, Fetching, Form
 from model.producer_ids.messages import NO_BLOCK, BlockCount, BlockOrNone, Broker, Used
-from model.producer_ids.setting import Fetching, Form, Setting
 from model.producer_ids.store import Allocated, Store, Written, is_exhausted
 
 
@@ -53,33 +53,33 @@ NEW = Manager(
 )
 
 
-def is_empty(k: Setting, manager: Manager) -> bool:
+def is_empty(k: Configuration, manager: Manager) -> bool:
     """No id is left in the block in use."""
-    return manager.block == NO_BLOCK or manager.used == k.layout.block_size
+    return manager.block == NO_BLOCK or manager.used == k.bounds.block_size
 
 
-def next_id(k: Setting, manager: Manager) -> int:
+def next_id(k: Configuration, manager: Manager) -> int:
     """The id that is given next."""
-    return manager.block * k.layout.block_size + manager.used
+    return manager.block * k.bounds.block_size + manager.used
 
 
-def wanting(k: Setting, manager: Manager, wants: bool) -> Manager:
+def wanting(k: Configuration, manager: Manager, wants: bool) -> Manager:
     """The broker asks for a block, unless it does so already or has one."""
     idle = manager.asking == Asking.IDLE and manager.next_block == NO_BLOCK
     return replace(manager, asking=Asking.WANTED if wants and idle else manager.asking)
 
 
 @acts
-def give_id(k: Setting, manager: Manager) -> Manager:
+def give_id(k: Configuration, manager: Manager) -> Manager:
     """One id is given. RPCProducerIdManager.generateProducerId."""
     require(not is_empty(k, manager))
     given = replace(manager, used=manager.used + 1)
-    ahead = k.variant.fetching == Fetching.AHEAD and manager.used == k.layout.prefetch_at
+    ahead = k.variant.fetching == Fetching.AHEAD and manager.used == k.bounds.prefetch_at
     return wanting(k, given, ahead)
 
 
 @acts
-def refuse_id(k: Setting, manager: Manager) -> Manager:
+def refuse_id(k: Configuration, manager: Manager) -> Manager:
     """No id is left: COORDINATOR_LOAD_IN_PROGRESS, and the next block is asked for."""
     require(k.variant.fetching == Fetching.AHEAD)
     require(is_empty(k, manager))
@@ -88,7 +88,7 @@ def refuse_id(k: Setting, manager: Manager) -> Manager:
 
 
 @acts
-def want_block(k: Setting, manager: Manager) -> Manager:
+def want_block(k: Configuration, manager: Manager) -> Manager:
     """A broker of the older releases keeps whoever asks waiting while it fetches a block.
     ProducerIdManager.generateProducerId."""
     require(k.variant.fetching == Fetching.WHEN_EMPTY)
@@ -99,7 +99,7 @@ def want_block(k: Setting, manager: Manager) -> Manager:
 
 
 @acts
-def turn_over(k: Setting, manager: Manager) -> Manager:
+def turn_over(k: Configuration, manager: Manager) -> Manager:
     """The block that was fetched ahead comes into use. RPCProducerIdManager.nextProducerIdBlock."""
     require(is_empty(k, manager))
     require(manager.next_block != NO_BLOCK)
@@ -110,7 +110,7 @@ def turn_over(k: Setting, manager: Manager) -> Manager:
 
 
 @acts
-def read_latest(k: Setting, manager: Manager, store: Store, broker: Broker) -> Manager:
+def read_latest(k: Configuration, manager: Manager, store: Store, broker: Broker) -> Manager:
     """The latest block is read; a broker that checks takes for its own what it had tried to
     write. ZkProducerIdManager.getNewProducerIdBlock, checkProducerIdBlockZkData."""
     require(manager.asking == Asking.WANTED)
@@ -125,7 +125,7 @@ def read_latest(k: Setting, manager: Manager, store: Store, broker: Broker) -> M
     )
 
 
-def received(k: Setting, manager: Manager, block: BlockOrNone) -> Manager:
+def received(k: Configuration, manager: Manager, block: BlockOrNone) -> Manager:
     """A block is the broker's."""
     return replace(
         manager,
@@ -138,7 +138,7 @@ def received(k: Setting, manager: Manager, block: BlockOrNone) -> Manager:
 
 
 @acts
-def on_written(k: Setting, manager: Manager, written: Written) -> Manager:
+def on_written(k: Configuration, manager: Manager, written: Written) -> Manager:
     """The block that was written is the broker's; after a bad version it reads again."""
     require(manager.asking == Asking.READ)
     block = manager.read_block + 1
@@ -146,7 +146,7 @@ def on_written(k: Setting, manager: Manager, written: Written) -> Manager:
 
 
 @acts
-def on_lost_answer(k: Setting, manager: Manager) -> Manager:
+def on_lost_answer(k: Configuration, manager: Manager) -> Manager:
     """Whether the write was done is not known. KafkaZkClient retries, and meets a bad version."""
     require(manager.asking == Asking.READ)
     return reading_again(manager, manager.read_block + 1)
@@ -161,7 +161,7 @@ def reading_again(manager: Manager, block: int) -> Manager:
 
 
 @acts
-def on_allocated(k: Setting, manager: Manager, allocated: Allocated) -> Manager:
+def on_allocated(k: Configuration, manager: Manager, allocated: Allocated) -> Manager:
     """AllocateProducerIds was answered. RPCProducerIdManager.handleAllocateProducerIdsResponse."""
     require(manager.asking == Asking.WANTED)
     if allocated.block == NO_BLOCK:

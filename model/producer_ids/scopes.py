@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from model.language import EMPTY_SET, Map
+from model.producer_ids.configuration import Bounds, Budgets, Configuration, Variant
 from model.producer_ids.manager import NEW
 from model.producer_ids.messages import NO_BLOCK, NO_BROKER
-from model.producer_ids.setting import Budgets, Layout, Setting, Variant
 from model.producer_ids.store import Store
 from model.producer_ids.world import Spent, World
 
@@ -18,12 +18,12 @@ class Scope:
 
     name: str
     why: str
-    layout: Layout
+    bounds: Bounds
     budgets: Budgets
 
-    def setting(self, variant: Variant) -> Setting:
+    def configuration(self, variant: Variant) -> Configuration:
         """This scope of that Kafka."""
-        return Setting(variant=variant, layout=self.layout, budgets=self.budgets)
+        return Configuration(variant=variant, bounds=self.bounds, budgets=self.budgets)
 
 
 SCOPES: dict[str, Scope] = {
@@ -32,22 +32,22 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "producer-ids",
             "two brokers take blocks, an answer is lost, a broker restarts, all ids are given",
-            Layout(),
+            Bounds(),
             Budgets(),
         ),
         Scope(
             "producer-ids-alone",
             "one broker takes blocks, two answers are lost, and nobody restarts",
-            Layout(brokers=1, blocks=5, max_asked=6, max_lost=2),
+            Bounds(brokers=1, blocks=5, max_asked=6, max_lost=2),
             Budgets(asked=6, lost=2, restarts=0),
         ),
     )
 }
 
 
-def initial(k: Setting) -> World:
+def initial(k: Configuration) -> World:
     """No block was ever taken."""
-    brokers = k.layout.brokers
+    brokers = k.bounds.brokers
     return World(
         store=Store(NO_BLOCK, NO_BROKER, 0),
         managers=Map.filled(brokers, NEW),

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from model.language import Step, acts, receives, record
+from model.producer_ids.configuration import Configuration
 from model.producer_ids.messages import NO_BLOCK, BlockCount, BlockOrNone, Broker, BrokerOrNone
-from model.producer_ids.setting import Setting
 
 
 @record
@@ -37,14 +37,14 @@ class Allocated:
     block: BlockOrNone
 
 
-def is_exhausted(k: Setting, block: BlockOrNone) -> bool:
+def is_exhausted(k: Configuration, block: BlockOrNone) -> bool:
     """No block follows. ZkProducerIdManager, ProducerIdControlManager."""
-    return block == k.layout.last_block
+    return block == k.bounds.last_block
 
 
 @receives
 def on_write(
-    k: Setting, store: Store, broker: Broker, block: BlockOrNone, expected_version: BlockCount
+    k: Configuration, store: Store, broker: Broker, block: BlockOrNone, expected_version: BlockCount
 ) -> Step[Store, Written]:
     """KafkaZkClient.conditionalUpdatePath."""
     if store.version != expected_version:
@@ -54,7 +54,7 @@ def on_write(
 
 
 @receives
-def on_allocate(k: Setting, store: Store, broker: Broker) -> Step[Store, Allocated]:
+def on_allocate(k: Configuration, store: Store, broker: Broker) -> Step[Store, Allocated]:
     """ProducerIdControlManager.generateNextProducerId."""
     if is_exhausted(k, store.block):
         return Step(store, (Allocated(block=NO_BLOCK),))
@@ -64,6 +64,6 @@ def on_allocate(k: Setting, store: Store, broker: Broker) -> Step[Store, Allocat
 
 
 @acts
-def untouched(k: Setting, store: Store) -> Store:
+def untouched(k: Configuration, store: Store) -> Store:
     """Reading changes nothing."""
     return store

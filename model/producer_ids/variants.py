@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from model.naming import Grammar, UnknownVariant
-from model.producer_ids.setting import Fetching, Form, Variant
+from model.producer_ids.configuration import Fetching, Form, Variant
+from model.variant_syntax import Grammar, UnknownVariant
 
 __all__ = ["ALIASES", "DEFAULT_VARIANT", "RELEASES", "RULES", "UnknownVariant", "parse"]
 

@@ -8,9 +8,9 @@ from typing import Annotated
 from model.language import Map, Range, Set, record, require, rule, within_scope
 from model.producer_ids import manager as broker_rules
 from model.producer_ids import store as store_rules
+from model.producer_ids.configuration import Configuration, Form
 from model.producer_ids.manager import NEW, Asking, Manager
 from model.producer_ids.messages import NO_BLOCK, Broker, Load, ProducerId
-from model.producer_ids.setting import Form, Setting
 from model.producer_ids.store import Store
 
 
@@ -45,10 +45,10 @@ def moved(w: World, broker: Broker, manager: Manager) -> World:
 
 
 @rule
-def producer_asks(k: Setting, w: World, broker: Broker) -> World:
+def producer_asks(k: Configuration, w: World, broker: Broker) -> World:
     """InitProducerId goes to the broker with the fewest requests. NetworkClient.leastLoadedNode."""
     require(all(w.waiting[broker] <= load for load in w.waiting.values()))
-    within_scope(sum(load for load in w.waiting.values()) < k.layout.producers)
+    within_scope(sum(load for load in w.waiting.values()) < k.bounds.producers)
     within_scope(w.spent.asked < k.budgets.asked)
     spent = replace(w.spent, asked=w.spent.asked + 1)
     return replace(w, waiting=w.waiting.put(broker, w.waiting[broker] + 1), spent=spent)
@@ -60,7 +60,7 @@ def answered(w: World, broker: Broker) -> World:
 
 
 @rule
-def producer_id_is_given(k: Setting, w: World, broker: Broker) -> World:
+def producer_id_is_given(k: Configuration, w: World, broker: Broker) -> World:
     """A producer gets its id; whether the answer arrives matters to nobody else."""
     require(w.waiting[broker] > 0)
     producer_id = broker_rules.next_id(k, w.managers[broker])
@@ -73,7 +73,7 @@ def producer_id_is_given(k: Setting, w: World, broker: Broker) -> World:
 
 
 @rule
-def producer_id_is_refused(k: Setting, w: World, broker: Broker) -> World:
+def producer_id_is_refused(k: Configuration, w: World, broker: Broker) -> World:
     """The broker has none: the producer will ask again."""
     require(w.waiting[broker] > 0)
     return moved(answered(w, broker), broker, broker_rules.refuse_id(k, w.managers[broker]))
@@ -83,7 +83,7 @@ def producer_id_is_refused(k: Setting, w: World, broker: Broker) -> World:
 
 
 @rule
-def block_is_wanted(k: Setting, w: World, broker: Broker) -> World:
+def block_is_wanted(k: Configuration, w: World, broker: Broker) -> World:
     """A broker needs a block: because it has just begun, or because someone asks."""
     manager = w.managers[broker]
     require(manager.block == NO_BLOCK or w.waiting[broker] > 0)
@@ -91,13 +91,13 @@ def block_is_wanted(k: Setting, w: World, broker: Broker) -> World:
 
 
 @rule
-def block_turns_over(k: Setting, w: World, broker: Broker) -> World:
+def block_turns_over(k: Configuration, w: World, broker: Broker) -> World:
     """The next block comes into use."""
     return moved(w, broker, broker_rules.turn_over(k, w.managers[broker]))
 
 
 @rule
-def broker_restarts(k: Setting, w: World, broker: Broker) -> World:
+def broker_restarts(k: Configuration, w: World, broker: Broker) -> World:
     """What is left of its blocks is burnt, and whoever waited hears nothing."""
     within_scope(w.spent.restarts < k.budgets.restarts)
     spent = replace(w.spent, restarts=w.spent.restarts + 1)
@@ -106,14 +106,14 @@ def broker_restarts(k: Setting, w: World, broker: Broker) -> World:
 
 
 @rule
-def block_is_read(k: Setting, w: World, broker: Broker) -> World:
+def block_is_read(k: Configuration, w: World, broker: Broker) -> World:
     """A broker reads the latest block."""
     require(k.variant.form != Form.CONTROLLER)
     return moved(w, broker, broker_rules.read_latest(k, w.managers[broker], w.store, broker))
 
 
 @rule
-def block_is_written(k: Setting, w: World, broker: Broker) -> World:
+def block_is_written(k: Configuration, w: World, broker: Broker) -> World:
     """A broker writes the next block, and hears whether it did."""
     manager = w.managers[broker]
     require(k.variant.form != Form.CONTROLLER)
@@ -125,7 +125,7 @@ def block_is_written(k: Setting, w: World, broker: Broker) -> World:
 
 
 @rule
-def block_is_written_unheard(k: Setting, w: World, broker: Broker) -> World:
+def block_is_written_unheard(k: Configuration, w: World, broker: Broker) -> World:
     """A broker writes the next block, and the answer is lost."""
     manager = w.managers[broker]
     require(k.variant.form != Form.CONTROLLER)
@@ -139,7 +139,7 @@ def block_is_written_unheard(k: Setting, w: World, broker: Broker) -> World:
 
 
 @rule
-def block_is_allocated(k: Setting, w: World, broker: Broker) -> World:
+def block_is_allocated(k: Configuration, w: World, broker: Broker) -> World:
     """The controller answers a broker with the next block."""
     manager = w.managers[broker]
     require(k.variant.form == Form.CONTROLLER)
@@ -150,7 +150,7 @@ def block_is_allocated(k: Setting, w: World, broker: Broker) -> World:
 
 
 @rule
-def block_is_allocated_unheard(k: Setting, w: World, broker: Broker) -> World:
+def block_is_allocated_unheard(k: Configuration, w: World, broker: Broker) -> World:
     """The controller's answer is lost; the broker asks again."""
     require(k.variant.form == Form.CONTROLLER)
     require(w.managers[broker].asking == Asking.WANTED)

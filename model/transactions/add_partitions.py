@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from model.language import Map, Step, receives
+from model.transactions.configuration import Configuration, Pending
 from model.transactions.coordinator import (
     Coordinator,
     Known,
@@ -31,10 +32,9 @@ from model.transactions.messages import (
     Request,
     failed,
 )
-from model.transactions.setting import Pending, Setting
 
 
-def check_producer(k: Setting, c: Coordinator, request: Request) -> Error:
+def check_producer(k: Configuration, c: Coordinator, request: Request) -> Error:
     """Whose transactional id it is. TransactionCoordinator.handleAddPartitionsToTransaction."""
     metadata = c.known.metadata
     first = k.variant.pending == Pending.BEFORE_PRODUCER
@@ -60,7 +60,7 @@ def union(a: Map[Partition, bool], b: Map[Partition, bool]) -> Map[Partition, bo
     return Map(tuple(a[p] or there for p, there in b.items()))
 
 
-def with_partitions(k: Setting, c: Coordinator, partitions: Map[Partition, bool]) -> Known:
+def with_partitions(k: Configuration, c: Coordinator, partitions: Map[Partition, bool]) -> Known:
     """The transaction is open, with these partitions too."""
     return replace(
         c.known,
@@ -76,7 +76,7 @@ def with_partitions(k: Setting, c: Coordinator, partitions: Map[Partition, bool]
 
 @receives
 def on_add_partitions(
-    k: Setting, c: Coordinator, request: Request, requester: int
+    k: Configuration, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
     """Partitions join the transaction, and begin it if need be."""
     if absence(c) != Error.NONE:
@@ -92,7 +92,7 @@ def on_add_partitions(
 
 
 @receives
-def on_verify(k: Setting, c: Coordinator, request: Request, partition: Partition) -> Error:
+def on_verify(k: Configuration, c: Coordinator, request: Request, partition: Partition) -> Error:
     """Whether a partition is in the transaction; an append on its way is not looked at.
     TransactionCoordinator.handleVerifyPartitionsInTransaction."""
     if absence(c) != Error.NONE:

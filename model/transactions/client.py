@@ -13,6 +13,7 @@ from dataclasses import replace
 from enum import IntEnum
 
 from model.language import Map, Step, acts, receives, record, require
+from model.transactions.configuration import Bump, Configuration, GroupMemory, LateBump, Requests
 from model.transactions.effects import Effect, effect_of, produce_effect_of
 from model.transactions.messages import (
     NO_BATCH,
@@ -34,7 +35,6 @@ from model.transactions.messages import (
     is_of_group,
     speaks_v2,
 )
-from model.transactions.setting import Bump, GroupMemory, LateBump, Requests, Setting
 
 
 class ClientState(IntEnum):
@@ -126,20 +126,20 @@ def with_outcome(client: Client, outcome: Outcome) -> Client:
 
 
 @acts
-def init_transactions(k: Setting, client: Client) -> Client:
+def init_transactions(k: Configuration, client: Client) -> Client:
     """KafkaProducer.initTransactions."""
     require(client.state == ClientState.UNINITIALIZED)
     return replace(client, state=ClientState.INITIALIZING)
 
 
 @acts
-def begin_transaction(k: Setting, client: Client) -> Client:
+def begin_transaction(k: Configuration, client: Client) -> Client:
     """KafkaProducer.beginTransaction: nobody else hears of it."""
     require(client.state == ClientState.READY)
     return replace(client, state=ClientState.IN_TRANSACTION, begun=client.begun + 1)
 
 
-def waits_for_offsets(k: Setting, client: Client) -> bool:
+def waits_for_offsets(k: Configuration, client: Client) -> bool:
     """The call of sendOffsetsToTransaction has not returned."""
     return any(
         there.write != Write.NONE and is_of_group(k, partition)
@@ -147,13 +147,13 @@ def waits_for_offsets(k: Setting, client: Client) -> bool:
     )
 
 
-def asks_again(k: Setting, partition: Partition) -> bool:
+def asks_again(k: Configuration, partition: Partition) -> bool:
     """The group is added before each commit of its offsets."""
     return is_of_group(k, partition) and k.variant.group_memory == GroupMemory.ASKS_AGAIN
 
 
 @acts
-def send(k: Setting, client: Client, partition: Partition) -> Client:
+def send(k: Configuration, client: Client, partition: Partition) -> Client:
     """KafkaProducer.send, or sendOffsetsToTransaction: V2 needs no request to add the partition."""
     there = client.partitions[partition]
     require(client.state == ClientState.IN_TRANSACTION)
@@ -176,7 +176,7 @@ def send(k: Setting, client: Client, partition: Partition) -> Client:
 
 
 @acts
-def commit_transaction(k: Setting, client: Client) -> Client:
+def commit_transaction(k: Configuration, client: Client) -> Client:
     """KafkaProducer.commitTransaction. What nobody knows of is over at once."""
     require(client.state == ClientState.IN_TRANSACTION)
     require(not waits_for_offsets(k, client))
@@ -203,7 +203,7 @@ def has_asked(client: Client) -> bool:
     return any(there.membership == Membership.ASKED for there in client.partitions.values())
 
 
-def unsent_dropped(k: Setting, there: ClientPartition, failed: bool) -> ClientPartition:
+def unsent_dropped(k: Configuration, there: ClientPartition, failed: bool) -> ClientPartition:
     """What was not sent is not sent any more. RecordAccumulator.abortUndrainedBatches."""
     is_new = there.membership == Membership.NEW or (failed and waits_to_be_added(there))
     return replace(
@@ -222,7 +222,7 @@ def commit_waits(client: Client) -> bool:
 
 
 @acts
-def abort_transaction(k: Setting, client: Client) -> Client:
+def abort_transaction(k: Configuration, client: Client) -> Client:
     """KafkaProducer.abortTransaction."""
     require(
         client.state == ClientState.IN_TRANSACTION or client.state == ClientState.ABORTABLE_ERROR
@@ -242,13 +242,13 @@ def abort_transaction(k: Setting, client: Client) -> Client:
 # What the manager sends
 
 
-def request_of(k: Setting, client: Client, api: Api) -> Request:
+def request_of(k: Configuration, client: Client, api: Api) -> Request:
     """A request with the client's producer id and epoch."""
     return Request(
         api=api,
         producer_id=client.producer_id,
         producer_epoch=client.producer_epoch,
-        partitions=Map.filled(k.layout.partitions, False),
+        partitions=Map.filled(k.bounds.partitions, False),
         committed=False,
         partition=0,
         batch=NO_BATCH,
@@ -257,7 +257,7 @@ def request_of(k: Setting, client: Client, api: Api) -> Request:
 
 
 @acts
-def ask_producer_id(k: Setting, client: Client) -> Step[Client, Request]:
+def ask_producer_id(k: Configuration, client: Client) -> Step[Client, Request]:
     """InitProducerId; with the present id and epoch where only the epoch is to go up."""
     require(client.state == ClientState.INITIALIZING)
     require(not client.too_late)
@@ -265,7 +265,7 @@ def ask_producer_id(k: Setting, client: Client) -> Step[Client, Request]:
 
 
 def of_membership(
-    k: Setting, client: Client, membership: Membership, of_group: bool
+    k: Configuration, client: Client, membership: Membership, of_group: bool
 ) -> Map[Partition, bool]:
     """The partitions of that membership: the group's, or the others."""
     return Map(
@@ -276,12 +276,12 @@ def of_membership(
     )
 
 
-def asked_partitions(k: Setting, client: Client, of_group: bool) -> Map[Partition, bool]:
+def asked_partitions(k: Configuration, client: Client, of_group: bool) -> Map[Partition, bool]:
     """Those that a request was sent for."""
     return of_membership(k, client, Membership.ASKED, of_group)
 
 
-def to_be_asked(k: Setting, client: Client, of_group: bool) -> Map[Partition, bool]:
+def to_be_asked(k: Configuration, client: Client, of_group: bool) -> Map[Partition, bool]:
     """Those of the next request: one that is sent again stays what it was."""
     again = asked_partitions(k, client, of_group)
     new = of_membership(k, client, Membership.NEW, of_group)
@@ -294,7 +294,7 @@ def has_any(partitions: Map[Partition, bool]) -> bool:
 
 
 def adding(
-    k: Setting, client: Client, api: Api, partitions: Map[Partition, bool]
+    k: Configuration, client: Client, api: Api, partitions: Map[Partition, bool]
 ) -> Step[Client, Request]:
     """A request of V1 that adds partitions."""
     require(k.variant.requests == Requests.V1)
@@ -313,13 +313,13 @@ def asked_for(there: ClientPartition, asked: bool) -> ClientPartition:
 
 
 @acts
-def add_partitions(k: Setting, client: Client) -> Step[Client, Request]:
+def add_partitions(k: Configuration, client: Client) -> Step[Client, Request]:
     """AddPartitionsToTxn, again or for all that are new."""
     return adding(k, client, Api.ADD_PARTITIONS_TO_TXN, to_be_asked(k, client, False))
 
 
 @acts
-def add_offsets(k: Setting, client: Client) -> Step[Client, Request]:
+def add_offsets(k: Configuration, client: Client) -> Step[Client, Request]:
     """AddOffsetsToTxn for the group's partition."""
     return adding(k, client, Api.ADD_OFFSETS_TO_TXN, to_be_asked(k, client, True))
 
@@ -343,7 +343,7 @@ def must_add_first(client: Client) -> bool:
 
 @acts
 def produce(
-    k: Setting, client: Client, instance: Instance, partition: Partition
+    k: Configuration, client: Client, instance: Instance, partition: Partition
 ) -> Step[Client, Request]:
     """The partition's batch goes out, first or again. RecordAccumulator.drain."""
     there = client.partitions[partition]
@@ -373,7 +373,7 @@ def produce(
 
 @acts
 def commit_offsets(
-    k: Setting, client: Client, instance: Instance, partition: Partition
+    k: Configuration, client: Client, instance: Instance, partition: Partition
 ) -> Step[Client, Request]:
     """TxnOffsetCommit, first or again."""
     there = client.partitions[partition]
@@ -404,7 +404,7 @@ def is_quiet(client: Client) -> bool:
 
 
 @acts
-def end_transaction(k: Setting, client: Client) -> Step[Client, Request]:
+def end_transaction(k: Configuration, client: Client) -> Step[Client, Request]:
     """EndTxn, once all batches are finished."""
     require(client.state == ClientState.COMMITTING or client.state == ClientState.ABORTING)
     require(is_quiet(client))
@@ -415,7 +415,7 @@ def end_transaction(k: Setting, client: Client) -> Step[Client, Request]:
 # What the manager makes of answers
 
 
-def in_error(k: Setting, client: Client, effect: Effect) -> Client:
+def in_error(k: Configuration, client: Client, effect: Effect) -> Client:
     """The state after an error that is not to be tried again. An abort in progress goes on."""
     if effect == Effect.DIE:
         return replace(client, state=ClientState.FATAL_ERROR)
@@ -429,12 +429,12 @@ def is_completing(client: Client) -> bool:
     return client.state == ClientState.COMMITTING or client.state == ClientState.ABORTING
 
 
-def bumps(k: Setting) -> bool:
+def bumps(k: Configuration) -> bool:
     """The client itself asks for the next epoch. needToTriggerEpochBumpFromClient."""
     return not speaks_v2(k) and k.variant.bump == Bump.ASKS
 
 
-def in_batch_error(k: Setting, client: Client, effect: Effect) -> Client:
+def in_batch_error(k: Configuration, client: Client, effect: Effect) -> Client:
     """The same, of a batch: its epoch ends with its transaction, unless that was to end already.
     TransactionManager.maybeTransitionToErrorState."""
     must_bump = client.must_bump or (bumps(k) and not is_completing(client))
@@ -444,18 +444,18 @@ def in_batch_error(k: Setting, client: Client, effect: Effect) -> Client:
     )
 
 
-def numbered_anew(k: Setting, there: ClientPartition) -> ClientPartition:
+def numbered_anew(k: Configuration, there: ClientPartition) -> ClientPartition:
     """Sequences begin at 0 again."""
     return replace(there, membership=Membership.OUT, next_sequence=0, has_gap=False, written=0)
 
 
-def left(k: Setting, there: ClientPartition) -> ClientPartition:
+def left(k: Configuration, there: ClientPartition) -> ClientPartition:
     """The partition is in no transaction; its sequences go on."""
     return replace(there, membership=Membership.OUT, written=0)
 
 
 @receives
-def on_producer_id(k: Setting, client: Client, answer: Answer) -> Client:
+def on_producer_id(k: Configuration, client: Client, answer: Answer) -> Client:
     """InitProducerId is answered. InitProducerIdHandler."""
     if answer.error != Error.NONE:
         return in_error(k, client, effect_of(answer.error))
@@ -476,7 +476,7 @@ def joined(there: ClientPartition, added: bool) -> ClientPartition:
 
 @receives
 def on_partitions_added(
-    k: Setting, client: Client, partitions: Map[Partition, bool], answer: Answer
+    k: Configuration, client: Client, partitions: Map[Partition, bool], answer: Answer
 ) -> Client:
     """AddPartitionsToTxn or AddOffsetsToTxn is answered. AddPartitionsToTxnHandler."""
     if answer.error != Error.NONE:
@@ -495,7 +495,9 @@ def settled(client: Client, partition: Partition) -> Client:
 
 
 @receives
-def on_produced(k: Setting, client: Client, partition: Partition, answer: ProduceAnswer) -> Client:
+def on_produced(
+    k: Configuration, client: Client, partition: Partition, answer: ProduceAnswer
+) -> Client:
     """Produce is answered. Sender.completeBatch, TransactionManager.canRetry: behind a gap it may
     still come to be in order."""
     if answer.error == Error.NONE:
@@ -523,7 +525,7 @@ def refused_at(client: Client, partition: Partition) -> Client:
 
 @receives
 def on_offsets_committed(
-    k: Setting, client: Client, partition: Partition, answer: ProduceAnswer
+    k: Configuration, client: Client, partition: Partition, answer: ProduceAnswer
 ) -> Client:
     """TxnOffsetCommit is answered: what it must not have is the end. TxnOffsetCommitHandler."""
     if answer.error == Error.NONE:
@@ -535,7 +537,7 @@ def on_offsets_committed(
 
 
 @acts
-def give_up(k: Setting, client: Client, partition: Partition, waits: bool) -> Client:
+def give_up(k: Configuration, client: Client, partition: Partition, waits: bool) -> Client:
     """The delivery time of a batch is up: its outcome is unknown. Sender.failBatch.
 
     Whether it `waits` to be sent again makes a difference only to V1 when the end was asked for:
@@ -553,7 +555,7 @@ def give_up(k: Setting, client: Client, partition: Partition, waits: bool) -> Cl
     return replace(after, partitions=left)
 
 
-def unresolved(k: Setting, before: Client, client: Client) -> Client:
+def unresolved(k: Configuration, before: Client, client: Client) -> Client:
     """Nobody knows whether a log has a sequence: the next epoch is wanted. EndTxn of an abort is in
     the queue already, and nothing behind it. TransactionManager.maybeResolveSequences,
     beginCompletingTransaction."""
@@ -562,7 +564,7 @@ def unresolved(k: Setting, before: Client, client: Client) -> Client:
     return replace(client, must_bump=True, too_late=client.too_late or late)
 
 
-def finished(k: Setting, client: Client) -> Client:
+def finished(k: Configuration, client: Client) -> Client:
     """The transaction is over, its partitions are forgotten; sequences go on with V1.
     TransactionManager.completeTransaction."""
     return replace(
@@ -573,7 +575,7 @@ def finished(k: Setting, client: Client) -> Client:
     )
 
 
-def with_next(k: Setting, client: Client, answer: Answer) -> Client:
+def with_next(k: Configuration, client: Client, answer: Answer) -> Client:
     """V2: the answer says what to use next, and sequences begin at 0 again."""
     if not speaks_v2(k):
         return client
@@ -586,7 +588,7 @@ def with_next(k: Setting, client: Client, answer: Answer) -> Client:
 
 
 @receives
-def on_ended(k: Setting, client: Client, answer: Answer) -> Client:
+def on_ended(k: Configuration, client: Client, answer: Answer) -> Client:
     """EndTxn is answered. EndTxnHandler."""
     if answer.error != Error.NONE:
         return in_error(k, client, effect_of(answer.error))

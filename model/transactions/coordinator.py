@@ -17,6 +17,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from model.language import Map, Range, Step, acts, receives, record, require
+from model.transactions.configuration import Configuration, Fence, IdMemory, PreviousId, Rotation
 from model.transactions.messages import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -31,7 +32,6 @@ from model.transactions.messages import (
     Request,
     failed,
 )
-from model.transactions.setting import Fence, IdMemory, PreviousId, Rotation, Setting
 
 
 class TransactionState(IntEnum):
@@ -135,9 +135,9 @@ def is_pending(c: Coordinator) -> bool:
     return c.is_appending or (is_prepared(c.known.metadata) and not has_failed)
 
 
-def no_partitions(k: Setting) -> Map[Partition, bool]:
+def no_partitions(k: Configuration) -> Map[Partition, bool]:
     """The empty set."""
-    return Map.filled(k.layout.partitions, False)
+    return Map.filled(k.bounds.partitions, False)
 
 
 def no_more_markers(metadata: Metadata) -> bool:
@@ -148,7 +148,7 @@ def no_more_markers(metadata: Metadata) -> bool:
 # The two steps of a transition
 
 
-def stored(k: Setting, image: Known) -> Known:
+def stored(k: Configuration, image: Known) -> Known:
     """What of an image is in the log: never the epoch before. TransactionLog.valueToBytes."""
     has_ids = k.variant.id_memory == IdMemory.LOGGED and k.variant.level > 0
     return Known(
@@ -159,7 +159,7 @@ def stored(k: Setting, image: Known) -> Known:
     )
 
 
-def logged(k: Setting, c: Coordinator, image: Known) -> Coordinator:
+def logged(k: Configuration, c: Coordinator, image: Known) -> Coordinator:
     """The image is in the log, and known. TransactionMetadata.completeTransitionTo."""
     return replace(c, known=image, log=stored(k, image), unlogged_fence=False)
 
@@ -175,7 +175,7 @@ def took_next_epoch(prepared: Known) -> bool:
     return before != NO_PRODUCER_EPOCH and before + 1 == prepared.metadata.producer_epoch
 
 
-def completed(k: Setting, prepared: Known) -> Known:
+def completed(k: Configuration, prepared: Known) -> Known:
     """The transaction is over; where its epoch was the last, the next producer id takes over with
     epoch 0. TransactionMetadata.prepareComplete."""
     metadata = prepared.metadata
@@ -196,7 +196,7 @@ def completed(k: Setting, prepared: Known) -> Known:
     )
 
 
-def completing(k: Setting, c: Coordinator) -> Coordinator:
+def completing(k: Configuration, c: Coordinator) -> Coordinator:
     """What is prepared and lacks no marker is completed, by who has the log.
     TransactionMarkerChannelManager.maybeWriteTxnCompletion."""
     if not is_prepared(c.known.metadata) or not no_more_markers(c.known.metadata):
@@ -204,12 +204,12 @@ def completing(k: Setting, c: Coordinator) -> Coordinator:
     if c.tenure == Tenure.REPLACED:
         return c
     image = completed(k, c.known)
-    return appending(c, image) if k.layout.appends else logged(k, c, image)
+    return appending(c, image) if k.bounds.appends else logged(k, c, image)
 
 
-def transition(k: Setting, c: Coordinator, image: Known) -> Coordinator:
+def transition(k: Configuration, c: Coordinator, image: Known) -> Coordinator:
     """The image goes to the log."""
-    if k.layout.appends:
+    if k.bounds.appends:
         return appending(c, image)
     return completing(k, logged(k, c, image))
 
@@ -220,14 +220,14 @@ def answered(c: Coordinator, answer: Answer) -> Step[Coordinator, Answer]:
 
 
 def changed(
-    k: Setting, c: Coordinator, image: Known, requester: int, answer: Answer
+    k: Configuration, c: Coordinator, image: Known, requester: int, answer: Answer
 ) -> Step[Coordinator, Answer]:
     """A change; its answer goes when the image is in the log, which takes nothing of who was
     replaced. TransactionStateManager.appendTransactionToLog."""
     if c.tenure == Tenure.REPLACED:
         return answered(c, failed(Error.NOT_COORDINATOR))
     moved = transition(k, c, image)
-    if k.layout.appends:
+    if k.bounds.appends:
         return Step(replace(moved, requester=requester, answer=answer), ())
     return Step(moved, (answer,))
 
@@ -249,7 +249,7 @@ def nothing_appended(c: Coordinator) -> Coordinator:
 
 
 @acts
-def append_succeeds(k: Setting, c: Coordinator) -> Step[Coordinator, Answer]:
+def append_succeeds(k: Configuration, c: Coordinator) -> Step[Coordinator, Answer]:
     """The image is in the log. What is prepared without a partition is completed next."""
     require(c.is_appending)
     written = logged(k, c, c.image)
@@ -257,7 +257,7 @@ def append_succeeds(k: Setting, c: Coordinator) -> Step[Coordinator, Answer]:
 
 
 @acts
-def append_fails(k: Setting, c: Coordinator, in_log: bool) -> Step[Coordinator, Answer]:
+def append_fails(k: Configuration, c: Coordinator, in_log: bool) -> Step[Coordinator, Answer]:
     """The append is reported as failed, and memory is as before; the image may be `in_log` all the
     same. A completion is tried again. COORDINATOR_NOT_AVAILABLE."""
     require(c.is_appending)
@@ -269,9 +269,9 @@ def append_fails(k: Setting, c: Coordinator, in_log: bool) -> Step[Coordinator, 
 # InitProducerId
 
 
-def is_exhausted(k: Setting, epoch: int) -> bool:
+def is_exhausted(k: Configuration, epoch: int) -> bool:
     """No client may use a later epoch. TransactionMetadata.isProducerEpochExhausted."""
-    return k.layout.epochs_end and epoch >= k.layout.exhausted_epoch
+    return k.bounds.epochs_end and epoch >= k.bounds.exhausted_epoch
 
 
 def next_epoch(epoch: int) -> int:
@@ -279,29 +279,29 @@ def next_epoch(epoch: int) -> int:
     return epoch + 1
 
 
-def overflows(k: Setting, c: Coordinator) -> bool:
+def overflows(k: Configuration, c: Coordinator) -> bool:
     """No epoch comes behind the protocol's last, which a client can have before 4.3: whoever would
     take one fails. TransactionMetadata.prepareFenceProducerEpoch, KAFKA-20090."""
-    return k.layout.epochs_end and c.known.metadata.producer_epoch >= k.layout.max_epoch
+    return k.bounds.epochs_end and c.known.metadata.producer_epoch >= k.bounds.max_epoch
 
 
-def fence_overflows(k: Setting, c: Coordinator) -> bool:
+def fence_overflows(k: Configuration, c: Coordinator) -> bool:
     """So does the coordinator's own abort; since 4.3 not one that is repeated in the epoch that the
     first took."""
     repeats = c.unlogged_fence and k.variant.rotation == Rotation.ANYONE
     return overflows(k, c) and not repeats
 
 
-def fits(k: Setting, c: Coordinator) -> bool:
+def fits(k: Configuration, c: Coordinator) -> bool:
     """The scope has so many epochs and producer ids."""
     return (
-        c.given_producer_ids <= k.layout.producer_ids
-        and c.known.metadata.producer_epoch <= k.layout.max_epoch
-        and c.image.metadata.producer_epoch <= k.layout.max_epoch
+        c.given_producer_ids <= k.bounds.producer_ids
+        and c.known.metadata.producer_epoch <= k.bounds.max_epoch
+        and c.image.metadata.producer_epoch <= k.bounds.max_epoch
     )
 
 
-def with_new_id(k: Setting, c: Coordinator, last_epoch: int) -> Known:
+def with_new_id(k: Configuration, c: Coordinator, last_epoch: int) -> Known:
     """Empty, under a producer id that nobody had."""
     fresh = Metadata(
         state=TransactionState.EMPTY,
@@ -317,7 +317,7 @@ def with_new_id(k: Setting, c: Coordinator, last_epoch: int) -> Known:
     )
 
 
-def with_epoch(k: Setting, c: Coordinator, epoch: int, last_epoch: int) -> Known:
+def with_epoch(k: Configuration, c: Coordinator, epoch: int, last_epoch: int) -> Known:
     """Empty, under the same producer id."""
     metadata = c.known.metadata
     empty = Metadata(
@@ -334,14 +334,14 @@ def with_epoch(k: Setting, c: Coordinator, epoch: int, last_epoch: int) -> Known
     )
 
 
-def previous_producer_id(k: Setting, c: Coordinator) -> int:
+def previous_producer_id(k: Configuration, c: Coordinator) -> int:
     """The one that is remembered while a transaction is open or prepared.
     TransactionMetadata.completeTransitionTo."""
     kept = k.variant.previous_id == PreviousId.KEPT
     return c.known.previous_producer_id if kept else c.known.metadata.producer_id
 
 
-def fencing(k: Setting, c: Coordinator) -> Known:
+def fencing(k: Configuration, c: Coordinator) -> Known:
     """The open transaction is aborted by the coordinator, whose next epoch fences its writers.
     TransactionMetadata.prepareFenceProducerEpoch."""
     metadata = c.known.metadata
@@ -358,7 +358,7 @@ def fencing(k: Setting, c: Coordinator) -> Known:
     )
 
 
-def with_fence(k: Setting, c: Coordinator, image: Known) -> Coordinator:
+def with_fence(k: Configuration, c: Coordinator, image: Known) -> Coordinator:
     """What memory has of such an abort before the log has it: below level 2 its epoch.
     TransactionCoordinator.endTransaction, KAFKA-9666."""
     taken = with_next_id_taken(c, image)
@@ -379,7 +379,7 @@ def with_next_id_taken(c: Coordinator, image: Known) -> Coordinator:
     return replace(c, given_producer_ids=c.given_producer_ids + (1 if takes else 0))
 
 
-def expects(k: Setting, c: Coordinator, request: Request) -> bool:
+def expects(k: Configuration, c: Coordinator, request: Request) -> bool:
     """The producer id is that of now, or the one whose last epoch was used up before; or nobody
     has had an epoch yet. isValidProducerId."""
     now = request.producer_id == c.known.metadata.producer_id
@@ -388,7 +388,7 @@ def expects(k: Setting, c: Coordinator, request: Request) -> bool:
     return now or unborn or (before and is_exhausted(k, request.producer_epoch))
 
 
-def met(k: Setting, c: Coordinator) -> Coordinator:
+def met(k: Configuration, c: Coordinator) -> Coordinator:
     """An id that nobody knew is in memory at once, with a producer id and no epoch: also if the
     log does not take it. TransactionStateManager.putTransactionStateIfNotExists."""
     if c.known.metadata.state != TransactionState.ABSENT:
@@ -404,7 +404,7 @@ def met(k: Setting, c: Coordinator) -> Coordinator:
 
 
 def begun_anew(
-    k: Setting, c: Coordinator, image: Known, requester: int
+    k: Configuration, c: Coordinator, image: Known, requester: int
 ) -> Step[Coordinator, Answer]:
     """An instance gets the id and epoch of the image; an id that is new was taken for it."""
     metadata = image.metadata
@@ -420,7 +420,7 @@ def begun_anew(
 
 @receives
 def on_init_producer_id(
-    k: Setting, c: Coordinator, request: Request, requester: int
+    k: Configuration, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
     """A new instance, or one that asks for the next epoch."""
     if absence(c) != Error.NONE:
@@ -429,7 +429,7 @@ def on_init_producer_id(
 
 
 def on_known(
-    k: Setting, c: Coordinator, request: Request, requester: int
+    k: Configuration, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
     """InitProducerId of an id that is in memory.
     TransactionCoordinator.prepareInitProducerIdTransit, row by row."""
@@ -450,7 +450,7 @@ def on_known(
 
 
 def on_finished(
-    k: Setting, c: Coordinator, request: Request, requester: int
+    k: Configuration, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
     """InitProducerId where no transaction is open. Rows d to h."""
     epoch = c.known.metadata.producer_epoch
@@ -475,7 +475,7 @@ def on_finished(
 
 
 @acts
-def marker_for(k: Setting, c: Coordinator, partition: Partition) -> Step[Coordinator, Marker]:
+def marker_for(k: Configuration, c: Coordinator, partition: Partition) -> Step[Coordinator, Marker]:
     """The marker that a partition still waits for. TransactionMarkerChannelManager."""
     metadata = c.known.metadata
     require(is_prepared(metadata))
@@ -493,7 +493,7 @@ def marker_for(k: Setting, c: Coordinator, partition: Partition) -> Step[Coordin
 
 @receives
 def on_marker_written(
-    k: Setting, c: Coordinator, partition: Partition, error: Error
+    k: Configuration, c: Coordinator, partition: Partition, error: Error
 ) -> Coordinator:
     """A partition has answered. TransactionMarkerRequestCompletionHandler."""
     if error != Error.NONE:
@@ -507,7 +507,7 @@ def on_marker_written(
 
 
 @acts
-def time_out(k: Setting, c: Coordinator) -> Coordinator:
+def time_out(k: Configuration, c: Coordinator) -> Coordinator:
     """The transaction has lasted longer than it may. abortTimedOutTransactions."""
     require(c.known.metadata.state == TransactionState.ONGOING)
     require(not c.is_appending)
@@ -517,7 +517,7 @@ def time_out(k: Setting, c: Coordinator) -> Coordinator:
     return replace(ended, requester=NOBODY, answer=NO_ANSWER)
 
 
-def nothing_known(k: Setting) -> Known:
+def nothing_known(k: Configuration) -> Known:
     """The id is not in the log."""
     return Known(
         metadata=absent(k),
@@ -527,7 +527,7 @@ def nothing_known(k: Setting) -> Known:
     )
 
 
-def absent(k: Setting) -> Metadata:
+def absent(k: Configuration) -> Metadata:
     """A tombstone."""
     return Metadata(
         state=TransactionState.ABSENT,
@@ -538,7 +538,7 @@ def absent(k: Setting) -> Metadata:
 
 
 @acts
-def forget(k: Setting, c: Coordinator) -> Coordinator:
+def forget(k: Configuration, c: Coordinator) -> Coordinator:
     """The id was not used for long: a tombstone. removeExpiredTransactionalIds."""
     require(is_finished(c.known.metadata))
     require(not c.is_appending)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from enum import IntEnum
 
 from model.language import Map, Step, receives
+from model.transactions.configuration import Configuration
 from model.transactions.coordinator import (
     Coordinator,
     Known,
@@ -36,7 +37,6 @@ from model.transactions.messages import (
     failed,
     speaks_v2,
 )
-from model.transactions.setting import Setting
 
 
 class End(IntEnum):
@@ -94,7 +94,7 @@ def error_of(end: End) -> Error:
     return Error.INVALID_PRODUCER_ID_MAPPING
 
 
-def is_retry(k: Setting, c: Coordinator, request: Request) -> bool:
+def is_retry(k: Configuration, c: Coordinator, request: Request) -> bool:
     """The epoch is the one before: the end that it asks for has been prepared. KIP-890."""
     known = c.known
     bumped = (
@@ -104,13 +104,13 @@ def is_retry(k: Setting, c: Coordinator, request: Request) -> bool:
     return bumped or is_retry_of_last(k, known, request)
 
 
-def is_retry_of_last(k: Setting, known: Known, request: Request) -> bool:
+def is_retry_of_last(k: Configuration, known: Known, request: Request) -> bool:
     """The same, where the epoch was the last and the next producer id has taken over."""
     return (
         known.previous_producer_id != NO_PRODUCER_ID
         and request.producer_id == known.previous_producer_id
-        and k.layout.epochs_end
-        and request.producer_epoch == k.layout.exhausted_epoch
+        and k.bounds.epochs_end
+        and request.producer_epoch == k.bounds.exhausted_epoch
         and known.metadata.producer_epoch == 0
     )
 
@@ -127,7 +127,7 @@ def end_v1(c: Coordinator, request: Request) -> End:
     return ends_v1(request.committed)[metadata.state]
 
 
-def end_v2(k: Setting, c: Coordinator, request: Request) -> End:
+def end_v2(k: Configuration, c: Coordinator, request: Request) -> End:
     """What is pending comes first: the client may use an id that is not in force yet.
     KAFKA-18464."""
     metadata = c.known.metadata
@@ -146,7 +146,7 @@ def end_v2(k: Setting, c: Coordinator, request: Request) -> End:
     return ends_v2(request.committed)[state]
 
 
-def prepared(k: Setting, c: Coordinator, committed: bool) -> Known:
+def prepared(k: Configuration, c: Coordinator, committed: bool) -> Known:
     """PREPARE: V1 keeps the epoch. TransactionMetadata.prepareAbortOrCommit."""
     state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     metadata = replace(c.known.metadata, state=state)
@@ -160,7 +160,7 @@ def prepared(k: Setting, c: Coordinator, committed: bool) -> Known:
     return prepared_with_next_epoch(k, c, metadata)
 
 
-def prepared_with_next_epoch(k: Setting, c: Coordinator, metadata: Metadata) -> Known:
+def prepared_with_next_epoch(k: Configuration, c: Coordinator, metadata: Metadata) -> Known:
     """V2: the markers carry the next epoch; at the last, the next producer id is taken."""
     epoch = metadata.producer_epoch
     rotates = is_exhausted(k, epoch)
@@ -172,7 +172,7 @@ def prepared_with_next_epoch(k: Setting, c: Coordinator, metadata: Metadata) -> 
     )
 
 
-def ended_with(k: Setting, image: Known) -> Answer:
+def ended_with(k: Configuration, image: Known) -> Answer:
     """NONE; with V2 the id and epoch to use next, those of the complete transaction."""
     if not speaks_v2(k):
         return failed(Error.NONE)
@@ -184,7 +184,7 @@ def ended_with(k: Setting, image: Known) -> Answer:
     )
 
 
-def done_before(k: Setting, c: Coordinator) -> Answer:
+def done_before(k: Configuration, c: Coordinator) -> Answer:
     """NONE; with V2 what the coordinator has now."""
     metadata = c.known.metadata
     if not speaks_v2(k):
@@ -197,7 +197,7 @@ def done_before(k: Setting, c: Coordinator) -> Answer:
 
 
 def preparing(
-    k: Setting, c: Coordinator, request: Request, requester: int
+    k: Configuration, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
     """The end begins, if V2 has an epoch to take; if not, the producer id that was taken first is
     lost."""
@@ -210,7 +210,7 @@ def preparing(
 
 @receives
 def on_end_txn(
-    k: Setting, c: Coordinator, request: Request, requester: int
+    k: Configuration, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
     """The client ends its transaction."""
     if absence(c) != Error.NONE:

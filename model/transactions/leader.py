@@ -15,6 +15,15 @@ from enum import IntEnum
 from typing import Annotated
 
 from model.language import AtMost, Map, Range, Step, receives, record
+from model.transactions.configuration import (
+    MAX_BATCHES_TO_REMEMBER,
+    Configuration,
+    FirstSequence,
+    MarkerEpoch,
+    OlderEpoch,
+    Ongoing,
+    Verification,
+)
 from model.transactions.messages import (
     NO_COORDINATOR_EPOCH,
     NO_OFFSET,
@@ -35,15 +44,6 @@ from model.transactions.messages import (
     Transaction,
     WriteNumber,
     speaks_v2,
-)
-from model.transactions.setting import (
-    MAX_BATCHES_TO_REMEMBER,
-    FirstSequence,
-    MarkerEpoch,
-    OlderEpoch,
-    Ongoing,
-    Setting,
-    Verification,
 )
 
 
@@ -122,7 +122,7 @@ NOT_VERIFIED = VerificationEntry(
 # Verification
 
 
-def must_ask(k: Setting, leader: Leader, batch: Batch) -> bool:
+def must_ask(k: Configuration, leader: Leader, batch: Batch) -> bool:
     """Whether the coordinator is asked first: not where the transaction is open already, nor where
     the leader will refuse the batch. ReplicaManager.maybeSendPartitionsToTransactionCoordinator."""
     asks = k.variant.verification == Verification.ASKS or speaks_v2(k)
@@ -130,13 +130,13 @@ def must_ask(k: Setting, leader: Leader, batch: Batch) -> bool:
     return asks and not is_open_for(k, entry, batch) and not is_refused_unasked(k, entry, batch)
 
 
-def is_refused_unasked(k: Setting, entry: ProducerStateEntry, batch: Batch) -> bool:
+def is_refused_unasked(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> bool:
     """The batch is of an older epoch. UnifiedLog.maybeStartTransactionVerification."""
     refuses = k.variant.older_epoch == OlderEpoch.REFUSED
     return refuses and batch.producer_epoch < entry.producer_epoch
 
 
-def is_open_for(k: Setting, entry: ProducerStateEntry, batch: Batch) -> bool:
+def is_open_for(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> bool:
     """The batch's transaction is open here. UnifiedLog.hasOngoingTransaction."""
     any_epoch = k.variant.ongoing == Ongoing.OF_PRODUCER_ID
     is_open = entry.current_txn_first_offset != NO_OFFSET
@@ -144,7 +144,7 @@ def is_open_for(k: Setting, entry: ProducerStateEntry, batch: Batch) -> bool:
 
 
 @receives
-def verify(k: Setting, leader: Leader, batch: Batch) -> Leader:
+def verify(k: Configuration, leader: Leader, batch: Batch) -> Leader:
     """The coordinator is asked; batches of one epoch may come in any order.
     ProducerStateManager.maybeCreateVerificationStateEntry."""
     entry = leader.verifications[batch.producer_id]
@@ -155,13 +155,13 @@ def verify(k: Setting, leader: Leader, batch: Batch) -> Leader:
     asked = VerificationEntry(
         producer_epoch=batch.producer_epoch,
         lowest_sequence=batch.base_sequence,
-        guard=len(leader.log) if is_new and k.layout.guards else entry.guard,
+        guard=len(leader.log) if is_new and k.bounds.guards else entry.guard,
     )
     moved = leader.verifications.put(batch.producer_id, asked)
     return replace(leader, verifications=moved) if newer or lower else leader
 
 
-def told(k: Setting, error: Error, of_group: bool) -> Error:
+def told(k: Configuration, error: Error, of_group: bool) -> Error:
     """What a client hears of the coordinator's refusal; TxnOffsetCommit has always known that a
     transaction is busy. AddPartitionsToTxnManager, ReplicaManager.handleProduceAppend."""
     if error == Error.PRODUCER_FENCED:
@@ -188,7 +188,7 @@ def is_duplicate(entry: ProducerStateEntry, batch: Batch) -> bool:
     )
 
 
-def check_first_sequence(k: Setting, entry: ProducerStateEntry, batch: Batch) -> Error:
+def check_first_sequence(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> Error:
     """The first batch of an epoch begins at 0; of an unknown producer id, see FirstSequence."""
     if batch.base_sequence == 0:
         return Error.NONE
@@ -205,7 +205,7 @@ def is_ahead(verification: VerificationEntry, batch: Batch) -> bool:
 
 
 def check_append(
-    k: Setting, entry: ProducerStateEntry, verification: VerificationEntry, batch: Batch
+    k: Configuration, entry: ProducerStateEntry, verification: VerificationEntry, batch: Batch
 ) -> Error:
     """Epoch before sequence. ProducerAppendInfo.maybeValidateDataBatch."""
     if batch.producer_epoch < entry.producer_epoch:
@@ -270,7 +270,7 @@ def refused(leader: Leader, error: Error) -> Step[Leader, ProduceAnswer]:
 
 
 @receives
-def on_produce(k: Setting, leader: Leader, batch: Batch) -> Step[Leader, ProduceAnswer]:
+def on_produce(k: Configuration, leader: Leader, batch: Batch) -> Step[Leader, ProduceAnswer]:
     """One batch whose transaction is verified, or need not be. ReplicaManager.appendRecords."""
     entry = leader.producers[batch.producer_id]
     if is_duplicate(entry, batch):
@@ -285,7 +285,7 @@ def on_produce(k: Setting, leader: Leader, batch: Batch) -> Step[Leader, Produce
 
 @receives
 def on_verified(
-    k: Setting, leader: Leader, batch: Batch, guard: OffsetOrNone
+    k: Configuration, leader: Leader, batch: Batch, guard: OffsetOrNone
 ) -> Step[Leader, ProduceAnswer]:
     """A batch that was verified some time ago: what was asked then must still be what counts; an
     older epoch is told so before. UnifiedLog.analyzeAndValidateProducerState, KAFKA-14884,
@@ -299,7 +299,7 @@ def on_verified(
 
 
 @receives
-def on_offset_commit(k: Setting, leader: Leader, batch: Batch) -> Step[Leader, ProduceAnswer]:
+def on_offset_commit(k: Configuration, leader: Leader, batch: Batch) -> Step[Leader, ProduceAnswer]:
     """A group coordinator writes the offsets of a transaction: no sequences, no duplicates.
     AppendOrigin.COORDINATOR."""
     entry = leader.producers[batch.producer_id]
@@ -311,7 +311,7 @@ def on_offset_commit(k: Setting, leader: Leader, batch: Batch) -> Step[Leader, P
 # Markers
 
 
-def check_marker(k: Setting, entry: ProducerStateEntry, marker: Marker) -> Error:
+def check_marker(k: Configuration, entry: ProducerStateEntry, marker: Marker) -> Error:
     """An older epoch, or an older coordinator. ProducerAppendInfo.checkProducerEpoch,
     checkCoordinatorEpoch; KIP-1228."""
     is_open = entry.current_txn_first_offset != NO_OFFSET
@@ -340,7 +340,7 @@ def ended(entry: ProducerStateEntry, marker: Marker) -> ProducerStateEntry:
 
 
 def still_verified(
-    k: Setting, verification: VerificationEntry, marker: Marker
+    k: Configuration, verification: VerificationEntry, marker: Marker
 ) -> VerificationEntry:
     """What was asked is over with the marker; but V2 may have asked for the next transaction before
     this one's marker came. KAFKA-18575."""
@@ -349,7 +349,7 @@ def still_verified(
 
 
 @receives
-def on_marker(k: Setting, leader: Leader, marker: Marker) -> Step[Leader, Error]:
+def on_marker(k: Configuration, leader: Leader, marker: Marker) -> Step[Leader, Error]:
     """WriteTxnMarkers. ProducerAppendInfo.appendEndTxnMarker."""
     entry = leader.producers[marker.producer_id]
     error = check_marker(k, entry, marker)
@@ -376,9 +376,9 @@ def on_marker(k: Setting, leader: Leader, marker: Marker) -> Step[Leader, Error]
 
 
 @receives
-def restarted(k: Setting, leader: Leader) -> Leader:
+def restarted(k: Configuration, leader: Leader) -> Leader:
     """What was asked was in memory only."""
-    return replace(leader, verifications=Map.filled(k.layout.producer_ids, NOT_VERIFIED))
+    return replace(leader, verifications=Map.filled(k.bounds.producer_ids, NOT_VERIFIED))
 
 
 # Other transactional ids
@@ -395,7 +395,7 @@ OTHERS = Stored(
 
 
 @receives
-def on_other(k: Setting, leader: Leader) -> Leader:
+def on_other(k: Configuration, leader: Leader) -> Leader:
     """Another transactional id writes here, or ends what it wrote."""
     begins = leader.other_first_offset == NO_OFFSET
     return replace(
@@ -408,13 +408,13 @@ def on_other(k: Setting, leader: Leader) -> Leader:
 # What readers see
 
 
-def first_open(k: Setting, leader: Leader) -> int:
+def first_open(k: Configuration, leader: Leader) -> int:
     """The first offset of the earliest open transaction of ours; the log's end if none is open.
     ProducerStateManager.firstUnstableOffset."""
     end = len(leader.log)
     return end - sum(
         1
-        for offset in range(k.layout.log)
+        for offset in range(k.bounds.log)
         if offset < end
         and any(
             e.current_txn_first_offset != NO_OFFSET and e.current_txn_first_offset <= offset
@@ -423,7 +423,7 @@ def first_open(k: Setting, leader: Leader) -> int:
     )
 
 
-def last_stable_offset(k: Setting, leader: Leader) -> int:
+def last_stable_offset(k: Configuration, leader: Leader) -> int:
     """Where readers of committed records stop. UnifiedLog.lastStableOffset."""
     ours = first_open(k, leader)
     return ours if leader.other_first_offset == NO_OFFSET else min(ours, leader.other_first_offset)

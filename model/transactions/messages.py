@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from model.language import Index, Map, Range, record
-from model.transactions.setting import Requests, Setting
+from model.transactions.configuration import Configuration, Requests
 
 Instance = Annotated[int, Index("instances")]
 """One run of the application, with the one transactional id that all its runs have."""
@@ -133,12 +133,12 @@ NO_BATCH = Batch(
 )
 
 
-def is_of_group(k: Setting, partition: Partition) -> bool:
+def is_of_group(k: Configuration, partition: Partition) -> bool:
     """The partition holds the group's offsets."""
-    return k.layout.offsets and partition == k.layout.last_partition
+    return k.bounds.offsets and partition == k.bounds.last_partition
 
 
-def speaks_v2(k: Setting) -> bool:
+def speaks_v2(k: Configuration) -> bool:
     """Clients send Produce 12 and EndTxn 5."""
     return k.variant.requests == Requests.V2
 

@@ -13,11 +13,11 @@ from model.transactions.client import (
     Outcome,
     Write,
 )
+from model.transactions.configuration import Bounds, Budgets, Configuration, Variant
 from model.transactions.coordinator import Tenure
+from model.transactions.coordinator_leadership import Place, Placement, nobody
 from model.transactions.leader import NOT_VERIFIED, UNKNOWN_PRODUCER, Leader
 from model.transactions.messages import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from model.transactions.setting import Budgets, Layout, Setting, Variant
-from model.transactions.tenure import Place, Placement, nobody
 from model.transactions.world import Reign, Spent, World
 
 
@@ -27,15 +27,15 @@ class Scope:
 
     name: str
     why: str
-    layout: Layout
+    bounds: Bounds
     budgets: Budgets
 
-    def setting(self, variant: Variant) -> Setting:
+    def configuration(self, variant: Variant) -> Configuration:
         """This scope of that Kafka."""
-        return Setting(variant=variant, layout=self.layout, budgets=self.budgets)
+        return Configuration(variant=variant, bounds=self.bounds, budgets=self.budgets)
 
 
-TROUBLE = Layout(
+TROUBLE = Bounds(
     partitions=1,
     transactions=1,
     log=4,
@@ -63,38 +63,38 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-tiny",
             "one instance, one transaction, two partitions",
-            Layout(instances=1, transactions=1, max_begun=1, log=3, max_epoch=3),
+            Bounds(instances=1, transactions=1, max_begun=1, log=3, max_epoch=3),
             Budgets(begun=1, delays=0, unheard=1),
         ),
         Scope(
             "transactions-default",
             "one instance, two transactions, a request that is late",
-            Layout(instances=1, transactions=2, log=4, max_epoch=3, max_unheard=0),
+            Bounds(instances=1, transactions=2, log=4, max_epoch=3, max_unheard=0),
             Budgets(unheard=0),
         ),
         Scope(
             "transactions-small",
             "the same, with an answer that is lost, a failover and a time-out",
-            Layout(instances=1, log=5, max_epoch=5, max_moves=1, max_timeouts=1),
+            Bounds(instances=1, log=5, max_epoch=5, max_moves=1, max_timeouts=1),
             Budgets(moves=1, timeouts=1),
         ),
         Scope(
             "transactions-medium",
             "two instances, two transactions, one late request, one lost answer, one failover,"
             " one time-out",
-            Layout(log=7, max_epoch=6, max_moves=1, max_timeouts=1),
+            Bounds(log=7, max_epoch=6, max_moves=1, max_timeouts=1),
             Budgets(moves=1, timeouts=1),
         ),
         Scope(
             "transactions-large",
             "the same, and another transactional id that writes in the first partition",
-            Layout(log=7, max_epoch=6, max_moves=1, max_timeouts=1, max_others=1),
+            Bounds(log=7, max_epoch=6, max_moves=1, max_timeouts=1, max_others=1),
             Budgets(moves=1, timeouts=1, others=1),
         ),
         Scope(
             "transactions-exhausted",
             "the last epochs: the next producer id takes over, also after a failover",
-            Layout(
+            Bounds(
                 instances=2,
                 partitions=1,
                 transactions=2,
@@ -111,13 +111,13 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-forgotten",
             "the transactional id expires while an instance sleeps",
-            Layout(partitions=1, log=5, max_epoch=4, producer_ids=3, max_forgotten=1, max_moves=1),
+            Bounds(partitions=1, log=5, max_epoch=4, producer_ids=3, max_forgotten=1, max_moves=1),
             Budgets(forgotten=1, moves=1),
         ),
         Scope(
             "transactions-log",
             "appends to the transaction log that take their time, fail, or only seem to fail",
-            Layout(
+            Bounds(
                 partitions=1,
                 log=5,
                 max_epoch=6,
@@ -132,7 +132,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-markers",
             "markers whose answers are lost, and markers that are late",
-            Layout(
+            Bounds(
                 instances=1,
                 log=7,
                 max_epoch=4,
@@ -145,25 +145,25 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-late-batch",
             "a batch whose time is up arrives after its transaction",
-            Layout(instances=2, partitions=1, log=6, max_epoch=6, max_expirations=1, max_delays=2),
+            Bounds(instances=2, partitions=1, log=6, max_epoch=6, max_expirations=1, max_delays=2),
             Budgets(delays=2, expirations=1),
         ),
         Scope(
             "transactions-guards",
             "a late batch is verified, and appended some time after that",
-            Layout(partitions=1, log=6, max_epoch=6, max_expirations=1, guards=True),
+            Bounds(partitions=1, log=6, max_epoch=6, max_expirations=1, guards=True),
             Budgets(expirations=1),
         ),
         Scope(
             "transactions-offsets",
             "offsets of a group in the transaction, and what of them is late",
-            Layout(instances=1, log=6, max_epoch=5, offsets=True, max_timeouts=1),
+            Bounds(instances=1, log=6, max_epoch=5, offsets=True, max_timeouts=1),
             Budgets(timeouts=1),
         ),
         Scope(
             "transactions-readers",
             "a reader, and another transaction that holds it back",
-            Layout(
+            Bounds(
                 instances=1,
                 partitions=1,
                 log=7,
@@ -177,7 +177,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-writes",
             "two records in a row, two requests and two markers that are late at once",
-            Layout(
+            Bounds(
                 instances=1,
                 partitions=1,
                 transactions=1,
@@ -198,7 +198,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-window",
             "six records in a row, one of them late: leaders remember five",
-            Layout(
+            Bounds(
                 instances=1,
                 partitions=1,
                 transactions=1,
@@ -213,7 +213,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-adopted",
             "two batches that are late at once: of a transaction that was aborted, and of the next",
-            Layout(
+            Bounds(
                 instances=1,
                 partitions=1,
                 log=4,
@@ -229,7 +229,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-guards-partitions",
             "a late batch is verified, and there is another partition",
-            Layout(
+            Bounds(
                 instances=1,
                 transactions=1,
                 log=2,
@@ -244,7 +244,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-offsets-log",
             "offsets of a group, where appends to the transaction log take their time",
-            Layout(
+            Bounds(
                 instances=1,
                 transactions=1,
                 log=2,
@@ -259,7 +259,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-offsets-again",
             "offsets of a group twice in one transaction, and what of them is late",
-            Layout(
+            Bounds(
                 instances=1,
                 transactions=1,
                 writes=2,
@@ -273,7 +273,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-log-again",
             "two transactions, where appends to the transaction log take their time",
-            Layout(
+            Bounds(
                 instances=1,
                 partitions=1,
                 log=4,
@@ -287,7 +287,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-two-errors",
             "one batch expires, and to the other the transactional id is forgotten",
-            Layout(
+            Bounds(
                 instances=1,
                 transactions=1,
                 log=1,
@@ -305,7 +305,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-leaderless",
             "two transactions over two partitions, one of which has no leader for a time",
-            Layout(
+            Bounds(
                 instances=1,
                 log=4,
                 late=0,
@@ -320,7 +320,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-others",
             "two transactions over two partitions, one of which another id holds back",
-            Layout(
+            Bounds(
                 instances=1,
                 log=3,
                 late=0,
@@ -335,7 +335,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-between",
             "two records of a transaction, and what comes between: another id, the next instance",
-            Layout(
+            Bounds(
                 partitions=1,
                 transactions=1,
                 writes=2,
@@ -354,7 +354,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-moves",
             "a coordinator that moves, takes time to load, and whose move nobody knows of at once",
-            Layout(
+            Bounds(
                 instances=1,
                 partitions=1,
                 log=5,
@@ -368,7 +368,7 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-two-expirations",
             "two batches of one transaction, each given up at any time",
-            Layout(
+            Bounds(
                 instances=1,
                 transactions=1,
                 log=2,
@@ -394,26 +394,26 @@ SCOPES: dict[str, Scope] = {
 }
 
 
-def placement(k: Setting) -> Placement:
+def placement(k: Configuration) -> Placement:
     """Nobody has coordinated before; where coordinators do not load, clients know who it is."""
-    known = Place.NOWHERE if k.layout.loads else Place.HERE
+    known = Place.NOWHERE if k.bounds.loads else Place.HERE
     return Placement(
         former=nobody(k),
-        of_clients=Map.filled(k.layout.instances, known),
-        of_leaders=Map.filled(k.layout.partitions, Place.HERE),
+        of_clients=Map.filled(k.bounds.instances, known),
+        of_leaders=Map.filled(k.bounds.partitions, Place.HERE),
     )
 
 
-def initial(k: Setting) -> World:
+def initial(k: Configuration) -> World:
     """Nobody has begun, and nobody knows the transactional id."""
-    layout = k.layout
+    bounds = k.bounds
     there = ClientPartition(
         membership=Membership.OUT,
         write=Write.NONE,
         next_sequence=0,
         has_gap=False,
         written=0,
-        sent=Map.filled(layout.transactions, 0),
+        sent=Map.filled(bounds.transactions, 0),
     )
     client = Client(
         state=ClientState.UNINITIALIZED,
@@ -423,26 +423,26 @@ def initial(k: Setting) -> World:
         is_started=False,
         must_bump=False,
         too_late=False,
-        partitions=Map.filled(layout.partitions, there),
-        outcomes=Map.filled(layout.transactions, Outcome.OPEN),
+        partitions=Map.filled(bounds.partitions, there),
+        outcomes=Map.filled(bounds.transactions, Outcome.OPEN),
     )
     return World(
-        clients=Map.filled(layout.instances, client),
+        clients=Map.filled(bounds.instances, client),
         coordinator=replace(nobody(k), tenure=Tenure.LEADS),
         placement=placement(k),
         leaders=Map.filled(
-            layout.partitions,
+            bounds.partitions,
             Leader(
                 log=(),
-                producers=Map.filled(layout.producer_ids, UNKNOWN_PRODUCER),
-                verifications=Map.filled(layout.producer_ids, NOT_VERIFIED),
+                producers=Map.filled(bounds.producer_ids, UNKNOWN_PRODUCER),
+                verifications=Map.filled(bounds.producer_ids, NOT_VERIFIED),
                 other_first_offset=NO_OFFSET,
             ),
         ),
-        leaderless=Map.filled(layout.partitions, False),
+        leaderless=Map.filled(bounds.partitions, False),
         late=(),
         late_markers=(),
-        read_to=Map.filled(layout.partitions, 0),
-        reign=Reign(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, Map.filled(layout.partitions, 0)),
+        read_to=Map.filled(bounds.partitions, 0),
+        reign=Reign(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, Map.filled(bounds.partitions, 0)),
         spent=Spent(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
     )

@@ -20,7 +20,9 @@ from typing import Annotated
 
 from model.language import AtMost, Map, record
 from model.transactions.client import Outcome
+from model.transactions.configuration import Configuration
 from model.transactions.coordinator import TransactionState, decided
+from model.transactions.guarantees import Log, asked_to_commit, is_aborted, is_committed
 from model.transactions.leader import Kind, Leader, last_stable_offset
 from model.transactions.messages import (
     Instance,
@@ -30,8 +32,6 @@ from model.transactions.messages import (
     WriteNumber,
     is_of_group,
 )
-from model.transactions.promises import Log, asked_to_commit, is_aborted, is_committed
-from model.transactions.setting import Setting
 from model.transactions.world import World
 
 
@@ -100,14 +100,14 @@ def is_told_again(log: Log, offset: int) -> bool:
     )
 
 
-def has_slot(k: Setting, partition: Partition, log: Log, offset: int) -> bool:
+def has_slot(k: Configuration, partition: Partition, log: Log, offset: int) -> bool:
     """Markers and other ids' records have none. A group that is told an offset again keeps it where
     it stands last."""
     hidden = is_of_group(k, partition) and is_told_again(log, offset)
     return log[offset].kind == Kind.DATA and not hidden
 
 
-def row(k: Setting, w: World, partition: Partition, leader: Leader) -> Row:
+def row(k: Configuration, w: World, partition: Partition, leader: Leader) -> Row:
     """One partition's records."""
     stable = last_stable_offset(k, leader)
     return Row(
@@ -129,7 +129,7 @@ def row(k: Setting, w: World, partition: Partition, leader: Leader) -> Row:
     )
 
 
-def view(k: Setting, w: World) -> View:
+def view(k: Configuration, w: World) -> View:
     """The rows that a world stands for."""
     return View(
         rows=Map(tuple(row(k, w, p, leader) for p, leader in w.leaders.items())),
@@ -227,7 +227,8 @@ def is_step(before: View, after: View) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """What the page needs of the protocol: a setting that lacks it and leaves the page, and its
+    """What the page needs of the protocol: a configuration that lacks it and leaves the page, and
+    its
     twin, which has it and does not."""
 
     name: str

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from model.naming import Grammar, UnknownVariant, by_release, conversation, older
-from model.transactions.setting import (
+from model.transactions.configuration import (
     Bump,
     Fence,
     FirstSequence,
@@ -23,6 +22,7 @@ from model.transactions.setting import (
     Variant,
     Verification,
 )
+from model.variant_syntax import Grammar, UnknownVariant, by_release, conversation, older
 
 __all__ = ["ALIASES", "DEFAULT_VARIANT", "RELEASES", "RULES", "UnknownVariant", "parse"]
 

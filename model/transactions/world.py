@@ -14,11 +14,13 @@ from model.language import AtMost, Map, Range, Step, record, require, rule, with
 from model.transactions import add_partitions as partition_rules
 from model.transactions import client as client_rules
 from model.transactions import coordinator as coordinator_rules
+from model.transactions import coordinator_leadership as tenure_rules
 from model.transactions import end_txn as end_rules
 from model.transactions import leader as leader_rules
-from model.transactions import tenure as tenure_rules
 from model.transactions.client import Client, ClientState
+from model.transactions.configuration import Configuration, LeaderlessMarker
 from model.transactions.coordinator import Coordinator, TransactionState
+from model.transactions.coordinator_leadership import Place, Placement
 from model.transactions.leader import Leader
 from model.transactions.messages import (
     NO_OFFSET,
@@ -38,8 +40,6 @@ from model.transactions.messages import (
     is_of_group,
     speaks_v2,
 )
-from model.transactions.setting import LeaderlessMarker, Setting
-from model.transactions.tenure import Place, Placement
 
 
 @record
@@ -89,13 +89,13 @@ class World:
 
 
 def allows(most: int, budget: int, spent: int) -> bool:
-    """Whether the scope lets an event happen once more. `most` is the layout's."""
+    """Whether the scope lets an event happen once more. `most` is the bounds's."""
     return most > 0 and spent < budget
 
 
-def spend(k: Setting, spent: int, times: int) -> int:
+def spend(k: Configuration, spent: int, times: int) -> int:
     """Trouble has come so many times more; an endless scope does not count."""
-    return spent if k.layout.endless else spent + times
+    return spent if k.bounds.endless else spent + times
 
 
 def with_client(w: World, instance: Instance, client: Client) -> World:
@@ -109,13 +109,13 @@ def with_leader(w: World, partition: Partition, leader: Leader) -> World:
     return replace(w, leaders=w.leaders.put(partition, leader))
 
 
-def with_coordinator(k: Setting, w: World, coordinator: Coordinator) -> World:
+def with_coordinator(k: Configuration, w: World, coordinator: Coordinator) -> World:
     """The world with another coordinator, if the scope has so many epochs and producer ids."""
     within_scope(coordinator_rules.fits(k, coordinator))
     return replace(w, coordinator=coordinator)
 
 
-def coordinator_at(k: Setting, w: World, place: Place) -> Coordinator:
+def coordinator_at(k: Configuration, w: World, place: Place) -> Coordinator:
     """The node that is taken for the coordinator; producer ids are the same cluster's."""
     require(place != Place.NOWHERE)
     if place == Place.ELSEWHERE:
@@ -125,7 +125,7 @@ def coordinator_at(k: Setting, w: World, place: Place) -> Coordinator:
     return former if place == Place.FORMER else w.coordinator
 
 
-def with_coordinator_at(k: Setting, w: World, place: Place, c: Coordinator) -> World:
+def with_coordinator_at(k: Configuration, w: World, place: Place, c: Coordinator) -> World:
     """The world with that node replaced."""
     if place == Place.HERE:
         return with_coordinator(k, w, c)
@@ -143,23 +143,23 @@ def free(w: World, instance: Instance) -> Client:
     return w.clients[instance]
 
 
-def fate_known(k: Setting, w: World, heard: Flag) -> World:
+def fate_known(k: Configuration, w: World, heard: Flag) -> World:
     """An answer that is lost costs one of the scope's budget."""
-    within_scope(heard == 1 or allows(k.layout.max_unheard, k.budgets.unheard, w.spent.unheard))
+    within_scope(heard == 1 or allows(k.bounds.max_unheard, k.budgets.unheard, w.spent.unheard))
     lost = 1 - heard
     return replace(w, spent=replace(w.spent, unheard=spend(k, w.spent.unheard, lost)))
 
 
-def room_in_log(k: Setting, w: World, partition: Partition) -> bool:
+def room_in_log(k: Configuration, w: World, partition: Partition) -> bool:
     """The log has room in this scope."""
-    return len(w.leaders[partition].log) < k.layout.log
+    return len(w.leaders[partition].log) < k.bounds.log
 
 
 # The application
 
 
 @rule
-def instance_begins(k: Setting, w: World, instance: Instance) -> World:
+def instance_begins(k: Configuration, w: World, instance: Instance) -> World:
     """An instance of the application comes up; the one before may still be there."""
     earlier = w.clients.values()[:instance]
     within_scope(all(c.state != ClientState.UNINITIALIZED for c in earlier))
@@ -167,43 +167,43 @@ def instance_begins(k: Setting, w: World, instance: Instance) -> World:
 
 
 @rule
-def transaction_begins(k: Setting, w: World, instance: Instance) -> World:
+def transaction_begins(k: Configuration, w: World, instance: Instance) -> World:
     """The application begins a transaction."""
     client = w.clients[instance]
     within_scope(w.spent.begun < k.budgets.begun)
-    within_scope(client.begun < k.layout.transactions)
+    within_scope(client.begun < k.bounds.transactions)
     begun = client_rules.begin_transaction(k, client)
     spent = replace(w.spent, begun=w.spent.begun + 1)
     return with_client(replace(w, spent=spent), instance, begun)
 
 
 @rule
-def record_is_sent(k: Setting, w: World, instance: Instance, partition: Partition) -> World:
+def record_is_sent(k: Configuration, w: World, instance: Instance, partition: Partition) -> World:
     """The application sends a record to a partition."""
     client = w.clients[instance]
-    within_scope(client.partitions[partition].written < k.layout.writes)
+    within_scope(client.partitions[partition].written < k.bounds.writes)
     return with_client(w, instance, client_rules.send(k, client, partition))
 
 
 @rule
-def commit_is_asked(k: Setting, w: World, instance: Instance) -> World:
+def commit_is_asked(k: Configuration, w: World, instance: Instance) -> World:
     """The application commits."""
     return with_client(w, instance, client_rules.commit_transaction(k, w.clients[instance]))
 
 
 @rule
-def abort_is_asked(k: Setting, w: World, instance: Instance) -> World:
+def abort_is_asked(k: Configuration, w: World, instance: Instance) -> World:
     """The application aborts."""
     return with_client(w, instance, client_rules.abort_transaction(k, w.clients[instance]))
 
 
 @rule
 def batch_expires(
-    k: Setting, w: World, instance: Instance, partition: Partition, waits: Flag
+    k: Configuration, w: World, instance: Instance, partition: Partition, waits: Flag
 ) -> World:
     """The delivery time of a batch that was sent is up, while it `waits` to be sent again, or
     while its first request is on its way."""
-    within_scope(allows(k.layout.max_expirations, k.budgets.expirations, w.spent.expirations))
+    within_scope(allows(k.bounds.max_expirations, k.budgets.expirations, w.spent.expirations))
     given_up = client_rules.give_up(k, w.clients[instance], partition, waits == 1)
     spent = replace(w.spent, expirations=spend(k, w.spent.expirations, 1))
     return with_client(replace(w, spent=spent), instance, given_up)
@@ -217,13 +217,13 @@ def log_ends(w: World) -> Map[Partition, Offset]:
     return Map(tuple(len(leader.log) for leader in w.leaders.values()))
 
 
-def asked_by(k: Setting, w: World, instance: Instance) -> Coordinator:
+def asked_by(k: Configuration, w: World, instance: Instance) -> Coordinator:
     """The node that the client asks."""
     return coordinator_at(k, w, w.placement.of_clients[instance])
 
 
 def told_by(
-    k: Setting,
+    k: Configuration,
     w: World,
     instance: Instance,
     client: Client,
@@ -238,7 +238,7 @@ def told_by(
 
 
 @rule
-def producer_id_is_asked(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
+def producer_id_is_asked(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """InitProducerId. Its success is where older instances end."""
     asked = client_rules.ask_producer_id(k, free(w, instance))
     step = coordinator_rules.on_init_producer_id(
@@ -262,7 +262,7 @@ def begun_reign(w: World, answer: Answer) -> Reign:
 
 
 def added(
-    k: Setting, w: World, instance: Instance, asked: Step[Client, Request], heard: Flag
+    k: Configuration, w: World, instance: Instance, asked: Step[Client, Request], heard: Flag
 ) -> World:
     """The coordinator has a request of V1 that adds partitions."""
     request = asked.sends[0]
@@ -276,21 +276,21 @@ def added(
 
 
 @rule
-def partitions_are_added(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
+def partitions_are_added(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """AddPartitionsToTxn."""
     asked = client_rules.add_partitions(k, free(w, instance))
     return added(k, w, instance, asked, heard)
 
 
 @rule
-def offsets_are_added(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
+def offsets_are_added(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """AddOffsetsToTxn."""
     asked = client_rules.add_offsets(k, free(w, instance))
     return added(k, w, instance, asked, heard)
 
 
 @rule
-def transaction_is_ended(k: Setting, w: World, instance: Instance, heard: Flag) -> World:
+def transaction_is_ended(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """EndTxn."""
     asked = client_rules.end_transaction(k, free(w, instance))
     step = end_rules.on_end_txn(k, asked_by(k, w, instance), asked.sends[0], instance)
@@ -303,13 +303,15 @@ def transaction_is_ended(k: Setting, w: World, instance: Instance, heard: Flag) 
 # Batches
 
 
-def verified(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[Coordinator, Error]:
+def verified(
+    k: Configuration, w: World, batch: Batch, partition: Partition
+) -> Step[Coordinator, Error]:
     """What the coordinator says of a batch's transaction: V1 asks, V2 adds."""
     request = Request(
         api=Api.ADD_PARTITIONS_TO_TXN,
         producer_id=batch.producer_id,
         producer_epoch=batch.producer_epoch,
-        partitions=Map.filled(k.layout.partitions, False).put(partition, True),
+        partitions=Map.filled(k.bounds.partitions, False).put(partition, True),
         committed=False,
         partition=partition,
         batch=batch,
@@ -326,7 +328,7 @@ def verified(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[C
 
 
 def produced(
-    k: Setting, w: World, batch: Batch, partition: Partition
+    k: Configuration, w: World, batch: Batch, partition: Partition
 ) -> Step[World, ProduceAnswer]:
     """A batch arrives: the coordinator is asked if it must be, and then the leader takes it."""
     leader = w.leaders[partition]
@@ -341,7 +343,9 @@ def produced(
     return Step(asked, (ProduceAnswer(error=error, base_offset=NO_OFFSET),))
 
 
-def taken(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[World, ProduceAnswer]:
+def taken(
+    k: Configuration, w: World, batch: Batch, partition: Partition
+) -> Step[World, ProduceAnswer]:
     """The leader has the batch: a client's, or the group coordinator's."""
     leader = w.leaders[partition]
     if is_of_group(k, partition):
@@ -353,7 +357,7 @@ def taken(k: Setting, w: World, batch: Batch, partition: Partition) -> Step[Worl
 
 @rule
 def batch_is_produced(
-    k: Setting, w: World, instance: Instance, partition: Partition, heard: Flag
+    k: Configuration, w: World, instance: Instance, partition: Partition, heard: Flag
 ) -> World:
     """Produce."""
     within_scope(room_in_log(k, w, partition))
@@ -366,7 +370,7 @@ def batch_is_produced(
 
 @rule
 def offsets_are_committed(
-    k: Setting, w: World, instance: Instance, partition: Partition, heard: Flag
+    k: Configuration, w: World, instance: Instance, partition: Partition, heard: Flag
 ) -> World:
     """TxnOffsetCommit, to the coordinator of the group."""
     within_scope(room_in_log(k, w, partition))
@@ -381,11 +385,11 @@ def offsets_are_committed(
 
 
 @rule
-def marker_is_written(k: Setting, w: World, partition: Partition, heard: Flag) -> World:
+def marker_is_written(k: Configuration, w: World, partition: Partition, heard: Flag) -> World:
     """A partition gets its marker; if the coordinator does not hear so, it sends another."""
     within_scope(room_in_log(k, w, partition))
     losses = w.spent.marker_losses
-    within_scope(heard == 1 or allows(k.layout.max_marker_losses, k.budgets.marker_losses, losses))
+    within_scope(heard == 1 or allows(k.bounds.max_marker_losses, k.budgets.marker_losses, losses))
     asked = coordinator_rules.marker_for(k, w.coordinator, partition)
     step = leader_rules.on_marker(k, w.leaders[partition], asked.sends[0])
     told = coordinator_rules.on_marker_written(k, w.coordinator, partition, step.sends[0])
@@ -395,7 +399,7 @@ def marker_is_written(k: Setting, w: World, partition: Partition, heard: Flag) -
 
 
 @rule
-def marker_is_skipped(k: Setting, w: World, partition: Partition) -> World:
+def marker_is_skipped(k: Configuration, w: World, partition: Partition) -> World:
     """The coordinator takes a partition without a leader for one that is no more."""
     require(k.variant.leaderless_marker == LeaderlessMarker.SKIPPED)
     require(w.leaderless[partition])
@@ -408,17 +412,17 @@ def marker_is_skipped(k: Setting, w: World, partition: Partition) -> World:
 
 
 @rule
-def leader_leaves(k: Setting, w: World, partition: Partition) -> World:
+def leader_leaves(k: Configuration, w: World, partition: Partition) -> World:
     """A leader goes, and nobody can take its place."""
-    within_scope(not k.layout.guards)
-    within_scope(allows(k.layout.max_leaves, k.budgets.leaves, w.spent.leaves))
+    within_scope(not k.bounds.guards)
+    within_scope(allows(k.bounds.max_leaves, k.budgets.leaves, w.spent.leaves))
     require(not w.leaderless[partition])
     spent = replace(w.spent, leaves=spend(k, w.spent.leaves, 1))
     return replace(w, leaderless=w.leaderless.put(partition, True), spent=spent)
 
 
 @rule
-def leader_returns(k: Setting, w: World, partition: Partition) -> World:
+def leader_returns(k: Configuration, w: World, partition: Partition) -> World:
     """It is there again, with its log; what it had asked it has forgotten."""
     require(w.leaderless[partition])
     back = leader_rules.restarted(k, w.leaders[partition])
@@ -430,9 +434,9 @@ def leader_returns(k: Setting, w: World, partition: Partition) -> World:
 
 
 @rule
-def transaction_times_out(k: Setting, w: World) -> World:
+def transaction_times_out(k: Configuration, w: World) -> World:
     """The open transaction has lasted too long."""
-    within_scope(allows(k.layout.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
+    within_scope(allows(k.bounds.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
     spent = replace(w.spent, timeouts=spend(k, w.spent.timeouts, 1))
     return with_coordinator(
         k, replace(w, spent=spent), coordinator_rules.time_out(k, w.coordinator)
@@ -440,19 +444,19 @@ def transaction_times_out(k: Setting, w: World) -> World:
 
 
 @rule
-def coordinator_moves(k: Setting, w: World) -> World:
+def coordinator_moves(k: Configuration, w: World) -> World:
     """Another broker takes the coordinator's place, and everybody knows it at once."""
-    within_scope(not k.layout.loads)
-    within_scope(allows(k.layout.max_moves, k.budgets.moves, w.spent.moves))
+    within_scope(not k.bounds.loads)
+    within_scope(allows(k.bounds.max_moves, k.budgets.moves, w.spent.moves))
     spent = replace(w.spent, moves=spend(k, w.spent.moves, 1))
     return replace(w, coordinator=tenure_rules.take_over(k, w.coordinator), spent=spent)
 
 
 @rule
-def coordinator_moves_with_append(k: Setting, w: World) -> World:
+def coordinator_moves_with_append(k: Configuration, w: World) -> World:
     """The same, while an append is on its way, and it is in the log that the next one reads."""
-    within_scope(allows(k.layout.max_moves, k.budgets.moves, w.spent.moves))
-    require(k.layout.appends)
+    within_scope(allows(k.bounds.max_moves, k.budgets.moves, w.spent.moves))
+    require(k.bounds.appends)
     require(w.coordinator.is_appending)
     spent = replace(w.spent, moves=spend(k, w.spent.moves, 1))
     image = coordinator_rules.stored(k, w.coordinator.image)
@@ -461,14 +465,14 @@ def coordinator_moves_with_append(k: Setting, w: World) -> World:
 
 
 @rule
-def transactional_id_is_forgotten(k: Setting, w: World) -> World:
+def transactional_id_is_forgotten(k: Configuration, w: World) -> World:
     """The id was not used for long."""
-    within_scope(allows(k.layout.max_forgotten, k.budgets.forgotten, w.spent.forgotten))
+    within_scope(allows(k.bounds.max_forgotten, k.budgets.forgotten, w.spent.forgotten))
     spent = replace(w.spent, forgotten=spend(k, w.spent.forgotten, 1))
     return replace(w, coordinator=coordinator_rules.forget(k, w.coordinator), spent=spent)
 
 
-def append_settled(k: Setting, w: World, step: Step[Coordinator, Answer]) -> World:
+def append_settled(k: Configuration, w: World, step: Step[Coordinator, Answer]) -> World:
     """Whoever waits for the append hears; the request was its only one."""
     requester = w.coordinator.requester
     moved = with_coordinator(k, w, step.actor)
@@ -482,7 +486,7 @@ def append_settled(k: Setting, w: World, step: Step[Coordinator, Answer]) -> Wor
     return replace(after, reign=begun_reign(w, answer) if reigns else w.reign)
 
 
-def heard_after_append(k: Setting, c: Coordinator, client: Client, answer: Answer) -> Client:
+def heard_after_append(k: Configuration, c: Coordinator, client: Client, answer: Answer) -> Client:
     """What the client makes of it, by what it had asked: the image says what that was."""
     if client.state == ClientState.INITIALIZING:
         return client_rules.on_producer_id(k, client, answer)
@@ -492,7 +496,7 @@ def heard_after_append(k: Setting, c: Coordinator, client: Client, answer: Answe
     return client_rules.on_ended(k, client, answer)
 
 
-def adds_group(k: Setting, c: Coordinator) -> bool:
+def adds_group(k: Configuration, c: Coordinator) -> bool:
     """What is on its way adds the group's partition: no request adds that and others."""
     known = c.known.metadata.partitions
     return any(
@@ -502,26 +506,26 @@ def adds_group(k: Setting, c: Coordinator) -> bool:
 
 
 @rule
-def append_is_done(k: Setting, w: World) -> World:
+def append_is_done(k: Configuration, w: World) -> World:
     """What is on its way is in the transaction log."""
-    require(k.layout.appends)
+    require(k.bounds.appends)
     return append_settled(k, w, coordinator_rules.append_succeeds(k, w.coordinator))
 
 
 @rule
-def append_is_refused(k: Setting, w: World, in_log: Flag) -> World:
+def append_is_refused(k: Configuration, w: World, in_log: Flag) -> World:
     """The append is reported as failed; it may be in the log all the same."""
-    require(k.layout.appends)
-    within_scope(allows(k.layout.max_failures, k.budgets.failures, w.spent.failures))
+    require(k.bounds.appends)
+    within_scope(allows(k.bounds.max_failures, k.budgets.failures, w.spent.failures))
     spent = replace(w.spent, failures=spend(k, w.spent.failures, 1))
     step = coordinator_rules.append_fails(k, w.coordinator, in_log == 1)
     return append_settled(k, replace(w, spent=spent), step)
 
 
 @rule
-def requester_leaves(k: Setting, w: World) -> World:
+def requester_leaves(k: Configuration, w: World) -> World:
     """The connection of whoever waits for an append breaks."""
-    require(k.layout.appends)
+    require(k.bounds.appends)
     require(w.coordinator.requester != coordinator_rules.NOBODY)
     lost = fate_known(k, w, 0)
     alone = replace(w.coordinator, requester=coordinator_rules.NOBODY)
@@ -532,14 +536,14 @@ def requester_leaves(k: Setting, w: World) -> World:
 
 
 @rule
-def other_writes(k: Setting, w: World, partition: Partition) -> World:
+def other_writes(k: Configuration, w: World, partition: Partition) -> World:
     """Another transactional id begins to write here, or ends what it wrote. Partitions are alike:
     the first stands for each."""
     leader = w.leaders[partition]
     within_scope(partition == 0)
     begins = leader.other_first_offset == NO_OFFSET
-    within_scope(k.layout.max_others > 0)
-    within_scope(not begins or allows(k.layout.max_others, k.budgets.others, w.spent.others))
+    within_scope(k.bounds.max_others > 0)
+    within_scope(not begins or allows(k.bounds.max_others, k.budgets.others, w.spent.others))
     within_scope(room_in_log(k, w, partition))
     spent = replace(w.spent, others=w.spent.others + (1 if begins else 0))
     other = leader_rules.on_other(k, leader)
@@ -547,9 +551,9 @@ def other_writes(k: Setting, w: World, partition: Partition) -> World:
 
 
 @rule
-def reader_reads(k: Setting, w: World, partition: Partition) -> World:
+def reader_reads(k: Configuration, w: World, partition: Partition) -> World:
     """A reader of committed records takes all that is stable."""
-    within_scope(k.layout.readers)
+    within_scope(k.bounds.readers)
     stable = leader_rules.last_stable_offset(k, w.leaders[partition])
     require(w.read_to[partition] != stable)
     require(not w.leaderless[partition])

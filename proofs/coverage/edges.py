@@ -13,7 +13,7 @@ from proofs.lift import dag
 from proofs.lift.build import Lifted
 from proofs.lift.dag import Node
 from proofs.lift.machine import RuleInstance
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Shapes
 
 EDGE = re.compile(r"(\w+)->(\w+)")
@@ -66,7 +66,7 @@ def edge_goals(
     state where `begin` is empty. To the same state it is one where something else of the record
     changes."""
     last = dag.const(int(states[end]))
-    shapes = Shapes(k.layout)
+    shapes = Shapes(k.bounds)
     hints = shapes.hints(model.world.World)
     found = []
     for rule in lifted.machine.rules:

@@ -16,7 +16,7 @@ from typing import Any
 from proofs.coverage.pairs import Happens
 from proofs.lift import dag
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Rec
 from proofs.trace.format import Instance
 
@@ -43,13 +43,13 @@ class Table:
 
 
 LINK = "w.links[producer][partition]"
-HEARD_NOT = "heard == 0 and not k.layout.appends"
+HEARD_NOT = "heard == 0 and not k.bounds.appends"
 """An answer is lost; where it waits for an append, it is the requester who leaves."""
 LAST_EPOCH = "coordinator_rules.is_exhausted(k, w.coordinator.known.metadata.producer_epoch)"
 REPLACED = "w.members[member].generation != w.group.generation"
 
 TABLES: Mapping[str, Table] = {
-    "": Table(
+    "idempotent": Table(
         (
             Event("lost_answer", "connection_breaks", f"len({LINK}.answers) > 0"),
             Event("lost_request", "connection_breaks", f"survivors < len({LINK}.requests)"),
@@ -61,7 +61,7 @@ TABLES: Mapping[str, Table] = {
             Event(
                 "batch_too_large",
                 "request_arrives",
-                f"{LINK}.requests[0].batch.record_count > k.layout.max_message",
+                f"{LINK}.requests[0].batch.record_count > k.bounds.max_message",
             ),
             Event("restart", "leader_restarts"),
             Event("crash", "leader_crashes"),
@@ -75,7 +75,7 @@ TABLES: Mapping[str, Table] = {
             Event(
                 "exhausted_epochs",
                 "client_bumps_epoch",
-                "k.layout.epochs_end and w.clients[producer].producer_epoch == k.layout.max_epoch",
+                "k.bounds.epochs_end and w.clients[producer].producer_epoch == k.bounds.max_epoch",
             ),
         ),
         frozenset(
@@ -101,8 +101,8 @@ TABLES: Mapping[str, Table] = {
                 "w.store.version != w.managers[broker].read_version",
             ),
             Event("burnt_block", "broker_restarts", "w.managers[broker].block >= 0"),
-            Event("exhausted_blocks", "block_is_read", "w.store.block == k.layout.last_block"),
-            Event("exhausted_blocks", "block_is_allocated", "w.store.block == k.layout.last_block"),
+            Event("exhausted_blocks", "block_is_read", "w.store.block == k.bounds.last_block"),
+            Event("exhausted_blocks", "block_is_allocated", "w.store.block == k.bounds.last_block"),
         ),
         frozenset(
             {
@@ -195,7 +195,7 @@ TABLES: Mapping[str, Table] = {
         ),
     ),
 }
-"""By composition; "" is the model itself. An event of several rules has a row for each."""
+"""By composition. An event of several rules has a row for each."""
 
 
 def events_of(model: Model, home: str) -> tuple[Event, ...]:
@@ -205,7 +205,7 @@ def events_of(model: Model, home: str) -> tuple[Event, ...]:
     forgotten, gone = model.rules.keys() - known, known - model.rules.keys()
     if forgotten or gone:
         raise UnknownRule(
-            f"proofs/coverage/events.py, {home or 'the model itself'}: no row has"
+            f"proofs/coverage/events.py, {home}: no row has"
             f" {sorted(forgotten)}, and no rule is called {sorted(gone)};"
             " say of each rule whether it is an event"
         )
@@ -242,7 +242,7 @@ def conditions(
 def happening(
     model: Model, k: Any, world: Rec, events: Iterable[Event], of: Sequence[Instance]
 ) -> dict[str, Happens]:
-    """The events that can happen in a lifted setting, by name."""
+    """The events that can happen in a lifted configuration, by name."""
     found: dict[str, dict[Instance, dag.Node]] = {}
     for event in events:
         for instance, condition in conditions(model, k, world, event, of):

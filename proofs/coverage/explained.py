@@ -1,4 +1,4 @@
-"""Points that no setting meets, each with the reason why that is right.
+"""Points that no configuration meets, each with the reason why that is right.
 
 The reason is a sentence about the protocol or about the text, never "not reached": that a point is
 not met is checked anew each time, and a row whose point is met, or is no point any more, is an
@@ -42,15 +42,15 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
         "recovery.receive_producer_id: not client.fatal: false": FENCED,
         "recovery.expire_batch: not client.fatal: false": FENCED,
         "recovery.resolve_sequences: not client.fatal: false": FENCED,
-        "answers.give_up: resets and error == Error.INVALID_PRODUCER_EPOCH: then": FENCED,
-        "answers.give_up: error == Error.INVALID_PRODUCER_EPOCH: true": FENCED,
-        "answers.given_up: how == Failure.FAIL_FATALLY: then": FENCED,
-        "answers.failed_again: how == Failure.FAIL_FATALLY: then": FENCED,
-        "answers.retry_unknown_producer_id: log_start_offset < 0: true": (
+        "responses.give_up: resets and error == Error.INVALID_PRODUCER_EPOCH: then": FENCED,
+        "responses.give_up: error == Error.INVALID_PRODUCER_EPOCH: true": FENCED,
+        "responses.given_up: how == Failure.FAIL_FATALLY: then": FENCED,
+        "responses.failed_again: how == Failure.FAIL_FATALLY: then": FENCED,
+        "responses.retry_unknown_producer_id: log_start_offset < 0: true": (
             "a leader's answer has log_start_offset; only Produce before version 5 had none"
         ),
         "recovery.expire_batch: len(old) > 0: false": ASKED_BEFORE,
-        "answers.on_late_answer: len(late) == 0: then": (
+        "responses.on_late_answer: len(late) == 0: then": (
             "an answer on an open connection is to a batch in flight or to one given up: only a"
             f" producer that fails for good drops both, and {FENCED}"
         ),
@@ -58,7 +58,7 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
         "recovery.renumbered_from_zero: is_own(entry, b): else": OLD_FIRST,
         "recovery.earlier_by: k.variant.recovery == Recovery.RESET_2_0: false": PRESENT_GAP,
         "recovery.earlier_by: counts: false": PRESENT_GAP,
-        "world.spend: k.layout.endless: then": ENDLESS,
+        "world.spend: k.bounds.endless: then": ENDLESS,
     },
     "producer_ids": {
         "producer_ids.manager.on_written: manager.asking == Asking.READ: false": ASKED_BEFORE,
@@ -68,14 +68,14 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
             "each block asks once for the next, and is empty before the next comes into use"
         ),
         "producer_ids.world.producer_id_is_given: w.repeated: true": (
-            "no release gives an id twice: that is the promise, and its mutants break it"
+            "no release gives an id twice: that is the guarantee, and its mutants break it"
         ),
         "producer_ids.world.producer_id_is_given: producer_id in w.given: true": (
-            "no release gives an id twice: that is the promise, and its mutants break it"
+            "no release gives an id twice: that is the guarantee, and its mutants break it"
         ),
     },
     "transactions": {
-        "transactions.world.spend: k.layout.endless: then": ENDLESS,
+        "transactions.world.spend: k.bounds.endless: then": ENDLESS,
         **{
             f"transactions.leader.check_first_sequence: {point}": REMEMBERED
             for point in (

@@ -19,7 +19,7 @@ from proofs.lift import dag
 from proofs.lift.build import choices, symbolic_world
 from proofs.lift.dag import Node
 from proofs.lift.evaluate import Evaluator, Frame
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Rec, Shapes
 from proofs.trace.format import Instance
 
@@ -93,7 +93,7 @@ class Watcher(Evaluator):
 
 def is_answered_with_error(model: Model, function: Callable[..., Any]) -> bool:
     """An actor's rule whose answer is an `Error`, or a step that sends one."""
-    if model.language.ACTOR_RULES.get(function.__name__) is not function:
+    if model.actor_rules.get(function.__name__) is not function:
         return False
     hint = typing.get_type_hints(function)["return"]
     errors = getattr(model.messages, "Error", None)
@@ -117,8 +117,8 @@ def instance_goals(
 
 
 def goals(model: Model, k: Any, sites: Mapping[int, Site]) -> Goals:
-    """The goals of a setting, by point. What is folded away in all instances is not there."""
-    shapes = Shapes(k.layout)
+    """The goals of a configuration, by point. What is folded away in all instances is not there."""
+    shapes = Shapes(k.bounds)
     world = symbolic_world(model, shapes)
     found: Goals = {}
     for rule, function in model.rules.items():

@@ -1,4 +1,5 @@
-"""Which settings are looked at: every scope that is small enough, and eras where they differ."""
+"""Which configurations are looked at: every scope that is small enough, and eras where they
+differ."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from proofs.coverage.events import events_of
 from proofs.coverage.survey import Look, Survey
 from proofs.explore.expected import EXPECTED
 from proofs.explore.scope import DEFAULT_VARIANT
-from proofs.lift.text import COMPOSITIONS, Patch, composition, home_of, model_for, patched, plain
+from proofs.lift.source import COMPOSITIONS, Patch, composition, composition_of, model_for
 from proofs.trace.replay import scope_of
 
 LARGEST = 200_000
@@ -171,7 +172,7 @@ def size(scope: str) -> int:
 
 def small_scopes() -> list[str]:
     """The scopes that are looked at if none is named, the smallest first."""
-    models = (plain(), *map(composition, COMPOSITIONS))
+    models = tuple(map(composition, COMPOSITIONS))
     every = [scope for model in models for scope in model.scopes.SCOPES]
     return sorted((scope for scope in every if size(scope) <= LARGEST), key=size)
 
@@ -180,31 +181,31 @@ def is_asked(scope: str, scopes: Sequence[str]) -> bool:
     """It is among the scopes; one that is too large to be, where all others of its home are."""
     if size(scope) <= LARGEST:
         return scope in scopes
-    home = {other for other in small_scopes() if home_of(other) == home_of(scope)}
+    home = {other for other in small_scopes() if composition_of(other) == composition_of(scope)}
     return home <= set(scopes)
 
 
 def plan(scopes: Sequence[str], engine: str) -> list[Look]:
-    """The settings to look at. Raises UnknownScope, TooLarge."""
+    """The configurations to look at. Raises UnknownScope, TooLarge."""
     for scope in scopes:
         scope_of(model_for(scope), scope)
         if size(scope) > LARGEST:
             states = f"{scope} has {size(scope):,} states"
             raise TooLarge(f"{states}; name scopes of at most {LARGEST:,}")
-    settings = [(scope, DEFAULT_VARIANT) for scope in scopes]
-    settings += [
+    configurations = [(scope, DEFAULT_VARIANT) for scope in scopes]
+    configurations += [
         (scope, variant)
         for variant, where in ERAS
         for scope in where
         if is_asked(scope.partition("/")[0], scopes)
     ]
-    settings += [
+    configurations += [
         (f"{scope}/{budgets}", variant)
         for scope in scopes
         for budgets in TROUBLES.get(scope, ())
         for variant in conversations(budgets)
     ]
-    return [Look(scope, variant, engine_for(scope, engine)) for scope, variant in settings]
+    return [Look(scope, variant, engine_for(scope, engine)) for scope, variant in configurations]
 
 
 def engine_for(scope: str, engine: str) -> str:
@@ -218,6 +219,6 @@ def surveys(looks: Sequence[Look], patches: Sequence[Patch] = ()) -> dict[str, S
 
     Raises PatchError, UnknownRule.
     """
-    homes = dict.fromkeys(home_of(look.scope) for look in looks)
-    models = {h: composition(h, patches) if h else patched(patches) for h in homes}
+    homes = dict.fromkeys(composition_of(look.scope) for look in looks)
+    models = {h: composition(h, patches) for h in homes}
     return {home: Survey(model, events_of(model, home)) for home, model in models.items()}

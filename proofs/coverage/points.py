@@ -22,8 +22,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from proofs.lift.subset import LIFTED_MODULES, calls
-from proofs.lift.text import Model
+from proofs.lift.source import Model
+from proofs.lift.subset import calls
 
 OUTCOMES: Mapping[str, tuple[str, str]] = {
     "branches": ("then", "else"),
@@ -33,7 +33,7 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 
 LIMITS = ("require", "within_scope")
 
-LOOKING = ("promises", "beliefs", "eventually", "endless")
+LOOKING = ("guarantees", "assumed_properties", "liveness", "endless")
 """The modules whose functions only look at what happens."""
 
 
@@ -112,22 +112,22 @@ def reached(trees: Mapping[str, Sequence[ast.FunctionDef]], first: Iterable[str]
 
 def prefix_of(model: Model) -> str:
     """What the names of a composition begin with: `producer_ids.`; nothing for the model itself."""
-    return model.files["world"].removeprefix("model/").removesuffix("world.py").replace("/", ".")
+    return "" if model.name == "idempotent" else f"{model.name}."
 
 
 def acting(model: Model) -> Iterator[tuple[str, ast.FunctionDef]]:
     """The functions that say what happens, by their names, in the order of the text.
 
-    What only promises call is left out; what nobody calls is not: its points will be missing.
+    What only guarantees call is left out; what nobody calls is not: its points will be missing.
     """
     trees: dict[str, list[ast.FunctionDef]] = {}
     for (module, name), tree in model.functions.items():
-        if module in LIFTED_MODULES:
+        if model.is_lifted(module):
             trees.setdefault(name, []).append(tree)
     happening = reached(trees, model.rules)
     looked_at = reached(trees, (name for module, name in model.functions if module in LOOKING))
     for (module, name), tree in model.functions.items():
-        acts = module in LIFTED_MODULES and module not in LOOKING
+        acts = model.is_lifted(module) and module not in LOOKING
         if acts and (name in happening or name not in looked_at):
             yield f"{prefix_of(model)}{module}.{name}", tree
 

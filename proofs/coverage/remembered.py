@@ -19,7 +19,7 @@ from proofs.coverage.plan import surveys
 from proofs.coverage.report import coverage
 from proofs.coverage.survey import Look, Survey, evidence
 from proofs.explore.explorer import Report
-from proofs.lift.text import Patch, folder, home_of
+from proofs.lift.source import Patch, composition_of, model_folder
 
 KEPT = 20
 """So many surveys are remembered, the latest."""
@@ -33,7 +33,7 @@ Told = Callable[[str], AbstractContextManager[Report]]
 def texts() -> Iterator[Path]:
     """All files that a survey depends on."""
     here = Path(__file__).parent.parent
-    for room in (folder(), *(here / room for room in ROOMS)):
+    for room in (model_folder(), *(here / room for room in ROOMS)):
         for path in sorted(room.rglob("*")):
             if path.suffix in (".py", ".c", ".h") and path != Path(explained.__file__):
                 yield path
@@ -82,9 +82,9 @@ def surveyed(
 ) -> tuple[list[Survey], dict[str, str]]:
     """The surveys of all compositions that have looks, each remembered by itself, and the evidence
     for what they do not meet."""
-    homes = dict.fromkeys(home_of(look.scope) for look in looks)
+    homes = dict.fromkeys(composition_of(look.scope) for look in looks)
     found = [
-        surveyed_one([look for look in looks if home_of(look.scope) == home], patches, told)
+        surveyed_one([look for look in looks if composition_of(look.scope) == home], patches, told)
         for home in homes
     ]
     sure = {name: why for _, evident in found for name, why in evident.items()}

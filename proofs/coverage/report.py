@@ -14,7 +14,8 @@ KINDS = ("pairs", "rules", "branches", "conjuncts", "error_codes", "states", "ed
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """One kind. `explained` and `missing` are what no setting meets, with and without a reason."""
+    """One kind. `explained` and `missing` are what no configuration meets, with and without a
+    reason."""
 
     kind: str
     met: Mapping[str, Seen]
@@ -34,7 +35,7 @@ class Coverage:
 
     @property
     def unmet(self) -> list[str]:
-        """What no setting meets, explained or missing."""
+        """What no configuration meets, explained or missing."""
         missing = [point.name for kind in self.kinds for point in kind.missing]
         return [*missing, *(name for kind in self.kinds for name in kind.explained)]
 

@@ -1,6 +1,6 @@
-"""The shortest way to one point or pair in a scope of any size: a promise turned round.
+"""The shortest way to one point or pair in a scope of any size: a guarantee turned round.
 
-"Never in such a state" is checked like a promise, and the search ends where it breaks. What a
+"Never in such a state" is checked like a guarantee, and the search ends where it breaks. What a
 survey reads off a whole graph is found here without one.
 """
 
@@ -23,8 +23,8 @@ from proofs.explore.explorer import explore
 from proofs.lift import dag
 from proofs.lift.build import lift
 from proofs.lift.machine import Leaf, Machine, RuleInstance
+from proofs.lift.source import Model
 from proofs.lift.step import evaluate, values_after
-from proofs.lift.text import Model
 
 BY_LINE = re.compile(r"([\w.]+):(\d+):(\w+)")
 
@@ -82,7 +82,7 @@ def shortest(
 
     `how` goes to `explorer.explore`: engine, workers, progress, max_depth.
     """
-    lifted = lift(model, k, scope, promises=False)
+    lifted = lift(model, k, scope, guarantees=False)
     if "+" in name:
         instances = [(rule.rule, rule.choice) for rule in lifted.machine.rules]
         can_be = happening(model, k, lifted.world, events, instances)
@@ -101,7 +101,7 @@ def shortest(
 def shortest_point(machine: Machine, ways: list[Goal], **how: Any) -> Way | None:
     """The shortest way to any of some goals."""
     never = {str(number): dag.negate(goal.condition) for number, goal in enumerate(ways)}
-    found = explore(replace(machine, promises=never), stop=True, **how).violations
+    found = explore(replace(machine, guarantees=never), stop=True, **how).violations
     if not found:
         return None
     number = min(found, key=lambda number: (len(found[number]), int(number)))
@@ -118,7 +118,7 @@ def shortest_pair(machine: Machine, events: Iterable[Happens], **how: Any) -> Wa
         machine, leaf = monitored(machine, f"happened[{number}]", happens)
         leaves.append(leaf)
     never = {"together": dag.negate(dag.conjunction(leaves))}
-    found = explore(replace(machine, promises=never), stop=True, **how).violations
+    found = explore(replace(machine, guarantees=never), stop=True, **how).violations
     if not found:
         return None
     return Way(tuple((machine.rules[i].rule, machine.rules[i].choice) for i in found["together"]))

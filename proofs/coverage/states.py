@@ -1,8 +1,8 @@
 """The states of the actors, from which others Kafka lets each be entered, and where that happens.
 
 What Kafka allows stands here as its own classes write it, and not as the model does: the model is
-asked. An edge that no setting takes is missing, or explained; one that some setting takes, and that
-is not here, is a fault of the model's.
+asked. An edge that no configuration takes is missing, or explained; one that some configuration
+takes, and that is not here, is a fault of the model's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from proofs.coverage.points import Point
 from proofs.coverage.space import Space, Way
 from proofs.lift.build import Lifted
 from proofs.lift.dag import Node
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Shapes
 
 Legal = Mapping[str, tuple[str, ...]]
@@ -130,7 +130,7 @@ def state_points(model: Model) -> list[Point]:
 
 def leaves_of(lifted: Lifted, k: Any, model: Model, enum: type[IntEnum]) -> list[Node]:
     """Where the actors keep their states."""
-    shapes = Shapes(k.layout)
+    shapes = Shapes(k.bounds)
     hints = shapes.hints(model.world.World)
     fields = lifted.world.fields
     return [leaf for name in hints for leaf in places(shapes, fields[name], hints[name], enum)]

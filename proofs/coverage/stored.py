@@ -19,9 +19,9 @@ from proofs.coverage.goals import ANSWERS, is_answered_with_error
 from proofs.coverage.report import every_point
 from proofs.coverage.states import of_model
 from proofs.coverage.survey import Survey
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.trace.format import Header, Trace, TraceStep
-from proofs.trace.replay import Stepper, setting_of
+from proofs.trace.replay import Stepper, configuration_of
 
 STORED = ("error_codes", "states", "edges")
 """The kinds of points of which traces are stored."""
@@ -45,7 +45,7 @@ def stored(survey: Survey) -> dict[str, Trace]:
     for point in every_point(survey):
         if point.kind in STORED and point.name in survey.points:
             seen = survey.points[point.name]
-            k = setting_of(survey.model, seen.look.scope, seen.look.variant)
+            k = configuration_of(survey.model, seen.look.scope, seen.look.variant)
             steps = tuple(TraceStep(rule, choice) for rule, choice in seen.way.steps)
             found[point.name] = Trace(Header(seen.look.scope, k.variant.name), steps)
     return found
@@ -57,7 +57,7 @@ def stored(survey: Survey) -> dict[str, Trace]:
 def shown(model: Model, trace: Trace) -> set[str]:
     """The error codes that the last step answers, the states that actors have behind it, and the
     edges that they took. Raises ReplayError."""
-    stepper = Stepper(model, setting_of(model, trace.header.scope, trace.header.variant))
+    stepper = Stepper(model, configuration_of(model, trace.header.scope, trace.header.variant))
     *_, before, after = [None, *stepper.run(trace.steps)]
     found: set[str] = set()
     if before is not None:
@@ -99,7 +99,7 @@ def first_state(value: Any, enum: type[IntEnum]) -> list[tuple[IntEnum, Any]]:
 
 def answered(model: Model, step: Callable[[], Any]) -> set[str]:
     """The errors that are answered in a step: in records, or by themselves."""
-    rules = model.language.ACTOR_RULES.values()
+    rules = model.actor_rules.values()
     bare = {rule.__code__ for rule in rules if is_answered_with_error(model, rule)}
     errors: set[str] = set()
 

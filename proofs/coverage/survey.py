@@ -1,4 +1,5 @@
-"""Several settings looked at, one after another: where each point and each pair is met first."""
+"""Several configurations looked at, one after another: where each point and each pair is met
+first."""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ from proofs.lift.build import Lifted, lift
 from proofs.lift.dag import TRUE, Node, negate
 from proofs.lift.machine import Machine
 from proofs.lift.obligations import Claim, decide
-from proofs.lift.text import Model
-from proofs.trace.replay import setting_of
+from proofs.lift.source import Model
+from proofs.trace.replay import configuration_of
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A setting by name, and the engine that explores it."""
+    """A configuration by name, and the engine that explores it."""
 
     scope: str
     variant: str
@@ -56,9 +57,9 @@ class Survey:
     open_goals: dict[str, list[tuple[Look, Node]]] = field(default_factory=dict)
 
     def look(self, look: Look, *, progress: Report | None = None) -> None:
-        """Explore one more setting. Raises as `explore`, and the model's UnknownVariant."""
-        k = setting_of(self.model, look.scope, look.variant)
-        lifted = lift(self.model, k, look.scope, promises=False)
+        """Explore one more configuration. Raises as `explore`, and the model's UnknownVariant."""
+        k = configuration_of(self.model, look.scope, look.variant)
+        lifted = lift(self.model, k, look.scope, guarantees=False)
         space = Space(lifted.machine, look.engine, progress)
         self.states[look], self.machines[look] = len(space.states), lifted.machine
         self._points(look, goals(self.model, k, self._open_sites()), space)
@@ -67,7 +68,7 @@ class Survey:
             self.points.setdefault(name, Seen(look, way))
 
     def _open_sites(self) -> dict[int, Site]:
-        """The places of the text with an outcome that no setting has met yet."""
+        """The places of the text with an outcome that no configuration has met yet."""
         return {
             tree: site
             for tree, site in sites(self.model).items()
@@ -101,9 +102,9 @@ class Survey:
 
 
 def evidence(surveys: Sequence[Survey], unmet: Iterable[str]) -> dict[str, str]:
-    """By point: how sure it is that no setting meets it.
+    """By point: how sure it is that no configuration meets it.
 
-    Either no setting evaluates it to that, its conditions being folded away; or the declared
+    Either no configuration evaluates it to that, its conditions being folded away; or the declared
     ranges exclude it (Z3); or no state that was looked at meets it.
     """
     read_off = {point.name for survey in surveys for point in state_points(survey.model)}

@@ -66,7 +66,7 @@ def key_of(machine: Machine, layout: Layout, *arguments: object) -> str:
         machine.initial,
         sorted(machine.inputs.items()),
         [rule.label for rule in machine.rules],
-        list(machine.promises),
+        list(machine.guarantees),
         list(machine.witnesses),
         [unit.text for unit in print_c(machine, layout)],
         arguments,

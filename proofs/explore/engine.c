@@ -1,4 +1,4 @@
-/* The search itself; engine.h says what it promises, parts.h what a state is made of, steps.h how
+/* The search itself; engine.h says what it guarantees, parts.h what a state is made of, steps.h how
  * successors are found, store.h how states are kept, phases.c what a batch goes through.
  *
  * Theory of operation. A batch is a run of states of the current level, cut into blocks. Phases:

@@ -16,13 +16,13 @@ from proofs.explore.symmetry import symmetry_of
 from proofs.lift.build import lift
 from proofs.lift.compiler import NoCompiler
 from proofs.lift.machine import Machine
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.trace.format import Instance, label
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """All that an engine is told. `promises` names those to check; `say` prints a line.
+    """All that an engine is told. `guarantees` names those to check; `say` prints a line.
 
     `checkpoint` is a folder in which the engines c and ints keep the search, to go on there; the
     others begin again. `symmetry` names an index type whose elements are interchangeable; c and
@@ -35,7 +35,7 @@ class Job:
     workers: int
     stop: bool
     max_depth: int | None
-    promises: Collection[str]
+    guarantees: Collection[str]
     progress: Report | None
     say: Callable[[str], None]
     checkpoint: Path | None = None
@@ -110,7 +110,7 @@ def by_source(job: Job) -> Counts:
             job.model,
             job.k,
             job.name,
-            only=job.promises,
+            only=job.guarantees,
             stop=job.stop,
             max_depth=job.max_depth,
             progress=job.progress,
@@ -120,7 +120,7 @@ def by_source(job: Job) -> Counts:
 
 
 def lifted(job: Job) -> Machine:
-    """The job's machine with the promises that the job asks for."""
+    """The job's machine with the guarantees that the job asks for."""
     machine = lift(job.model, job.k, job.name).machine
     return Machine(
         machine.name,
@@ -128,7 +128,7 @@ def lifted(job: Job) -> Machine:
         machine.initial,
         machine.inputs,
         machine.rules,
-        {name: node for name, node in machine.promises.items() if name in job.promises},
+        {name: node for name, node in machine.guarantees.items() if name in job.guarantees},
         machine.witnesses,
     )
 
@@ -172,7 +172,7 @@ def by_ints(job: Job) -> Counts:
 
 
 def by_tlc(job: Job) -> Counts:
-    """The exported TLA+ text in TLC. It ends at the first broken promise and knows no witnesses.
+    """The exported TLA+ text in TLC. It ends at the first broken guarantee and knows no witnesses.
 
     One worker, whatever was asked for: only then are TLC's depth and levels exact. Raises JavaError
     where TLC cannot be had or gives up.
@@ -187,7 +187,7 @@ def by_tlc(job: Job) -> Counts:
             seconds = time.monotonic() - begun
             job.progress(Progress(now.depth, 0, now.waiting, now.distinct, now.generated, seconds))
 
-    asked = [p.name for p in job.model.promises.PROMISES if p.name in job.promises]
+    asked = [p.name for p in job.model.guarantees.GUARANTEES if p.name in job.guarantees]
     module = export_tla(job.model, job.k, job.name, check=asked, levels=True)
     result = run_tlc(module, 1, progress)
     by_label = {label(*instance): instance for instance in instances(job.model, job.k)}

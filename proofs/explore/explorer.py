@@ -108,9 +108,9 @@ class Run:
 
     def run(self, stop: bool, max_depth: int | None) -> Ended:
         """Expands levels until there is nothing left, or what was asked for is found."""
-        promises = len(self._machine.promises)
+        guarantees = len(self._machine.guarantees)
         while True:
-            if stop and any(index is not None for index in self._engine.first()[:promises]):
+            if stop and any(index is not None for index in self._engine.first()[:guarantees]):
                 return Ended.VIOLATION
             counts = self._engine.counts()
             if counts.level_first == counts.level_end:
@@ -141,7 +141,7 @@ class Run:
         partly = counts.full - sum(self.levels)
         levels = (*self.levels, partly) if partly else tuple(self.levels)
         first = self._engine.first()
-        promises = len(self._machine.promises)
+        guarantees = len(self._machine.guarantees)
         labels = [rule.label for rule in self._machine.rules]
         return Exploration(
             machine=self._machine.name,
@@ -153,8 +153,8 @@ class Run:
             depth=len(levels) - 1,
             levels=levels,
             firings=dict(zip(labels, self._engine.firings(), strict=True)),
-            violations=self._paths(self._machine.promises, first[:promises]),
-            witnesses=self._paths(self._machine.witnesses, first[promises:]),
+            violations=self._paths(self._machine.guarantees, first[:guarantees]),
+            witnesses=self._paths(self._machine.witnesses, first[guarantees:]),
             deadlocks=counts.deadlocks,
             deadlock=None if counts.deadlock is None else self._path(counts.deadlock),
             collision_bound=0.0,
@@ -227,7 +227,7 @@ def explore(
     """Searches the machine's states breadth first.
 
     `engine` is "c" (`workers` threads) or "ints" (plain Python, one). With `stop` the search
-    ends at the first level that breaks a promise, else it goes to the end; `max_depth` is the
+    ends at the first level that breaks a guarantee, else it goes to the end; `max_depth` is the
     last level to find. `progress` is called about every PROGRESS_SECONDS, in the caller's thread.
     `checkpoint` is a folder in which the search is kept as it goes; if it holds the same search
     already, that goes on, whatever ended it and whichever engine began it. With a `symmetry` one

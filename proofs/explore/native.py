@@ -123,7 +123,7 @@ class NativeSearch:
         self._library = library
         self._lib = library.lib
         self._rules = len(library.machine.rules)
-        self._tests = len(library.machine.promises) + len(library.machine.witnesses)
+        self._tests = len(library.machine.guarantees) + len(library.machine.witnesses)
         initial = library.words(library.layout.pack(library.machine.initial))
         made = self._lib.kx_new(library.inputs, initial, workers, int(with_edges))
         if not made:
@@ -187,7 +187,7 @@ class NativeSearch:
         return list(firings)[: self._rules]
 
     def first(self) -> Sequence[int | None]:
-        """By promise, then by witness: the first state that is worth a note."""
+        """By guarantee, then by witness: the first state that is worth a note."""
         first = (ctypes.c_uint64 * max(1, self._tests))()
         self._lib.kx_first(self._engine, first)
         return [None if index == _NONE else index for index in list(first)[: self._tests]]

@@ -32,7 +32,7 @@ class IntsSearch(Search[int]):
         canonical: Canonical | None = None,
     ) -> None:
         form = ints_form(machine, layout)
-        checks = [Check(holds, False) for holds in form.promises.values()]
+        checks = [Check(holds, False) for holds in form.guarantees.values()]
         checks += [Check(holds, True) for holds in form.witnesses.values()]
         initial = layout.pack(machine.initial)
         successors = form.successors if canonical is None else canonical.of_each(form.successors)

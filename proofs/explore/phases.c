@@ -388,7 +388,7 @@ INLINE uint64_t checks_to_make(const struct kx_engine *e, const uint64_t *key, u
 {
     const struct steps *steps = &e->steps;
     *allowed = allowed_word(&e->parts, key, w);
-    return ((~*allowed & steps->promises[w]) | (*allowed & steps->look[w])) & steps->open[w];
+    return ((~*allowed & steps->guarantees[w]) | (*allowed & steps->look[w])) & steps->open[w];
 }
 
 /* Brings on its way what `judge` will look up. */

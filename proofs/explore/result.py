@@ -56,7 +56,7 @@ class Exploration:
 
     `levels[d]` is the number of states first met at depth d; `depth` the last level's number;
     `transitions` counts pairs (state, enabled rule instance), self-loops included; `firings` the
-    same by the instance's label. `violations` has a shortest path to each promise that is broken,
+    same by the instance's label. `violations` has a shortest path to each guarantee that is broken,
     `witnesses` to each witness that was met; of several shortest paths the one that a sequential
     search meets first. `deadlocks` counts states without successors, `deadlock` leads to the
     first. `collision_bound` bounds the probability that a state was missed. `peak_bytes` is the

@@ -14,7 +14,7 @@ from pathlib import Path
 from proofs.explore.engines import ENGINES, Counts, Job, say_on_stderr
 from proofs.explore.explorer import Report
 from proofs.lift.build import is_endless
-from proofs.lift.text import Model, Patch, believing, model_for
+from proofs.lift.source import Model, Patch, believing, model_for
 from proofs.trace.events import events
 from proofs.trace.format import Header, Instance, Trace, dumps
 from proofs.trace.replay import (
@@ -22,8 +22,8 @@ from proofs.trace.replay import (
     Stepper,
     UnknownScope,
     World,
+    configuration_of,
     record,
-    setting_of,
 )
 
 DEFAULT_VARIANT = "4.3.1"
@@ -39,10 +39,10 @@ class UnknownEngine(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A broken property with a shortest trace; `promised` tells whether that is a fault."""
+    """A broken property with a shortest trace; `guaranteed` tells whether that is a fault."""
 
     property: str
-    promised: bool
+    guaranteed: bool
     trace: Trace
     steps: int
     events: int
@@ -50,7 +50,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ScopeReport:
-    """A scope explored. `verdict` is holds, violated (a *promised* property) or undecided.
+    """A scope explored. `verdict` is holds, violated (a *guaranteed* property) or undecided.
 
     `scope` and `variant` are full names; `counts.engine` is the engine that ran, `seconds` the
     whole time, lifting and compiling included.
@@ -84,13 +84,13 @@ def traced(
 
 def finding(stepper: Stepper, header: Header, name: str, path: Sequence[Instance]) -> Finding:
     """A counterexample, replayed. Raises EnginesDisagree."""
-    promise = next(p for p in stepper.model.promises.PROMISES if p.name == name)
+    guarantee = next(p for p in stepper.model.guarantees.GUARANTEES if p.name == name)
     trace, last = traced(stepper, header, path, name)
-    if promise.check(stepper.k, last):
+    if guarantee.check(stepper.k, last):
         raise EnginesDisagree(f"{name} holds on the source at the end of\n{dumps(trace)}")
     return Finding(
         property=name,
-        promised=promise.promised(stepper.k),
+        guaranteed=guarantee.guaranteed(stepper.k),
         trace=trace,
         steps=len(trace.steps),
         events=events(stepper.model, trace.steps),
@@ -99,7 +99,7 @@ def finding(stepper: Stepper, header: Header, name: str, path: Sequence[Instance
 
 def verdict_of(counts: Counts, violations: Sequence[Finding]) -> str:
     """A fault is a fault, however much was seen; nothing holds until all was seen."""
-    if any(f.promised for f in violations):
+    if any(f.guaranteed for f in violations):
         return "violated"
     return "holds" if counts.complete else "undecided"
 
@@ -119,7 +119,7 @@ def reported(
     stepper: Stepper, header: Header, patches: Sequence[Patch], counts: Counts, workers: int
 ) -> ScopeReport:
     """Counts with their traces. Raises EnginesDisagree."""
-    names = [p.name for p in stepper.model.promises.PROMISES if p.name in counts.violations]
+    names = [p.name for p in stepper.model.guarantees.GUARANTEES if p.name in counts.violations]
     violations = tuple(finding(stepper, header, n, counts.violations[n]) for n in names)
     return ScopeReport(
         scope=header.scope,
@@ -136,10 +136,10 @@ def reported(
     )
 
 
-def asked(model: Model, stepper: Stepper, *, promised_only: bool) -> frozenset[str]:
-    """The promises that an exploration checks."""
-    every = model.promises.PROMISES
-    return frozenset(p.name for p in every if not promised_only or p.promised(stepper.k))
+def asked(model: Model, stepper: Stepper, *, guaranteed_only: bool) -> frozenset[str]:
+    """The guarantees that an exploration checks."""
+    every = model.guarantees.GUARANTEES
+    return frozenset(p.name for p in every if not guaranteed_only or p.guaranteed(stepper.k))
 
 
 def explore_scope(
@@ -147,7 +147,7 @@ def explore_scope(
     variant_text: str = DEFAULT_VARIANT,
     *,
     patches: Sequence[Patch] = (),
-    beliefs: Collection[str] = (),
+    assumed_properties: Collection[str] = (),
     engine: str = "c",
     workers: int = 1,
     stop: bool = False,
@@ -159,10 +159,11 @@ def explore_scope(
     say: Callable[[str], None] = say_on_stderr,
     clock: Callable[[], float] = time.perf_counter,
 ) -> ScopeReport:
-    """Explore a scope of a variant, with or without patches; `beliefs` are asked about by name.
+    """Explore a scope of a variant, with or without patches; `assumed properties` are asked about
+    by name.
 
     `scope_name` is `NAME[/BUDGET=N...]`; `budgets` says the same by hand. `stop` ends at the
-    first level that breaks something promised; TLC always ends there. `max_depth` ends after so
+    first level that breaks something guaranteed; TLC always ends there. `max_depth` ends after so
     many steps. `checkpoint` is a folder where c and ints keep the search, to go on there.
     `symmetry` names an index type, `partitions` say, whose elements are interchangeable: c and ints
     explore one state for all that differ by them. Ctrl-C gives what was found until then,
@@ -175,12 +176,12 @@ def explore_scope(
     if engine not in ENGINES:
         raise UnknownEngine(f"no engine is called {engine!r}; choose one of {', '.join(ENGINES)}")
     begun = clock()
-    model = believing(model_for(scope_name, tuple(patches)), beliefs)
+    model = believing(model_for(scope_name, tuple(patches)), assumed_properties)
     name = with_budgets(scope_name, budgets)
-    stepper = Stepper(model, setting_of(model, name, variant_text))
+    stepper = Stepper(model, configuration_of(model, name, variant_text))
     if is_endless(stepper.k):
         raise UnknownScope(f"{name} goes on for ever, and its logs are cut short: ask `live` of it")
-    promises = asked(model, stepper, promised_only=stop or engine == "tlc")
+    guarantees = asked(model, stepper, guaranteed_only=stop or engine == "tlc")
     job = Job(
         model=model,
         k=stepper.k,
@@ -188,7 +189,7 @@ def explore_scope(
         workers=workers,
         stop=stop,
         max_depth=max_depth,
-        promises=promises,
+        guarantees=guarantees,
         progress=progress,
         say=say,
         checkpoint=checkpoint,

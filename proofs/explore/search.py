@@ -70,7 +70,7 @@ class Engine(Protocol):
 
 
 class Check(NamedTuple, Generic[S]):
-    """A promise (`wanted` False) or a witness (`wanted` True): the result worth a note."""
+    """A guarantee (`wanted` False) or a witness (`wanted` True): the result worth a note."""
 
     holds: Callable[[S], bool]
     wanted: bool

@@ -1,7 +1,7 @@
 """Engine "source": breadth first over the model's own functions.
 
 The oracle of the compiled engines: nothing is lifted, each transition is a call of the rule as it
-stands in the text, each promise a call of its sentence. Search and result are those of the other
+stands in the text, each guarantee a call of its sentence. Search and result are those of the other
 engines, so that counts, order and ties compare.
 """
 
@@ -17,7 +17,7 @@ from proofs.explore.result import Exploration
 from proofs.explore.search import Check, Search
 from proofs.lift.dag import TRUE
 from proofs.lift.machine import Machine, RuleInstance
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.trace.format import Instance, label
 from proofs.trace.replay import Stepper, World, domains
 
@@ -41,7 +41,7 @@ class SourceGraph:
 
 
 def instances(model: Model, k: Any) -> tuple[Instance, ...]:
-    """All rule instances of a setting, in the order of a lifted machine's."""
+    """All rule instances of a configuration, in the order of a lifted machine's."""
     return tuple(
         (rule, tuple(zip(allowed, values, strict=True)))
         for rule in model.rules
@@ -63,7 +63,9 @@ def successors(
             yield number, after
 
 
-def outline(model: Model, name: str, of: tuple[Instance, ...], promises: Sequence[Any]) -> Machine:
+def outline(
+    model: Model, name: str, of: tuple[Instance, ...], guarantees: Sequence[Any]
+) -> Machine:
     """The names of a machine, for an engine that needs no nodes."""
     return Machine(
         name=name,
@@ -71,22 +73,22 @@ def outline(model: Model, name: str, of: tuple[Instance, ...], promises: Sequenc
         initial=(),
         inputs={},
         rules=tuple(RuleInstance(rule, choice, TRUE, {}) for rule, choice in of),
-        promises={p.name: TRUE for p in promises},
-        witnesses={w.name: TRUE for w in model.promises.WITNESSES},
+        guarantees={p.name: TRUE for p in guarantees},
+        witnesses={w.name: TRUE for w in model.guarantees.WITNESSES},
     )
 
 
 def check_of(k: Any, sentence: Callable[[Any, World], bool], *, wanted: bool) -> Check[World]:
-    """A promise or a witness as the search asks it."""
+    """A guarantee or a witness as the search asks it."""
     return Check(lambda world: sentence(k, world), wanted)
 
 
 def source_search(
-    stepper: Stepper, of: tuple[Instance, ...], promises: Sequence[Any], *, edges: bool
+    stepper: Stepper, of: tuple[Instance, ...], guarantees: Sequence[Any], *, edges: bool
 ) -> Search[World]:
     """The search over worlds."""
-    k, witnesses = stepper.k, stepper.model.promises.WITNESSES
-    checks = [check_of(k, p.check, wanted=False) for p in promises]
+    k, witnesses = stepper.k, stepper.model.guarantees.WITNESSES
+    checks = [check_of(k, p.check, wanted=False) for p in guarantees]
     checks += [check_of(k, w.check, wanted=True) for w in witnesses]
 
     def all_successors(world: World) -> Iterator[tuple[int, World]]:
@@ -105,24 +107,24 @@ def explore_source(
     max_depth: int | None = None,
     progress: Report | None = None,
 ) -> Exploration:
-    """Explore a setting by its source; arguments and errors as in `explorer.explore`.
+    """Explore a configuration by its source; arguments and errors as in `explorer.explore`.
 
-    `only` names the promises to check, None being all. Rule instances in the result are numbered
+    `only` names the guarantees to check, None being all. Rule instances in the result are numbered
     as in `instances`. Raises NotTotal too.
     """
     of = instances(model, k)
-    promises = [p for p in model.promises.PROMISES if only is None or p.name in only]
-    search = source_search(Stepper(model, k), of, promises, edges=False)
-    run = Run(outline(model, name, of, promises), "source", search, progress)
+    guarantees = [p for p in model.guarantees.GUARANTEES if only is None or p.name in only]
+    search = source_search(Stepper(model, k), of, guarantees, edges=False)
+    run = Run(outline(model, name, of, guarantees), "source", search, progress)
     return searched(run, lambda: None, stop, max_depth)
 
 
 def source_graph(model: Model, k: Any, name: str, progress: Report | None = None) -> SourceGraph:
-    """The whole graph of a small setting, with its worlds. Raises as `explore_source`."""
+    """The whole graph of a small configuration, with its worlds. Raises as `explore_source`."""
     of = instances(model, k)
-    promises = model.promises.PROMISES
-    search = source_search(Stepper(model, k), of, promises, edges=True)
-    run = Run(outline(model, name, of, promises), "source", search, progress)
+    guarantees = model.guarantees.GUARANTEES
+    search = source_search(Stepper(model, k), of, guarantees, edges=True)
+    run = Run(outline(model, name, of, guarantees), "source", search, progress)
     exploration = searched(run, lambda: None, False, None)
     assert search.edges is not None
     edges = tuple(zip(*search.edges, strict=True))

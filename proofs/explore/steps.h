@@ -40,7 +40,7 @@ struct steps {
     uint32_t rests, *first_rest;    /* factors of checks; by check, and one behind */
     const struct kx_factor **rest;
     uint64_t *rest_reads;           /* by factor of a check */
-    uint64_t *open, *promises, *look; /* bits of checks: not noted yet; all promises; those to
+    uint64_t *open, *guarantees, *look; /* bits of checks: not noted yet; all guarantees; those to
                                          evaluate if no part makes them false */
     uint32_t **next;                  /* by factor with one part: by value, the next one + 1 */
     struct memo_table *memo;          /* by factor of a rule, then by factor of a check */
@@ -322,7 +322,7 @@ static inline void open_checks(struct steps *s)
     for (uint32_t c = 0; c < kx_model.checks; c++) {
         uint64_t bit = (uint64_t)1 << c % 64;
         s->open[c / 64] |= bit;
-        if (!kx_model.wanted[c]) s->promises[c / 64] |= bit;
+        if (!kx_model.wanted[c]) s->guarantees[c / 64] |= bit;
         if (kx_model.wanted[c] || kx_model.check[c]->factors) s->look[c / 64] |= bit;
         s->first_rest[c] = s->rests;
         for (uint32_t n = 0; n < kx_model.check[c]->factors; n++)
@@ -387,7 +387,7 @@ static inline int steps_open(struct steps *s, const struct parts *all)
     s->check_words = (kx_model.checks + 63) / 64;
     s->every = calloc(s->rule_words + 1, sizeof *s->every);
     s->open = calloc(s->check_words + 1, sizeof *s->open);
-    s->promises = calloc(s->check_words + 1, sizeof *s->promises);
+    s->guarantees = calloc(s->check_words + 1, sizeof *s->guarantees);
     s->look = calloc(s->check_words + 1, sizeof *s->look);
     s->first_factor = calloc(kx_model.rules + 1, sizeof *s->first_factor);
     s->factor = calloc(factors + 1, sizeof *s->factor);
@@ -395,7 +395,7 @@ static inline int steps_open(struct steps *s, const struct parts *all)
     s->rest = calloc(rests + 1, sizeof *s->rest);
     s->next = calloc(factors + 1, sizeof *s->next);
     s->memo = calloc(factors + rests + 1, sizeof *s->memo);
-    if (!s->every || !s->open || !s->promises || !s->look || !s->first_factor || !s->factor ||
+    if (!s->every || !s->open || !s->guarantees || !s->look || !s->first_factor || !s->factor ||
         !s->first_rest || !s->rest || !s->next || !s->memo)
         return 0;
     open_factors(s);
@@ -413,7 +413,7 @@ static inline void steps_close(struct steps *s, const struct parts *all)
     for (uint32_t f = 0; s->next && f < s->factors; f++)
         if (s->next[f])
             pages_give(s->next[f], all->part[s->factor[f].only].room * sizeof **s->next);
-    void *owned[] = {s->every, s->open, s->promises, s->look, s->first_factor, s->factor,
+    void *owned[] = {s->every, s->open, s->guarantees, s->look, s->first_factor, s->factor,
                      s->keep, s->set, s->reads, s->stays, s->first_rest, s->rest,
                      s->rest_reads, s->next, s->memo};
     for (size_t n = 0; n < sizeof owned / sizeof *owned; n++) free(owned[n]);

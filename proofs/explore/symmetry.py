@@ -8,7 +8,7 @@ states again, and one of them, the least, is explored for all. An orbit of n ele
 
 Nothing is believed of a declaration. `symmetry_of` exchanges each pair of neighbours in the lifted
 machine and compares: the initial state, each rule instance (its guard and all that it writes) with
-the instance of the exchanged choice, each promise and each witness with itself. Equal means the
+the instance of the exchanged choice, each guarantee and each witness with itself. Equal means the
 same graph up to the order of `and`, `or`, `+` and `==`; what is not is refused, with the place.
 """
 
@@ -25,7 +25,7 @@ from proofs.lift import dag
 from proofs.lift.dag import Node
 from proofs.lift.layout import Layout
 from proofs.lift.machine import Machine, RuleInstance
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Shapes
 
 _UNORDERED = ("and", "or", "add", "mul", "eq")
@@ -179,7 +179,7 @@ class Exchange:
         self._initial(renamed)
         for rule in self.machine.rules:
             self._rule(rule, types, {a: b, b: a}, renamed)
-        for kind in (self.machine.promises, self.machine.witnesses):
+        for kind in (self.machine.guarantees, self.machine.witnesses):
             for name, node in kind.items():
                 if self.numbers.of(node, renamed) != self.numbers.of(node, {}):
                     raise NotSymmetric(f"{name} tells {a} from {b}")
@@ -232,7 +232,7 @@ def symmetry_of(model: Model, k: Any, machine: Machine, index: str) -> Symmetry:
     Another index type may number the same elements, as where a set of messages has one from each:
     it takes part if the machine is not symmetric otherwise. Raises NotSymmetric.
     """
-    shapes = Shapes(k.layout)
+    shapes = Shapes(k.bounds)
     places = world_places(model, shapes)
     known = sorted({t for place in places.values() for t, _ in place.indexes})
     if index not in known:

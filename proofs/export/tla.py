@@ -3,7 +3,8 @@
 Theory of operation. The module is printed from the model's syntax trees, so functions, names and
 docstrings are those of the model. The state is one variable, `world`. A second one, `event`, says
 which rule led to it with which choices; the configuration's VIEW leaves it out of the state, so
-it changes no count. The first world is printed as a value. Settings are definitions at the top.
+it changes no count. The first world is printed as a value. Configurations are definitions at the
+top.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from proofs.export.tla_text import (
     prefixed,
     with_needs,
 )
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 
 RULER = 98
 
@@ -51,7 +52,7 @@ ASSUME TLCSet(1, -1)
 class TlaModule:
     """A module with its configuration.
 
-    `checked` are the promises that the configuration checks, `unchecked` those that the text
+    `checked` are the guarantees that the configuration checks, `unchecked` those that the text
     defines only; `rules` gives the names of each rule's choices, in the order of its operator.
     """
 
@@ -79,19 +80,22 @@ def export_tla(
     check: Collection[str] | None = None,
     levels: bool = False,
 ) -> TlaModule:
-    """The model in the setting `k` as a module called after `name`.
+    """The model in the configuration `k` as a module called after `name`.
 
-    The promises of this setting are checked, or those named by `check` instead. With `levels`
+    The guarantees of this configuration are checked, or those named by `check` instead. With
+    `levels`
     the module counts worlds per level under TLC. Raises ExportError, with the place, for what
-    TLA+ cannot say, and ValueError for a promise that does not exist.
+    TLA+ cannot say, and ValueError for a guarantee that does not exist.
     """
-    promises = {p.name: p for p in model.promises.PROMISES}
-    asked = [p.name for p in promises.values() if p.promised(k)] if check is None else check
-    unknown = sorted(set(asked) - set(promises))
+    guarantees = {p.name: p for p in model.guarantees.GUARANTEES}
+    asked = [p.name for p in guarantees.values() if p.guaranteed(k)] if check is None else check
+    unknown = sorted(set(asked) - set(guarantees))
     if unknown:
-        raise ValueError(f"no promise is called {unknown[0]!r}; there are {', '.join(promises)}")
-    checked = tuple(p for p in promises if p in asked)
-    unchecked = tuple(p for p in promises if p not in asked)
+        raise ValueError(
+            f"no guarantee is called {unknown[0]!r}; there are {', '.join(guarantees)}"
+        )
+    checked = tuple(p for p in guarantees if p in asked)
+    unchecked = tuple(p for p in guarantees if p not in asked)
     printer = _Printer(model, k, re.sub(r"\W", "_", name))
     text = printer.module(levels=levels)
     cfg = configuration(checked, unchecked, levels)
@@ -113,10 +117,10 @@ class _Printer:
 
     def __init__(self, model: Model, k: Any, name: str) -> None:
         self.model, self.k, self.name = model, k, name
-        self.promises = tuple(model.promises.PROMISES)
+        self.guarantees = tuple(model.guarantees.GUARANTEES)
         self.rules = tuple(cast(FunctionType, rule) for rule in model.rules.values())
         self.globals = Globals(model, k)
-        self.functions = Functions(self.globals, self.rules, [p.check for p in self.promises])
+        self.functions = Functions(self.globals, self.rules, [p.check for p in self.guarantees])
         self.aliases = dict(self.aliased())
 
     @property
@@ -125,14 +129,14 @@ class _Printer:
         return {rule.__name__: tuple(self.functions.free_parameters(rule)) for rule in self.rules}
 
     def aliased(self) -> Iterator[tuple[str, str]]:
-        """The promises that are called otherwise than their functions, with these."""
-        for promise in self.promises:
-            operator = self.globals.operator(promise.check)
-            if promise.name == operator:
+        """The guarantees that are called otherwise than their functions, with these."""
+        for guarantee in self.guarantees:
+            operator = self.globals.operator(guarantee.check)
+            if guarantee.name == operator:
                 continue
-            if self.globals.names.claim(promise.name) != promise.name:
-                raise ExportError(f"the promise {promise.name!r} needs a name of its own")
-            yield promise.name, operator
+            if self.globals.names.claim(guarantee.name) != guarantee.name:
+                raise ExportError(f"the guarantee {guarantee.name!r} needs a name of its own")
+            yield guarantee.name, operator
 
     def module(self, *, levels: bool) -> str:
         """The whole text."""
@@ -156,7 +160,7 @@ class _Printer:
         )
         yield "EXTENDS Integers, Sequences, FiniteSets, TLC"
         yield "VARIABLES world, event"
-        yield heading("The setting, and enums")
+        yield heading("The configuration, and enums")
         yield from self.globals.declarations()
         if self.globals.helpers:
             yield heading("What the model's language has and TLA+ lacks")
@@ -224,5 +228,5 @@ class _Printer:
     def size(self, bound: int | str) -> str:
         """A bound of a type."""
         if isinstance(bound, str):
-            return self.globals.setting_value(self.k.layout, bound).text
+            return self.globals.configuration_value(self.k.bounds, bound).text
         return inside(self.globals.value(bound), Level.ATOM)

@@ -15,6 +15,7 @@ from enum import IntEnum
 from types import FunctionType, ModuleType
 from typing import Any
 
+from model import language
 from proofs.export.tla_globals import Globals, Scope, module_of
 from proofs.export.tla_text import (
     Level,
@@ -83,7 +84,7 @@ class Expressions(ABC):
         return ExportError(f"{file}:{line}:{column}: in {name}: {problem}: {ast.unparse(node)}")
 
     def meaning(self, node: ast.expr, scope: Scope) -> Any:
-        """A term; or a function, class, module or part of the setting as the object it is."""
+        """A term; or a function, class, module or part of the configuration as the object it is."""
         if isinstance(node, ast.Name):
             found = scope.meaning(node.id)
             if found is None:
@@ -97,7 +98,7 @@ class Expressions(ABC):
         """A constant of the model by its name; what is no value of the language stays itself."""
         if isinstance(found, (Term, ModuleType)) or callable(found):
             return found
-        if self.globals.setting_of(type(found)) is not None:
+        if self.globals.configuration_of(type(found)) is not None:
             return found
         try:
             return self.globals.constant(name, found)
@@ -105,26 +106,26 @@ class Expressions(ABC):
             raise self.fail(node, scope, f"{error}; use an int, an enum or a record") from error
 
     def attribute(self, node: ast.Attribute, scope: Scope) -> Any:
-        """`owner.name`: of a record, a module, an enum, a class or the setting."""
+        """`owner.name`: of a record, a module, an enum, a class or the configuration."""
         owner = self.meaning(node.value, scope)
         if isinstance(owner, Term):
             return self.field(node, owner, scope)
         if not hasattr(owner, node.attr):
             raise self.fail(node, scope, f"there is no {node.attr!r} here; check the spelling")
         found = getattr(owner, node.attr)
-        if self.globals.setting_of(type(owner)) is not None:
-            return self.setting(node, owner, scope)
+        if self.globals.configuration_of(type(owner)) is not None:
+            return self.configuration(node, owner, scope)
         if isinstance(found, IntEnum):
             return self.globals.member(found)
         return self.object_or_constant(node, scope, node.attr, found)
 
-    def setting(self, node: ast.Attribute, owner: Any, scope: Scope) -> Any:
-        """A part of the setting, or one of its numbers."""
+    def configuration(self, node: ast.Attribute, owner: Any, scope: Scope) -> Any:
+        """A part of the configuration, or one of its numbers."""
         found = getattr(owner, node.attr)
-        if self.globals.setting_of(type(found)) is not None:
+        if self.globals.configuration_of(type(found)) is not None:
             return found
         try:
-            return self.globals.setting_value(owner, node.attr)
+            return self.globals.configuration_value(owner, node.attr)
         except ValueError as error:
             raise self.fail(node, scope, f"{error}; use an int, a bool or an enum") from error
 
@@ -313,7 +314,8 @@ class Expressions(ABC):
     def call(
         self, node: ast.Call, function: FunctionType, arguments: Sequence[Any], scope: Scope
     ) -> Term:
-        """A function of the model applied. Parts of the setting are not passed: they are global."""
+        """A function of the model applied. Parts of the configuration are not passed: they are
+        global."""
         texts = [a.text for a in arguments if isinstance(a, Term)]
         hint = typing.get_type_hints(function, include_extras=True).get("return")
         name = self.globals.operator(function)
@@ -390,11 +392,10 @@ class Expressions(ABC):
 
     def map_of(self, node: ast.Call, scope: Scope, hint: Any) -> Any:
         """The type of maps to such values."""
-        language = self.globals.model.modules["language"]
         return language.Map[int, hint] if hint is not None else language.Map
 
     def _span(self, node: ast.Call, scope: Scope) -> Term:
-        hint = self.globals.model.modules["language"].Set
+        hint = language.Set
         return self.globals.helper("Span", [self.text(a, scope) for a in node.args], hint)
 
     def _fold(self, node: ast.Call, scope: Scope) -> Term:

@@ -79,7 +79,7 @@ class Functions(Comprehensions):
         return tuple(self._order)
 
     def is_root(self, function: FunctionType) -> bool:
-        """Whether the function is about the world as it is: a rule, or a promise."""
+        """Whether the function is about the world as it is: a rule, or a guarantee."""
         return key_of(function) in self.rules | self.sentences
 
     # Who calls whom
@@ -180,7 +180,7 @@ class Functions(Comprehensions):
         terms = [a for a in arguments if isinstance(a, Term)]
         if [t.text for t in terms] != [WORLD] or key_of(function) in self.rules:
             raise self.fail(
-                node, scope, "a rule or promise can be called by a promise only, with its world"
+                node, scope, "a rule or guarantee can be called by a guarantee only, with its world"
             )
         return Term(self.globals.operator(function), hint=bool)
 
@@ -192,12 +192,12 @@ class Functions(Comprehensions):
         return {a.arg: hints[a.arg] for a in self.tree(function).args.args}
 
     def free_parameters(self, function: FunctionType) -> dict[str, Any]:
-        """The parameters that an operator has: no setting, and of a root no world."""
+        """The parameters that an operator has: no configuration, and of a root no world."""
         world = self.globals.model.modules["world"].World
         return {
             name: hint
             for name, hint in self.parameters(function).items()
-            if self.globals.setting_of(hint) is None
+            if self.globals.configuration_of(hint) is None
             and not (self.is_root(function) and hint is world)
         }
 
@@ -211,8 +211,10 @@ class Functions(Comprehensions):
                 scope, parameter = scope.bind(self.names, name, hint)
                 spelled.append(parameter)
             else:
-                setting = self.globals.setting_of(hint)
-                scope = scope.alias(name, Term(WORLD, hint=hint) if setting is None else setting)
+                configuration = self.globals.configuration_of(hint)
+                scope = scope.alias(
+                    name, Term(WORLD, hint=hint) if configuration is None else configuration
+                )
         return scope, spelled
 
     def block(self, statements: Sequence[ast.stmt], scope: Scope) -> Block:
@@ -271,7 +273,7 @@ class Functions(Comprehensions):
         scope, spelled = self.opened_scope(function)
         if key_of(function) in self.sentences and self.guarded(function):
             raise self.fail(
-                self.tree(function).args.args[0], scope, "a promise demands nothing; return it"
+                self.tree(function).args.args[0], scope, "a guarantee demands nothing; return it"
             )
         block = self.block(self.tree(function).body, scope)
         name = self.globals.operator(function)

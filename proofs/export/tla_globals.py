@@ -1,7 +1,7 @@
-"""What an exported module declares beside its operators: helpers, setting, enums, constants.
+"""What an exported module declares beside its operators: helpers, configuration, enums, constants.
 
-Everything is declared because some text uses it; nothing else is. The settings are found by
-walking the setting's own data classes, and no name of the model is known here.
+Everything is declared because some text uses it; nothing else is. The configurations are found by
+walking the configuration's own data classes, and no name of the model is known here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from proofs.export.tla_text import Level, Names, Term, applied, comment, delimited, hang
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 
 
 class Globals:
@@ -22,10 +22,10 @@ class Globals:
     def __init__(self, model: Model, k: Any) -> None:
         self.model = model
         self.names = Names()
-        self._settings = {key_of(type(part)): part for part in parts_of(k)}
+        self._configurations = {key_of(type(part)): part for part in parts_of(k)}
         self.helpers: set[str] = set()
         self._operators: dict[str, str] = {}
-        self._setting_values: dict[str, tuple[str, Term]] = {}
+        self._configuration_values: dict[str, tuple[str, Term]] = {}
         self._enums: dict[str, tuple[type[IntEnum], dict[str, str]]] = {}
         self._constants: dict[str, dict[str, tuple[str, Term]]] = {}
         self._ranges: dict[str, tuple[str, str]] = {}
@@ -44,18 +44,18 @@ class Globals:
         self.helpers.add(name)
         return applied(name, arguments, hint)
 
-    def setting_of(self, hint: Any) -> Any:
-        """The part of the setting that has this type; None if it is no such type."""
-        return self._settings.get(key_of(hint)) if isinstance(hint, type) else None
+    def configuration_of(self, hint: Any) -> Any:
+        """The part of the configuration that has this type; None if it is no such type."""
+        return self._configurations.get(key_of(hint)) if isinstance(hint, type) else None
 
-    def setting_value(self, owner: Any, attribute: str) -> Term:
-        """A number of the setting: `layout_records`. Raises ValueError if it is none."""
+    def configuration_value(self, owner: Any, attribute: str) -> Term:
+        """A number of the configuration: `layout_records`. Raises ValueError if it is none."""
         value = getattr(owner, attribute)
         wish = f"{type(owner).__name__.lower()}_{attribute}"
-        if wish not in self._setting_values:
+        if wish not in self._configuration_values:
             term = self.value(value)
-            self._setting_values[wish] = (self.names.claim(wish), term)
-        return Term(self._setting_values[wish][0], hint=type(value))
+            self._configuration_values[wish] = (self.names.claim(wish), term)
+        return Term(self._configuration_values[wish][0], hint=type(value))
 
     def member(self, member: IntEnum) -> Term:
         """A member of an enum."""
@@ -122,12 +122,12 @@ class Globals:
     # Printing
 
     def declarations(self) -> Iterator[str]:
-        """The setting, the enums and the named sets, each a line or a few."""
+        """The configuration, the enums and the named sets, each a line or a few."""
         for cls, members in self._enums.values():
             note = comment(f"{cls.__name__}: {(cls.__doc__ or '').strip()}")
             yield "\n".join((note, *(f"{members[m.name]} == {m.value}" for m in cls)))
-        if self._setting_values:
-            values = sorted(self._setting_values.values(), key=lambda row: row[0])
+        if self._configuration_values:
+            values = sorted(self._configuration_values.values(), key=lambda row: row[0])
             yield "\n".join(f"{name} == {term.text}" for name, term in values)
         if self._ranges:
             yield "\n".join(f"{name} == {text}" for name, text in self._ranges.values())
@@ -148,11 +148,11 @@ def module_of(function: Any) -> str:
     return str(function.__module__).rpartition(".")[2]
 
 
-def parts_of(setting: Any) -> Iterator[Any]:
-    """A setting and all the data classes within it."""
-    yield setting
-    for field in fields(setting):
-        value = getattr(setting, field.name)
+def parts_of(configuration: Any) -> Iterator[Any]:
+    """A configuration and all the data classes within it."""
+    yield configuration
+    for field in fields(configuration):
+        value = getattr(configuration, field.name)
         if is_dataclass(value):
             yield from parts_of(value)
 
@@ -166,7 +166,8 @@ class Scope:
     taken: frozenset[str]
 
     def meaning(self, name: str) -> Any:
-        """A bound term or setting, else an object of the module or of Python; None if unknown."""
+        """A bound term or configuration, else an object of the module or of Python; None if
+        unknown."""
         if name in self.bound:
             return self.bound[name]
         module = self.function.__globals__
@@ -183,5 +184,5 @@ class Scope:
         return Scope(self.function, bound, self.taken | {name}), name
 
     def alias(self, wish: str, value: Any) -> Scope:
-        """One more name that stands for a part of the setting."""
+        """One more name that stands for a part of the configuration."""
         return Scope(self.function, {**self.bound, wish: value}, self.taken)

@@ -66,7 +66,7 @@ class TlcProgress:
 class TlcResult:
     """What TLC found.
 
-    `violation` names the first promise found broken, and `trace` its events as rules with their
+    `violation` names the first guarantee found broken, and `trace` its events as rules with their
     choices; TLC stops there. `depth` counts from 0 and is exact with one worker. `levels` are the
     worlds of each level, if the module counts them and there was one worker. `collision_bound` is
     TLC's estimate of the probability that it missed a world.

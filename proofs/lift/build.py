@@ -13,7 +13,7 @@ from proofs.lift.dag import FALSE, Node
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.machine import Leaf, Machine, RuleInstance
 from proofs.lift.noted import Limit, Obligation
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Rec, Shapes, scalars
 
 
@@ -29,7 +29,7 @@ class Lifted:
 
 
 def choices(shapes: Shapes, function: Callable[..., Any]) -> Iterator[tuple[tuple[str, int], ...]]:
-    """All ways to make a rule's choices: its parameters after the setting and the world."""
+    """All ways to make a rule's choices: its parameters after the configuration and the world."""
     hints = typing.get_type_hints(function, include_extras=True)
     names = [name for name in hints if name not in ("k", "w", "return")]
     domains = []
@@ -42,7 +42,7 @@ def choices(shapes: Shapes, function: Callable[..., Any]) -> Iterator[tuple[tupl
 
 def is_endless(k: Any) -> bool:
     """Whether worlds are kept in their normal form; other models than ours know none."""
-    return bool(getattr(k.layout, "endless", False))
+    return bool(getattr(k.bounds, "endless", False))
 
 
 def symbolic_world(model: Model, shapes: Shapes) -> Rec:
@@ -52,13 +52,13 @@ def symbolic_world(model: Model, shapes: Shapes) -> Rec:
     return Rec(cls, {name: shapes.leaves(hint, name) for name, hint in fields.items()})
 
 
-def lift(model: Model, k: Any, name: str, *, promises: bool = True) -> Lifted:
-    """The machine of the model in the setting `k`; `promises` with their nodes, or none.
+def lift(model: Model, k: Any, name: str, *, guarantees: bool = True) -> Lifted:
+    """The machine of the model in the configuration `k`; `guarantees` with their nodes, or none.
 
     Raises SubsetError or LiftError, each with file, line, column and a cure.
     """
     subset.check(model)
-    shapes = Shapes(k.layout)
+    shapes = Shapes(k.bounds)
     world = symbolic_world(model, shapes)
     leaves = tuple(node for node in scalars(world) if node.op == "leaf")
     values = list(scalars(concrete(model, k)))
@@ -70,8 +70,8 @@ def lift(model: Model, k: Any, name: str, *, promises: bool = True) -> Lifted:
             initial=tuple(first[n.name].value for n in leaves),
             inputs=asdict(k.budgets),
             rules=(),
-            promises=checks(model, k, world, model.promises.PROMISES) if promises else {},
-            witnesses=checks(model, k, world, model.promises.WITNESSES) if promises else {},
+            guarantees=checks(model, k, world, model.guarantees.GUARANTEES) if guarantees else {},
+            witnesses=checks(model, k, world, model.guarantees.WITNESSES) if guarantees else {},
         ),
         world=world,
         limits={},
@@ -91,7 +91,7 @@ def lift(model: Model, k: Any, name: str, *, promises: bool = True) -> Lifted:
         machine.initial,
         machine.inputs,
         instances,
-        machine.promises,
+        machine.guarantees,
         machine.witnesses,
     )
     return Lifted(complete, world, lifted.limits, lifted.obligations, lifted.branches)
@@ -105,7 +105,7 @@ def concrete(model: Model, k: Any) -> Any:
 
 
 def checks(model: Model, k: Any, world: Rec, named: Any) -> dict[str, Node]:
-    """The nodes of promises or witnesses."""
+    """The nodes of guarantees or witnesses."""
     return {p.name: Evaluator(model, k).call(p.check, [k, world]) for p in named}
 
 
@@ -121,7 +121,7 @@ def lift_rule(
     evaluator = Evaluator(model, k)
     constants = [dag.const(value) for _, value in choice]
     moved = evaluator.call(function, [k, world, *constants])
-    after = evaluator.call(model.endless.normal, [k, moved]) if is_endless(k) else moved
+    after = evaluator.call(model.canonical_form.normal, [k, moved]) if is_endless(k) else moved
     guard = dag.conjunction(limit.condition for limit in evaluator.limits)
     if guard is FALSE:
         return None

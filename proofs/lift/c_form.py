@@ -1,4 +1,4 @@
-"""The machine as flat C: one function a rule instance, one a promise, one a witness.
+"""The machine as flat C: one function a rule instance, one a guarantee, one a witness.
 
 1. A function reads the packed words `s` and the budgets `in`; a rule instance returns 0 when its
    guard fails, else writes the successor's words to `t` and returns 1; 2 if a value that it
@@ -349,7 +349,7 @@ def _rule_tables(name: str, rule: RuleInstance, printer: _Printer) -> tuple[str,
 
 
 def _check_tables(name: str, condition: Node, printer: _Printer) -> tuple[str, int]:
-    """A promise or a witness, part by part."""
+    """A guarantee or a witness, part by part."""
     tables = _Tables(name, printer)
     split = split_check(condition, printer.layout)
     local, factor = tables.locals(split.local), tables.factors(split.factors)
@@ -506,7 +506,7 @@ def _machine_unit(
 def _check_units(
     kind: str, prefix: str, nodes: Mapping[str, Node], printer: _Printer
 ) -> tuple[list[Unit], list[str]]:
-    """The units of promises or witnesses, and the checks' names."""
+    """The units of guarantees or witnesses, and the checks' names."""
     names = [f"{prefix}{n}_{_identifier(name)}" for n, name in enumerate(nodes)]
     functions = (
         (name, _check_tables(name, node, printer))
@@ -528,9 +528,9 @@ def print_c(machine: Machine, layout: Layout, blocks: Blocks = ()) -> tuple[Unit
     for unit, numbers in _rule_units(machine, printer):
         units.append(unit)
         rules.update(zip(numbers, unit.functions, strict=True))
-    promises, promised = _check_units("promises", "p", machine.promises, printer)
+    guarantees, guaranteed = _check_units("guarantees", "p", machine.guarantees, printer)
     witnesses, witnessed = _check_units("witnesses", "w", machine.witnesses, printer)
-    checks = [*((name, 0) for name in promised), *((name, 1) for name in witnessed)]
+    checks = [*((name, 0) for name in guaranteed), *((name, 1) for name in witnessed)]
     canonical = [_canonical_unit(layout, blocks)] if blocks else []
     machine_unit = _machine_unit(layout, len(machine.inputs), rules, checks, bool(blocks))
-    return (*units, *promises, *witnesses, *canonical, machine_unit)
+    return (*units, *guarantees, *witnesses, *canonical, machine_unit)

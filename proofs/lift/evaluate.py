@@ -19,7 +19,7 @@ from typing import Any
 from proofs.lift import containers, dag
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
 from proofs.lift.noted import LiftError, Limit, Notes, Obligation
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes, Span
 
 Frame = dict[str, Any]
@@ -42,9 +42,9 @@ REDUCTIONS = ("all", "any", "sum", "tuple")
 
 
 class Evaluator(Notes):
-    """Evaluates functions of one model in one setting.
+    """Evaluates functions of one model in one configuration.
 
-    `overrides` replaces attributes of the setting by nodes, by (class name, attribute);
+    `overrides` replaces attributes of the configuration by nodes, by (class name, attribute);
     `contracts` replaces functions by other meanings, by name; one for `within_scope` leaves the
     scope's limits out (the proofs use all of these).
     """
@@ -59,7 +59,7 @@ class Evaluator(Notes):
         super().__init__()
         self.model = model
         self.k = k
-        self.shapes = Shapes(k.layout)
+        self.shapes = Shapes(k.bounds)
         self.overrides = dict(overrides or {})
         self.contracts = dict(contracts or {})
 
@@ -174,7 +174,8 @@ class Evaluator(Notes):
         return value
 
     def lift(self, value: Any) -> Any:
-        """A Python value as a symbolic one; functions, classes and settings stay as they are."""
+        """A Python value as a symbolic one; functions, classes and configurations stay as they
+        are."""
         if isinstance(value, (bool, int)):
             return const(value) if isinstance(value, bool) else const(int(value))
         name = type(value).__name__
@@ -545,7 +546,7 @@ _REDUCE: dict[str, Callable[[list[tuple[Node, Any]]], Node]] = {
 
 @lru_cache(maxsize=64)
 def _record_names(model: Model) -> frozenset[str]:
-    """Names of the record classes whose instances are values, not settings."""
+    """Names of the record classes whose instances are values, not configurations."""
     kept = (
         "messages",
         "leader",
@@ -563,4 +564,4 @@ def _record_names(model: Model) -> frozenset[str]:
         if module in model.modules
         for name, thing in vars(model.modules[module]).items()
         if isinstance(thing, type) and is_dataclass(thing)
-    ) - {"Setting", "Layout", "Budgets", "Variant", "Range", "Index", "AtMost"}
+    ) - {"Configuration", "Bounds", "Budgets", "Variant", "Range", "Index", "AtMost"}

@@ -1,7 +1,7 @@
 """The machine as Python over one int: no compiler, no dependency.
 
 `print_ints` writes Python source: one function a rule, which appends (rule instance, successor)
-for each of the rule's enabled instances, and one function a promise or witness. A state is the
+for each of the rule's enabled instances, and one function a guarantee or witness. A state is the
 packed int of `proofs.lift.layout`.
 
 What several guards of a rule share is computed once, at the top; what only a successor needs is
@@ -46,7 +46,7 @@ class IntsForm:
     """The compiled functions. `rules` append to a list; tests return a truth value."""
 
     rules: tuple[Successors, ...]
-    promises: Mapping[str, Test]
+    guarantees: Mapping[str, Test]
     witnesses: Mapping[str, Test]
 
     def successors(self, state: int) -> list[tuple[int, int]]:
@@ -213,11 +213,11 @@ def _test_lines(name: str, condition: Node, text: _Text) -> list[str]:
 
 
 def print_ints(machine: Machine, layout: Layout) -> str:
-    """The Python source of a specialised machine: rule_0 ..., promise_0 ..., witness_0 ..."""
+    """The Python source of a specialised machine: rule_0 ..., guarantee_0 ..., witness_0 ..."""
     lines: list[str] = []
     for number, instances in enumerate(rule_groups(machine).values()):
         lines += _rule_lines(f"rule_{number}", instances, _Text(layout, machine.inputs))
-    for kind, tests in (("promise", machine.promises), ("witness", machine.witnesses)):
+    for kind, tests in (("guarantee", machine.guarantees), ("witness", machine.witnesses)):
         for number, condition in enumerate(tests.values()):
             text = _Text(layout, machine.inputs)
             lines += _test_lines(f"{kind}_{number}", condition, text)
@@ -230,6 +230,6 @@ def ints_form(machine: Machine, layout: Layout) -> IntsForm:
     exec(compile(print_ints(machine, layout), f"<{machine.name} as ints>", "exec"), space)
     return IntsForm(
         tuple(space[f"rule_{n}"] for n in range(len(rule_groups(machine)))),
-        {name: space[f"promise_{n}"] for n, name in enumerate(machine.promises)},
+        {name: space[f"guarantee_{n}"] for n, name in enumerate(machine.guarantees)},
         {name: space[f"witness_{n}"] for n, name in enumerate(machine.witnesses)},
     )

@@ -1,7 +1,7 @@
 """What a lifted scope is, before it is printed as C, as integers or as solver terms.
 
 A `Machine` is a finite transition system over named leaves: for each rule instance a guard and
-the leaves it writes, for each promise a Boolean node. It holds no Python of the model any more;
+the leaves it writes, for each guarantee a Boolean node. It holds no Python of the model any more;
 back ends need nothing else.
 """
 
@@ -50,7 +50,7 @@ class Machine:
 
     `leaves` are in a fixed order; `initial` gives each leaf's first value in that order;
     `inputs` names the run-time values (budgets) with this scope's values for them;
-    `promises` are nodes that must be true in each state, `witnesses` nodes that must be true in
+    `guarantees` are nodes that must be true in each state, `witnesses` nodes that must be true in
     some state.
     """
 
@@ -59,5 +59,5 @@ class Machine:
     initial: tuple[int, ...]
     inputs: Mapping[str, int]
     rules: tuple[RuleInstance, ...]
-    promises: Mapping[str, Node]
+    guarantees: Mapping[str, Node]
     witnesses: Mapping[str, Node]

@@ -55,7 +55,7 @@ struct kx_rule {
     const struct kx_factor *factor;
 };
 
-/* A promise or a witness: true if its locals are, and all that reads several parts: factors that
+/* A guarantee or a witness: true if its locals are, and all that reads several parts: factors that
  * write nothing. */
 struct kx_check {
     uint32_t locals, factors;
@@ -71,9 +71,9 @@ struct kx_model {
     uint32_t rules;                       /* rule instances that can fire: */
     const struct kx_rule *const *rule;
     const uint16_t *rule_number;          /* the index of each in the machine, rising */
-    uint32_t checks;                      /* promises and witnesses together, promises first: */
+    uint32_t checks;                      /* guarantees and witnesses together, guarantees first: */
     const struct kx_check *const *check;
-    const uint8_t *wanted;                /* the result that is worth a note: 0 for a promise */
+    const uint8_t *wanted;                /* the result that is worth a note: 0 for a guarantee */
     kx_canonical *canonical;              /* or NULL: every state stands for itself */
 };
 

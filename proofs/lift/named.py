@@ -7,7 +7,7 @@ import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import FunctionType, ModuleType
 
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 
 
 def meant(names: Mapping[str, object], node: ast.AST) -> object:

@@ -194,7 +194,7 @@ def decide(
 ) -> tuple[Decision, ...]:
     """Decides claims about a machine's states, in their order. Raises NoSolver.
 
-    `assume` are facts of every reachable state (promises that an exploration found kept), beside
+    `assume` are facts of every reachable state (guarantees that an exploration found kept), beside
     the ranges of the leaves.
     """
     decided: list[Decision] = []
@@ -209,17 +209,17 @@ def decide(
     return tuple(decided)
 
 
-def as_promises(claims: Iterable[Claim]) -> dict[str, Node]:
-    """The claims as promises, by name: an exploration decides what ranges alone leave open.
+def as_guarantees(claims: Iterable[Claim]) -> dict[str, Node]:
+    """The claims as guarantees, by name: an exploration decides what ranges alone leave open.
 
     Claims of the same name become one. (Range claims need this not: every engine tests, as it
     goes, what intervals do not show, and ends with RangeBroken.)
     """
-    promises: dict[str, Node] = {}
+    guarantees: dict[str, Node] = {}
     for claim in claims:
         kept = dag.either(dag.negate(claim.given), claim.node)
-        promises[claim.name] = dag.both(promises.get(claim.name, dag.TRUE), kept)
-    return promises
+        guarantees[claim.name] = dag.both(guarantees.get(claim.name, dag.TRUE), kept)
+    return guarantees
 
 
 def initial_in_range(machine: Machine) -> bool:

@@ -100,7 +100,7 @@ def split_rule(rule: RuleInstance, layout: Layout) -> Split:
 
 
 def split_check(condition: Node, layout: Layout) -> Split:
-    """A promise or a witness in pieces."""
+    """A guarantee or a witness in pieces."""
     local, rest = split_condition(condition, layout)
     factors = [Factor(reads, 0, (conjunct,)) for reads, conjunct in rest]
     return Split(local, (), tuple(_joined(factors)))

@@ -75,12 +75,12 @@ def specialise(machine: Machine) -> Machine:
     the guard False and no updates; an update that changes nothing goes.
     """
     constants = constant_leaves(machine)
-    promises = substitute(machine.promises.values(), constants)
+    guarantees = substitute(machine.guarantees.values(), constants)
     witnesses = substitute(machine.witnesses.values(), constants)
     return replace(
         machine,
         rules=tuple(_specialised_rule(rule, constants) for rule in machine.rules),
-        promises=dict(zip(machine.promises, promises, strict=True)),
+        guarantees=dict(zip(machine.guarantees, guarantees, strict=True)),
         witnesses=dict(zip(machine.witnesses, witnesses, strict=True)),
     )
 

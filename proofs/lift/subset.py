@@ -12,33 +12,7 @@ import builtins
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from proofs.lift.text import Model
-
-LIFTED_MODULES = (
-    "messages",
-    "leader",
-    "client",
-    "recovery",
-    "answers",
-    "network",
-    "world",
-    "promises",
-    "beliefs",
-    "endless",
-    "eventually",
-    "store",
-    "manager",
-    "coordinator",
-    "add_partitions",
-    "end_txn",
-    "effects",
-    "late",
-    "tenure",
-    "moves",
-    "group",
-    "member",
-)
-"""The modules whose functions are lifted; the others make settings and initial worlds."""
+from proofs.lift.source import Model
 
 BUILTINS = frozenset({"len", "all", "any", "sum", "max", "min", "tuple", "range", "enumerate"})
 REDUCTIONS = frozenset({"all", "any", "sum", "tuple"})
@@ -48,7 +22,7 @@ STATEMENTS: Mapping[type[ast.stmt], str] = {
     ast.While: "use a comprehension, or fold(k, step, items, start)",
     ast.Try: "return an Error; a rule that cannot happen is refused by require(...)",
     ast.Raise: "return an Error; a rule that cannot happen is refused by require(...)",
-    ast.Assert: "in a rule write require(...); elsewhere make it a promise",
+    ast.Assert: "in a rule write require(...); elsewhere make it a guarantee",
     ast.With: "the model has no side effects",
     ast.AugAssign: "give the new value a name of its own",
     ast.AnnAssign: "write `name = value`; the type is inferred",
@@ -280,10 +254,10 @@ def calls(tree: ast.FunctionDef) -> Iterator[str]:
 
 def recursive(model: Model) -> Iterator[Refusal]:
     """Functions that reach themselves."""
-    by_name = {n: t for (m, n), t in model.functions.items() if m in LIFTED_MODULES}
+    by_name = {n: t for (m, n), t in model.functions.items() if model.is_lifted(m)}
     edges = {n: {c for c in calls(t) if c in by_name} for n, t in by_name.items()}
     for (module, name), tree in model.functions.items():
-        if module not in LIFTED_MODULES:
+        if not model.is_lifted(module):
             continue
         reached: set[str] = set()
         frontier = set(edges[name])
@@ -300,7 +274,7 @@ def refusals(model: Model) -> tuple[Refusal, ...]:
     """Every place where the model leaves the subset."""
     found: list[Refusal] = []
     for (module, _), tree in model.functions.items():
-        if module in LIFTED_MODULES:
+        if model.is_lifted(module):
             known = frozenset(vars(model.modules[module])) | (BUILTINS & set(dir(builtins)))
             found += Checker(model.files[module], tree, known).check()
     return (*found, *recursive(model))

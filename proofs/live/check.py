@@ -1,7 +1,7 @@
 """What happens in the end in an endless scope: each property, under its assumptions or without one.
 
-The model's own table says what is promised (`model.eventually`); here a loop is looked for that
-breaks it and keeps every assumption, in the complete graph of the scope.
+The model's own table says what is guaranteed (`model.idempotent.liveness`); here a loop is looked
+for that breaks it and keeps every assumption, in the complete graph of the scope.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from proofs.explore.engines import say_on_stderr
 from proofs.explore.explorer import Report
 from proofs.explore.scope import DEFAULT_VARIANT, header_of
 from proofs.lift.compiler import NoCompiler
-from proofs.lift.text import Model, Patch, model_for
+from proofs.lift.source import Model, Patch, model_for
 from proofs.live.fair import Bools, Loop, Question, Strong, Weak, shortest_loop
 from proofs.live.graph import Asked, Explored, Place, Sentence, explored, places
 from proofs.live.lasso import Lasso, lasso
-from proofs.trace.replay import Stepper, UnknownScope, setting_of
+from proofs.trace.replay import Stepper, UnknownScope, configuration_of
 
 
 class UnknownAssumption(ValueError):
@@ -30,7 +30,7 @@ class Outcome:
     """One property. `fairness` names what was assumed; `exercised` if its "if" happens at all."""
 
     name: str
-    promised: bool
+    guaranteed: bool
     fairness: tuple[str, ...]
     exercised: bool
     lasso: Lasso | None
@@ -57,8 +57,8 @@ class LiveReport:
     @property
     def verdict(self) -> str:
         """A lasso is one whatever the scope cuts off; nothing holds where it cuts. What is not
-        promised may fail, but where an assumption is dropped each lasso is what was asked for."""
-        counted = (o for o in self.outcomes if o.promised or self.dropped is not None)
+        guaranteed may fail, but where an assumption is dropped each lasso is what was asked for."""
+        counted = (o for o in self.outcomes if o.guaranteed or self.dropped is not None)
         if not all(outcome.holds for outcome in counted):
             return "violated"
         return "undecided" if self.cut else "holds"
@@ -81,14 +81,14 @@ def is_weak(fairness: Any) -> bool:
     return hasattr(fairness, "event")
 
 
-def is_ceasing(promise: Any) -> bool:
+def is_ceasing(guarantee: Any) -> bool:
     """Whether a property is of the kind `Ceases`."""
-    return hasattr(promise, "event")
+    return hasattr(guarantee, "event")
 
 
 def sentences(model: Model) -> list[Sentence]:
     """All functions of the table that are asked of states."""
-    table = model.eventually
+    table = model.liveness
     events = [e for a in table.ASSUMPTIONS.values() for e in events_of(a.fairness)]
     events += [p.event for p in table.EVENTUALLY if is_ceasing(p)]
     asked = [e.when for e in events if e.when is not None]
@@ -98,7 +98,7 @@ def sentences(model: Model) -> list[Sentence]:
 
 def fair_rules(model: Model) -> list[str]:
     """The rules that some assumption wants to happen."""
-    every = model.eventually.ASSUMPTIONS.values()
+    every = model.liveness.ASSUMPTIONS.values()
     return sorted({rule for a in every for rule in events_of(a.fairness)[-1].rules})
 
 
@@ -119,22 +119,22 @@ def constraints(
 
 
 def asked_of(
-    graph: Explored, promise: Any, place: Place
+    graph: Explored, guarantee: Any, place: Place
 ) -> tuple[Bools, Bools, Bools | None, bool]:
     """(states, edges, must, exercised): where a loop would break a property."""
     everywhere = graph.depth >= 0
-    if is_ceasing(promise):
-        happens = graph.taken(promise.event, place)
+    if is_ceasing(guarantee):
+        happens = graph.taken(guarantee.event, place)
         return everywhere, graph.rules >= 0, happens, bool(happens.any())
-    pending = graph.value(promise.pending, place)
+    pending = graph.value(guarantee.pending, place)
     same = pending[graph.edges.sources] == pending[graph.edges.targets]
     return pending != 0, same, None, bool((pending != 0).any())
 
 
-def cut(graph: Explored, model: Model, promises: Iterable[Any]) -> tuple[str, ...]:
+def cut(graph: Explored, model: Model, guarantees: Iterable[Any]) -> tuple[str, ...]:
     """The assumptions that the scope's sizes make empty."""
-    names = dict.fromkeys(name for promise in promises for name in promise.under)
-    wanted = {n: events_of(model.eventually.ASSUMPTIONS[n].fairness)[-1] for n in names}
+    names = dict.fromkeys(name for guarantee in guarantees for name in guarantee.under)
+    wanted = {n: events_of(model.liveness.ASSUMPTIONS[n].fairness)[-1] for n in names}
     return tuple(
         name
         for name, event in wanted.items()
@@ -159,36 +159,36 @@ class Live:
 
         Raises UnknownAssumption, and EnginesDisagree where a lasso is none.
         """
-        promises = asked_for(self.stepper, only, drop)
+        guarantees = asked_for(self.stepper, only, drop)
         return LiveReport(
             scope=self.scope,
             variant=self.stepper.k.variant.name,
             dropped=drop,
             distinct=self.graph.edges.states,
             transitions=len(self.graph.rules),
-            cut=cut(self.graph, self.stepper.model, promises),
-            outcomes=tuple(self.outcome(promise, drop) for promise in promises),
+            cut=cut(self.graph, self.stepper.model, guarantees),
+            outcomes=tuple(self.outcome(guarantee, drop) for guarantee in guarantees),
         )
 
-    def outcome(self, promise: Any, drop: str | None) -> Outcome:
+    def outcome(self, guarantee: Any, drop: str | None) -> Outcome:
         """A property at all places, with the shortest of its lassos."""
-        under = tuple(name for name in promise.under if name != drop)
-        assumed = [self.stepper.model.eventually.ASSUMPTIONS[name] for name in under]
+        under = tuple(name for name in guarantee.under if name != drop)
+        assumed = [self.stepper.model.liveness.ASSUMPTIONS[name] for name in under]
         weak, strong = constraints(self.graph, assumed)
         exercised = False
         found: list[Lasso] = []
         for place in places(self.graph.k):
-            states, edges, must, happens = asked_of(self.graph, promise, place)
+            states, edges, must, happens = asked_of(self.graph, guarantee, place)
             exercised = exercised or happens
             question = Question(self.graph.edges, states, edges, weak, strong, must)
             loop = shortest_loop(question, self.graph.depth)
             if loop is not None:
-                found.append(self.lasso(promise, assumed, place, loop))
+                found.append(self.lasso(guarantee, assumed, place, loop))
         shortest = min(found, key=lambda one: len(one.trace.steps), default=None)
-        promised = bool(promise.promised(self.graph.k))
-        return Outcome(promise.name, promised, under, exercised, shortest)
+        guaranteed = bool(guarantee.guaranteed(self.graph.k))
+        return Outcome(guarantee.name, guaranteed, under, exercised, shortest)
 
-    def lasso(self, promise: Any, assumed: Sequence[Any], place: Place, loop: Loop) -> Lasso:
+    def lasso(self, guarantee: Any, assumed: Sequence[Any], place: Place, loop: Loop) -> Lasso:
         """A loop with the way to it, played on the source."""
         return lasso(
             self.stepper,
@@ -197,14 +197,14 @@ class Live:
             place,
             [self.graph.instance(edge) for edge in self.graph.stem(loop.state)],
             [self.graph.instance(edge) for edge in loop.edges],
-            promise,
+            guarantee,
             assumed,
         )
 
 
 def asked_for(stepper: Stepper, only: Collection[str], dropped: str | None) -> list[Any]:
     """The properties that are checked. Raises UnknownAssumption."""
-    table = stepper.model.eventually
+    table = stepper.model.liveness
     here = [p for p in table.EVENTUALLY if p.asked(stepper.k)]
     chosen = [p for p in here if not only or p.name in only]
     if dropped is None:
@@ -231,11 +231,11 @@ def explore_live(
     LimitReached, RangeBroken.
     """
     model = model_for(scope, tuple(patches))
-    stepper = Stepper(model, setting_of(model, scope, variant))
-    known = ", ".join(model.eventually.SCOPES)
-    if not stepper.k.layout.endless:
+    stepper = Stepper(model, configuration_of(model, scope, variant))
+    known = ", ".join(model.liveness.SCOPES)
+    if not stepper.k.bounds.endless:
         raise UnknownScope(f"{scope} ends, so that nothing goes on for ever; choose one of {known}")
-    if not model.endless.has_normal_form(stepper.k):
+    if not model.canonical_form.has_normal_form(stepper.k):
         raise UnknownScope(f"worlds of {scope} have no normal form; choose one of {known}")
     asked = Asked(stepper, scope, sentences(model), fair_rules(model))
     try:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from model.language import Disabled
 from proofs.explore.explorer import Report, Run, explore, prepare, searched
 from proofs.explore.packed import joined
 from proofs.explore.result import Exploration, Graph
@@ -21,13 +22,13 @@ from proofs.lift.build import Lifted, lift
 from proofs.lift.dag import Node
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.ints_form import ints_form
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.live.fair import Bools, Edges, Numbers
 from proofs.trace.format import Instance, label
 from proofs.trace.replay import Stepper, World
 
 Sentence = Callable[..., Any]
-"""A function of the model: (setting, world, producer, partition) -> bool or int."""
+"""A function of the model: (configuration, world, producer, partition) -> bool or int."""
 Place = tuple[int, int]
 """A client and a partition."""
 
@@ -37,7 +38,7 @@ ENGINES = ("c", "ints", "source")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A setting to explore, the sentences to ask of each state, and the rules that some
+    """A configuration to explore, the sentences to ask of each state, and the rules that some
     assumption wants to happen."""
 
     stepper: Stepper
@@ -48,9 +49,9 @@ class Asked:
 
 def places(k: Any) -> list[Place]:
     """All clients at all partitions: producers, or instances of a transactional id."""
-    layout = k.layout
-    clients = layout.producers if hasattr(layout, "producers") else layout.instances
-    return [(r, p) for r in range(clients) for p in range(layout.partitions)]
+    bounds = k.bounds
+    clients = bounds.producers if hasattr(bounds, "producers") else bounds.instances
+    return [(r, p) for r in range(clients) for p in range(bounds.partitions)]
 
 
 def is_event(event: Any, instance: Instance, place: Place) -> bool:
@@ -167,7 +168,7 @@ def depths(exploration: Exploration) -> Numbers:
 
 
 def explored(asked: Asked, engine: str, progress: Report | None = None) -> Explored:
-    """A setting explored to its end, by one of ENGINES. Raises as `lift` and `explore`."""
+    """A configuration explored to its end, by one of ENGINES. Raises as `lift` and `explore`."""
     if engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}; choose one of {', '.join(ENGINES)}")
     return by_source(asked, progress) if engine == "source" else by_machine(asked, engine, progress)
@@ -176,14 +177,14 @@ def explored(asked: Asked, engine: str, progress: Report | None = None) -> Explo
 def by_machine(asked: Asked, engine: str, progress: Report | None) -> Explored:
     """The lifted form: states are packed, sentences and limits are tests of packed states."""
     model, k = asked.stepper.model, asked.stepper.k
-    lifted = lift(model, k, asked.name, promises=False)
+    lifted = lift(model, k, asked.name, guarantees=False)
     exploration = explore(lifted.machine, engine, want_edges=True, progress=progress)
     graph = exploration.graph
     assert graph is not None
     sentences = lifted_sentences(model, k, lifted, asked.sentences)
     limits = cut_by_scope(lifted, asked.fair_rules)
-    prepared = prepare(replace(lifted.machine, promises={**sentences, **limits}))
-    tests = ints_form(prepared.machine, graph.layout).promises
+    prepared = prepare(replace(lifted.machine, guarantees={**sentences, **limits}))
+    tests = ints_form(prepared.machine, graph.layout).guarantees
     states = list(packed_states(graph))
     values = {name: numbers(int(test(s)) for s in states) for name, test in tests.items()}
     return Explored(
@@ -229,6 +230,6 @@ def is_forbidden(stepper: Stepper, instance: Instance, world: World) -> bool:
     """Whether a limit of the scope is what forbids a step."""
     try:
         stepper.apply(*instance, world)
-    except stepper.model.language.Disabled as disabled:
+    except Disabled as disabled:
         return bool(disabled.by_scope)
     return False

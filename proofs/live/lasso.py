@@ -1,4 +1,4 @@
-"""A fair lasso: a way that a run can go for ever without what a property promises.
+"""A fair lasso: a way that a run can go for ever without what a property guarantees.
 
 It is believed only after it was played on the model's own functions here: each step is enabled,
 the loop comes back to the world it began in, what is pending stays pending, and each assumption
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from model.language import Disabled
 from proofs.explore.scope import EnginesDisagree
 from proofs.explore.source import instances
 from proofs.live.graph import Place, is_event
@@ -83,12 +84,12 @@ class Round:
             return self.happens(fairness.event) or not self.stays_possible(fairness.event)
         return self.happens(fairness.then) or not self.happens(fairness.often)
 
-    def breaks(self, promise: Any) -> bool:
+    def breaks(self, guarantee: Any) -> bool:
         """Whether the loop is what the property says there is not."""
-        if hasattr(promise, "event"):
-            return self.happens(promise.event)
+        if hasattr(guarantee, "event"):
+            return self.happens(guarantee.event)
         k = self.stepper.k
-        pending = {promise.pending(k, world, *self.place) for world in self.worlds}
+        pending = {guarantee.pending(k, world, *self.place) for world in self.worlds}
         return len(pending) == 1 and 0 not in pending
 
 
@@ -98,19 +99,19 @@ def checked(
     place: Place,
     worlds: Sequence[World],
     steps: Sequence[Instance],
-    promise: Any,
+    guarantee: Any,
     assumptions: Sequence[Any],
 ) -> None:
     """A loop, from a world back to it, is what it is said to be. Raises EnginesDisagree."""
     if worlds[0] != worlds[-1]:
-        raise EnginesDisagree(f"{promise.name}: the loop does not close on the source")
+        raise EnginesDisagree(f"{guarantee.name}: the loop does not close on the source")
     played = Round(stepper, place, tuple(worlds[: max(1, len(steps))]), tuple(steps))
-    if not played.breaks(promise):
-        raise EnginesDisagree(f"{promise.name}: the loop does not break it on the source")
+    if not played.breaks(guarantee):
+        raise EnginesDisagree(f"{guarantee.name}: the loop does not break it on the source")
     for assumption in assumptions:
         for other in places:
             if not replace(played, place=other).keeps(assumption.fairness):
-                raise EnginesDisagree(f"{promise.name}: the loop breaks {assumption.name}")
+                raise EnginesDisagree(f"{guarantee.name}: the loop breaks {assumption.name}")
 
 
 # Told
@@ -121,16 +122,17 @@ def raw(stepper: Stepper, instance: Instance, world: World) -> World | None:
     rule, choice = instance
     try:
         return stepper.model.rules[rule](stepper.k, world, *(value for _, value in choice))
-    except stepper.model.language.Disabled:
+    except Disabled:
         return None
 
 
 def with_room(k: Any, room: int = ROOM) -> Any:
-    """The setting, where logs, epochs and a stream's records grow without being numbered again."""
-    layout, budgets = replace(k.layout, log=room, max_epoch=room), k.budgets
-    if getattr(layout, "streams", False):
-        layout, budgets = replace(layout, records=room), replace(budgets, records=room)
-    return replace(k, layout=layout, budgets=budgets)
+    """The configuration, where logs, epochs and a stream's records grow without being numbered
+    again."""
+    bounds, budgets = replace(k.bounds, log=room, max_epoch=room), k.budgets
+    if getattr(bounds, "streams", False):
+        bounds, budgets = replace(bounds, records=room), replace(budgets, records=room)
+    return replace(k, bounds=bounds, budgets=budgets)
 
 
 def unfolded(
@@ -141,7 +143,7 @@ def unfolded(
     Each is the one of its rule that leads to a world of the same normal form. Raises
     EnginesDisagree if there is none: then the normal form forgets too much.
     """
-    normal = stepper.model.endless.normal
+    normal = stepper.model.canonical_form.normal
     roomy = Stepper(stepper.model, with_room(stepper.k))
     every = instances(roomy.model, roomy.k)
     true_worlds, true_steps = [roomy.initial()], []
@@ -165,7 +167,7 @@ def lasso(
     place: Place,
     stem: Sequence[Instance],
     loop: Sequence[Instance],
-    promise: Any,
+    guarantee: Any,
     assumptions: Sequence[Any],
 ) -> Lasso:
     """A lasso that some engine found, as trace and story. Raises EnginesDisagree."""
@@ -174,7 +176,7 @@ def lasso(
     try:
         trace, worlds = record(stepper, marked, steps)
     except ReplayError as error:
-        raise EnginesDisagree(f"{promise.name}: {error}") from error
-    checked(stepper, places, place, worlds[len(stem) :], loop, promise, assumptions)
+        raise EnginesDisagree(f"{guarantee.name}: {error}") from error
+    checked(stepper, places, place, worlds[len(stem) :], loop, guarantee, assumptions)
     true_steps, true_worlds = unfolded(stepper, steps, worlds)
     return Lasso(trace, tell(stepper.model, marked, true_steps, true_worlds), place)

@@ -14,9 +14,9 @@ from typing import Any
 
 from proofs.explore.result import Progress
 from proofs.explore.source import instances, successors
-from proofs.lift.text import Patch, model_for
+from proofs.lift.source import Patch, model_for
 from proofs.trace.format import Header, Instance, Trace
-from proofs.trace.replay import Stepper, World, record, setting_of
+from proofs.trace.replay import Stepper, World, configuration_of, record
 
 TICK_STATES = 512
 
@@ -126,18 +126,18 @@ def refine(
     patches: tuple[Patch, ...] = (),
     progress: Callable[[Progress], None] = lambda now: None,
 ) -> Refinement:
-    """Whether a scope refines its page; `dropped` takes a setting that lacks an assumption.
+    """Whether a scope refines its page; `dropped` takes a configuration that lacks an assumption.
 
     Raises NoSpec, UnknownAssumption, and as `setting_of`.
     """
     model = model_for(scope, patches)
-    setting_of(model, scope, variant)
+    configuration_of(model, scope, variant)
     spec = model.modules.get("spec")
     if spec is None:
         raise NoSpec(f"{scope} has no page to refine; choose a scope of transactions")
     if dropped:
         scope, variant = without(dropped, spec)
-    stepper = Stepper(model, setting_of(model, scope, variant))
+    stepper = Stepper(model, configuration_of(model, scope, variant))
     walk = Walk(stepper, spec)
     wrong = walk.run(progress)
     name = stepper.k.variant.name

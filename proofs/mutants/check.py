@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
 from proofs.lift.build import is_endless
-from proofs.lift.text import Model, model_for
+from proofs.lift.source import Model, model_for
 from proofs.live.check import Outcome, explore_live
 from proofs.mutants.row import Mutant
 from proofs.trace.events import events
-from proofs.trace.replay import setting_of
+from proofs.trace.replay import configuration_of
 
 MAX_EVENTS = 25
 """A trace of more protocol events would convince nobody."""
@@ -32,14 +32,14 @@ class Checked:
 
 
 def is_clean(report: ScopeReport, name: str) -> bool:
-    """All was seen, nothing promised is broken, and neither is the property in question."""
+    """All was seen, nothing guaranteed is broken, and neither is the property in question."""
     return report.verdict == "holds" and report.found(name) is None
 
 
 def is_of_the_end(mutant: Mutant) -> bool:
     """The defect shows in runs that go on for ever."""
     model = model_for(mutant.scope)
-    return is_endless(setting_of(model, mutant.scope, mutant.variant))
+    return is_endless(configuration_of(model, mutant.scope, mutant.variant))
 
 
 def check(mutant: Mutant, *, engine: str = "ints", workers: int = 1) -> Checked:
@@ -62,7 +62,7 @@ def check(mutant: Mutant, *, engine: str = "ints", workers: int = 1) -> Checked:
 
 
 def check_in_the_end(mutant: Mutant, engine: str) -> Checked:
-    """The same of what a promise says that happens in the end: the trace is a lasso's."""
+    """The same of what a guarantee says that happens in the end: the trace is a lasso's."""
     by = engine if engine in ("c", "ints") else "ints"
     live = explore_live(mutant.scope, mutant.variant, patches=mutant.patches, engine=by)
     outcome = live.report(only=[mutant.property]).outcome(mutant.property)
@@ -77,7 +77,7 @@ def lassoed(model: Model, outcome: Outcome) -> Finding | None:
     trace = outcome.lasso.trace
     return Finding(
         property=outcome.name,
-        promised=outcome.promised,
+        guaranteed=outcome.guaranteed,
         trace=trace,
         steps=len(trace.steps),
         events=events(model, trace.steps),

@@ -28,8 +28,8 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "no producer sends anything but 0 after the last sequence",
         (
-            "leader.in_sequence: following == 0 and last == k.layout.max_sequence -> last =="
-            " k.layout.max_sequence",
+            "leader.in_sequence: following == 0 and last == k.bounds.max_sequence -> last =="
+            " k.bounds.max_sequence",
         ),
     ),
     (
@@ -49,8 +49,8 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "where no batch is split, none has more records than a leader takes",
         (
-            "leader.on_produce: k.layout.splits and batch.record_count > k.layout.max_message ->"
-            " batch.record_count > k.layout.max_message",
+            "leader.on_produce: k.bounds.splits and batch.record_count > k.bounds.max_message ->"
+            " batch.record_count > k.bounds.max_message",
         ),
     ),
     (
@@ -70,7 +70,7 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "that it is fatal hears only who shares a producer id, and nobody does where there is a"
-        " promise",
+        " guarantee",
         (
             "client.may_send: has_id and client.bump_for.is_empty() and (not client.fatal) ->"
             " has_id and client.bump_for.is_empty()",
@@ -81,7 +81,7 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
         " batches in flight begin with one",
         (
             "client.with_new: k.variant.sequence_order == SequenceOrder.WRAPS or not"
-            " k.layout.wraps -> k.variant.sequence_order == SequenceOrder.WRAPS",
+            " k.bounds.wraps -> k.variant.sequence_order == SequenceOrder.WRAPS",
             "client.with_new: b.batch.base_sequence < first -> b.batch.base_sequence <= first",
             "client.with_new: b.batch.base_sequence > first -> b.batch.base_sequence >= first",
         ),
@@ -90,12 +90,12 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
         "it only spares a look: where none is given up or split, a batch that waits has its place"
         " among those that may be on their way",
         (
-            "client.has_room: k.layout.given_up == 0 and (not k.layout.splits) -> not"
-            " k.layout.splits",
-            "client.has_room: k.layout.given_up == 0 and (not k.layout.splits) ->"
-            " k.layout.given_up == 0",
-            "client.has_room: always or on_their_way + len(entry.given_up) < k.layout.in_flight"
-            " -> on_their_way + len(entry.given_up) < k.layout.in_flight",
+            "client.has_room: k.bounds.given_up == 0 and (not k.bounds.splits) -> not"
+            " k.bounds.splits",
+            "client.has_room: k.bounds.given_up == 0 and (not k.bounds.splits) ->"
+            " k.bounds.given_up == 0",
+            "client.has_room: always or on_their_way + len(entry.given_up) < k.bounds.in_flight"
+            " -> on_their_way + len(entry.given_up) < k.bounds.in_flight",
         ),
     ),
     (
@@ -109,23 +109,23 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
         "answers come in order, and what is in flight is less than half of all sequences: nobody"
         " sees where exactly the half ends, nor whether the same sequence is the later one",
         (
-            "answers.later: k.variant.sequence_order == SequenceOrder.RAW or acked == NO_SEQUENCE"
+            "responses.later: k.variant.sequence_order == SequenceOrder.RAW or acked == NO_SEQUENCE"
             " -> acked == NO_SEQUENCE",
-            "answers.later: k.variant.sequence_order == SequenceOrder.RAW or acked == NO_SEQUENCE"
+            "responses.later: k.variant.sequence_order == SequenceOrder.RAW or acked == NO_SEQUENCE"
             " -> k.variant.sequence_order == SequenceOrder.RAW",
-            "answers.later: last >= acked -> last > acked",
-            "answers.later: last - acked + k.layout.max_sequence + 1 -> last - acked +"
-            " k.layout.max_sequence + 1 + 1",
-            "answers.later: 2 * ahead <= k.layout.max_sequence -> 2 * ahead <"
-            " k.layout.max_sequence",
-            "answers.later: last - acked + k.layout.max_sequence -> last - acked +"
-            " k.layout.max_sequence + 1",
+            "responses.later: last >= acked -> last > acked",
+            "responses.later: last - acked + k.bounds.max_sequence + 1 -> last - acked +"
+            " k.bounds.max_sequence + 1 + 1",
+            "responses.later: 2 * ahead <= k.bounds.max_sequence -> 2 * ahead <"
+            " k.bounds.max_sequence",
+            "responses.later: last - acked + k.bounds.max_sequence -> last - acked +"
+            " k.bounds.max_sequence + 1",
         ),
     ),
     (
         "leaders say where their logs start: -1 is what Produce could answer up to version 4",
         (
-            "answers.retry_unknown_producer_id: log_start_offset < 0 or"
+            "responses.retry_unknown_producer_id: log_start_offset < 0 or"
             " answered.sequence_has_been_reset -> answered.sequence_has_been_reset",
         ),
     ),
@@ -205,47 +205,47 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "with time-outs an epoch may begin sooner than it must, or later: no promise speaks then"
+        "with time-outs an epoch may begin sooner than it must, or later: no guarantee speaks then"
         " of what is stored twice over all epochs, or of needless epochs",
         (
             "recovery.is_resolvable: entry.unresolved_sequence != NO_SEQUENCE and"
             " len(entry.in_flight) == 0 -> entry.unresolved_sequence != NO_SEQUENCE",
-            "answers.retry_out_of_order: answered.sequence_has_been_reset or not is_next(k,"
+            "responses.retry_out_of_order: answered.sequence_has_been_reset or not is_next(k,"
             " entry, base_sequence) -> not is_next(k, entry, base_sequence)",
-            "answers.retry_out_of_order: resolved and may_be_right -> may_be_right",
-            "answers.retry_out_of_order: resolved or base_sequence == entry.unresolved_sequence"
+            "responses.retry_out_of_order: resolved and may_be_right -> may_be_right",
+            "responses.retry_out_of_order: resolved or base_sequence == entry.unresolved_sequence"
             " -> resolved",
-            "answers.retry_out_of_order: base_sequence == entry.unresolved_sequence ->"
+            "responses.retry_out_of_order: base_sequence == entry.unresolved_sequence ->"
             " base_sequence != entry.unresolved_sequence",
         ),
     ),
     (
-        "that an answer for an earlier epoch counts as one for this is no promise: not to count"
+        "that an answer for an earlier epoch counts as one for this is no guarantee: not to count"
         " it is the safer way",
         (
-            "answers.with_acked_sequence: resets and (not is_mine(client, batch)) -> not"
+            "responses.with_acked_sequence: resets and (not is_mine(client, batch)) -> not"
             " is_mine(client, batch)",
         ),
     ),
     (
-        "up to 2.4 nothing is promised of what is in flight under an id that was given back: it"
+        "up to 2.4 nothing is guaranteed of what is in flight under an id that was given back: it"
         " may fail, or go again, and what is heard of it may count or not",
         (
             "client.is_of: batch.producer_id == producer_id and batch.producer_epoch =="
             " producer_epoch -> batch.producer_epoch == producer_epoch",
-            "answers.with_acked_sequence: k.variant.recovery != Recovery.LOCAL_BUMP ->"
+            "responses.with_acked_sequence: k.variant.recovery != Recovery.LOCAL_BUMP ->"
             " k.variant.recovery == Recovery.LOCAL_BUMP",
-            "answers.on_success: k.variant.recovery == Recovery.RESET_2_3 and (not"
+            "responses.on_success: k.variant.recovery == Recovery.RESET_2_3 and (not"
             " is_mine(client, batch)) -> not is_mine(client, batch)",
-            "answers.on_success: k.variant.recovery == Recovery.RESET_2_3 and (not"
+            "responses.on_success: k.variant.recovery == Recovery.RESET_2_3 and (not"
             " is_mine(client, batch)) -> k.variant.recovery == Recovery.RESET_2_3",
-            "answers.on_success: k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID"
+            "responses.on_success: k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID"
             " and (not old) -> k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID",
-            "answers.on_success: k.variant.recovery == Recovery.RESET_2_3 -> k.variant.recovery"
+            "responses.on_success: k.variant.recovery == Recovery.RESET_2_3 -> k.variant.recovery"
             " != Recovery.RESET_2_3",
-            "answers.retry: k.variant.recovery != Recovery.LOCAL_BUMP -> k.variant.recovery =="
+            "responses.retry: k.variant.recovery != Recovery.LOCAL_BUMP -> k.variant.recovery =="
             " Recovery.LOCAL_BUMP",
-            "answers.may_outlive_connection: has_attempts_left(k, b) and is_mine(client, b.batch)"
+            "responses.may_outlive_connection: has_attempts_left(k, b) and is_mine(client, b.batch)"
             " -> has_attempts_left(k, b)",
         ),
     ),
@@ -253,18 +253,18 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
         "where leaders never say that they do not know a producer id, nobody reads the last"
         " offset that was acknowledged",
         (
-            "answers.on_success: k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID"
+            "responses.on_success: k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID"
             " and (not old) -> not old",
         ),
     ),
     (
         "how often a batch was sent may be counted where nobody asks for it",
-        ("client.counts_attempts: k.layout.max_timeouts > 0 -> k.layout.max_timeouts >= 0",),
+        ("client.counts_attempts: k.bounds.max_timeouts > 0 -> k.bounds.max_timeouts >= 0",),
     ),
     (
         "the number of endless retries is more than any count",
         (
-            "answers.has_attempts_left: k.variant.retries == Retries.ENDLESS or answered.attempts"
+            "responses.has_attempts_left: k.variant.retries == Retries.ENDLESS or answered.attempts"
             " < k.variant.retries -> answered.attempts < k.variant.retries",
         ),
     ),
@@ -272,7 +272,7 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
         "where a leader up to 2.4 forgets more than what is deleted, batches are stored twice"
         " anyway",
         (
-            "answers.on_success: k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID ->"
+            "responses.on_success: k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID ->"
             " k.variant.first_sequence != FirstSequence.UNKNOWN_PRODUCER_ID",
         ),
     ),
@@ -280,14 +280,14 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
         "where the last record that was acknowledged is the first that is left, its leader knows"
         " the producer",
         (
-            "answers.retry_unknown_producer_id: entry.last_acked_offset < log_start_offset ->"
+            "responses.retry_unknown_producer_id: entry.last_acked_offset < log_start_offset ->"
             " entry.last_acked_offset <= log_start_offset",
         ),
     ),
     (
         "where nothing is deleted, a batch whose producer is not known may go again as it is: the"
         " first of them makes it known",
-        ("answers.retry_unknown_producer_id: log_start_offset < 0 -> log_start_offset <= 0",),
+        ("responses.retry_unknown_producer_id: log_start_offset < 0 -> log_start_offset <= 0",),
     ),
     (
         "a high watermark that stays where it is has not moved",
@@ -299,7 +299,7 @@ IDEMPOTENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "a batch whose time is up may go again until its producer looks at the time the next time",
         (
-            "answers.retry: overdue == 1 or not has_attempts_left(k, answered) -> not"
+            "responses.retry: overdue == 1 or not has_attempts_left(k, answered) -> not"
             " has_attempts_left(k, answered)",
         ),
     ),

@@ -1,11 +1,14 @@
-"""Where small changes of the model are tried: a setting as it is, and what a change makes of it.
+"""Where small changes of the model are tried: a configuration as it is, and what a change makes of
+it.
 
-1. A setting is lifted and explored once; of a change only those rules and promises are lifted anew
+1. A configuration is lifted and explored once; of a change only those rules and guarantees are
+lifted anew
    that can come to the changed function.
 2. Whether a change matters is asked of the states that there are: in one of them a rule must be
    enabled, or must write, otherwise. If none is, the changed model has the very same states.
-3. Only where one is, the changed model is explored, to the first promise that it breaks; or, where
-   it breaks none, to its end: what happens in the setting must still happen somewhere.
+3. Only where one is, the changed model is explored, to the first guarantee that it breaks; or,
+where
+   it breaks none, to its end: what happens in the configuration must still happen somewhere.
 """
 
 from __future__ import annotations
@@ -26,31 +29,31 @@ from proofs.lift.dag import FALSE, TRUE, Node
 from proofs.lift.ints_form import ints_form
 from proofs.lift.machine import Machine, RuleInstance
 from proofs.lift.named import name_of, reached
+from proofs.lift.source import Model, Patch, model_for
 from proofs.lift.specialise import constant_leaves, substitute
-from proofs.lift.text import Model, Patch, model_for
 from proofs.lift.values import Shapes, scalars
 from proofs.trace.format import Choice
-from proofs.trace.replay import Stepper, setting_of
+from proofs.trace.replay import Stepper, configuration_of
 
 COMPILED_FROM: Final = 20_000
-"""A setting of so many states is explored in C, smaller ones sooner in Python."""
+"""A configuration of so many states is explored in C, smaller ones sooner in Python."""
 GROWS: Final = 50
-"""A change that makes so many times the states of a setting is left there."""
+"""A change that makes so many times the states of a configuration is left there."""
 
 Key = tuple[str, Choice]
 
 
 class Overgrown(Exception):
-    """The changed model has far more states than the setting."""
+    """The changed model has far more states than the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a setting shows of a change.
+    """What a configuration shows of a change.
 
     `fate` is "same" (the machine is the same graph), "unmet" (it differs in no state that is
-    reached), "differs" (and breaks nothing), "loses" (a witness or an event that the setting has),
-    or "breaks"; `how` says where, or what.
+    reached), "differs" (and breaks nothing), "loses" (a witness or an event that the configuration
+    has), or "breaks"; `how` says where, or what.
     """
 
     fate: str
@@ -58,31 +61,33 @@ class Seen:
 
 
 class Ground:
-    """A setting as it is: its machine, all its states, and which rule calls what."""
+    """A configuration as it is: its machine, all its states, and which rule calls what."""
 
     def __init__(self, scope: str, variant: str) -> None:
         self.scope = scope
         self.variant = variant
         self.model = model_for(scope)
-        self._k = setting_of(self.model, scope, variant)
+        self._k = configuration_of(self.model, scope, variant)
         stepper = Stepper(self.model, self._k)
-        self._asked = asked(self.model, stepper, promised_only=True)
-        self.machine = self._promised(lift(self.model, self._k, scope).machine)
+        self._asked = asked(self.model, stepper, guaranteed_only=True)
+        self.machine = self._guaranteed(lift(self.model, self._k, scope).machine)
         self._constants = constant_leaves(self.machine)
         self._rules = {(rule.rule, rule.choice): rule for rule in self.machine.rules}
 
-    def _promised(self, machine: Machine) -> Machine:
-        promises = {n: node for n, node in machine.promises.items() if n in self._asked}
-        return replace(machine, promises=promises)
+    def _guaranteed(self, machine: Machine) -> Machine:
+        guarantees = {n: node for n, node in machine.guarantees.items() if n in self._asked}
+        return replace(machine, guarantees=guarantees)
 
-    def _promises(self, model: Model) -> list[Any]:
-        """What is promised in this setting."""
-        return [promise for promise in model.promises.PROMISES if promise.name in self._asked]
+    def _guarantees(self, model: Model) -> list[Any]:
+        """What is guaranteed in this configuration."""
+        return [
+            guarantee for guarantee in model.guarantees.GUARANTEES if guarantee.name in self._asked
+        ]
 
     @cached_property
     def _calls(self) -> Mapping[str, frozenset[str]]:
-        """By rule, promise and witness: the functions that it comes to."""
-        sentences = (*self._promises(self.model), *self.model.promises.WITNESSES)
+        """By rule, guarantee and witness: the functions that it comes to."""
+        sentences = (*self._guarantees(self.model), *self.model.guarantees.WITNESSES)
         named = dict(self.model.rules) | {said.name: said.check for said in sentences}
         return {
             name: frozenset(map(name_of, reached(self.model, [cast(FunctionType, function)])))
@@ -102,7 +107,7 @@ class Ground:
 
     @cached_property
     def _happens(self) -> frozenset[str]:
-        """The witnesses and the events that the setting has."""
+        """The witnesses and the events that the configuration has."""
         run = Run(self.machine, "ints", self._search, None)
         return happening(run.result(Ended.COMPLETE, None))
 
@@ -114,7 +119,7 @@ class Ground:
     # ---- one change
 
     def see(self, model: Model) -> Seen:
-        """What a model with one patch makes of the setting.
+        """What a model with one patch makes of the configuration.
 
         Raises LiftError, RangeBroken, EnginesDisagree, Overgrown, and an IndexError where a rule is
         not total any more.
@@ -135,12 +140,12 @@ class Ground:
         lost = sorted(self._happens - happening(result))
         if lost:
             return Seen("loses", lost[0])
-        return Seen("differs", where or "a promise says something else")
+        return Seen("differs", where or "a guarantee says something else")
 
     def _changed(self, model: Model, touched: set[str]) -> Machine:
         """The machine of the changed model: what it does not touch is as it is."""
-        k = setting_of(model, self.scope, self.variant)
-        shapes = Shapes(k.layout)
+        k = configuration_of(model, self.scope, self.variant)
+        shapes = Shapes(k.bounds)
         world = symbolic_world(model, shapes)
         values = list(scalars(concrete(model, k)))
         places = zip(scalars(world), values, strict=True)
@@ -154,13 +159,13 @@ class Ground:
                 else:
                     lifted = self._rules.get((name, choice))
                 rules += [] if lifted is None else [lifted]
-        promises = [p for p in self._promises(model) if p.name in touched]
-        witnesses = [w for w in model.promises.WITNESSES if w.name in touched]
+        guarantees = [p for p in self._guarantees(model) if p.name in touched]
+        witnesses = [w for w in model.guarantees.WITNESSES if w.name in touched]
         return replace(
             self.machine,
             initial=tuple(initial[leaf.name] for leaf in self.machine.leaves),
             rules=tuple(rules),
-            promises={**self.machine.promises, **checks(model, k, world, promises)},
+            guarantees={**self.machine.guarantees, **checks(model, k, world, guarantees)},
             witnesses={**self.machine.witnesses, **checks(model, k, world, witnesses)},
         )
 
@@ -171,10 +176,10 @@ class Ground:
         tests = dict(self._tests(changed))
         if not tests:
             return None
-        probes = replace(self.machine, rules=(), promises=tests)
+        probes = replace(self.machine, rules=(), guarantees=tests)
         form = ints_form(probes, self._prepared.layout)
         first, label = len(self._search.states), None
-        for name, is_same in form.promises.items():
+        for name, is_same in form.guarantees.items():
             states = enumerate(self._search.states[:first])
             found = next((number for number, state in states if not is_same(state)), None)
             if found is not None:
@@ -199,7 +204,7 @@ class Ground:
                 yield rule.label, test
 
     def _explored(self, changed: Machine) -> Exploration:
-        """The changed machine, to the first promise that it breaks, else to its end."""
+        """The changed machine, to the first guarantee that it breaks, else to its end."""
         most = GROWS * self.states
 
         def grown(progress: Progress) -> None:
@@ -212,8 +217,8 @@ class Ground:
     def _broken(
         self, model: Model, patch: Patch, changed: Machine, result: Exploration
     ) -> Finding | None:
-        """The first promise that the changed model breaks, its trace replayed on its text."""
-        stepper = Stepper(model, setting_of(model, self.scope, self.variant))
+        """The first guarantee that the changed model breaks, its trace replayed on its text."""
+        stepper = Stepper(model, configuration_of(model, self.scope, self.variant))
         header = header_of(stepper, self.scope, [patch])
         for name, steps in result.violations.items():
             path = [(changed.rules[n].rule, changed.rules[n].choice) for n in steps]
@@ -223,7 +228,7 @@ class Ground:
 
 def sentences_of(machine: Machine) -> tuple[Mapping[str, Node], Mapping[str, Node]]:
     """What is said of its states."""
-    return machine.promises, machine.witnesses
+    return machine.guarantees, machine.witnesses
 
 
 def happening(result: Exploration) -> frozenset[str]:

@@ -1,12 +1,14 @@
-"""The fate of every systematic mutant: what small settings make of it.
+"""The fate of every systematic mutant: what small configurations make of it.
 
-A mutant *breaks* a promise; or it *loses* a witness or an event: what happens in the setting never
-happens there any more; or it *stalls*: what is promised to happen in the end need not; or it is
+A mutant *breaks* a guarantee; or it *loses* a witness or an event: what happens in the
+configuration never
+happens there any more; or it *stalls*: what is guaranteed to happen in the end need not; or it is
 *refused*, as it cannot be lifted, writes what no leaf can hold, has states without end, or fails
-where a rule must be total; or it is the *same* machine in every setting; or *unmet*: the machine is
-another one, but in no state that any setting reaches; or it *survives*: something happens
-otherwise, and no promise speaks of it. What is unmet
-is equivalent to the text, or the scopes are too small; a survivor is a hole in the promises, or a
+where a rule must be total; or it is the *same* machine in every configuration; or *unmet*: the
+machine is
+another one, but in no state that any configuration reaches; or it *survives*: something happens
+otherwise, and no guarantee speaks of it. What is unmet
+is equivalent to the text, or the scopes are too small; a survivor is a hole in the guarantees, or a
 freedom that the protocol has (when to send again, what to answer to whom nobody listens).
 `explained.py` says which.
 """
@@ -20,19 +22,19 @@ from dataclasses import dataclass
 from proofs.explore.result import LimitReached, Progress, RangeBroken
 from proofs.explore.scope import EnginesDisagree
 from proofs.lift.noted import LiftError
-from proofs.lift.text import model_for
+from proofs.lift.source import model_for
 from proofs.live.check import explore_live
 from proofs.mutants.ground import Ground, Overgrown
 from proofs.mutants.systematic import Point
 
 BEST = "first_sequence=strict/restart_window=full"
-"""The variant of which most is promised."""
+"""The variant of which most is guaranteed."""
 WRAPS = f"{BEST}/sequence_order=wraps"
 """Where the sequence after the last one matters, too."""
 FORGETS = "first_sequence=unknown_producer_id"
 """Where it matters where a log begins."""
 
-SETTINGS: Mapping[str, Sequence[tuple[str, str]]] = {
+CONFIGURATIONS: Mapping[str, Sequence[tuple[str, str]]] = {
     "idempotent": (
         ("idempotent-tiny", BEST),
         ("idempotent-producers", BEST),
@@ -107,7 +109,8 @@ IN_THE_END: Mapping[str, Sequence[tuple[str, str]]] = {
         ("live-two-instances", "v2"),
     ),
 }
-"""Where runs go on for ever: asked of what breaks nothing before. Each is as small as its promises
+"""Where runs go on for ever: asked of what breaks nothing before. Each is as small as its
+guarantees
 allow."""
 MOST_IN_THE_END = 200_000
 """A change that makes so many states of them is left there."""
@@ -122,7 +125,7 @@ REFUSED = (LiftError, RangeBroken, Overgrown, IndexError)
 @dataclass(frozen=True, slots=True)
 class Fate:
     """`breaks`, `loses`, `stalls`, `refused`, `disagrees`, `same`, `unmet` or `survives`; in which
-    setting it showed, and how. Engines that disagree on a change are a defect of ours."""
+    configuration it showed, and how. Engines that disagree on a change are a defect of ours."""
 
     point: Point
     fate: str
@@ -133,21 +136,21 @@ class Fate:
 
 @functools.cache
 def ground(scope: str, variant: str) -> Ground:
-    """A setting as it is; made once."""
+    """A configuration as it is; made once."""
     return Ground(scope, variant)
 
 
 def fate_of(point: Point) -> Fate:
-    """Try one mutant in every setting until something notices it."""
-    safe = fate_in_settings(point)
+    """Try one mutant in every configuration until something notices it."""
+    safe = fate_in_configurations(point)
     return safe if safe.fate in FOUND else fate_in_the_end(point) or safe
 
 
-def fate_in_settings(point: Point) -> Fate:
-    """What becomes of promises, witnesses and events."""
+def fate_in_configurations(point: Point) -> Fate:
+    """What becomes of guarantees, witnesses and events."""
     best = Fate(point, "same")
-    model = model_for(SETTINGS[point.group][0][0], [point.patch])
-    for scope, variant in SETTINGS[point.group]:
+    model = model_for(CONFIGURATIONS[point.group][0][0], [point.patch])
+    for scope, variant in CONFIGURATIONS[point.group]:
         try:
             seen = ground(scope, variant).see(model)
         except REFUSED as refusal:
@@ -164,7 +167,7 @@ def fate_in_settings(point: Point) -> Fate:
 
 
 def fate_in_the_end(point: Point) -> Fate | None:
-    """What runs that go on for ever show; None if they are as promised, or cannot be followed."""
+    """What runs that go on for ever show; None if they are as guaranteed, or cannot be followed."""
     for scope, variant in IN_THE_END[point.group]:
         try:
             live = explore_live(
@@ -173,7 +176,7 @@ def fate_in_the_end(point: Point) -> Fate | None:
         except (*REFUSED, EnginesDisagree, LimitReached):
             continue
         for outcome in live.report().outcomes:
-            if outcome.promised and outcome.lasso is not None:
+            if outcome.guaranteed and outcome.lasso is not None:
                 steps = len(outcome.lasso.trace.steps)
                 return Fate(point, "stalls", scope, variant, f"{outcome.name}, {steps} steps")
     return None

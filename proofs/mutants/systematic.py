@@ -11,13 +11,13 @@ import ast
 import functools
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import cast
 
 from proofs.lift.named import name_of, parts, reached
-from proofs.lift.text import Model, Patch, composition, plain
+from proofs.lift.source import Model, Patch, composition
 
 LIMITS = ("within_scope",)
 """What these are told is a matter of the scope."""
@@ -89,10 +89,6 @@ class UnknownFunction(ValueError):
     """No function of the text that acts has this name; the message lists those that there are."""
 
 
-HOMES: Mapping[str, str] = {"idempotent": "", "transactions": "transactions"}
-"""The models that are changed, by the names that their scopes begin with."""
-
-
 @dataclass(frozen=True, slots=True)
 class Point:
     """One small change, and the model that it is a change of."""
@@ -106,10 +102,14 @@ class Point:
         return f"{self.patch.function}: {self.patch.before} -> {self.patch.after}"
 
 
+MUTATED = ("idempotent", "transactions")
+"""The compositions that are mutated."""
+
+
 @functools.cache
 def model_of(group: str) -> Model:
     """The model of a group, as it stands."""
-    return composition(HOMES[group]) if HOMES[group] else plain()
+    return composition(group)
 
 
 def functions_that_act(model: Model) -> list[str]:
@@ -125,8 +125,8 @@ def every_point(only: str | None = None) -> list[Point]:
 
     Raises UnknownFunction.
     """
-    groups = [group for group in HOMES if only is None or only.partition(".")[0] == group]
-    names = {group: functions_that_act(model_of(group)) for group in groups or HOMES}
+    groups = [group for group in MUTATED if only is None or only.partition(".")[0] == group]
+    names = {group: functions_that_act(model_of(group)) for group in groups or MUTATED}
     chosen = [
         (group, function)
         for group, functions in names.items()

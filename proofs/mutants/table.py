@@ -3,7 +3,7 @@ the model, as a variant of it, or as a scope."""
 
 from __future__ import annotations
 
-from proofs.lift.text import Patch
+from proofs.lift.source import Patch
 from proofs.mutants.row import BASE, Mutant, mutant
 from proofs.mutants.transactional import TRANSACTIONAL
 
@@ -79,8 +79,8 @@ SHIPPED: tuple[Mutant, ...] = (
         "no_false_error",
         Patch(
             "leader.in_sequence",
-            "following == 0 and last == k.layout.max_sequence",
-            "following == -k.layout.max_sequence - 1 and last == k.layout.max_sequence",
+            "following == 0 and last == k.bounds.max_sequence",
+            "following == -k.bounds.max_sequence - 1 and last == k.bounds.max_sequence",
         ),
         on=f"{BASE}/sequence_order=wraps",
     ),
@@ -115,7 +115,7 @@ SHIPPED: tuple[Mutant, ...] = (
         "producer-ids",
         "producer_ids_unique",
         Patch("store.on_write", "store.version != expected_version", "store.version < 0"),
-        Patch("store.on_write", "store.version + 1", "min(store.version + 1, k.layout.blocks)"),
+        Patch("store.on_write", "store.version + 1", "min(store.version + 1, k.bounds.blocks)"),
         on="3.9.2-zookeeper",
     ),
     mutant(
@@ -148,7 +148,7 @@ SHIPPED: tuple[Mutant, ...] = (
         "idempotent-default/refusals=0/restarts=0",
         "acked_is_stored",
         Patch(
-            "answers.on_disconnect",
+            "responses.on_disconnect",
             "replace(told.partitions[partition], given_up=())",
             "replace(told.partitions[partition], given_up=(), next_sequence=0)",
         ),
@@ -178,7 +178,7 @@ SHIPPED: tuple[Mutant, ...] = (
         "idempotent-tiny/refusals=0/restarts=0",
         "no_false_error",
         Patch(
-            "answers.on_disconnect",
+            "responses.on_disconnect",
             "replace(told.partitions[partition], given_up=())",
             "replace(told.partitions[partition], given_up=(),"
             " next_sequence=increment_sequence(k, told.partitions[partition].next_sequence, 1))",
@@ -307,7 +307,7 @@ RESETS: tuple[Mutant, ...] = (
         "a batch of the id that was given back is sent again, as if it had the new id's sequences",
         "idempotent-forgotten",
         "acked_is_stored",
-        Patch("answers.retry", "resets and not is_mine(client, answered.batch)", "False"),
+        Patch("responses.retry", "resets and not is_mine(client, answered.batch)", "False"),
         on="2.4.1",
     ),
     mutant(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from proofs.lift.text import Patch
+from proofs.lift.source import Patch
 from proofs.mutants.row import BASE, Mutant, mutant
 
 V1 = "4.3.1/level=2/requests=v1"
@@ -271,8 +271,8 @@ PATCHED: tuple[Mutant, ...] = (
         Patch(
             "coordinator.fencing",
             "next_epoch(metadata.producer_epoch)",
-            "metadata.producer_epoch + 2 if metadata.producer_epoch + 2 <= k.layout.max_epoch"
-            " else metadata.producer_epoch + 1 - k.layout.max_epoch",
+            "metadata.producer_epoch + 2 if metadata.producer_epoch + 2 <= k.bounds.max_epoch"
+            " else metadata.producer_epoch + 1 - k.bounds.max_epoch",
         ),
     ),
     mutant(
@@ -289,11 +289,11 @@ PATCHED: tuple[Mutant, ...] = (
         Patch(
             "coordinator.fencing",
             "next_epoch(metadata.producer_epoch)",
-            "metadata.producer_epoch + 1 if metadata.producer_epoch < k.layout.max_epoch else 0",
+            "metadata.producer_epoch + 1 if metadata.producer_epoch < k.bounds.max_epoch else 0",
         ),
         Patch(
             "coordinator.overflows",
-            "c.known.metadata.producer_epoch >= k.layout.max_epoch",
+            "c.known.metadata.producer_epoch >= k.bounds.max_epoch",
             "False",
         ),
         on="4.3.1/level=1/requests=v1",
@@ -345,7 +345,7 @@ ANSWERED: Mapping[str, tuple[str, str]] = {
 }
 """The theorem that each mutant of transactions breaks, and its first obligation that fails: by
 `prove --mutant NAME`, which answers with the mutant's trace. Where the theorem is about another
-promise than the trace, that rests on this."""
+guarantee than the trace, that rests on this."""
 
 UNANSWERED: Mapping[str, str] = {
     "verification_is_a_boolean": (

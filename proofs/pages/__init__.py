@@ -1,4 +1,5 @@
-"""A page for each promise and for each thing that is not promised: what is said, and what shows it.
+"""A page for each guarantee and for each thing that is not guaranteed: what is said, and what
+shows it.
 
 Everything on a page comes from where it is known: sentences and conditions from the model's own
 text, theorems and their assumptions from `proofs.prove`, and all that was seen in scopes from

@@ -21,13 +21,13 @@ class BadEvidence(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A shortest run that breaks a promise; `told` has its steps in lines, where a page shows
+    """A shortest run that breaks a guarantee; `told` has its steps in lines, where a page shows
     them."""
 
     property: str
     scope: str
     variant: str
-    promised: bool
+    guaranteed: bool
     steps: int
     events: int
     told: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A scope explored to its end under a variant, and the promises that it breaks."""
+    """A scope explored to its end under a variant, and the guarantees that it breaks."""
 
     home: str
     scope: str
@@ -46,14 +46,14 @@ class Seen:
     broken: tuple[Broken, ...]
 
     def found(self, name: str) -> Broken | None:
-        """The run that breaks a promise; None if none does."""
+        """The run that breaks a guarantee; None if none does."""
         return next((run for run in self.broken if run.property == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Endless:
-    """An endless scope explored: the promises that were asked about with what they assume, and of
-    those that are exercised the ones that are promised, and the ones that hold."""
+    """An endless scope explored: the guarantees that were asked about with what they assume, and of
+    those that are exercised the ones that are guaranteed, and the ones that hold."""
 
     home: str
     scope: str
@@ -61,13 +61,13 @@ class Endless:
     distinct: int
     transitions: int
     asked: tuple[str, ...]
-    promised: tuple[str, ...]
+    guaranteed: tuple[str, ...]
     holds: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """A run without end that does not keep a promise, nor the assumption that it is `without`
+    """A run without end that does not keep a guarantee, nor the assumption that it is `without`
     ("": it keeps all of them). After `stem` steps there are `loop` more for ever; 0: nothing
     more happens."""
 
@@ -83,7 +83,8 @@ class Lasting:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that was seen; `asked` are the promises and beliefs that were asked about in scopes, by
+    """All that was seen; `asked` are the guarantees and assumed properties that were asked about
+    in scopes, by
     composition. `shown` are the runs told on their pages, by the page's name, `without` those that
     an assumption of a theorem excludes, `defects` those of known defects; `traces` are the first
     and the last of these as files, by name."""
@@ -102,7 +103,7 @@ class Evidence:
         return (s for s in self.seen if (s.home, s.variant) == (home, variant))
 
     def shortest(self, home: str, name: str, variant: str) -> Broken | None:
-        """The shortest run of a variant that breaks a promise; None if none does."""
+        """The shortest run of a variant that breaks a guarantee; None if none does."""
         found = [run for seen in self.of(home, variant) if (run := seen.found(name))]
         return min(found, key=lambda run: (run.events, run.steps), default=None)
 

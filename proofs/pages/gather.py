@@ -18,20 +18,20 @@ from proofs.live.check import Live, Outcome, explore_live
 from proofs.mutants.row import Mutant
 from proofs.pages.evidence import Broken, Endless, Evidence, Lasting, Seen
 from proofs.pages.subjects import (
-    beliefs_in,
+    assumed_properties_in,
     columns,
+    guarantees_in,
     homes,
     in_the_end,
     known_defects,
     model_of_home,
     page_of,
-    promises_in,
     trace_of,
 )
 from proofs.prove.dropped import DROPPED, trace_without
 from proofs.trace.format import Trace, label
 from proofs.trace.pictures import text
-from proofs.trace.replay import model_of, replay, setting_of
+from proofs.trace.replay import configuration_of, model_of, replay
 from proofs.trace.story import tell
 
 MOST_STATES = 40_000
@@ -58,8 +58,8 @@ IN_THE_END = {
 }
 """Endless scopes that are seen under several variants; the others under the newest."""
 
-OF_BELIEFS = {
-    "": ("idempotent-timeout/in_flight=1", "idempotent-timeout/breaks=0"),
+OF_ASSUMED_PROPERTIES = {
+    "idempotent": ("idempotent-timeout/in_flight=1", "idempotent-timeout/breaks=0"),
     "transactions": (
         "transactions-trouble/unheard=1",
         "transactions-trouble/delays=1/expirations=1",
@@ -67,7 +67,8 @@ OF_BELIEFS = {
         "transactions-trouble-log/failures=1",
     ),
 }
-"""Small scopes by other limits, which show where beliefs break, or what makes them true."""
+"""Small scopes by other limits, which show where assumed properties break, or what makes them
+true."""
 
 Say = Callable[[str], None]
 Place = tuple[str, str, str]
@@ -88,7 +89,7 @@ def broken(finding: Finding, lines: tuple[str, ...] = ()) -> Broken:
         property=finding.property,
         scope=finding.trace.header.scope,
         variant=finding.trace.header.variant,
-        promised=finding.promised,
+        guaranteed=finding.guaranteed,
         steps=finding.steps,
         events=finding.events,
         told=lines,
@@ -109,12 +110,12 @@ def small_scopes(home: str) -> tuple[str, ...]:
         for name in model_of_home(home).scopes.SCOPES
         if name in EXPECTED and EXPECTED[name].distinct <= MOST_STATES
     )
-    return (*named, *OF_BELIEFS.get(home, ()))
+    return (*named, *OF_ASSUMED_PROPERTIES.get(home, ()))
 
 
 def sentences_in(home: str) -> tuple[str, ...]:
-    """What is asked of each: promises and beliefs."""
-    return (*promises_in(home), *beliefs_in(home))
+    """What is asked of each: guarantees and assumed properties."""
+    return (*guarantees_in(home), *assumed_properties_in(home))
 
 
 def small_places() -> Iterator[Place]:
@@ -126,7 +127,9 @@ def small_places() -> Iterator[Place]:
 
 def see(home: str, scope: str, variant: str) -> tuple[Seen, tuple[Finding, ...]]:
     """One scope explored to its end, and its findings with their traces."""
-    report = explore_scope(scope, variant, beliefs=beliefs_in(home), engine="ints")
+    report = explore_scope(
+        scope, variant, assumed_properties=assumed_properties_in(home), engine="ints"
+    )
     counts = report.counts
     assert counts.transitions is not None
     seen = Seen(
@@ -150,7 +153,8 @@ def is_expected(row: Seen) -> bool:
 
 
 def newest_runs(seen: Evidence) -> Iterator[tuple[str, Broken]]:
-    """(home, run): of each promise or belief that some variant breaks, the shortest run of the
+    """(home, run): of each guarantee or assumed property that some variant breaks, the shortest
+    run of the
     newest."""
     for home in homes():
         for name in sentences_in(home):
@@ -167,15 +171,15 @@ def endless_places() -> Iterator[Place]:
     """Each endless scope under each variant that is asked for, by its full name."""
     for home in homes():
         model = model_of_home(home)
-        table = model.modules.get("eventually")
+        table = model.modules.get("liveness")
         for scope in table.SCOPES if table is not None else ():
             for variant in IN_THE_END.get(scope, (NEWEST,)):
                 yield home, REDUCED.get(scope, scope), model.variants.parse(variant).name
 
 
 def questions(home: str, scope: str, variant: str) -> tuple[str, ...]:
-    """The promises that are asked about in an endless scope, with what each assumes."""
-    k = setting_of(model_of_home(home), scope, variant)
+    """The guarantees that are asked about in an endless scope, with what each assumes."""
+    k = configuration_of(model_of_home(home), scope, variant)
     return tuple(f"{p.name}: {', '.join(p.under)}" for p in in_the_end(home) if p.asked(k))
 
 
@@ -196,13 +200,13 @@ def lasting(home: str, live: Live, outcome: Outcome, without: str) -> Lasting:
 
 
 def lassos(home: str, live: Live, holds: tuple[str, ...]) -> Iterator[Lasting]:
-    """The lassos of what is not promised; and those of what holds, without each assumption."""
+    """The lassos of what is not guaranteed; and those of what holds, without each assumption."""
     for outcome in live.report().outcomes:
         if outcome.lasso is not None:
             yield lasting(home, live, outcome, "")
-    for promise in in_the_end(home):
-        for assumption in promise.under if promise.name in holds else ():
-            (outcome,) = live.report(assumption, only=[promise.name]).outcomes
+    for guarantee in in_the_end(home):
+        for assumption in guarantee.under if guarantee.name in holds else ():
+            (outcome,) = live.report(assumption, only=[guarantee.name]).outcomes
             if outcome.lasso is not None:
                 yield lasting(home, live, outcome, assumption)
 
@@ -221,14 +225,14 @@ def look_to_the_end(home: str, scope: str, variant: str) -> tuple[Endless, tuple
         distinct=report.distinct,
         transitions=report.transitions,
         asked=questions(home, scope, variant),
-        promised=tuple(outcome.name for outcome in asked if outcome.promised),
+        guaranteed=tuple(outcome.name for outcome in asked if outcome.guaranteed),
         holds=holds,
     )
     return endless, tuple(lassos(home, live, holds))
 
 
 def shortest_lassos(found: Iterable[Lasting]) -> tuple[Lasting, ...]:
-    """Of each promise without each assumption the shortest; all keep their order."""
+    """Of each guarantee without each assumption the shortest; all keep their order."""
     best: dict[tuple[str, ...], Lasting] = {}
     for one in found:
         key = (one.home, one.property, one.without)
@@ -304,7 +308,7 @@ class Gathering:
         return seen
 
     def add_shown(self) -> None:
-        """The runs that the pages of promises tell."""
+        """The runs that the pages of guarantees tell."""
         shown: dict[str, Broken] = {}
         traces = dict(self.evidence.traces)
         for home, run in newest_runs(self.evidence):
@@ -322,8 +326,10 @@ class Gathering:
         known = self.findings.get((run.scope, run.variant, run.property))
         if known is None:
             self.say(f"{run.scope}, {run.variant}, {run.property}")
-            beliefs = {run.property} & set(beliefs_in(home))
-            report = explore_scope(run.scope, run.variant, beliefs=beliefs, engine="ints")
+            assumed_properties = {run.property} & set(assumed_properties_in(home))
+            report = explore_scope(
+                run.scope, run.variant, assumed_properties=assumed_properties, engine="ints"
+            )
             known = report.found(run.property)
         assert known is not None
         return known

@@ -1,4 +1,4 @@
-"""What pages are about: each composition of the model, its promises, its releases."""
+"""What pages are about: each composition of the model, its guarantees, its releases."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from model.sentences import always
+from model.properties import always
 from proofs.explore.expected import EXPECTED
-from proofs.lift.text import COMPOSITIONS, Model, beliefs_of, composition, plain
+from proofs.lift.source import COMPOSITIONS, Model, assumed_properties_of, composition
 from proofs.mutants.row import Mutant
 from proofs.mutants.table import BELIEVED, MUTANTS
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS
 from proofs.prove.transactions.compositions import ONLY_EXPLORED as OF_TRANSACTIONS
 from proofs.prove.transactions.compositions import PROVED_AS, WITH_V1
-from proofs.trace.replay import setting_of
+from proofs.trace.replay import configuration_of
 
 SAYS_NOTHING = frozenset({"name", "release"})
 OF_NO_THEOREM = frozenset({"leaderless_marker"})
@@ -26,11 +26,11 @@ CONVERSATION = frozenset({"level", "requests"})
 
 
 REASONS: Mapping[str, Mapping[str, str]] = {
-    "": ONLY_EXPLORED,
+    "idempotent": ONLY_EXPLORED,
     "producer_ids": ONLY_EXPLORED,
     "transactions": OF_TRANSACTIONS,
 }
-"""Why promises of a composition are explored only."""
+"""Why guarantees of a composition are explored only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +48,26 @@ class Column:
 
 @functools.cache
 def model_of_home(home: str) -> Model:
-    """The composition; "" is the model itself."""
-    return composition(home) if home else plain()
+    """The composition."""
+    return composition(home)
 
 
 def homes() -> tuple[str, ...]:
-    """The compositions, the model itself first."""
-    return ("", *COMPOSITIONS)
+    """The compositions."""
+    return COMPOSITIONS
 
 
 def folder_of(home: str) -> str:
     """Where the pages of a composition are."""
-    return home or "idempotent"
+    return home
+
+
+TITLES = {"idempotent": "Idempotent producers"}
 
 
 def title_of(home: str) -> str:
     """What a composition is about."""
-    return home.replace("_", " ").capitalize() if home else "Idempotent producers"
+    return TITLES.get(home) or home.replace("_", " ").capitalize()
 
 
 def sentence(function: Any) -> str:
@@ -72,11 +75,11 @@ def sentence(function: Any) -> str:
     return " ".join((function.__doc__ or "").split())
 
 
-def condition(promise: Any) -> str:
-    """When a promise is given, and the function that says so."""
-    if promise.promised is always:
-        return "In every setting."
-    return f"{sentence(promise.promised)} (`{promise.promised.__name__}`)"
+def condition(guarantee: Any) -> str:
+    """When a guarantee is given, and the function that says so."""
+    if guarantee.guaranteed is always:
+        return "In every configuration."
+    return f"{sentence(guarantee.guaranteed)} (`{guarantee.guaranteed.__name__}`)"
 
 
 # Releases
@@ -84,7 +87,7 @@ def condition(promise: Any) -> str:
 
 def silent_in(home: str) -> frozenset[str]:
     """The parts of a composition's variants that change nothing."""
-    return SAYS_NOTHING if home else SAYS_NOTHING | CONVERSATION
+    return SAYS_NOTHING | (CONVERSATION if home == "idempotent" else frozenset())
 
 
 def rules_of(home: str, variant: Any) -> tuple[Any, ...]:
@@ -111,44 +114,48 @@ def columns(home: str) -> tuple[Column, ...]:
     return tuple(Column(names[0], tuple(names)) for names in same.values())
 
 
-# Promises
+# Guarantees
 
 
-def promises_in(home: str) -> tuple[str, ...]:
-    """What a composition promises about every world, by name."""
-    return tuple(promise.name for promise in model_of_home(home).promises.PROMISES)
+def guarantees_in(home: str) -> tuple[str, ...]:
+    """What a composition guarantees about every world, by name."""
+    return tuple(guarantee.name for guarantee in model_of_home(home).guarantees.GUARANTEES)
 
 
-def beliefs_in(home: str) -> tuple[str, ...]:
-    """What users of a composition believe about every world, and nobody promises, by name."""
-    return tuple(belief.name for belief in beliefs_of(model_of_home(home)))
+def assumed_properties_in(home: str) -> tuple[str, ...]:
+    """What users of a composition believe about every world, and nobody guarantees, by name."""
+    return tuple(
+        assumed_property.name for assumed_property in assumed_properties_of(model_of_home(home))
+    )
 
 
-def promise_of(home: str, name: str) -> Any:
-    """A promise about every world, or a belief, by its name."""
+def guarantee_of(home: str, name: str) -> Any:
+    """A guarantee about every world, or an assumed property, by its name."""
     model = model_of_home(home)
-    return next(p for p in (*model.promises.PROMISES, *beliefs_of(model)) if p.name == name)
+    return next(
+        p for p in (*model.guarantees.GUARANTEES, *assumed_properties_of(model)) if p.name == name
+    )
 
 
-def is_promised(home: str, name: str, scope: str, variant: str) -> bool:
-    """Whether a scope of a variant meets the condition of a promise or a belief."""
-    k = setting_of(model_of_home(home), scope, variant)
-    return bool(promise_of(home, name).promised(k))
+def is_guaranteed(home: str, name: str, scope: str, variant: str) -> bool:
+    """Whether a scope of a variant meets the condition of a guarantee or an assumed property."""
+    k = configuration_of(model_of_home(home), scope, variant)
+    return bool(guarantee_of(home, name).guaranteed(k))
 
 
 def in_the_end(home: str) -> tuple[Any, ...]:
-    """The promises about what happens in the end."""
-    table = model_of_home(home).modules.get("eventually")
+    """The guarantees about what happens in the end."""
+    table = model_of_home(home).modules.get("liveness")
     return () if table is None else tuple(table.EVENTUALLY)
 
 
 def page_of(home: str, name: str) -> str:
-    """The page of a promise or a belief, without its suffix."""
-    return f"{'not_promised' if name in beliefs_in(home) else folder_of(home)}/{name}"
+    """The page of a guarantee or an assumed property, without its suffix."""
+    return f"{'not_guaranteed' if name in assumed_properties_in(home) else folder_of(home)}/{name}"
 
 
 def trace_of(page: str) -> str:
-    """The name of the trace that a promise's page tells."""
+    """The name of the trace that a guarantee's page tells."""
     return page.replace("/", "-")
 
 
@@ -156,18 +163,18 @@ def trace_of(page: str) -> str:
 
 
 def theorems_of(home: str, name: str) -> tuple[Theorem, ...]:
-    """The theorems about the model as it stands that are of a promise, or bear on it."""
+    """The theorems about the model as it stands that are of a guarantee, or bear on it."""
     return tuple(t for t in THEOREMS if t.home == home and not t.patches and bears_on(t, name))
 
 
 def bears_on(theorem: Theorem, name: str) -> bool:
-    """A theorem is of its clause; where it has none, of the promises that answer for it."""
+    """A theorem is of its clause; where it has none, of the guarantees that answer for it."""
     about = (theorem.clause.name,) if theorem.clause else theorem.answered_by
     return name in about
 
 
 def proves(theorem: Theorem, name: str) -> bool:
-    """Whether all of the promise is in the theorem."""
+    """Whether all of the guarantee is in the theorem."""
     if theorem.clause is not None:
         return theorem.clause.name == name and not theorem.part
     of_transactions = theorem.home == "transactions"
@@ -176,7 +183,7 @@ def proves(theorem: Theorem, name: str) -> bool:
 
 
 def why_not_proved(home: str, name: str) -> str:
-    """What no theorem covers of a promise, and why; "" if there is nothing to say."""
+    """What no theorem covers of a guarantee, and why; "" if there is nothing to say."""
     return REASONS.get(home, {}).get(name, "")
 
 
@@ -203,6 +210,6 @@ def home_of_mutant(mutant: Mutant) -> str:
 
 def known_defects() -> tuple[Mutant, ...]:
     """What releases and applications do, and what scopes of their own let happen; other patches of
-    the model are no Kafka's, and what goes wrong in the end is on its promise's page."""
+    the model are no Kafka's, and what goes wrong in the end is on its guarantee's page."""
     known = (m for m in MUTANTS if m.kind == "variant" or m in BELIEVED)
     return tuple(m for m in known if m.scope.split("/")[0] in EXPECTED)

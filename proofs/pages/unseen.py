@@ -1,4 +1,5 @@
-"""What is not promised either, and that no run of the model can show: with what the model lacks."""
+"""What is not guaranteed either, and that no run of the model can show: with what the model
+lacks."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ UNSEEN: tuple[tuple[str, str], ...] = (
     (
         "records of one producer are stored in the order of their sends across partitions",
         "an order of sends across partitions: each record is numbered within its own;"
-        " of transactions see [`earlier_is_seen_first`](not_promised/earlier_is_seen_first.md)",
+        " of transactions see [`earlier_is_seen_first`](not_guaranteed/earlier_is_seen_first.md)",
     ),
     (
         "a committed transaction can be read whole at any later time",
@@ -30,7 +31,7 @@ UNSEEN: tuple[tuple[str, str], ...] = (
     ),
     (
         "idempotence holds without acks=all",
-        "a client that offers it; `python -m proofs promises --acks 1` says what is left",
+        "a client that offers it; `python -m proofs guarantees --acks 1` says what is left",
     ),
     (
         "timestamps and expiry go by one clock",
@@ -38,7 +39,7 @@ UNSEEN: tuple[tuple[str, str], ...] = (
     ),
     (
         "an open transaction does not keep a log from being compacted",
-        "compaction; what hangs is in [late_produce_hangs](not_promised/late_produce_hangs.md)",
+        "compaction; what hangs is in [late_produce_hangs](not_guaranteed/late_produce_hangs.md)",
     ),
 )
 """What users may believe, and what the model lacks to show that it is not so."""

@@ -19,18 +19,18 @@ from proofs.pages.markdown import (
 )
 from proofs.pages.subjects import (
     Column,
-    beliefs_in,
+    assumed_properties_in,
     columns,
     condition,
     covers,
+    guarantee_of,
     home_of_mutant,
     homes,
     in_the_end,
-    is_promised,
+    is_guaranteed,
     known_defects,
     model_of_home,
     page_of,
-    promise_of,
     proves,
     sentence,
     theorems_of,
@@ -62,7 +62,7 @@ def after(run: Broken) -> str:
     return f"`{run.property}` is broken after {length(run)}"
 
 
-# Of one promise: theorems
+# Of one guarantee: theorems
 
 
 def assumption_row(evidence: Evidence, name: str) -> tuple[str, str, str]:
@@ -93,7 +93,7 @@ def theorems_section(evidence: Evidence, home: str, name: str) -> Lines:
     return section("Theorems", *parts, missing)
 
 
-# Of one promise: scopes
+# Of one guarantee: scopes
 
 
 def named(scopes: list[Seen], name: str) -> str:
@@ -109,32 +109,42 @@ def named(scopes: list[Seen], name: str) -> str:
 def by_condition(
     evidence: Evidence, home: str, name: str, variant: str
 ) -> tuple[list[Seen], list[Seen], list[Seen]]:
-    """Scopes where it is promised, where it is not and is broken, where it is not and is kept."""
-    promised: list[Seen] = []
+    """Scopes where it is guaranteed, where it is not and is broken, where it is not and is kept."""
+    guaranteed: list[Seen] = []
     broken: list[Seen] = []
     kept: list[Seen] = []
     for seen in evidence.of(home, variant):
-        if is_promised(home, name, seen.scope, variant):
-            promised.append(seen)
+        if is_guaranteed(home, name, seen.scope, variant):
+            guaranteed.append(seen)
         else:
             (broken if seen.found(name) else kept).append(seen)
-    return promised, broken, kept
+    return guaranteed, broken, kept
 
 
 def scopes_row(evidence: Evidence, home: str, name: str, column: Column) -> tuple[str, ...]:
-    """What was seen of a promise under the variants of a column."""
-    promised, broken, kept = by_condition(evidence, home, name, column.variant)
+    """What was seen of a guarantee under the variants of a column."""
+    guaranteed, broken, kept = by_condition(evidence, home, name, column.variant)
     run = evidence.shortest(home, name, column.variant)
     return (
         column.title,
-        named(promised, name) if promised else "nowhere",
+        named(guaranteed, name) if guaranteed else "nowhere",
         f"{counted(len(broken), 'scope')}; `{run.scope}`: {length(run)}" if run else "",
         named(kept, name) if kept else "",
     )
 
 
-OF_PROMISES = ("release", "promised and kept", "not promised, and broken", "not promised, and kept")
-OF_BELIEFS = ("release", "true as said", "elsewhere, and broken", "elsewhere, and not broken")
+OF_GUARANTEES = (
+    "release",
+    "guaranteed and kept",
+    "not guaranteed, and broken",
+    "not guaranteed, and kept",
+)
+OF_ASSUMED_PROPERTIES = (
+    "release",
+    "true as said",
+    "elsewhere, and broken",
+    "elsewhere, and not broken",
+)
 
 
 def scopes_section(evidence: Evidence, home: str, name: str, head: tuple[str, ...]) -> Lines:
@@ -147,11 +157,11 @@ def scopes_section(evidence: Evidence, home: str, name: str, head: tuple[str, ..
     return section("Scopes", said, table(head, rows))
 
 
-# Of one promise: the run
+# Of one guarantee: the run
 
 
 def run_section(evidence: Evidence, home: str, name: str, heading: str) -> Lines:
-    """The shortest run that breaks it where it is not promised."""
+    """The shortest run that breaks it where it is not guaranteed."""
     key = page_of(home, name)
     run = evidence.shown.get(key)
     if run is None:
@@ -160,26 +170,26 @@ def run_section(evidence: Evidence, home: str, name: str, heading: str) -> Lines
         f"In `{run.scope}` of {run.variant} the condition is not met, and this is broken"
         f" after {length(run)}; no shorter run breaks it there."
     )
-    command = f"conformance explain docs/promises/traces/{trace_of(key)}.jsonl"
+    command = f"conformance explain docs/guarantees/traces/{trace_of(key)}.jsonl"
     return section(heading, said, shown_run(command, run.told))
 
 
-def promise_page(evidence: Evidence, home: str, name: str) -> str:
-    """The page of a promise about every world."""
-    promise = promise_of(home, name)
-    where = paragraph(f"**Promised where:** {condition(promise)}")
+def guarantee_page(evidence: Evidence, home: str, name: str) -> str:
+    """The page of a guarantee about every world."""
+    guarantee = guarantee_of(home, name)
+    where = paragraph(f"**Guaranteed where:** {condition(guarantee)}")
     return page(
         [
-            *title(name, sentence(promise.check)),
+            *title(name, sentence(guarantee.check)),
             *where,
             *theorems_section(evidence, home, name),
-            *scopes_section(evidence, home, name, OF_PROMISES),
-            *run_section(evidence, home, name, "Where it is not promised"),
+            *scopes_section(evidence, home, name, OF_GUARANTEES),
+            *run_section(evidence, home, name, "Where it is not guaranteed"),
         ]
     )
 
 
-# Of one belief
+# Of one assumed property
 
 
 def again(evidence: Evidence, home: str, name: str) -> Lines:
@@ -188,17 +198,17 @@ def again(evidence: Evidence, home: str, name: str) -> Lines:
     return longer(f"proofs explore {run.scope} --variant {run.variant} --ask {name}") if run else []
 
 
-def belief_page(evidence: Evidence, home: str, name: str) -> str:
-    """The page of what users believe and nobody promises."""
-    belief = promise_of(home, name)
+def assumed_property_page(evidence: Evidence, home: str, name: str) -> str:
+    """The page of what users believe and nobody guarantees."""
+    assumed_property = guarantee_of(home, name)
     return page(
         [
-            *title(name, sentence(belief.check)),
-            *paragraph("**Believed, and not promised.**"),
-            *paragraph(f"**True where:** {condition(belief)}"),
+            *title(name, sentence(assumed_property.check)),
+            *paragraph("**Believed, and not guaranteed.**"),
+            *paragraph(f"**True where:** {condition(assumed_property)}"),
             *run_section(evidence, home, name, "The shortest run"),
             *again(evidence, home, name),
-            *scopes_section(evidence, home, name, OF_BELIEFS),
+            *scopes_section(evidence, home, name, OF_ASSUMED_PROPERTIES),
         ]
     )
 
@@ -213,17 +223,17 @@ def ends(loop: Lasting) -> str:
 
 
 def loops_of(evidence: Evidence, home: str, name: str) -> Iterator[Lasting]:
-    """The runs that do not keep a promise."""
+    """The runs that do not keep a guarantee."""
     return (x for x in evidence.lasting if (x.home, x.property) == (home, name))
 
 
-def under_section(evidence: Evidence, home: str, promise: Any) -> Lines:
+def under_section(evidence: Evidence, home: str, guarantee: Any) -> Lines:
     """The assumptions, each with what happens without it."""
-    table_of = model_of_home(home).eventually.ASSUMPTIONS
-    lost = {loop.without: loop for loop in loops_of(evidence, home, promise.name)}
+    table_of = model_of_home(home).liveness.ASSUMPTIONS
+    lost = {loop.without: loop for loop in loops_of(evidence, home, guarantee.name)}
     rows = [
         (f"`{a}`", table_of[a].says, ends(lost[a]) if a in lost else "nothing is known to break")
-        for a in promise.under
+        for a in guarantee.under
     ]
     return section("It assumes", table(("assumption", "that", "without it"), rows))
 
@@ -231,11 +241,11 @@ def under_section(evidence: Evidence, home: str, promise: Any) -> Lines:
 def endless_rows(evidence: Evidence, home: str, name: str) -> Iterator[tuple[str, ...]]:
     """Where it was asked, and what was found."""
     for row in evidence.endless:
-        if row.home == home and name in (*row.promised, *row.holds):
-            promised = "promised" if name in row.promised else "not promised"
+        if row.home == home and name in (*row.guaranteed, *row.holds):
+            guaranteed = "guaranteed" if name in row.guaranteed else "not guaranteed"
             holds = "holds" if name in row.holds else "fails"
             size = f"{counted(row.distinct, 'state')}, {counted(row.transitions, 'transition')}"
-            yield f"`{row.scope}`", row.variant, size, f"{promised}, {holds}"
+            yield f"`{row.scope}`", row.variant, size, f"{guaranteed}, {holds}"
 
 
 def lasting_section(loop: Lasting) -> Lines:
@@ -244,40 +254,40 @@ def lasting_section(loop: Lasting) -> Lines:
     if loop.without:
         heading, command = f"Without `{loop.without}`", f"{command} --drop {loop.without}"
     else:
-        heading = "Where it is not promised"
+        heading = "Where it is not guaranteed"
     said = paragraph(f"In `{loop.scope}` of {loop.variant}, {ends(loop)}:")
     return section(heading, said, ["```text", *loop.told, "```", ""], longer(command))
 
 
-def end_page(evidence: Evidence, home: str, promise: Any) -> str:
-    """The page of a promise about what happens in the end."""
-    name = promise.name
+def end_page(evidence: Evidence, home: str, guarantee: Any) -> str:
+    """The page of a guarantee about what happens in the end."""
+    name = guarantee.name
     head = ("scope", "variant", "size", "in the end")
     loops = [lasting_section(loop) for loop in loops_of(evidence, home, name)]
     return page(
         [
-            *title(name, f"In the end: {promise.says}."),
-            *paragraph(f"**Promised where:** {condition(promise)}"),
-            *under_section(evidence, home, promise),
+            *title(name, f"In the end: {guarantee.says}."),
+            *paragraph(f"**Guaranteed where:** {condition(guarantee)}"),
+            *under_section(evidence, home, guarantee),
             *section("Scopes", table(head, endless_rows(evidence, home, name))),
             *(line for loop in loops for line in loop),
         ]
     )
 
 
-# What is not promised
+# What is not guaranteed
 
 
 def defect_page(mutant: Mutant, run: Broken) -> str:
     """The page of what some release does."""
     home = home_of_mutant(mutant)
     broken = f"[`{run.property}`](../{page_of(home, run.property)}.md)"
-    trace = f"docs/promises/traces/{mutant.name}.jsonl"
+    trace = f"docs/guarantees/traces/{mutant.name}.jsonl"
     twin = mutant.twin_scope or mutant.scope
     return page(
         [
             *title(mutant.name, mutant.mechanism),
-            *paragraph(f"**Not promised:** {broken}, in `{run.scope}` of {run.variant}."),
+            *paragraph(f"**Not guaranteed:** {broken}, in `{run.scope}` of {run.variant}."),
             *paragraph(f"**Known as:** {mutant.reference}."),
             *paragraph(f"**Not so** in `{twin}` of {mutant.twin}, which was explored to its end."),
             *section(
@@ -321,28 +331,28 @@ def without_page(evidence: Evidence, name: str) -> str:
 
 def evidence_in_a_word(evidence: Evidence, home: str, name: str, column: Column) -> str:
     """A cell of the index: theorem, or scopes; and the trace that shows where it ends."""
-    promised, _, _ = by_condition(evidence, home, name, column.variant)
+    guaranteed, _, _ = by_condition(evidence, home, name, column.variant)
     theorems = [t for t in theorems_of(home, name) if proves(t, name) and covers(t, column.variant)]
     words = [f"theorem `{t.name}`" for t in theorems[:1]]
     if not theorems:
-        words = [counted(len(promised), "scope")] if promised else ["not promised"]
+        words = [counted(len(guaranteed), "scope")] if guaranteed else ["not guaranteed"]
     run = evidence.shortest(home, name, column.variant)
     return "; ".join([*words, f"trace of {counted(run.events, 'event')}"] if run else words)
 
 
-def promises_table(evidence: Evidence, home: str) -> Lines:
-    """Promise by release."""
+def guarantees_table(evidence: Evidence, home: str) -> Lines:
+    """Guarantee by release."""
     rows = [
         (
             f"[`{p.name}`]({page_of(home, p.name)}.md)",
             *(evidence_in_a_word(evidence, home, p.name, column) for column in columns(home)),
         )
-        for p in model_of_home(home).promises.PROMISES
+        for p in model_of_home(home).guarantees.GUARANTEES
     ]
-    return table(("promise", *titles(home)), rows)
+    return table(("guarantee", *titles(home)), rows)
 
 
-def belief_in_a_word(evidence: Evidence, home: str, name: str, column: Column) -> str:
+def assumed_property_in_a_word(evidence: Evidence, home: str, name: str, column: Column) -> str:
     """A cell of the index: the trace that shows that it is not so, and where it is."""
     true, _, _ = by_condition(evidence, home, name, column.variant)
     run = evidence.shortest(home, name, column.variant)
@@ -350,15 +360,15 @@ def belief_in_a_word(evidence: Evidence, home: str, name: str, column: Column) -
     return f"{broken}; true in {counted(len(true), 'scope')}" if true else broken
 
 
-def beliefs_table(evidence: Evidence, home: str) -> Lines:
-    """Belief by release."""
+def assumed_properties_table(evidence: Evidence, home: str) -> Lines:
+    """Assumed property by release."""
     rows = [
         (
             f"[`{name}`]({page_of(home, name)}.md)",
-            sentence(promise_of(home, name).check),
-            *(belief_in_a_word(evidence, home, name, column) for column in columns(home)),
+            sentence(guarantee_of(home, name).check),
+            *(assumed_property_in_a_word(evidence, home, name, column) for column in columns(home)),
         )
-        for name in beliefs_in(home)
+        for name in assumed_properties_in(home)
     ]
     return table((f"of {title_of(home).lower()}", "believed", *titles(home)), rows)
 
@@ -369,39 +379,39 @@ def titles(home: str) -> list[str]:
 
 
 def ends_table(evidence: Evidence, home: str) -> Lines:
-    """What is promised in the end."""
+    """What is guaranteed in the end."""
     rows = []
-    for promise in in_the_end(home):
-        lost = [loop.without for loop in loops_of(evidence, home, promise.name)]
-        needed = sum(name in lost for name in promise.under)
+    for guarantee in in_the_end(home):
+        lost = [loop.without for loop in loops_of(evidence, home, guarantee.name)]
+        needed = sum(name in lost for name in guarantee.under)
         rows.append(
             (
-                f"[`{promise.name}`]({page_of(home, promise.name)}.md)",
-                ", ".join(f"`{name}`" for name in promise.under),
-                f"{needed} of {len(promise.under)} are shown to be needed",
+                f"[`{guarantee.name}`]({page_of(home, guarantee.name)}.md)",
+                ", ".join(f"`{name}`" for name in guarantee.under),
+                f"{needed} of {len(guarantee.under)} are shown to be needed",
             )
         )
     return table(("in the end", "under", "assumptions"), rows)
 
 
-def not_promised(evidence: Evidence) -> dict[Mutant, Broken]:
-    """The known defects that break what is not promised there, with their runs."""
+def not_guaranteed(evidence: Evidence) -> dict[Mutant, Broken]:
+    """The known defects that break what is not guaranteed there, with their runs."""
     runs = {mutant: evidence.defects.get(mutant.name) for mutant in known_defects()}
-    return {mutant: run for mutant, run in runs.items() if run is not None and not run.promised}
+    return {mutant: run for mutant, run in runs.items() if run is not None and not run.guaranteed}
 
 
 def defects_table(evidence: Evidence) -> Lines:
     """What some release does."""
     rows = [
-        (f"[{m.name}](not_promised/{m.name}.md)", m.mechanism, m.reference, after(run))
-        for m, run in not_promised(evidence).items()
+        (f"[{m.name}](not_guaranteed/{m.name}.md)", m.mechanism, m.reference, after(run))
+        for m, run in not_guaranteed(evidence).items()
     ]
     return table(("name", "what happens", "known as", "shortest run"), rows)
 
 
 def unseen_table() -> Lines:
     """What the model cannot say."""
-    return table(("not promised", "what the model lacks to show it"), UNSEEN)
+    return table(("not guaranteed", "what the model lacks to show it"), UNSEEN)
 
 
 def without_table(evidence: Evidence) -> Lines:
@@ -415,10 +425,10 @@ def without_table(evidence: Evidence) -> Lines:
 
 
 INTRODUCTION = (
-    "A page for each promise, and for each thing that users may believe and that is not promised."
-    " Three kinds of evidence: a *theorem* has no bounds, and says what it assumes; a *scope* was"
+    "A page for each guarantee, and for each thing that users may believe although it is not"
+    " guaranteed. Three kinds of evidence: a *theorem* has no bounds, and says what it assumes; a *scope* was"
     " explored to its end, and nothing is said beyond it; a *trace* is a shortest run that breaks"
-    " the promise where its condition is not met, which is no fault of the release. Releases that"
+    " the guarantee where its condition is not met, which is no fault of the release. Releases that"
     " do the same share a column."
 )
 
@@ -426,16 +436,16 @@ INTRODUCTION = (
 def index_page(evidence: Evidence) -> str:
     """The first page."""
     of_homes = [
-        section(title_of(home), promises_table(evidence, home), ends_table(evidence, home))
+        section(title_of(home), guarantees_table(evidence, home), ends_table(evidence, home))
         for home in homes()
     ]
-    lines = ["# Promises", "", GENERATED, "", INTRODUCTION, ""]
+    lines = ["# Guarantees", "", GENERATED, "", INTRODUCTION, ""]
     lines += [line for part in of_homes for line in part]
-    believed = (line for home in homes() for line in beliefs_table(evidence, home))
-    lines += section("Not promised", [*believed], defects_table(evidence))
-    lines += section("Not promised, and not shown", unseen_table())
+    believed = (line for home in homes() for line in assumed_properties_table(evidence, home))
+    lines += section("Not guaranteed", [*believed], defects_table(evidence))
+    lines += section("Not guaranteed, and not shown", unseen_table())
     lines += section("Without an assumption", without_table(evidence))
-    lines += longer("proofs pages --out docs/promises")
+    lines += longer("proofs pages --out docs/guarantees")
     return page(lines)
 
 
@@ -443,15 +453,15 @@ def pages(evidence: Evidence) -> dict[str, str]:
     """All pages, by their paths in the folder."""
     found = {"README.md": index_page(evidence)}
     for home in homes():
-        for promise in model_of_home(home).promises.PROMISES:
-            path = f"{page_of(home, promise.name)}.md"
-            found[path] = promise_page(evidence, home, promise.name)
-        for promise in in_the_end(home):
-            found[f"{page_of(home, promise.name)}.md"] = end_page(evidence, home, promise)
-        for name in beliefs_in(home):
-            found[f"{page_of(home, name)}.md"] = belief_page(evidence, home, name)
-    for mutant, run in not_promised(evidence).items():
-        found[f"not_promised/{mutant.name}.md"] = defect_page(mutant, run)
+        for guarantee in model_of_home(home).guarantees.GUARANTEES:
+            path = f"{page_of(home, guarantee.name)}.md"
+            found[path] = guarantee_page(evidence, home, guarantee.name)
+        for guarantee in in_the_end(home):
+            found[f"{page_of(home, guarantee.name)}.md"] = end_page(evidence, home, guarantee)
+        for name in assumed_properties_in(home):
+            found[f"{page_of(home, name)}.md"] = assumed_property_page(evidence, home, name)
+    for mutant, run in not_guaranteed(evidence).items():
+        found[f"not_guaranteed/{mutant.name}.md"] = defect_page(mutant, run)
     for name in evidence.without:
         found[f"without/{name}.md"] = without_page(evidence, name)
     return found

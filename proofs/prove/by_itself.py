@@ -1,9 +1,9 @@
-"""Promises that others rest on, or that stand beside them.
+"""Guarantees that others rest on, or that stand beside them.
 
-Theory of operation. What a solver can read is asked in the promise's own words: its text is
-evaluated on the state, so the goal is the promise. What speaks of all of a log, or of any record,
+Theory of operation. What a solver can read is asked in the guarantee's own words: its text is
+evaluated on the state, so the goal is the guarantee. What speaks of all of a log, or of any record,
 is a formula that says the same; that it does is checked on every state of scopes, also of those in
-which the promise is broken.
+which the guarantee is broken.
 
 Where no record fails, one error must not be heard: that a batch is of an older epoch. A connection
 carries requests in the order of their sends, and epochs only rise. So no request is of an older
@@ -52,7 +52,7 @@ def neighbours_follow(state: State) -> Formula:
 def sequences_follow(state: State) -> Formula:
     """Of what a producer has in flight each batch begins where the one before ends, and the next
     begins where the last ends: no sequence is left out, and none is given twice."""
-    return (), state.text.promised("sequences_follow", state.client)
+    return (), state.text.guaranteed("sequences_follow", state.client)
 
 
 # Leaders

@@ -1,6 +1,6 @@
-"""What is always true: the promises, and the helper clauses that make them inductive.
+"""What is always true: the guarantees, and the helper clauses that make them inductive.
 
-A clause is a formula over some numbers, for all of which it holds in every state. The promises
+A clause is a formula over some numbers, for all of which it holds in every state. The guarantees
 come first; the rest says what a reader would nod at: what was sent has its place in its epoch,
 what is in flight is in order, what is remembered is in the log, and a leader that replays a
 prefix of the log remembers as much of it.
@@ -158,7 +158,7 @@ def apart(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
     return dag.either(dag.le(a[1], b[0]), dag.le(b[1], a[0]))
 
 
-# Promises
+# Guarantees
 
 
 def at_most_once(state: State) -> Formula:

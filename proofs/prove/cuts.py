@@ -12,7 +12,7 @@ from typing import Any
 
 from proofs.lift import dag
 from proofs.lift.dag import ZERO, Node, const
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Rec
 from proofs.prove import in_turn
 from proofs.prove.clauses import (
@@ -61,7 +61,7 @@ class Lemma:
 
 
 class Cuts:
-    """The lemmas, over any state of one model in one setting and regime."""
+    """The lemmas, over any state of one model in one configuration and regime."""
 
     def __init__(self, model: Model, k: Any, regime: Regime = NO_WRAP) -> None:
         self.model = model
@@ -197,7 +197,9 @@ class Cuts:
     def first_allowed(self, begin: Node) -> Node:
         """A new epoch begins at 0; what the leader knows nothing of, see FirstSequence."""
         unknown = dag.lt(known_now(self.before).epoch, ZERO)
-        any_first = dag.eq(VARIANT["first_sequence"], const(self.model.setting.FirstSequence.ANY))
+        any_first = dag.eq(
+            VARIANT["first_sequence"], const(self.model.configuration.FirstSequence.ANY)
+        )
         return dag.either(dag.eq(begin, ZERO), dag.both(unknown, any_first))
 
     def duplicate_is_the_same(

@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 
 from proofs.explore.scope import Finding, finding, header_of
 from proofs.explore.source import explore_source, instances
-from proofs.lift.text import Model, Patch, composition, patched
+from proofs.lift.source import Model, Patch, composition
 from proofs.trace.replay import Stepper
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Where a run that the assumption excludes breaks a promise."""
+    """Where a run that the assumption excludes breaks a guarantee."""
 
     property: str
-    layout: Mapping[str, int]
+    bounds: Mapping[str, int]
     budgets: Mapping[str, int]
     variant: str = "4.3.1"
     patches: tuple[Patch, ...] = field(default=())
-    home: str = ""
+    home: str = "idempotent"
 
 
 BELOW_IS_DUPLICATE = (
@@ -39,7 +39,7 @@ BELOW_IS_DUPLICATE = (
         " else refusal(leader, batch, error)",
     ),
     Patch(
-        "promises.is_true",
+        "guarantees.is_true",
         "answer.error != Error.NONE",
         "answer.error != Error.NONE or answer.base_offset < 0",
     ),
@@ -168,16 +168,16 @@ GIVES_BACK = (
 
 
 def of_transactions(
-    promise: str,
+    guarantee: str,
     variant: str,
-    layout: Mapping[str, int],
+    bounds: Mapping[str, int],
     *patches: Patch,
     **budgets: int,
 ) -> Dropped:
     """A run of one instance, in which nothing happens but what is said."""
     nothing = {"begun": 2, "delays": 0, "unheard": 0} | budgets
     return Dropped(
-        promise, {**ALONE, **layout}, nothing, variant, patches=patches, home="transactions"
+        guarantee, {**ALONE, **bounds}, nothing, variant, patches=patches, home="transactions"
     )
 
 
@@ -293,12 +293,12 @@ def trace_without(name: str) -> Finding | None:
     if dropped is None:
         return None
     home = dropped.home
-    model: Model = composition(home, dropped.patches) if home else patched(dropped.patches)
-    setting = model.setting
-    k = setting.Setting(
+    model: Model = composition(home, dropped.patches)
+    configuration = model.configuration
+    k = configuration.Configuration(
         variant=model.variants.parse(dropped.variant),
-        layout=setting.Layout(**dropped.layout),
-        budgets=setting.Budgets(**dropped.budgets),
+        bounds=configuration.Bounds(**dropped.bounds),
+        budgets=configuration.Budgets(**dropped.budgets),
     )
     found = explore_source(model, k, name, only={dropped.property}, stop=True)
     path = found.violations.get(dropped.property)

@@ -2,7 +2,7 @@
 
 Theory of operation. As long as no producer id was given to anybody, a client has none, and has
 done nothing; without one it may not send. Each rule of the client is evaluated on any client, and
-so is the world's rule that gives an id; no other rule moves a client. The goal is the promise in
+so is the world's rule that gives an id; no other rule moves a client. The goal is the guarantee in
 its own words, together with what makes it inductive.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from proofs.lift import dag
 from proofs.lift.dag import ZERO, Node, const
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
 from proofs.prove.clauses import Formula
 from proofs.prove.lemmas import WRAPPING
@@ -42,17 +42,17 @@ class FirstIds:
     """The rules of any client, whether it has an id or not."""
 
     def __init__(self, model: Model, k: Any) -> None:
-        layout = replace(k.layout, begun=False, without_producer_id=True, more_producer_ids=1)
+        bounds = replace(k.bounds, begun=False, without_producer_id=True, more_producer_ids=1)
         self.model = model
-        self.k = replace(k, layout=layout)
+        self.k = replace(k, bounds=bounds)
         self.builder = Builder(model, self.k, WRAPPING)
         self.before = Begun(self.builder.record(model.client.Client, "client"), GIVEN)
 
     def holds(self, of: Begun) -> Node:
-        """The promise, and that who can have no id has done nothing."""
-        promised = self.builder.promise("ids_come_first", self.world(of))
+        """The guarantee, and that who can have no id has done nothing."""
+        guaranteed = self.builder.guarantee("ids_come_first", self.world(of))
         idle = dag.either(dag.lt(ZERO, of.given), has_done_nothing(of.client))
-        return dag.conjunction((dag.le(ZERO, of.given), promised, idle))
+        return dag.conjunction((dag.le(ZERO, of.given), guaranteed, idle))
 
     def world(self, of: Begun) -> Rec:
         """The world with one client."""
@@ -67,7 +67,7 @@ class FirstIds:
 
     def rules(self) -> Iterator[tuple[str, Evaluator, Begun]]:
         """Each rule by name, with its guards and what it leads to."""
-        rules, answers = self.model.recovery, self.model.answers
+        rules, answers = self.model.recovery, self.model.responses
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
         for function, arguments in (
             (self.model.client.send_new, (ZERO, RECORDS_IN)),
@@ -86,7 +86,10 @@ class FirstIds:
 
     def giving(self) -> tuple[str, Evaluator, Begun]:
         """The world's rule that gives an id, to this client; to others it is a greater number."""
-        rule, evaluator = self.model.world.client_receives_producer_id, self.builder.evaluator()
+        rule, evaluator = (
+            self.model.world.client_receives_producer_id,
+            self.builder.evaluator(),
+        )
         after = evaluator.call(rule, [self.k, self.world(self.before), ZERO]).fields
         begun = Begun(after["clients"].slots[0], after["given_producer_ids"])
         return rule.__name__, evaluator, begun

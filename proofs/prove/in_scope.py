@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 from proofs.explore.source import source_graph
 from proofs.lift.dag import Node, reachable
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.prove.clauses import Clause, Formula
 from proofs.prove.invariant import (
+    GUARANTEED,
     HELPERS,
     IN_TURN,
     NEIGHBOURS,
     ORDERED,
-    PROMISED,
     UNFENCED,
     WHOLE,
 )
@@ -78,8 +78,8 @@ class Facts:
             "p": 0,
             "producer": 0,
             **{rule: getattr(k.variant, rule) for rule in VARIANT},
-            "max_sequence": k.layout.max_sequence,
-            "replicas": k.layout.replicas,
+            "max_sequence": k.bounds.max_sequence,
+            "replicas": k.bounds.replicas,
             "log_length": len(self.log),
             "high_watermark": self.leader.high_watermark,
         }
@@ -100,8 +100,8 @@ class Facts:
 
     def next_position(self) -> int:
         """Where the partition's next batch begins in its epoch."""
-        if self.entry.producer_epoch == 0 and self.k.layout.first_sequence > 0:
-            return int(self.k.layout.first_sequence + self.entry.records_sent)
+        if self.entry.producer_epoch == 0 and self.k.bounds.first_sequence > 0:
+            return int(self.k.bounds.first_sequence + self.entry.records_sent)
         return int(self.entry.next_sequence)
 
     def epoch_in_turn(self) -> int:
@@ -119,8 +119,8 @@ class Facts:
 
     def position(self, batch: Any) -> int:
         """Where a batch begins in its epoch; a scope that begins late has it by its records."""
-        if batch.producer_epoch == 0 and self.k.layout.first_sequence > 0:
-            return int(self.k.layout.first_sequence + batch.first_record)
+        if batch.producer_epoch == 0 and self.k.bounds.first_sequence > 0:
+            return int(self.k.bounds.first_sequence + batch.first_record)
         return int(batch.base_sequence)
 
     def travelling(self) -> list[Any]:
@@ -201,7 +201,7 @@ class Facts:
         if name.startswith(("history.", "len(history.")):
             return self.replayed(name, arguments[0])
         if name == SEQUENCE:
-            return arguments[0] % (int(self.k.layout.max_sequence) + 1)
+            return arguments[0] % (int(self.k.bounds.max_sequence) + 1)
         if name == "position":
             return self.positions.get((arguments[0], arguments[1]), 0)
         if name in ("sent", "numbered", "answers"):
@@ -224,7 +224,7 @@ class Facts:
             return ((*a, *b[1:]) for a, b in pairs if a[0] == b[0])
         if names == ("f", "b", "r"):
             return iter(self.answers)
-        records = self.k.layout.records
+        records = self.k.bounds.records
         if names == ("f", "b", "r", "record"):
             told = product((*self.answers, NOT_ANSWERED), range(records))
             return ((*answer, record) for answer, record in told)
@@ -299,13 +299,13 @@ def expression(node: Node, names: dict[int, str], bound: Mapping[str, str]) -> s
 
 def regime_of(k: Any) -> Regime:
     """A scope that begins late is one in which sequences wrap."""
-    return wrapping(k.layout.max_sequence + 1) if k.layout.first_sequence > 0 else NO_WRAP
+    return wrapping(k.bounds.max_sequence + 1) if k.bounds.first_sequence > 0 else NO_WRAP
 
 
 def clauses_for(k: Any) -> tuple[Clause, ...]:
-    """The clauses that are proved under the setting's variant."""
-    kept = dict(PROMISED)
-    if k.variant.first_sequence == 0 or k.layout.first_sequence > 0:
+    """The clauses that are proved under the configuration's variant."""
+    kept = dict(GUARANTEED)
+    if k.variant.first_sequence == 0 or k.bounds.first_sequence > 0:
         del kept["no_gap"]
     if not remembers(k):
         del kept["remembers_five"]
@@ -313,7 +313,7 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
         del kept["acked_is_stored"], kept["acked_is_replicated"]
     if k.budgets.timeouts > 0:
         del kept["nothing_fails"]
-    strict = k.variant.first_sequence != 0 and k.layout.first_sequence == 0
+    strict = k.variant.first_sequence != 0 and k.bounds.first_sequence == 0
     if not strict:
         del kept["order_kept"]
     calm = strict and is_calm(k)

@@ -121,7 +121,7 @@ def handled_is_stored(state: State) -> Formula:
     return (), dag.conjunction(facts)
 
 
-# Promises
+# Guarantees
 
 
 def no_false_error(state: State) -> Formula:

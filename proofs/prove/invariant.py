@@ -328,7 +328,7 @@ TURN: dict[str, tuple[str, ...]] = {
 }
 """The cuts of a request that is handled in its turn, and what each stands on."""
 
-PROMISED: dict[str, Clause] = {
+GUARANTEED: dict[str, Clause] = {
     c.name: c
     for c in (
         following(at_most_once, *CONSEQUENCE),

@@ -9,7 +9,7 @@ from typing import Any
 from proofs.lift import dag
 from proofs.lift.dag import ZERO, const
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.prove.clauses import Formula, within
 from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP
 from proofs.prove.smt import Obligation, obligation

@@ -3,7 +3,7 @@
 Theory of operation. The rules are the world's own, of one partition whose leader may be in any
 state: its log may have lost its head, or be cut short by a replica that was not in sync. What
 connections and producers make of it is left out, and so is what a replay finds: the high watermark
-depends on neither. The goal is the promise in its own words, together with what is so of offsets.
+depends on neither. The goal is the guarantee in its own words, together with what is so of offsets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from proofs.lift import dag
 from proofs.lift.containers import FocusMap, FunctionSeq
 from proofs.lift.dag import ZERO, Node
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
 from proofs.prove.clauses import AT, NEXT, ONE, Formula, implies
 from proofs.prove.lemmas import WRAPPING
@@ -87,13 +87,13 @@ class OneLog:
         return (AT, NEXT), implies(inside, dag.both(some, implies(behind, follows)))
 
     def high_watermark_sound(self, leader: Rec) -> Formula:
-        """The promise, and that nothing is below 0."""
+        """The guarantee, and that nothing is below 0."""
         world, fields = self.builder.world(leaders=MapValue((leader,))), leader.fields
-        promised = self.builder.promise("high_watermark_sound", world)
+        guaranteed = self.builder.guarantee("high_watermark_sound", world)
         counted = dag.both(
             dag.le(ZERO, fields["log_start_offset"]), dag.le(ZERO, fields["log"].length)
         )
-        return (), dag.both(counted, promised)
+        return (), dag.both(counted, guaranteed)
 
     def clauses(self, leader: Rec) -> dict[str, Formula]:
         """What is so of it, by name."""
@@ -118,8 +118,8 @@ class OneLog:
         evaluator, world = self.evaluator(), self.world()
         after = evaluator.call(self.model.rules[rule], [self.k, world, *RULES[rule]])
         guards: list[Formula] = [((), x.condition) for x in evaluator.limits]
-        layout = ((), dag.both(dag.le(ONE, REPLICAS), dag.le(ZERO, CHOSEN)))
-        return [layout, self.no_request_is_empty(world), *guards], after.fields["leaders"].slots[0]
+        bounds = ((), dag.both(dag.le(ONE, REPLICAS), dag.le(ZERO, CHOSEN)))
+        return [bounds, self.no_request_is_empty(world), *guards], after.fields["leaders"].slots[0]
 
 
 def one_log_lemmas(model: Model, k: Any) -> Iterator[Obligation]:

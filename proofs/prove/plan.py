@@ -8,18 +8,18 @@ from typing import Any
 
 from proofs.lift import dag
 from proofs.lift.dag import const
-from proofs.lift.text import Model, composition, patched, plain
+from proofs.lift.source import Model, composition
 from proofs.prove.clauses import LENGTH, Clause, Formula, conjuncts, implies
 from proofs.prove.cuts import Lemma
 from proofs.prove.invariant import (
     ARITHMETIC,
+    GUARANTEED,
     HELPERS,
     HELPERS_WITH_RESETS,
     HISTORY,
     IN_TURN,
     NEIGHBOURS,
     ORDERED,
-    PROMISED,
     RULED,
     UNFENCED,
     WHOLE,
@@ -48,17 +48,19 @@ class Plan:
     unchanged: tuple[str, ...]
 
 
-def setting(model: Model, variant: str) -> Any:
-    """The setting of the proofs: five in flight, five remembered, two partitions."""
-    layout = model.setting.Layout(
+def configuration(model: Model, variant: str) -> Any:
+    """The configuration of the proofs: five in flight, five remembered, two partitions."""
+    bounds = model.configuration.Bounds(
         partitions=2, in_flight=5, records=0, log=0, max_epoch=1, max_timeouts=1
     )
-    return model.setting.Setting(
-        variant=model.variants.parse(variant), layout=layout, budgets=model.setting.Budgets()
+    return model.configuration.Configuration(
+        variant=model.variants.parse(variant),
+        bounds=bounds,
+        budgets=model.configuration.Budgets(),
     )
 
 
-OPTIONAL = (*WHOLE, *ORDERED, *IN_TURN, *NEIGHBOURS, *UNFENCED, PROMISED["remembers_five"])
+OPTIONAL = (*WHOLE, *ORDERED, *IN_TURN, *NEIGHBOURS, *UNFENCED, GUARANTEED["remembers_five"])
 """Clauses of some theorems, under the rules of their variants."""
 
 GROUPS = 5
@@ -80,7 +82,7 @@ def split(goal: Formula) -> Iterator[tuple[str, Formula]]:
 class Induction:
     """The obligations by which clauses hold in every state.
 
-    The helpers are inductive by themselves; the promise stands on them.
+    The helpers are inductive by themselves; the guarantee stands on them.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class Induction:
         self.state = steps.before
         self.steps = steps.all()
         self.first = initial(model, k, regime)
-        self.before = {c.name: c.formula(self.state) for c in (*self.known, *PROMISED.values())}
+        self.before = {c.name: c.formula(self.state) for c in (*self.known, *GUARANTEED.values())}
         lemmas = (lemma for step in self.steps for lemma in self.lemmas_of(step))
         self.helpers = (*lemmas, *self.inductive(helpers), *self.inductive(extra, rules))
 
@@ -107,7 +109,7 @@ class Induction:
         question and of those that the step is about."""
         lengths = (LENGTH, *(step.prefixes if step else ()))
         found: list[Formula] = []
-        for c in {c.name: c for c in (*self.known, *PROMISED.values())}.values():
+        for c in {c.name: c for c in (*self.known, *GUARANTEED.values())}.values():
             if c.name in uses and c.of_prefix is not None:
                 found += [c.of_prefix(self.state, length) for length in lengths]
             elif c.name in uses:
@@ -150,10 +152,10 @@ class Induction:
         yield f"{clause.name}/old", ((LENGTH, *bound), parts), clause.uses
         yield f"{clause.name}/new", new, clause.uses
 
-    def promised(
+    def guaranteed(
         self, clause: Clause, rules: Sequence[Formula]
     ) -> Iterator[tuple[str, Obligation | None]]:
-        """The helpers' obligations, whatever the variant's rules; and those of the promise that
+        """The helpers' obligations, whatever the variant's rules; and those of the guarantee that
         stands on them, under its variant's rules."""
         yield from self.helpers
         if not clause.follows:
@@ -171,7 +173,7 @@ class Induction:
         """(name, obligation) of clauses, None where nothing changes."""
         proved = {c.name for c in (*self.known, *clauses)}
         for c in clauses:
-            assert not c.uses & PROMISED.keys() - proved, f"{c.name} uses what nothing proves"
+            assert not c.uses & GUARANTEED.keys() - proved, f"{c.name} uses what nothing proves"
             name = f"initial/{c.name}"
             yield name, self.posed(name, c.uses, [], c.formula(self.first))
         for step in self.steps:
@@ -212,12 +214,12 @@ def rules_of(model: Model, variant: str) -> tuple[Formula, ...]:
 class Planner:
     """Makes the obligations of theorems; those of the helpers once.
 
-    `home` says which composition `model` is; the theorems of others are about their plain text.
+    The theorems of other compositions than the model's are about their source without patches.
     """
 
-    def __init__(self, model: Model, home: str) -> None:
-        self.model = model if home == "" else plain()
-        self.composed = {home: model} if home else {}
+    def __init__(self, model: Model) -> None:
+        self.model = model if model.name == "idempotent" else composition("idempotent")
+        self.composed = {model.name: model}
         self.inductions: dict[tuple[Any, ...], Induction] = {}
 
     def induction(self, variant: str, theorem: Theorem) -> Induction:
@@ -231,8 +233,8 @@ class Planner:
         extra = tuple(c.name for c in theorem.extra)
         key = (same, theorem.regime.name, theorem.patches, extra)
         if key not in self.inductions:
-            model = patched((*self.model.patches, *theorem.patches))
-            k = setting(model, variant)
+            model = composition("idempotent", (*self.model.patches, *theorem.patches))
+            k = configuration(model, variant)
             self.inductions[key] = Induction(model, k, theorem.regime, theorem.extra, rules)
         return self.inductions[key]
 
@@ -243,18 +245,16 @@ class Planner:
             ruled = theorem.composition.ruled_by(model, variant, theorem.variant)
             yield from WorldInduction(ruled, model, variant).obligations()
         if theorem.lemmas is not None:
-            for lemma in theorem.lemmas(self.model, setting(self.model, variant)):
+            for lemma in theorem.lemmas(self.model, configuration(self.model, variant)):
                 yield lemma.name, lemma
         if theorem.clause is not None:
             rules = rules_of(self.model, variant)
-            yield from self.induction(variant, theorem).promised(theorem.clause, rules)
+            yield from self.induction(variant, theorem).guaranteed(theorem.clause, rules)
 
 
-def plan(
-    model: Model, theorems: tuple[Theorem, ...], under: Callable[[Theorem], str], home: str = ""
-) -> Plan:
+def plan(model: Model, theorems: tuple[Theorem, ...], under: Callable[[Theorem], str]) -> Plan:
     """The obligations of the theorems, each under the variant that `under` says; see Planner."""
-    planner = Planner(model, home)
+    planner = Planner(model)
     duties: dict[str, Duty] = {}
     unchanged: dict[str, None] = {}
     for theorem in theorems:

@@ -172,13 +172,13 @@ UNIQUE = clause(producer_ids_unique, "numbers_are_sound", "used_beyond_given", "
 
 PRODUCER_IDS = Composition(
     home="producer_ids",
-    layout={"brokers": 0, "blocks": 0},
+    bounds={"brokers": 0, "blocks": 0},
     unknown={
         ("Variant", "form"): FORM,
         ("Variant", "fetching"): FETCHING,
-        ("Layout", "block_size"): BLOCK_SIZE,
-        ("Layout", "prefetch_at"): number("prefetch_at"),
-        ("Layout", "last_block"): number("last_block"),
+        ("Bounds", "block_size"): BLOCK_SIZE,
+        ("Bounds", "prefetch_at"): number("prefetch_at"),
+        ("Bounds", "last_block"): number("last_block"),
     },
     clauses=(
         clause(numbers_are_sound),
@@ -196,9 +196,9 @@ PRODUCER_IDS = Composition(
     scopes=("producer-ids", "producer-ids-alone"),
     variants=("4.3.1", "3.9.2-zookeeper", "2.8.2"),
     functions={
-        "id_at": lambda k, block, place: int(block * k.layout.block_size + place),
-        "block_of": lambda k, given: int(given // k.layout.block_size),
-        "used_of": lambda k, given: int(given % k.layout.block_size),
+        "id_at": lambda k, block, place: int(block * k.bounds.block_size + place),
+        "block_of": lambda k, given: int(given // k.bounds.block_size),
+        "used_of": lambda k, given: int(given % k.bounds.block_size),
     },
     numbers={"i": "brokers", "j": "brokers", "id": "ids", "block": "blocks", "place": "block_size"},
 )

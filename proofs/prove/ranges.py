@@ -14,8 +14,8 @@ from typing import Any
 from proofs.explore.explorer import explore
 from proofs.explore.result import RangeBroken
 from proofs.lift.build import lift
-from proofs.lift.obligations import as_promises, decide, decide_ranges, definedness_claims
-from proofs.lift.text import Model
+from proofs.lift.obligations import as_guarantees, decide, decide_ranges, definedness_claims
+from proofs.lift.source import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class RangeCheck:
 
 def check_ranges(model: Model, k: Any, name: str) -> RangeCheck:
     """Decide all claims of a scope."""
-    lifted = lift(model, k, name, promises=False)
+    lifted = lift(model, k, name, guarantees=False)
     machine, defined = lifted.machine, list(definedness_claims(lifted.obligations))
     decided = (*decide_ranges(machine), *decide(machine, defined))
     held = Counter(d.by for d in decided if d.result == "holds")
     unsettled = {d.name for d in decided if d.result != "holds"}
-    promises = as_promises(claim for claim in defined if claim.name in unsettled)
+    guarantees = as_guarantees(claim for claim in defined if claim.name in unsettled)
     try:
-        found = explore(replace(machine, promises=promises), "ints")
+        found = explore(replace(machine, guarantees=guarantees), "ints")
         failed = tuple(found.violations)
     except RangeBroken as broken:
         failed = (str(broken),)

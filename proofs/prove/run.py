@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
-from proofs.lift.text import Model, Patch, composition, home_of, patched, plain
+from proofs.lift.source import Model, Patch, composition, composition_of
 from proofs.mutants import find
 from proofs.mutants.row import Mutant
 from proofs.prove.plan import Duty, Plan
@@ -43,7 +43,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """A reachable trace that breaks what a failed theorem promises."""
+    """A reachable trace that breaks what a failed theorem guarantees."""
 
     theorem: str
     scope: str
@@ -109,7 +109,7 @@ def _answers(questions: Sequence[Question], processes: int) -> Iterator[tuple[in
 
 
 def chosen(only: str | None) -> tuple[Theorem, ...]:
-    """The theorem of that name, or that is about all of the promise of that name; those of a
+    """The theorem of that name, or that is about all of the guarantee of that name; those of a
     composition; or all. Raises UnknownName that lists the names."""
     names = {t.name for t in THEOREMS}
     name = only if only in names else PROVED_AS.get(only or "", only)
@@ -123,7 +123,7 @@ def chosen(only: str | None) -> tuple[Theorem, ...]:
 
 def home(theorem: Theorem) -> str:
     """The composition that a theorem is about."""
-    return theorem.home or "idempotent"
+    return theorem.home
 
 
 def failed(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ class Subject:
 
     `variants` replaces the variants of theorems: of all ("*"), by name, or of those that need just
     the rule that a mutant takes back. `shown_in` and `shown_as` are the variant and the
-    promise of a mutant's entry; `home` is the composition that it is of, if any.
+    guarantee of a mutant's entry; `home` is the composition that it is of, if any.
     """
 
     patches: tuple[Patch, ...] = ()
@@ -152,7 +152,7 @@ class Subject:
     @property
     def model(self) -> Model:
         """The model that the patches are of."""
-        return composition(self.home, self.patches) if self.home else patched(self.patches)
+        return composition(self.home or "idempotent", self.patches)
 
     def under(self, theorem: Theorem) -> str:
         """The variant that a theorem is proved under."""
@@ -161,7 +161,7 @@ class Subject:
 
     def asks(self, theorems: Sequence[Theorem]) -> tuple[Theorem, ...]:
         """Those of the theorems that can say something: of a mutant of a composition, those whose
-        failure its promise would answer; of a variant, those whose model knows it.
+        failure its guarantee would answer; of a variant, those whose model knows it.
 
         Raises UnknownVariant if none does.
         """
@@ -178,7 +178,7 @@ class Subject:
 
 def model_of(theorem: Theorem) -> Model:
     """The model that a theorem is about, as its text stands."""
-    return composition(theorem.home) if theorem.home else plain()
+    return composition(theorem.home)
 
 
 def knows(theorem: Theorem, variant: str) -> bool:
@@ -203,20 +203,23 @@ def subject(mutant: str | None, variant: str | None) -> Subject:
     if mutant is None:
         return Subject(variants=variants)
     found = find(mutant)
-    home = home_of(found.scope)
+    home = composition_of(found.scope)
+    whose = "" if home == "idempotent" else home
     if found.kind == "variant" and not variants:
-        variants = taken_back(found, composition(home) if home else plain())
-    return Subject(found.patches, variants, (found.scope,), found.variant, found.property, home)
+        variants = taken_back(found, composition(home))
+    return Subject(found.patches, variants, (found.scope,), found.variant, found.property, whose)
 
 
 def taken_back(mutant: Mutant, model: Model) -> dict[str, str]:
     """The variants of theorems, by name or text, that a mutant's replaces: those of its twin; in a
     composition of all theorems that hold for the twin's requests, whatever its other rules."""
     twin = model.variants.parse(mutant.twin)
-    if not home_of(mutant.scope):
-        own = {t.variant for t in THEOREMS if not t.home}
+    if composition_of(mutant.scope) == "idempotent":
+        own = {t.variant for t in THEOREMS if t.home == "idempotent"}
         return {v: mutant.variant for v in own if model.variants.parse(v) == twin}
-    mine = (t for t in THEOREMS if t.composition is not None and t.home == home_of(mutant.scope))
+    mine = (
+        t for t in THEOREMS if t.composition is not None and t.home == composition_of(mutant.scope)
+    )
     return {t.name: mutant.variant for t in mine if holds_for(t, twin, model)}
 
 
@@ -231,9 +234,11 @@ def holds_for(theorem: Theorem, twin: Any, model: Model) -> bool:
 def counterexample(theorem: Theorem, of: Subject) -> Counterexample | None:
     """A shortest trace in the first of the scopes that has one; None if none has."""
     names = (of.shown_as,) if of.shown_as else theorem.answered_by
-    patches = of.patches if of.home == theorem.home else ()
+    patches = of.patches if (of.home or "idempotent") == theorem.home else ()
     for scope, variant in places(theorem, of):
-        report = explored(scope, variant, patches, "ints" if theorem.home else "source")
+        report = explored(
+            scope, variant, patches, "source" if theorem.home == "idempotent" else "ints"
+        )
         for name in names:
             finding = report.found(name)
             if finding is not None:

@@ -1,5 +1,5 @@
 """What proofs stand on, looked at in scopes: their clauses hold in every state, ranges too, each
-rule that they cover is taken, and what an assumption excludes breaks a promise.
+rule that they cover is taken, and what an assumption excludes breaks a guarantee.
 
 Each look is a job of its own, named by texts alone, so that processes share them.
 """
@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from proofs.explore.scope import Finding
-from proofs.lift.text import Model, Patch, composition, patched
+from proofs.lift.source import Model, Patch, composition
 from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.in_scope import ScopeCheck, check_scope
 from proofs.prove.ranges import RangeCheck, check_ranges
@@ -21,7 +21,7 @@ from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import COVERED, THEOREMS
 from proofs.prove.worlds_in_scope import check_world_scope
-from proofs.trace.replay import setting_of
+from proofs.trace.replay import configuration_of
 
 STRICT = "first_sequence=strict/restart_window=full"
 RANGED_SCOPES: dict[str, str | None] = {
@@ -63,21 +63,21 @@ Seen = ScopeCheck | RangeCheck | Finding | None
 
 def clauses_of(job: Job) -> ScopeCheck:
     """The clauses about one producer, on every state of a scope."""
-    model = patched(job.patches)
-    return check_scope(model, setting_of(model, job.scope, job.variant), job.scope)
+    model = composition("idempotent", job.patches)
+    return check_scope(model, configuration_of(model, job.scope, job.variant), job.scope)
 
 
 def ranges_of(job: Job) -> RangeCheck:
     """The ranges of a scope."""
-    model = patched(job.patches)
-    return check_ranges(model, setting_of(model, job.scope, job.variant), job.scope)
+    model = composition("idempotent", job.patches)
+    return check_ranges(model, configuration_of(model, job.scope, job.variant), job.scope)
 
 
 def composed_of(job: Job) -> ScopeCheck:
     """The clauses of a composition, on every world of one of its scopes."""
     of = COMPOSITIONS[job.theorem]
     model = composition(of.home)
-    k = setting_of(model, job.scope, job.variant)
+    k = configuration_of(model, job.scope, job.variant)
     return (of.check or check_world_scope)(of, model, k, job.scope)
 
 
@@ -121,7 +121,7 @@ def jobs_for(
         of = theorem.composition
         for scope, variant in product(of.scopes, of.variants) if of else ():
             yield Job("composed", theorem=theorem.name, scope=scope, variant=variant)
-    model = patched(patches)
+    model = composition("idempotent", patches)
     keeping = [text for text in plain if not resets(model.variants.parse(text))]
     for kind, scopes, variants in (
         ("clauses", CHECKED_SCOPES, keeping),

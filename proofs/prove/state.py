@@ -31,7 +31,7 @@ from proofs.lift import dag
 from proofs.lift.containers import FocusMap, FunctionSeq, contains
 from proofs.lift.dag import INFINITE, ZERO, Node, const
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq
 from proofs.prove.regimes import NO_WRAP, Regime
 from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
@@ -67,11 +67,11 @@ def resets(variant: Any) -> bool:
 @dataclass(frozen=True, slots=True)
 class Text:
     """What the clauses need of the model's text: its replay, an entry that knows nothing, and what
-    a promise about clients says, by name, of one."""
+    a guarantee about clients says, by name, of one."""
 
     replayed: Callable[[FocusMap, Rec], FocusMap]
     nothing: Rec
-    promised: Callable[[str, Rec], Node]
+    guaranteed: Callable[[str, Rec], Node]
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class Builder(Unknowns):
     """Makes the state of unknowns, for one model."""
 
     def __init__(self, model: Model, k: Any, regime: Regime = NO_WRAP) -> None:
-        super().__init__(k.layout)
+        super().__init__(k.bounds)
         self.model = model
         self.k = k
         self.regime = regime
@@ -211,9 +211,9 @@ class Builder(Unknowns):
             self.model,
             self.k,
             overrides={
-                ("Layout", "max_sequence"): self.regime.max_sequence,
-                ("Layout", "replicas"): REPLICAS,
-                ("Layout", "wraps"): const(self.regime.wraps),
+                ("Bounds", "max_sequence"): self.regime.max_sequence,
+                ("Bounds", "replicas"): REPLICAS,
+                ("Bounds", "wraps"): const(self.regime.wraps),
                 **{("Variant", rule): value for rule, value in self.unknown.items()},
             },
             contracts={"filled": self.filled, **contracts},
@@ -234,21 +234,21 @@ class Builder(Unknowns):
         result: Rec = self.evaluator().lift(self.model.leader.UNKNOWN_PRODUCER)
         return result
 
-    def promised(self, name: str, client: Rec) -> Node:
-        """A promise in its own words, of a client at the partition of the theorems alone."""
+    def guaranteed(self, name: str, client: Rec) -> Node:
+        """A guarantee in its own words, of a client at the partition of the theorems alone."""
         entry = client.fields["partitions"].slots[0]
         alone = Rec(client.cls, {**client.fields, "partitions": MapValue((entry,))})
-        return self.promise(name, self.world(clients=MapValue((alone,))))
+        return self.guarantee(name, self.world(clients=MapValue((alone,))))
 
     def world(self, **parts: Any) -> Rec:
         """A world of which only some parts are looked at."""
         hints = self.shapes.hints(self.model.world.World)
         return Rec(self.model.world.World, {**dict.fromkeys(hints, ZERO), **parts})
 
-    def promise(self, name: str, world: Rec) -> Node:
-        """A promise in its own words."""
-        promise = getattr(self.model.promises, name)
-        result: Node = self.evaluator().call(promise, [self.k, world])
+    def guarantee(self, name: str, world: Rec) -> Node:
+        """A guarantee in its own words."""
+        guarantee = getattr(self.model.guarantees, name)
+        result: Node = self.evaluator().call(guarantee, [self.k, world])
         return result
 
     def client(self) -> Rec:
@@ -297,5 +297,5 @@ class Builder(Unknowns):
             place=function("place"),
             previous=function("previous"),
             history=cache(lambda length: self.record(entry, "history", (length,))),
-            text=Text(self.replayed, self.nothing(), self.promised),
+            text=Text(self.replayed, self.nothing(), self.guaranteed),
         )

@@ -15,7 +15,7 @@ from proofs.lift import containers, dag
 from proofs.lift.containers import FocusMap, FunctionSeq, PredicateSet
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, SetValue
 from proofs.prove.by_itself import arrives_as_sent
 from proofs.prove.clauses import (
@@ -90,7 +90,7 @@ class StepOutcome:
 
 
 class Steps(Cuts):
-    """All steps from any state of one model in one setting and regime."""
+    """All steps from any state of one model in one configuration and regime."""
 
     def all(self) -> tuple[StepOutcome, ...]:
         """Every step."""
@@ -220,7 +220,7 @@ class Steps(Cuts):
     def answered(self, answer: Rec) -> tuple[Evaluator, Rec]:
         """The client after an answer."""
         evaluator = self.builder.evaluator()
-        call = self.model.answers.on_answer
+        call = self.model.responses.on_answer
         return evaluator, evaluator.call(call, [self.k, self.before.client, ZERO, answer, OVERDUE])
 
     def on_success(self) -> StepOutcome:
@@ -271,7 +271,7 @@ class Steps(Cuts):
 
     def on_disconnect(self) -> StepOutcome:
         """A connection breaks."""
-        step = self.moved("on_disconnect", self.model.answers.on_disconnect, ZERO, OVERDUE)
+        step = self.moved("on_disconnect", self.model.responses.on_disconnect, ZERO, OVERDUE)
         in_time = (IN_TIME, ((), dag.eq(OVERDUE, ZERO)))
         epoch = self.before.entry.fields["producer_epoch"]
         after = step.after.changed(handled=ZERO, epoch_in_turn=epoch)

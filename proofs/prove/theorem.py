@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from proofs.lift.text import Model, Patch
+from proofs.lift.source import Model, Patch
 from proofs.prove.assumptions import EVERYWHERE
 from proofs.prove.clauses import Clause
 from proofs.prove.invariant import HELPERS
@@ -19,11 +19,11 @@ from proofs.prove.worlds import Composition
 class Theorem:
     """What is proved: `clause` in every state, or `lemmas` about single rules.
 
-    `variant` is the text of the variant it needs; `answered_by` names the promises whose broken
+    `variant` is the text of the variant it needs; `answered_by` names the guarantees whose broken
     trace answers a failure. `extra` are helper clauses of its own, that hold under its variant's
     rules; `patches` change the model that it is about. A theorem of a `composition` is all of its
-    clauses. It is a `part` if its promise is given also where it assumes too much. What its proof
-    leaves out of the world is `left_out`; `promise` is the one that its lemmas are all of.
+    clauses. It is a `part` if its guarantee is given also where it assumes too much. What its proof
+    leaves out of the world is `left_out`; `guarantee` is the one that its lemmas are all of.
     """
 
     name: str
@@ -39,12 +39,12 @@ class Theorem:
     composition: Composition | None = None
     part: bool = False
     left_out: tuple[str, ...] = EVERYWHERE
-    promise: str = ""
+    guarantee: str = ""
 
     @property
     def home(self) -> str:
-        """The composition that it is about; "" for the model itself."""
-        return self.composition.home if self.composition else ""
+        """The composition that it is about."""
+        return self.composition.home if self.composition else "idempotent"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -54,9 +54,9 @@ class Theorem:
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """The helper clauses below it; or the promise that its lemmas prove."""
+        """The helper clauses below it; or the guarantee that its lemmas prove."""
         if self.composition is not None:
             return tuple(c.name for c in self.composition.clauses)
-        if self.promise:
-            return (self.promise,)
+        if self.guarantee:
+            return (self.guarantee,)
         return tuple(c.name for c in (*HELPERS, *self.extra)) if self.clause else ()

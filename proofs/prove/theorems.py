@@ -12,13 +12,13 @@ from proofs.prove.first_ids import first_id_lemmas
 from proofs.prove.invariant import (
     AS_SENT,
     CLIENT,
+    GUARANTEED,
     IN_LINE,
     IN_TIME,
     IN_TURN,
     NEIGHBOURS,
     NO_RESTART,
     ORDERED,
-    PROMISED,
     SURVIVES,
     UNFENCED,
     WHOLE,
@@ -74,7 +74,7 @@ ONLY_EXPLORED = {
         " answers on the open connection"
     ),
     "no_false_error": (
-        "with raw sequence order where sequences wrap, which the model does not promise"
+        "with raw sequence order where sequences wrap, which the model does not guarantee"
     ),
     "bumps_have_causes": (
         "where something goes wrong: that each trouble brings one epoch at most is a count over"
@@ -102,11 +102,11 @@ ONLY_EXPLORED = {
         "a sum over all blocks: it needs, for each block, a witness of who has it or gave its ids"
     ),
 }
-"""What of the promises no theorem covers, and why: there they are explored in scopes."""
+"""What of the guarantees no theorem covers, and why: there they are explored in scopes."""
 
 
-ACKED = PROMISED["acked_is_replicated"]
-"""What more than one promise stands on."""
+ACKED = GUARANTEED["acked_is_replicated"]
+"""What more than one guarantee stands on."""
 
 Row = tuple[str, str, tuple[str, ...], tuple[Clause, ...]]
 SAFETY: tuple[Row, ...] = (
@@ -120,7 +120,7 @@ SAFETY: tuple[Row, ...] = (
     ("remembers_the_newest", "4.3.1", (), ()),
     ("nothing_fails", "4.3.1", (AS_SENT, IN_TIME), UNFENCED),
 )
-"""Promises, each with the variant it needs, what it rests on, and clauses of its own."""
+"""Guarantees, each with the variant it needs, what it rests on, and clauses of its own."""
 ABOUT_CLIENTS = frozenset({"sequences_follow"})
 """Those whose proofs say nothing of leaders."""
 
@@ -132,12 +132,12 @@ def safety(regime: Regime) -> tuple[Theorem, ...]:
     return tuple(
         Theorem(
             f"{name}{suffix}",
-            PROMISED[name].says,
+            GUARANTEED[name].says,
             f"{variant}{order}",
             regime,
             rests_on,
             ("order_kept" if name == "order_within_epoch" else name,),
-            PROMISED[name],
+            GUARANTEED[name],
             extra=extra,
             left_out=OF_CLIENTS if name in ABOUT_CLIENTS else EVERYWHERE,
         )
@@ -159,7 +159,7 @@ def in_its_turn(name: str, regime: Regime) -> Iterator[Theorem]:
     """What holds where answers come in the order of their batches: with leaders that are strict and
     remember all, and with those of today, if none of them restarts."""
     across, order = ("_across_wraps", "/sequence_order=wraps") if regime.wraps else ("", "")
-    five, whole = PROMISED["remembers_five"], WHOLE[0]
+    five, whole = GUARANTEED["remembers_five"], WHOLE[0]
     today = (resting_on(five, NO_RESTART), resting_on(whole, IN_LINE))
     for suffix, variant, rests_on, memory in (
         ("", "first_sequence=strict/restart_window=full", (), (five, whole)),
@@ -167,12 +167,12 @@ def in_its_turn(name: str, regime: Regime) -> Iterator[Theorem]:
     ):
         yield Theorem(
             f"{name}{suffix}{across}",
-            PROMISED[name].says,
+            GUARANTEED[name].says,
             f"{variant}{order}",
             regime,
             (*CALM, *rests_on),
             (name,),
-            PROMISED[name],
+            GUARANTEED[name],
             extra=(ACKED, *memory, *IN_TURN),
         )
 
@@ -205,7 +205,7 @@ def in_any_release() -> Iterator[Theorem]:
             ("no_crash", "no_splits"),
             ("high_watermark_sound",),
             lemmas=one_log_lemmas,
-            promise="high_watermark_sound",
+            guarantee="high_watermark_sound",
         )
         yield Theorem(
             f"ids_come_first{suffix}",
@@ -215,19 +215,19 @@ def in_any_release() -> Iterator[Theorem]:
             (),
             ("ids_come_first",),
             lemmas=first_id_lemmas,
-            promise="ids_come_first",
+            guarantee="ids_come_first",
         )
 
 
 def before_kip_360() -> Iterator[Theorem]:
-    """All promises under the recoveries that take another producer id, where nothing makes a
+    """All guarantees under the recoveries that take another producer id, where nothing makes a
     producer take one. Some are given beyond that, but not in 2.0, which then mixes two ids."""
-    five, whole = resting_on(PROMISED["remembers_five"], NO_RESTART), WHOLE[0]
-    (nothing_fails,) = in_calm((resting_on(PROMISED["nothing_fails"], *CLIENT),))
+    five, whole = resting_on(GUARANTEED["remembers_five"], NO_RESTART), WHOLE[0]
+    (nothing_fails,) = in_calm((resting_on(GUARANTEED["nothing_fails"], *CLIENT),))
     extra = in_calm((ACKED, five, whole, *ORDERED, *IN_TURN, *NEIGHBOURS))
-    promised = {**PROMISED, "nothing_fails": nothing_fails}
+    guaranteed = {**GUARANTEED, "nothing_fails": nothing_fails}
     for release, suffix in BEFORE_KIP_360:
-        for clause in (promised[name] for name in (*STILL, *CALMLY, *WIDER)):
+        for clause in (guaranteed[name] for name in (*STILL, *CALMLY, *WIDER)):
             yield Theorem(
                 f"{clause.name}{suffix}",
                 clause.says,
@@ -245,12 +245,12 @@ THEOREMS: tuple[Theorem, ...] = (
     *safety(NO_WRAP),
     Theorem(
         "remembers_five",
-        PROMISED["remembers_five"].says,
+        GUARANTEED["remembers_five"].says,
         "restart_window=full",
         NO_WRAP,
         (),
         ("acked_once", "no_false_error"),
-        PROMISED["remembers_five"],
+        GUARANTEED["remembers_five"],
     ),
     *safety(WRAPS),
     *(t for name in CALMLY for regime in (NO_WRAP, WRAPS) for t in in_its_turn(name, regime)),
@@ -263,7 +263,7 @@ THEOREMS: tuple[Theorem, ...] = (
         NO_WRAP,
         ("high_watermark_survives", "strict_first_sequence", "own_producer_id"),
         ("acked_is_stored",),
-        PROMISED["acked_is_stored"],
+        GUARANTEED["acked_is_stored"],
         extra=(*WHOLE, ACKED),
         patches=BELOW_IS_DUPLICATE,
     ),

@@ -1,6 +1,6 @@
 """Values of unknowns: any value of a type of the model.
 
-A map or a set whose size is 0 in the layout of the proofs is one of any size.
+A map or a set whose size is 0 in the bounds of the proofs is one of any size.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def function(name: str, *, is_bool: bool = False) -> Predicate:
 class Unknowns:
     """Makes values whose scalars are unknowns, for the types of one model."""
 
-    def __init__(self, layout: Any) -> None:
-        self.shapes = Shapes(layout)
+    def __init__(self, bounds: Any) -> None:
+        self.shapes = Shapes(bounds)
 
     def record(self, cls: type, name: str, arguments: tuple[Node, ...] = ()) -> Rec:
         """A record of unknowns; of functions, if there are arguments."""

@@ -198,7 +198,7 @@ def answer_failures(
 
 
 def tell_counterexample(found: Counterexample) -> None:
-    """The steps that break the promise."""
+    """The steps that break the guarantee."""
     finding = found.finding
     say(
         f"\n{found.theorem} is not proved; {finding.property} is broken in {found.scope}"
@@ -247,7 +247,7 @@ def seeds_run(asked: Plan, arguments: argparse.Namespace) -> Seeds:
     """All obligations once for each seed; with a folder for artifacts, this goes on there."""
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
-    answers = Answers(arguments.out / "answers.jsonl" if arguments.out else None)
+    answers = Answers(arguments.out / "responses.jsonl" if arguments.out else None)
     solvers = (arguments.solver,) if arguments.solver else tuple(SOLVERS)
     kept: tuple[Verdict, ...] = ()
     totals: list[float] = []
@@ -310,7 +310,7 @@ def run(arguments: argparse.Namespace) -> int:
         return drop(arguments.drop)
     of = subject(arguments.mutant, arguments.variant)
     theorems = of.asks(chosen(arguments.only))
-    asked = plan(of.model, theorems, of.under, of.home)
+    asked = plan(of.model, theorems, of.under)
     say(
         f"{len(asked.duties)} obligations, {len(asked.unchanged)} more leave their clause unchanged"
     )

@@ -22,7 +22,7 @@ from proofs.lift import containers, dag
 from proofs.lift.containers import FocusMap, FunctionSeq
 from proofs.lift.dag import FALSE, INFINITE, ZERO, Node, const
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Rec
 from proofs.prove.clauses import ONE, Formula, implies, within
 from proofs.prove.regimes import MAX_SEQUENCE
@@ -84,11 +84,11 @@ class WhyFive:
             self.model,
             self.k,
             overrides={
-                ("Layout", "max_sequence"): MAX_SEQUENCE,
-                ("Layout", "replicas"): REPLICAS,
-                ("Layout", "wraps"): FALSE,
-                ("Layout", "window"): WINDOW,
-                ("Layout", "in_flight"): IN_FLIGHT,
+                ("Bounds", "max_sequence"): MAX_SEQUENCE,
+                ("Bounds", "replicas"): REPLICAS,
+                ("Bounds", "wraps"): FALSE,
+                ("Bounds", "window"): WINDOW,
+                ("Bounds", "in_flight"): IN_FLIGHT,
                 **{("Variant", rule): value for rule, value in VARIANT.items()},
             },
         )

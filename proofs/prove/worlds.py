@@ -1,9 +1,9 @@
 """Any world of a composition: its rules as steps, and the obligations that its clauses hold always.
 
-Theory of operation. A map or a set whose size is 0 in the layout has any number of keys, and
+Theory of operation. A map or a set whose size is 0 in the bounds has any number of keys, and
 numbers have no ends. Each rule of the world is evaluated as its text stands, for any choice; what
 it requires is assumed, and the limits of scopes are left out. So a composition brings its clauses
-and what of its setting is unknown; what its rules do is said by its text alone.
+and what of its configuration is unknown; what its rules do is said by its text alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from proofs.lift.containers import FunctionMap
 from proofs.lift.dag import Node, reachable
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.smt import Formula, Obligation, obligation
 from proofs.prove.unknowns import Unknowns, number
@@ -47,9 +47,10 @@ class WorldStep:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What the proofs say of a model of `proofs.lift.text.COMPOSITIONS`.
+    """What the proofs say of a model of `proofs.lift.source.COMPOSITIONS`.
 
-    `layout` sizes its worlds: 0 is any number; `unknown` are attributes of its setting, by class
+    `bounds` sizes its worlds: 0 is any number; `unknown` are attributes of its configuration, by
+    class
     and name, that may be anything. `facts` say what is so of functions, by name: of ghosts, which
     no rule reads, and of `contracts`, which replace functions of the text; `lemmas` prove of the
     text what the facts say of a contract.
@@ -57,14 +58,14 @@ class Composition:
     `worlds` makes steps that are not the rules of the world as they stand, but those that `steps`
     names; `rules` are the rules that they cover.
 
-    A trace that breaks a promise under another variant is looked for in `searched` first. For the
+    A trace that breaks a guarantee under another variant is looked for in `searched` first. For the
     check in `scopes`, each under each of `variants`: `functions` says what the facts'
-    functions mean there, `numbers` which of the layout's sizes a bound number runs to; or `check`
+    functions mean there, `numbers` which of the bounds's sizes a bound number runs to; or `check`
     does it all.
     """
 
     home: str
-    layout: Mapping[str, int]
+    bounds: Mapping[str, int]
     unknown: Mapping[tuple[str, str], Node]
     clauses: tuple[WorldClause, ...]
     facts: Mapping[str, Formula] = field(default_factory=dict)
@@ -97,12 +98,12 @@ class Composition:
         facts = {name: fact for name, fact in self.facts.items() if name not in dropped}
         return replace(self, unknown=unknown, facts=facts)
 
-    def setting(self, model: Model, variant: str) -> Any:
-        """The setting of the proofs."""
-        parts = model.setting
-        layout = parts.Layout(**self.layout)
+    def configuration(self, model: Model, variant: str) -> Any:
+        """The configuration of the proofs."""
+        parts = model.configuration
+        bounds = parts.Bounds(**self.bounds)
         chosen = model.variants.parse(variant)
-        return parts.Setting(variant=chosen, layout=layout, budgets=parts.Budgets())
+        return parts.Configuration(variant=chosen, bounds=bounds, budgets=parts.Budgets())
 
 
 class Worlds:
@@ -111,8 +112,8 @@ class Worlds:
     def __init__(self, of: Composition, model: Model, variant: str) -> None:
         self.of = of
         self.model = model
-        self.k = of.setting(model, variant)
-        self.unknowns = Unknowns(self.k.layout)
+        self.k = of.configuration(model, variant)
+        self.unknowns = Unknowns(self.k.bounds)
         self.before: Any = self.unknowns.record(model.world.World, "w")
 
     def evaluator(self) -> Evaluator:

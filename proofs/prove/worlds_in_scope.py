@@ -13,7 +13,7 @@ from typing import Any
 
 from proofs.explore.source import source_graph
 from proofs.lift.dag import Node
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.prove.in_scope import Row, ScopeCheck, compiled, flat
 from proofs.prove.worlds import Composition, Worlds
 
@@ -44,7 +44,7 @@ class WorldFacts:
 
     def domain(self, variables: tuple[Node, ...]) -> Iterator[Row]:
         """The values of bound numbers that there are."""
-        sizes = (getattr(self.k.layout, self.of.numbers[v.name]) for v in variables)
+        sizes = (getattr(self.k.bounds, self.of.numbers[v.name]) for v in variables)
         return product(*(range(size) for size in sizes))
 
 

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
+from model.language import Step
 from proofs.lift.named import named_in
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.trace.format import TraceStep
 
 
@@ -29,7 +30,7 @@ def actor_rules_of(model: Model, rule: str) -> frozenset[str]:
     while frontier:
         seen |= frontier
         named = {f for function in frontier for f in named_in(model, function)}
-        of_actors = {f for f in named if model.language.ACTOR_RULES.get(f.__name__) is f}
+        of_actors = {f for f in named if model.actor_rules.get(f.__name__) is f}
         found |= {f.__name__ for f in of_actors}
         frontier = named - of_actors - seen
     return frozenset(found)
@@ -43,15 +44,13 @@ def taken(hints: Mapping[str, Any]) -> set[Any]:
 def sent(model: Model, hints: Mapping[str, Any]) -> set[Any]:
     """The types of what a rule sends."""
     step = hints["return"]
-    return (
-        set(typing.get_args(step)[1:]) if typing.get_origin(step) is model.language.Step else set()
-    )
+    return set(typing.get_args(step)[1:]) if typing.get_origin(step) is Step else set()
 
 
 @functools.lru_cache(maxsize=16)
 def messages(model: Model) -> Mapping[str, tuple[set[Any], set[Any]]]:
     """What each rule of an actor takes, and what it sends: types."""
-    hints = {name: typing.get_type_hints(r) for name, r in model.language.ACTOR_RULES.items()}
+    hints = {name: typing.get_type_hints(r) for name, r in model.actor_rules.items()}
     return {name: (taken(h), sent(model, h)) for name, h in hints.items()}
 
 

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.trace.format import Trace
 from proofs.trace.pictures import text, told
 from proofs.trace.replay import model_of, replay

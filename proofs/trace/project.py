@@ -63,7 +63,7 @@ def places(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def acts(world: Any, value: Any) -> bool:
     """A record with rules of its own: not one of those that the world's module defines, which
-    count for budgets and promises."""
+    count for budgets and guarantees."""
     return is_dataclass(value) and type(value).__module__ not in (
         type(world).__module__,
         "model.language",

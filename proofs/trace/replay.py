@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from model.language import Disabled
 from proofs.lift.build import is_endless
-from proofs.lift.text import Model, Patch, model_for
+from proofs.lift.source import Model, Patch, model_for
 from proofs.lift.values import Shapes
 from proofs.trace.format import Choice, Header, Instance, Trace, TraceStep
 from proofs.trace.project import actors, digests, project
@@ -49,7 +50,7 @@ class RecordedDifferently(ReplayError):
 
 def endless_scopes(model: Model) -> dict[str, Any]:
     """The scopes of liveness, where a model has any."""
-    return getattr(model.modules.get("eventually"), "SCOPES", {})
+    return getattr(model.modules.get("liveness"), "SCOPES", {})
 
 
 def scope_of(model: Model, text: str) -> Any:
@@ -73,10 +74,10 @@ def with_part(scope: Any, part: str) -> Any:
     name, _, value = part.partition("=")
     if name != "in_flight":
         return replace(scope, budgets=with_budget(scope, part))
-    most = scope.layout.in_flight
+    most = scope.bounds.in_flight
     if not value.isdecimal() or not 1 <= int(value) <= most:
         raise UnknownScope(f"{part!r}: in {scope.name} write a number from 1 to {most}")
-    return replace(scope, layout=replace(scope.layout, in_flight=int(value)))
+    return replace(scope, bounds=replace(scope.bounds, in_flight=int(value)))
 
 
 def with_budget(scope: Any, part: str) -> Any:
@@ -85,18 +86,18 @@ def with_budget(scope: Any, part: str) -> Any:
     known = [f.name for f in fields(scope.budgets)]
     if name not in known:
         raise UnknownScope(f"{part!r}: no budget is called {name!r}; choose one of {known}")
-    last = getattr(scope.layout, name if name == "records" else f"max_{name}")
+    last = getattr(scope.bounds, name if name == "records" else f"max_{name}")
     if not value.isdecimal() or int(value) > last:
         raise UnknownScope(f"{part!r}: in {scope.name} write a number from 0 to {last}")
     return replace(scope.budgets, **{name: int(value)})
 
 
-def setting_of(model: Model, scope: str, variant: str) -> Any:
-    """The setting of a named scope and variant, in the classes of `model`.
+def configuration_of(model: Model, scope: str, variant: str) -> Any:
+    """The configuration of a named scope and variant, in the classes of `model`.
 
     Raises UnknownScope and the model's UnknownVariant (a ValueError).
     """
-    return scope_of(model, scope).setting(model.variants.parse(variant))
+    return scope_of(model, scope).configuration(model.variants.parse(variant))
 
 
 def model_of(header: Header) -> Model:
@@ -107,7 +108,7 @@ def model_of(header: Header) -> Model:
 @functools.lru_cache(maxsize=4096)
 def domains(model: Model, k: Any, rule: str) -> dict[str, range]:
     """What each choice of a rule may be, by the choice's name, in their order."""
-    shapes = Shapes(k.layout)
+    shapes = Shapes(k.bounds)
     hints = typing.get_type_hints(model.rules[rule], include_extras=True)
     bounds = {n: shapes.bounds(h) for n, h in hints.items() if n not in ("k", "w", "return")}
     return {name: range(lo, hi + 1) for name, (lo, hi) in bounds.items()}
@@ -115,7 +116,8 @@ def domains(model: Model, k: Any, rule: str) -> dict[str, range]:
 
 @dataclass(frozen=True, slots=True)
 class Stepper:
-    """The rules of one model in one setting. The patched model's `Disabled` is its own class."""
+    """The rules of one model in one configuration. The patched model's `Disabled` is its own
+    class."""
 
     model: Model
     k: Any
@@ -127,13 +129,13 @@ class Stepper:
     def apply(self, rule: str, choice: Choice, world: World) -> World:
         """The world after one rule instance. Raises the model's Disabled."""
         after = self.model.rules[rule](self.k, world, *(value for _, value in choice))
-        return self.model.endless.normal(self.k, after) if is_endless(self.k) else after
+        return self.model.canonical_form.normal(self.k, after) if is_endless(self.k) else after
 
     def after(self, rule: str, choice: Choice, world: World) -> World | None:
         """The world after one rule instance; None if it is not enabled."""
         try:
             return self.apply(rule, choice, world)
-        except self.model.language.Disabled:
+        except Disabled:
             return None
 
     def check(self, step: TraceStep, number: int) -> None:
@@ -164,7 +166,7 @@ class Stepper:
             self.check(step, number)
             try:
                 world = self.apply(step.rule, self.in_order(step), world)
-            except self.model.language.Disabled as disabled:
+            except Disabled as disabled:
                 raise StepNotEnabled(number, step.label, by_scope=disabled.by_scope) from disabled
             yield world
 
@@ -226,7 +228,7 @@ def replay(trace: Trace, model: Model | None = None) -> tuple[World, ...]:
     Raises ReplayError, UnknownScope, the model's UnknownVariant, PatchError.
     """
     chosen = model_of(trace.header) if model is None else model
-    stepper = Stepper(chosen, setting_of(chosen, trace.header.scope, trace.header.variant))
+    stepper = Stepper(chosen, configuration_of(chosen, trace.header.scope, trace.header.variant))
     worlds = tuple(stepper.run(trace.steps))
     for number, step in enumerate(trace.steps, start=1):
         compare(number, step, worlds[number - 1], worlds[number])

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.trace.format import Header, TraceStep
 from proofs.trace.project import actors, acts, is_a, project
 from proofs.trace.replay import World, grown

@@ -25,10 +25,16 @@ VERBS: Final = {
         "proofs.verbs.refine",
         "each step is one that a user believes in, or a trace to one",
     ),
-    "promises": ("proofs.verbs.promises", "which promises hold for a release and its settings"),
-    "pages": ("proofs.verbs.pages", "a page for each promise and non-promise, with what shows it"),
+    "guarantees": (
+        "proofs.verbs.guarantees",
+        "which guarantees hold for a release and its configurations",
+    ),
+    "pages": (
+        "proofs.verbs.pages",
+        "a page for each guarantee and non-guarantee, with what shows it",
+    ),
     "witness": ("proofs.verbs.witness", "the shortest trace to a point of the text, or to a pair"),
     "export": ("proofs.verbs.export", "TLA+ and graphs"),
-    "list": ("proofs.verbs.listing", "scopes, variants, engines, promises, mutants, theorems"),
+    "list": ("proofs.verbs.listing", "scopes, variants, engines, guarantees, mutants, theorems"),
 }
 """Each verb's module, imported when it is called, and what it answers."""

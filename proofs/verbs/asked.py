@@ -1,4 +1,4 @@
-"""What `promises` is asked: settings of a cluster and its clients, in the words of a model.
+"""What `guarantees` is asked: configurations of a cluster and its clients, in the words of a model.
 
 An idempotent producer and a transactional one are asked about with the same options as far as they
 share them; each has the scopes that fit, what is to be said beforehand, and its theorems.
@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from model.configuration import Era, Given, decided
-from model.setting import MAX_BATCHES_TO_REMEMBER, Acks
-from model.variants import UnknownVariant
+from model.idempotent.configuration import MAX_BATCHES_TO_REMEMBER, Acks
+from model.idempotent.variants import UnknownVariant
+from model.producer_config import Era, Given, decided
 from proofs.pages import subjects
 
 ACKS: Mapping[str, Acks] = {"all": Acks.ALL, "1": Acks.LEADER, "0": Acks.NONE}
@@ -46,7 +46,8 @@ ABOUT_SEQUENCES = frozenset(
         "sequences_follow",
     }
 )
-"""Promises that say nothing of a producer without idempotence: it has neither id nor sequences."""
+"""Guarantees that say nothing of a producer without idempotence: it has neither id nor
+sequences."""
 
 ERAS: Mapping[str, Era] = {
     "2.0.0": Era.V1_0,
@@ -64,7 +65,7 @@ ERAS: Mapping[str, Era] = {
 
 @dataclass(frozen=True, slots=True)
 class Asked(ABC):
-    """The settings in question; `release` is one that is modelled."""
+    """The configurations in question; `release` is one that is modelled."""
 
     release: str
     level: int
@@ -89,7 +90,7 @@ class Asked(ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """The settings in a line."""
+        """The configurations in a line."""
 
     @abstractmethod
     def notes(self) -> Iterator[str]:
@@ -100,11 +101,11 @@ class Asked(ABC):
         """How much of the world a scope has."""
 
     def names(self) -> tuple[str, ...]:
-        """The promises that say something of such a producer, in the model's order."""
-        return tuple(p.name for p in subjects.model_of_home(self.home).promises.PROMISES)
+        """The guarantees that say something of such a producer, in the model's order."""
+        return tuple(p.name for p in subjects.model_of_home(self.home).guarantees.GUARANTEES)
 
     def has_theorems(self) -> bool:
-        """Whether theorems are about these settings at all."""
+        """Whether theorems are about these configurations at all."""
         return True
 
 
@@ -118,7 +119,7 @@ class Idempotent(Asked):
     @property
     def home(self) -> str:
         """The model itself."""
-        return ""
+        return "idempotent"
 
     @property
     def is_idempotent(self) -> bool:
@@ -147,14 +148,15 @@ class Idempotent(Asked):
 
     @property
     def title(self) -> str:
-        """The settings in a line."""
+        """The configurations in a line."""
         return (
             f"{self.release}, level {self.level}, acks={self.acks}, {self.in_flight} in flight,"
             f" failover {self.failover}, expiry {'yes' if self.expiry else 'no'}"
         )
 
     def notes(self) -> Iterator[str]:
-        """What the client of this release makes of the settings, where idempotence is asked for."""
+        """What the client of this release makes of the configurations, where idempotence is asked
+        for."""
         given = Given(
             enable_idempotence=True,
             acks=ACKS[self.acks],
@@ -170,13 +172,15 @@ class Idempotent(Asked):
 
     def limits(self, k: Any) -> str:
         """How much of the world a scope has."""
-        return f"in_flight={k.layout.in_flight}, {spent(k)}, and nothing else happens"
+        return f"in_flight={k.bounds.in_flight}, {spent(k)}, and nothing else happens"
 
     def names(self) -> tuple[str, ...]:
         """Without idempotence, those that do not speak of sequences."""
         left_out = frozenset() if self.is_idempotent else ABOUT_SEQUENCES
         return tuple(
-            p.name for p in subjects.model_of_home("").promises.PROMISES if p.name not in left_out
+            p.name
+            for p in subjects.model_of_home("idempotent").guarantees.GUARANTEES
+            if p.name not in left_out
         )
 
     def has_theorems(self) -> bool:
@@ -220,7 +224,7 @@ class Transactional(Asked):
 
     @property
     def title(self) -> str:
-        """The settings in a line."""
+        """The configurations in a line."""
         said = {True: "yes", False: "no"}
         return (
             f"{self.release}, level {self.level}, requests of {self.requests.upper()},"
@@ -231,11 +235,11 @@ class Transactional(Asked):
     def notes(self) -> Iterator[str]:
         """Where to read what brokers were seen to do, and what is asked elsewhere."""
         yield "what released brokers were seen to break is in docs/breaches.md, with its commands"
-        yield "what happens in the end is asked with `live`: these are promises about every moment"
+        yield "`live` checks what happens in the end; these are guarantees about every moment"
 
     def limits(self, k: Any) -> str:
         """How much of the world a scope has."""
-        sizes = f"instances={k.layout.instances}, partitions={k.layout.partitions}"
+        sizes = f"instances={k.bounds.instances}, partitions={k.bounds.partitions}"
         return f"{sizes}, {spent(k)}, and nothing else happens"
 
 
@@ -249,8 +253,8 @@ def spent(k: Any) -> str:
 
 
 def asked_of(arguments: argparse.Namespace) -> Asked:
-    """The settings in the words of a model. Raises UnknownVariant."""
-    home = "transactions" if arguments.transactions else ""
+    """The configurations in the words of a model. Raises UnknownVariant."""
+    home = "transactions" if arguments.transactions else "idempotent"
     releases = subjects.model_of_home(home).variants.RELEASES
     release = release_of(arguments.release, releases)
     level = level_of(arguments.level, release, releases[release].level)

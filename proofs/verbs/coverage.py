@@ -13,10 +13,10 @@ from proofs.coverage.remembered import surveyed
 from proofs.coverage.report import Coverage, Covered, coverage
 from proofs.coverage.stored import file_name
 from proofs.coverage.survey import Seen, Survey
-from proofs.lift.text import Patch, home_of
+from proofs.lift.source import Patch, composition_of
 from proofs.say import say
 from proofs.trace.format import Header, label, write
-from proofs.trace.replay import Stepper, record, setting_of
+from proofs.trace.replay import Stepper, configuration_of, record
 from proofs.verbs import EXIT_CODES
 from proofs.verbs.options import add_output, add_patch, patches_of
 from proofs.verbs.output import Output, Told
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     output = Output("coverage", asked, arguments.out, arguments.json)
     looks = plan(arguments.scopes or chosen(patches), arguments.engine)
     every, sure = surveyed(looks, patches, Told)
-    homes = dict.fromkeys(home_of(look.scope) for look in looks)
+    homes = dict.fromkeys(composition_of(look.scope) for look in looks)
     found = coverage(every, {row: why for home in homes for row, why in EXPLAINED[home].items()})
     for line in lines(found, every, sure):
         say(line)
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def chosen(patches: Sequence[Patch]) -> list[str]:
     """The scopes that are looked at if none is named; patches are of the model itself."""
-    return [scope for scope in small_scopes() if not patches or not home_of(scope)]
+    return [scope for scope in small_scopes() if not patches or not composition_of(scope)]
 
 
 # For people
@@ -79,7 +79,7 @@ def lines(found: Coverage, surveys: Sequence[Survey], sure: Mapping[str, str]) -
         missing = f", {len(kind.missing)} missing" if kind.missing else ""
         yield f"{kind.kind}: {len(kind.met)} of {kind.total}{explained}{missing}"
     states = [count for survey in surveys for count in survey.states.values()]
-    yield f"{sum(states):,} states of {len(states)} settings: {found.verdict}"
+    yield f"{sum(states):,} states of {len(states)} configurations: {found.verdict}"
 
 
 def told(point: Point) -> str:
@@ -118,7 +118,7 @@ def write_traces(survey: Survey, output: Output, rows: Sequence[tuple[str, str, 
     if output.out is None:
         return
     for name, seen in {**survey.points, **survey.pairs}.items():
-        k = setting_of(survey.model, seen.look.scope, seen.look.variant)
+        k = configuration_of(survey.model, seen.look.scope, seen.look.variant)
         header = Header(seen.look.scope, k.variant.name, patches=tuple(rows))
         trace, _ = record(Stepper(survey.model, k), header, seen.way.steps)
         write(trace, output.out / trace_file(name))

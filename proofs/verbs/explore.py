@@ -13,9 +13,9 @@ from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.result import RangeBroken
 from proofs.explore.scope import ScopeReport, explore_scope
 from proofs.java import FetchFailed, MissingTool
-from proofs.lift.text import Patch, model_for
+from proofs.lift.source import Patch, model_for
 from proofs.say import say
-from proofs.trace.replay import setting_of
+from proofs.trace.replay import configuration_of
 from proofs.verbs import EXIT_CODES, NOT_DECIDED
 from proofs.verbs.options import add_engines, add_output, add_patch, add_variant, patches_of
 from proofs.verbs.output import Output, Told, finding_json, trace_json
@@ -53,13 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_variant(parser)
     add_engines(parser)
     add_patch(parser)
-    parser.add_argument("--stop", action="store_true", help="end at the first broken promise")
+    parser.add_argument("--stop", action="store_true", help="end at the first broken guarantee")
     parser.add_argument(
         "--ask",
         action="append",
         default=[],
         metavar="NAME",
-        help="ask of this belief too, which nobody promises (see `list`)",
+        help="ask of this assumed property too, which nobody guarantees (see `list`)",
     )
     parser.add_argument(
         "--symmetry",
@@ -107,7 +107,7 @@ def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     everything = arguments.all or not arguments.scopes
     scopes = every_scope() if everything else arguments.scopes
     for scope in scopes:
-        setting_of(model_for(scope), scope, arguments.variant)
+        configuration_of(model_for(scope), scope, arguments.variant)
     if arguments.engine:
         return [(scope, engine) for scope in scopes for engine in arguments.engine]
     if not everything:
@@ -186,7 +186,7 @@ class Work:
                 scope,
                 self.arguments.variant,
                 patches=self.patches,
-                beliefs=self.arguments.ask,
+                assumed_properties=self.arguments.ask,
                 engine=engine,
                 workers=self.arguments.workers,
                 stop=self.arguments.stop,
@@ -308,5 +308,5 @@ def tell_report(report: ScopeReport) -> None:
         f" {transitions}depth {counts.depth}, {report.seconds:.1f} s{peak}: {report.verdict}"
     )
     for found in report.violations:
-        fault = "BROKEN" if found.promised else "not promised here, and not kept"
+        fault = "BROKEN" if found.guaranteed else "not guaranteed here, and not kept"
         say(f"    {found.property}: {fault}; {found.steps} steps, {found.events} events")

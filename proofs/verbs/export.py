@@ -12,12 +12,12 @@ from proofs.explore.result import Graph
 from proofs.explore.scope import explore_scope
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
-from proofs.lift.text import model_for, plain
+from proofs.lift.source import composition, model_for
 from proofs.prove.plan import plan
 from proofs.prove.run import write_texts
 from proofs.prove.theorems import THEOREMS
 from proofs.say import say
-from proofs.trace.replay import setting_of
+from proofs.trace.replay import configuration_of
 from proofs.verbs import HOLDS
 from proofs.verbs.options import add_engine, add_output, add_variant
 from proofs.verbs.output import Output, Told
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.graph and arguments.graph.suffix not in WRITERS:
         forms = ", ".join(WRITERS)
         raise UnknownForm(f"{arguments.graph}: the file's ending says its form, one of {forms}")
-    k = setting_of(model_for(arguments.scope), arguments.scope, arguments.variant)
+    k = configuration_of(model_for(arguments.scope), arguments.scope, arguments.variant)
     with Told(arguments.scope) as told:
         report = explore_scope(
             arguments.scope,
@@ -98,7 +98,7 @@ def written(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:
         module = export_tla(model, k, arguments.scope, levels=True).write(arguments.tla)
         files += [module, module.with_suffix(".cfg")]
     if arguments.smtlib:
-        asked = plan(plain(), THEOREMS, lambda theorem: theorem.variant)
+        asked = plan(composition("idempotent"), THEOREMS, lambda theorem: theorem.variant)
         files += write_texts(asked, arguments.smtlib)
     if arguments.graph:
         if distinct > MAX_GRAPH_STATES:
@@ -107,7 +107,7 @@ def written(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:
                 f" {MAX_GRAPH_STATES:,}: choose a smaller scope"
             )
         model = model_for(arguments.scope)
-        machine = lift(model, k, arguments.scope, promises=False).machine
+        machine = lift(model, k, arguments.scope, guarantees=False).machine
         graph = explore(machine, "ints", want_edges=True).graph
         assert graph is not None
         arguments.graph.parent.mkdir(parents=True, exist_ok=True)

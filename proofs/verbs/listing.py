@@ -12,7 +12,7 @@ from proofs.coverage.events import TABLES
 from proofs.coverage.points import errors_of, points
 from proofs.explore.engines import ENGINES
 from proofs.explore.expected import EXPECTED, Expected
-from proofs.lift.text import COMPOSITIONS, Model, beliefs_of, composition, plain
+from proofs.lift.source import COMPOSITIONS, Model, assumed_properties_of, composition
 from proofs.mutants.table import MUTANTS
 from proofs.say import say
 from proofs.verbs import HOLDS
@@ -42,14 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def listing(*, with_branches: bool) -> dict[str, list[dict[str, Any]]]:
     """All names, by kind."""
-    models = (plain(), *map(composition, COMPOSITIONS))
+    models = tuple(map(composition, COMPOSITIONS))
     found: dict[str, list[dict[str, Any]]] = {
         "scopes": [row for each in models for row in scopes(each)],
         "variants": [row for each in models for row in variants(each)],
         "engines": [{"name": name} for name in ENGINES],
-        "promises": [named(p) for each in models for p in each.promises.PROMISES],
-        "beliefs": [named(b) for each in models for b in beliefs_of(each)],
-        "witnesses": [named(w) for each in models for w in each.promises.WITNESSES],
+        "guarantees": [named(p) for each in models for p in each.guarantees.GUARANTEES],
+        "assumed_properties": [named(b) for each in models for b in assumed_properties_of(each)],
+        "witnesses": [named(w) for each in models for w in each.guarantees.WITNESSES],
         "mutants": [
             {"name": m.name, "kind": m.kind, "reference": m.reference, "property": m.property}
             for m in MUTANTS
@@ -79,7 +79,7 @@ def first_line(thing: Any) -> str:
 
 
 def named(sentence: Any) -> dict[str, str]:
-    """A promise, a belief or a witness."""
+    """A guarantee, a assumed property or a witness."""
     return {"name": sentence.name, "says": first_line(sentence.check)}
 
 

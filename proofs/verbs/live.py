@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from proofs.lift.text import COMPOSITIONS, composition, model_for, plain
+from proofs.lift.source import COMPOSITIONS, composition, model_for
 from proofs.live.check import LiveReport, Outcome, explore_live
 from proofs.live.graph import ENGINES
 from proofs.live.lasso import Lasso
@@ -72,20 +72,19 @@ def names() -> Iterator[str]:
         for scope in table.SCOPES.values():
             yield f"  {scope.name:<28} {scope.why}"
         yield f"properties{title}:"
-        for promise in table.EVENTUALLY:
-            yield f"  {promise.name:<28} {promise.says}, under {', '.join(promise.under)}"
+        for guarantee in table.EVENTUALLY:
+            yield f"  {guarantee.name:<28} {guarantee.says}, under {', '.join(guarantee.under)}"
         yield f"assumptions{title}:"
         for assumption in table.ASSUMPTIONS.values():
             yield f"  {assumption.name:<28} {assumption.says}"
 
 
 def tables() -> Iterator[tuple[str, Any]]:
-    """What each model promises in the end, with a word on whose it is."""
-    yield "", plain().eventually
+    """What each model guarantees in the end, with a word on whose it is."""
     for name in COMPOSITIONS:
-        table = composition(name).modules.get("eventually")
+        table = composition(name).modules.get("liveness")
         if table is not None:
-            yield f" of {name}", table
+            yield ("" if name == "idempotent" else f" of {name}"), table
 
 
 def lines(report: LiveReport) -> Iterator[str]:
@@ -110,7 +109,7 @@ def answer(outcome: Outcome) -> str:
         return "there is nothing to wait for in this scope"
     if outcome.lasso is None:
         return f"holds, {under}"
-    fails = "FAILS" if outcome.promised else "is not promised, and fails"
+    fails = "FAILS" if outcome.guaranteed else "is not guaranteed, and fails"
     return f"{fails}, {under}: {shape(outcome.lasso)}"
 
 
@@ -126,7 +125,7 @@ def shape(lasso: Lasso) -> str:
 
 def report_json(report: LiveReport) -> dict[str, Any]:
     """The report's content."""
-    says = model_for(report.scope).eventually.ASSUMPTIONS
+    says = model_for(report.scope).liveness.ASSUMPTIONS
     used = dict.fromkeys(name for o in report.outcomes for name in o.fairness)
     return {
         "scope": report.scope,
@@ -147,7 +146,7 @@ def property_json(outcome: Outcome) -> dict[str, Any]:
     return {
         "name": outcome.name,
         "holds": outcome.holds,
-        "promised": outcome.promised,
+        "guaranteed": outcome.guaranteed,
         "exercised": outcome.exercised,
         "fairness": list(outcome.fairness),
         "lasso": None

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import model
-from proofs.lift.text import model_for
+from proofs.lift.source import model_for
 from proofs.mutants import find
 from proofs.mutants.check import MAX_EVENTS, Checked, check_all
 from proofs.mutants.explained import explanation
-from proofs.mutants.survivors import FATES, FOUND, IN_THE_END, SETTINGS, Fate, fate_of
+from proofs.mutants.survivors import CONFIGURATIONS, FATES, FOUND, IN_THE_END, Fate, fate_of
 from proofs.mutants.systematic import Point, every_point, sample
 from proofs.mutants.table import MUTANTS
 from proofs.mutants.transactional import UNEXPRESSED
@@ -134,8 +134,8 @@ def systematic(arguments: argparse.Namespace) -> int:
 
 
 def text_tried() -> str:
-    """A digest of the model, and of the settings: what was tried with others is no answer."""
-    digest = hashlib.sha256(repr((SETTINGS, IN_THE_END)).encode())
+    """A digest of the model, and of the configurations: what was tried with others is no answer."""
+    digest = hashlib.sha256(repr((CONFIGURATIONS, IN_THE_END)).encode())
     for path in sorted(Path(model.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

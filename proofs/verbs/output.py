@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from proofs.explore.result import Progress
 from proofs.explore.scope import Finding
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.trace.format import Trace, dumps, write
 from proofs.trace.html import page
 from proofs.trace.pictures import mermaid, text
@@ -136,7 +136,7 @@ def finding_json(found: Finding) -> dict[str, Any]:
     """A broken property in a report."""
     return {
         "property": found.property,
-        "promised": found.promised,
+        "guaranteed": found.guaranteed,
         "steps": found.steps,
         "events": found.events,
         "trace": trace_json(found.trace),

@@ -1,4 +1,5 @@
-"""`pages`: a page for each promise and for each thing that is not promised, with what shows it."""
+"""`pages`: a page for each guarantee and for each thing that is not guaranteed, with what shows
+it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from proofs.verbs.output import pretty, write_whole
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's options."""
     parser.add_argument(
-        "--out", type=Path, default=Path("docs/promises"), metavar="DIR", help="where pages are"
+        "--out", type=Path, default=Path("docs/guarantees"), metavar="DIR", help="where pages are"
     )
     parser.add_argument(
         "--fresh", action="store_true", help="look at all again, not only at what DIR lacks"

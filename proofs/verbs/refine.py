@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from proofs.lift.text import model_for
+from proofs.lift.source import model_for
 from proofs.live.refine import Refinement, refine
 from proofs.say import say
 from proofs.trace.pictures import text

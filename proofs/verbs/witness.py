@@ -16,12 +16,12 @@ from proofs.coverage.states import of_model
 from proofs.coverage.stored import file_name, stored
 from proofs.coverage.survey import Look
 from proofs.explore.scope import DEFAULT_VARIANT
-from proofs.lift.text import COMPOSITIONS, Model, composition, home_of, plain
+from proofs.lift.source import COMPOSITIONS, Model, composition, composition_of
 from proofs.say import say
 from proofs.trace.events import events
 from proofs.trace.format import Header, label, write
 from proofs.trace.pictures import text
-from proofs.trace.replay import Stepper, record, setting_of
+from proofs.trace.replay import Stepper, configuration_of, record
 from proofs.trace.story import tell
 from proofs.verbs import HOLDS, VIOLATED
 from proofs.verbs.options import add_output
@@ -84,12 +84,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def model_of(home: str) -> Model:
     """The model of a composition; "" is the model itself."""
-    return composition(home) if home else plain()
+    return composition(home)
 
 
 def known_as(name: str, scope: str | None) -> list[tuple[str, str]]:
     """The compositions that know a name, and what each calls it. Raises UnknownGoal."""
-    homes = [home_of(scope)] if scope else ["", *COMPOSITIONS]
+    homes = [composition_of(scope)] if scope else COMPOSITIONS
     known: list[tuple[str, str]] = []
     refusals: list[UnknownGoal] = []
     for home in homes:
@@ -109,7 +109,7 @@ def looks(home: str, arguments: argparse.Namespace) -> Iterator[Look]:
     if arguments.scope:
         yield Look(arguments.scope, arguments.variant or DEFAULT_VARIANT, arguments.engine)
         return
-    small = [scope for scope in small_scopes() if home_of(scope) == home]
+    small = [scope for scope in small_scopes() if composition_of(scope) == home]
     planned = plan(small, arguments.engine)
     if arguments.variant:
         planned = [Look(look.scope, arguments.variant, look.engine) for look in planned]
@@ -117,8 +117,8 @@ def looks(home: str, arguments: argparse.Namespace) -> Iterator[Look]:
 
 
 def search(model: Model, home: str, look: Look, name: str) -> Way | None:
-    """A shortest way in one setting."""
-    k = setting_of(model, look.scope, look.variant)
+    """A shortest way in one configuration."""
+    k = configuration_of(model, look.scope, look.variant)
     with Told(f"{look.scope}, {look.variant}") as progress:
         return shortest(
             model,
@@ -133,7 +133,7 @@ def search(model: Model, home: str, look: Look, name: str) -> Way | None:
 
 def told(model: Model, look: Look, way: Way, asked: dict[str, Any], output: Output) -> int:
     """Tell and write what was found."""
-    stepper = Stepper(model, setting_of(model, look.scope, look.variant))
+    stepper = Stepper(model, configuration_of(model, look.scope, look.variant))
     trace, worlds = record(stepper, Header(look.scope, stepper.k.variant.name), way.steps)
     say(text(tell(model, trace.header, trace.steps, worlds)))
     say(f"{asked['name']}: {ending(way)}; {look.scope}, {stepper.k.variant.name}")
@@ -165,10 +165,11 @@ def ending(way: Way) -> str:
 
 
 def store(arguments: argparse.Namespace) -> int:
-    """Write a trace for each error code, state and edge: a shortest of the first setting that has
+    """Write a trace for each error code, state and edge: a shortest of the first configuration
+    that has
     one."""
     homes = [home for home in COMPOSITIONS if any(of_model(composition(home)))]
-    small = [scope for scope in small_scopes() if home_of(scope) in homes]
+    small = [scope for scope in small_scopes() if composition_of(scope) in homes]
     every, _ = surveyed(plan(small, arguments.engine), (), Told)
     output = Output("witness", {"store": str(arguments.store)}, arguments.out, arguments.json)
     names: Sequence[str] = ()

@@ -13,19 +13,19 @@ from benchmarks.exploration import Disagreement, Found
 from proofs.explore.explorer import explore
 from proofs.export.tla import export_tla
 from proofs.lift.build import lift
-from proofs.lift.text import Patch, PatchError, loaded, plain
+from proofs.lift.source import Patch, PatchError, composition, load
 
 PACKAGE = "benchmarks.two_phase_commit"
-HEARS_ALL = "all(resource in w.prepared for resource in range(k.layout.managers))"
+HEARS_ALL = "all(resource in w.prepared for resource in range(k.bounds.managers))"
 
 needs_spin = pytest.mark.skipif(shutil.which("spin") is None, reason="SPIN is not installed")
 
 
 def test_two_phase_commit_is_a_model_of_its_own() -> None:
-    before = dict(plain().rules)
-    two_phase_commit = loaded(exploration.FOLDER, PACKAGE)
+    before = dict(composition("idempotent").rules)
+    two_phase_commit = load(PACKAGE)
     assert len(two_phase_commit.rules) == 7
-    assert dict(plain().rules) == before
+    assert dict(composition("idempotent").rules) == before
     assert not set(two_phase_commit.rules) & set(before)
     assert two_phase_commit.files["world"] == "benchmarks/two_phase_commit/world.py"
 
@@ -38,20 +38,20 @@ def test_the_lifted_text_has_the_known_counts(managers: int) -> None:
     assert set(found.witnesses) == {"all_committed"}
 
 
-def test_a_manager_that_commits_too_early_breaks_the_promise() -> None:
+def test_a_manager_that_commits_too_early_breaks_the_guarantee() -> None:
     patch = Patch("world.manager_commits", HEARS_ALL, HEARS_ALL.replace("all", "any"))
-    hasty = loaded(exploration.FOLDER, PACKAGE, [patch])
-    found = explore(lift(hasty, exploration.setting_of(3), "hasty").machine, "ints")
+    hasty = load(PACKAGE, [patch])
+    found = explore(lift(hasty, exploration.configuration_of(3), "hasty").machine, "ints")
     assert set(found.violations) == {"consistent"}
 
 
 def test_a_patch_that_does_not_fit_is_refused() -> None:
     with pytest.raises(PatchError, match=r"world\.nothing"):
-        loaded(exploration.FOLDER, PACKAGE, [Patch("world.nothing", "k", "w")])
+        load(PACKAGE, [Patch("world.nothing", "k", "w")])
 
 
 def test_the_exported_text_is_the_same_protocol() -> None:
-    module = export_tla(exploration.model(), exploration.setting_of(3), "two_phase_commit")
+    module = export_tla(exploration.model(), exploration.configuration_of(3), "two_phase_commit")
     assert module.checked == ("consistent",)
     assert set(module.rules) == set(exploration.model().rules)
 

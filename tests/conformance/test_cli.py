@@ -15,9 +15,9 @@ from conformance.explained import fields_of
 from conformance.mutants import MUTANTS
 from conformance.plan import Plan
 from conformance.verbs.arguments import plan_of
-from model.scopes import SCOPES
+from model.idempotent.scopes import SCOPES
 from proofs.trace.format import Header, dumps
-from proofs.trace.replay import Stepper, record, setting_of
+from proofs.trace.replay import Stepper, configuration_of, record
 
 IMPL_VARIANT = "4.3.1/level=2/requests=v2/sequence_order=wraps"
 
@@ -28,13 +28,15 @@ def parsed(*arguments: str) -> argparse.Namespace:
 
 def a_trace(path: Path, scope: str = "idempotent-tiny") -> Path:
     """The producer sends, the leader handles: recorded with answers and digests."""
-    from proofs.lift.text import plain
+    from proofs.lift.source import composition
 
     instances = [
         ("client_sends", (("producer", 0), ("partition", 0))),
         ("request_arrives", (("producer", 0), ("partition", 0))),
     ]
-    stepper = Stepper(plain(), setting_of(plain(), scope, "4.3.1"))
+    stepper = Stepper(
+        composition("idempotent"), configuration_of(composition("idempotent"), scope, "4.3.1")
+    )
     header = Header(scope, "4.3.1")
     path.write_text(dumps(record(stepper, header, instances)[0]))
     return path
@@ -127,7 +129,7 @@ BOTH_MODES = ("3.9.2", "3.9.2-zookeeper")
         (["--depth", "2"], "--depth goes with --traces-from pct"),
         (["--traces-from", "pct", "--depth", "0"], "--depth is 0; write 1 or more"),
         (["--traces-from", "pct", "--depth", "201"], "depth is 201; it must be 1 to 200"),
-        (["--judge", "me"], "there are: model, promises"),
+        (["--judge", "me"], "there are: model, guarantees"),
         (["--on", "paper"], "there are: bytes, values"),
         (["--faults", "all"], "there are: nodes, connections, none"),
         (["--actors", "client"], "there are: client,leader, leader"),
@@ -156,10 +158,10 @@ def test_an_unknown_scope_leaves_no_folder(tmp_path, monkeypatch):
 # run
 
 
-def test_run_says_coverage_cover_promises_verdict_and_where(small, whole_run, capsys):
+def test_run_says_coverage_cover_guarantees_verdict_and_where(small, whole_run, capsys):
     assert main([*small, "--out", str(whole_run.out)]) == 0
     said = capsys.readouterr()
-    for word in ("coverage", "cover", "promises", "divergences  none", "verdict      holds"):
+    for word in ("coverage", "cover", "guarantees", "divergences  none", "verdict      holds"):
         assert f"  {word}" in said.out
     assert str(whole_run.out / "report.json") in said.out
     assert "judged before" in said.err
@@ -186,11 +188,11 @@ def test_where_it_runs_is_no_argument_of_the_report(small, whole_run):
     assert (whole_run.out / "report.json").read_bytes() == before
 
 
-def test_promises_are_a_question_of_their_own(small, whole_run, tmp_path):
+def test_guarantees_are_a_question_of_their_own(small, whole_run, tmp_path):
     out = tmp_path / "out"
-    assert main([*small, "--judge", "promises", "--out", str(out)]) == 0
+    assert main([*small, "--judge", "guarantees", "--out", str(out)]) == 0
     report = json.loads((out / "report.json").read_text())
-    assert report["judge"] == "promises"
+    assert report["judge"] == "guarantees"
     assert {k: v for k, v in report.items() if k != "judge"} == {
         k: v for k, v in whole_run.report.items() if k != "judge"
     }

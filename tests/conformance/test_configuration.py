@@ -1,4 +1,5 @@
-"""A producer's settings: the model's table of 4.0 against impl's configuration, combination by
+"""A producer's configurations: the model's table of 4.0 against impl's configuration, combination
+by
 combination; and, where Maven can be reached, the tables of two eras against the Java client."""
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from conformance.client import processes
 from conformance.client.processes import JVM_OPTIONS, client_jars
 from impl import ProducerConfig
 from impl.producer.errors import ConfigError
-from model.configuration import RULES, Era, Given, Outcome, decided
-from model.setting import Acks
+from model.idempotent.configuration import Acks
+from model.producer_config import RULES, Era, Given, Outcome, decided
 from proofs.java import FetchFailed, MissingTool, find_java
 
 ACKS = {Acks.ALL: "all", Acks.LEADER: 1, Acks.NONE: 0}
@@ -28,7 +29,7 @@ GIVEN = tuple(
 
 
 def outcome_of_impl(given: Given) -> Outcome:
-    """What impl makes of the settings."""
+    """What impl makes of the configurations."""
     user = {
         "enable_idempotence": given.enable_idempotence,
         "acks": None if given.acks is None else ACKS[given.acks],
@@ -68,8 +69,8 @@ NAMES = {
 }
 
 
-def settings_line(given: Given) -> str:
-    """The settings as the Java program reads them."""
+def configurations_line(given: Given) -> str:
+    """The configurations as the Java program reads them."""
     written = {name: value(given) for name, value in NAMES.items()}
     return ",".join(f"{n}={str(v).lower()}" for n, v in written.items() if v is not None)
 
@@ -96,10 +97,10 @@ def test_the_java_client_decides_as_the_table_of_its_era(release: str, era: Era)
     command = [str(java), *JVM_OPTIONS, "-cp", str(jars / "*"), str(SOURCE)]
     told = subprocess.run(
         command,
-        input="".join(settings_line(given) + "\n" for given in ASKED),
+        input="".join(configurations_line(given) + "\n" for given in ASKED),
         capture_output=True,
         text=True,
         check=True,
     )
-    expected = {settings_line(g): decided(era, g).outcome.name for g in ASKED}
+    expected = {configurations_line(g): decided(era, g).outcome.name for g in ASKED}
     assert dict(zip(expected, told.stdout.splitlines(), strict=True)) == expected

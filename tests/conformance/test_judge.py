@@ -18,47 +18,49 @@ from conformance.systems.base import Many, Reaction, differences, named
 from conformance.systems.impl import ImplSystem
 from conformance.systems.recalled import Recalled
 from conformance.tables import Tables
-from model.network import BrokenConnection, Link
-from model.setting import Budgets, Layout, Setting
-from model.variants import parse
-from model.world import World
-from proofs.lift.text import plain
-from proofs.trace.replay import Stepper, setting_of
+from model.idempotent.configuration import Bounds, Budgets, Configuration
+from model.idempotent.network import BrokenConnection, Link
+from model.idempotent.variants import parse
+from model.idempotent.world import World
+from proofs.lift.source import composition
+from proofs.trace.replay import Stepper, configuration_of
 
 pytestmark = pytest.mark.xdist_group("judge")  # what is explored is cached
 
 ALL = frozenset({"client", "leader"})
 LEADER = frozenset({"leader"})
-TINY: Setting = setting_of(plain(), "idempotent-tiny/breaks=1", "4.3.1")
+TINY: Configuration = configuration_of(
+    composition("idempotent"), "idempotent-tiny/breaks=1", "4.3.1"
+)
 
 
-def setting(layout: Layout, budgets: Budgets, variant: str = "4.3.1") -> Setting:
-    return Setting(parse(variant), layout, budgets)
+def configuration(bounds: Bounds, budgets: Budgets, variant: str = "4.3.1") -> Configuration:
+    return Configuration(parse(variant), bounds, budgets)
 
 
-FAILOVERS = setting(
-    Layout(records=3, in_flight=2, log=4, max_epoch=1, replicas=2),
+FAILOVERS = configuration(
+    Bounds(records=3, in_flight=2, log=4, max_epoch=1, replicas=2),
     Budgets(records=3, breaks=1, restarts=1, failovers=1),
 )
-TWO_OF_BOTH = setting(
-    Layout(producers=2, partitions=2, records=1, in_flight=1, log=2, max_breaks=0),
+TWO_OF_BOTH = configuration(
+    Bounds(producers=2, partitions=2, records=1, in_flight=1, log=2, max_breaks=0),
     Budgets(records=1, breaks=0),
 )
-EPOCHS = setting(
-    Layout(records=4, in_flight=3, log=6, max_epoch=2, broken_connections=2, max_breaks=2),
+EPOCHS = configuration(
+    Bounds(records=4, in_flight=3, log=6, max_epoch=2, broken_connections=2, max_breaks=2),
     Budgets(records=4, breaks=1, restarts=1),
 )
 AT_THE_WRAP = (
-    Layout(records=5, in_flight=3, log=6, max_epoch=1, first_sequence=30),
+    Bounds(records=5, in_flight=3, log=6, max_epoch=1, first_sequence=30),
     Budgets(records=5, breaks=1, restarts=1),
 )
-OWN_WRAP = setting(*AT_THE_WRAP, "sequence_order=wraps")
-KAFKAS_WRAP = setting(*AT_THE_WRAP)
+OWN_WRAP = configuration(*AT_THE_WRAP, "sequence_order=wraps")
+KAFKAS_WRAP = configuration(*AT_THE_WRAP)
 
 
 @cache
-def traces(k: Setting) -> tuple[Steps, ...]:
-    """A cover of the setting."""
+def traces(k: Configuration) -> tuple[Steps, ...]:
+    """A cover of the configuration."""
     machine = machine_of(k, "test")
     graph = explored(machine, lambda _progress: None)
     walks = cover(graph)
@@ -91,8 +93,8 @@ def assert_same(judge: Judge, world: World) -> None:
 
 
 @pytest.mark.parametrize("k", [TINY, FAILOVERS, TWO_OF_BOTH], ids=["tiny", "failovers", "two"])
-def test_tables_and_network_are_the_models_world_in_every_transition(k: Setting) -> None:
-    stepper = Stepper(plain(), k)
+def test_tables_and_network_are_the_models_world_in_every_transition(k: Configuration) -> None:
+    stepper = Stepper(composition("idempotent"), k)
     judge = Judge(Tables(k), ImplSystem(k, LEADER, "values"))
     for trace in traces(k):
         world = stepper.initial()
@@ -110,7 +112,7 @@ def test_tables_and_network_are_the_models_world_in_every_transition(k: Setting)
     [TINY, FAILOVERS, TWO_OF_BOTH, EPOCHS, OWN_WRAP],
     ids=["tiny", "failovers", "two", "epochs", "wrap"],
 )
-def test_impl_agrees_with_the_model(k: Setting, actors: frozenset[str], on: str) -> None:
+def test_impl_agrees_with_the_model(k: Configuration, actors: frozenset[str], on: str) -> None:
     judge = Judge(Tables(k), ImplSystem(k, actors, on))
     for trace in traces(k):
         result = judge.judge(trace)
@@ -125,12 +127,12 @@ def test_impl_agrees_with_the_model(k: Setting, actors: frozenset[str], on: str)
         (FAILOVERS, ALL, False),
         (EPOCHS, LEADER, False),
         (KAFKAS_WRAP, ALL, True),
-        (setting(TINY.layout, TINY.budgets, "restart_window=full"), LEADER, True),
+        (configuration(TINY.bounds, TINY.budgets, "restart_window=full"), LEADER, True),
     ],
     ids=["failovers", "epochs", "wrap", "variant"],
 )
 def test_what_is_recalled_is_judged_as_what_is_lived(
-    k: Setting, actors: frozenset[str], differs: bool, on: str
+    k: Configuration, actors: frozenset[str], differs: bool, on: str
 ) -> None:
     judge = Judge(Tables(k), ImplSystem(k, actors, on))
     moves = [[judge.move(instance) for instance in trace] for trace in traces(k)]
@@ -153,7 +155,7 @@ def test_the_client_departs_from_kafka_across_the_wrap_in_the_order_of_sequences
 
 
 def test_a_variant_that_impl_is_not_differs_where_the_variant_does() -> None:
-    k = setting(TINY.layout, TINY.budgets, "restart_window=full")
+    k = configuration(TINY.bounds, TINY.budgets, "restart_window=full")
     judge = Judge(Tables(k), ImplSystem(k, LEADER, "values"))
     found = [judge.judge(trace).divergence for trace in traces(k)]
     assert {d.instance[0] for d in found if d} == {"leader_restarts"}

@@ -10,13 +10,13 @@ from conformance.machines import Judged
 from conformance.systems.impl import ImplSystem
 from conformance.tables import Tables
 from proofs.explore.source import source_graph
-from proofs.lift.text import plain
+from proofs.lift.source import composition
 from proofs.machines import execute_all, machine
-from proofs.trace.replay import setting_of
+from proofs.trace.replay import configuration_of
 
 ACTORS = frozenset({"client", "leader"})
-TINY = setting_of(plain(), "idempotent-tiny", "4.3.1")
-DEFAULT = setting_of(plain(), "idempotent-default", "4.3.1")
+TINY = configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1")
+DEFAULT = configuration_of(composition("idempotent"), "idempotent-default", "4.3.1")
 
 
 def judged(k: object) -> Judged:
@@ -24,23 +24,27 @@ def judged(k: object) -> Judged:
 
 
 def test_every_labelled_transition_of_the_tiny_scope_is_executed_on_impl() -> None:
-    graph = source_graph(plain(), TINY, "idempotent-tiny")
-    executed, steps = execute_all(plain(), TINY, graph, judged(TINY))
+    graph = source_graph(composition("idempotent"), TINY, "idempotent-tiny")
+    executed, steps = execute_all(composition("idempotent"), TINY, graph, judged(TINY))
     assert executed == frozenset(graph.edges)
     assert len(executed) == graph.exploration.transitions
     assert steps >= len(executed)
 
 
 def test_a_machine_stops_where_impl_differs() -> None:
-    k = setting_of(plain(), "idempotent-tiny/breaks=0", "restart_window=full")
-    graph = source_graph(plain(), k, "restart_window=full")
+    k = configuration_of(
+        composition("idempotent"), "idempotent-tiny/breaks=0", "restart_window=full"
+    )
+    graph = source_graph(composition("idempotent"), k, "restart_window=full")
     with pytest.raises(Differs, match=r"leader\[0\]\.producers\[0\]\.batches"):
-        execute_all(plain(), k, graph, judged(k))
+        execute_all(composition("idempotent"), k, graph, judged(k))
 
 
 TABLES = Tables(DEFAULT)
 TestImpl = machine(
-    plain(), DEFAULT, lambda: Judged(Judge(TABLES, ImplSystem(DEFAULT, ACTORS, "bytes")))
+    composition("idempotent"),
+    DEFAULT,
+    lambda: Judged(Judge(TABLES, ImplSystem(DEFAULT, ACTORS, "bytes"))),
 ).TestCase
 TestImpl.settings = settings(
     max_examples=25,

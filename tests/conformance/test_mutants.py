@@ -10,8 +10,8 @@ from conformance.__main__ import main
 from conformance.mutants import FOLDER, GROUPS, MUTANTS, Ground
 from conformance.mutants.patches import PatchError, apply, read_hunks
 from conformance.mutants.plant import HuntFailed, hunt, hunt_unpatched, plant
-from conformance.plan import Plan, prepare, setting
-from model.variants import parse
+from conformance.plan import Plan, configuration, prepare
+from model.idempotent.variants import parse
 
 TEXT = "one\ntwo\nthree\ntwo and a half\n"
 HEAD = "--- a/impl/x.py\n+++ b/impl/x.py\n"
@@ -225,8 +225,8 @@ def test_a_bug_is_planted_in_a_copy_of_all(tmp_path):
 
 
 @pytest.mark.parametrize("ground", sorted({m.ground for m in MUTANTS.values()}, key=str), ids=str)
-def test_each_ground_is_a_setting(ground):
-    assert setting(Plan(scope=ground.scope, variant=parse(ground.variant or "v2").name))
+def test_each_ground_is_a_configuration(ground):
+    assert configuration(Plan(scope=ground.scope, variant=parse(ground.variant or "v2").name))
 
 
 # Patches

@@ -30,9 +30,9 @@ from conformance.plan import (
     steps_of,
 )
 from conformance.verbs.arguments import with_own_rules
-from model.variants import DEFAULT_VARIANT
-from proofs.lift.text import plain
-from proofs.trace.replay import Stepper, setting_of
+from model.idempotent.variants import DEFAULT_VARIANT
+from proofs.lift.source import composition
+from proofs.trace.replay import Stepper, configuration_of
 
 TINY = Plan(scope="idempotent-tiny/breaks=1/refusals=0", traces=200)
 Preparer = Callable[[Plan], Prepared]
@@ -86,7 +86,10 @@ def test_traces_are_runs_of_the_model(prepared_as: Preparer) -> None:
     prepared = prepared_as(TINY)
     assert prepared.count == 200
     assert 0 < prepared.cover_traces < prepared.count
-    stepper = Stepper(plain(), setting_of(plain(), TINY.scope, TINY.variant))
+    stepper = Stepper(
+        composition("idempotent"),
+        configuration_of(composition("idempotent"), TINY.scope, TINY.variant),
+    )
     for number in range(0, prepared.count, 7):
         world = stepper.initial()
         for rule, choice in prepared.trace(number):

@@ -20,12 +20,12 @@ from conformance.explained import (
     read_baseline,
     stale,
 )
+from conformance.guaranteed import Seen, Walker, not_guaranteed, statuses
 from conformance.homes import IDEMPOTENT, TRANSACTIONS
-from conformance.plan import Plan, Prepared, Summary, finding_of, setting
-from conformance.promised import Seen, Walker, not_promised, statuses
+from conformance.plan import Plan, Prepared, Summary, configuration, finding_of
 from conformance.report import Divergence, Result, junit, report_json, run_json, sentence
 from conformance.runner import Wave
-from model.promises import PROMISES, WITNESSES
+from model.idempotent.guarantees import GUARANTEES, WITNESSES
 from proofs.explore.scope import explore_scope
 from proofs.trace.format import read
 from proofs.trace.replay import replay
@@ -171,9 +171,9 @@ def test_run_json_has_the_waves_and_the_rate(whole_run):
         ({"explained": KNOWN, "unexamined": 1}, False, "undecided"),
         ({"explained": KNOWN, "undecided": 1}, True, "undecided"),
         ({"undecided": 1}, False, "violated"),
-        ({"judge": "promises"}, False, "undecided"),
-        ({"judge": "promises", "explained": KNOWN}, True, "holds"),
-        ({"judge": "promises", "promises": {"no_gap": "violated"}}, False, "violated"),
+        ({"judge": "guarantees"}, False, "undecided"),
+        ({"judge": "guarantees", "explained": KNOWN}, True, "holds"),
+        ({"judge": "guarantees", "guarantees": {"no_gap": "violated"}}, False, "violated"),
     ],
 )
 def test_the_verdict_answers_the_question_asked(change, conforms, verdict, result):
@@ -181,31 +181,31 @@ def test_the_verdict_answers_the_question_asked(change, conforms, verdict, resul
     assert (found.conforms, found.verdict) == (conforms, verdict)
 
 
-def test_a_promise_that_nobody_gives_is_no_fault(result):
+def test_a_guarantee_that_nobody_gives_is_no_fault(result):
     broken = replace(
-        result, judge="promises", promises={"no_gap": "violated"}, not_promised=["no_gap"]
+        result, judge="guarantees", guarantees={"no_gap": "violated"}, not_guaranteed=["no_gap"]
     )
     assert broken.verdict == "holds"
 
 
-def test_a_promise_is_not_judged_by_the_model_alone(result):
-    assert replace(result, promises={"no_gap": "violated"}).verdict == "holds"
+def test_a_guarantee_is_not_judged_by_the_model_alone(result):
+    assert replace(result, guarantees={"no_gap": "violated"}).verdict == "holds"
 
 
-# Promises
+# Guarantees
 
 
-def test_each_promise_has_a_witness_of_its_antecedent():
-    assert IDEMPOTENT.antecedents.keys() == {p.name for p in PROMISES}
+def test_each_guarantee_has_a_witness_of_its_antecedent():
+    assert IDEMPOTENT.antecedents.keys() == {p.name for p in GUARANTEES}
     assert set(IDEMPOTENT.antecedents.values()) <= {w.name for w in WITNESSES}
-    named = TRANSACTIONS.model.promises
-    assert TRANSACTIONS.antecedents.keys() == {p.name for p in named.PROMISES}
+    named = TRANSACTIONS.model.guarantees
+    assert TRANSACTIONS.antecedents.keys() == {p.name for p in named.GUARANTEES}
     assert set(TRANSACTIONS.antecedents.values()) <= {w.name for w in named.WITNESSES}
 
 
-def test_promises_are_exercised_only_if_their_witness_was_met():
+def test_guarantees_are_exercised_only_if_their_witness_was_met():
     seen = Seen(broken=frozenset({"no_gap"}), met=frozenset({"something_acknowledged"}))
-    found = statuses(seen, setting(Plan(scope="idempotent-restart")))
+    found = statuses(seen, configuration(Plan(scope="idempotent-restart")))
     assert found["no_gap"] == "violated"
     assert found["acked_is_stored"] == "holds"
     assert found["at_most_once"] == "not_exercised"
@@ -216,7 +216,7 @@ def test_promises_are_exercised_only_if_their_witness_was_met():
     [("transactions-offsets", "holds"), ("transactions-default", "not_exercised")],
 )
 def test_offsets_are_exercised_where_there_are_some(scope, status):
-    k = setting(Plan(scope=scope))
+    k = configuration(Plan(scope=scope))
     assert statuses(Seen(), k)["offsets_with_outcome"] == "not_exercised"
     met = Seen(met=frozenset({"something_committed"}))
     assert statuses(met, k)["offsets_with_outcome"] == status
@@ -227,15 +227,15 @@ def test_offsets_are_exercised_where_there_are_some(scope, status):
 def test_a_whole_run_breaks_what_the_explored_scope_breaks(whole_run):
     explored = explore_scope("idempotent-restart", whole_run.report["variant"], engine="source")
     broken = {f.property for f in explored.violations}
-    states = whole_run.report["promises"]
+    states = whole_run.report["guarantees"]
     assert {name for name, state in states.items() if state == "violated"} == broken
     assert "not_exercised" not in states.values()
-    k = setting(Plan(scope="idempotent-restart"))
-    assert whole_run.report["not_promised"] == not_promised(k)
+    k = configuration(Plan(scope="idempotent-restart"))
+    assert whole_run.report["not_guaranteed"] == not_guaranteed(k)
 
 
 def test_a_walk_sees_every_world_of_its_trace():
-    k = setting(Plan(scope="idempotent-restart"))
+    k = configuration(Plan(scope="idempotent-restart"))
     explored = explore_scope("idempotent-restart", engine="source")
     walker = Walker(k)
     assert explored.violations
@@ -248,13 +248,13 @@ def test_a_walk_sees_every_world_of_its_trace():
 # junit.xml
 
 
-def test_junit_has_a_case_for_conformance_and_one_for_each_promise(whole_run):
+def test_junit_has_a_case_for_conformance_and_one_for_each_guarantee(whole_run):
     suite = ElementTree.fromstring((whole_run.out / "junit.xml").read_text())
     names = [case.get("name") for case in suite]
-    assert sorted(names[1:]) == list(whole_run.report["promises"])
+    assert sorted(names[1:]) == list(whole_run.report["guarantees"])
     assert suite.get("failures") == "0"
     assert suite.get("tests") == str(len(names))
-    assert suite.get("skipped") == str(len(whole_run.report["not_promised"]))
+    assert suite.get("skipped") == str(len(whole_run.report["not_guaranteed"]))
 
 
 def test_junit_counts_what_nothing_explains(result):

@@ -127,7 +127,7 @@ def test_a_summary_travels_as_rows_and_comes_back():
 
 def test_findings_travel_one_a_row(task):
     rows = judge(task, Range(0, 10))
-    assert [row.kind for row in rows] == ["summary", "promises", *["finding"] * 3]
+    assert [row.kind for row in rows] == ["summary", "guarantees", *["finding"] * 3]
 
 
 # Waves

@@ -83,10 +83,10 @@ def test_who_has_moved_is_believed_with_v1_alone(path: Path) -> None:
     """The page's row, and its table, as each recorded release answered."""
     recorded = json.loads(path.read_text(encoding="utf-8"))
     broken = {shape["name"]: shape["broken"] for shape in recorded["shapes"]}
-    breaks = {name for name, promises in broken.items() if promises}
+    breaks = {name for name, guarantees in broken.items() if guarantees}
     believed = {"both_deaf", "both_deaf_init", "former_lost", "offsets_both_deaf"}
     assert breaks == (believed if recorded["requests"] == "v1" else set())
-    assert all(f"`{name}`" in PAGE.text for promises in broken.values() for name in promises)
+    assert all(f"`{name}`" in PAGE.text for guarantees in broken.values() for name in guarantees)
 
 
 def test_the_page_names_each_release_that_was_asked() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from proofs.trace.format import read
-from proofs.trace.replay import model_of, replay, setting_of
+from proofs.trace.replay import configuration_of, model_of, replay
 from tests.docs.pages import REPOSITORY, ROOMS, STORIES, called, missing, page
 
 PAGE = page("delayed_end_txn.md")
@@ -40,11 +40,11 @@ def test_there_are_commands() -> None:
     ("name", "broken"),
     [("lost", "no_lost_write"), ("shown", "no_aborted_read"), ("torn", "all_or_none")],
 )
-def test_each_story_breaks_its_promise_at_its_last_step(name: str, broken: str) -> None:
+def test_each_story_breaks_its_guarantee_at_its_last_step(name: str, broken: str) -> None:
     trace = read(STORIES / f"delayed_end_txn_{name}.jsonl")
     model = model_of(trace.header)
-    k = setting_of(model, trace.header.scope, trace.header.variant)
-    promise = next(p for p in model.promises.PROMISES if p.name == broken)
-    kept = [promise.check(k, world) for world in replay(trace, model)]
+    k = configuration_of(model, trace.header.scope, trace.header.variant)
+    guarantee = next(p for p in model.guarantees.GUARANTEES if p.name == broken)
+    kept = [guarantee.check(k, world) for world in replay(trace, model)]
     assert all(kept[:-1])
     assert not kept[-1]

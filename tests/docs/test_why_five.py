@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks import in_flight
 from benchmarks.in_flight import Case, Simulation
-from proofs.lift.text import plain
+from proofs.lift.source import composition
 from proofs.trace.format import Trace, read
-from proofs.trace.replay import replay, setting_of
+from proofs.trace.replay import configuration_of, replay
 from tests.docs.pages import REPOSITORY, ROOMS, STORIES, called, missing, page
 
 PAGE = page("why_five.md")
@@ -48,12 +48,12 @@ def test_there_are_commands() -> None:
 
 
 def kept(trace: Trace) -> tuple[set[str], set[str]]:
-    """Promises that hold after every step, and those that do not."""
-    model = plain()
-    k = setting_of(model, trace.header.scope, trace.header.variant)
+    """Guarantees that hold after every step, and those that do not."""
+    model = composition("idempotent")
+    k = configuration_of(model, trace.header.scope, trace.header.variant)
     worlds = replay(trace, model)
-    holds = {p.name for p in model.promises.PROMISES if all(p.check(k, w) for w in worlds)}
-    return holds, {p.name for p in model.promises.PROMISES} - holds
+    holds = {p.name for p in model.guarantees.GUARANTEES if all(p.check(k, w) for w in worlds)}
+    return holds, {p.name for p in model.guarantees.GUARANTEES} - holds
 
 
 @pytest.mark.parametrize("name", ["request_refused", "answer_lost_five", "second_of_five"])

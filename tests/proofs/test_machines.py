@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from proofs.explore.source import source_graph
-from proofs.lift.text import composition, plain
+from proofs.lift.source import composition
 from proofs.machines import Play, execute_all, machine
-from proofs.trace.replay import Stepper, setting_of
+from proofs.trace.replay import Stepper, configuration_of
 
 SCOPE, VARIANT = "idempotent-tiny", "4.3.1"
 
@@ -37,12 +37,12 @@ class Recorder:
 
 @pytest.fixture(scope="module")
 def model():
-    return plain()
+    return composition("idempotent")
 
 
 @pytest.fixture(scope="module")
 def k(model):
-    return setting_of(model, SCOPE, VARIANT)
+    return configuration_of(model, SCOPE, VARIANT)
 
 
 def test_exhaustive_executes_exactly_the_explored_transitions(model, k):
@@ -64,9 +64,9 @@ def test_exhaustive_executes_exactly_the_explored_transitions(model, k):
 )
 def test_exhaustive_executes_the_transitions_of_compositions(home, scope, variant, transitions):
     made = composition(home)
-    setting = setting_of(made, scope, variant)
-    graph = source_graph(made, setting, scope)
-    executed, _ = execute_all(made, setting, graph, Recorder())
+    configuration = configuration_of(made, scope, variant)
+    graph = source_graph(made, configuration, scope)
+    executed, _ = execute_all(made, configuration, graph, Recorder())
     assert executed == frozenset(graph.edges)
     assert len(executed) == transitions
 
@@ -75,7 +75,7 @@ def test_hypothesis_plays_transactions():
     made = composition("transactions")
     seen = Recorder()
     run_state_machine_as_test(
-        machine(made, setting_of(made, "transactions-default", "v1"), lambda: seen),
+        machine(made, configuration_of(made, "transactions-default", "v1"), lambda: seen),
         settings=settings(
             max_examples=30,
             stateful_step_count=30,

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.tables import Message
+from model.language import Map
 
 NOBODY: Final = -1
 """Who asks for a leader: no instance waits for the answer."""
@@ -79,8 +80,8 @@ class Arrivals:
 
     def _asking(self, batch: Any, partition: int) -> Message:
         tables = self._tables
-        messages, language = tables.model.messages, tables.model.language
-        none = language.Map.filled(tables.k.layout.partitions, False)
+        messages = tables.model.messages
+        none = Map.filled(tables.k.bounds.partitions, False)
         return tables.message(
             messages.Request(
                 api=messages.Api.ADD_PARTITIONS_TO_TXN,

@@ -33,10 +33,11 @@ from conformance.systems.transactions.system import ImplTransactions
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.tables import Message
 from impl.partition.verification import NO_GUARD
+from model.language import Map
 
 
 class TransactionJudge(Moves):
-    """Judges traces of one setting; its tables and moments grow from trace to trace."""
+    """Judges traces of one configuration; its tables and moments grow from trace to trace."""
 
     def __init__(self, tables: TransactionTables, system: ImplTransactions) -> None:
         super().__init__(tables, system)
@@ -414,12 +415,11 @@ def world_shown(judge: TransactionJudge) -> Any:
     """The system's logs and what its applications were told, in the model's last world."""
     tables = judge.tables
     world = tables.model.scopes.initial(tables.k)
-    language = tables.model.language
     return replace(
         world,
-        clients=language.Map(tuple(client_shown(tables, pair) for pair in judge.clients)),
+        clients=Map(tuple(client_shown(tables, pair) for pair in judge.clients)),
         coordinator=judge.coordinator.node.state,
-        leaders=language.Map(tuple(leader_shown(tables, pair) for pair in judge.leaders)),
+        leaders=Map(tuple(leader_shown(tables, pair) for pair in judge.leaders)),
     )
 
 
@@ -428,7 +428,7 @@ def client_shown(tables: TransactionTables, pair: Pair) -> Any:
     client = pair.node.state
     told = [tables.model.client.Outcome[name] for name in pair.moment.view[-1]]
     outcomes = (*told, *client.outcomes.values()[len(told) :])
-    return replace(client, outcomes=tables.model.language.Map(outcomes))
+    return replace(client, outcomes=Map(outcomes))
 
 
 def leader_shown(tables: TransactionTables, pair: Pair) -> Any:

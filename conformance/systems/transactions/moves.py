@@ -1,4 +1,4 @@
-"""Coordinators that move while nobody knows, on both sides: `model.transactions.moves`.
+"""Coordinators that move while nobody knows, on both sides: `model.transactions.coordinator_moves`.
 
 Theory of operation: the former coordinator is a second actor, which the system makes out of the one
 that it was. Which of the two a client or a leader asks is the network's doing, and kept here. A
@@ -53,7 +53,7 @@ class Moves(Sides):
 
     def _asked_by(self, instance: int) -> Pair:
         """The coordinator that a client asks; it has looked it up if it had to. Raises Differs."""
-        if self.tables.k.layout.loads:
+        if self.tables.k.bounds.loads:
             looked_up = self._does(self.clients[instance], "has_looked_up")
             self._same("client.looks_up", None, self._found[instance], looked_up)
             self._found[instance] = False

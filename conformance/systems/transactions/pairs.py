@@ -103,7 +103,7 @@ class Pair:
 
 
 class Sides(Lockstep):
-    """All actors of one setting, of the model and of `impl`."""
+    """All actors of one configuration, of the model and of `impl`."""
 
     def __init__(self, tables: TransactionTables, system: ImplTransactions) -> None:
         events: dict[str, Callable[..., None]] = {

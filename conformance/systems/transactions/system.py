@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from conformance.homes import home_of_setting
+from conformance.homes import home_of_configuration
 from conformance.systems.base import NotApplicable
 from conformance.systems.transactions.client import Client
 from conformance.systems.transactions.coordinator import Coordinator
@@ -24,28 +24,28 @@ T = TypeVar("T")
 
 
 class ImplTransactions:
-    """Instances, the coordinator and leaders of `impl` in one setting. `on` is "bytes" or
+    """Instances, the coordinator and leaders of `impl` in one configuration. `on` is "bytes" or
     "values". Raises NotApplicable."""
 
     def __init__(self, k: Any, *, is_v2: bool, on: str) -> None:
         refuse(k)
-        codec, layout = CODECS[on], k.layout
-        places = places_of(layout.partitions, has_group=layout.offsets)
+        codec, bounds = CODECS[on], k.bounds
+        places = places_of(bounds.partitions, has_group=bounds.offsets)
         release = k.variant.release
         remembers = k.variant.group_memory.name == "REMEMBERS"
         rules = of_release(RULES, release)
         config = replace(of_release(CONFIGS, release), transaction_version=k.variant.level)
-        during = partial(last_epoch, layout.max_epoch) if layout.epochs_end else nullcontext
+        during = partial(last_epoch, bounds.max_epoch) if bounds.epochs_end else nullcontext
         self.clients = tuple(
             Kept(Client(codec, is_v2=is_v2, remembers=remembers, instance=i, places=places))
-            for i in range(layout.instances)
+            for i in range(bounds.instances)
         )
-        coordinator = Coordinator(codec, config, places, holds_appends=layout.appends)
+        coordinator = Coordinator(codec, config, places, holds_appends=bounds.appends)
         self.coordinator = Kept(coordinator, during=during)
         self.leaders = tuple(
             Kept(
-                kind(codec, rules, p, layout.producer_ids),
-                holds_guards=layout.guards,
+                kind(codec, rules, p, bounds.producer_ids),
+                holds_guards=bounds.guards,
                 during=during,
             )
             for p, kind in enumerate(kinds_of(places))
@@ -75,7 +75,7 @@ def numbers(release: str) -> tuple[int, ...]:
 def refuse(k: Any) -> None:
     """Raises NotApplicable for a variant that `impl` has no configuration of: it has releases."""
     variant = k.variant
-    released = home_of_setting(k).model.variants.RELEASES[variant.release]
+    released = home_of_configuration(k).model.variants.RELEASES[variant.release]
     for field in fields(variant):
         value = getattr(variant, field.name)
         if field.name not in CHOSEN and value != getattr(released, field.name):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from conformance.homes import home_of_setting
+from conformance.homes import home_of_configuration
 from conformance.systems.base import View
 from conformance.systems.transactions.client import seen_offsets, seen_partition
 from conformance.systems.transactions.coordinator import NOTHING
 from conformance.systems.transactions.messages import NONE, UNSTABLE, requests_of
 from conformance.tables import MAX_ROWS, ActorTables, Node
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 
 WATCHED_MODULES: Final = (
     "messages",
@@ -123,8 +123,8 @@ class TransactionTables(ActorTables):
 
 
 def tables_of(k: Any) -> TransactionTables:
-    """The tables of a setting."""
-    return TransactionTables(k, home_of_setting(k).model)
+    """The tables of a configuration."""
+    return TransactionTables(k, home_of_configuration(k).model)
 
 
 def outcomes_of(client: Any) -> View:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from conformance.plan import Prepared, setting
-from conformance.promised import Seen
+from conformance.guaranteed import Seen
+from conformance.plan import Prepared, configuration
 from conformance.rows import Found
 from conformance.systems.transactions.tables import TransactionTables, tables_of
 from conformance.systems.transactions_nodes.harness import Harness
@@ -62,10 +62,10 @@ class NodesBackend(TransactionsBackend):
 
 def backend_on(ground: Ground, prepared: Prepared) -> NodesBackend:
     """The judge of brokers that run. Raises NotApplicable, KafkaError, JavaError."""
-    k = setting(prepared.plan)
+    k = configuration(prepared.plan)
     tables = tables_of(with_room(k))
     speaks = ground.conversation("v2" if tables.is_v2 else "v1")
     nodes = Nodes(ground, speaks)
     seen = leaderless(nodes, speaks)
-    harness = Harness(nodes, speaks, k.layout.partitions, can_kill_leaders=not seen.broken)
+    harness = Harness(nodes, speaks, k.bounds.partitions, can_kill_leaders=not seen.broken)
     return NodesBackend(prepared, tables, harness, seen)

@@ -46,7 +46,8 @@ BROKEN: Final[Mapping[str, bool]] = {
     "no_write_outside": COMMIT,
     "no_aborted_read": ABORT,
 }
-"""The promises that it breaks, and the outcome whose marker is skipped: what was committed here is
+"""The guarantees that it breaks, and the outcome whose marker is skipped: what was committed here
+is
 aborted there, with the next transaction; or what was aborted is committed with it."""
 
 
@@ -64,12 +65,12 @@ class Leaderless:
 
     @property
     def broken(self) -> frozenset[str]:
-        """The promises that these brokers break by it."""
+        """The guarantees that these brokers break by it."""
         return frozenset(BROKEN if self.marker == SKIPPED else ())
 
-    def rows(self, promise: str) -> list[dict[str, str]]:
-        """What was asked and seen, of a promise that is broken."""
-        facts = self.facts[BROKEN[promise]]
+    def rows(self, guarantee: str) -> list[dict[str, str]]:
+        """What was asked and seen, of a guarantee that is broken."""
+        facts = self.facts[BROKEN[guarantee]]
         return [{"asked": fact.name, "seen": fact.observed} for fact in facts]
 
 

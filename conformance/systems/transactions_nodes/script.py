@@ -36,6 +36,7 @@ from conformance.systems.transactions_wire.script import (
     refuse,
 )
 from conformance.tables import Message
+from model.language import Disabled
 from proofs.trace.format import Instance
 
 LATE_BATCH: Final = "late_batch_arrives"
@@ -63,7 +64,7 @@ class NodeScript(Script):
 
 
 class NodesWriter:
-    """Makes scripts of the traces of one setting. Raises NotApplicable."""
+    """Makes scripts of the traces of one configuration. Raises NotApplicable."""
 
     def __init__(self, tables: TransactionTables) -> None:
         refuse(tables.k, nodes=True)
@@ -97,7 +98,7 @@ class PlayedAtNodes(Played):
         self._is_held = False
         self._is_gone = False
         self._can_leave = tables.k.budgets.leaves > 0
-        skipped = tables.model.setting.LeaderlessMarker.SKIPPED
+        skipped = tables.model.configuration.LeaderlessMarker.SKIPPED
         self._skips = tables.k.variant.leaderless_marker == skipped
         self._old_marker: Message | None = None
         self._deeds: dict[int, tuple[str, ...]] = {}
@@ -176,13 +177,13 @@ class PlayedAtNodes(Played):
 
     def _leader_leaves(self, partition: int) -> None:
         if partition != self._far or self._is_gone:
-            raise self.tables.disabled(by_scope=False)
+            raise Disabled(by_scope=False)
         self._is_held = self._is_gone = True
         self._deeds[len(self._steps) + 1] = (HOLD,)
 
     def _leader_returns(self, partition: int) -> None:
         if not self._is_gone:
-            raise self.tables.disabled(by_scope=False)
+            raise Disabled(by_scope=False)
         self._is_held = self._is_gone = False
         self._deeds[len(self._steps) + 1] = (RELEASE,)
         self._leads(partition, "restarted")

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conformance.plan import Prepared, setting
-from conformance.promised import Seen
+from conformance.guaranteed import Seen
+from conformance.plan import Prepared, configuration
 from conformance.systems.base import NotApplicable
 from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_wire.harness import Harness
@@ -60,16 +60,16 @@ class ServersBackend(TransactionsBackend):
     """Judges the traces of `prepared` at one broker. Raises NotApplicable, KafkaError."""
 
     def __init__(self, prepared: Prepared, servers: Servers, *, id_s: float = 0.0) -> None:
-        k = setting(prepared.plan)
+        k = configuration(prepared.plan)
         tables = tables_of(with_room(k))
         aged = worn_for(servers, k, prepared.count)
         harness = Harness(
             servers,
             servers.conversation("v2" if tables.is_v2 else "v1"),
-            k.layout.partitions,
-            has_group=k.layout.offsets,
+            k.bounds.partitions,
+            has_group=k.bounds.offsets,
             worn=aged,
-            last_epochs=k.layout.max_epoch if aged else LAST_EPOCH,
+            last_epochs=k.bounds.max_epoch if aged else LAST_EPOCH,
             id_s=id_s,
         )
         super().__init__(prepared, tables, ScriptWriter(tables), harness)
@@ -87,8 +87,8 @@ class ServersBackend(TransactionsBackend):
 
 def worn_for(servers: Servers, k: Any, traces: int) -> Worn | None:
     """Ids near their last epoch, where the scope has that. Raises NotApplicable, KafkaError."""
-    if not k.layout.epochs_end:
+    if not k.bounds.epochs_end:
         return None
     if not isinstance(servers, Started):
         raise NotApplicable("the last epoch is judged at brokers that are started here")
-    return Worn(servers.ground, LAST_EPOCH - k.layout.max_epoch - 1, 2 * traces + SPARE_IDS)
+    return Worn(servers.ground, LAST_EPOCH - k.bounds.max_epoch - 1, 2 * traces + SPARE_IDS)

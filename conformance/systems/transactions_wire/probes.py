@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from conformance.systems.transactions.tables import TransactionTables
+from model.language import Map
 
 ROOM: Final = 8
 """What all endings append to a log, at most."""
@@ -22,10 +23,11 @@ LAST_BATCHES: Final = 6
 
 
 def with_room(k: Any) -> Any:
-    """The setting with larger logs, and more producer ids: nothing else depends on these sizes."""
-    layout = k.layout
-    ids = layout.producer_ids + SPARE_PRODUCER_IDS
-    return replace(k, layout=replace(layout, log=layout.log + ROOM, producer_ids=ids))
+    """The configuration with larger logs, and more producer ids: nothing else depends on these
+    sizes."""
+    bounds = k.bounds
+    ids = bounds.producer_ids + SPARE_PRODUCER_IDS
+    return replace(k, bounds=replace(bounds, log=bounds.log + ROOM, producer_ids=ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,9 @@ class Sight:
 
     def request(self, api: str, who: tuple[int, int], **more: Any) -> Any:
         """A request of the model with the fields that its API has."""
-        messages, language = self.tables.model.messages, self.tables.model.language
+        messages = self.tables.model.messages
         given = {
-            "partitions": language.Map.filled(len(self.leaders), False),
+            "partitions": Map.filled(len(self.leaders), False),
             "committed": False,
             "partition": 0,
             "batch": messages.NO_BATCH,
@@ -78,7 +80,7 @@ class Sight:
     def adding(self, api: str, partitions: Sequence[int]) -> Any:
         """AddPartitionsToTxn, or AddOffsetsToTxn."""
         there = tuple(p in partitions for p in range(len(self.leaders)))
-        return self.request(api, self.who, partitions=self.tables.model.language.Map(there))
+        return self.request(api, self.who, partitions=Map(there))
 
     def writing(self, api: str, who: tuple[int, int], partition: int, sequence: int) -> Any:
         """Produce, or TxnOffsetCommit."""

@@ -27,6 +27,7 @@ from conformance.systems.transactions.tables import TransactionTables
 from conformance.systems.transactions_wire.group import group_shown
 from conformance.systems.transactions_wire.probes import PROBES, SETTLE, Probe, Sight, settle
 from conformance.tables import Message, Node, Row
+from model.language import Disabled
 from proofs.trace.format import Instance
 from proofs.trace.shrink import Steps
 
@@ -146,14 +147,14 @@ class Script:
 
 def refuse(k: Any, *, nodes: bool = False) -> None:
     """Raises NotApplicable for scopes that a running server cannot be brought to, or `nodes`."""
-    layout = k.layout
+    bounds = k.bounds
     for name, is_there in (
-        ("appends", layout.appends),
-        ("guards", layout.guards),
-        ("offsets", layout.offsets and nodes),
-        ("other ids", layout.max_others > 0),
+        ("appends", bounds.appends),
+        ("guards", bounds.guards),
+        ("offsets", bounds.offsets and nodes),
+        ("other ids", bounds.max_others > 0),
         ("partitions without a leader", k.budgets.leaves > 0 and not nodes),
-        ("the last epoch", layout.epochs_end and nodes),
+        ("the last epoch", bounds.epochs_end and nodes),
     ):
         if is_there:
             raise NotApplicable(f"scopes with {name} are not driven at a running server")
@@ -189,7 +190,7 @@ def leader_shown(tables: TransactionTables, leader: Any) -> View:
 
 
 class ScriptWriter:
-    """Makes scripts of the traces of one setting, whose logs have room for endings
+    """Makes scripts of the traces of one configuration, whose logs have room for endings
     (`probes.with_room`). Raises NotApplicable."""
 
     def __init__(self, tables: TransactionTables) -> None:
@@ -235,7 +236,7 @@ class Played:
         self._sent = None
         try:
             self._moves[rule](*(value for _, value in choice))
-        except self.tables.disabled:
+        except Disabled:
             return False
         self._steps.append(instance)
         self._moved.append(self._told())
@@ -257,9 +258,9 @@ class Played:
     @property
     def is_beyond(self) -> bool:
         """The next producer id has come to the scope's last epoch: a server's is far away."""
-        layout, metadata = self.tables.k.layout, self._coordinator.state.known.metadata
-        is_last = metadata.producer_epoch >= layout.exhausted_epoch
-        return bool(layout.epochs_end and metadata.producer_id > 0 and is_last)
+        bounds, metadata = self.tables.k.bounds, self._coordinator.state.known.metadata
+        is_last = metadata.producer_epoch >= bounds.exhausted_epoch
+        return bool(bounds.epochs_end and metadata.producer_id > 0 and is_last)
 
     def script(self) -> Script:
         """All that was played."""
@@ -444,7 +445,7 @@ class Played:
             request = self._late[late].value
             if request.api.name == api and request.partition == partition:
                 return self._late.pop(late)
-        raise self.tables.disabled(by_scope=False)
+        raise Disabled(by_scope=False)
 
     def _late_init_arrives(self, late: int) -> None:
         request = self._arriving(late, "INIT_PRODUCER_ID")

@@ -22,10 +22,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from conformance.backends import Range, Row
+from conformance.guaranteed import Seen
 from conformance.homes import home_of_scope
-from conformance.judging import promises_of
-from conformance.plan import MAX_FINDINGS, Finding, Plan, Prepared, Summary, setting, steps_of
-from conformance.promised import Seen
+from conformance.judging import guarantees_of
+from conformance.plan import MAX_FINDINGS, Finding, Plan, Prepared, Summary, configuration, steps_of
 from conformance.rows import Found, rows_of
 from conformance.systems.wire.harness import Broker, Harness
 from conformance.systems.wire.observer import Observer
@@ -122,7 +122,7 @@ class ScriptBackend(ABC):
             return is_same(finding, tried[steps])
 
         plan = self._prepared.plan
-        stepper = Stepper(home_of_scope(plan.scope).model, setting(plan))
+        stepper = Stepper(home_of_scope(plan.scope).model, configuration(plan))
         try:
             found = shrink(stepper, steps_of(finding), shows)
         except NothingToShrink:
@@ -144,7 +144,7 @@ class ScriptBackend(ABC):
 
     @abstractmethod
     def _shown(self, outcome: Any, difference: Difference) -> Seen:
-        """What a server that differed shows of the promises."""
+        """What a server that differed shows of the guarantees."""
 
     def _scripts(self, at: Mapping[int, _Range], scripts: dict[int, Any]) -> Iterator[Any]:
         for number in at:
@@ -189,7 +189,7 @@ class ScriptBackend(ABC):
             divergences=len(findings),
             findings=tuple(findings[:MAX_FINDINGS]),
         )
-        return Found(summary, promises_of(self._prepared, one.part, summary).merge(one.shown))
+        return Found(summary, guarantees_of(self._prepared, one.part, summary).merge(one.shown))
 
     def _finding_of(self, number: int, script: Any) -> Finding | None:
         """What the broker shows of a script, if it differs."""
@@ -205,7 +205,7 @@ class WireBackend(ScriptBackend):
     """
 
     def __init__(self, prepared: Prepared, broker: Broker) -> None:
-        k = setting(prepared.plan)
+        k = configuration(prepared.plan)
         tables, observer = Tables(k), Observer(k, tells_log_start=broker.tells_log_start)
         writer = ScriptWriter(k, tables, observer, broker.nodes.plays)
         super().__init__(prepared, tables, writer, Harness(observer, broker, prepared.count))

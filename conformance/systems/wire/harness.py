@@ -273,8 +273,8 @@ class Harness:
             self._waiting.append(lane)
 
     def _lane(self, number: int, script: Script) -> Lane:
-        layout = self._observer.k.layout
-        booking = self._supply.take(layout.producer_ids, layout.partitions)
+        bounds = self._observer.k.bounds
+        booking = self._supply.take(bounds.producer_ids, bounds.partitions)
         now_ms = time.time_ns() // 1_000_000
         binding = Binding(booking, self._broker.produce_version, now_ms)
         asking = trial(self._observer, script, describes=self._broker.describes)

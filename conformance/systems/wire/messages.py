@@ -13,8 +13,8 @@ from conformance.systems.wire.supply import Booking
 from conformance.systems.wire.trial import Delete, Deleted, Produce, Silent
 from impl import ApiKey, ErrorCode, Record, RecordBatch, encode_batch
 from impl.protocol.codegen import Value
-from model.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Batch
-from model.setting import Setting
+from model.idempotent.configuration import Configuration
+from model.idempotent.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Batch
 
 NEWEST_PRODUCE: Final = 12
 """The last version that names topics by name."""
@@ -136,10 +136,10 @@ def batch_bytes(batch: Batch, time_ms: int, producer_id: int, producer_epoch: in
     )
 
 
-def topic_configs(k: Setting) -> dict[str, str]:
+def topic_configs(k: Configuration) -> dict[str, str]:
     """The configs of a topic in which a batch is as large as the scope says."""
-    if not k.layout.splits:
+    if not k.bounds.splits:
         return {}
-    largest = Batch(0, 0, 0, k.layout.max_message, 0, 0)
+    largest = Batch(0, 0, 0, k.bounds.max_message, 0, 0)
     size = len(batch_bytes(largest, time_ms=0, producer_id=0, producer_epoch=0))
     return {"max.message.bytes": str(size)}

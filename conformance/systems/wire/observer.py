@@ -20,10 +20,11 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from conformance.systems.base import WIRE_MAX_SEQUENCE, WireNumbers
-from model.language import ACTOR_RULES, Disabled
-from model.leader import Leader, ProducerStateEntry, awaited, nobody, on_produce, recover
-from model.messages import Batch, Error, ProduceRequest, ProduceResponse
-from model.setting import Setting
+from model.idempotent.configuration import Configuration
+from model.idempotent.leader import Leader, ProducerStateEntry, awaited, nobody, on_produce, recover
+from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse
+from model.language import Disabled
+from proofs.lift.source import composition
 
 MAX_STATES: Final = 1_000
 """States in one set; beyond, a trace is undecided."""
@@ -77,11 +78,11 @@ class States:
         self.moves: dict[tuple[str, tuple[int, ...]], States] = {}
 
 
-def in_wire_numbers(k: Setting) -> Setting:
-    """The same setting with the wire's sequences in place of the scope's."""
-    first = WireNumbers(k)[k.layout.first_sequence]
-    layout = replace(k.layout, max_sequence=WIRE_MAX_SEQUENCE, first_sequence=first)
-    return replace(k, layout=layout)
+def in_wire_numbers(k: Configuration) -> Configuration:
+    """The same configuration with the wire's sequences in place of the scope's."""
+    first = WireNumbers(k)[k.bounds.first_sequence]
+    bounds = replace(k.bounds, max_sequence=WIRE_MAX_SEQUENCE, first_sequence=first)
+    return replace(k, bounds=bounds)
 
 
 def producer_state(leader: Leader, producer: int) -> ProducerState:
@@ -92,14 +93,15 @@ def producer_state(leader: Leader, producer: int) -> ProducerState:
 
 
 class Observer:
-    """Follows the leaders of one setting. `k` has the wire's numbers, `empty` an empty log.
+    """Follows the leaders of one configuration. `k` has the wire's numbers, `empty` an empty log.
 
     `tells_log_start` is False for a broker that speaks no Produce that has it (below 5).
     """
 
-    def __init__(self, k: Setting, *, tells_log_start: bool = True) -> None:
+    def __init__(self, k: Configuration, *, tells_log_start: bool = True) -> None:
         self.k = in_wire_numbers(k)
         self._tells_log_start = tells_log_start
+        self._actor_rules = composition("idempotent").actor_rules
         self._sets: dict[frozenset[Leader], States] = {}
         self.empty = self.of([Leader((), 0, 0, nobody(k))])
 
@@ -182,7 +184,7 @@ class Observer:
     def _moved(self, states: States, rule: str, inputs: tuple[int, ...]) -> Iterator[Leader]:
         for leader in states.leaders:
             with suppress(Disabled):
-                yield ACTOR_RULES[rule](self.k, leader, *inputs)
+                yield self._actor_rules[rule](self.k, leader, *inputs)
 
     def _make_room(self) -> None:
         """Sets in use stay valid: they only learn again."""

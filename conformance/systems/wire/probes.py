@@ -23,14 +23,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from model.leader import Leader
-from model.messages import Batch, increment_sequence, last_sequence
-from model.setting import MAX_BATCHES_TO_REMEMBER, Setting
+from model.idempotent.configuration import MAX_BATCHES_TO_REMEMBER, Configuration
+from model.idempotent.leader import Leader
+from model.idempotent.messages import Batch, increment_sequence, last_sequence
 
 PROBED_BATCHES: Final = MAX_BATCHES_TO_REMEMBER + 1
 """One more than a leader remembers."""
 
-Probe = Callable[[Setting, Leader, int], Iterator[Batch]]
+Probe = Callable[[Configuration, Leader, int], Iterator[Batch]]
 """The batches of one probe, given the leader's state before it."""
 
 
@@ -39,7 +39,7 @@ def stored(leader: Leader, producer: int) -> list[Batch]:
     return [entry.batch for entry in leader.log if entry.batch.producer_id == producer]
 
 
-def follower(k: Setting, batch: Batch, skip: int = 0) -> Batch:
+def follower(k: Configuration, batch: Batch, skip: int = 0) -> Batch:
     """One new record with the sequence after a batch's last, or `skip` later."""
     return Batch(
         producer_id=batch.producer_id,
@@ -51,24 +51,24 @@ def follower(k: Setting, batch: Batch, skip: int = 0) -> Batch:
     )
 
 
-def again(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+def again(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
     """The last six batches as they were."""
     yield from stored(leader, producer)[-PROBED_BATCHES:]
 
 
-def gap(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+def gap(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
     """One sequence left out."""
     yield follower(k, stored(leader, producer)[-1], skip=1)
 
 
-def overlap(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+def overlap(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
     """One record that is stored, and one that is not."""
     last = stored(leader, producer)[-1]
     first = last.first_record + last.record_count - 1
     yield replace(last, base_sequence=last_sequence(k, last), record_count=2, first_record=first)
 
 
-def following(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+def following(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
     """One record each, at least one, until there are six batches of the epoch."""
     batches = stored(leader, producer)
     epoch = batches[-1].producer_epoch
@@ -79,14 +79,14 @@ def following(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
         yield last
 
 
-def epoch_begins(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+def epoch_begins(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
     """The next epoch: at 1, which no epoch may begin with, then at 0."""
     last = follower(k, stored(leader, producer)[-1])
     for sequence in (1, 0):
         yield replace(last, producer_epoch=last.producer_epoch + 1, base_sequence=sequence)
 
 
-def old_epoch(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+def old_epoch(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
     """The epoch before the last: what would come next there, and its last batch."""
     *older, newest = stored(leader, producer)
     last = next(b for b in reversed(older) if b.producer_epoch < newest.producer_epoch)
@@ -94,7 +94,7 @@ def old_epoch(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
     yield last
 
 
-def new_epoch(k: Setting, leader: Leader, producer: int) -> Iterator[Batch]:
+def new_epoch(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
     """The newest epoch goes on."""
     yield follower(k, stored(leader, producer)[-1])
 
@@ -112,6 +112,6 @@ PROBES: Final[Mapping[str, Probe]] = {
 """By name, in their order: each begins in the state that those before it leave."""
 
 
-def heard_producers(k: Setting, leader: Leader) -> list[int]:
+def heard_producers(k: Configuration, leader: Leader) -> list[int]:
     """The producer ids with a batch in the log, whether the leader still knows them or not."""
-    return [producer for producer in range(k.layout.producer_ids) if stored(leader, producer)]
+    return [producer for producer in range(k.bounds.producer_ids) if stored(leader, producer)]

@@ -23,7 +23,8 @@ from conformance.kafka.admin import init_producer_ids
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.errors import KafkaError
 from conformance.report import Check
-from proofs.lift.text import Model, composition
+from model.language import Disabled
+from proofs.lift.source import Model, composition
 
 NODE: Final = "/latest_producer_id_block"
 NODE_TIMEOUT_S: Final = 10.0
@@ -95,8 +96,8 @@ class Blocks:
 
     def __init__(self, release: str, found: Node) -> None:
         self._model: Model = composition("producer_ids")
-        setting = self._model.setting
-        layout = setting.Layout(
+        configuration = self._model.configuration
+        bounds = configuration.Bounds(
             brokers=1,
             blocks=MANY,
             block_size=BLOCK_SIZE,
@@ -105,8 +106,8 @@ class Blocks:
             max_asked=MANY,
             max_restarts=MANY,
         )
-        budgets = setting.Budgets(asked=MANY, lost=0, restarts=MANY)
-        self._k = setting.Setting(self._model.variants.parse(release), layout, budgets)
+        budgets = configuration.Budgets(asked=MANY, lost=0, restarts=MANY)
+        self._k = configuration.Configuration(self._model.variants.parse(release), bounds, budgets)
         block = NO_BLOCK if found[:3] == NOTHING else found.block_start // BLOCK_SIZE
         store = self._model.store.Store(block, BROKER, found.version)
         self._world = replace(self._model.scopes.initial(self._k), store=store)
@@ -147,7 +148,7 @@ class Blocks:
         """A rule of the world, if it is enabled."""
         try:
             self._world = self._model.rules[rule](self._k, self._world, BROKER)
-        except self._model.language.Disabled:
+        except Disabled:
             return False
         return True
 

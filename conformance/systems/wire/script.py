@@ -23,9 +23,9 @@ from conformance.judge import Judge, Steps
 from conformance.systems.base import Payload, Reaction, View, WireNumbers
 from conformance.systems.wire.observer import Answer, Observer, States
 from conformance.tables import Tables, leader_view
-from model.leader import Leader, late_error
-from model.messages import INVALID_OFFSET, Batch, Error
-from model.setting import FirstSequence, Setting
+from model.idempotent.configuration import Configuration, FirstSequence
+from model.idempotent.leader import Leader, late_error
+from model.idempotent.messages import INVALID_OFFSET, Batch, Error
 from proofs.trace.format import Instance
 
 HEARD: Final = frozenset(
@@ -207,13 +207,13 @@ class _Listeners:
 
     clients = ()
 
-    def __init__(self, k: Setting, observer: Observer) -> None:
+    def __init__(self, k: Configuration, observer: Observer) -> None:
         self.heard: list[_Heard] = []
         self.leaders = tuple(
-            _Listener(observer, partition, self.heard) for partition in range(k.layout.partitions)
+            _Listener(observer, partition, self.heard) for partition in range(k.bounds.partitions)
         )
         self._observer = observer
-        self._first = WireNumbers(k)[k.layout.first_sequence]
+        self._first = WireNumbers(k)[k.bounds.first_sequence]
 
     def reset(self, lived: bool) -> None:
         self.heard.clear()
@@ -228,33 +228,33 @@ class _Listeners:
 
 
 class ScriptWriter:
-    """Makes scripts of the traces of one setting.
+    """Makes scripts of the traces of one configuration.
 
     `plays` are the rules of a leader that can be brought about at the brokers that are judged.
     Raises CannotPlay for a scope that they cannot have.
     """
 
     def __init__(
-        self, k: Setting, tables: Tables, observer: Observer, plays: Iterable[str] = ()
+        self, k: Configuration, tables: Tables, observer: Observer, plays: Iterable[str] = ()
     ) -> None:
         self._plays = frozenset(plays)
-        if k.layout.replicas > 1 and FAIL_OVER not in self._plays:
+        if k.bounds.replicas > 1 and FAIL_OVER not in self._plays:
             raise CannotPlay(
-                f"the scope has {k.layout.replicas} replicas, and there is one broker; choose a"
+                f"the scope has {k.bounds.replicas} replicas, and there is one broker; choose a"
                 " scope with one, or more brokers of a release that can be started (--nodes 3)"
             )
-        if k.layout.replicas == 1 and FAIL_OVER in self._plays:
+        if k.bounds.replicas == 1 and FAIL_OVER in self._plays:
             raise CannotPlay("the scope has one replica; leave --nodes out, or choose another")
-        if k.layout.first_sequence > 0 and k.variant.first_sequence != FirstSequence.ANY:
+        if k.bounds.first_sequence > 0 and k.variant.first_sequence != FirstSequence.ANY:
             raise CannotPlay(
-                f"the scope begins at sequence {k.layout.first_sequence}, and a leader of"
+                f"the scope begins at sequence {k.bounds.first_sequence}, and a leader of"
                 f" {k.variant.release} takes 0 alone from who is new; choose another scope"
             )
         self._listeners = _Listeners(k, observer)
         self._judge = Judge(tables, self._listeners)
-        self._begins = k.layout.partitions if k.layout.first_sequence > 0 else 0
-        self._partitions = k.layout.partitions
-        self._producer_ids = k.layout.producer_ids
+        self._begins = k.bounds.partitions if k.bounds.first_sequence > 0 else 0
+        self._partitions = k.bounds.partitions
+        self._producer_ids = k.bounds.producer_ids
 
     def script(self, steps: Steps) -> Script:
         """The trace's script. Raises the judge's NotAllowed; CannotPlay.

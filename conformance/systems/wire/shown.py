@@ -1,7 +1,7 @@
-"""What a broker shows of the promises by its own answers, where it differs from the model.
+"""What a broker shows of the guarantees by its own answers, where it differs from the model.
 
 Nobody reads its log here. What is known of it is what its answers claim: a success says that the
-batch is stored at the offset that it names. The promises are asked of the world that the answers
+batch is stored at the offset that it names. The guarantees are asked of the world that the answers
 describe. So a batch that is answered with two offsets is, by the broker's own word, stored twice.
 """
 
@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from conformance.promised import Seen, of_what_is_shown, seen_in
+from conformance.guaranteed import Seen, of_what_is_shown, seen_in
 from conformance.systems.wire.trial import Difference, Told
+from model.idempotent.configuration import Configuration
+from model.idempotent.leader import StoredBatch
+from model.idempotent.messages import Error
+from model.idempotent.scopes import initial
+from model.idempotent.world import World
 from model.language import EMPTY_SET, Map
-from model.leader import StoredBatch
-from model.messages import Error
-from model.scopes import initial
-from model.setting import Setting
-from model.world import World
 
 
-def shown(k: Setting, told: Iterable[Told], difference: Difference) -> Seen:
-    """The promises that the answers break. `k` has the wire's numbers."""
+def shown(k: Configuration, told: Iterable[Told], difference: Difference) -> Seen:
+    """The guarantees that the answers break. `k` has the wire's numbers."""
     seen = seen_in(k, world_told(k, list(told), is_false_error(difference)))
     return Seen(broken=of_what_is_shown(seen).broken)
 
@@ -35,7 +35,7 @@ def is_false_error(difference: Difference) -> bool:
     )
 
 
-def world_told(k: Setting, told: list[Told], bump_is_due: bool) -> World:
+def world_told(k: Configuration, told: list[Told], bump_is_due: bool) -> World:
     """A world with the logs that the answers describe."""
     world = initial(k)
     leaders = tuple(

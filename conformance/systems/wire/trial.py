@@ -25,8 +25,8 @@ from conformance.systems.wire.observer import (
 from conformance.systems.wire.probes import PROBES, heard_producers
 from conformance.systems.wire.script import BY_ITSELF, ISOLATE, Event, Script
 from conformance.systems.wire.supply import Left
-from model.leader import Leader, log_end_offset
-from model.messages import NO_PRODUCER_EPOCH, Batch
+from model.idempotent.leader import Leader, log_end_offset
+from model.idempotent.messages import NO_PRODUCER_EPOCH, Batch
 from proofs.trace.format import Instance
 
 Json = Any
@@ -133,7 +133,7 @@ class _Place:
 def trial(observer: Observer, script: Script, *, describes: bool) -> Asking:
     """Ask and compare until the end or the first difference. `describes`: the broker tells of
     its producers."""
-    place = _Place([observer.empty] * observer.k.layout.partitions)
+    place = _Place([observer.empty] * observer.k.bounds.partitions)
     try:
         followed = yield from _follow(observer, place, script)
         for partition in range(len(place.states) if describes else 0):
@@ -245,7 +245,7 @@ def _settle(observer: Observer, place: _Place, partition: int) -> Generator[Ask,
     if isinstance(told, Silent):
         path = f"leader[{partition}].producers"
         raise _Differs({path: "told"}, {path: told.reason})
-    for producer in range(observer.k.layout.producer_ids):
+    for producer in range(observer.k.bounds.producer_ids):
         shown = told.get(producer, ProducerState(NO_PRODUCER_EPOCH, -1))
         left = observer.that(place.states[partition], partial(_tells, producer, shown))
         if left is None:

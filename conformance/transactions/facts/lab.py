@@ -92,8 +92,8 @@ def experiment(
 
     def enter(run: Callable[[Lab], None]) -> Callable[[Lab], None]:
         name = run.__name__
-        settings = (requests, properties or {}, restarts, nodes, alone, seated)
-        EXPERIMENTS[name] = Experiment(name, run, *settings)
+        configurations = (requests, properties or {}, restarts, nodes, alone, seated)
+        EXPERIMENTS[name] = Experiment(name, run, *configurations)
         return run
 
     return enter

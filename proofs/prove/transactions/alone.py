@@ -18,7 +18,7 @@ from typing import Any
 from proofs.lift import dag
 from proofs.lift.containers import FocusMap
 from proofs.lift.dag import ZERO, Node, const
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
 from proofs.prove.clauses import Formula, implies
 from proofs.prove.transactions.client import (
@@ -75,7 +75,7 @@ from proofs.prove.worlds import Composition, WorldStep
 PARTITION = number("partition")
 """The partition of a step."""
 ASKED = const(2)
-APPENDS = SIZES["Layout", "appends"]
+APPENDS = SIZES["Bounds", "appends"]
 CHOICES = {
     "instance": ZERO,
     "partition": PARTITION,

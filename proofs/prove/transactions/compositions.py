@@ -36,7 +36,7 @@ CONTRACTS = {
 }
 """Sums over a log of any length; what offset a duplicate is answered with matters to no clause."""
 
-LAYOUT = {"instances": 1, "partitions": 0, "transactions": 1, "log": 1, "producer_ids": 0}
+BOUNDS = {"instances": 1, "partitions": 0, "transactions": 1, "log": 1, "producer_ids": 0}
 
 LOG = "transactions-log/begun=0"
 SMALL = (
@@ -55,7 +55,7 @@ ON_TIME_SCOPES = SMALL[-2:]
 """The same, where nothing is late."""
 
 SEARCHED = ("transactions-default", "transactions-late-batch/delays=0")
-"""Where V1, and older releases, break what is promised of others."""
+"""Where V1, and older releases, break what is guaranteed of others."""
 
 ONLY_V1 = ("partitions_are_added", "offsets_are_added", "late_addition_arrives")
 
@@ -71,7 +71,7 @@ GIVEN = (*SOUND, "given_is_past", "answers_are_of_images")
 
 ANYONE = Composition(
     home="transactions",
-    layout=LAYOUT,
+    bounds=BOUNDS,
     unknown=without(),
     clauses=(
         clause(of_coordinator.appends_take_time, *SOUND),
@@ -329,7 +329,7 @@ SHOWN = ("below_the_last", "client_speaks_v2", "transactions_have_pairs", "pairs
 CLIENT_V2 = replace(
     VISIBILITY,
     unknown=without("requests", "fence", "marker_epoch", "level", "ongoing", "previous_id"),
-    layout={**LAYOUT, "transactions": 0},
+    bounds={**BOUNDS, "transactions": 0},
     clauses=(
         *(also(c, *SHOWN) if c.name == "log_is_ahead" else c for c in VISIBILITY.clauses),
         *(c for c in EPOCHS.clauses if c.name not in {d.name for d in VISIBILITY.clauses}),
@@ -404,7 +404,7 @@ BUMPS = {("Variant", n): dag.leaf(n, 0, 1) for n in ("bump", "late_bump", "group
 
 RECORDS = replace(
     ANYONE,
-    layout={**LAYOUT, "transactions": 0},
+    bounds={**BOUNDS, "transactions": 0},
     unknown=without() | BUMPS,
     clauses=(
         clause(of_partition.log_has_epochs),
@@ -478,7 +478,7 @@ LONE = (
 
 ALONE = replace(
     ANYONE,
-    layout={**LAYOUT, "transactions": 0},
+    bounds={**BOUNDS, "transactions": 0},
     unknown=without() | BUMPS,
     clauses=(
         clause(of_coordinator.ids_are_counted, *LONE),
@@ -530,7 +530,7 @@ PROVED_AS = {
     "offsets_with_outcome": "all_or_none",
     "acked_once": "stored_once",
 }
-"""The theorem that is about all of a promise; of some with V2 only."""
+"""The theorem that is about all of a guarantee; of some with V2 only."""
 
 WITH_V1 = dict.fromkeys(
     ("no_aborted_read", "all_or_none", "no_lost_write", "offsets_with_outcome"),
@@ -539,5 +539,5 @@ WITH_V1 = dict.fromkeys(
 """The theorem that is about it with V1."""
 
 ONLY_EXPLORED: dict[str, str] = {}
-"""What of the promises no theorem covers, or not all of it, and why: they are explored in scopes.
+"""What of the guarantees no theorem covers, or not all of it, and why: they are explored in scopes.
 Of no theorem is a batch whose verification and append are apart (`guards`)."""

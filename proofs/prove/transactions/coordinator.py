@@ -52,14 +52,14 @@ RULES = {
 """The rules of releases: any of them."""
 
 SIZES = {
-    ("Layout", "partitions"): PARTITIONS,
-    ("Layout", "producer_ids"): PRODUCER_IDS,
-    ("Layout", "appends"): truth("appends"),
-    ("Layout", "offsets"): truth("offsets"),
-    ("Layout", "last_partition"): number("last_partition"),
-    ("Layout", "epochs_end"): EPOCHS_END,
-    ("Layout", "max_epoch"): MAX_EPOCH,
-    ("Layout", "exhausted_epoch"): EXHAUSTED,
+    ("Bounds", "partitions"): PARTITIONS,
+    ("Bounds", "producer_ids"): PRODUCER_IDS,
+    ("Bounds", "appends"): truth("appends"),
+    ("Bounds", "offsets"): truth("offsets"),
+    ("Bounds", "last_partition"): number("last_partition"),
+    ("Bounds", "epochs_end"): EPOCHS_END,
+    ("Bounds", "max_epoch"): MAX_EPOCH,
+    ("Bounds", "exhausted_epoch"): EXHAUSTED,
 }
 """What is any number, and whether appends take time, epochs end, a partition is the group's."""
 
@@ -216,7 +216,7 @@ def appends_take_time(s: State) -> Formula:
     there = known["partitions"].at(PLACE)
     return (PLACE,), dag.conjunction(
         (
-            implies(busy, SIZES["Layout", "appends"]),
+            implies(busy, SIZES["Bounds", "appends"]),
             dag.either(busy, dag.both(dag.eq(s.awaited, ZERO), dag.negate(is_answer(s)))),
             dag.le(ZERO, s.awaited),
             implies(completes, dag.both(finished, dag.eq(s.awaited, ZERO))),
@@ -398,12 +398,12 @@ def one_outcome(s: State) -> Formula:
 
 
 def last_epoch(worlds: Worlds) -> Iterator[Obligation]:
-    """The promise as its text says it: no transaction is open under the last epoch."""
+    """The guarantee as its text says it: no transaction is open under the last epoch."""
     assert isinstance(worlds, Transactions)
     s, evaluator = worlds.before, worlds.evaluator()
     world = Rec(worlds.world.cls, {**worlds.world.fields, "coordinator": s.coordinator})
-    promise = worlds.model.promises.last_epoch_is_nobodys
-    kept = evaluator.call(promise, [worlds.k, world])
+    guarantee = worlds.model.guarantees.last_epoch_is_nobodys
+    kept = evaluator.call(guarantee, [worlds.k, world])
     known = [ids_are_counted(s), ids_are_remembered(s)]
     yield obligation("transactions/always/last_epoch_is_nobodys", known, ((), kept))
 

@@ -9,7 +9,7 @@ from typing import Any
 from proofs.lift.containers import FunctionMap, FunctionSeq
 from proofs.lift.dag import Node
 from proofs.lift.evaluate import Evaluator, Frame
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Rec
 
 

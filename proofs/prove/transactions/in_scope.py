@@ -14,7 +14,7 @@ from typing import Any
 
 from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.dag import Node
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.prove.in_scope import Row, ScopeCheck, compiled, flat
 from proofs.prove.transactions.steps import Transactions
 from proofs.prove.worlds import Composition
@@ -139,8 +139,8 @@ class WorldFacts:
         self.values: dict[str, int] = {
             **dict(flat("w", world)),
             "here": here,
-            "partitions": k.layout.partitions,
-            "producer_ids": k.layout.producer_ids,
+            "partitions": k.bounds.partitions,
+            "producer_ids": k.bounds.producer_ids,
             "awaited": 0,
             "turn": past.turn,
             "reign_id": past.reign[0],
@@ -217,13 +217,13 @@ class WorldFacts:
 
     def sizes(self) -> dict[str, int]:
         """How many values each bound number has."""
-        layout = self.k.layout
+        bounds = self.k.bounds
         return {
-            "p": layout.producer_ids,
-            "e": layout.max_epoch + 1,
+            "p": bounds.producer_ids,
+            "e": bounds.max_epoch + 1,
             "outcome": 2,
-            "term": layout.max_moves + 1,
-            "place": layout.partitions,
+            "term": bounds.max_moves + 1,
+            "place": bounds.partitions,
             "i": len(self.log),
             "j": len(self.log),
             "n": self.past.turn + 2,
@@ -252,6 +252,6 @@ def check_transactions_scope(of: Composition, model: Model, k: Any, name: str) -
     facts = (
         WorldFacts(of, k, world, past, here)
         for world, past in everything
-        for here in range(k.layout.partitions)
+        for here in range(k.bounds.partitions)
     )
     return checked(of, before, (name, k.variant.name), found, facts)

@@ -17,7 +17,7 @@ from typing import Any
 
 from proofs.lift import dag
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Rec
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.evaluator import UnboundedEvaluator

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from proofs.explore.source import SourceGraph, source_graph
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.transactions.in_scope import Past, WorldFacts, checked, pasts
 from proofs.prove.transactions.records import BATCH
@@ -95,7 +95,7 @@ class InstanceFacts(WorldFacts):
     ) -> None:
         super().__init__(of, k, world, pasts[0], places[0])
         self.own, self.me = pasts[1], places[1]
-        self.values |= {"me": self.me, "transactions": k.layout.transactions}
+        self.values |= {"me": self.me, "transactions": k.bounds.transactions}
         self.values |= working(world.clients[self.me])
 
     def apply(self, name: str, *arguments: int) -> int:
@@ -136,13 +136,13 @@ class InstanceFacts(WorldFacts):
 
     def sizes(self) -> dict[str, int]:
         """How many values each bound number has."""
-        layout = self.k.layout
+        bounds = self.k.bounds
         return {
             **super().sizes(),
-            "t": layout.transactions,
-            "u": layout.transactions,
-            "number": layout.writes,
-            "sequence": layout.max_sequence + 1,
+            "t": bounds.transactions,
+            "u": bounds.transactions,
+            "number": bounds.writes,
+            "sequence": bounds.max_sequence + 1,
         }
 
 
@@ -171,7 +171,7 @@ def check_lone_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeC
     facts = (
         LoneFacts(of, k, world, past, here)
         for world, past in everything
-        for here in range(k.layout.partitions)
+        for here in range(k.bounds.partitions)
     )
     return checked(of, before, (name, k.variant.name), found, facts)
 
@@ -183,7 +183,7 @@ def check_instances_scope(of: Composition, model: Model, k: Any, name: str) -> S
     before = of.worlds(of, model, k.variant.name).before
     left = pasts(found)
     everything = list(zip(found.worlds, zip(left, owns(found, left), strict=True), strict=True))
-    places = list(product(range(k.layout.partitions), range(k.layout.instances)))
+    places = list(product(range(k.bounds.partitions), range(k.bounds.instances)))
     facts = (
         InstanceFacts(of, k, world, past, place) for world, past in everything for place in places
     )

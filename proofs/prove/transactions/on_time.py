@@ -10,12 +10,12 @@ from proofs.prove.transactions import records as of_records
 from proofs.prove.transactions import turns as of_turns
 from proofs.prove.transactions.compositions import (
     ANYONE,
+    BOUNDS,
     BUMPS,
     DECIDING,
     EPOCHS,
     GIVEN,
     KNOWN,
-    LAYOUT,
     MARKED,
     NO_WRITE_OUTSIDE,
     ON_TIME_SCOPES,
@@ -85,7 +85,7 @@ HEARD = (*GIVEN, "what_is_awaited_is_new", *PAIRS, *WORK, *MY_TURN)
 
 TOLD_V1 = replace(
     VISIBILITY_V1,
-    layout={**LAYOUT, "transactions": 0},
+    bounds={**BOUNDS, "transactions": 0},
     unknown=without("requests", "verification", "fence") | BUMPS,
     clauses=(
         *(

@@ -243,10 +243,10 @@ SOME = 4
 def stable_is_first_open(worlds: Transactions) -> Obligation:
     """What `first_open` stands for: the text's own sum, in logs of up to SOME offsets with two
     producer ids."""
-    cls, rules = worlds.model.setting, worlds.model.leader
-    layout = cls.Layout(producer_ids=2, log=SOME)
-    k = cls.Setting(variant=worlds.k.variant, layout=layout, budgets=worlds.k.budgets)
-    leader = Unknowns(layout).record(rules.Leader, "small")
+    cls, rules = worlds.model.configuration, worlds.model.leader
+    bounds = cls.Bounds(producer_ids=2, log=SOME)
+    k = cls.Configuration(variant=worlds.k.variant, bounds=bounds, budgets=worlds.k.budgets)
+    leader = Unknowns(bounds).record(rules.Leader, "small")
     evaluator = Evaluator(worlds.model, k)
     found = evaluator.call(rules.first_open, [k, leader])
     length = leader.fields["log"].length

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from proofs.lift import dag
 from proofs.lift.containers import FunctionMap, FunctionSeq
 from proofs.lift.dag import FALSE, INFINITE, ZERO, Node, const
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Rec
 from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
 
@@ -81,7 +81,8 @@ def any_leader(model: Model, unknowns: Unknowns, place: Node = HERE) -> Rec:
     bare = unknowns.record(cls, "w.leaders", (place,))
     length = dag.uninterpreted("len(w.leaders.log)", (place,))
     log = FunctionSeq(
-        length, lambda i: unknowns.record(model.leader.Stored, "w.leaders.log", (place, i))
+        length,
+        lambda i: unknowns.record(model.leader.Stored, "w.leaders.log", (place, i)),
     )
     return Rec(cls, {**bare.fields, "log": log})
 

@@ -14,7 +14,7 @@ from typing import Any
 from proofs.lift import dag
 from proofs.lift.containers import FocusMap
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Rec, Seq
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
@@ -100,8 +100,8 @@ class Transactions(Worlds):
     def __init__(self, of: Composition, model: Model, variant: str) -> None:
         self.of = of
         self.model = model
-        self.k = of.setting(model, variant)
-        self.unknowns = MapsOfAnySize(self.k.layout)
+        self.k = of.configuration(model, variant)
+        self.unknowns = MapsOfAnySize(self.k.bounds)
         self.before = any_state(model, self.unknowns)
         self.world: Rec = super().initial()
 

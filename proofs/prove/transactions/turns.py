@@ -18,7 +18,7 @@ from typing import Any
 
 from proofs.lift import dag
 from proofs.lift.dag import ZERO, Node, const
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Rec
 from proofs.prove.clauses import Formula, implies
 from proofs.prove.transactions.client import (

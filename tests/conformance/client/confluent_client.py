@@ -25,7 +25,7 @@ SAME_NAME = (
 
 def run(number: str, bootstrap: str, topic: str, settings: str, records: str) -> None:
     """One run: its records are sent, and what became of each is printed."""
-    named = dict(setting.split("=") for setting in settings.split(","))
+    named = dict(configuration.split("=") for configuration in settings.split(","))
     config = {name: named[name] for name in SAME_NAME} | {"bootstrap.servers": bootstrap}
     producer = Producer(config | {"retry.backoff.max.ms": "1000", "log_level": "0"})
     for word in records.split(","):

@@ -140,7 +140,7 @@ class SmallClient:
 
 def main() -> None:
     for line in sys.stdin:
-        run, bootstrap, topic, _settings, records = line.split()
+        run, bootstrap, topic, _configurations, records = line.split()
         pairs = [word.split(":") for word in records.split(",") if not word.startswith("+")]
         numbers = [(int(partition), int(number)) for partition, number in pairs]
         client = SmallClient(sys.argv[1], bootstrap, topic)

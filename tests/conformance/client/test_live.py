@@ -35,7 +35,7 @@ def test_the_java_client_behaves_as_its_model(tmp_path: Path):
     code, report = report_of(tmp_path / "out", "--client", "java:4.3.1", "--traces", "20")
     assert (report["traces"], report["undecided"], report["unfinished"]) == (20, 0, 0)
     assert report["steps"] > 100
-    assert report["promises"]["acked_is_stored"] == "holds"
+    assert report["guarantees"]["acked_is_stored"] == "holds"
     assert (code, report["conforms"], report["verdict"]) == (0, True, "holds")
 
 

@@ -15,7 +15,7 @@ from conformance.client.processes import ClientCommand
 from conformance.client.record import recorded
 from conformance.client.trace import ClientTrace, Produce, lines, parsed
 from impl.protocol.errors import ErrorCode
-from model.variants import DEFAULT_VARIANT, parse
+from model.idempotent.variants import DEFAULT_VARIANT, parse
 
 CLIENT = Path(__file__).with_name("small_client.py")
 REPOSITORY = Path(__file__).parents[3]
@@ -100,8 +100,8 @@ def test_a_command_is_judged_and_reported(tmp_path: Path):
     assert (report["verdict"], report["conforms"], report["traces"]) == ("holds", True, 3)
     assert report["steps"] > 3 * 6
     assert report["divergences"] == []
-    assert "violated" not in report["promises"].values()
-    assert report["promises"]["acked_is_stored"] == "holds"
+    assert "violated" not in report["guarantees"].values()
+    assert report["guarantees"]["acked_is_stored"] == "holds"
     before = (out / "report.json").read_bytes()
     assert main(command_line("right", out)) == 0  # nothing is left to run
     assert (out / "report.json").read_bytes() == before

@@ -10,7 +10,7 @@ from conformance.client.judge import EXPLAINED, judged
 from conformance.client.plan import RunPlan, Send, Settings
 from conformance.client.proxy import Proxy
 from conformance.client.trace import Closed, Opened
-from model.variants import parse
+from model.idempotent.variants import parse
 from tests.conformance.client.test_quirks import all_runs
 from tests.conformance.client.test_recorded import RELEASES, with_connections
 

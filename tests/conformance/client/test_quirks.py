@@ -13,9 +13,9 @@ from conformance.client.judge import DIVERGES, EXPLAINED, MAX_STATES, judged
 from conformance.client.order import in_order
 from conformance.client.trace import ClientTrace, Produce, ProduceAnswer, SentBatch
 from impl.protocol.errors import ErrorCode
-from model import answers
-from model import client as sending
-from model.variants import parse
+from model.idempotent import client as sending
+from model.idempotent import responses
+from model.idempotent.variants import parse
 from tests.conformance.client.test_recorded import RELEASES, changed, runs_of
 
 OLD = ("2.0.0", "2.4.1")
@@ -36,7 +36,7 @@ def test_what_no_rule_explains_alone_is_explained(release: str, count: int):
 
 
 def models_answer(*arguments: Any) -> Iterator[sending.Client]:
-    yield answers.on_answer(*arguments)
+    yield responses.on_answer(*arguments)
 
 
 @pytest.mark.parametrize(

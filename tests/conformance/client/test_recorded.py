@@ -22,7 +22,7 @@ from conformance.client.trace import (
     lines,
     parsed,
 )
-from model.variants import parse
+from model.idempotent.variants import parse
 
 FIXTURES = Path(__file__).parent / "fixtures"
 REPOSITORY = Path(__file__).parents[3]

@@ -13,33 +13,33 @@ from pathlib import Path
 from typing import Any
 
 from conformance.backends import Range
+from conformance.guaranteed import Seen
 from conformance.plan import Summary
-from conformance.promised import Seen
 from conformance.rows import Found
 
 TRANSITIONS = 1000
 
 
 def load(directory: Path) -> dict[str, Any]:
-    settings: dict[str, Any] = json.loads((directory / "fake.json").read_text())
-    return settings
+    configurations: dict[str, Any] = json.loads((directory / "fake.json").read_text())
+    return configurations
 
 
-def write(directory: Path, count: int, **settings: Any) -> Path:
+def write(directory: Path, count: int, **configurations: Any) -> Path:
     """A prepared directory."""
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "fake.json").write_text(json.dumps({"count": count, **settings}))
+    (directory / "fake.json").write_text(json.dumps({"count": count, **configurations}))
     return directory
 
 
-def judge_one(number: int, settings: dict[str, Any]) -> Found:
+def judge_one(number: int, configurations: dict[str, Any]) -> Found:
     """What one trace gives."""
-    time.sleep(settings.get("pause", 0))
-    if number == settings.get("die_at"):
+    time.sleep(configurations.get("pause", 0))
+    if number == configurations.get("die_at"):
         os._exit(9)
-    if number == settings.get("raise_at"):
+    if number == configurations.get("raise_at"):
         raise ValueError(f"no such trace: {number}")
-    diverged = number in settings.get("diverging", ())
+    diverged = number in configurations.get("diverging", ())
     covered = 1 << (number * 37) % TRANSITIONS
     summary = Summary(
         traces=1,
@@ -53,8 +53,8 @@ def judge_one(number: int, settings: dict[str, Any]) -> Found:
     return Found(summary, Seen(met=frozenset({f"witness_{number % 3}"})))
 
 
-def judge(settings: dict[str, Any], part: Range) -> Found:
+def judge(configurations: dict[str, Any], part: Range) -> Found:
     total = Found()
     for number in range(part.first, part.last):
-        total = total.merge(judge_one(number, settings))
+        total = total.merge(judge_one(number, configurations))
     return total

@@ -11,15 +11,18 @@ from hypothesis import strategies as st
 
 from conformance.generate.cover import Cover, bound, cover
 from conformance.generate.graph import Graph, TooLarge, explored, machine_of
-from proofs.lift.text import plain
-from proofs.trace.replay import setting_of
+from proofs.lift.source import composition
+from proofs.trace.replay import configuration_of
 
 pytestmark = pytest.mark.xdist_group("cover")  # what is explored is cached
 
 
 @cache
 def graph_of(scope: str) -> Graph:
-    return explored(machine_of(setting_of(plain(), scope, "4.3.1"), scope), lambda _: None)
+    return explored(
+        machine_of(configuration_of(composition("idempotent"), scope, "4.3.1"), scope),
+        lambda _: None,
+    )
 
 
 def graph(edges: list[tuple[int, int]]) -> Graph:
@@ -102,4 +105,9 @@ def test_depths_are_distances() -> None:
 def test_a_scope_with_too_many_states_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conformance.generate.graph.MAX_STATES", 100)
     with pytest.raises(TooLarge, match="more than 100"):
-        explored(machine_of(setting_of(plain(), "idempotent-tiny", "4.3.1"), "x"), lambda _: None)
+        explored(
+            machine_of(
+                configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1"), "x"
+            ),
+            lambda _: None,
+        )

@@ -14,10 +14,10 @@ from conformance.generate.hunt import (
     drawn,
     hunt,
 )
-from proofs.lift.text import plain
-from proofs.trace.replay import Stepper, setting_of
+from proofs.lift.source import composition
+from proofs.trace.replay import Stepper, configuration_of
 
-K = setting_of(plain(), "idempotent-restart", "4.3.1")
+K = configuration_of(composition("idempotent"), "idempotent-restart", "4.3.1")
 MACHINE = machine_of(K, "idempotent-restart")
 GRAPH = explored(MACHINE, lambda _progress: None)
 RULES = sorted({rule.rule for rule in MACHINE.rules})
@@ -36,7 +36,7 @@ def test_the_same_seed_and_id_give_the_same_hunt() -> None:
 def test_each_hunt_is_a_walk_that_the_model_allows() -> None:
     walker = GraphWalker(GRAPH, [1.0] * len(MACHINE.rules))
     sources = GRAPH.sources
-    stepper = Stepper(plain(), K)
+    stepper = Stepper(composition("idempotent"), K)
     for number in range(50):
         state, world = 0, stepper.initial()
         steps = hunt(walker, RULE_OF, 0, number)

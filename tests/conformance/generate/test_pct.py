@@ -1,4 +1,4 @@
-"""PCT: a function of seed and trace id, walks of the model, and the chance that it promises."""
+"""PCT: a function of seed and trace id, walks of the model, and the chance that it guarantees."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from conformance.generate.graph import explored, machine_of
 from conformance.generate.hunt import MAX_STEPS, GraphWalker, MachineWalker, hunt
 from conformance.generate.pct import PROBES, Schedule, drawn, followed, longest, pct
 from conformance.generate.threads import threads_of
-from proofs.lift.text import composition, plain
-from proofs.trace.replay import Stepper, setting_of
+from proofs.lift.source import composition
+from proofs.trace.replay import Stepper, configuration_of
 
 IN_VAIN = "delivery"
 """Here some traces come to where all that is enabled leads back."""
 MODELS = {
-    "idempotent-restart": plain(),
-    IN_VAIN: plain(),
+    "idempotent-restart": composition("idempotent"),
+    IN_VAIN: composition("idempotent"),
     "transactions-tiny": composition("transactions"),
 }
 SCOPES = tuple(MODELS)
@@ -32,7 +32,7 @@ class Scope:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.k = setting_of(MODELS[name], name, "4.3.1")
+        self.k = configuration_of(MODELS[name], name, "4.3.1")
         self.machine = machine_of(self.k, name)
         self.graph = explored(self.machine, lambda _progress: None)
         self.walker = GraphWalker(self.graph, [1.0] * len(self.machine.rules))
@@ -110,7 +110,7 @@ def test_traces_need_no_graph(scope: Scope) -> None:
         assert [i for i, _ in walked] == [i for i, _ in scope.trace(3, number)]
 
 
-# What is promised
+# What is guaranteed
 
 
 Event = tuple[int, int]
@@ -159,7 +159,7 @@ def chance(programs: Programs, bug: Sequence[Before], depth: int) -> Fraction:
     return Fraction(sum(shown), len(shown))
 
 
-def promised(programs: Programs, depth: int) -> Fraction:
+def guaranteed(programs: Programs, depth: int) -> Fraction:
     """1 / (threads * steps ** (depth - 1))."""
     return Fraction(1, len(programs.lengths) * sum(programs.lengths) ** (depth - 1))
 
@@ -185,27 +185,27 @@ WOVEN: tuple[Before, ...] = (((A, 0), (B, 1)), ((B, 1), (A, 2)), ((A, 2), (B, 2)
         ((3, 3, 2), WOVEN, 3),
     ],
 )
-def test_a_bug_of_a_depth_has_the_chance_that_is_promised(
+def test_a_bug_of_a_depth_has_the_chance_that_is_guaranteed(
     lengths: tuple[int, ...], bug: tuple[Before, ...], depth: int
 ) -> None:
-    """All schedules are tried. The promise is that of the paper's theorem."""
+    """All schedules are tried. The guarantee is that of the paper's theorem."""
     programs = Programs(lengths)
     assert len(bug) == depth
-    assert chance(programs, bug, depth) >= promised(programs, depth)
+    assert chance(programs, bug, depth) >= guaranteed(programs, depth)
 
 
-def test_the_promise_cannot_be_greater() -> None:
+def test_the_guarantee_cannot_be_greater() -> None:
     """One schedule of 14 shows this bug: A is the highest, and falls before its fourth event."""
     programs = Programs((6, 1))
-    assert chance(programs, BETWEEN, 2) == promised(programs, 2) == Fraction(1, 14)
+    assert chance(programs, BETWEEN, 2) == guaranteed(programs, 2) == Fraction(1, 14)
     trace = followed(programs, (A, B), Schedule((A, B), (3,)), lambda: 0.0)
     assert shows(trace, BETWEEN)
 
 
 @pytest.mark.parametrize(("bug", "depth"), [(BETWEEN, 2), (WOVEN, 3)])
 def test_without_the_changes_there_is_no_such_chance(bug: tuple[Before, ...], depth: int) -> None:
-    """A scheduler that never changes a priority keeps no promise: the check would find it."""
-    assert chance(Programs((4, 4)), bug, 1) == 0 < promised(Programs((4, 4)), depth)
+    """A scheduler that never changes a priority keeps no guarantee: the check would find it."""
+    assert chance(Programs((4, 4)), bug, 1) == 0 < guaranteed(Programs((4, 4)), depth)
 
 
 def test_order_is_found_that_a_walk_at_random_hardly_meets() -> None:

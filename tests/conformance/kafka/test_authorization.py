@@ -19,7 +19,7 @@ from conformance.kafka.connection import Connection
 from conformance.kafka.releases import find_release
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
-from model.configuration import (
+from model.producer_config import (
     Authorization,
     Permissions,
     Verdict,

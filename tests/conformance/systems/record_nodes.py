@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from conformance.generate.served import SKIP
 from conformance.homes import SERVED
-from conformance.plan import Plan, prepare, setting
+from conformance.plan import Plan, configuration, prepare
 from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_nodes.harness import Harness
 from conformance.systems.transactions_nodes.nodes import Nodes, ground_of
@@ -106,7 +106,7 @@ def record(release: str, kind: str) -> None:
     plan = Plan(scope=scope, variant=variant, actors=SERVED, traces_from=("hunts",), traces=TRIED)
     with tempfile.TemporaryDirectory() as directory:
         prepared = prepare(plan, Path(directory))
-        k = setting(plan)
+        k = configuration(plan)
         writer = NodesWriter(tables_of(with_room(k)))
         scripts = list(chosen(writer.script(prepared.trace(n)) for n in range(prepared.count)))
     with ground_of(release, k.variant.level) as ground:
@@ -114,7 +114,7 @@ def record(release: str, kind: str) -> None:
         player = Harness(
             Nodes(ground, speaks),
             speaks,
-            k.layout.partitions,
+            k.bounds.partitions,
             can_kill_leaders=False,
             trial=RecordedTrial,
         )

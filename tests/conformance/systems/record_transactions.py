@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.homes import SERVED
-from conformance.plan import Plan, prepare, setting
+from conformance.plan import Plan, configuration, prepare
 from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_wire.harness import TRANSACTION_S, Supply
 from conformance.systems.transactions_wire.probes import with_room
@@ -98,8 +98,8 @@ def record(release: str, scope: str, requests: Requests) -> None:
     variant = f"{release}/level={level}/requests={requests}"
     plan = plan_of(variant, scope)
     plan = replace(plan, scope=scope_played(plan))
-    k = setting(plan)
-    first = LAST_EPOCH - k.layout.max_epoch if k.layout.epochs_end else 0
+    k = configuration(plan)
+    first = LAST_EPOCH - k.bounds.max_epoch if k.bounds.epochs_end else 0
     count, properties = WAITING.get(scope, TRACES), FORGETFUL if k.budgets.forgotten else {}
     ground = Servers(release, level=level, properties=properties)
     with tempfile.TemporaryDirectory() as directory, ground as servers:
@@ -111,13 +111,13 @@ def record(release: str, scope: str, requests: Requests) -> None:
         started, supply, wire = Started(servers), Supply(servers), servers.connect()
         wire.retry(servers.conversation("v1").init_producer_id(None))  # ids are there from now on
         speaks = servers.conversation(requests)
-        data = k.layout.partitions - k.layout.offsets
+        data = k.bounds.partitions - k.bounds.offsets
         lines: list[Any] = [{"scope": plan.scope, "variant": variant}]
         told = islice(chosen(scripts, waits=scope in WAITING), count)
         for number, script in enumerate(told):
             partitions, _ = zip(*supply.take(data), strict=True)
             name = worn.take() if worn else f"recorded-{number}"
-            group = f"group-{number}" if k.layout.offsets else ""
+            group = f"group-{number}" if k.bounds.offsets else ""
             if group:
                 partitions = (*partitions, started.offsets_of(group))
             place = Ground(

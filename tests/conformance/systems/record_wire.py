@@ -15,7 +15,7 @@ from typing import Any
 
 from conformance.kafka.connection import Request
 from conformance.kafka.releases import find_release
-from conformance.plan import Plan, prepare, setting
+from conformance.plan import Plan, configuration, prepare
 from conformance.systems.wire.backend import traces_plan
 from conformance.systems.wire.brokers import started
 from conformance.systems.wire.harness import Harness
@@ -24,8 +24,8 @@ from conformance.systems.wire.observer import Observer
 from conformance.systems.wire.script import ScriptWriter
 from conformance.tables import Tables
 from impl import encode_request, encode_response
-from model.setting import FirstSequence
-from model.variants import parse
+from model.idempotent.configuration import FirstSequence
+from model.idempotent.variants import parse
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 SCOPES = {"idempotent-default": 14, "idempotent-wrap": 4}
@@ -53,7 +53,7 @@ def record(name: str) -> None:
                 )
             )
             prepared = prepare(plan, Path(folder) / scope)
-            k = setting(plan)
+            k = configuration(plan)
             observer = Observer(k)
             writer = ScriptWriter(k, Tables(k), observer)
             first = len({line.get("trace") for line in lines}) - 1

@@ -10,18 +10,18 @@ from conformance.systems.impl_client import UnexpectedEffects, in_flight_view
 from conformance.systems.impl_messages import BatchViews, ViewsByBytes
 from impl import Record, RecordBatch, encode_batch
 from impl.producer import InFlightBatch
-from model.setting import Budgets, Layout, Setting
-from model.variants import parse
+from model.idempotent.configuration import Bounds, Budgets, Configuration
+from model.idempotent.variants import parse
 
 ALL = frozenset({"client", "leader"})
 
 
-def setting(**layout: int) -> Setting:
-    return Setting(parse("4.3.1"), Layout(**layout), Budgets())
+def configuration(**bounds: int) -> Configuration:
+    return Configuration(parse("4.3.1"), Bounds(**bounds), Budgets())
 
 
 def test_sequences_keep_their_order_their_ends_and_their_neighbours() -> None:
-    wire = WireNumbers(setting(max_sequence=31))
+    wire = WireNumbers(configuration(max_sequence=31))
     mapped = [wire[s] for s in range(32)]
     assert mapped == sorted(set(mapped))
     assert mapped[:16] == list(range(16))
@@ -62,7 +62,7 @@ def test_batches_in_flight_have_the_records_that_have_not_ended() -> None:
 
 @pytest.mark.parametrize("on", ["bytes", "values"])
 def test_a_lost_answer_a_retry_and_a_duplicate(on: str) -> None:
-    system = ImplSystem(setting(), ALL, on)
+    system = ImplSystem(configuration(), ALL, on)
     system.reset()
     client, leader = system.clients[0], system.leaders[0]
     state, sent = client.send_new(0, 0, 1)
@@ -85,7 +85,7 @@ def test_a_lost_answer_a_retry_and_a_duplicate(on: str) -> None:
 
 
 def test_a_step_that_does_not_send_fails() -> None:
-    system = ImplSystem(setting(), ALL, "values")
+    system = ImplSystem(configuration(), ALL, "values")
     system.reset()
     with pytest.raises(UnexpectedEffects):
         system.clients[0].send_again(0)
@@ -93,7 +93,7 @@ def test_a_step_that_does_not_send_fails() -> None:
 
 @pytest.mark.parametrize("actors", [ALL, frozenset({"leader"})], ids=["all", "leader"])
 def test_a_scope_near_the_wrap_begins_with_one_record_stored(actors: frozenset[str]) -> None:
-    system = ImplSystem(setting(max_sequence=31, first_sequence=30), actors, "bytes")
+    system = ImplSystem(configuration(max_sequence=31, first_sequence=30), actors, "bytes")
     system.reset()
     first = WIRE_MAX_SEQUENCE - 1
     assert system.leaders[0].view() == (

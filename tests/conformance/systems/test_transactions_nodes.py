@@ -19,7 +19,7 @@ from conformance.backends import SUMMARY, Range
 from conformance.generate.served import LEAVES, MARKER, NEEDS_LEADER, RETURNS, SKIP
 from conformance.homes import SERVED
 from conformance.kafka.admin import Supported
-from conformance.plan import Plan, Prepared, prepare, setting
+from conformance.plan import Plan, Prepared, configuration, prepare
 from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_nodes.backend import NodesBackend
 from conformance.systems.transactions_nodes.courses import (
@@ -51,7 +51,7 @@ FAR = 1
 @functools.cache
 def writer_of(variant: str, scope: str = "transactions-small") -> NodesWriter:
     plan = Plan(scope=scope, variant=variant, actors=SERVED)
-    return NodesWriter(tables_of(with_room(setting(plan))))
+    return NodesWriter(tables_of(with_room(configuration(plan))))
 
 
 # Scripts
@@ -66,7 +66,7 @@ def scripts(
         scope=SCOPE, variant=request.param, actors=SERVED, traces_from=("hunts",), traces=150
     )
     prepared = prepare(plan, tmp_path_factory.mktemp("nodes"))
-    writer = NodesWriter(tables_of(with_room(setting(plan))))
+    writer = NodesWriter(tables_of(with_room(configuration(plan))))
     return [(prepared, n, writer.script(prepared.trace(n))) for n in range(prepared.count)]
 
 
@@ -450,7 +450,7 @@ def test_on_nodes(tmp_path: Path) -> None:
     assert (ended, report["traces"], report["undecided"]) == (0, 20, 0)
     assert not report["divergences"]
     for name in ("no_lost_write", "no_aborted_read"):
-        assert report["promises"][name] == "violated"
-        assert (tmp_path / "o" / "promises" / f"{name}.json").exists()
+        assert report["guarantees"][name] == "violated"
+        assert (tmp_path / "o" / "guarantees" / f"{name}.json").exists()
     done = json.loads((tmp_path / "o" / "nodes.json").read_text())["done"]
     assert done["election of another coordinator"] + done["SIGKILL of the coordinator"] > 1

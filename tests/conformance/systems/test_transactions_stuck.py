@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from conformance.generate.served import TIMES_OUT
 from conformance.homes import SERVED
 from conformance.kafka.admin import TopicPartition
-from conformance.plan import Plan, setting
+from conformance.plan import Plan, configuration
 from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_wire import harness
 from conformance.systems.transactions_wire.harness import Harness
@@ -58,7 +58,7 @@ def test_what_nothing_ends_is_known_ahead(
     """Before 4.3 also where a probe alone comes to the last epoch."""
     variant = f"{release}/level=2/requests=v2"
     plan = Plan(scope="transactions-exhausted", variant=variant, actors=SERVED)
-    script = ScriptWriter(tables_of(with_room(setting(plan)))).script(played)
+    script = ScriptWriter(tables_of(with_room(configuration(plan)))).script(played)
     assert set(played) <= set(script.steps)
     assert script.is_stuck == is_stuck
 

@@ -17,7 +17,7 @@ from conformance.__main__ import main
 from conformance.generate.served import MARKER, PLAYED
 from conformance.homes import SERVED, home_of_scope
 from conformance.kafka.admin import Supported
-from conformance.plan import Plan, prepare, setting
+from conformance.plan import Plan, configuration, prepare
 from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_wire import harness
 from conformance.systems.transactions_wire import trial as wire_trial
@@ -34,7 +34,7 @@ from impl.coordinator.config import TransactionConfig
 from impl.partition.rules import DEFAULT_RULES
 from proofs.java import MissingTool
 from proofs.trace.format import Header, Instance, dumps, loads
-from proofs.trace.replay import Stepper, record, replay, setting_of
+from proofs.trace.replay import Stepper, configuration_of, record, replay
 
 pytestmark = pytest.mark.xdist_group("transactions wire")  # what is explored is cached
 
@@ -53,7 +53,7 @@ def plan_of(variant: str, scope: str = "transactions-default") -> Plan:
 
 @functools.cache
 def writer_of(variant: str, scope: str) -> ScriptWriter:
-    return ScriptWriter(tables_of(with_room(setting(plan_of(variant, scope)))))
+    return ScriptWriter(tables_of(with_room(configuration(plan_of(variant, scope)))))
 
 
 @functools.cache
@@ -262,7 +262,7 @@ def test_traces_take_markers_at_once(tmp_path: Path, variant: str) -> None:
     """Nothing comes between a decision and its markers, and all of a trace can be played."""
     plan = plan_of(variant, "transactions-tiny")
     prepared = prepare(plan, tmp_path)
-    writer = ScriptWriter(tables_of(with_room(setting(plan))))
+    writer = ScriptWriter(tables_of(with_room(configuration(plan))))
     assert prepared.cover_traces > 10
     for number in range(prepared.cover_traces):
         steps = prepared.trace(number)
@@ -275,14 +275,14 @@ def test_traces_take_markers_at_once(tmp_path: Path, variant: str) -> None:
         assert all(a < b for a, b in pairwise(markers)), "one transaction, in partition order"
 
 
-def test_the_first_breach_of_a_promise_is_kept(tmp_path: Path) -> None:
+def test_the_first_breach_of_a_guarantee_is_kept(tmp_path: Path) -> None:
     """KAFKA-17754: a delayed EndTxn of V1. One step less breaks nothing."""
     plan = replace(plan_of("v1"), traces_from=("hunts",), traces=150)
     prepared = prepare(plan, tmp_path / "prepared")
-    write_breaches(prepared, range(prepared.count), tmp_path / "promises", "kafka")
-    model, k = home_of_scope(plan.scope).model, setting(plan)
-    check = {promise.name: promise.check for promise in model.promises.PROMISES}
-    files = sorted((tmp_path / "promises").glob("*.jsonl"))
+    write_breaches(prepared, range(prepared.count), tmp_path / "guarantees", "kafka")
+    model, k = home_of_scope(plan.scope).model, configuration(plan)
+    check = {guarantee.name: guarantee.check for guarantee in model.guarantees.GUARANTEES}
+    files = sorted((tmp_path / "guarantees").glob("*.jsonl"))
     assert "one_outcome" in {file.stem for file in files}
     for file in files:
         *earlier, last = replay(loads(file.read_text()), model)
@@ -389,7 +389,7 @@ def test_probes_find_what_the_traces_do_not_show(tmp_path: Path) -> None:
 def a_trace(path: Path, scope: str, variant: str, steps: Sequence[Instance]) -> Path:
     """A trace file, as `explore` writes it."""
     model = home_of_scope(scope).model
-    stepper = Stepper(model, setting_of(model, scope, variant))
+    stepper = Stepper(model, configuration_of(model, scope, variant))
     path.write_text(dumps(record(stepper, Header(scope, variant), steps)[0]))
     return path
 

@@ -15,7 +15,7 @@ import pytest
 
 from conformance.backends import Range
 from conformance.kafka.releases import find_release
-from conformance.plan import Plan, prepare, setting
+from conformance.plan import Plan, configuration, prepare
 from conformance.rows import found_in
 from conformance.systems.wire.backend import WireBackend, traces_plan
 from conformance.systems.wire.brokers import running
@@ -36,9 +36,9 @@ from conformance.tables import Tables
 from conformance.verbs.over_wire import left_out
 from impl import PartitionLeader
 from impl.partition.leader import DeleteOutcome
-from model.setting import Setting
-from proofs.lift.text import plain
-from proofs.trace.replay import setting_of
+from model.idempotent.configuration import Configuration
+from proofs.lift.source import composition
+from proofs.trace.replay import configuration_of
 
 RESTARTS = ("restart", "recover", "delete_records", "expire_producer")
 
@@ -149,7 +149,7 @@ def test_deleted_records_that_stay_are_found(serve, tmp_path, monkeypatch):
 
 
 def writer_of(scope: str, *plays: str) -> ScriptWriter:
-    k: Setting = setting_of(plain(), scope, "4.3.1")
+    k: Configuration = configuration_of(composition("idempotent"), scope, "4.3.1")
     return ScriptWriter(k, Tables(k), Observer(k), plays)
 
 
@@ -206,7 +206,7 @@ def test_what_nobody_can_do_is_refused():
 
 
 def test_a_scope_that_begins_in_the_middle_is_not_for_leaders_that_take_0_alone():
-    k: Setting = setting_of(plain(), "idempotent-wrap", "2.4.1")
+    k: Configuration = configuration_of(composition("idempotent"), "idempotent-wrap", "2.4.1")
     with pytest.raises(CannotPlay, match=r"a leader of 2\.4\.1 takes 0 alone"):
         ScriptWriter(k, Tables(k), Observer(k))
 
@@ -236,7 +236,7 @@ def test_what_is_left_out_is_named():
 
 
 def test_a_topic_takes_no_larger_batch_than_the_scope_says():
-    split: Setting = setting_of(plain(), "idempotent-split", "4.3.1")
+    split: Configuration = configuration_of(composition("idempotent"), "idempotent-split", "4.3.1")
     plan = traces_plan(Plan(scope="idempotent-default"))
     assert list(topic_configs(split)) == ["max.message.bytes"]
-    assert topic_configs(setting(plan)) == {}
+    assert topic_configs(configuration(plan)) == {}

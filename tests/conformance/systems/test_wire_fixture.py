@@ -18,9 +18,9 @@ from impl import (
     decode_request,
     decode_response,
 )
-from model.messages import Batch, Error
-from model.setting import FirstSequence, Layout, Setting, Variant
-from model.variants import RELEASES, parse
+from model.idempotent.configuration import Bounds, Configuration, FirstSequence, Variant
+from model.idempotent.messages import Batch, Error
+from model.idempotent.variants import RELEASES, parse
 
 FIXTURES = sorted((Path(__file__).parents[1] / "fixtures").glob("kafka-*.jsonl"))
 NOW_MS = 2**41
@@ -72,7 +72,7 @@ def variant_of(path: Path) -> Variant:
 
 
 def observer_of(path: Path) -> Observer:
-    return Observer(Setting(variant_of(path), Layout(more_producer_ids=2)))
+    return Observer(Configuration(variant_of(path), Bounds(more_producer_ids=2)))
 
 
 def errors_of(path: Path) -> set[Error]:

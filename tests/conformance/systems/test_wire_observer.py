@@ -8,7 +8,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.judge import NotAllowed
-from conformance.plan import Plan, Prepared, prepare, scope_text, setting
+from conformance.plan import Plan, Prepared, configuration, prepare, scope_text
 from conformance.systems.wire import harness as wire_harness
 from conformance.systems.wire import observer as wire_observer
 from conformance.systems.wire.backend import traces_plan
@@ -23,18 +23,18 @@ from conformance.systems.wire.probes import PROBES, heard_producers, stored
 from conformance.systems.wire.script import CannotPlay, Delivery, ScriptWriter
 from conformance.systems.wire.trial import Asking, Outcome, trial
 from conformance.tables import Tables
-from model.leader import expire_producer, restart
-from model.messages import Batch, Error
-from model.scopes import begun_leader
-from model.setting import Setting
-from proofs.lift.text import plain
-from proofs.trace.replay import Stepper, setting_of
+from model.idempotent.configuration import Configuration
+from model.idempotent.leader import expire_producer, restart
+from model.idempotent.messages import Batch, Error
+from model.idempotent.scopes import begun_leader
+from proofs.lift.source import composition
+from proofs.trace.replay import Stepper, configuration_of
 
 LAST = 2**31 - 1
 
 
-def a_setting(scope: str = "idempotent-default") -> Setting:
-    k: Setting = setting_of(plain(), scope, "4.3.1")
+def a_configuration(scope: str = "idempotent-default") -> Configuration:
+    k: Configuration = configuration_of(composition("idempotent"), scope, "4.3.1")
     return k
 
 
@@ -53,7 +53,7 @@ def after(observer: Observer, *batches: Batch) -> wire_observer.States:
 
 
 def test_a_deterministic_leader_is_one_state():
-    observer = Observer(a_setting())
+    observer = Observer(a_configuration())
     states = after(observer, batch(0), batch(1))
     assert observer.allowed(states, batch(0)) == {Answer(Error.NONE, 0, 0): states}
     assert observer.allowed(states, batch(0)) is observer.allowed(states, batch(0))
@@ -61,7 +61,7 @@ def test_a_deterministic_leader_is_one_state():
 
 def test_an_answer_tells_states_apart():
     """One has restarted and remembers the last batch only. Both know the newest sequence."""
-    observer = Observer(a_setting())
+    observer = Observer(a_configuration())
     (one,) = after(observer, batch(0), batch(1)).leaders
     other = restart(observer.k, one)
     both = observer.of([one, other])
@@ -78,7 +78,7 @@ def test_an_answer_tells_states_apart():
 
 
 def test_too_many_states_are_undecided(monkeypatch):
-    observer = Observer(a_setting())
+    observer = Observer(a_configuration())
     one, other = (after(observer, batch(first)).leaders[0] for first in (0, 7))
     monkeypatch.setattr(wire_observer, "MAX_STATES", 1)
     with pytest.raises(Undecided, match="2 states"):
@@ -87,7 +87,7 @@ def test_too_many_states_are_undecided(monkeypatch):
 
 def test_a_full_memory_begins_again(monkeypatch):
     monkeypatch.setattr(wire_observer, "MAX_SETS", 3)
-    observer = Observer(a_setting())
+    observer = Observer(a_configuration())
     batches = [batch(sequence) for sequence in range(20)]
     states = after(observer, *batches)
     assert producer_state(states.leaders[0], 0) == ProducerState(0, 19)
@@ -95,13 +95,13 @@ def test_a_full_memory_begins_again(monkeypatch):
 
 
 def test_an_unknown_producer_has_no_state():
-    assert producer_state(Observer(a_setting()).empty.leaders[0], 0) == ProducerState(-1, -1)
+    assert producer_state(Observer(a_configuration()).empty.leaders[0], 0) == ProducerState(-1, -1)
 
 
 # Scripts
 
 
-def writer_of(k: Setting) -> ScriptWriter:
+def writer_of(k: Configuration) -> ScriptWriter:
     return ScriptWriter(k, Tables(k), Observer(k))
 
 
@@ -114,14 +114,14 @@ def prepared_for(tmp_path: Path, scope: str) -> Prepared:
 def test_a_script_has_what_the_leaders_of_the_model_receive(tmp_path, scope):
     """Played into fresh leaders, it gives the logs that the trace gives."""
     prepared = prepared_for(tmp_path, scope)
-    k = setting(prepared.plan)
-    observer, writer, stepper = Observer(k), writer_of(k), Stepper(plain(), k)
+    k = configuration(prepared.plan)
+    observer, writer, stepper = Observer(k), writer_of(k), Stepper(composition("idempotent"), k)
     for number in range(prepared.count):
         steps = prepared.trace(number)
         world = stepper.initial()
         for instance in steps:
             world = stepper.apply(*instance, world)
-        states = [observer.empty] * k.layout.partitions
+        states = [observer.empty] * k.bounds.partitions
         for one in writer.script(steps).heard:
             assert isinstance(one, Delivery)
             at = one.partition
@@ -132,12 +132,12 @@ def test_a_script_has_what_the_leaders_of_the_model_receive(tmp_path, scope):
 
 def test_a_scope_near_the_wrap_begins_with_a_batch_there(tmp_path):
     prepared = prepared_for(tmp_path, "idempotent-wrap")
-    k = setting(prepared.plan)
+    k = configuration(prepared.plan)
     observer, writer = Observer(k), writer_of(k)
     sequences = set()
     for number in range(prepared.count):
         begun, *rest = writer.script(prepared.trace(number)).heard
-        first = LAST - (k.layout.max_sequence - k.layout.first_sequence)
+        first = LAST - (k.bounds.max_sequence - k.bounds.first_sequence)
         assert begun == (0, 0, Batch(0, 0, first, 1, 0, 0), Answer(Error.NONE, 0, 0), 1)
         sequences |= {delivery.batch.base_sequence for delivery in rest}
         states = after(observer, begun.batch)
@@ -147,7 +147,7 @@ def test_a_scope_near_the_wrap_begins_with_a_batch_there(tmp_path):
 
 
 def test_a_refused_request_does_not_reach_the_leader():
-    k = a_setting()
+    k = a_configuration()
     one = (("producer", 0), ("partition", 0))
     sent = ("client_sends", one)
     refused = (sent, ("request_is_refused", one), ("answer_arrives", one))
@@ -161,8 +161,8 @@ def test_a_refused_request_does_not_reach_the_leader():
 
 def test_what_cannot_be_played_is_refused():
     with pytest.raises(CannotPlay, match="choose a scope with one"):
-        writer_of(a_setting("idempotent-failover"))
-    writer = writer_of(a_setting())
+        writer_of(a_configuration("idempotent-failover"))
+    writer = writer_of(a_configuration())
     with pytest.raises(CannotPlay, match="restart: nobody can do that"):
         writer.script((("leader_restarts", (("partition", 0),)),))
     with pytest.raises(NotAllowed):
@@ -182,7 +182,7 @@ def test_the_scope_over_a_wire_keeps_refusals():
 @pytest.mark.parametrize("sizes", [(1,), (1, 2, 1), (2,) * 7])
 def test_probes_end_with_each_answer_once_at_least(sizes):
     """Whatever is stored: six batches of the epoch, then the next epoch and its zombies."""
-    observer = Observer(a_setting())
+    observer = Observer(a_configuration())
     states, sequence = observer.empty, 0
     for size in sizes:
         ((_, states),) = observer.allowed(states, batch(sequence, size)).items()
@@ -207,7 +207,7 @@ def test_probes_end_with_each_answer_once_at_least(sizes):
 
 
 def test_who_was_never_heard_is_not_probed_and_who_is_forgotten_is():
-    observer = Observer(a_setting())
+    observer = Observer(a_configuration())
     assert heard_producers(observer.k, observer.empty.leaders[0]) == []
     (known,) = after(observer, batch(9)).leaders
     forgotten = expire_producer(observer.k, known, 0)
@@ -218,7 +218,7 @@ def test_who_was_never_heard_is_not_probed_and_who_is_forgotten_is():
 
 
 def test_a_trial_with_too_many_states_is_undecided(monkeypatch):
-    k = a_setting()
+    k = a_configuration()
     one = (("producer", 0), ("partition", 0))
     script = writer_of(k).script((("client_sends", one), ("request_arrives", one)))
     observer = Observer(k)

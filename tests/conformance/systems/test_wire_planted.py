@@ -89,7 +89,7 @@ def described_late(_node: Any, topic: Any, index: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Planted:
-    """A bug, and how the report tells of it: the rule, the field, the promise that breaks."""
+    """A bug, and how the report tells of it: the rule, the field, the guarantee that breaks."""
 
     plant: Callable[[pytest.MonkeyPatch], None]
     rule: str
@@ -121,7 +121,7 @@ def test_it_is_found(serve, tmp_path, monkeypatch, name):
     assert all(row["one_minimal"] for row in found)
     assert any(row["rule"].startswith(planted.rule) for row in found)
     assert any(path.endswith(f".{planted.field}") for row in found for path in row["observed"])
-    assert planted.broken is None or report["promises"][planted.broken] == "violated"
+    assert planted.broken is None or report["guarantees"][planted.broken] == "violated"
     for row in found:
         assert (tmp_path / "out" / row["trace"]).exists()
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
-from conformance.homes import TRANSACTIONS, home_of_scope, home_of_setting
+from conformance.homes import TRANSACTIONS, home_of_configuration, home_of_scope
 from conformance.mutants import MUTANTS
 from conformance.mutants.plant import hunt, hunt_unpatched
-from conformance.plan import BadPlan, Plan, Prepared, judge_of, prepare, setting
+from conformance.plan import BadPlan, Plan, Prepared, configuration, judge_of, prepare
 from conformance.systems.transactions.moments import Kept, Moment
 from impl.partition.leader import PartitionLeader
 from impl.partition.transactions import check_marker
@@ -51,8 +51,8 @@ def traces(prepared: Prepared) -> Iterator[Any]:
 
 def test_the_judge_is_where_the_model_is(tiny: Prepared, late: Prepared):
     for prepared in (tiny, late):
-        k = setting(prepared.plan)
-        judge, stepper = judge_of(prepared.plan), Stepper(home_of_setting(k).model, k)
+        k = configuration(prepared.plan)
+        judge, stepper = judge_of(prepared.plan), Stepper(home_of_configuration(k).model, k)
         for trace in traces(prepared):
             judge.begin()
             world = stepper.initial()
@@ -120,8 +120,8 @@ def test_a_run_covers_every_transition(tmp_path: Path, variant: str):
         report["coverage"]["transitions"]["covered"] == report["coverage"]["transitions"]["total"]
     )
     assert report["divergences"] == []
-    assert report["promises"]["no_lost_write"] == "holds"
-    assert report["promises"]["offsets_with_outcome"] == "not_exercised"
+    assert report["guarantees"]["no_lost_write"] == "holds"
+    assert report["guarantees"]["offsets_with_outcome"] == "not_exercised"
 
 
 # What is found

@@ -13,10 +13,10 @@ from proofs.coverage.events import TABLES, as_function
 from proofs.coverage.points import sites
 from proofs.coverage.survey import every_pair
 from proofs.explore.source import instances, source_graph
-from proofs.lift import text
-from proofs.trace.replay import Stepper, setting_of
+from proofs.lift.source import composition, execute, functions_of, read_source
+from proofs.trace.replay import Stepper, configuration_of
 
-EVENTS = TABLES[""].events
+EVENTS = TABLES["idempotent"].events
 
 
 class Noter(ast.NodeTransformer):
@@ -37,21 +37,20 @@ def called(name, *arguments):
     return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
 
 
-def noting_model(folder):
+def noting_model():
     """The model, each of its conditions telling what it decides."""
-    trees = text.trees()
-    named = sites(replace(text.plain(), functions=text.functions_of(trees)))
-    for name, tree in trees.items():
-        if name == "language":
-            continue
-        noted = ast.fix_missing_locations(Noter(named).visit(tree))
-        (folder / f"{name}.py").write_text(ast.unparse(noted), encoding="utf-8")
-    return text.loaded(folder, "model"), {site.name: site for site in named.values()}
+    source = read_source("model.idempotent")
+    unnoted = composition("idempotent")
+    named = sites(replace(unnoted, functions=functions_of(source.trees)))
+    for tree in source.trees.values():
+        ast.fix_missing_locations(Noter(named).visit(tree))
+    noted = replace(unnoted, modules=execute(source), functions=functions_of(source.trees))
+    return noted, {site.name: site for site in named.values()}
 
 
-def met_by_source(folder, scope, variant):
+def met_by_source(scope, variant):
     """The names of all points of the text that the scope meets, and of its rules."""
-    model, named = noting_model(folder)
+    model, named = noting_model()
     met = set()
 
     def note(name, condition):
@@ -59,7 +58,7 @@ def met_by_source(folder, scope, variant):
         return condition
 
     builtins._note = note
-    stepper = Stepper(model, setting_of(model, scope, variant))
+    stepper = Stepper(model, configuration_of(model, scope, variant))
     graph = source_graph(model, stepper.k, scope)
     met.clear()
     for world in graph.worlds:
@@ -71,8 +70,8 @@ def met_by_source(folder, scope, variant):
 
 def shortest_pairs(scope, variant):
     """By pair: how many steps the shortest run with both events has, found in the product."""
-    model = text.plain()
-    k = setting_of(model, scope, variant)
+    model = composition("idempotent")
+    k = configuration_of(model, scope, variant)
     graph = source_graph(model, k, scope)
     tests = [(e, as_function(model, e)[1]) for e in EVENTS]
     leaving = {}

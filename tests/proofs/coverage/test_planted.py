@@ -5,7 +5,7 @@ import pytest
 from proofs.coverage.plan import plan, surveys
 from proofs.coverage.report import coverage
 from proofs.coverage.survey import evidence
-from proofs.lift.text import Patch
+from proofs.lift.source import Patch
 from proofs.verbs import EXIT_CODES
 
 SCOPE = "idempotent-restart"
@@ -14,7 +14,7 @@ SCOPE = "idempotent-restart"
 def looked(*patches):
     """What a small scope shows of a patched model."""
     look = next(look for look in plan([SCOPE], "ints") if look.variant == "4.3.1")
-    survey = surveys([look], patches)[""]
+    survey = surveys([look], patches)["idempotent"]
     survey.look(look)
     return survey
 

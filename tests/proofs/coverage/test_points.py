@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from proofs.coverage.points import acting, conditions, points, sites
-from proofs.lift.text import plain
+from proofs.lift.source import composition
 
-MODEL = plain()
+MODEL = composition("idempotent")
 
 
 def with_functions(**texts):
@@ -60,7 +60,7 @@ def test_the_same_text_twice_in_a_function_is_two_sites():
 @pytest.mark.parametrize(
     ("asking", "is_there"), [("", True), ("def g(a: bool) -> int:\n  return f(a)", False)]
 )
-def test_what_only_promises_call_is_no_point_and_what_nobody_calls_is_one(asking, is_there):
+def test_what_only_guarantees_call_is_no_point_and_what_nobody_calls_is_one(asking, is_there):
     text = "def f(a: bool) -> int:\n  return 1 if a else 2"
-    functions = {"leader__f": text} | ({"promises__g": asking} if asking else {})
+    functions = {"leader__f": text} | ({"guarantees__g": asking} if asking else {})
     assert any(".f#" in name for name in points(with_functions(**functions))) == is_there

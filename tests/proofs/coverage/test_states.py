@@ -9,9 +9,9 @@ from proofs.coverage.search import shortest
 from proofs.coverage.states import CLIENTS, COORDINATORS, STATES, enum_of, state_points
 from proofs.coverage.stored import name_of, shown, stored
 from proofs.coverage.survey import Look
-from proofs.lift.text import Patch, composition, plain
+from proofs.lift.source import Patch, composition
 from proofs.trace.format import read
-from proofs.trace.replay import setting_of
+from proofs.trace.replay import configuration_of
 
 MODEL = composition("transactions")
 LOOK = Look("transactions-tiny", "4.3.1", "ints")
@@ -47,7 +47,7 @@ def test_what_is_passed_within_a_step_is_legal_in_two(states):
 
 
 def test_a_model_without_such_actors_has_no_such_points():
-    assert state_points(plain()) == []
+    assert state_points(composition("idempotent")) == []
     assert len(state_points(MODEL)) == sum(
         len(states.legal) + len(states.edges()) for states in (COORDINATORS, CLIENTS)
     )
@@ -81,7 +81,7 @@ def test_the_verb_stores_them(survey, tmp_path, monkeypatch):
 
 
 def test_a_search_of_its_own_finds_no_shorter_way(survey):
-    k = setting_of(MODEL, LOOK.scope, LOOK.variant)
+    k = configuration_of(MODEL, LOOK.scope, LOOK.variant)
     for name in ("PREPARE_COMMIT->COMPLETE_COMMIT", "ONGOING->ONGOING", "COMMITTING", "ABSENT"):
         way = shortest(MODEL, k, LOOK.scope, survey.events, name, engine="ints")
         assert len(way.steps) == len(survey.points[name].way.steps), name

@@ -14,13 +14,13 @@ from proofs.explore.explorer import explore
 from proofs.explore.scope import explore_scope
 from proofs.lift import dag
 from proofs.lift.build import lift
+from proofs.lift.source import composition
 from proofs.lift.step import evaluate
-from proofs.lift.text import plain
 from proofs.trace.format import Header
-from proofs.trace.replay import Stepper, record, setting_of
+from proofs.trace.replay import Stepper, configuration_of, record
 from tests.proofs.coverage.oracle import EVENTS, met_by_source, shortest_pairs
 
-MODEL = plain()
+MODEL = composition("idempotent")
 VARIANT = "4.3.1"
 SCOPE = "idempotent-restart"
 """A hundred worlds or two, with branches, refusals by limits, and four kinds of trouble."""
@@ -35,17 +35,17 @@ def survey():
 
 @pytest.fixture(scope="module")
 def lifted():
-    return lift(MODEL, setting_of(MODEL, SCOPE, VARIANT), SCOPE, promises=False)
+    return lift(MODEL, configuration_of(MODEL, SCOPE, VARIANT), SCOPE, guarantees=False)
 
 
 @pytest.fixture(scope="module")
 def wanted():
-    return goals(MODEL, setting_of(MODEL, SCOPE, VARIANT), sites(MODEL))
+    return goals(MODEL, configuration_of(MODEL, SCOPE, VARIANT), sites(MODEL))
 
 
-def test_the_source_decides_just_the_same(survey, tmp_path):
+def test_the_source_decides_just_the_same(survey):
     errors = set(MODEL.messages.Error.__members__)
-    assert survey.points.keys() - errors == met_by_source(tmp_path, SCOPE, VARIANT)
+    assert survey.points.keys() - errors == met_by_source(SCOPE, VARIANT)
     assert 100 < len(survey.points) < len(points(MODEL))
 
 
@@ -55,7 +55,7 @@ def test_no_way_is_longer_than_a_search_finds(survey, lifted, wanted):
         for point, ways in wanted.items()
         for number, goal in enumerate(ways)
     }
-    found = explore(replace(lifted.machine, promises=never), "ints").violations
+    found = explore(replace(lifted.machine, guarantees=never), "ints").violations
     shortest_paths = {}
     for name, path in found.items():
         point = name.split()[0]
@@ -67,7 +67,7 @@ def test_no_way_is_longer_than_a_search_finds(survey, lifted, wanted):
 
 
 def test_every_way_replays(survey):
-    stepper = Stepper(MODEL, setting_of(MODEL, SCOPE, VARIANT))
+    stepper = Stepper(MODEL, configuration_of(MODEL, SCOPE, VARIANT))
     for seen in (*survey.points.values(), *survey.pairs.values()):
         trace, _ = record(stepper, Header(SCOPE, VARIANT), seen.way.steps)
         assert len(trace.steps) == len(seen.way.steps)
@@ -80,7 +80,7 @@ def test_pairs_are_those_of_the_product(survey):
 
 
 def test_an_error_code_is_answered_where_the_source_answers_it(survey):
-    stepper = Stepper(MODEL, setting_of(MODEL, SCOPE, VARIANT))
+    stepper = Stepper(MODEL, configuration_of(MODEL, SCOPE, VARIANT))
     met = survey.points.keys() & set(MODEL.messages.Error.__members__)
     assert met == {"NONE", "OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"}
     for error in ("NONE", "OUT_OF_ORDER_SEQUENCE_NUMBER"):
@@ -105,14 +105,14 @@ def test_columns_are_what_single_states_are(lifted, wanted):
 
 def test_a_batch_is_lost_in_a_split_in_one_era_alone():
     """Up to 2.4 an exception is in the way: the application never hears of the batch."""
-    scope, then = "idempotent-forgotten-split", "answers.on_failure#1:then"
+    scope, then = "idempotent-forgotten-split", "responses.on_failure#1:then"
     looked = {era: Survey(MODEL, EVENTS) for era in ("2.4.1", "2.0.0", VARIANT)}
     for era, seen in looked.items():
         seen.look(Look(scope, era))
     counts = {era: sum(seen.states.values()) for era, seen in looked.items()}
     assert counts == {"2.4.1": 7_015, "2.0.0": 9_287, VARIANT: 3_534}
     assert [era for era, seen in looked.items() if then in seen.points] == ["2.4.1"]
-    stepper = Stepper(MODEL, setting_of(MODEL, scope, "2.4.1"))
+    stepper = Stepper(MODEL, configuration_of(MODEL, scope, "2.4.1"))
     steps = looked["2.4.1"].points[then].way.steps
     trace, worlds = record(stepper, Header(scope, "2.4.1"), steps)
     before, after = (world.clients[0].partitions[0] for world in worlds[-2:])
@@ -130,7 +130,7 @@ def test_what_fails_of_a_forgotten_id_costs_a_record_in_another_era_alone():
     assert {report.verdict for report in reports.values()} == {"holds"}
     found = {era: report.found("acked_is_stored") for era, report in reports.items()}
     assert found["2.0.0"] is not None
-    assert (found["2.0.0"].promised, found["2.0.0"].events) == (False, 15)
+    assert (found["2.0.0"].guaranteed, found["2.0.0"].events) == (False, 15)
     assert found["2.4.1"] is found[VARIANT] is None
 
 
@@ -138,7 +138,7 @@ def test_what_fails_of_a_forgotten_id_costs_a_record_in_another_era_alone():
 
 
 def way(name, scope=SCOPE):
-    k = setting_of(MODEL, scope, VARIANT)
+    k = configuration_of(MODEL, scope, VARIANT)
     return shortest(MODEL, k, scope, EVENTS, name, engine="ints")
 
 

@@ -9,7 +9,7 @@ from proofs.coverage import events
 from proofs.coverage.events import TABLES, Event, Table, UnknownRule, events_of
 from proofs.coverage.plan import ERAS, LARGEST, plan, small_scopes
 from proofs.explore.expected import EXPECTED
-from proofs.lift.text import composition, plain
+from proofs.lift.source import composition
 from proofs.trace.format import read
 from proofs.trace.replay import replay
 
@@ -75,19 +75,19 @@ def test_bad_scopes(scope, why, capsys):
 
 
 def test_a_rule_that_no_table_has_is_refused(monkeypatch):
-    rows = tuple(event for event in TABLES[""].events if event.rule != "leader_restarts")
-    table = Table((*rows, Event("flood", "leader_drowns")), TABLES[""].ordinary)
+    rows = tuple(event for event in TABLES["idempotent"].events if event.rule != "leader_restarts")
+    table = Table((*rows, Event("flood", "leader_drowns")), TABLES["idempotent"].ordinary)
     monkeypatch.setattr(events, "TABLES", {"": table})
     with pytest.raises(UnknownRule, match=r"leader_restarts.*leader_drowns"):
-        events_of(plain(), "")
+        events_of(composition("idempotent"), "")
 
 
 def test_every_rule_of_every_era_is_looked_at():
     values = {
         f"{rule}={value.name.lower()}"
-        for rule, kinds in plain().variants.RULES.items()
+        for rule, kinds in composition("idempotent").variants.RULES.items()
         for value in kinds
-        if value != getattr(plain().variants.parse("4.3.1"), rule)
+        if value != getattr(composition("idempotent").variants.parse("4.3.1"), rule)
     }
     looked_at = {part for variant, _ in ERAS for part in variant.split("/")}
     assert values <= looked_at

@@ -43,7 +43,7 @@ def interrupt(machine: Machine, folder: Path, engine: str) -> None:
 def test_an_interrupted_search_goes_on_in_either_engine(
     tmp_path: Path, before: str, after: str
 ) -> None:
-    machine = replace(two_phase_commit(6), promises=two_phase_commit(6).witnesses)
+    machine = replace(two_phase_commit(6), guarantees=two_phase_commit(6).witnesses)
     interrupt(machine, tmp_path, before)
     found = explore(machine, after, checkpoint=tmp_path, workers=2)
     assert facts(found) == facts(explore(machine))
@@ -78,7 +78,7 @@ def test_other_arguments_are_refused(tmp_path: Path) -> None:
     for machine, options in (
         (counters(6), {}),
         (window(), {}),
-        (replace(counters(5), promises={}), {}),
+        (replace(counters(5), guarantees={}), {}),
         (counters(5), {"stop": True}),
         (counters(5), {"max_depth": 3}),
     ):

@@ -119,7 +119,7 @@ def test_a_path_leads_to_what_it_is_kept_for() -> None:
     assert "fixed_is_two" not in found.violations
 
 
-def test_stop_ends_with_the_level_that_breaks_a_promise() -> None:
+def test_stop_ends_with_the_level_that_breaks_a_guarantee() -> None:
     found = explore(counters(9), stop=True)
     assert found.ended is Ended.VIOLATION
     assert found.depth == len(found.violations["small"])

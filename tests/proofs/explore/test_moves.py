@@ -3,18 +3,18 @@
 import pytest
 
 from proofs.explore.scope import explore_scope
-from proofs.lift.text import Patch
+from proofs.lift.source import Patch
 
 SCOPE = "transactions-moves/unheard=0"
 
 
 def broken(scope: str, variant: str, *patches: Patch) -> dict[str, int]:
-    """The promises that are not kept, with the steps of the shortest trace."""
+    """The guarantees that are not kept, with the steps of the shortest trace."""
     violations = explore_scope(scope, variant, patches=patches).violations
     return {violation.property: len(violation.trace.steps) for violation in violations}
 
 
-def test_v2_keeps_all_but_what_is_promised_to_who_is_alone():
+def test_v2_keeps_all_but_what_is_guaranteed_to_who_is_alone():
     assert broken(SCOPE, "v2").keys() == {"no_false_fencing"}
 
 
@@ -30,13 +30,13 @@ PLANTED = {
         {"no_aborted_read", "no_write_outside"},
     ),
     "who loads finds nothing": (
-        Patch("tenure.finish_loading", "c.log", "nothing_known(k)"),
+        Patch("coordinator_leadership.finish_loading", "c.log", "nothing_known(k)"),
         {"no_write_outside"},
     ),
 }
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_bug_breaks_a_promise(name):
-    patch, promises = PLANTED[name]
-    assert broken(SCOPE, "v2", patch).keys() == {"no_false_fencing", *promises}
+def test_a_planted_bug_breaks_a_guarantee(name):
+    patch, guarantees = PLANTED[name]
+    assert broken(SCOPE, "v2", patch).keys() == {"no_false_fencing", *guarantees}

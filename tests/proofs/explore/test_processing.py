@@ -19,13 +19,13 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("variant", BROKEN)
-def test_each_way_of_processing_breaks_what_it_does_not_promise(variant):
+def test_each_way_of_processing_breaks_what_it_does_not_guarantee(variant):
     report = explore_scope("processing", variant, engine="c", workers=1)
     assert report.verdict == "holds"
     assert report.counts.complete
     broken = {f.property: f.steps for f in report.violations}
     assert broken == BROKEN[variant]
-    assert not any(f.promised for f in report.violations)
+    assert not any(f.guaranteed for f in report.violations)
 
 
 def test_both_designs_let_a_replaced_member_work_in_vain():

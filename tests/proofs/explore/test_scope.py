@@ -1,4 +1,4 @@
-"""Every scope's exact counts, by every engine; what is promised holds; traces replay."""
+"""Every scope's exact counts, by every engine; what is guaranteed holds; traces replay."""
 
 import dataclasses
 
@@ -11,8 +11,8 @@ from proofs.explore.scope import EnginesDisagree, UnknownEngine, explore_scope
 from proofs.explore.source import explore_source, instances, source_graph
 from proofs.lift.build import lift
 from proofs.lift.compiler import NoCompiler
-from proofs.lift.text import COMPOSITIONS, Patch, PatchError, composition, plain
-from proofs.trace.replay import UnknownScope, replay, setting_of
+from proofs.lift.source import COMPOSITIONS, Patch, PatchError, composition
+from proofs.trace.replay import UnknownScope, configuration_of, replay
 
 SMALL = [name for name in EXPECTED if EXPECTED[name].distinct < 20_000]
 CORE = (
@@ -39,7 +39,7 @@ def counted(report):
 
 
 def test_every_scope_has_expected_counts():
-    models = [plain(), *map(composition, COMPOSITIONS)]
+    models = [composition("idempotent"), *map(composition, COMPOSITIONS)]
     known = {scope for model in models for scope in model.scopes.SCOPES}
     assert EXPECTED.keys() == known
 
@@ -68,12 +68,12 @@ def comparable(report):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("scope", CORE)
-def test_what_is_promised_holds(scope, variant):
+def test_what_is_guaranteed_holds(scope, variant):
     report = explore_scope(scope, variant, engine="c", workers=2)
     assert report.verdict == "holds"
-    met = {w.name for w in plain().promises.WITNESSES} - {"something_failed"}
+    met = {w.name for w in composition("idempotent").guarantees.WITNESSES} - {"something_failed"}
     assert set(report.witnesses) == met
-    assert not any(found.promised for found in report.violations)
+    assert not any(found.guaranteed for found in report.violations)
     if variant == BEST:
         assert {found.property for found in report.violations} <= {"no_false_error"}
 
@@ -82,10 +82,10 @@ def test_what_is_promised_holds(scope, variant):
 @pytest.mark.parametrize(
     "scope", ["idempotent-tiny", "idempotent-timeout", "idempotent-deletion", "idempotent-split"]
 )
-def test_what_older_releases_promise_holds(scope, release):
+def test_what_older_releases_guarantee_holds(scope, release):
     report = explore_scope(scope, release, engine="c", workers=2)
     assert report.verdict == "holds"
-    assert not any(found.promised for found in report.violations)
+    assert not any(found.guaranteed for found in report.violations)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_older_releases_promise_holds(scope, release):
         ("exactly-once", {"at_most_once", "acked_is_stored"}, set()),
     ],
 )
-def test_three_configurations_are_named_after_what_they_promise(variant, kept, broken):
+def test_three_configurations_are_named_after_what_they_guarantee(variant, kept, broken):
     violated = {f.property for f in explore_scope("delivery", variant, engine="ints").violations}
     assert not kept & violated
     assert broken <= violated
@@ -127,14 +127,14 @@ def test_one_request_in_flight_keeps_the_order_where_answers_are_awaited(variant
     assert report.counts.complete
     assert counted(report) == counts
     assert {f.property: f.steps for f in report.violations} == broken
-    [order] = [p for p in plain().promises.PROMISES if p.name == "order_kept"]
-    k = setting_of(plain(), report.scope, report.variant)
-    assert order.promised(k) is (variant == "at-least-once")
+    [order] = [p for p in composition("idempotent").guarantees.GUARANTEES if p.name == "order_kept"]
+    k = configuration_of(composition("idempotent"), report.scope, report.variant)
+    assert order.guaranteed(k) is (variant == "at-least-once")
 
 
-def test_what_is_not_promised_is_shown_and_is_no_fault():
+def test_what_is_not_guaranteed_is_shown_and_is_no_fault():
     report = explore_scope("idempotent-tiny", engine="ints")
-    found = {f.property: (f.promised, f.steps, f.events) for f in report.violations}
+    found = {f.property: (f.guaranteed, f.steps, f.events) for f in report.violations}
     assert found == {
         "no_gap": (False, 4, 2),
         "order_kept": (False, 11, 7),
@@ -143,8 +143,12 @@ def test_what_is_not_promised_is_shown_and_is_no_fault():
     }
     for finding in report.violations:
         world = replay(finding.trace)[-1]
-        promise = next(p for p in plain().promises.PROMISES if p.name == finding.property)
-        assert not promise.check(setting_of(plain(), report.scope, report.variant), world)
+        guarantee = next(
+            p for p in composition("idempotent").guarantees.GUARANTEES if p.name == finding.property
+        )
+        assert not guarantee.check(
+            configuration_of(composition("idempotent"), report.scope, report.variant), world
+        )
     assert report.found("at_most_once") is None
 
 
@@ -152,11 +156,11 @@ WINDOW = Patch("leader.is_duplicate", "batch.producer_epoch == entry.producer_ep
 
 
 @pytest.mark.parametrize("engine", ["source", "ints", "c"])
-def test_a_patch_that_breaks_a_promise_is_violated(engine):
+def test_a_patch_that_breaks_a_guarantee_is_violated(engine):
     report = explore_scope("idempotent-tiny", BEST, patches=[WINDOW], engine=engine, stop=True)
     assert report.verdict == "violated"
     assert not report.counts.complete
-    assert [f.property for f in report.violations if f.promised] == ["acked_once"]
+    assert [f.property for f in report.violations if f.guaranteed] == ["acked_once"]
     assert report.violations[0].trace.header.patches == (
         (WINDOW.function, WINDOW.before, WINDOW.after),
     )
@@ -231,19 +235,26 @@ def test_an_interruption_gives_what_was_found(monkeypatch):
     assert report.counts.interrupted
     with pytest.raises(Interrupted):
         explore_source(
-            plain(), setting_of(plain(), "idempotent-tiny", "4.3.1"), "x", progress=interrupt
+            composition("idempotent"),
+            configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1"),
+            "x",
+            progress=interrupt,
         )
 
 
 def test_instances_are_in_the_order_of_the_lifted_machine():
-    k = setting_of(plain(), "idempotent-partitions", "4.3.1")
-    lifted = [(rule.rule, rule.choice) for rule in lift(plain(), k, "x").machine.rules]
-    of_source = [instance for instance in instances(plain(), k) if instance in lifted]
+    k = configuration_of(composition("idempotent"), "idempotent-partitions", "4.3.1")
+    lifted = [
+        (rule.rule, rule.choice) for rule in lift(composition("idempotent"), k, "x").machine.rules
+    ]
+    of_source = [
+        instance for instance in instances(composition("idempotent"), k) if instance in lifted
+    ]
     assert of_source == lifted
 
 
 def test_a_graph_has_every_world_and_transition():
-    k = setting_of(plain(), "idempotent-tiny", "4.3.1")
-    graph = source_graph(plain(), k, "tiny")
+    k = configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1")
+    graph = source_graph(composition("idempotent"), k, "tiny")
     assert (len(graph.worlds), len(graph.edges)) == (1352, 3331)
     assert len(set(graph.worlds)) == 1352

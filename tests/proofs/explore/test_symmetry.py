@@ -13,8 +13,8 @@ from proofs.explore.symmetry import NotSymmetric, Symmetry, symmetry_of
 from proofs.lift import dag
 from proofs.lift.dag import Node
 from proofs.lift.machine import Machine, RuleInstance
+from proofs.lift.source import Patch
 from proofs.lift.step import evaluate, values_after
-from proofs.lift.text import Patch
 from tests.proofs.lift.toys import crowd
 
 PARTITIONS = "idempotent-partitions"
@@ -22,7 +22,7 @@ PARTITIONS = "idempotent-partitions"
 
 def managers(count: int, machine: Machine | None = None) -> tuple[Machine, Symmetry]:
     lifted = machine or two_phase_commit.machine_of(count)
-    k = two_phase_commit.setting_of(count)
+    k = two_phase_commit.configuration_of(count)
     return lifted, symmetry_of(two_phase_commit.model(), k, lifted, "managers")
 
 
@@ -63,14 +63,14 @@ def test_nine_managers_are_few_orbits_of_many_states() -> None:
 
 @pytest.mark.parametrize("engine", ["c", "ints"])
 def test_traces_are_those_of_the_whole(engine: str) -> None:
-    """Both managers may commit alone: the shortest way to a broken promise is genuine."""
+    """Both managers may commit alone: the shortest way to a broken guarantee is genuine."""
     machine, _ = managers(3)
     broken = changed(machine, "resource_hears_commit", None, guard=lambda r: dag.TRUE)
     _, symmetry = managers(3, broken)
     found = explore(broken, engine, symmetry=symmetry)
     assert whole(found) == whole(explore(broken))
     for name, wanted, nodes in (
-        ("consistent", 0, broken.promises),
+        ("consistent", 0, broken.guarantees),
         ("all_committed", 1, broken.witnesses),
     ):
         path = (found.violations if name == "consistent" else found.witnesses)[name]

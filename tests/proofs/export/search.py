@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from model.language import Disabled
 from proofs.lift.build import choices
-from proofs.lift.text import Model
+from proofs.lift.source import Model
 from proofs.lift.values import Shapes
 
 
@@ -13,7 +14,7 @@ def instances(model: Model, k: Any) -> dict[str, tuple[Callable[..., Any], list[
     return {
         f"{name}({', '.join(f'{n}={v}' for n, v in choice)})": (rule, [v for _, v in choice])
         for name, rule in model.rules.items()
-        for choice in choices(Shapes(k.layout), rule)
+        for choice in choices(Shapes(k.bounds), rule)
     }
 
 
@@ -30,7 +31,7 @@ def levels(model: Model, k: Any) -> tuple[int, ...]:
             for rule, chosen in rules:
                 try:
                     after = rule(k, world, *chosen)
-                except model.language.Disabled:
+                except Disabled:
                     continue
                 if after not in seen:
                     seen.add(after)

@@ -2,30 +2,30 @@ import re
 
 import pytest
 
-from model import scopes, variants
+from model.idempotent import scopes, variants
 from proofs.export.tla import export_tla
 from proofs.export.tla_expressions import ExportError
 from proofs.export.tla_text import Level, Names, Term, changed, junction, negated
-from proofs.lift.text import Patch, patched, plain
-from tests.proofs.export.toy import Setting as ToySetting
+from proofs.lift.source import Patch, composition
+from tests.proofs.export.toy import Configuration as ToyConfiguration
 from tests.proofs.export.toy import toy_model
 
-TINY = scopes.SCOPES["idempotent-tiny"].setting(variants.parse("v2"))
-STRICT = scopes.SCOPES["idempotent-tiny"].setting(variants.parse("first_sequence=strict"))
+TINY = scopes.SCOPES["idempotent-tiny"].configuration(variants.parse("v2"))
+STRICT = scopes.SCOPES["idempotent-tiny"].configuration(variants.parse("first_sequence=strict"))
 
 
 def text_of(*patches, k=TINY):
-    return export_tla(patched(patches), k, "text").text
+    return export_tla(composition("idempotent", patches), k, "text").text
 
 
 def test_functions_keep_their_names_and_what_they_say_of_themselves():
     text = text_of()
-    for rule in plain().rules.values():
+    for rule in composition("idempotent").rules.values():
         assert re.search(rf"^{rule.__name__}\(.*\) ==$", text, re.MULTILINE)
         assert f"\\* {rule.__doc__.splitlines()[0]}" in text
 
 
-def test_each_setting_that_is_asked_for_is_defined_at_the_top():
+def test_each_configuration_that_is_asked_for_is_defined_at_the_top():
     asked = set(re.findall(r"\b(?:layout|budgets|variant)_\w+", text_of()))
     defined = set(re.findall(r"^((?:layout|budgets|variant)_\w+) == ", text_of(), re.MULTILINE))
     assert asked == defined
@@ -45,8 +45,8 @@ def test_a_patch_changes_the_text_where_it_changes_the_model():
     ]
 
 
-def test_what_a_setting_promises_is_checked_and_the_rest_is_listed():
-    module, strict = (export_tla(plain(), k, "m") for k in (TINY, STRICT))
+def test_what_a_configuration_guarantees_is_checked_and_the_rest_is_listed():
+    module, strict = (export_tla(composition("idempotent"), k, "m") for k in (TINY, STRICT))
     assert module.checked == (
         *("at_most_once", "acked_is_stored", "bumps_have_causes", "acked_is_replicated"),
         *("nothing_fails", "high_watermark_sound", "remembers_the_newest", "ids_come_first"),
@@ -58,17 +58,17 @@ def test_what_a_setting_promises_is_checked_and_the_rest_is_listed():
     assert "\nno_gap == " in module.text
 
 
-def test_promises_can_be_asked_for_by_name():
-    module = export_tla(plain(), TINY, "m", check=["no_gap"])
+def test_guarantees_can_be_asked_for_by_name():
+    module = export_tla(composition("idempotent"), TINY, "m", check=["no_gap"])
     assert module.checked == ("no_gap",)
     assert "INVARIANTS\n    no_gap\n" in module.cfg
-    assert "INVARIANTS" not in export_tla(plain(), TINY, "m", check=[]).cfg
-    with pytest.raises(ValueError, match="'no_such_promise'; there are at_most_once,"):
-        export_tla(plain(), TINY, "m", check=["no_such_promise"])
+    assert "INVARIANTS" not in export_tla(composition("idempotent"), TINY, "m", check=[]).cfg
+    with pytest.raises(ValueError, match="'no_such_guarantee'; there are at_most_once,"):
+        export_tla(composition("idempotent"), TINY, "m", check=["no_such_guarantee"])
 
 
 def test_files_are_named_as_tla_wants_it(tmp_path):
-    path = export_tla(plain(), TINY, "idempotent-tiny").write(tmp_path / "new")
+    path = export_tla(composition("idempotent"), TINY, "idempotent-tiny").write(tmp_path / "new")
     assert path.name == "idempotent_tiny.tla"
     assert " MODULE idempotent_tiny " in path.read_text().splitlines()[0]
     assert path.with_suffix(".cfg").read_text().startswith("INIT Init\nNEXT Next\n")
@@ -76,7 +76,7 @@ def test_files_are_named_as_tla_wants_it(tmp_path):
 
 def test_names_that_tla_has_already_are_spelled_otherwise():
     with toy_model() as model:
-        text = export_tla(model, ToySetting(), "toy").text
+        text = export_tla(model, ToyConfiguration(), "toy").text
     assert "\nworld_Len(row) == Len(row)\n" in text
     assert "\nworld_world(row, card) ==\n" in text
     assert "LET event_ == " in text
@@ -116,21 +116,21 @@ def test_names_that_tla_has_already_are_spelled_otherwise():
             "step = stepped(k, w) if True else w\n    card",
             "asked",
         ),
-        ("return not any", "require(True)\n    return not any", "a promise demands nothing"),
+        ("return not any", "require(True)\n    return not any", "a guarantee demands nothing"),
         ("return spread(k, w) and", "return spread(k, w.seen) and", "with its world"),
     ],
 )
 def test_what_cannot_be_printed_is_refused_with_its_place(before, after, complaint):
     refusal = pytest.raises(ExportError, match=re.escape(complaint))
     with toy_model(before, after) as model, refusal as refused:
-        export_tla(model, ToySetting(), "toy")
+        export_tla(model, ToyConfiguration(), "toy")
     assert re.match(r"toy/\w+\.py:\d+:\d+: in \w+: ", str(refused.value))
 
 
 def test_a_function_that_calls_itself_is_refused():
     refusal = pytest.raises(ExportError, match=r"world\.Len calls itself.*use fold")
     with toy_model("    return len(row)", "    return Len(row[1:])") as model, refusal:
-        export_tla(model, ToySetting(), "toy")
+        export_tla(model, ToyConfiguration(), "toy")
 
 
 def test_parentheses_stand_where_tla_needs_them():

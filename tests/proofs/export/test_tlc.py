@@ -4,31 +4,31 @@ from dataclasses import replace
 
 import pytest
 
-from model import scopes, variants
-from model.setting import Budgets, Layout, Setting
+from model.idempotent import scopes, variants
+from model.idempotent.configuration import Bounds, Budgets, Configuration
 from proofs.export import tlc
 from proofs.export.tla import export_tla
 from proofs.export.tlc import TlcFailed, TlcProgress, run_tlc
 from proofs.export.tlc_jar import ARTIFACT, tlc_jar
 from proofs.java import FetchFailed, MissingTool
-from proofs.lift.text import Patch, patched, plain
+from proofs.lift.source import Patch, composition
 from tests.proofs.export.search import levels, replay
-from tests.proofs.export.toy import Setting as ToySetting
+from tests.proofs.export.toy import Configuration as ToyConfiguration
 from tests.proofs.export.toy import toy_model
 
 
-def setting(scope, variant="v2"):
-    return scopes.SCOPES[scope].setting(variants.parse(variant))
+def configuration(scope, variant="v2"):
+    return scopes.SCOPES[scope].configuration(variants.parse(variant))
 
 
 def small(variant, budgets, **layout):
-    sizes = Layout(**{"records": 3, "in_flight": 2, "log": 4, "max_epoch": 1, **layout})
-    return Setting(variants.parse(variant), sizes, budgets)
+    sizes = Bounds(**{"records": 3, "in_flight": 2, "log": 4, "max_epoch": 1, **layout})
+    return Configuration(variants.parse(variant), sizes, budgets)
 
 
-SETTINGS = {
-    "tiny": setting("idempotent-tiny"),
-    "strict": setting("idempotent-tiny", "first_sequence=strict"),
+CONFIGURATIONS = {
+    "tiny": configuration("idempotent-tiny"),
+    "strict": configuration("idempotent-tiny", "first_sequence=strict"),
     "failover": small("v2", Budgets(records=3, breaks=1, failovers=1), replicas=3),
     "wrap": small(
         "restart_window=full",
@@ -58,15 +58,15 @@ def agrees(model, k):
 
 
 @pytest.mark.usefixtures("with_tlc")
-@pytest.mark.parametrize("k", SETTINGS.values(), ids=SETTINGS.keys())
+@pytest.mark.parametrize("k", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
 def test_tlc_counts_what_the_source_counts(k):
-    agrees(plain(), k)
+    agrees(composition("idempotent"), k)
 
 
 @pytest.mark.usefixtures("with_tlc")
 def test_tlc_counts_what_the_source_counts_for_every_construct():
     with toy_model() as model:
-        assert agrees(model, ToySetting()).distinct > 100
+        assert agrees(model, ToyConfiguration()).distinct > 100
 
 
 FORGETFUL = (
@@ -77,39 +77,41 @@ FORGETFUL = (
 
 @pytest.mark.usefixtures("with_tlc")
 def test_a_planted_bug_is_found_with_a_shortest_trace_that_the_model_can_go():
-    k = SETTINGS["tiny"]
-    model = patched(FORGETFUL)
+    k = CONFIGURATIONS["tiny"]
+    model = composition("idempotent", FORGETFUL)
     found = run_tlc(export_tla(model, k, "forgetful"))
     assert found.violation == "at_most_once"
     assert found.depth == len(found.trace) == 5
     assert found.trace[0] == "client_sends(producer=0, partition=0)"
     before, after = (replay(model, k, found.trace[:n]) for n in (4, 5))
-    assert model.promises.at_most_once(k, before)
-    assert not model.promises.at_most_once(k, after)
+    assert model.guarantees.at_most_once(k, before)
+    assert not model.guarantees.at_most_once(k, after)
 
 
 @pytest.mark.usefixtures("with_tlc")
-def test_what_is_not_promised_can_be_asked_for_and_is_broken():
-    k = SETTINGS["tiny"]
-    found = run_tlc(export_tla(plain(), k, "asked", check=["no_false_error"]))
+def test_what_is_not_guaranteed_can_be_asked_for_and_is_broken():
+    k = CONFIGURATIONS["tiny"]
+    found = run_tlc(export_tla(composition("idempotent"), k, "asked", check=["no_false_error"]))
     assert found.violation == "no_false_error"
-    assert not plain().promises.no_false_error(k, replay(plain(), k, found.trace))
+    assert not composition("idempotent").guarantees.no_false_error(
+        k, replay(composition("idempotent"), k, found.trace)
+    )
 
 
 @pytest.mark.usefixtures("with_tlc")
-def test_a_promise_can_be_broken_from_the_beginning():
+def test_a_guarantee_can_be_broken_from_the_beginning():
     bumped = "client.bump_for.is_empty()"
-    model = patched([Patch("promises.no_false_error", bumped, f"not {bumped}")])
-    module = export_tla(model, SETTINGS["tiny"], "first", check=["no_false_error"])
+    model = composition("idempotent", [Patch("guarantees.no_false_error", bumped, f"not {bumped}")])
+    module = export_tla(model, CONFIGURATIONS["tiny"], "first", check=["no_false_error"])
     found = run_tlc(module)
     assert (found.violation, found.trace, found.depth) == ("no_false_error", (), 0)
 
 
 @pytest.mark.usefixtures("with_tlc")
 def test_two_workers_find_the_same_worlds():
-    k = SETTINGS["tiny"]
-    found = run_tlc(export_tla(plain(), k, "tiny", levels=True), workers=2)
-    assert found.distinct == sum(levels(plain(), k))
+    k = CONFIGURATIONS["tiny"]
+    found = run_tlc(export_tla(composition("idempotent"), k, "tiny", levels=True), workers=2)
+    assert found.distinct == sum(levels(composition("idempotent"), k))
     assert found.levels == ()
 
 
@@ -127,7 +129,7 @@ def test_an_interruption_ends_tlc_and_leaves_nothing_behind(tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tlc.subprocess, "Popen", Watched)
-    module = export_tla(plain(), SETTINGS["tiny"], "tiny", levels=True)
+    module = export_tla(composition("idempotent"), CONFIGURATIONS["tiny"], "tiny", levels=True)
     with pytest.raises(KeyboardInterrupt):
         run_tlc(module, progress=interrupt)
     assert [process.poll() for process in started] == [-9]
@@ -144,7 +146,7 @@ def test_an_interruption_ends_tlc_and_leaves_nothing_behind(tmp_path, monkeypatc
     ],
 )
 def test_what_tlc_complains_of_is_quoted_with_the_line(before, after, complaint, quoted):
-    module = export_tla(plain(), SETTINGS["tiny"], "tiny")
+    module = export_tla(composition("idempotent"), CONFIGURATIONS["tiny"], "tiny")
     assert before in module.text
     with pytest.raises(TlcFailed) as failed:
         run_tlc(replace(module, text=module.text.replace(before, after)))
@@ -176,7 +178,7 @@ def tools(tmp_path, monkeypatch):
 
 def test_without_java_the_message_says_how_to_install_it(tools):
     with pytest.raises(MissingTool, match=r"Java is missing.*apt-get install openjdk-17"):
-        run_tlc(export_tla(plain(), SETTINGS["tiny"], "tiny"))
+        run_tlc(export_tla(composition("idempotent"), CONFIGURATIONS["tiny"], "tiny"))
 
 
 def test_without_maven_the_message_says_how_to_install_it(tools):

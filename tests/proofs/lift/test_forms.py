@@ -108,7 +108,7 @@ def machines(draw: st.DrawFn) -> Machine:
         initial=initial,
         inputs={"k": draw(st.integers(0, 9))},
         rules=tuple(rules),
-        promises={"first": draw(flags)},
+        guarantees={"first": draw(flags)},
         witnesses={"second": draw(flags)},
     )
 

@@ -15,7 +15,7 @@ from proofs.lift.obligations import (
     Claim,
     Decision,
     NoSolver,
-    as_promises,
+    as_guarantees,
     decide,
     decide_ranges,
     definedness_claims,
@@ -68,12 +68,12 @@ def test_what_no_range_shows_may_be_assumed() -> None:
             RuleInstance("fill", (), lt(x, const(3)), {"full": TRUE}),
             RuleInstance("take", (), full, {"full": const(False), "x": add(x, const(1))}),
         ),
-        promises={"room": dag.either(negate(full), lt(x, const(3)))},
+        guarantees={"room": dag.either(negate(full), lt(x, const(3)))},
         witnesses={},
     )
     assert failing(decide_ranges(machine)) == ["take()/x"]
     assert explore(machine, "ints").violations == {}
-    assert failing(decide_ranges(machine, machine.promises.values())) == []
+    assert failing(decide_ranges(machine, machine.guarantees.values())) == []
 
 
 def test_intervals_decide_without_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +120,8 @@ def test_claims_of_one_name_are_decided_each() -> None:
     x = leaf("x", 0, 9)
     claims = [Claim("here", TRUE, lt(x, const(bound))) for bound in (9, 20, 5)]
     assert [d.result for d in decide(machine, claims)] == ["fails", "holds", "fails"]
-    (promise,) = as_promises(claims).values()
-    assert [evaluate([promise], {"x": value}, {}) for value in (4, 5)] == [[1], [0]]
+    (guarantee,) = as_guarantees(claims).values()
+    assert [evaluate([guarantee], {"x": value}, {}) for value in (4, 5)] == [[1], [0]]
 
 
 def test_an_exploration_decides_what_ranges_leave_open() -> None:
@@ -131,7 +131,7 @@ def test_an_exploration_decides_what_ranges_leave_open() -> None:
         Claim("sink/far", lt(const(2), down), lt(down, const(4))),
         Claim("sink/near", TRUE, lt(down, const(5))),
     ]
-    found = explore(replace(machine, promises=as_promises(claims)), "ints")
+    found = explore(replace(machine, guarantees=as_guarantees(claims)), "ints")
     assert {name: len(path) for name, path in found.violations.items()} == {"sink/far": 4}
 
 

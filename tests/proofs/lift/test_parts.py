@@ -12,8 +12,8 @@ from proofs.lift.dag import TRUE, both, const, eq, ite, leaf
 from proofs.lift.layout import MAX_PARTS, NARROW_BITS, Layout, Part, lay_out
 from proofs.lift.machine import Leaf, Machine, RuleInstance
 from proofs.lift.parts import split_rule
-from proofs.lift.text import plain
-from proofs.trace.replay import setting_of
+from proofs.lift.source import composition
+from proofs.trace.replay import configuration_of
 from tests.proofs.lift.toys import counters, window
 
 MAX_NODES = 3_000
@@ -38,16 +38,21 @@ def nodes_of(rule: RuleInstance) -> int:
 
 def breadth(scope: str) -> int:
     """How large a scope's rules may be: by what is repeated in its layout."""
-    layout = plain().scopes.SCOPES[scope].layout
+    layout = composition("idempotent").scopes.SCOPES[scope].bounds
     return int(layout.producers * layout.partitions * layout.log * layout.in_flight)
 
 
-WIDEST = sorted(plain().scopes.SCOPES, key=breadth)[-4:]
+WIDEST = sorted(composition("idempotent").scopes.SCOPES, key=breadth)[-4:]
 
 
 @pytest.mark.parametrize("scope", WIDEST)
 def test_no_rule_instance_is_too_large(scope: str) -> None:
-    machine = lift(plain(), setting_of(plain(), scope, "4.3.1"), scope, promises=False).machine
+    machine = lift(
+        composition("idempotent"),
+        configuration_of(composition("idempotent"), scope, "4.3.1"),
+        scope,
+        guarantees=False,
+    ).machine
     sizes = {rule.label: nodes_of(rule) for rule in prepare(machine).machine.rules}
     assert {label: size for label, size in sizes.items() if size > MAX_NODES} == {}
 

@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 import pytest
 
 from proofs.lift import subset
 from proofs.lift.build import lift
 from proofs.lift.noted import LiftError
-from proofs.lift.subset import LIFTED_MODULES
-from proofs.lift.text import COMPOSITIONS, Model, Patch, PatchError, composition, patched, plain
+from proofs.lift.source import COMPOSITIONS, NOT_LIFTED, Model, Patch, PatchError, composition
+from proofs.trace.replay import configuration_of
 
 
 def with_function(text: str) -> Model:
     """The model with one more function in leader.py."""
-    model = plain()
+    model = composition("idempotent")
     tree = ast.parse(text).body[0]
     assert isinstance(tree, ast.FunctionDef)
     functions = {**model.functions, ("leader", tree.name): tree}
-    return Model(model.modules, functions, model.files, ())
+    return replace(model, functions=functions)
 
 
 def refused(body: str) -> str:
     """The message for a function with this body."""
-    text = f"def added(k: Setting, leader: Leader) -> int:\n    {body}\n"
+    text = f"def added(k: Configuration, leader: Leader) -> int:\n    {body}\n"
     with pytest.raises(subset.SubsetError) as caught:
         subset.check(with_function(text))
     return str(caught.value)
 
 
 def test_the_model_is_within_the_subset() -> None:
-    assert subset.refusals(plain()) == ()
+    assert subset.refusals(composition("idempotent")) == ()
 
 
 @pytest.mark.parametrize(
@@ -55,14 +56,18 @@ def test_a_refusal_names_the_place_and_the_cure(body: str, problem: str, cure: s
     message = refused(body)
     assert problem in message
     assert cure in message
-    assert message.startswith("model/leader.py:")
+    assert message.startswith("model/idempotent/leader.py:")
     assert ": in added: " in message
 
 
 def test_an_unknown_field_is_refused_by_the_evaluator() -> None:
-    model = patched([Patch("leader.check_producer_epoch", "batch.producer_epoch", "batch.epoch")])
-    k = model.scopes.SCOPES["idempotent-tiny"].setting(model.variants.parse("4.3.1"))
-    with pytest.raises(LiftError, match=r"model/leader.py:\d+:\d+: .*Batch has no field 'epoch'"):
+    model = composition(
+        "idempotent", [Patch("leader.check_producer_epoch", "batch.producer_epoch", "batch.epoch")]
+    )
+    k = model.scopes.SCOPES["idempotent-tiny"].configuration(model.variants.parse("4.3.1"))
+    with pytest.raises(
+        LiftError, match=r"model/idempotent/leader.py:\d+:\d+: .*Batch has no field 'epoch'"
+    ):
         lift(model, k, "tiny")
 
 
@@ -76,22 +81,19 @@ def test_an_unknown_field_is_refused_by_the_evaluator() -> None:
 )
 def test_a_patch_must_fit_exactly_once(patch: Patch, message: str) -> None:
     with pytest.raises(PatchError, match=message):
-        patched([patch])
+        composition("idempotent", [patch])
 
 
 def test_a_patched_model_leaves_the_plain_one_alone() -> None:
-    changed = patched([Patch("leader.in_sequence", "last + 1", "last + 2")])
-    k = plain().scopes.SCOPES["idempotent-tiny"].setting(plain().variants.parse("4.3.1"))
+    changed = composition("idempotent", [Patch("leader.in_sequence", "last + 1", "last + 2")])
+    k = configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1")
     assert not changed.leader.in_sequence(k, 3, 4)
-    assert plain().leader.in_sequence(k, 3, 4)
-    assert changed.world is not plain().world
+    assert composition("idempotent").leader.in_sequence(k, 3, 4)
+    assert changed.world is not composition("idempotent").world
 
 
-NOT_LIFTED = {"language", "naming", "scopes", "sentences", "setting", "spec", "variants"}
-"""Modules without a rule, and the page, which is asked of traces as it stands."""
-
-
-@pytest.mark.parametrize("home", ["", *COMPOSITIONS])
-def test_each_module_of_a_model_is_checked_or_has_no_rules(home: str) -> None:
-    model = composition(home) if home else plain()
-    assert set(model.modules) - set(LIFTED_MODULES) <= NOT_LIFTED
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_each_module_of_a_composition_is_checked_or_has_no_rules(name: str) -> None:
+    model = composition(name)
+    ruled = (*model.rules.values(), *model.actor_rules.values())
+    assert not NOT_LIFTED & {rule.__module__.rpartition(".")[2] for rule in ruled}

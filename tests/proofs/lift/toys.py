@@ -71,7 +71,7 @@ def two_phase_commit(n: int) -> Machine:
         initial=(0,) * len(leaves),
         inputs={},
         rules=tuple(rules),
-        promises={"consistent": negate(both(some[COMMITTED], some[ABORTED]))},
+        guarantees={"consistent": negate(both(some[COMMITTED], some[ABORTED]))},
         witnesses={"committed": some[COMMITTED], "aborted": some[ABORTED]},
     )
 
@@ -103,7 +103,7 @@ def counters(budget: int = 6, guard_at: int = 4) -> Machine:
                          {**step, "down": add(node(down), const(1))}),
             RuleInstance("forget", (), node(odd), {"odd": negate(node(odd))}),
         ),
-        promises={"fixed_is_two": eq(node(fixed), const(2)),
+        guarantees={"fixed_is_two": eq(node(fixed), const(2)),
                   "small": either(lt(node(ring), const(9)), le(const(0), node(down)))},
         witnesses={"deep": eq(node(down), const(-4)), "five": eq(node(ring), const(5))},
     )  # fmt: skip
@@ -208,7 +208,7 @@ def window(items: int = 3, slots: int = 4, log: int = 6, lanes: int = 2) -> Mach
         initial=(0,) * len(leaves),
         inputs={"items": items, "losses": 1, "repeats": 1},
         rules=tuple(rules),
-        promises={f"in_order_{lane.number}": lane.in_order() for lane in made},
+        guarantees={f"in_order_{lane.number}": lane.in_order() for lane in made},
         witnesses={"full": eq(node(length), const(log))},
     )
 
@@ -236,6 +236,6 @@ def crowd(actors: int, steps: int) -> Machine:
         initial=(0,) * (3 * actors),
         inputs={"steps": steps},
         rules=tuple(rules),
-        promises={"nobody_walks_far": negate(far)},
+        guarantees={"nobody_walks_far": negate(far)},
         witnesses={"somebody_walks": disjunction(lt(const(0), node(place)) for place in y)},
     )

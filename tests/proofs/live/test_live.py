@@ -5,7 +5,7 @@ import functools
 import pytest
 
 from proofs.explore.scope import explore_scope
-from proofs.lift.text import Patch, plain
+from proofs.lift.source import Patch, composition
 from proofs.live.check import Live, UnknownAssumption, explore_live
 from proofs.live.lasso import Lasso
 from proofs.trace.format import dumps, loads
@@ -74,22 +74,24 @@ def live(scope: str, variant: str, *patches: Patch) -> Live:
 
 
 @pytest.mark.parametrize("where", SIZES, ids=lambda where: where[0])
-def test_what_is_promised_in_the_end_holds(where):
+def test_what_is_guaranteed_in_the_end_holds(where):
     report = live(*where).report()
     assert (report.distinct, report.transitions) == SIZES[where]
     assert (report.verdict, report.cut) == ("holds", ())
-    assert all(outcome.holds and outcome.promised for outcome in report.outcomes)
+    assert all(outcome.holds and outcome.guaranteed for outcome in report.outcomes)
     assert {o.name for o in report.outcomes if not o.exercised} == NOT_EXERCISED[where]
 
 
 def test_each_scope_is_looked_at():
-    assert {scope.partition("/")[0] for scope, _ in SIZES} == plain().eventually.SCOPES.keys()
+    assert {scope.partition("/")[0] for scope, _ in SIZES} == composition(
+        "idempotent"
+    ).liveness.SCOPES.keys()
 
 
 def test_each_property_is_asked_with_each_of_its_assumptions_dropped():
-    rows = {(p.name, a) for p in plain().eventually.EVENTUALLY for a in p.under}
+    rows = {(p.name, a) for p in composition("idempotent").liveness.EVENTUALLY for a in p.under}
     assert rows == NEEDED.keys()
-    assert {a for _, a in rows} == plain().eventually.ASSUMPTIONS.keys()
+    assert {a for _, a in rows} == composition("idempotent").liveness.ASSUMPTIONS.keys()
 
 
 @pytest.mark.parametrize(("name", "dropped"), NEEDED)
@@ -138,7 +140,7 @@ def test_where_nothing_more_happens_the_story_says_so():
     assert text(lasso.story).endswith("and nothing happens any more\n")
 
 
-# What Kafka does not promise
+# What Kafka does not guarantee
 
 
 def test_any_first_sequence_lets_a_batch_be_refused_for_ever():
@@ -146,7 +148,7 @@ def test_any_first_sequence_lets_a_batch_be_refused_for_ever():
     out of sequence for ever, and its producer does not see that it is the next."""
     report = live("live-retries/records=3", "4.3.1").report()
     outcome = report.outcome("makes_progress")
-    assert not outcome.promised
+    assert not outcome.guaranteed
     assert not outcome.holds
     assert report.verdict == "holds"
     assert shape(outcome.lasso) == (7, 3)
@@ -162,14 +164,14 @@ def test_a_deadline_ends_what_is_refused_for_ever():
 def test_after_the_wrap_plain_numbers_never_say_that_a_batch_is_next():
     raw = live("live-stream/records=3/breaks=0", "4.3.1").report(only=["makes_progress"])
     outcome = raw.outcome("makes_progress")
-    assert (outcome.promised, outcome.holds) == (False, False)
+    assert (outcome.guaranteed, outcome.holds) == (False, False)
     assert live(*STREAM).report(only=["makes_progress"]).outcome("makes_progress").holds
 
 
 def test_a_producer_that_counts_its_retries_gives_up_and_that_is_no_fault():
     report = live("live-restarts/records=3", "4.3.1/retries=one").report()
     outcome = report.outcome("makes_progress")
-    assert (outcome.promised, outcome.holds, report.verdict) == (False, False, "holds")
+    assert (outcome.guaranteed, outcome.holds, report.verdict) == (False, False, "holds")
     assert live("live-restarts/records=3", "4.3.1/acks=leader").report().verdict == "holds"
 
 
@@ -215,7 +217,7 @@ def test_a_planted_bug_breaks_what_it_must(patch, where, broken):
 
 
 def test_a_scope_too_small_for_its_assumptions_decides_nothing():
-    patch = Patch("world.can_append", "len(leader.log) < k.layout.log", "len(leader.log) < 1")
+    patch = Patch("world.can_append", "len(leader.log) < k.bounds.log", "len(leader.log) < 1")
     report = live("live-restarts/records=3", "4.3.1", patch).report()
     assert "delivery" in report.cut
     assert report.verdict in ("undecided", "violated")

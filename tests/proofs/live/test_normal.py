@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from proofs.explore.source import instances
-from proofs.lift.text import Model, Patch, model_for, plain
+from proofs.lift.source import Model, Patch, composition, model_for
 from proofs.live.check import fair_rules, sentences
 from proofs.live.graph import Asked, explored, places
 from proofs.live.lasso import raw, with_room
-from proofs.trace.replay import Stepper, setting_of
+from proofs.trace.replay import Stepper, configuration_of
 
 pytestmark = pytest.mark.xdist_group("live normal forms")  # what is explored is cached
 
@@ -35,7 +35,7 @@ ROOM = 15
 
 def stepper_of(scope: str, variant: str, model: Model | None = None) -> Stepper:
     chosen = model or model_for(scope)
-    return Stepper(chosen, setting_of(chosen, scope, variant))
+    return Stepper(chosen, configuration_of(chosen, scope, variant))
 
 
 class Grown:
@@ -45,7 +45,7 @@ class Grown:
         self.stepper = Stepper(stepper.model, with_room(stepper.k, ROOM))
         self.instances = instances(self.stepper.model, self.stepper.k)
         self.normal = functools.cache(
-            lambda world: self.stepper.model.endless.normal(self.stepper.k, world)
+            lambda world: self.stepper.model.canonical_form.normal(self.stepper.k, world)
         )
         self.seen = functools.cache(self._seen)
         self.nexts = functools.cache(self._nexts)
@@ -82,7 +82,7 @@ class Grown:
 
     def is_full(self, world) -> bool:
         """Whether a stream has no room for a batch more."""
-        streams = getattr(self.stepper.k.layout, "streams", False)
+        streams = getattr(self.stepper.k.bounds, "streams", False)
         return streams and world.clients[0].partitions[0].records_sent > ROOM - 2
 
     def difference(self) -> Any:
@@ -107,20 +107,29 @@ def test_a_world_and_its_normal_form_can_do_the_same(scope, variant):
 @pytest.mark.parametrize(("scope", "variant"), SCOPES)
 def test_the_first_world_is_normal(scope, variant):
     stepper = stepper_of(scope, variant)
-    assert stepper.model.endless.normal(stepper.k, stepper.initial()) == stepper.initial()
+    assert stepper.model.canonical_form.normal(stepper.k, stepper.initial()) == stepper.initial()
 
 
 @pytest.mark.parametrize(
     ("scope", "patch"),
     [
-        ("live-restarts/records=3", Patch("endless.rank", "ranks[producer_id][epoch]", "0")),
-        ("live-failover/records=3", Patch("endless.is_kept", "k.layout.replicas > 1", "False")),
-        ("live-failover/records=3", Patch("endless.moved", "offset - forgotten(k, leader)", "0")),
+        ("live-restarts/records=3", Patch("canonical_form.rank", "ranks[producer_id][epoch]", "0")),
+        (
+            "live-failover/records=3",
+            Patch("canonical_form.is_kept", "k.bounds.replicas > 1", "False"),
+        ),
+        (
+            "live-failover/records=3",
+            Patch("canonical_form.moved", "offset - forgotten(k, leader)", "0"),
+        ),
         (
             "live-stream/records=3/breaks=0",
-            Patch("endless.finished", "unnamed - unnamed % SIZES", "unnamed"),
+            Patch("canonical_form.finished", "unnamed - unnamed % SIZES", "unnamed"),
         ),
-        ("live-transaction/marker_losses=0", Patch("endless.down", "max(epoch - by, 0)", "0")),
+        (
+            "live-transaction/marker_losses=0",
+            Patch("canonical_form.down", "max(epoch - by, 0)", "0"),
+        ),
     ],
 )
 def test_a_normal_form_that_forgets_too_much_is_found(scope, patch):
@@ -140,9 +149,9 @@ def test_the_worlds_are_not_their_own_normal_forms():
 
 def test_endless_graphs_are_the_same_from_the_source_and_from_integers():
     """The lifter brings worlds to their normal form as the source does."""
-    k = setting_of(plain(), "live-restarts/records=3", "4.3.1")
-    small = replace(k.layout, records=3, log=3, max_epoch=2, max_sequence=7)
-    stepper = Stepper(plain(), replace(k, layout=small))
+    k = configuration_of(composition("idempotent"), "live-restarts/records=3", "4.3.1")
+    small = replace(k.bounds, records=3, log=3, max_epoch=2, max_sequence=7)
+    stepper = Stepper(composition("idempotent"), replace(k, bounds=small))
     asked = Asked(stepper, "small", sentences(stepper.model), fair_rules(stepper.model))
     source, ints = explored(asked, "source"), explored(asked, "ints")
     assert source.edges.states == 111

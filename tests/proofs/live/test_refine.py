@@ -6,7 +6,7 @@ import pytest
 
 from proofs.__main__ import main
 from proofs.explore.expected import EXPECTED
-from proofs.lift.text import Patch, composition
+from proofs.lift.source import Patch, composition
 from proofs.live.refine import NoSpec, Refinement, UnknownAssumption, refine
 
 pytestmark = pytest.mark.xdist_group("refine")  # what is walked is cached
@@ -67,7 +67,7 @@ DROPPED = {
     "fences_take_an_epoch": (11, "batch_is_produced"),
     "offsets_come_in_order": (9, "late_offsets_arrive"),
 }
-"""The same, of a setting that lacks an assumption."""
+"""The same, of a configuration that lacks an assumption."""
 
 
 @functools.cache
@@ -114,7 +114,7 @@ def test_each_assumption_is_needed(assumption: str) -> None:
 
 
 @pytest.mark.parametrize("assumption", DROPPED)
-def test_with_the_assumption_its_setting_is_clean(assumption: str) -> None:
+def test_with_the_assumption_its_configuration_is_clean(assumption: str) -> None:
     """Else what the page refuses there would say nothing of the assumption."""
     row = ASSUMPTIONS[assumption]
     assert walked(row.twin_scope, row.twin_variant).verdict == "holds"

@@ -5,7 +5,7 @@ import functools
 
 import pytest
 
-from proofs.lift.text import Patch, composition
+from proofs.lift.source import Patch, composition
 from proofs.live.check import Live, explore_live
 
 pytestmark = pytest.mark.xdist_group("live transactions")  # what is explored is cached
@@ -22,7 +22,7 @@ SIZES = {
     (LOG[0], "3.9.2"): (1_821, 7_474),
 }
 TABLE = composition("transactions").eventually
-RESTS = [(promise.name, dropped) for promise in TABLE.EVENTUALLY for dropped in promise.under]
+RESTS = [(guarantee.name, dropped) for guarantee in TABLE.EVENTUALLY for dropped in guarantee.under]
 
 
 @functools.cache
@@ -31,7 +31,7 @@ def live(scope: str, variant: str) -> Live:
 
 
 @pytest.mark.parametrize("where", SIZES, ids="/".join)
-def test_what_is_promised_in_the_end_holds(where: tuple[str, str]) -> None:
+def test_what_is_guaranteed_in_the_end_holds(where: tuple[str, str]) -> None:
     report = live(*where).report()
     assert (report.distinct, report.transitions) == SIZES[where]
     assert (report.verdict, report.cut) == ("holds", ())
@@ -49,7 +49,7 @@ what is not here shows with one instance, or is about the log."""
 
 
 def shown_in(name: str, dropped: str) -> tuple[str, str]:
-    """Where it shows that a promise needs an assumption."""
+    """Where it shows that a guarantee needs an assumption."""
     return WHERE.get((name, dropped), LOG if dropped.startswith("appends") else ONE)
 
 

@@ -32,7 +32,7 @@ def test_what_holds_is_0(report, capsys):
     assert written.keys() >= {"schema_version", "scope", "variant", "dropped", "properties", "run"}
     assert (written["distinct"], written["transitions"]) == (111, 371)
     for row in written["properties"]:
-        assert row.keys() >= {"name", "holds", "promised", "exercised", "fairness", "lasso"}
+        assert row.keys() >= {"name", "holds", "guaranteed", "exercised", "fairness", "lasso"}
         assert set(row["fairness"]) <= written["assumptions"].keys()
         assert row["lasso"] is None
     assert "makes_progress: holds, under delivery, answers" in capsys.readouterr().out

@@ -1,4 +1,5 @@
-"""Systematic mutants: which there are, what settings make of one, what is said of survivors."""
+"""Systematic mutants: which there are, what configurations make of one, what is said of
+survivors."""
 
 import json
 from dataclasses import replace
@@ -9,25 +10,25 @@ import pytest
 from proofs.__main__ import main
 from proofs.explore.result import Progress
 from proofs.explore.scope import explore_scope
-from proofs.lift.text import Patch, model_for
+from proofs.lift.source import Patch, model_for
 from proofs.live.check import Outcome
 from proofs.mutants import survivors
 from proofs.mutants.explained import EXPLAINED, explanation
 from proofs.mutants.ground import Overgrown
 from proofs.mutants.survivors import (
+    CONFIGURATIONS,
     FATES,
     FOUND,
     IN_THE_END,
     REFUSED,
-    SETTINGS,
-    fate_in_settings,
+    fate_in_configurations,
     fate_in_the_end,
     fate_of,
     few_enough,
     ground,
 )
 from proofs.mutants.systematic import (
-    HOMES,
+    MUTATED,
     Point,
     UnknownFunction,
     every_point,
@@ -35,7 +36,7 @@ from proofs.mutants.systematic import (
     model_of,
     sample,
 )
-from proofs.trace.replay import setting_of
+from proofs.trace.replay import configuration_of
 from proofs.verbs import mutants as verb
 
 SMALL = {
@@ -68,11 +69,19 @@ def small(monkeypatch):
 
 
 def test_every_function_that_acts_is_changed_and_no_limit_of_a_scope():
-    acting = {group: set(functions_that_act(model_of(group))) for group in HOMES}
-    assert acting["idempotent"] >= {"leader.on_produce", "answers.retry", "world.client_sends"}
-    assert acting["transactions"] >= {"end_txn.on_end_txn", "late.arriving", "world.produced"}
+    acting = {group: set(functions_that_act(model_of(group))) for group in MUTATED}
+    assert acting["idempotent"] >= {
+        "leader.on_produce",
+        "responses.retry",
+        "world.client_sends",
+    }
+    assert acting["transactions"] >= {
+        "end_txn.on_end_txn",
+        "delayed_messages.arriving",
+        "world.produced",
+    }
     assert not acting["idempotent"] & {"world.allows", "world.may_write", "language.rule"}
-    assert not acting["transactions"] & {"world.room_in_log", "promises.no_lost_write"}
+    assert not acting["transactions"] & {"world.room_in_log", "guarantees.no_lost_write"}
 
 
 def test_what_a_scope_limits_is_left_alone():
@@ -83,7 +92,7 @@ def test_what_a_scope_limits_is_left_alone():
 def test_there_are_enough_of_them_and_each_is_another_one():
     points = every_point()
     assert len({(point.group, point.says) for point in points}) == len(points)
-    assert all(sum(point.group == group for point in points) > 300 for group in HOMES)
+    assert all(sum(point.group == group for point in points) > 300 for group in MUTATED)
 
 
 def test_so_many_of_them_are_drawn_and_the_same_ones_for_a_seed():
@@ -101,7 +110,7 @@ def test_an_unknown_function():
         every_point("none")
 
 
-# What a setting makes of one
+# What a configuration makes of one
 
 
 @pytest.mark.parametrize("point", sample(every_point(), 10, seed=1), ids=lambda p: p.says[:60])
@@ -126,7 +135,7 @@ def fate(text, before, after, group="idempotent"):
 
 
 def test_fates(small):
-    assert fate("leader.append", "k.layout.replicas == 1", "k.layout.replicas <= 1").fate == "same"
+    assert fate("leader.append", "k.bounds.replicas == 1", "k.bounds.replicas <= 1").fate == "same"
     epoch = "batch.producer_epoch < entry.producer_epoch"
     assert fate("leader.check_producer_epoch", epoch, "batch.no_such_field").fate == "refused"
     harmless = fate("network.broken", "survivors > 0", "survivors > 1")
@@ -139,11 +148,11 @@ def test_fates(small):
 
 
 def test_a_difference_that_no_state_shows_is_unmet(small):
-    wrap = "following == 0 and last == k.layout.max_sequence"
+    wrap = "following == 0 and last == k.bounds.max_sequence"
     assert fate("leader.in_sequence", wrap, "following == 0 and last < 0").fate == "unmet"
 
 
-def test_what_happens_in_the_setting_must_still_happen(small):
+def test_what_happens_in_the_configuration_must_still_happen(small):
     """Nothing is broken by a producer that never sends again what is lost."""
     gone = Patch("client.send_again", "len(ready) > 0", "len(ready) > 1")
     seen = ground(*SMALL["idempotent"][0]).see(model_for("idempotent-restart", [gone]))
@@ -162,7 +171,7 @@ def test_what_should_happen_in_the_end_need_not(monkeypatch):
     holds = Outcome("requests_end", True, (), True, None)
     asked = Outcome("bumps_end", False, (), True, lasso)
     assert in_the_end(monkeypatch, holds, asked) is None
-    found = in_the_end(monkeypatch, holds, asked, replace(asked, name="completes", promised=True))
+    found = in_the_end(monkeypatch, holds, asked, replace(asked, name="completes", guaranteed=True))
     assert (found.fate, found.scope, found.how) == ("stalls", "live-timeouts", "completes, 3 steps")
 
 
@@ -178,30 +187,30 @@ def test_a_small_change_of_what_numbers_batches_breaks_something_or_is_explained
 ):
     monkeypatch.setattr("proofs.mutants.survivors.SETTINGS", {"idempotent": NUMBERS})
     for point in every_point(f"idempotent.{function}"):
-        broken = fate_in_settings(point).fate in FOUND
+        broken = fate_in_configurations(point).fate in FOUND
         assert broken == (explanation(point) is None), point.says
 
 
 def test_what_is_explained_is_a_change():
-    said = {group: {p.says for p in every_point(group)} for group in HOMES}
+    said = {group: {p.says for p in every_point(group)} for group in MUTATED}
     for group, rows in EXPLAINED.items():
         assert rows.keys() <= said[group]
         assert all(rows.values())
 
 
 def test_what_is_explained_breaks_nothing(small):
-    """Some of the rows, in a small setting: the verb asks them all, in every one."""
+    """Some of the rows, in a small configuration: the verb asks them all, in every one."""
     rows = [p for p in every_point("idempotent") if explanation(p)]
     for point in sample(rows, 3, seed=2):
         assert fate_of(point).fate not in FOUND, point.says
 
 
-def test_each_setting_is_one():
-    for group, settings in IN_THE_END.items():
-        assert all(setting_of(model_of(group), *one).layout.endless for one in settings)
-    for group, settings in SETTINGS.items():
-        assert all(scope.startswith((group, "delivery")) for scope, _ in settings)
-        assert len(set(settings)) == len(settings)
+def test_each_configuration_is_one():
+    for group, configurations in IN_THE_END.items():
+        assert all(configuration_of(model_of(group), *one).bounds.endless for one in configurations)
+    for group, configurations in CONFIGURATIONS.items():
+        assert all(scope.startswith((group, "delivery")) for scope, _ in configurations)
+        assert len(set(configurations)) == len(configurations)
 
 
 # The verb
@@ -252,7 +261,7 @@ def test_another_text_is_no_text_to_go_on_with(tmp_path, small, monkeypatch):
     given = ["mutants", "--systematic", "--only", "idempotent.leader.check_producer_epoch"]
     out = ["--out", str(tmp_path / "out")]
     assert main([*given, *out]) == 0
-    monkeypatch.setattr(verb, "SETTINGS", SETTINGS | {"more": ()})
+    monkeypatch.setattr(verb, "SETTINGS", CONFIGURATIONS | {"more": ()})
     assert main([*given, *out]) == 2
 
 

@@ -1,4 +1,5 @@
-"""Promises that stand by themselves: their own words, their planted bugs, and what they assume."""
+"""Guarantees that stand by themselves: their own words, their planted bugs, and what they
+assume."""
 
 from __future__ import annotations
 
@@ -11,21 +12,21 @@ import pytest
 
 from proofs.explore.source import source_graph
 from proofs.lift.dag import FALSE, reachable
-from proofs.lift.text import Patch, patched, plain
+from proofs.lift.source import Patch, composition
 from proofs.mutants import find
 from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
 from proofs.prove.clauses import Formula
 from proofs.prove.in_scope import Facts, compiled, pasts
-from proofs.prove.invariant import PROMISED
+from proofs.prove.invariant import GUARANTEED
 from proofs.prove.one_log import RULES, OneLog
-from proofs.prove.plan import Planner, plan, setting
+from proofs.prove.plan import Planner, configuration, plan
 from proofs.prove.run import Subject, counterexample
 from proofs.prove.smt import obligation
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.state import Builder
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import COVERED, LEFT_OUT, THEOREMS
-from proofs.trace.replay import setting_of
+from proofs.trace.replay import configuration_of
 
 BY_NAME = {t.name: t for t in THEOREMS}
 NOTHING_ELSE = "/".join(
@@ -48,7 +49,7 @@ LEMMAS = ("ids_come_first", "high_watermark_sound")
 @cache
 def planner(patches: tuple[Patch, ...]) -> Planner:
     """Theorems share their inductions."""
-    return Planner(patched(patches), "")
+    return Planner(composition("idempotent", patches), "")
 
 
 def failed(theorem: Theorem, subject: Subject, only: str, solver: str = "z3") -> set[str]:
@@ -118,7 +119,7 @@ BUGS = (
         "nothing_fails",
         "on_error/nothing_fails",
         "idempotent-tiny/records=1/breaks=0/restarts=0",
-        [Patch("answers.is_retriable", "error == Error.NOT_ENOUGH_REPLICAS", "False")],
+        [Patch("responses.is_retriable", "error == Error.NOT_ENOUGH_REPLICAS", "False")],
     ),
     Bug(
         "nothing_fails",
@@ -178,17 +179,17 @@ def test_a_planted_bug_fails_its_own_obligation_and_is_answered_by_a_trace(bug: 
         ),
     ],
 )
-def test_a_formula_says_what_the_promise_says(
+def test_a_formula_says_what_the_guarantee_says(
     name: str, scope: str, variant: str, patches: tuple[Patch, ...]
 ) -> None:
     """In every state of a scope, also where both are false."""
-    model = patched(patches)
-    k = setting_of(model, scope, variant)
-    promise: Any = getattr(model.promises, name)
-    check = compiled(PROMISED[name].formula(Builder(model, k).state()))
+    model = composition("idempotent", patches)
+    k = configuration_of(model, scope, variant)
+    guarantee: Any = getattr(model.guarantees, name)
+    check = compiled(GUARANTEED[name].formula(Builder(model, k).state()))
     found = source_graph(model, k, scope)
     said = [
-        (check(Facts(model, k, world, past)), promise(k, world))
+        (check(Facts(model, k, world, past)), guarantee(k, world))
         for world, past in zip(found.worlds, pasts(found.worlds, found.edges), strict=True)
     ]
     assert all(bool(a) == bool(b) for a, b in said)
@@ -197,8 +198,8 @@ def test_a_formula_says_what_the_promise_says(
 
 def test_requests_come_as_they_were_sent() -> None:
     """What nothing_fails assumes is so of the connections of the model."""
-    model = plain()
-    k = setting_of(model, "idempotent-tiny", "4.3.1")
+    model = composition("idempotent")
+    k = configuration_of(model, "idempotent-tiny", "4.3.1")
     epochs_seen = set()
     for world in source_graph(model, k, "idempotent-tiny").worlds:
         link = world.links[0][0]
@@ -216,7 +217,7 @@ def test_a_proof_about_clients_says_nothing_of_leaders() -> None:
     assert set(theorem.assumptions) == {"no_wrap", *OF_CLIENTS}
     assert set(OF_CLIENTS) < set(EVERYWHERE)
     induction = planner(()).induction(theorem.variant, theorem)
-    by_name = {c.name: c for c in (*induction.known, PROMISED["sequences_follow"])}
+    by_name = {c.name: c for c in (*induction.known, GUARANTEED["sequences_follow"])}
     needed, left = set[str](), ["sequences_follow"]
     while left:
         name = left.pop()
@@ -238,8 +239,8 @@ def test_every_rule_that_moves_a_leader_is_taken_but_a_crash() -> None:
 
 def test_the_hypotheses_can_hold_together() -> None:
     """A solver finds a leader for each rule: what is assumed is no contradiction."""
-    model = plain()
-    of = OneLog(model, setting(model, "4.3.1"))
+    model = composition("idempotent")
+    of = OneLog(model, configuration(model, "4.3.1"))
     sound = of.clauses(of.before)["high_watermark_sound"]
     impossible: Formula = ((), FALSE)
     for rule in RULES:

@@ -12,14 +12,14 @@ import pytest
 
 from proofs.explore.source import source_graph
 from proofs.lift import dag
-from proofs.lift.text import Patch, composition, patched, plain
+from proofs.lift.source import Patch, composition
 from proofs.mutants import find
 from proofs.prove import verb
 from proofs.prove.assumptions import ASSUMPTIONS, EVERYWHERE
 from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.in_scope import check_scope, compiled
-from proofs.prove.invariant import PROMISED
-from proofs.prove.plan import Plan, Planner, plan, setting
+from proofs.prove.invariant import GUARANTEED
+from proofs.prove.plan import Plan, Planner, configuration, plan
 from proofs.prove.ranges import check_ranges
 from proofs.prove.run import Verdict, counterexample, solve, subject
 from proofs.prove.scoped import CHECKED_SCOPES, RANGED_SCOPES, never_taken
@@ -28,7 +28,7 @@ from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.steps import Steps
 from proofs.prove.theorems import COVERED, LEFT_OUT, ONLY_EXPLORED, THEOREMS
-from proofs.trace.replay import setting_of
+from proofs.trace.replay import configuration_of
 
 BY_NAME = {t.name: t for t in THEOREMS}
 
@@ -52,13 +52,13 @@ def results(
 @cache
 def planner(patches: tuple[Patch, ...]) -> Planner:
     """Theorems share their inductions."""
-    return Planner(patched(patches), "")
+    return Planner(composition("idempotent", patches), "")
 
 
 @cache
 def whole_plan() -> Plan:
     """All obligations of all theorems: some 15 s of work."""
-    return plan(plain(), THEOREMS, lambda t: t.variant)
+    return plan(composition("idempotent"), THEOREMS, lambda t: t.variant)
 
 
 @pytest.mark.xdist_group("whole_plan")
@@ -78,22 +78,22 @@ def test_z3_proves_every_eighth_obligation() -> None:
 
 
 def test_every_rule_of_the_world_is_a_step_or_left_out_by_an_assumption() -> None:
-    model = plain()
+    model = composition("idempotent")
     assert set(COVERED) | set(LEFT_OUT) == set(model.rules)
     assert not set(COVERED) & set(LEFT_OUT)
-    steps = Steps(model, setting(model, "4.3.1")).all()
+    steps = Steps(model, configuration(model, "4.3.1")).all()
     assert {step for names in COVERED.values() for step in names} == {s.rule for s in steps}
     assert set(LEFT_OUT.values()) <= set(EVERYWHERE)
     assert all(set(t.assumptions) <= set(ASSUMPTIONS) for t in THEOREMS)
 
 
-def test_every_promise_has_a_theorem_or_is_said_to_be_explored_only() -> None:
+def test_every_guarantee_has_a_theorem_or_is_said_to_be_explored_only() -> None:
     proved = {name for t in THEOREMS for name in (t.clause.name if t.clause else t.name,)}
-    models = (plain(), composition("producer_ids"))
-    promises = {p.name for model in models for p in model.promises.PROMISES}
-    assert promises - proved - set(ONLY_EXPLORED) == {"blocks_have_one_owner"}
+    models = (composition("idempotent"), composition("producer_ids"))
+    guarantees = {p.name for model in models for p in model.guarantees.GUARANTEES}
+    assert guarantees - proved - set(ONLY_EXPLORED) == {"blocks_have_one_owner"}
     assert "blocks_have_one_owner" in BY_NAME["producer_ids_unique"].uses
-    assert set(ONLY_EXPLORED) <= promises
+    assert set(ONLY_EXPLORED) <= guarantees
 
 
 @pytest.mark.parametrize("theorem", ["duplicate_is_answered", "sequences_wrap"])
@@ -169,13 +169,13 @@ def test_cvc5_agrees(theorem: str) -> None:
         (
             "no_false_error_across_wraps",
             None,
-            Patch("leader.in_sequence", "last == k.layout.max_sequence", "last == -2"),
+            Patch("leader.in_sequence", "last == k.bounds.max_sequence", "last == -2"),
             "on_produce/follows_in_sequence",
         ),
         (
             "at_most_once_in_2_4",
             None,
-            Patch("answers.may_outlive_connection", "is_mine(client, b.batch)", "False"),
+            Patch("responses.may_outlive_connection", "is_mine(client, b.batch)", "False"),
             "on_disconnect/in_flight_is_numbered/2",
         ),
         (
@@ -187,13 +187,13 @@ def test_cvc5_agrees(theorem: str) -> None:
         (
             "why_five",
             None,
-            Patch("leader.remember", "k.layout.window", "k.layout.window - 1"),
+            Patch("leader.remember", "k.bounds.window", "k.bounds.window - 1"),
             "remember/window_is_the_last/length",
         ),
         (
             "sequences_wrap",
             None,
-            Patch("leader.in_sequence", "last == k.layout.max_sequence", "last == -2"),
+            Patch("leader.in_sequence", "last == k.bounds.max_sequence", "last == -2"),
             "in_sequence/accepts_the_successor",
         ),
         (
@@ -236,7 +236,7 @@ def test_without_an_assumption_its_own_obligation_fails(assumption: str, obligat
     theorem = BY_NAME["no_false_error"]
     extra = tuple(replace(c, uses=c.uses - {assumption}) for c in theorem.extra)
     for asked, expected in ((theorem, True), (replace(theorem, extra=extra), False)):
-        duties = plan(plain(), (asked,), lambda t: t.variant).duties
+        duties = plan(composition("idempotent"), (asked,), lambda t: t.variant).duties
         texts = [d.obligation.text for d in duties if obligation in d.obligation.name]
         said = {ask("z3", text, timeout_s=5).result for text in texts}
         assert (said <= {"proved"}) == expected
@@ -245,7 +245,7 @@ def test_without_an_assumption_its_own_obligation_fails(assumption: str, obligat
 def test_the_hypotheses_of_a_request_in_its_turn_can_hold_together() -> None:
     """Where nothing more is asked, a solver finds a state: what is assumed is no contradiction."""
     theorem = BY_NAME["no_false_error"]
-    induction = Planner(plain(), "").induction(theorem.variant, theorem)
+    induction = Planner(composition("idempotent"), "").induction(theorem.variant, theorem)
     step = next(s for s in induction.steps if s.rule == "on_produce")
     uses = {c.name for c in induction.known} | {lemma.name for lemma in induction.cuts(step)}
     everything = induction.assumed({*uses, "answers_in_order", "nothing_times_out"}, step)
@@ -256,8 +256,8 @@ def test_the_hypotheses_of_a_request_in_its_turn_can_hold_together() -> None:
 
 def test_a_connection_is_what_the_proofs_say_of_it() -> None:
     """Answers, then requests, are the batches in flight that await an answer, in their order."""
-    model = plain()
-    k = setting_of(model, "idempotent-failover/refusals=0", "first_sequence=strict")
+    model = composition("idempotent")
+    k = configuration_of(model, "idempotent-failover/refusals=0", "first_sequence=strict")
     worlds = source_graph(model, k, "idempotent-failover").worlds
     for world in worlds:
         link, entry = world.links[0][0], world.clients[0].partitions[0]
@@ -271,8 +271,8 @@ def test_a_connection_is_what_the_proofs_say_of_it() -> None:
 @pytest.mark.parametrize("scope", ["idempotent-tiny", "idempotent-failover"])
 def test_what_arrives_finds_all_before_it_stored(scope: str) -> None:
     """connections_keep_order is so of the connections of the model."""
-    model = plain()
-    k = setting_of(model, f"{scope}/refusals=0/restarts=0", "4.3.1")
+    model = composition("idempotent")
+    k = configuration_of(model, f"{scope}/refusals=0/restarts=0", "4.3.1")
     for world in source_graph(model, k, scope).worlds:
         link = world.links[0][0]
         connections = [link.requests, *(b.requests for b in link.broken)]
@@ -282,10 +282,12 @@ def test_what_arrives_finds_all_before_it_stored(scope: str) -> None:
 
 
 def test_a_clause_stands_on_nothing_that_is_not_proved_beside_it() -> None:
-    """A promise that is used has its own obligations; a theorem that lacks it is refused."""
+    """A guarantee that is used has its own obligations; a theorem that lacks it is refused."""
     theorem = BY_NAME["at_most_once_in_2_4"]
     with pytest.raises(AssertionError, match="uses what nothing proves"):
-        Planner(plain(), "").induction(theorem.variant, replace(theorem, extra=()))
+        Planner(composition("idempotent"), "").induction(
+            theorem.variant, replace(theorem, extra=())
+        )
 
 
 def test_a_theorem_is_asked_only_of_producers_that_recover_as_in_its_proof() -> None:
@@ -297,8 +299,8 @@ def test_a_theorem_is_asked_only_of_producers_that_recover_as_in_its_proof() -> 
 
 
 def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
-    asked = plan(plain(), (BY_NAME["sequences_wrap"],), lambda t: t.variant)
-    file = tmp_path / "answers.jsonl"
+    asked = plan(composition("idempotent"), (BY_NAME["sequences_wrap"],), lambda t: t.variant)
+    file = tmp_path / "responses.jsonl"
 
     def run(seed: int) -> tuple[Verdict, ...]:
         seen: list[int] = []
@@ -328,7 +330,7 @@ def test_a_query_that_depends_on_the_seed_is_named() -> None:
 
 def test_five_are_too_few_for_six() -> None:
     """Without F <= W the proof of why_five must fail."""
-    asked = plan(plain(), (BY_NAME["why_five"],), lambda t: t.variant)
+    asked = plan(composition("idempotent"), (BY_NAME["why_five"],), lambda t: t.variant)
     (text,) = (d.obligation.text for d in asked.duties if "no_false_error" in d.obligation.name)
     without = text.replace("(assert (<= |in_flight| |window|))\n", "")
     assert without != text
@@ -345,9 +347,9 @@ def test_a_dropped_assumption_is_answered_by_a_trace(name: str) -> None:
 
 
 def test_the_clauses_hold_in_every_state_of_a_scope_and_each_rule_fires_there() -> None:
-    model = plain()
+    model = composition("idempotent")
     variant = model.variants.parse("first_sequence=strict/restart_window=full")
-    k = model.scopes.SCOPES["idempotent-tiny"].setting(variant)
+    k = model.scopes.SCOPES["idempotent-tiny"].configuration(variant)
     found = check_scope(model, k, "idempotent-tiny")
     assert found.failed == ()
     assert {"client_sends", "request_arrives", "answer_arrives", "leader_restarts"} <= set(
@@ -356,10 +358,10 @@ def test_the_clauses_hold_in_every_state_of_a_scope_and_each_rule_fires_there() 
 
 
 def test_small_scopes_take_the_steps_that_trouble_needs() -> None:
-    model = plain()
+    model = composition("idempotent")
     names = [name for name in CHECKED_SCOPES if name not in RANGED_SCOPES]
     checks = [
-        check_scope(model, setting_of(model, name, CHECKED_SCOPES[name] or ""), name)
+        check_scope(model, configuration_of(model, name, CHECKED_SCOPES[name] or ""), name)
         for name in names
     ]
     assert [check.failed for check in checks] == [()] * len(names)
@@ -371,26 +373,28 @@ def test_a_wrong_clause_fails_in_scope() -> None:
     from proofs.prove.in_scope import Facts
     from proofs.prove.state import Builder
 
-    model = plain()
-    k = model.scopes.SCOPES["idempotent-tiny"].setting(model.variants.parse("4.3.1"))
-    check = compiled(PROMISED["no_gap"].formula(Builder(model, k).state()))
+    model = composition("idempotent")
+    k = model.scopes.SCOPES["idempotent-tiny"].configuration(model.variants.parse("4.3.1"))
+    check = compiled(GUARANTEED["no_gap"].formula(Builder(model, k).state()))
     worlds = source_graph(model, k, "idempotent-tiny").worlds
     assert not all(check(Facts(model, k, world)) for world in worlds)
 
 
 def test_ranges_are_decided_and_a_wrong_one_is_found() -> None:
-    model = plain()
-    k = model.scopes.SCOPES["idempotent-tiny"].setting(model.variants.parse("4.3.1"))
+    model = composition("idempotent")
+    k = model.scopes.SCOPES["idempotent-tiny"].configuration(model.variants.parse("4.3.1"))
     found = check_ranges(model, k, "idempotent-tiny")
     assert found.failed == ()
     assert found.claims == found.by_interval + found.by_z3 + found.by_search
     assert min(found.by_interval, found.by_z3, found.by_search) > 0
-    wrong = patched([Patch("leader.append", "stored.base_offset + batch.record_count", "99")])
+    wrong = composition(
+        "idempotent", [Patch("leader.append", "stored.base_offset + batch.record_count", "99")]
+    )
     (broken,) = check_ranges(wrong, k, "idempotent-tiny").failed
     assert "high_watermark" in broken
 
 
-def test_a_failed_promise_is_answered_by_a_trace() -> None:
+def test_a_failed_guarantee_is_answered_by_a_trace() -> None:
     found = counterexample(BY_NAME["no_gap"], subject(None, "4.3.1"))
     assert found is not None
     assert found.finding.property == "no_gap"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from proofs.lift.text import Patch, composition
+from proofs.lift.source import Patch, composition
 from proofs.mutants import find
 from proofs.prove.producer_ids import PRODUCER_IDS, blocks_have_one_owner
 from proofs.prove.run import counterexample, subject
@@ -15,7 +15,7 @@ from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.worlds import Composition, WorldInduction, Worlds
 from proofs.prove.worlds_in_scope import check_world_scope
-from proofs.trace.replay import setting_of
+from proofs.trace.replay import configuration_of
 
 THEOREM = next(t for t in THEOREMS if t.name == "producer_ids_unique")
 
@@ -59,7 +59,7 @@ def test_every_rule_of_the_composition_is_a_step() -> None:
             "block_is_read/blocks_have_one_owner",
         ),
         (
-            Patch("manager.next_id", "manager.block * k.layout.block_size", "manager.block"),
+            Patch("manager.next_id", "manager.block * k.bounds.block_size", "manager.block"),
             "next_id/tells_block",
         ),
         (
@@ -89,7 +89,7 @@ def test_the_clauses_hold_in_every_world_of_their_scopes_and_each_rule_is_taken(
 
 def test_a_wrong_clause_fails_in_scope() -> None:
     model = composition("producer_ids", find("same_producer_id_twice").patches)
-    k = setting_of(model, "producer-ids", "3.9.2-zookeeper")
+    k = configuration_of(model, "producer-ids", "3.9.2-zookeeper")
     assert (
         blocks_have_one_owner.__name__
         in check_world_scope(PRODUCER_IDS, model, k, "producer-ids").failed

@@ -2,13 +2,13 @@
 
 import pytest
 
-from proofs.lift.text import COMPOSITIONS, Patch, composition, model_for, patched, plain
+from proofs.lift.source import COMPOSITIONS, Patch, composition, model_for
 from proofs.trace.events import events, only_delivers, requests
 from proofs.trace.format import Header
-from proofs.trace.replay import Stepper, domains, record, setting_of
+from proofs.trace.replay import Stepper, configuration_of, domains, record
 
 DELIVERIES = {
-    "": {
+    "idempotent": {
         "request_arrives",
         "request_is_refused",
         "request_outlives_replicas",
@@ -29,13 +29,13 @@ DELIVERIES = {
 
 
 def model_of(home):
-    return composition(home) if home else plain()
+    return composition(home)
 
 
 def count(scope, variant, script):
     """The steps and events of a trace written by hand; it is run, so that it is one."""
     model = model_for(scope)
-    k = setting_of(model, scope, variant)
+    k = configuration_of(model, scope, variant)
     lines = [line.split() for line in script.strip().splitlines()]
     named = [(rule, zip(domains(model, k, rule), choice, strict=True)) for rule, *choice in lines]
     run = [(rule, tuple((name, int(value)) for name, value in choice)) for rule, choice in named]
@@ -44,7 +44,7 @@ def count(scope, variant, script):
 
 
 def test_deliveries_are_told_by_the_types_of_what_is_sent_and_answered():
-    assert set(COMPOSITIONS) | {""} == DELIVERIES.keys()
+    assert set(COMPOSITIONS) == DELIVERIES.keys()
     for home, deliveries in DELIVERIES.items():
         model = model_of(home)
         assert {rule for rule in model.rules if only_delivers(model, rule)} == deliveries
@@ -53,7 +53,7 @@ def test_deliveries_are_told_by_the_types_of_what_is_sent_and_answered():
 def test_what_is_sent_and_answered_is_a_request():
     named = {home: {r.__name__ for r in requests(model_of(home))} for home in DELIVERIES}
     assert named == {
-        "": {"ProduceRequest"},
+        "idempotent": {"ProduceRequest"},
         "producer_ids": set(),
         "transactions": {"Request", "Marker"},
         "processing": set(),
@@ -201,5 +201,5 @@ def test_a_trace_has_so_many_events(scope, variant, script, counts):
 
 def test_a_patched_model_is_counted_by_its_own_text():
     epoch = Patch("leader.check_producer_epoch", "Error.INVALID_PRODUCER_EPOCH", "Error.NONE")
-    model = patched([epoch])
-    assert {rule for rule in model.rules if only_delivers(model, rule)} == DELIVERIES[""]
+    model = composition("idempotent", [epoch])
+    assert {rule for rule in model.rules if only_delivers(model, rule)} == DELIVERIES["idempotent"]

@@ -92,6 +92,6 @@ def test_a_file_that_is_not_there(tmp_path):
         read(tmp_path / "none.jsonl")
 
 
-def test_the_header_has_the_keys_that_are_promised():
-    promised = ["format", "version", "scope", "variant", "seed", "system", "prefix", "patches"]
-    assert list(HEADER_KEYS) == [*promised, "loop"]
+def test_the_header_has_the_keys_that_are_guaranteed():
+    guaranteed = ["format", "version", "scope", "variant", "seed", "system", "prefix", "patches"]
+    assert list(HEADER_KEYS) == [*guaranteed, "loop"]

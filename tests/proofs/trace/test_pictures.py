@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from proofs.lift.text import composition, plain
+from proofs.lift.source import composition
 from proofs.trace.format import Header
 from proofs.trace.html import page, page_of
 from proofs.trace.pictures import mermaid, text
-from proofs.trace.replay import Stepper, record, setting_of
+from proofs.trace.replay import Stepper, configuration_of, record
 from proofs.trace.story import Kind, network_verb, tell
 
 LINK = (("producer", 0), ("partition", 0))
@@ -51,14 +51,16 @@ required_offset=1 log_start_offset=0)
 
 @pytest.fixture(scope="module")
 def recorded():
-    k = setting_of(plain(), "idempotent-tiny", "4.3.1")
-    return record(Stepper(plain(), k), Header("idempotent-tiny", k.variant.name), TRACE)
+    k = configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1")
+    return record(
+        Stepper(composition("idempotent"), k), Header("idempotent-tiny", k.variant.name), TRACE
+    )
 
 
 @pytest.fixture(scope="module")
 def story(recorded):
     trace, worlds = recorded
-    return tell(plain(), trace.header, trace.steps, worlds)
+    return tell(composition("idempotent"), trace.header, trace.steps, worlds)
 
 
 def test_the_story_is_golden(story):
@@ -83,7 +85,7 @@ def test_messages_keep_their_numbers(story):
 
 
 def test_each_rule_that_names_a_link_and_leaves_it_does_so_by_a_known_verb():
-    model = plain()
+    model = composition("idempotent")
     untold = {rule for rule in model.rules if network_verb(model, rule).__name__ == "gone"}
     assert untold == {
         "client_bumps_epoch",
@@ -130,15 +132,15 @@ def test_the_page_holds_the_story(story):
 
 
 def test_a_failover_loses_what_travelled():
-    k = setting_of(plain(), "idempotent-failover", "4.3.1")
+    k = configuration_of(composition("idempotent"), "idempotent-failover", "4.3.1")
     steps = (
         ("client_sends", LINK),
         ("request_arrives", LINK),
         ("leader_fails_over", (("partition", 0), ("kept", 0))),
     )
     header = Header("idempotent-failover", k.variant.name)
-    trace, worlds = record(Stepper(plain(), k), header, steps)
-    told = text(tell(plain(), trace.header, trace.steps, worlds))
+    trace, worlds = record(Stepper(composition("idempotent"), k), header, steps)
+    told = text(tell(composition("idempotent"), trace.header, trace.steps, worlds))
     assert "#2 is lost" in told
     assert "partition 0  log: - {batch=" in told
 
@@ -160,7 +162,7 @@ LATE_END = (
 @pytest.fixture(scope="module")
 def transactional():
     model = composition("transactions")
-    stepper = Stepper(model, setting_of(model, "transactions-default", "v2"))
+    stepper = Stepper(model, configuration_of(model, "transactions-default", "v2"))
     trace, worlds = record(stepper, Header("transactions-default", "v2"), LATE_END)
     return trace, tell(model, trace.header, trace.steps, worlds)
 

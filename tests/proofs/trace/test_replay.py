@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from model.idempotent.messages import Batch, Error
 from model.language import Map, Set, span
-from model.messages import Batch, Error
 from proofs.explore.scope import explore_scope
-from proofs.lift.text import Patch, patched, plain
+from proofs.lift.source import Patch, composition
 from proofs.trace.format import Header, Trace, TraceStep
 from proofs.trace.project import digest, project
 from proofs.trace.replay import (
@@ -16,9 +16,9 @@ from proofs.trace.replay import (
     StepNotEnabled,
     Stepper,
     UnknownScope,
+    configuration_of,
     record,
     replay,
-    setting_of,
 )
 
 LINK = (("producer", 0), ("partition", 0))
@@ -26,7 +26,9 @@ HEADER = Header("idempotent-tiny", "4.3.1")
 
 
 def stepper(scope="idempotent-tiny"):
-    return Stepper(plain(), setting_of(plain(), scope, "4.3.1"))
+    return Stepper(
+        composition("idempotent"), configuration_of(composition("idempotent"), scope, "4.3.1")
+    )
 
 
 def recorded(*rules):
@@ -88,9 +90,9 @@ def test_a_limit_of_the_scope_is_told_from_the_protocol():
 
 def test_patches_are_part_of_a_trace():
     patch = ("leader.check_producer_epoch", "Error.INVALID_PRODUCER_EPOCH", "Error.NONE")
-    model = patched([Patch(*patch)])
+    model = composition("idempotent", [Patch(*patch)])
     header = replace(HEADER, patches=(patch,))
-    k = setting_of(model, header.scope, header.variant)
+    k = configuration_of(model, header.scope, header.variant)
     trace, worlds = record(Stepper(model, k), header, [("client_sends", LINK)])
     assert project(replay(trace)[-1]) == project(worlds[-1])
 
@@ -106,11 +108,11 @@ def test_patches_are_part_of_a_trace():
 )
 def test_a_scope_that_there_is_not(text, says):
     with pytest.raises(UnknownScope, match=says):
-        setting_of(plain(), text, "4.3.1")
+        configuration_of(composition("idempotent"), text, "4.3.1")
 
 
 def test_budgets_may_be_replaced_by_hand():
-    k = setting_of(plain(), "idempotent-tiny/breaks=1/restarts=0", "4.3.1")
+    k = configuration_of(composition("idempotent"), "idempotent-tiny/breaks=1/restarts=0", "4.3.1")
     assert (k.budgets.breaks, k.budgets.restarts, k.budgets.records) == (1, 0, 3)
 
 

@@ -6,24 +6,27 @@ import random
 import pytest
 
 from proofs.explore.source import instances, successors
-from proofs.lift.text import plain
-from proofs.trace.replay import Stepper, setting_of
+from proofs.lift.source import composition
+from proofs.trace.replay import Stepper, configuration_of
 from proofs.trace.shrink import NothingToShrink, enabled_only, shrink, without_each
 
 
 @pytest.fixture(scope="module")
 def stepper():
-    return Stepper(plain(), setting_of(plain(), "idempotent-default", "4.3.1"))
+    return Stepper(
+        composition("idempotent"),
+        configuration_of(composition("idempotent"), "idempotent-default", "4.3.1"),
+    )
 
 
 def breaks(stepper, name):
-    promise = next(p for p in stepper.model.promises.PROMISES if p.name == name)
+    guarantee = next(p for p in stepper.model.guarantees.GUARANTEES if p.name == name)
 
     def shown(steps):
         world = stepper.initial()
         for rule, choice in steps:
             world = stepper.apply(rule, choice, world)
-        return not promise.check(stepper.k, world)
+        return not guarantee.check(stepper.k, world)
 
     return shown
 

@@ -1,4 +1,4 @@
-"""The command line: exit codes, reports with the keys that are promised, folders that resume."""
+"""The command line: exit codes, reports with the keys that are guaranteed, folders that resume."""
 
 import json
 import re
@@ -14,10 +14,10 @@ from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.explorer import explore as explore_machine
 from proofs.explore.result import LimitReached, Progress, RangeBroken
 from proofs.lift.build import lift
-from proofs.lift.text import plain
+from proofs.lift.source import composition
 from proofs.mutants.table import MUTANTS
 from proofs.trace.format import read
-from proofs.trace.replay import replay, setting_of
+from proofs.trace.replay import configuration_of, replay
 from proofs.verbs import VERBS, explore
 from proofs.verbs.output import Told
 
@@ -62,7 +62,7 @@ def test_explore_holds(report, capsys):
     assert written["run"].keys() >= {"workers", "seconds", "peak_bytes"}
     assert (written["distinct"], written["transitions"], written["depth"]) == (1352, 3331, 21)
     assert written["verdict"] == "holds"
-    assert {v["property"] for v in written["violations"] if not v["promised"]} == {
+    assert {v["property"] for v in written["violations"] if not v["guaranteed"]} == {
         "no_gap",
         "order_kept",
         "acked_once",
@@ -139,8 +139,8 @@ def test_a_killed_exploration_goes_on_where_it_was(tmp_path, capsys):
 
 def test_a_checkpoint_of_other_work_or_damaged_is_bad_input(tmp_path, capsys):
     folder = tmp_path / "checkpoints" / "idempotent-tiny-ints"
-    k = setting_of(plain(), "idempotent-restart", "4.3.1")
-    explore_machine(lift(plain(), k, "other").machine, "ints", checkpoint=folder)
+    k = configuration_of(composition("idempotent"), "idempotent-restart", "4.3.1")
+    explore_machine(lift(composition("idempotent"), k, "other").machine, "ints", checkpoint=folder)
     argv = ["explore", "idempotent-tiny", "--engine", "ints", "--out", str(tmp_path)]
     assert main(argv) == 2
     assert "holds a search with other arguments or of another model" in capsys.readouterr().err
@@ -325,15 +325,15 @@ def test_export_tla(tmp_path, report):
     ]
 
 
-def test_explore_asks_of_a_belief_by_its_name(report, capsys):
+def test_explore_asks_of_a_assumed_property_by_its_name(report, capsys):
     words = ("explore", "idempotent-late-error", "--engine", "ints")
     code, written = report(*words, "--ask", "refused_is_not_stored")
     assert (code, written["verdict"]) == (0, "holds")
     broken = {row["property"]: row for row in written["violations"]}
     assert broken["refused_is_not_stored"]["steps"] == 2
-    assert not broken["refused_is_not_stored"]["promised"]
+    assert not broken["refused_is_not_stored"]["guaranteed"]
     _, unasked = report(*words)
-    known = {promise.name for promise in plain().promises.PROMISES}
+    known = {guarantee.name for guarantee in composition("idempotent").guarantees.GUARANTEES}
     assert {row["property"] for row in unasked["violations"]} == broken.keys() & known
     assert main([*words, "--ask", "all_is_well"]) == 2
     assert "there are failed_is_not_stored" in capsys.readouterr().err
@@ -344,19 +344,24 @@ def test_list(report, capsys):
     assert code == 0
     assert {row["name"] for row in written["scopes"]} == EXPECTED.keys()
     assert written["theorems"]
-    kinds = {"variants", "engines", "promises", "mutants", "rules", "error_codes", "branches"}
+    kinds = {"variants", "engines", "guarantees", "mutants", "rules", "error_codes", "branches"}
     assert written.keys() > kinds
-    promises = {row["name"] for row in written["promises"]}
-    assert promises >= {
+    guarantees = {row["name"] for row in written["guarantees"]}
+    assert guarantees >= {
         "acked_is_stored",
         "producer_ids_unique",
         "all_or_none",
         "nothing_is_skipped",
     }
-    assert "seen_whole" in {row["name"] for row in written["beliefs"]}
+    assert "seen_whole" in {row["name"] for row in written["assumed_properties"]}
     assert "INVALID_TXN_STATE" in {row["name"] for row in written["error_codes"]}
     homes = {row["of"] for row in written["variants"]}
-    assert homes == {"model", "model/producer_ids", "model/transactions", "model/processing"}
+    assert homes == {
+        "model/idempotent",
+        "model/producer_ids",
+        "model/transactions",
+        "model/processing",
+    }
     assert "window_of_one_after_restart" in capsys.readouterr().out
 
 

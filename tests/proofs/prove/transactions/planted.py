@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proofs.lift.text import Patch
+from proofs.lift.source import Patch
 
 PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
     (
@@ -90,8 +90,8 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "",
         Patch(
             "coordinator.overflows",
-            "c.known.metadata.producer_epoch >= k.layout.max_epoch",
-            "c.known.metadata.producer_epoch >= k.layout.exhausted_epoch",
+            "c.known.metadata.producer_epoch >= k.bounds.max_epoch",
+            "c.known.metadata.producer_epoch >= k.bounds.exhausted_epoch",
         ),
         "always/last_epoch_is_nobodys",
     ),
@@ -214,7 +214,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
     (
         "markers_are_taken",
         "",
-        Patch("tenure.begin_loading", "c.coordinator_epoch + 1", "0"),
+        Patch("coordinator_leadership.begin_loading", "c.coordinator_epoch + 1", "0"),
         "take_over/terms_are_past",
     ),
     (

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from proofs.lift import dag
-from proofs.lift.text import Patch, composition, home_of
+from proofs.lift.source import Patch, composition, composition_of
 from proofs.mutants.transactional import ANSWERED, TRANSACTIONAL, UNANSWERED
 from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.dropped import trace_without
@@ -22,7 +22,7 @@ from proofs.prove.transactions.in_scope import check_transactions_scope
 from proofs.prove.transactions.instances import Instances
 from proofs.prove.transactions.steps import COVERED, LEFT_OUT, OF_CLIENTS, STEPS, Transactions
 from proofs.prove.worlds import WorldInduction
-from proofs.trace.replay import setting_of
+from proofs.trace.replay import configuration_of
 from tests.proofs.prove.transactions.planted import PLANTED
 
 pytestmark = pytest.mark.xdist_group("transactions proofs")  # what is explored is cached
@@ -62,9 +62,9 @@ def test_every_rule_of_the_world_is_covered_or_said_to_be_left_out() -> None:
     assert all(set(t.assumptions) <= set(ASSUMPTIONS) for t in MINE.values())
 
 
-def test_every_promise_has_a_theorem_or_is_said_to_be_explored_only() -> None:
-    promises = {p.name for p in composition("transactions").promises.PROMISES}
-    assert set(PROVED_AS) | set(ONLY_EXPLORED) == promises
+def test_every_guarantee_has_a_theorem_or_is_said_to_be_explored_only() -> None:
+    guarantees = {p.name for p in composition("transactions").guarantees.GUARANTEES}
+    assert set(PROVED_AS) | set(ONLY_EXPLORED) == guarantees
     assert all(
         ONLY_EXPLORED[name].startswith("with V1") for name in {*PROVED_AS} & {*ONLY_EXPLORED}
     )
@@ -159,7 +159,7 @@ def test_a_mutant_fails_its_own_obligation(mutant: str) -> None:
 
 
 def test_every_mutant_breaks_a_theorem_or_is_said_to_break_none() -> None:
-    mine = {m.name for m in TRANSACTIONAL if home_of(m.scope) == "transactions"}
+    mine = {m.name for m in TRANSACTIONAL if composition_of(m.scope) == "transactions"}
     assert set(ANSWERED) | set(UNANSWERED) == mine
     assert not set(ANSWERED) & set(UNANSWERED)
 
@@ -238,7 +238,7 @@ def test_the_clauses_hold_in_every_world_of_a_scope(theorem: str) -> None:
     assert of is not None
     model = composition("transactions")
     for variant in of.variants:
-        k = setting_of(model, "transactions-tiny", variant)
+        k = configuration_of(model, "transactions-tiny", variant)
         assert of.check is not None
         assert of.check(of, model, k, "transactions-tiny").failed == ()
 
@@ -249,5 +249,5 @@ def test_a_wrong_clause_fails_in_scope() -> None:
     assert of is not None
     patch = Patch("coordinator.completed", "0 if rotates else metadata.producer_epoch", "0")
     model = composition("transactions", [patch])
-    k = setting_of(model, "transactions-tiny", "v2")
+    k = configuration_of(model, "transactions-tiny", "v2")
     assert check_transactions_scope(of, model, k, "transactions-tiny").failed != ()

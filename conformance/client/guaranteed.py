@@ -1,0 +1,87 @@
+"""What the runs showed of the guarantees: the node's logs and the acknowledgements, as a world.
+
+Only runs count in which the network and the broker did what they could rightly do, and which the
+model explains.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from conformance.client.trace import ClientTrace, Produce, SentBatch
+from conformance.guaranteed import NOT_EXERCISED, Seen, status
+from model.idempotent.client import Client
+from model.idempotent.configuration import Bounds, Budgets, Configuration, Variant
+from model.idempotent.guarantees import GUARANTEES, WITNESSES
+from model.idempotent.leader import StoredBatch
+from model.idempotent.messages import Batch
+from model.idempotent.scopes import initial
+from model.idempotent.variants import DEFAULT_VARIANT, parse
+from model.language import Map
+
+DUPLICATE: Final = "duplicate_on_its_way"
+SHOWN: Final = ("at_most_once", "no_gap", "order_kept", "acked_is_stored", "acked_once")
+"""The guarantees that logs and acknowledgements show; of the others a run says nothing."""
+
+
+def configuration_of_guarantees(variant: Variant, partitions: int, records: int) -> Configuration:
+    """The client of a variant with the node's leaders, which are those of the newest release."""
+    newest = parse(DEFAULT_VARIANT)
+    mixed = replace(newest, recovery=variant.recovery, expiry=variant.expiry)
+    bounds = Bounds(partitions=partitions, records=records, max_timeouts=1, max_late_errors=1)
+    budgets = Budgets(records=records, refusals=1, timeouts=1, late_errors=1)
+    return Configuration(mixed, bounds, budgets)
+
+
+def seen_in(variant: Variant, trace: ClientTrace, client: Client) -> Seen:
+    """What one run shows at its end."""
+    if not trace.plan.is_honest:
+        return Seen()
+    most = max(send.number for send in trace.plan.sends) + 1
+    k = configuration_of_guarantees(variant, len(client.partitions.values()), most)
+    world = initial(k)
+    world = replace(
+        world,
+        clients=Map((client,)),
+        leaders=Map(
+            tuple(
+                replace(leader, log=log_of(trace, partition))
+                for partition, leader in world.leaders.items()
+            )
+        ),
+    )
+    met = {witness.name for witness in WITNESSES if witness.check(k, world)}
+    if sent_what_was_stored(trace):
+        met.add(DUPLICATE)
+    shown = [guarantee for guarantee in GUARANTEES if guarantee.name in SHOWN]
+    return Seen(frozenset(p.name for p in shown if not p.check(k, world)), frozenset(met))
+
+
+def states(seen: Seen, k: Configuration) -> dict[str, str]:
+    """Each guarantee: violated, holds, or not exercised."""
+    return {
+        p.name: status(p.name, seen, k) if p.name in SHOWN else NOT_EXERCISED for p in GUARANTEES
+    }
+
+
+def log_of(trace: ClientTrace, partition: int) -> tuple[StoredBatch, ...]:
+    """A partition's log, as the model has logs."""
+    log: list[StoredBatch] = []
+    offset = 0
+    for b in trace.stored:
+        if b.partition == partition:
+            count = len(b.records)
+            numbers = (b.producer_id, b.producer_epoch, b.base_sequence)
+            log.append(StoredBatch(Batch(*numbers, count, 0, b.records[0]), offset))
+            offset += count
+    return tuple(log)
+
+
+def sent_what_was_stored(trace: ClientTrace) -> bool:
+    """Whether a batch that is stored was sent more than once."""
+    sent: Counter[SentBatch] = Counter(
+        batch for event in trace.events if isinstance(event, Produce) for batch in event.batches
+    )
+    return any(sent[batch] > 1 for batch in trace.stored)

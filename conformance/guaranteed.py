@@ -1,0 +1,217 @@
+"""Which guarantees the judged traces put to the test, and which they broke.
+
+Two rules:
+
+1. As long as a system agrees with the model, its worlds are the model's. Where the scope was
+   explored, each state was asked then, and transitions tell which were met; else a trace is walked
+   on the model's functions, and each world is asked once. A diverging trace counts up to the step
+   before.
+2. The world of a system that diverged is made of what it shows of itself (`world_shown`). What it
+   would do after its first difference nobody follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from conformance.homes import home_of_configuration, home_of_scope
+from conformance.judge import Judge, Steps
+from conformance.plan import Finding, Prepared, judge_of, steps_of
+from conformance.systems.base import View, WireNumbers
+from model.idempotent.leader import StoredBatch
+from model.idempotent.messages import Batch
+from model.idempotent.network import SILENT_LINK
+from model.idempotent.scopes import initial
+from model.idempotent.world import World
+from model.language import EMPTY_SET, Map, Set
+from proofs.trace.format import Choice
+from proofs.trace.replay import Stepper
+
+HOLDS: Final = "holds"
+VIOLATED: Final = "violated"
+NOT_EXERCISED: Final = "not_exercised"
+
+MAX_WORLDS: Final = 200_000
+"""Worlds that a walker remembers; then it begins to learn again."""
+
+NO_SEQUENCE: Final = -1
+
+UNSHOWN: Final = frozenset(
+    {
+        "acked_is_replicated",
+        "high_watermark_sound",
+        "ids_come_first",
+        "remembers_the_newest",
+        "sequences_follow",
+    }
+)
+"""Guarantees of what a world lacks that is made of logs and acknowledgements: the high watermark, a
+leader's memory, what is in flight, and which producer ids were given out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Names of guarantees that were broken somewhere, and of witnesses that were met."""
+
+    broken: frozenset[str] = frozenset()
+    met: frozenset[str] = frozenset()
+
+    def merge(self, other: Seen) -> Seen:
+        """Both together."""
+        return Seen(self.broken | other.broken, self.met | other.met)
+
+
+def seen_in(k: Any, world: Any) -> Seen:
+    """What one world shows."""
+    guarantees = home_of_configuration(k).model.guarantees
+    return Seen(
+        frozenset(p.name for p in guarantees.GUARANTEES if not p.check(k, world)),
+        frozenset(w.name for w in guarantees.WITNESSES if w.check(k, world)),
+    )
+
+
+def statuses(seen: Seen, k: Any) -> dict[str, str]:
+    """Each guarantee: violated, holds, or not exercised."""
+    return {
+        p.name: status(p.name, seen, k)
+        for p in home_of_configuration(k).model.guarantees.GUARANTEES
+    }
+
+
+def status(name: str, seen: Seen, k: Any) -> str:
+    """One guarantee. A broken one was exercised, whatever its witness says."""
+    home = home_of_configuration(k)
+    if name in seen.broken:
+        return VIOLATED
+    says = name not in home.only_with or getattr(k.bounds, home.only_with[name])
+    return HOLDS if says and home.antecedents[name] in seen.met else NOT_EXERCISED
+
+
+def not_guaranteed(k: Any) -> list[str]:
+    """The guarantees that this variant does not give in this scope."""
+    return [
+        p.name for p in home_of_configuration(k).model.guarantees.GUARANTEES if not p.guaranteed(k)
+    ]
+
+
+# States that were explored
+
+
+def seen_on(prepared: Prepared, transitions: bytes) -> Seen:
+    """What a summary's transitions show, in a scope that was explored."""
+    bits = prepared.shows(transitions)
+    named = home_of_scope(prepared.plan.scope).model.guarantees
+    guarantees, witnesses = ([s.name for s in kind] for kind in (named.GUARANTEES, named.WITNESSES))
+    found = frozenset(n for i, n in enumerate((*guarantees, *witnesses)) if bits >> i & 1)
+    return Seen(found.intersection(guarantees), found.intersection(witnesses))
+
+
+# Walking on the model
+
+
+@dataclass(slots=True)
+class Place:
+    """A world, what it shows, and where its rule instances lead as far as they are known."""
+
+    world: Any
+    seen: Seen
+    next: dict[tuple[str, Choice], Place] = field(default_factory=dict)
+
+
+class Walker:
+    """Walks traces on the model; what it learned in one serves the next."""
+
+    def __init__(self, k: Any) -> None:
+        self._stepper = Stepper(home_of_configuration(k).model, k)
+        self._places: dict[Any, Place] = {}
+
+    def walk(self, steps: Steps) -> Seen:
+        """All that the worlds of a trace show, the first included."""
+        place = self._place(self._stepper.initial())
+        broken, met = set(place.seen.broken), set(place.seen.met)
+        for instance in steps:
+            following = place.next.get(instance)
+            if following is None:
+                world = self._stepper.apply(*instance, place.world)
+                following = place.next[instance] = self._place(world)
+            place = following
+            broken |= place.seen.broken
+            met |= place.seen.met
+        return Seen(frozenset(broken), frozenset(met))
+
+    def _place(self, world: Any) -> Place:
+        place = self._places.get(world)
+        if place is None:
+            if len(self._places) >= MAX_WORLDS:
+                self._forget()
+            place = self._places[world] = Place(world, seen_in(self._stepper.k, world))
+        return place
+
+    def _forget(self) -> None:
+        for place in self._places.values():
+            place.next.clear()
+        self._places.clear()
+
+
+# What a system shows of itself
+
+
+def shown_by(prepared: Prepared, finding: Finding) -> Seen:
+    """What the system shows once it took the step that differs."""
+    judge = judge_of(prepared.plan)
+    judge.judge(steps_of(finding))
+    home = home_of_scope(prepared.plan.scope)
+    return of_what_is_shown(seen_in(judge.tables.k, home.called(home.shown)(judge)))
+
+
+def of_what_is_shown(seen: Seen) -> Seen:
+    """Without the guarantees that say nothing of such a world."""
+    return replace(seen, broken=seen.broken - UNSHOWN)
+
+
+def world_shown(judge: Judge) -> World:
+    """The system's logs and acknowledgements, as a world without anything on its way.
+
+    Actors that the system does not have are the model's, as the judge left them.
+    """
+    k = judge.tables.k
+    wire = WireNumbers(k)
+    models = {wire[s]: s for s in range(k.bounds.max_sequence + 1)}
+    clients = [node.view for node in judge.clients]
+    for i, client in enumerate(judge.system.clients):
+        clients[i] = client.view()
+    leaders = [leader.view() for leader in judge.system.leaders]
+    world = initial(k)
+    return replace(
+        world,
+        clients=Map(tuple(map(client_shown, world.clients.values(), clients))),
+        leaders=Map(
+            tuple(
+                replace(leader, log=tuple(stored(models, batch) for batch in view[0]))
+                for leader, view in zip(world.leaders.values(), leaders, strict=True)
+            )
+        ),
+        links=Map.filled(k.bounds.producers, Map.filled(k.bounds.partitions, SILENT_LINK)),
+    )
+
+
+def client_shown(client: Any, view: View) -> Any:
+    """A client that has the acknowledgements and the wish to bump that a view (CLIENT) shows."""
+    _, _, bump_is_due, partitions = view
+    entries = tuple(
+        replace(entry, acknowledged=Set(shown[-2]), failed=Set(shown[-1]))
+        for entry, shown in zip(client.partitions.values(), partitions, strict=True)
+    )
+    bump_for = EMPTY_SET.plus(0) if bump_is_due else EMPTY_SET
+    return replace(client, bump_for=bump_for, partitions=Map(entries))
+
+
+def stored(models: Mapping[int, int], view: View) -> StoredBatch:
+    """A batch of the log, from a view (STORED_BATCH); a sequence the model has not is -1."""
+    producer_id, producer_epoch, base_sequence, record_count, first_record, base_offset = view
+    sequence = models.get(base_sequence, NO_SEQUENCE)
+    producer = max(producer_id, 0)  # A scope under judgement gives each producer an id of its own.
+    batch = Batch(producer_id, producer_epoch, sequence, record_count, producer, first_record)
+    return StoredBatch(batch, base_offset)

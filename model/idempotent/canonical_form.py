@@ -1,0 +1,428 @@
+"""Runs that never end, in finitely many worlds: the normal form of a world.
+
+Theory of operation. In an `endless` scope trouble never stops, so that epochs, offsets and the log
+grow for ever; where it `streams`, records too. Three passes forget, or number again, what no rule
+of the protocol can tell apart. A world and its normal form allow the same events and lead to
+worlds of one normal form again.
+
+1. A log keeps its last batch, what is not on every replica, and what a replica that replays it
+   remembers: of each producer id the newest batches of its last epoch. Offsets count what is kept;
+   those that the high watermark has passed are 0, as it has passed them whatever comes.
+2. Epochs of a producer id are compared with each other, and the next is later than all: they
+   become 0, 1, 2, ... in their order.
+3. Record numbers begin with the oldest that something in flight or on its way still names, less
+   what keeps the sizes of the batches to come. No broker reads them: in a log they are 0.
+
+This is so while the high watermark never falls, nothing is deleted, and a broker that restarts
+has a snapshot of its log's end: see `has_normal_form`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model.idempotent.client import Client, PartitionEntry, is_of
+from model.idempotent.configuration import Configuration
+from model.idempotent.leader import (
+    BatchMetadata,
+    Leader,
+    ProducerStateEntry,
+    StoredBatch,
+    log_end_offset,
+)
+from model.idempotent.messages import (
+    INVALID_OFFSET,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Batch,
+    Epoch,
+    Error,
+    Partition,
+    ProduceRequest,
+    ProduceResponse,
+    ProducerId,
+    RecordNumber,
+)
+from model.idempotent.network import BrokenConnection, Link
+from model.idempotent.world import World
+from model.language import EMPTY_SET, Map, Set, fold
+
+Ranks = Map[ProducerId, Map[Epoch, Epoch]]
+"""What each epoch of each producer id becomes."""
+
+SIZES = 3
+"""After so many records, batches have the same sizes again: see `records_in`."""
+
+
+# Logs and offsets
+
+
+def is_replicated(leader: Leader, stored: StoredBatch) -> bool:
+    """All replicas have the batch."""
+    return stored.base_offset + stored.batch.record_count <= leader.high_watermark
+
+
+def is_remembered(k: Configuration, stored: StoredBatch, later: tuple[StoredBatch, ...]) -> bool:
+    """Who replays the log knows the batch; `later` is on every replica, too."""
+    same = tuple(s for s in later if s.batch.producer_id == stored.batch.producer_id)
+    return (
+        stored.batch.producer_id != NO_PRODUCER_ID
+        and len(same) < k.bounds.window
+        and all(s.batch.producer_epoch == stored.batch.producer_epoch for s in same)
+    )
+
+
+def is_kept(k: Configuration, leader: Leader, i: int) -> bool:
+    """Some rule can still read batch `i` of the log."""
+    stored = leader.log[i]
+    later = tuple(s for s in leader.log[i + 1 :] if is_replicated(leader, s))
+    return (
+        i + 1 == len(leader.log)
+        or not is_replicated(leader, stored)
+        or (k.bounds.replicas > 1 and is_remembered(k, stored, later))
+    )
+
+
+def shortened(k: Configuration, leader: Leader) -> tuple[StoredBatch, ...]:
+    """What is kept of the log, at the offsets that this leaves."""
+    kept = tuple(stored for i, stored in enumerate(leader.log) if is_kept(k, leader, i))
+    return tuple(
+        StoredBatch(
+            batch=replace(stored.batch, first_record=0),
+            base_offset=sum(s.batch.record_count for s in kept[:i]),
+        )
+        for i, stored in enumerate(kept)
+    )
+
+
+def forgotten(k: Configuration, leader: Leader) -> int:
+    """How many records of the log are not kept."""
+    return log_end_offset(leader.log) - log_end_offset(shortened(k, leader))
+
+
+def moved(k: Configuration, leader: Leader, offset: int) -> int:
+    """What an offset becomes."""
+    return 0 if offset <= leader.high_watermark else offset - forgotten(k, leader)
+
+
+def moved_memory(k: Configuration, leader: Leader, remembered: BatchMetadata) -> BatchMetadata:
+    """A remembered batch at its new offset."""
+    end_offset = moved(k, leader, remembered.last_offset + 1)
+    return replace(remembered, last_offset=max(end_offset - 1, 0))
+
+
+def short_leader(k: Configuration, leader: Leader) -> Leader:
+    """A leader with a short log."""
+    return replace(
+        leader,
+        log=shortened(k, leader),
+        high_watermark=leader.high_watermark - forgotten(k, leader),
+        producers=Map(
+            tuple(
+                replace(entry, batches=tuple(moved_memory(k, leader, m) for m in entry.batches))
+                for entry in leader.producers.values()
+            )
+        ),
+    )
+
+
+def moved_answer(k: Configuration, leader: Leader, answer: ProduceResponse) -> ProduceResponse:
+    """An answer on its way; no rule reads where the batch is."""
+    return replace(
+        answer,
+        base_offset=0 if answer.error == Error.NONE else INVALID_OFFSET,
+        required_offset=moved(k, leader, answer.required_offset),
+    )
+
+
+def moved_links(k: Configuration, w: World, links: Map[Partition, Link]) -> Map[Partition, Link]:
+    """What travels to and from a producer."""
+    return Map(
+        tuple(
+            replace(
+                link, answers=tuple(moved_answer(k, w.leaders[partition], a) for a in link.answers)
+            )
+            for partition, link in links.items()
+        )
+    )
+
+
+def without_offset(entry: PartitionEntry) -> PartitionEntry:
+    """Where nothing is deleted it matters only whether there is a last acknowledged offset."""
+    return replace(entry, last_acked_offset=min(entry.last_acked_offset, 0))
+
+
+def without_offsets(client: Client) -> Client:
+    """A client with no other offsets than 0."""
+    return replace(
+        client,
+        partitions=Map(tuple(without_offset(entry) for entry in client.partitions.values())),
+    )
+
+
+def with_short_logs(k: Configuration, w: World) -> World:
+    """The first pass."""
+    return replace(
+        w,
+        clients=Map(tuple(without_offsets(client) for client in w.clients.values())),
+        leaders=Map(tuple(short_leader(k, leader) for leader in w.leaders.values())),
+        links=Map(tuple(moved_links(k, w, links) for links in w.links.values())),
+    )
+
+
+# Epochs
+
+
+def is_used_by(client: Client, producer_id: int, epoch: int) -> bool:
+    """The client is there, or a batch that it has not finished."""
+    here = client.producer_id == producer_id and client.producer_epoch == epoch
+    return here or any(
+        (entry.producer_id == producer_id and entry.producer_epoch == epoch)
+        or any(is_of(b.batch, producer_id, epoch) for b in entry.in_flight)
+        or any(is_of(b.batch, producer_id, epoch) for b in entry.given_up)
+        for entry in client.partitions.values()
+    )
+
+
+def is_known_to(leader: Leader, producer_id: int, epoch: int) -> bool:
+    """The leader remembers it, or has a batch of it."""
+    here = leader.producers[producer_id].producer_epoch == epoch
+    return here or any(is_of(stored.batch, producer_id, epoch) for stored in leader.log)
+
+
+def travels_on(link: Link, producer_id: int, epoch: int) -> bool:
+    """A batch of it is on its way."""
+    return any(is_of(r.batch, producer_id, epoch) for r in link.requests) or any(
+        any(is_of(r.batch, producer_id, epoch) for r in connection.requests)
+        for connection in link.broken
+    )
+
+
+def is_used(w: World, producer_id: int, epoch: int) -> bool:
+    """Something in the world is of this epoch."""
+    return (
+        any(is_used_by(client, producer_id, epoch) for client in w.clients.values())
+        or any(is_known_to(leader, producer_id, epoch) for leader in w.leaders.values())
+        or any(
+            any(travels_on(link, producer_id, epoch) for link in links.values())
+            for links in w.links.values()
+        )
+    )
+
+
+def ranks_of(k: Configuration, w: World, producer_id: int) -> Map[Epoch, Epoch]:
+    """For each epoch how many earlier ones are used."""
+    used = tuple(is_used(w, producer_id, epoch) for epoch in range(k.bounds.max_epoch + 1))
+    return Map(
+        tuple(
+            sum(1 if earlier else 0 for earlier in used[:epoch])
+            for epoch in range(k.bounds.max_epoch + 1)
+        )
+    )
+
+
+def all_ranks(k: Configuration, w: World) -> Ranks:
+    """What each epoch becomes, by producer id."""
+    return Map(tuple(ranks_of(k, w, producer_id) for producer_id in range(k.bounds.producer_ids)))
+
+
+def rank(ranks: Ranks, producer_id: int, epoch: int) -> int:
+    """What an epoch becomes; none stays none."""
+    return epoch if epoch == NO_PRODUCER_EPOCH else ranks[producer_id][epoch]
+
+
+def ranked_batch(ranks: Ranks, batch: Batch) -> Batch:
+    """A batch at its epoch's rank."""
+    epoch = rank(ranks, batch.producer_id, batch.producer_epoch)
+    return replace(batch, producer_epoch=epoch)
+
+
+def ranked_requests(
+    ranks: Ranks, requests: tuple[ProduceRequest, ...]
+) -> tuple[ProduceRequest, ...]:
+    """Requests on their way."""
+    return tuple(ProduceRequest(batch=ranked_batch(ranks, r.batch)) for r in requests)
+
+
+def ranked_link(ranks: Ranks, link: Link) -> Link:
+    """The open connection and the broken ones."""
+    return Link(
+        requests=ranked_requests(ranks, link.requests),
+        answers=link.answers,
+        broken=tuple(
+            BrokenConnection(requests=ranked_requests(ranks, b.requests)) for b in link.broken
+        ),
+    )
+
+
+def ranked_links(ranks: Ranks, links: Map[Partition, Link]) -> Map[Partition, Link]:
+    """What travels to and from a producer."""
+    return Map(tuple(ranked_link(ranks, link) for link in links.values()))
+
+
+def ranked_entry(ranks: Ranks, entry: PartitionEntry) -> PartitionEntry:
+    """What a client knows of a partition."""
+    return replace(
+        entry,
+        producer_epoch=rank(ranks, entry.producer_id, entry.producer_epoch),
+        in_flight=tuple(replace(b, batch=ranked_batch(ranks, b.batch)) for b in entry.in_flight),
+        given_up=tuple(replace(b, batch=ranked_batch(ranks, b.batch)) for b in entry.given_up),
+    )
+
+
+def ranked_client(ranks: Ranks, client: Client) -> Client:
+    """A client at its epoch's rank."""
+    return replace(
+        client,
+        producer_epoch=rank(ranks, client.producer_id, client.producer_epoch),
+        partitions=Map(tuple(ranked_entry(ranks, e) for e in client.partitions.values())),
+    )
+
+
+def ranked_state(ranks: Ranks, leader: Leader, producer_id: int) -> ProducerStateEntry:
+    """What a leader knows of a producer id."""
+    entry = leader.producers[producer_id]
+    return replace(entry, producer_epoch=rank(ranks, producer_id, entry.producer_epoch))
+
+
+def ranked_leader(k: Configuration, ranks: Ranks, leader: Leader) -> Leader:
+    """A leader with the epochs of its log and of its memory."""
+    return replace(
+        leader,
+        log=tuple(replace(s, batch=ranked_batch(ranks, s.batch)) for s in leader.log),
+        producers=Map(
+            tuple(
+                ranked_state(ranks, leader, producer_id)
+                for producer_id in range(k.bounds.producer_ids)
+            )
+        ),
+    )
+
+
+def with_first_epochs(k: Configuration, w: World) -> World:
+    """The second pass."""
+    ranks = all_ranks(k, w)
+    return replace(
+        w,
+        clients=Map(tuple(ranked_client(ranks, client) for client in w.clients.values())),
+        leaders=Map(tuple(ranked_leader(k, ranks, leader) for leader in w.leaders.values())),
+        links=Map(tuple(ranked_links(ranks, links) for links in w.links.values())),
+    )
+
+
+# Records
+
+
+def is_named(entry: PartitionEntry, link: Link, number: int) -> bool:
+    """A batch in flight or on its way begins with this record, or with an earlier one."""
+    return (
+        any(b.batch.first_record <= number for b in entry.in_flight)
+        or any(b.batch.first_record <= number for b in entry.given_up)
+        or any(r.batch.first_record <= number for r in link.requests)
+        or any(a.first_record <= number for a in link.answers)
+        or any(any(r.batch.first_record <= number for r in b.requests) for b in link.broken)
+    )
+
+
+def finished(k: Configuration, entry: PartitionEntry, link: Link) -> int:
+    """How many of the first records nothing names any more, in whole rounds of sizes."""
+    unnamed = sum(
+        1
+        for number in range(k.bounds.records)
+        if number < entry.records_sent and not is_named(entry, link, number)
+    )
+    return unnamed - unnamed % SIZES
+
+
+def earlier_batch(gone: int, batch: Batch) -> Batch:
+    """A batch where the first `gone` records do not count."""
+    return replace(batch, first_record=batch.first_record - gone)
+
+
+def earlier_requests(gone: int, requests: tuple[ProduceRequest, ...]) -> tuple[ProduceRequest, ...]:
+    """Requests on their way."""
+    return tuple(ProduceRequest(batch=earlier_batch(gone, r.batch)) for r in requests)
+
+
+def earlier_link(gone: int, link: Link) -> Link:
+    """The open connection and the broken ones."""
+    return Link(
+        requests=earlier_requests(gone, link.requests),
+        answers=tuple(replace(a, first_record=a.first_record - gone) for a in link.answers),
+        broken=tuple(
+            BrokenConnection(requests=earlier_requests(gone, b.requests)) for b in link.broken
+        ),
+    )
+
+
+def earlier_links(
+    k: Configuration, client: Client, links: Map[Partition, Link]
+) -> Map[Partition, Link]:
+    """What travels to and from a producer."""
+    return Map(
+        tuple(
+            earlier_link(finished(k, client.partitions[partition], link), link)
+            for partition, link in links.items()
+        )
+    )
+
+
+def with_record(k: Configuration, records: Set[RecordNumber], number: int) -> Set[RecordNumber]:
+    """The set with one more."""
+    return records.plus(number)
+
+
+def earlier_records(k: Configuration, gone: int, records: Set[RecordNumber]) -> Set[RecordNumber]:
+    """A set of records without the first `gone`."""
+    left = tuple(number for number in range(k.bounds.records) if number + gone in records)
+    return fold(k, with_record, left, EMPTY_SET)
+
+
+def earlier_entry(k: Configuration, gone: int, entry: PartitionEntry) -> PartitionEntry:
+    """What a client knows of a partition."""
+    return replace(
+        entry,
+        in_flight=tuple(replace(b, batch=earlier_batch(gone, b.batch)) for b in entry.in_flight),
+        given_up=tuple(replace(b, batch=earlier_batch(gone, b.batch)) for b in entry.given_up),
+        records_sent=entry.records_sent - gone,
+        acknowledged=earlier_records(k, gone, entry.acknowledged),
+        failed=earlier_records(k, gone, entry.failed),
+    )
+
+
+def earlier_client(k: Configuration, client: Client, links: Map[Partition, Link]) -> Client:
+    """A client whose partitions begin with the oldest records that matter."""
+    return replace(
+        client,
+        partitions=Map(
+            tuple(
+                earlier_entry(k, finished(k, entry, links[partition]), entry)
+                for partition, entry in client.partitions.items()
+            )
+        ),
+    )
+
+
+def with_first_records(k: Configuration, w: World) -> World:
+    """The third pass."""
+    return replace(
+        w,
+        clients=Map(
+            tuple(earlier_client(k, client, w.links[p]) for p, client in w.clients.items())
+        ),
+        links=Map(tuple(earlier_links(k, w.clients[p], links) for p, links in w.links.items())),
+    )
+
+
+# The whole
+
+
+def has_normal_form(k: Configuration) -> bool:
+    """Whether the scope has none of the events that read what a normal form forgets."""
+    return k.bounds.max_losses == 0 and k.bounds.max_deletions == 0 and k.bounds.max_crashes == 0
+
+
+def normal(k: Configuration, w: World) -> World:
+    """The world that stands for all those that are like this one."""
+    numbered = with_first_epochs(k, with_short_logs(k, w))
+    return with_first_records(k, numbered) if k.bounds.streams else numbered

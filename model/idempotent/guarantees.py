@@ -1,0 +1,574 @@
+"""What the protocol guarantees, under which conditions, and what it does not guarantee.
+
+One list of names for every report, theorem and mutant. A guarantee is a sentence about one world;
+it is *guaranteed* in a configuration if its condition holds there, else a violation is a
+non-guarantee:
+shown with its trace, and no fault. Each guarantee has a witness: a world that shows that its "if"
+happens.
+"""
+
+from __future__ import annotations
+
+from model.idempotent.client import Client, PartitionEntry, is_current
+from model.idempotent.configuration import (
+    Acks,
+    Configuration,
+    FirstSequence,
+    HeadTruncation,
+    Idempotence,
+    Recovery,
+    RestartWindow,
+    Retries,
+    SequenceOrder,
+    Validation,
+)
+from model.idempotent.leader import Leader, StoredBatch, log_end_offset
+from model.idempotent.messages import (
+    NO_PRODUCER_ID,
+    Batch,
+    Error,
+    Producer,
+    ProduceResponse,
+    increment_sequence,
+)
+from model.idempotent.responses import is_mine, is_sequence_error
+from model.idempotent.world import Spent, World
+from model.properties import Guarantee, Witness, always
+
+Log = tuple[StoredBatch, ...]
+
+
+# One epoch of one producer
+
+
+def same_epoch(a: Batch, b: Batch) -> bool:
+    """Both of one producer, under one of its ids and epochs."""
+    return (
+        a.producer == b.producer
+        and a.producer_id == b.producer_id
+        and a.producer_epoch == b.producer_epoch
+    )
+
+
+def numbered_together(a: Batch, b: Batch) -> bool:
+    """Both of one epoch, with sequences that order them."""
+    return same_epoch(a, b) and a.producer_id != NO_PRODUCER_ID
+
+
+def overlap(a: Batch, b: Batch) -> bool:
+    """Some record is in both."""
+    return (
+        a.first_record < b.first_record + b.record_count
+        and b.first_record < a.first_record + a.record_count
+    )
+
+
+def at_most_once(k: Configuration, w: World) -> bool:
+    """No record is in the log twice under one (producer id, epoch). P1 of KIP-98."""
+    return all(stored_once(leader.log) for leader in w.leaders.values())
+
+
+def stored_once(log: Log) -> bool:
+    """No two batches of one epoch share a record."""
+    return all(
+        not any(same_epoch(a.batch, b.batch) and overlap(a.batch, b.batch) for a in log[:i])
+        for i, b in enumerate(log)
+    )
+
+
+def no_gap(k: Configuration, w: World) -> bool:
+    """Under one (producer id, epoch) each batch begins where the one before ended, first at 0."""
+    return all(follows(k, leader.log) for leader in w.leaders.values())
+
+
+def follows(k: Configuration, log: Log) -> bool:
+    """Each batch has the first sequence that its predecessors of its epoch leave to it."""
+    return all(
+        b.batch.base_sequence == next_sequence_after(k, log[:i], b.batch) for i, b in enumerate(log)
+    )
+
+
+def next_sequence_after(k: Configuration, before: Log, batch: Batch) -> int:
+    """The sequence after the last batch of the same epoch in `before`; the first if none."""
+    earlier = tuple(a for a in before if same_epoch(a.batch, batch))
+    if len(earlier) == 0:
+        return k.bounds.first_sequence if batch.producer_epoch == 0 else 0
+    last = earlier[-1].batch
+    return increment_sequence(k, last.base_sequence, last.record_count)
+
+
+# All epochs of one producer
+
+
+def order_kept(k: Configuration, w: World) -> bool:
+    """Records are in the log in the order of their sends: within an epoch each, over all epochs
+    the first copy of each. P3."""
+    return all(in_order(leader.log) for leader in w.leaders.values())
+
+
+def in_order(log: Log) -> bool:
+    """No batch stands behind one with later records, unless an earlier copy of it stands before."""
+    return all(
+        not any(
+            a.batch.producer == b.batch.producer
+            and a.batch.first_record > b.batch.first_record
+            and (numbered_together(a.batch, b.batch) or not has_record(log[:i], b.batch))
+            for a in log[:i]
+        )
+        for i, b in enumerate(log)
+    )
+
+
+def has_record(log: Log, batch: Batch) -> bool:
+    """The batch's first record is in the log."""
+    return any(holds(a, batch.producer, batch.first_record) for a in log)
+
+
+def holds(stored: StoredBatch, producer: Producer, number: int) -> bool:
+    """The stored batch contains this producer's record."""
+    return (
+        stored.batch.producer == producer
+        and stored.batch.first_record <= number
+        and number < stored.batch.first_record + stored.batch.record_count
+    )
+
+
+# Sequences in flight
+
+
+def sequences_follow(k: Configuration, w: World) -> bool:
+    """Of what a producer has in flight each batch begins where the one before ends, and the next
+    begins where the last ends: no sequence is left out, and none is given twice. KIP-98."""
+    return all(
+        all(
+            not is_current(client, entry)
+            or partition in client.bump_for
+            or all(is_followed(k, client, entry, b.batch) for b in entry.in_flight)
+            for partition, entry in client.partitions.items()
+        )
+        for client in w.clients.values()
+    )
+
+
+def is_followed(k: Configuration, client: Client, entry: PartitionEntry, batch: Batch) -> bool:
+    """What is sent next after the batch, under its epoch, has the sequence after its last; and its
+    records are in no other batch."""
+    end = increment_sequence(k, batch.base_sequence, batch.record_count)
+    following = batch.first_record + batch.record_count
+    return not is_mine(client, batch) or (
+        (following < entry.records_sent or entry.next_sequence == end)
+        and sum(1 if overlap(b.batch, batch) else 0 for b in entry.in_flight) == 1
+        and all(
+            b.batch.base_sequence == end
+            for b in entry.in_flight
+            if b.batch.first_record == following and is_mine(client, b.batch)
+        )
+    )
+
+
+# Acknowledgements
+
+
+def acked_is_stored(k: Configuration, w: World) -> bool:
+    """What was acknowledged is in the log, at the offset that the answer says. P2."""
+    return all(
+        all(
+            acknowledged_are_stored(k, producer, entry, w.leaders[partition])
+            and all(
+                is_true(producer, answer, w.leaders[partition])
+                for answer in w.links[producer][partition].answers
+            )
+            for partition, entry in client.partitions.items()
+        )
+        for producer, client in w.clients.items()
+    )
+
+
+def acknowledged_are_stored(
+    k: Configuration, producer: Producer, entry: PartitionEntry, leader: Leader
+) -> bool:
+    """Each acknowledged record is in the log."""
+    return all(
+        number not in entry.acknowledged
+        or any(holds(stored, producer, number) for stored in leader.log)
+        for number in range(k.bounds.records)
+    )
+
+
+def is_true(producer: Producer, answer: ProduceResponse, leader: Leader) -> bool:
+    """A success names the offset where its records are."""
+    return answer.error != Error.NONE or any(
+        stored.base_offset == answer.base_offset
+        and stored.batch.producer == producer
+        and stored.batch.first_record == answer.first_record
+        for stored in leader.log
+    )
+
+
+def acked_is_replicated(k: Configuration, w: World) -> bool:
+    """What was acknowledged is below the high watermark: on every replica that may lead. P2."""
+    return all(
+        all(
+            acknowledged_are_replicated(k, producer, entry, w.leaders[partition])
+            for partition, entry in client.partitions.items()
+        )
+        for producer, client in w.clients.items()
+    )
+
+
+def acknowledged_are_replicated(
+    k: Configuration, producer: Producer, entry: PartitionEntry, leader: Leader
+) -> bool:
+    """Each acknowledged record is in a batch that ends at or below the high watermark."""
+    return all(
+        number not in entry.acknowledged
+        or any(
+            holds(stored, producer, number) and end_offset(stored) <= leader.high_watermark
+            for stored in leader.log
+        )
+        for number in range(k.bounds.records)
+    )
+
+
+def end_offset(stored: StoredBatch) -> int:
+    """The offset behind the batch."""
+    return stored.base_offset + stored.batch.record_count
+
+
+def nothing_fails(k: Configuration, w: World) -> bool:
+    """No application hears that a record has failed."""
+    return all(
+        all(entry.failed.is_empty() for entry in client.partitions.values())
+        for client in w.clients.values()
+    )
+
+
+def ids_come_first(k: Configuration, w: World) -> bool:
+    """No idempotent producer sends anything before it has its first producer id."""
+    return (
+        k.variant.idempotence == Idempotence.DISABLED
+        or w.given_producer_ids > 0
+        or all(
+            all(entry.records_sent == 0 for entry in client.partitions.values())
+            for client in w.clients.values()
+        )
+    )
+
+
+def acked_once(k: Configuration, w: World) -> bool:
+    """What was acknowledged is in the log once, over all epochs. P1, P2, while leaders keep
+    their memory of the producer."""
+    return all(
+        all(
+            acknowledged_are_stored_once(k, producer, entry, w.leaders[partition])
+            for partition, entry in client.partitions.items()
+        )
+        for producer, client in w.clients.items()
+    )
+
+
+def acknowledged_are_stored_once(
+    k: Configuration, producer: Producer, entry: PartitionEntry, leader: Leader
+) -> bool:
+    """Each acknowledged record is in one batch of the log."""
+    return all(
+        number not in entry.acknowledged
+        or sum(1 if holds(stored, producer, number) else 0 for stored in leader.log) == 1
+        for number in range(k.bounds.records)
+    )
+
+
+def no_false_error(k: Configuration, w: World) -> bool:
+    """No producer is told that a batch is out of sequence that rightly comes next, and none has
+    to begin a new epoch."""
+    return all(
+        client.bump_for.is_empty()
+        and all(
+            not any(
+                refuses_the_next(entry, answer) for answer in w.links[producer][partition].answers
+            )
+            for partition, entry in client.partitions.items()
+        )
+        for producer, client in w.clients.items()
+    )
+
+
+def refuses_the_next(entry: PartitionEntry, answer: ProduceResponse) -> bool:
+    """The answer says out of sequence to the first in flight: all before it are acknowledged."""
+    return (
+        is_sequence_error(answer.error)
+        and len(entry.in_flight) > 0
+        and entry.in_flight[0].batch.first_record == answer.first_record
+    )
+
+
+def bumps_have_causes(k: Configuration, w: World) -> bool:
+    """No producer begins more epochs than things have gone wrong."""
+    causes = trouble(w.spent)
+    return all(
+        client.producer_epoch + (0 if client.bump_for.is_empty() else 1) <= causes
+        for client in w.clients.values()
+    )
+
+
+def trouble(spent: Spent) -> int:
+    """How many things have gone wrong."""
+    network = spent.breaks + spent.refusals + spent.late_errors + spent.timeouts
+    leaders = spent.restarts + spent.crashes + spent.failovers + spent.losses
+    return network + leaders + spent.expiries + spent.deletions
+
+
+# Leaders
+
+
+def high_watermark_sound(k: Configuration, w: World) -> bool:
+    """A log begins at or below its high watermark, which is at or below its end; what a single
+    replica has, all have."""
+    return all(
+        leader.log_start_offset <= leader.high_watermark
+        and leader.high_watermark <= log_end_offset(leader.log)
+        and (k.bounds.replicas > 1 or leader.high_watermark == log_end_offset(leader.log))
+        for leader in w.leaders.values()
+    )
+
+
+def remembers_the_newest(k: Configuration, w: World) -> bool:
+    """Of each producer id in its log, as far as that is not deleted, a leader remembers the newest
+    batch: what KIP-98 asks of its snapshots."""
+    return all(
+        all(
+            remembers(leader, stored)
+            for i, stored in enumerate(leader.log)
+            if stored.base_offset >= leader.log_start_offset
+            and not any(
+                later.batch.producer_id == stored.batch.producer_id for later in leader.log[i + 1 :]
+            )
+        )
+        for leader in w.leaders.values()
+    )
+
+
+def remembers(leader: Leader, stored: StoredBatch) -> bool:
+    """The batch is the last that the leader remembers of its producer id, if it has one."""
+    return stored.batch.producer_id == NO_PRODUCER_ID or any(
+        m.last_offset + 1 == end_offset(stored)
+        for m in leader.producers[stored.batch.producer_id].batches[-1:]
+    )
+
+
+# Witnesses: the antecedents happen
+
+
+def something_acknowledged(k: Configuration, w: World) -> bool:
+    """Sometimes: a producer's second record is acknowledged."""
+    return any(any(1 in entry.acknowledged for entry in entries(c)) for c in w.clients.values())
+
+
+def entries(client: Client) -> tuple[PartitionEntry, ...]:
+    """What a producer knows of its partitions."""
+    return client.partitions.values()
+
+
+def duplicate_on_its_way(k: Configuration, w: World) -> bool:
+    """Sometimes: a request travels whose batch is in the log already."""
+    return any(
+        any(
+            any(
+                has_batch(w.leaders[partition].log, request.batch)
+                for request in w.links[producer][partition].requests
+            )
+            for partition, entry in client.partitions.items()
+        )
+        for producer, client in w.clients.items()
+    )
+
+
+def has_batch(log: Log, batch: Batch) -> bool:
+    """Exactly this batch is in the log."""
+    return any(stored.batch == batch for stored in log)
+
+
+def batch_behind_another(k: Configuration, w: World) -> bool:
+    """Sometimes: two batches of one epoch stand in one log."""
+    return any(
+        any(
+            any(same_epoch(a.batch, b.batch) for a in leader.log[:i])
+            for i, b in enumerate(leader.log)
+        )
+        for leader in w.leaders.values()
+    )
+
+
+def something_failed(k: Configuration, w: World) -> bool:
+    """Sometimes: an application hears that a record has failed."""
+    return not nothing_fails(k, w)
+
+
+# The list
+
+
+def keeps_producers(k: Configuration) -> bool:
+    """No leader forgets a producer whose batches may still come."""
+    b = k.budgets
+    loses_disk = b.restarts > 0 or b.crashes > 0
+    evicts = k.variant.head_truncation == HeadTruncation.EVICTS
+    return b.expiries == 0 and (b.deletions == 0 or not (loses_disk or evicts))
+
+
+def is_idempotent(k: Configuration) -> bool:
+    """Each producer has a producer id, its own, and leaders look at all of its sequences."""
+    return (
+        k.variant.idempotence == Idempotence.ENABLED
+        and k.variant.validation == Validation.FULL
+        and not k.bounds.shared_producer_id
+        and not k.bounds.epochs_end
+    )
+
+
+def takes_every_record(k: Configuration) -> bool:
+    """Idempotence, and no record that is too large by itself: each of those bumps the epoch."""
+    return is_idempotent(k) and k.bounds.max_message > 0
+
+
+def keeps_its_numbers(k: Configuration) -> bool:
+    """No producer gives the sequences of a batch of unknown outcome to others: only the local
+    bump never does, KIP-360. In 2.0 what fails of an id that was given back takes some from the
+    next id, so that none may have to be given back."""
+    resets = k.variant.recovery != Recovery.LOCAL_BUMP
+    mixes_ids = k.variant.recovery == Recovery.RESET_2_0 and not refuses_nothing_stored(k)
+    return not mixes_ids and (not resets or k.budgets.timeouts == 0)
+
+
+def refuses_nothing_stored(k: Configuration) -> bool:
+    """Each batch that is sent again, and stored, is remembered: no leader has lost some of its
+    memory, and no error has let later batches push one out."""
+    b = k.budgets
+    in_order = b.refusals == 0 and b.late_errors == 0
+    return keeps_producers(k) and keeps_whole_memory(k) and b.losses == 0 and in_order
+
+
+def keeps_whole_memory(k: Configuration) -> bool:
+    """Leaders remember as many batches as may be in flight, also where they come back."""
+    b = k.budgets
+    wide = k.bounds.in_flight <= k.bounds.window
+    whole = k.variant.restart_window == RestartWindow.FULL or (b.restarts == 0 and b.crashes == 0)
+    return wide and whole
+
+
+def recognises_duplicates(k: Configuration) -> bool:
+    """P1: idempotence, and leaders that keep a producer's last batches."""
+    return is_idempotent(k) and keeps_producers(k) and keeps_its_numbers(k)
+
+
+def keeps_what_it_acknowledges(k: Configuration) -> bool:
+    """P2: no acknowledgement before the replicas have it that will lead."""
+    failovers = k.budgets.failovers > 0 and k.bounds.replicas > 1
+    is_safe = k.variant.acks == Acks.ALL or (k.variant.acks == Acks.LEADER and not failovers)
+    alone = not k.bounds.shared_producer_id
+    return is_safe and k.budgets.losses == 0 and alone and keeps_its_numbers(k)
+
+
+def closes_gaps(k: Configuration) -> bool:
+    """Producers have ids that end with no epoch, and give nothing up whose outcome is unknown."""
+    counts = k.variant.idempotence == Idempotence.ENABLED and not k.bounds.epochs_end
+    return counts and keeps_its_numbers(k) and k.budgets.timeouts == 0
+
+
+def waits_for_replicas(k: Configuration) -> bool:
+    """The same, and the answer is not the leader's alone."""
+    return keeps_what_it_acknowledges(k) and k.variant.acks == Acks.ALL
+
+
+def stores_once(k: Configuration) -> bool:
+    """P1: leaders know duplicates, or nobody sends a batch again."""
+    never_again = k.variant.retries == Retries.NONE
+    alone = k.variant.idempotence == Idempotence.DISABLED
+    return recognises_duplicates(k) or (never_again and alone)
+
+
+def first_sequence_is_strict(k: Configuration) -> bool:
+    """Leaders refuse a first batch that does not begin at 0, or never lack a producer's state."""
+    return recognises_duplicates(k) and k.variant.first_sequence != FirstSequence.ANY
+
+
+def memory_is_kept(k: Configuration) -> bool:
+    """Leaders remember as many batches as may be in flight, whatever happens, and accept no first
+    sequence unseen."""
+    b = k.budgets
+    strict = k.variant.first_sequence != FirstSequence.ANY or b.refusals == 0
+    lossless = b.losses == 0 and b.expiries == 0 and b.timeouts == 0
+    return recognises_duplicates(k) and keeps_whole_memory(k) and strict and lossless
+
+
+def memory_is_kept_in_order(k: Configuration) -> bool:
+    """The same, no producer takes the sequences after the wrap for the first, and no error lets
+    later batches push an earlier one, which is stored, out of the leader's memory."""
+    in_order = k.variant.sequence_order == SequenceOrder.WRAPS or not k.bounds.wraps
+    in_turn = k.budgets.refusals == 0 and k.budgets.late_errors == 0
+    return memory_is_kept(k) and in_order and in_turn
+
+
+def expires_nobody(k: Configuration) -> bool:
+    """No producer id is forgotten while its records are there."""
+    return k.budgets.expiries == 0
+
+
+def never_gives_up(k: Configuration) -> bool:
+    """Producers try for ever, each with its own id, and leaders take their records. Before KIP-360
+    they give up what a leader has forgotten, unless all of it was deleted."""
+    endless = k.variant.retries == Retries.ENDLESS and k.budgets.timeouts == 0
+    known = memory_is_kept_in_order(k) or memory_is_wide(k) or forgets_what_is_deleted(k)
+    tries = k.variant.recovery == Recovery.LOCAL_BUMP or known
+    return endless and tries and k.bounds.max_message > 0 and not k.bounds.shared_producer_id
+
+
+def memory_is_wide(k: Configuration) -> bool:
+    """Leaders remember so much that no error lets later batches push a stored one out."""
+    in_order = k.variant.sequence_order == SequenceOrder.WRAPS or not k.bounds.wraps
+    return memory_is_kept(k) and in_order and 2 * k.bounds.in_flight <= k.bounds.window
+
+
+def forgets_what_is_deleted(k: Configuration) -> bool:
+    """Heads of logs are deleted, and nothing else goes wrong: who is unknown then learns from the
+    log's start that he may begin again. KAFKA-5793."""
+    b = k.budgets
+    network = b.breaks + b.refusals + b.late_errors
+    leaders = b.restarts + b.crashes + b.failovers + b.losses + b.expiries
+    says_so = k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID
+    return says_so and network + leaders == 0
+
+
+def keeps_order(k: Configuration) -> bool:
+    """Strict leaders, and no new producer id that overtakes what the old one still has on its
+    way. Without sequences, no second request that could overtake the first, also not one that its
+    producer gave up."""
+    answered = k.variant.acks != Acks.NONE
+    endless = k.variant.retries == Retries.ENDLESS and k.budgets.timeouts == 0
+    if k.variant.idempotence == Idempotence.DISABLED:
+        return k.bounds.in_flight == 1 and answered and endless
+    never_resets = k.variant.recovery == Recovery.LOCAL_BUMP or memory_is_kept(k)
+    return first_sequence_is_strict(k) and never_resets
+
+
+GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
+    Guarantee("at_most_once", at_most_once, stores_once),
+    Guarantee("acked_is_stored", acked_is_stored, keeps_what_it_acknowledges),
+    Guarantee("no_gap", no_gap, first_sequence_is_strict),
+    Guarantee("order_kept", order_kept, keeps_order),
+    Guarantee("acked_once", acked_once, memory_is_kept),
+    Guarantee("no_false_error", no_false_error, memory_is_kept_in_order),
+    Guarantee("bumps_have_causes", bumps_have_causes, takes_every_record),
+    Guarantee("acked_is_replicated", acked_is_replicated, waits_for_replicas),
+    Guarantee("nothing_fails", nothing_fails, never_gives_up),
+    Guarantee("high_watermark_sound", high_watermark_sound, always),
+    Guarantee("remembers_the_newest", remembers_the_newest, expires_nobody),
+    Guarantee("ids_come_first", ids_come_first, always),
+    Guarantee("sequences_follow", sequences_follow, closes_gaps),
+)
+
+WITNESSES: tuple[Witness[Configuration, World], ...] = (
+    Witness("something_acknowledged", something_acknowledged),
+    Witness("duplicate_on_its_way", duplicate_on_its_way),
+    Witness("batch_behind_another", batch_behind_another),
+    Witness("something_failed", something_failed),
+)

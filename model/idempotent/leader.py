@@ -1,0 +1,392 @@
+"""The leader of a partition: the state it keeps of each producer, and its order of checks.
+
+Theory of operation. Everything that makes a producer idempotent is in the log itself: a leader
+remembers, for each producer id, the epoch it last saw and the last five batches of that epoch,
+and it can rebuild this from any prefix of the log. A batch is looked for among those five first
+(then it is a duplicate: success, nothing happens), then its epoch is compared, then its sequence
+must follow the last one. What is below `log_start_offset` is deleted; it stays in the model's log
+for the guarantees to speak of, and no leader reads it. `ProducerStateManager`,
+`ProducerAppendInfo`, `UnifiedLog`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from model.idempotent.configuration import (
+    Acks,
+    Configuration,
+    FirstSequence,
+    HeadTruncation,
+    RestartWindow,
+    Validation,
+)
+from model.idempotent.messages import (
+    INVALID_OFFSET,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    Batch,
+    EpochOrNone,
+    Error,
+    Flag,
+    Offset,
+    ProduceRequest,
+    ProduceResponse,
+    ProducerId,
+    Sequence,
+    StoredCount,
+    decrement_sequence,
+    last_sequence,
+)
+from model.language import (
+    AtMost,
+    Map,
+    Range,
+    Step,
+    acts,
+    fold,
+    map_values,
+    receives,
+    record,
+    require,
+)
+
+
+@record
+class BatchMetadata:
+    """One remembered batch. ProducerStateEntry / BatchMetadata."""
+
+    last_sequence: Sequence
+    last_offset: Offset
+    offset_delta: Annotated[int, Range(0, "max_delta")]
+
+
+@record
+class ProducerStateEntry:
+    """What a leader knows of one producer id; epoch -1 if nothing. The newest batch is last."""
+
+    producer_epoch: EpochOrNone
+    batches: Annotated[tuple[BatchMetadata, ...], AtMost("window")]
+
+
+@record
+class StoredBatch:
+    """A batch in the log."""
+
+    batch: Batch
+    base_offset: Offset
+
+
+@record
+class Leader:
+    """One partition at its leader. Offsets below `high_watermark` are on every replica."""
+
+    log: Annotated[tuple[StoredBatch, ...], AtMost("log")]
+    log_start_offset: Offset
+    high_watermark: Offset
+    producers: Map[ProducerId, ProducerStateEntry]
+
+
+UNKNOWN_PRODUCER = ProducerStateEntry(producer_epoch=NO_PRODUCER_EPOCH, batches=())
+
+
+def log_end_offset(log: tuple[StoredBatch, ...]) -> int:
+    """The offset that the next record will have."""
+    return log[-1].base_offset + log[-1].batch.record_count if len(log) > 0 else 0
+
+
+# The checks, in their order
+
+
+def first_sequence(k: Configuration, remembered: BatchMetadata) -> int:
+    """Derived, as only the last sequence is kept. BatchMetadata.firstSeq."""
+    return decrement_sequence(k, remembered.last_sequence, remembered.offset_delta)
+
+
+def is_duplicate(
+    k: Configuration, entry: ProducerStateEntry, remembered: BatchMetadata, batch: Batch
+) -> bool:
+    """Exactly this batch, of this epoch. ProducerStateEntry.findDuplicateBatch."""
+    return (
+        batch.producer_epoch == entry.producer_epoch
+        and batch.base_sequence == first_sequence(k, remembered)
+        and last_sequence(k, batch) == remembered.last_sequence
+    )
+
+
+def check_producer_epoch(entry: ProducerStateEntry, batch: Batch) -> Error:
+    """An older epoch is a zombie. ProducerAppendInfo.checkProducerEpoch, KIP-98."""
+    if batch.producer_epoch < entry.producer_epoch:
+        return Error.INVALID_PRODUCER_EPOCH
+    return Error.NONE
+
+
+def in_sequence(k: Configuration, last: int, following: int) -> bool:
+    """Whether a batch may begin with `following` after `last`. ProducerAppendInfo.inSequence."""
+    return following == last + 1 or (following == 0 and last == k.bounds.max_sequence)
+
+
+def check_first_sequence(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> Error:
+    """The first batch of an epoch begins at 0; of an unknown producer id, see FirstSequence."""
+    if batch.base_sequence == 0:
+        return Error.NONE
+    if entry.producer_epoch != NO_PRODUCER_EPOCH:
+        return Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    if k.variant.first_sequence == FirstSequence.ANY:
+        return Error.NONE
+    if k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID:
+        return Error.UNKNOWN_PRODUCER_ID
+    return Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def check_sequence(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> Error:
+    """No gap, no overlap. ProducerAppendInfo.checkSequence."""
+    if batch.producer_epoch != entry.producer_epoch:
+        return check_first_sequence(k, entry, batch)
+    last = entry.batches[-1].last_sequence if len(entry.batches) > 0 else NO_SEQUENCE
+    if in_sequence(k, last, batch.base_sequence):
+        return Error.NONE
+    return Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def check_append(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> Error:
+    """Epoch before sequence. ProducerAppendInfo.maybeValidateDataBatch."""
+    if k.variant.validation == Validation.NONE:
+        return Error.NONE
+    epoch_error = check_producer_epoch(entry, batch)
+    if epoch_error != Error.NONE or k.variant.validation == Validation.EPOCH_ONLY:
+        return epoch_error
+    return check_sequence(k, entry, batch)
+
+
+# The append
+
+
+def remember(
+    k: Configuration, entry: ProducerStateEntry, stored: StoredBatch
+) -> ProducerStateEntry:
+    """One more batch; a new epoch forgets the old one's. ProducerStateEntry.addBatch."""
+    metadata = BatchMetadata(
+        last_sequence=last_sequence(k, stored.batch),
+        last_offset=stored.base_offset + stored.batch.record_count - 1,
+        offset_delta=stored.batch.record_count - 1,
+    )
+    if stored.batch.producer_epoch != entry.producer_epoch:
+        return ProducerStateEntry(producer_epoch=stored.batch.producer_epoch, batches=(metadata,))
+    return replace(entry, batches=(*entry.batches, metadata)[-k.bounds.window :])
+
+
+def replayed(
+    k: Configuration, producers: Map[ProducerId, ProducerStateEntry], stored: StoredBatch
+) -> Map[ProducerId, ProducerStateEntry]:
+    """A stored batch taken into the producers' state. ProducerStateManager.update."""
+    producer_id = stored.batch.producer_id
+    if producer_id == NO_PRODUCER_ID:
+        return producers
+    return producers.put(producer_id, remember(k, producers[producer_id], stored))
+
+
+def append(k: Configuration, leader: Leader, batch: Batch) -> Leader:
+    """The batch at the end of the log. A single replica has it at once. UnifiedLog.append."""
+    stored = StoredBatch(batch=batch, base_offset=log_end_offset(leader.log))
+    end_offset = stored.base_offset + batch.record_count
+    return replace(
+        leader,
+        log=(*leader.log, stored),
+        high_watermark=end_offset if k.bounds.replicas == 1 else leader.high_watermark,
+        producers=replayed(k, leader.producers, stored),
+    )
+
+
+def awaited(k: Configuration, offset: int) -> int:
+    """Where the high watermark must be before an answer goes: of acks=all alone it waits."""
+    return offset if k.variant.acks == Acks.ALL else 0
+
+
+def refusal(leader: Leader, batch: Batch, error: Error) -> Step[Leader, ProduceResponse]:
+    """Nothing is written. LogAppendInfo.unknownLogAppendInfoWithLogStartOffset."""
+    answer = ProduceResponse(
+        first_record=batch.first_record,
+        error=error,
+        base_offset=INVALID_OFFSET,
+        required_offset=0,
+        log_start_offset=0 if error == Error.MESSAGE_TOO_LARGE else leader.log_start_offset,
+    )
+    return Step(leader, (answer,))
+
+
+def success(
+    k: Configuration, leader: Leader, batch: Batch, base_offset: int
+) -> Step[Leader, ProduceResponse]:
+    """The batch stands at `base_offset`, now or since long."""
+    answer = ProduceResponse(
+        first_record=batch.first_record,
+        error=Error.NONE,
+        base_offset=base_offset,
+        required_offset=awaited(k, base_offset + batch.record_count),
+        log_start_offset=leader.log_start_offset,
+    )
+    return Step(leader, (answer,))
+
+
+def find_duplicates(
+    k: Configuration, entry: ProducerStateEntry, batch: Batch
+) -> tuple[BatchMetadata, ...]:
+    """Where the batch is remembered. ProducerStateManager.hasDuplicates."""
+    return tuple(
+        m
+        for m in entry.batches
+        if k.variant.validation == Validation.FULL and is_duplicate(k, entry, m, batch)
+    )
+
+
+@receives
+def on_produce(
+    k: Configuration, leader: Leader, request: ProduceRequest
+) -> Step[Leader, ProduceResponse]:
+    """A batch arrives: a duplicate, an error, or an append. ReplicaManager.appendRecords."""
+    batch = request.batch
+    if k.bounds.splits and batch.record_count > k.bounds.max_message:
+        return refusal(leader, batch, Error.MESSAGE_TOO_LARGE)
+    if batch.producer_id == NO_PRODUCER_ID:
+        return success(k, append(k, leader, batch), batch, log_end_offset(leader.log))
+    entry = leader.producers[batch.producer_id]
+    duplicates = find_duplicates(k, entry, batch)
+    if len(duplicates) > 0:
+        known = duplicates[0]
+        return success(k, leader, batch, known.last_offset - known.offset_delta)
+    error = check_append(k, entry, batch)
+    if error != Error.NONE:
+        return refusal(leader, batch, error)
+    return success(k, append(k, leader, batch), batch, log_end_offset(leader.log))
+
+
+@receives
+def on_produce_without_replicas(
+    k: Configuration, leader: Leader, request: ProduceRequest
+) -> Step[Leader, ProduceResponse]:
+    """Too few replicas are in sync: nothing is written. Partition.appendRecordsToLeader."""
+    return refusal(leader, request.batch, Error.NOT_ENOUGH_REPLICAS)
+
+
+def late_error(timed_out: Flag) -> Error:
+    """What is answered although the batch is stored. DelayedProduce.onExpiration, tryComplete."""
+    return Error.REQUEST_TIMED_OUT if timed_out == 1 else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+@receives
+def on_produce_then_unreplicated(
+    k: Configuration, leader: Leader, request: ProduceRequest, timed_out: Flag
+) -> Step[Leader, ProduceResponse]:
+    """The batch is stored; the error says that too few replicas have it. DelayedProduce."""
+    step = on_produce(k, leader, request)
+    answer = step.sends[0]
+    in_time = timed_out == 1 and answer.required_offset <= leader.high_watermark
+    if answer.error != Error.NONE or in_time:
+        return step
+    unreplicated = replace(answer, error=late_error(timed_out), required_offset=0)
+    return Step(step.actor, (unreplicated,))
+
+
+# Replication, restart, failover
+
+
+@acts
+def advance_high_watermark(k: Configuration, leader: Leader) -> Leader:
+    """The followers have fetched all. Partition.maybeIncrementLeaderHW."""
+    return replace(leader, high_watermark=log_end_offset(leader.log))
+
+
+def snapshot(k: Configuration, entry: ProducerStateEntry) -> ProducerStateEntry:
+    """What a producer snapshot keeps: the last batch. ProducerStateManager.writeSnapshot."""
+    if k.variant.restart_window == RestartWindow.FULL:
+        return entry
+    return replace(entry, batches=entry.batches[-1:])
+
+
+def nobody(k: Configuration) -> Map[ProducerId, ProducerStateEntry]:
+    """No producer id is known."""
+    return Map.filled(k.bounds.producer_ids, UNKNOWN_PRODUCER)
+
+
+def is_usable(snapshot_offset: int, log_start_offset: int) -> bool:
+    """A snapshot at or below the log's start is deleted. ProducerStateManager.truncateAndReload."""
+    return log_start_offset == 0 or snapshot_offset > log_start_offset
+
+
+@acts
+def restart(k: Configuration, leader: Leader) -> Leader:
+    """The broker comes back with its log and a snapshot taken at the log's end."""
+    if not is_usable(log_end_offset(leader.log), leader.log_start_offset):
+        return replace(leader, producers=nobody(k))
+    return replace(leader, producers=map_values(k, snapshot, leader.producers))
+
+
+@acts
+def recover(k: Configuration, leader: Leader, covered: StoredCount) -> Leader:
+    """The broker comes back after a crash: its newest snapshot holds the first `covered` batches,
+    the others are replayed, and what comes of it goes through a snapshot of its own. LogLoader,
+    UnifiedLog.rebuildProducerState."""
+    before = leader.log[:covered]
+    usable = is_usable(log_end_offset(before), leader.log_start_offset)
+    state = map_values(k, snapshot, fold(k, replayed, before, nobody(k))) if usable else nobody(k)
+    behind = tuple(
+        s
+        for i, s in enumerate(leader.log)
+        if (i >= covered if usable else s.base_offset >= leader.log_start_offset)
+    )
+    rebuilt = fold(k, replayed, behind, state)
+    recovered = replace(leader, producers=map_values(k, snapshot, rebuilt))
+    return without_evicted(k, recovered)
+
+
+@acts
+def fail_over(k: Configuration, leader: Leader, kept: StoredCount) -> Leader:
+    """A replica with the first `kept` batches leads; it replayed them as it fetched them."""
+    log = leader.log[:kept]
+    elected = replace(
+        leader,
+        log=log,
+        high_watermark=min(leader.high_watermark, log_end_offset(log)),
+        producers=fold(k, replayed, log, nobody(k)),
+    )
+    return without_evicted(k, elected)
+
+
+# What a leader forgets of itself
+
+
+@acts
+def expire_producer(k: Configuration, leader: Leader, producer_id: ProducerId) -> Leader:
+    """Too long nothing was heard of a producer id. ProducerStateManager.removeExpiredProducers."""
+    require(leader.producers[producer_id].producer_epoch != NO_PRODUCER_EPOCH)
+    return replace(leader, producers=leader.producers.put(producer_id, UNKNOWN_PRODUCER))
+
+
+def without_evicted(k: Configuration, leader: Leader) -> Leader:
+    """Producer ids whose last batch is deleted, forgotten. ProducerStateManager.truncateHead."""
+    if k.variant.head_truncation == HeadTruncation.KEEPS:
+        return leader
+    return replace(
+        leader,
+        producers=Map(
+            tuple(
+                UNKNOWN_PRODUCER
+                if len(entry.batches) > 0
+                and entry.batches[-1].last_offset < leader.log_start_offset
+                else entry
+                for entry in leader.producers.values()
+            )
+        ),
+    )
+
+
+@acts
+def delete_records(k: Configuration, leader: Leader, deleted: StoredCount) -> Leader:
+    """The first `deleted` batches go, by retention or by request. UnifiedLog.deleteRecords."""
+    log_start_offset = log_end_offset(leader.log[:deleted])
+    require(log_start_offset > leader.log_start_offset)
+    require(log_start_offset <= leader.high_watermark)
+    return without_evicted(k, replace(leader, log_start_offset=log_start_offset))

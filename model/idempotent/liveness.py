@@ -1,0 +1,312 @@
+"""What the idempotent producer guarantees in the end, and what each guarantee rests on.
+
+Theory of operation. Nothing happens in the end if nobody does anything: each guarantee names the
+assumptions under which it holds, and each of them is needed. An assumption is of one of two kinds.
+*Happens*: what stays possible happens at last (weak fairness). *Repeats*: if one thing happens
+again and again, so does another (strong fairness); *Ends* is the same with nothing for the other.
+Trouble itself is never assumed to come; it may come for ever, and an assumption says what it must
+leave alone.
+
+All of it is said of one producer at one partition, for each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model.idempotent.configuration import (
+    Bounds,
+    Budgets,
+    Configuration,
+    FirstSequence,
+    Idempotence,
+    Recovery,
+    Retries,
+    SequenceOrder,
+)
+from model.idempotent.leader import log_end_offset
+from model.idempotent.messages import NO_SEQUENCE, Error
+from model.idempotent.scopes import Scope
+from model.idempotent.world import World
+from model.properties import Assumption, Ceases, Event, Eventually, Happens, Repeats
+
+# What is pending
+
+
+def first_unfinished(k: Configuration, w: World, producer: int, partition: int) -> int:
+    """The first batch in flight, by its first record."""
+    in_flight = w.clients[producer].partitions[partition].in_flight
+    return in_flight[0].batch.first_record + 1 if len(in_flight) > 0 else 0
+
+
+def first_unacknowledged(k: Configuration, w: World, producer: int, partition: int) -> int:
+    """The first record that was sent and is not acknowledged."""
+    entry = w.clients[producer].partitions[partition]
+    missing = tuple(
+        number
+        for number in range(k.bounds.records)
+        if number < entry.records_sent and number not in entry.acknowledged
+    )
+    return missing[0] + 1 if len(missing) > 0 else 0
+
+
+def travelling(k: Configuration, w: World, producer: int, partition: int) -> int:
+    """How many requests and answers are on the open connection."""
+    link = w.links[producer][partition]
+    return len(link.requests) + len(link.answers)
+
+
+def to_send_again(k: Configuration, w: World, producer: int, partition: int) -> int:
+    """The first batch in flight waits to be sent again."""
+    in_flight = w.clients[producer].partitions[partition].in_flight
+    return 1 if len(in_flight) > 0 and not in_flight[0].outstanding else 0
+
+
+def to_bump(k: Configuration, w: World, producer: int, partition: int) -> int:
+    """The producer has to begin a new epoch."""
+    return 1 if partition in w.clients[producer].bump_for else 0
+
+
+def to_resolve(k: Configuration, w: World, producer: int, partition: int) -> int:
+    """The producer has lost sight of its sequences."""
+    entry = w.clients[producer].partitions[partition]
+    return 1 if entry.unresolved_sequence != NO_SEQUENCE else 0
+
+
+def to_replicate(k: Configuration, w: World, producer: int, partition: int) -> int:
+    """The log is longer than what all replicas have."""
+    leader = w.leaders[partition]
+    return 1 if leader.high_watermark < log_end_offset(leader.log) else 0
+
+
+# Conditions
+
+
+def gives_up(k: Configuration) -> bool:
+    """Producers have a delivery.timeout.ms."""
+    return k.bounds.max_timeouts > 0
+
+
+def never_gives_up(k: Configuration) -> bool:
+    """Producers try for ever."""
+    return not gives_up(k)
+
+
+def takes_batches_in_turn(k: Configuration) -> bool:
+    """No leader stores a producer's second batch while its first is still refused, after which
+    the first is out of sequence for ever and the producer sends it for ever. KAFKA-14359."""
+    return k.variant.first_sequence == FirstSequence.STRICT or k.budgets.refusals == 0
+
+
+def sees_what_is_next(k: Configuration) -> bool:
+    """A producer whose sequences have wrapped still knows which comes next, and begins a new
+    epoch if its leader does not take it; as plain numbers they say to try for ever."""
+    return k.variant.sequence_order == SequenceOrder.WRAPS or not k.bounds.streams
+
+
+def tries_for_ever(k: Configuration) -> bool:
+    """Producers keep sequences, begin epochs by themselves, and do not count their retries."""
+    return (
+        k.variant.idempotence == Idempotence.ENABLED
+        and k.variant.recovery == Recovery.LOCAL_BUMP
+        and k.variant.retries == Retries.ENDLESS
+    )
+
+
+def never_in_vain(k: Configuration) -> bool:
+    """No producer sends for ever what is never taken, or stops before it is."""
+    return tries_for_ever(k) and takes_batches_in_turn(k) and sees_what_is_next(k)
+
+
+# What happens
+
+
+def first_answer_decides(k: Configuration, w: World, producer: int, partition: int) -> bool:
+    """The next answer is what the leader made of a batch, and not that it took none."""
+    answers = w.links[producer][partition].answers
+    return len(answers) > 0 and answers[0].error != Error.NOT_ENOUGH_REPLICAS
+
+
+NOTHING: Event[Configuration, World] = Event(())
+CUTS: Event[Configuration, World] = Event(
+    ("connection_breaks", "leader_restarts", "leader_fails_over")
+)
+
+
+ASSUMPTIONS: dict[str, Assumption[Configuration, World]] = {
+    a.name: a
+    for a in (
+        Assumption(
+            "delivery",
+            "a request on an open connection is handled at last, or the connection breaks",
+            Happens(Event(("request_arrives", "request_is_refused"))),
+        ),
+        Assumption(
+            "answers",
+            "an answer that may go arrives at last, or its connection breaks",
+            Happens(Event(("answer_arrives",))),
+        ),
+        Assumption(
+            "replication",
+            "followers catch up at last",
+            Happens(Event(("high_watermark_advances",))),
+        ),
+        Assumption(
+            "retries",
+            "a producer that can send a batch again does so at last",
+            Happens(Event(("client_retries",))),
+        ),
+        Assumption(
+            "bumps",
+            "a producer that can begin a new epoch does so at last",
+            Happens(Event(("client_bumps_epoch",))),
+        ),
+        Assumption(
+            "resolution",
+            "a producer that can find out about its sequences does so at last",
+            Happens(Event(("client_resolves",))),
+        ),
+        Assumption(
+            "deadlines",
+            "the time of a batch is up at last",
+            Happens(Event(("client_gives_up",))),
+        ),
+        Assumption(
+            "connections_hold",
+            "while connections are cut again and again, answers that decide get through again"
+            " and again",
+            Repeats(CUTS, Event(("answer_arrives",), first_answer_decides)),
+        ),
+        Assumption(
+            "replicas_return",
+            "while requests are refused for lack of replicas, others are not, again and again",
+            Repeats(Event(("request_is_refused",)), Event(("request_arrives",))),
+        ),
+        Assumption(
+            "restarts_end",
+            "at some time leaders restart no more",
+            Repeats(Event(("leader_restarts",)), NOTHING),
+        ),
+    )
+}
+
+ATTEMPTS = ("delivery", "answers", "replication", "retries", "bumps")
+"""Everybody does what he has to do."""
+TROUBLE = ("connections_hold", "replicas_return")
+"""What goes wrong does not go wrong each time."""
+
+EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World], ...] = (
+    Eventually(
+        "requests_end",
+        "a request on an open connection is answered, or the connection breaks",
+        travelling,
+        ("delivery", "answers", "replication"),
+    ),
+    Eventually(
+        "retries_go_out",
+        "a batch that waits to be sent again is sent again",
+        to_send_again,
+        ("retries", "bumps"),
+        asked=never_gives_up,
+        guaranteed=tries_for_ever,
+    ),
+    Eventually(
+        "bumps_happen",
+        "a producer that has to begin a new epoch begins it",
+        to_bump,
+        ("bumps",),
+    ),
+    Eventually(
+        "high_watermark_catches_up",
+        "the high watermark reaches each offset that stays in the log",
+        to_replicate,
+        ("replication",),
+    ),
+    Eventually(
+        "makes_progress",
+        "a record that was sent is acknowledged",
+        first_unacknowledged,
+        (*ATTEMPTS, *TROUBLE),
+        asked=never_gives_up,
+        guaranteed=never_in_vain,
+    ),
+    Eventually(
+        "completes",
+        "a record that was sent is acknowledged or fails, whatever the network does",
+        first_unfinished,
+        ("deadlines", "bumps"),
+        asked=gives_up,
+    ),
+    Eventually(
+        "sequences_resolve",
+        "a producer that lost sight of its sequences finds out what became of them",
+        to_resolve,
+        ("deadlines", "resolution", "bumps"),
+        asked=gives_up,
+    ),
+    Ceases(
+        "bumps_end",
+        "new epochs do not follow each other for ever",
+        Event(("client_bumps_epoch",)),
+        ("restarts_end",),
+    ),
+)
+
+
+# Where it is asked
+
+
+ENDLESS = Bounds(
+    records=4,
+    in_flight=3,
+    log=9,
+    max_epoch=5,
+    max_breaks=0,
+    max_refusals=0,
+    max_restarts=0,
+    max_failovers=0,
+    endless=True,
+)
+"""Three batches, all in flight at once, and no trouble yet."""
+
+SCOPES: dict[str, Scope] = {
+    scope.name: scope
+    for scope in (
+        Scope(
+            "live-retries",
+            "connections break for ever, requests are refused for ever",
+            replace(ENDLESS, max_breaks=1, max_refusals=1),
+            Budgets(records=4, breaks=1, refusals=1),
+        ),
+        Scope(
+            "live-restarts",
+            "leaders restart for ever, and forget what makes a producer begin a new epoch",
+            replace(ENDLESS, max_breaks=1, max_restarts=1),
+            Budgets(records=4, breaks=1, restarts=1),
+        ),
+        Scope(
+            "live-stream",
+            "an application that never stops sending: each restart can cost an epoch",
+            replace(ENDLESS, max_sequence=7, max_breaks=1, max_restarts=1, streams=True),
+            Budgets(records=4, breaks=1, restarts=1),
+        ),
+        Scope(
+            "live-failover",
+            "two replicas: leaders fail over for ever, and lose what only they had",
+            replace(ENDLESS, max_breaks=1, max_restarts=1, max_failovers=1, replicas=2),
+            Budgets(records=4, breaks=1, restarts=1, failovers=1),
+        ),
+        Scope(
+            "live-partitions",
+            "two partitions share one epoch: what one of them loses, both begin again",
+            replace(ENDLESS, partitions=2, records=3, in_flight=2, max_restarts=1),
+            Budgets(records=3, breaks=0, restarts=1),
+        ),
+        Scope(
+            "live-timeouts",
+            "producers give batches up for ever, and must find out what became of them",
+            replace(ENDLESS, in_flight=2, max_breaks=1, max_refusals=1, max_timeouts=1),
+            Budgets(records=4, breaks=1, refusals=1, timeouts=1),
+        ),
+    )
+}

@@ -1,0 +1,487 @@
+"""Named scopes, each a bounds with budgets; and the world that a scope begins in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from model.idempotent.client import Client, PartitionEntry
+from model.idempotent.configuration import (
+    Bounds,
+    Budgets,
+    Configuration,
+    Idempotence,
+    Recovery,
+    Variant,
+)
+from model.idempotent.leader import BatchMetadata, Leader, ProducerStateEntry, StoredBatch, nobody
+from model.idempotent.messages import (
+    INVALID_OFFSET,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    Batch,
+)
+from model.idempotent.network import SILENT_LINK
+from model.idempotent.world import Spent, World
+from model.language import EMPTY_SET, Map, span
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """How much of the world is explored, and why this much."""
+
+    name: str
+    why: str
+    bounds: Bounds
+    budgets: Budgets
+
+    def configuration(self, variant: Variant) -> Configuration:
+        """This scope of that Kafka. A producer that recovers by another id needs more of them."""
+        bounds = self.bounds
+        resets = variant.recovery != Recovery.LOCAL_BUMP
+        more = bounds.more_producer_ids + (bounds.max_epoch if resets else 0)
+        may_lack_id = (
+            resets
+            or bounds.epochs_end
+            or not bounds.begun
+            or variant.idempotence == Idempotence.DISABLED
+        )
+        fitted = replace(bounds, more_producer_ids=more, without_producer_id=may_lack_id)
+        return Configuration(variant=variant, bounds=fitted, budgets=self.budgets)
+
+
+SCOPES: dict[str, Scope] = {
+    scope.name: scope
+    for scope in (
+        Scope(
+            "idempotent-tiny",
+            "two in flight, two connections lost, a refusal, a restart",
+            Bounds(records=3, in_flight=2, log=4, max_epoch=1, max_breaks=2),
+            Budgets(records=3, breaks=2, refusals=1, restarts=1),
+        ),
+        Scope(
+            "idempotent-default",
+            "three in flight, late requests of two connections, a refusal, a restart",
+            Bounds(records=4, in_flight=3, log=6, max_epoch=1, max_breaks=2, broken_connections=2),
+            Budgets(records=4, breaks=2, refusals=1, restarts=1),
+        ),
+        Scope(
+            "idempotent-small",
+            "a second bump, and two restarts and refusals before it",
+            Bounds(
+                records=4,
+                in_flight=3,
+                log=8,
+                max_epoch=2,
+                max_breaks=3,
+                broken_connections=3,
+                max_refusals=2,
+                max_restarts=2,
+            ),
+            Budgets(records=4, breaks=3, refusals=2, restarts=2),
+        ),
+        Scope(
+            "idempotent-medium",
+            "five in flight, as many as a leader remembers",
+            Bounds(
+                records=7,
+                in_flight=5,
+                log=9,
+                max_epoch=2,
+                max_breaks=4,
+                broken_connections=3,
+                max_refusals=3,
+                max_restarts=2,
+            ),
+            Budgets(records=7, breaks=4, refusals=3, restarts=2),
+        ),
+        Scope(
+            "idempotent-large",
+            "one batch more than a leader remembers, and more trouble on its way",
+            Bounds(
+                records=9,
+                in_flight=5,
+                log=11,
+                max_epoch=2,
+                max_breaks=5,
+                broken_connections=3,
+                max_refusals=4,
+                max_restarts=3,
+            ),
+            Budgets(records=9, breaks=5, refusals=4, restarts=3),
+        ),
+        Scope(
+            "idempotent-restart",
+            "what leaders forget when they restart: nothing else can make them forget",
+            Bounds(records=3, in_flight=2, log=5, max_epoch=1),
+            Budgets(records=3, breaks=1, restarts=1),
+        ),
+        Scope(
+            "idempotent-wrap",
+            "the sequence after the last is 0, and there a batch begins",
+            Bounds(
+                records=6,
+                in_flight=2,
+                log=6,
+                max_epoch=1,
+                max_breaks=2,
+                broken_connections=2,
+                max_sequence=15,
+                first_sequence=13,
+            ),
+            Budgets(records=6, breaks=2),
+        ),
+        Scope(
+            "idempotent-wrap-across",
+            "the sequence after the last is 0, in the middle of a batch",
+            Bounds(
+                records=6,
+                in_flight=2,
+                log=6,
+                max_epoch=1,
+                max_breaks=2,
+                broken_connections=2,
+                max_sequence=15,
+                first_sequence=14,
+            ),
+            Budgets(records=6, breaks=2),
+        ),
+        Scope(
+            "idempotent-failover",
+            "two replicas: answers await the high watermark, a failover loses what is above it",
+            Bounds(records=4, in_flight=2, log=6, max_epoch=1, replicas=2),
+            Budgets(records=4, breaks=1, refusals=1, restarts=1, failovers=1),
+        ),
+        Scope(
+            "idempotent-partitions",
+            "two partitions share one epoch, which the trouble of one bumps for both",
+            Bounds(partitions=2, records=3, in_flight=2, log=3, max_epoch=1),
+            Budgets(records=3, breaks=1, refusals=1, restarts=1),
+        ),
+        Scope(
+            "idempotent-expiry",
+            "a leader forgets a producer that is still there",
+            Bounds(records=3, in_flight=2, log=5, max_epoch=1, max_expiries=1),
+            Budgets(records=3, breaks=1, expiries=1),
+        ),
+        Scope(
+            "idempotent-deletion",
+            "the head of a log goes, and with it what a restart would have replayed",
+            Bounds(records=3, in_flight=2, log=5, max_epoch=1, max_deletions=2, max_crashes=1),
+            Budgets(records=3, breaks=1, deletions=2, restarts=1, crashes=1),
+        ),
+        Scope(
+            "idempotent-crash",
+            "a broker is killed: what it still knows depends on its last snapshot",
+            Bounds(records=4, in_flight=3, log=6, max_epoch=1, max_crashes=2),
+            Budgets(records=4, breaks=1, crashes=2),
+        ),
+        Scope(
+            "idempotent-loss",
+            "a replica that was not in sync leads: acknowledged records are lost",
+            Bounds(records=3, in_flight=2, log=5, max_epoch=1, replicas=2, max_losses=1),
+            Budgets(records=3, breaks=1, failovers=1, losses=1),
+        ),
+        Scope(
+            "idempotent-late-error",
+            "an error is answered although the batch is stored",
+            Bounds(records=3, in_flight=2, log=4, max_epoch=1, max_late_errors=2),
+            Budgets(records=3, breaks=1, late_errors=2),
+        ),
+        Scope(
+            "idempotent-timeout",
+            "batches are given up while nobody knows whether they are stored",
+            Bounds(records=4, in_flight=2, log=6, max_epoch=1, max_breaks=2, max_timeouts=2),
+            Budgets(records=4, breaks=2, refusals=1, timeouts=2),
+        ),
+        Scope(
+            "idempotent-split",
+            "a batch is too large for its leader, and goes again as two",
+            Bounds(records=4, in_flight=2, max_message=1, log=6, max_epoch=1, max_breaks=2),
+            Budgets(records=4, breaks=2, refusals=1, restarts=1),
+        ),
+        Scope(
+            "idempotent-exhaustion",
+            "no producer id at first, and another one after the last epoch",
+            Bounds(
+                records=3,
+                in_flight=2,
+                log=6,
+                max_epoch=1,
+                epochs_end=True,
+                begun=False,
+                more_producer_ids=1,
+                max_restarts=2,
+            ),
+            Budgets(records=3, breaks=1, restarts=2),
+        ),
+        Scope(
+            "idempotent-too-large",
+            "no leader takes these records, alone or together: batches fail, others behind them",
+            Bounds(
+                records=4,
+                in_flight=3,
+                log=1,
+                max_message=0,
+                max_breaks=0,
+                max_restarts=0,
+                max_failovers=0,
+            ),
+            Budgets(records=4, breaks=0, refusals=1),
+        ),
+        Scope(
+            "idempotent-unresolved",
+            "three in flight: what follows a batch of unknown outcome, and is not next to it",
+            Bounds(records=4, in_flight=3, log=3, max_timeouts=1, max_restarts=0, max_failovers=0),
+            Budgets(records=4, breaks=1, refusals=1, timeouts=1),
+        ),
+        Scope(
+            "idempotent-forgotten",
+            "a leader forgets a producer whose batches on their way fail after it has begun again",
+            Bounds(
+                records=6,
+                in_flight=2,
+                log=5,
+                max_epoch=1,
+                max_expiries=1,
+                max_refusals=0,
+                max_restarts=0,
+                max_failovers=0,
+            ),
+            Budgets(records=6, breaks=1, expiries=1),
+        ),
+        Scope(
+            "idempotent-forgotten-split",
+            "the same, where a batch that comes back late is too large, and a connection is lost",
+            Bounds(
+                records=7,
+                in_flight=2,
+                max_message=1,
+                log=5,
+                max_epoch=1,
+                max_expiries=1,
+                max_refusals=0,
+                max_restarts=0,
+                max_failovers=0,
+            ),
+            Budgets(records=7, breaks=1, expiries=1),
+        ),
+        Scope(
+            "idempotent-five-in-flight",
+            "as many batches in flight as a leader remembers",
+            Bounds(records=9, in_flight=5, log=8, max_epoch=1),
+            Budgets(records=9, breaks=1),
+        ),
+        Scope(
+            "idempotent-five-forgotten",
+            "five in flight, of which a leader that restarts knows the last; others behind them",
+            Bounds(
+                records=10,
+                in_flight=5,
+                log=7,
+                max_epoch=1,
+                max_breaks=0,
+                max_refusals=0,
+                max_failovers=0,
+            ),
+            Budgets(records=10, breaks=0, restarts=1),
+        ),
+        Scope(
+            "idempotent-six-in-flight",
+            "one batch more in flight than a leader remembers, which no Kafka lets happen",
+            Bounds(records=9, in_flight=6, log=8, max_epoch=1),
+            Budgets(records=9, breaks=1),
+        ),
+        Scope(
+            "idempotent-producers",
+            "two producers write to one partition",
+            Bounds(producers=2, records=2, in_flight=1, log=5, max_epoch=1),
+            Budgets(records=2, breaks=1),
+        ),
+        Scope(
+            "idempotent-shared-id",
+            "two producers have one producer id, which no Kafka lets happen",
+            Bounds(
+                producers=2, shared_producer_id=True, records=2, in_flight=1, log=5, max_epoch=1
+            ),
+            Budgets(records=2, breaks=1),
+        ),
+        Scope(
+            "idempotent-trouble",
+            "a little of everything that can go wrong at a leader of one replica",
+            Bounds(
+                records=2,
+                in_flight=2,
+                log=4,
+                max_epoch=1,
+                max_crashes=1,
+                max_expiries=1,
+                max_deletions=1,
+                max_late_errors=1,
+                max_timeouts=1,
+            ),
+            Budgets(
+                records=2,
+                breaks=1,
+                refusals=1,
+                restarts=1,
+                crashes=1,
+                expiries=1,
+                deletions=1,
+                late_errors=1,
+                timeouts=1,
+            ),
+        ),
+        Scope(
+            "idempotent-replicas",
+            "a little of everything that can go wrong with two replicas",
+            Bounds(
+                records=2,
+                in_flight=2,
+                log=4,
+                max_epoch=1,
+                replicas=2,
+                max_losses=1,
+                max_crashes=1,
+                max_expiries=1,
+                max_deletions=1,
+                max_late_errors=1,
+                max_timeouts=1,
+            ),
+            Budgets(
+                records=2,
+                breaks=1,
+                refusals=1,
+                restarts=1,
+                failovers=1,
+                losses=1,
+                crashes=1,
+                expiries=1,
+                deletions=1,
+                late_errors=1,
+                timeouts=1,
+            ),
+        ),
+        Scope(
+            "idempotent-exhausted",
+            "trouble around the last epoch: brokers that stop, and answers that are lost",
+            Bounds(
+                records=3,
+                in_flight=1,
+                max_message=1,
+                log=3,
+                epochs_end=True,
+                more_producer_ids=1,
+                replicas=2,
+                max_losses=1,
+                max_crashes=1,
+            ),
+            Budgets(records=3, breaks=1, refusals=1, restarts=1, failovers=1, losses=1, crashes=1),
+        ),
+        Scope(
+            "idempotent-unlucky",
+            "trouble around the last epoch: what is forgotten, deleted and given up",
+            Bounds(
+                records=3,
+                in_flight=1,
+                max_message=1,
+                log=3,
+                epochs_end=True,
+                more_producer_ids=1,
+                replicas=2,
+                max_losses=1,
+                max_expiries=1,
+                max_deletions=1,
+                max_late_errors=1,
+                max_timeouts=1,
+            ),
+            Budgets(
+                records=3,
+                breaks=1,
+                losses=1,
+                expiries=1,
+                deletions=1,
+                late_errors=1,
+                timeouts=1,
+            ),
+        ),
+        Scope(
+            "delivery",
+            "what producers with and without idempotence make of the same trouble",
+            Bounds(records=3, in_flight=2, log=5, max_epoch=1, max_breaks=2),
+            Budgets(records=3, breaks=2, refusals=1),
+        ),
+        Scope(
+            "delivery-one-in-flight",
+            "the same trouble, with one request in flight",
+            Bounds(records=3, in_flight=1, log=5, max_epoch=1, max_breaks=2),
+            Budgets(records=3, breaks=2, refusals=1),
+        ),
+    )
+}
+
+
+def initial(k: Configuration) -> World:
+    """Where the scope begins: nothing stored, or one record before `first_sequence`'s successor."""
+    bounds = k.bounds
+    stored = bounds.first_sequence > 0
+    leader = begun_leader(k) if stored else Leader((), 0, 0, nobody(k))
+    given = bounds.producer_ids - bounds.more_producer_ids if bounds.begun else 0
+    return World(
+        clients=Map(tuple(begun_client(k, producer) for producer in range(bounds.producers))),
+        leaders=Map.filled(bounds.partitions, leader),
+        links=Map.filled(bounds.producers, Map.filled(bounds.partitions, SILENT_LINK)),
+        given_producer_ids=given,
+        spent=Spent(0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    )
+
+
+def begun_client(k: Configuration, producer: int) -> Client:
+    """A producer with its id, or one that must still ask for it. No Kafka lets producers share
+    one; the guarantees show why."""
+    bounds = k.bounds
+    has_id = bounds.begun and k.variant.idempotence == Idempotence.ENABLED
+    own = 0 if bounds.shared_producer_id else producer
+    producer_id = own if has_id else NO_PRODUCER_ID
+    epoch = 0 if has_id else NO_PRODUCER_EPOCH
+    stored = bounds.first_sequence > 0
+    entry = begun_entry(k) if stored else fresh_entry(max(producer_id, 0), max(epoch, 0))
+    entries = Map.filled(bounds.partitions, entry)
+    return Client(producer, producer_id, epoch, EMPTY_SET, False, entries)
+
+
+def fresh_entry(producer_id: int, producer_epoch: int) -> PartitionEntry:
+    """Nothing was sent."""
+    return PartitionEntry(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        next_sequence=0,
+        last_acked_sequence=NO_SEQUENCE,
+        last_acked_offset=INVALID_OFFSET,
+        unresolved_sequence=NO_SEQUENCE,
+        in_flight=(),
+        given_up=(),
+        records_sent=0,
+        acknowledged=EMPTY_SET,
+        failed=EMPTY_SET,
+    )
+
+
+def begun_entry(k: Configuration) -> PartitionEntry:
+    """Record 0 was sent at `first_sequence` and acknowledged."""
+    first = k.bounds.first_sequence
+    return replace(
+        fresh_entry(0, 0),
+        next_sequence=first + 1,
+        last_acked_sequence=first,
+        records_sent=1,
+        acknowledged=span(0, 1),
+    )
+
+
+def begun_leader(k: Configuration) -> Leader:
+    """Record 0 is stored at `first_sequence`, for the one producer of such a scope."""
+    first = k.bounds.first_sequence
+    entry = ProducerStateEntry(0, (BatchMetadata(first, 0, 0),))
+    stored = StoredBatch(Batch(0, 0, first, 1, 0, 0), 0)
+    return Leader((stored,), 0, 1, nobody(k).put(0, entry))

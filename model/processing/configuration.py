@@ -1,0 +1,90 @@
+"""How an application processes, and how much of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Processing(IntEnum):
+    """In which order a member writes what it made of a record, and that it is done with it."""
+
+    TRANSACTION = 0
+    """Both in one transaction."""
+    PRODUCE_FIRST = 1
+    """It produces, then commits the offset: at least once."""
+    COMMIT_FIRST = 2
+    """It commits the offset, then produces: at most once."""
+
+
+class TransactionalIds(IntEnum):
+    """Whose a transactional id is."""
+
+    OF_MEMBER = 0
+    """A member keeps its own, whatever it consumes. KIP-447."""
+    OF_PARTITION = 1
+    """Whoever consumes the partition has its id, and fences whoever had it before. KIP-98."""
+
+
+class GenerationCheck(IntEnum):
+    """Whether an offset in a transaction is taken of a member that the group has replaced."""
+
+    CHECKED = 0
+    """TxnOffsetCommit says the member's generation. 2.5 and later, KIP-447."""
+    ABSENT = 1
+    """It does not. Up to 2.4."""
+
+
+class OffsetReads(IntEnum):
+    """What OffsetFetch answers while an offset is pending in a transaction."""
+
+    STABLE = 0
+    """UNSTABLE_OFFSET_COMMIT: ask again. 2.5 and later, KIP-447."""
+    UNSTABLE = 1
+    """The offset that was committed before. Up to 2.4."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to process, with one Kafka."""
+
+    name: str
+    release: str
+    processing: Processing = Processing.TRANSACTION
+    transactional_ids: TransactionalIds = TransactionalIds.OF_MEMBER
+    generation_check: GenerationCheck = GenerationCheck.CHECKED
+    offset_reads: OffsetReads = OffsetReads.STABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Sizes: `inputs` records in one partition, `output` records that all attempts can write."""
+
+    members: int = 2
+    inputs: int = 2
+    output: int = 4
+    max_generation: int = 3
+    max_crashes: int = 1
+    max_timeouts: int = 1
+
+    @property
+    def last_input(self) -> int:
+        """The last record of the input."""
+        return self.inputs - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How often members crash, and transactions last too long. Generations end with the bounds."""
+
+    crashes: int = 1
+    timeouts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What every rule may ask."""
+
+    variant: Variant
+    bounds: Bounds = field(default_factory=Bounds)
+    budgets: Budgets = field(default_factory=Budgets)

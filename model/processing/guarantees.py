@@ -1,0 +1,115 @@
+"""What is guaranteed of consuming, transforming and producing."""
+
+from __future__ import annotations
+
+from model.processing.configuration import (
+    Configuration,
+    GenerationCheck,
+    OffsetReads,
+    Processing,
+    TransactionalIds,
+)
+from model.processing.member import Phase
+from model.processing.messages import NO_OFFSET, Fate
+from model.processing.world import World
+from model.properties import Guarantee, Witness
+
+
+def output_produced_once(k: Configuration, w: World) -> bool:
+    """No record of the input has two committed records in the output."""
+    return all(
+        s.fate != Fate.COMMITTED
+        or not any(
+            other.fate == Fate.COMMITTED and other.input_offset == s.input_offset
+            for other in w.store.output[:i]
+        )
+        for i, s in enumerate(w.store.output)
+    )
+
+
+def nothing_is_skipped(k: Configuration, w: World) -> bool:
+    """Each record of the input before the group's offset has a committed record in the output."""
+    return all(
+        any(s.fate == Fate.COMMITTED and s.input_offset == offset for s in w.store.output)
+        for offset in range(k.bounds.inputs)
+        if offset < w.group.committed
+    )
+
+
+def offsets_never_go_back(k: Configuration, w: World) -> bool:
+    """The group's offset is as far as it ever was."""
+    return w.group.committed == w.furthest
+
+
+def output_in_order(k: Configuration, w: World) -> bool:
+    """Committed records of the output come in the order of the input."""
+    return all(
+        s.fate != Fate.COMMITTED
+        or not any(
+            earlier.fate == Fate.COMMITTED and earlier.input_offset > s.input_offset
+            for earlier in w.store.output[:i]
+        )
+        for i, s in enumerate(w.store.output)
+    )
+
+
+def is_exactly_once(k: Configuration) -> bool:
+    """A transaction each, and whoever was replaced is kept out: by the id, or by the group, which
+    must know who speaks and say nothing that may still change."""
+    by_group = (
+        k.variant.generation_check == GenerationCheck.CHECKED
+        and k.variant.offset_reads == OffsetReads.STABLE
+    )
+    by_id = k.variant.transactional_ids == TransactionalIds.OF_PARTITION
+    return k.variant.processing == Processing.TRANSACTION and (by_id or by_group)
+
+
+def keeps_out(k: Configuration) -> bool:
+    """An offset that is older than the group's is refused: outside of transactions always."""
+    return is_exactly_once(k) or k.variant.processing != Processing.TRANSACTION
+
+
+def is_at_least_once(k: Configuration) -> bool:
+    """No offset is committed before its output."""
+    return is_exactly_once(k) or k.variant.processing == Processing.PRODUCE_FIRST
+
+
+def is_at_most_once(k: Configuration) -> bool:
+    """No output is written before its offset is committed."""
+    return is_exactly_once(k) or k.variant.processing == Processing.COMMIT_FIRST
+
+
+def a_replaced_member_works(k: Configuration, w: World) -> bool:
+    """Sometimes: a member writes while another has its place."""
+    return any(
+        m.phase == Phase.PRODUCED and m.generation != w.group.generation for m in w.members.values()
+    )
+
+
+def an_offset_is_awaited(k: Configuration, w: World) -> bool:
+    """Sometimes: the group's member must know where to begin, and an offset is pending."""
+    return any(offset != NO_OFFSET for offset in w.group.pending.values()) and any(
+        m.phase == Phase.ASSIGNED and m.generation == w.group.generation for m in w.members.values()
+    )
+
+
+def two_have_shared(k: Configuration, w: World) -> bool:
+    """Sometimes: all is processed, by one member and then by another."""
+    return w.group.committed == k.bounds.inputs and all(
+        any(s.fate == Fate.COMMITTED and s.member == m for s in w.store.output)
+        for m, _ in w.members.items()
+    )
+
+
+GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
+    Guarantee("output_produced_once", output_produced_once, is_at_most_once),
+    Guarantee("nothing_is_skipped", nothing_is_skipped, is_at_least_once),
+    Guarantee("offsets_never_go_back", offsets_never_go_back, keeps_out),
+    Guarantee("output_in_order", output_in_order, is_exactly_once),
+)
+
+WITNESSES: tuple[Witness[Configuration, World], ...] = (
+    Witness("a_replaced_member_works", a_replaced_member_works),
+    Witness("an_offset_is_awaited", an_offset_is_awaited),
+    Witness("two_have_shared", two_have_shared),
+)

@@ -1,0 +1,84 @@
+"""Which form of allocation, and how much of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Form(IntEnum):
+    """Who keeps the latest block, and how a broker takes the next one."""
+
+    CONTROLLER = 0
+    """A broker asks the controller, which writes the next free id down. KRaft, KIP-730."""
+    ZOOKEEPER = 1
+    """A compare-and-set in ZooKeeper; a write whose answer is lost wastes its block. 3.0-3.9."""
+    ZOOKEEPER_CHECKED = 2
+    """The same, but a broker that finds its own data there takes it for its own. Up to 2.8."""
+
+
+class Fetching(IntEnum):
+    """When a broker asks for its next block."""
+
+    AHEAD = 0
+    """When nine tenths of the block are used, and when it is empty. 3.0 and later."""
+    WHEN_EMPTY = 1
+    """When the block is used up. Up to 2.8."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One Kafka."""
+
+    name: str
+    release: str
+    form: Form
+    fetching: Fetching
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Sizes: `blocks` of `block_size` ids are all that there are; Kafka's have 1,000 ids, and it
+    asks for the next at index 900: `prefetch_at` here."""
+
+    brokers: int = 2
+    blocks: int = 3
+    block_size: int = 2
+    prefetch_at: int = 1
+    producers: int = 2
+    max_asked: int = 4
+    max_lost: int = 1
+    max_restarts: int = 1
+
+    @property
+    def last_block(self) -> int:
+        """The last block."""
+        return self.blocks - 1
+
+    @property
+    def ids(self) -> int:
+        """How many producer ids there are."""
+        return self.blocks * self.block_size
+
+    @property
+    def last_broker(self) -> int:
+        """The last broker."""
+        return self.brokers - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How often producers ask, answers about blocks are lost, and brokers restart."""
+
+    asked: int = 4
+    lost: int = 1
+    restarts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What every rule may ask."""
+
+    variant: Variant
+    bounds: Bounds = field(default_factory=Bounds)
+    budgets: Budgets = field(default_factory=Budgets)

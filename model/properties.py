@@ -1,0 +1,99 @@
+"""The kinds of sentences that are said of worlds: always, sometimes, and in the end.
+
+Each composition of actors has sentences of its own; these are the forms that all of them share.
+`K` is its configuration, `W` its world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K")
+W = TypeVar("W")
+
+
+def always(k: Any) -> bool:
+    """In every configuration."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee(Generic[K, W]):
+    """A sentence that is true in each world of a configuration in which it is `guaranteed`."""
+
+    name: str
+    check: Callable[[K, W], bool]
+    guaranteed: Callable[[K], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness(Generic[K, W]):
+    """A sentence that is true in some world: what shows that guarantees are not empty."""
+
+    name: str
+    check: Callable[[K, W], bool]
+
+
+# In the end. An instance of the client and a partition are what such a sentence is about.
+
+
+@dataclass(frozen=True, slots=True)
+class Event(Generic[K, W]):
+    """Steps of some rules, with this `choice`, in worlds in which `when` is true of the instance
+    and partition."""
+
+    rules: tuple[str, ...]
+    when: Callable[[K, W, int, int], bool] | None = None
+    choice: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Happens(Generic[K, W]):
+    """If the event stays possible, it happens."""
+
+    event: Event[K, W]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats(Generic[K, W]):
+    """If `often` happens for ever, so does `then`."""
+
+    often: Event[K, W]
+    then: Event[K, W]
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption(Generic[K, W]):
+    """What must be so for a guarantee to hold."""
+
+    name: str
+    says: str
+    fairness: Happens[K, W] | Repeats[K, W]
+
+
+@dataclass(frozen=True, slots=True)
+class Eventually(Generic[K, W]):
+    """What is pending does not stay pending for ever. `pending` is 0 if nothing is, else a number
+    that names it. It is asked where the question has a sense, and guaranteed where Kafka keeps
+    it."""
+
+    name: str
+    says: str
+    pending: Callable[[K, W, int, int], int]
+    under: tuple[str, ...]
+    asked: Callable[[K], bool] = always
+    guaranteed: Callable[[K], bool] = always
+
+
+@dataclass(frozen=True, slots=True)
+class Ceases(Generic[K, W]):
+    """The event does not happen for ever."""
+
+    name: str
+    says: str
+    event: Event[K, W]
+    under: tuple[str, ...]
+    asked: Callable[[K], bool] = always
+    guaranteed: Callable[[K], bool] = always

@@ -1,0 +1,294 @@
+"""Which Kafka's transactions, and how much of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+MAX_BATCHES_TO_REMEMBER = 5
+"""Batches that a leader remembers for each producer id. ProducerStateEntry."""
+
+
+class Requests(IntEnum):
+    """The conversation that clients hold."""
+
+    V1 = 1
+    """AddPartitionsToTxn before the first write; the epoch stays. KIP-98."""
+    V2 = 2
+    """A write adds its partition, the end of a transaction takes the next epoch. KIP-890."""
+
+
+class Verification(IntEnum):
+    """Whether a leader asks the coordinator before the first write of a transaction."""
+
+    NONE = 0
+    """It takes every write. Up to 3.5."""
+    ASKS = 1
+    """It asks whether the partition is in the transaction. 3.6 and later, KIP-890."""
+
+
+class OlderEpoch(IntEnum):
+    """What a leader does with a batch of an older epoch than it knows."""
+
+    REFUSED = 0
+    """It refuses it, and asks nobody. 4.1 and later, KAFKA-19690."""
+    ASKED = 1
+    """It asks the coordinator, as for any other. Up to 4.0."""
+
+
+class Ongoing(IntEnum):
+    """Which transaction of a producer id is open for a batch, so that nobody has to be asked."""
+
+    OF_EPOCH = 0
+    """That of the batch's own epoch. 4.0 and later, KAFKA-18575."""
+    OF_PRODUCER_ID = 1
+    """Any. Up to 3.9."""
+
+
+class MarkerEpoch(IntEnum):
+    """Which epoch a marker must have at a leader."""
+
+    NOT_OLDER = 0
+    """At least the producer's. Up to 4.1."""
+    NEWER = 1
+    """More than the producer's where V2 is spoken, unless nothing is open. KIP-1228."""
+    STRICTLY_NEWER = 2
+    """More than the producer's, whatever is open: the marker's own retry is refused.
+    KAFKA-19999."""
+
+
+class FirstSequence(IntEnum):
+    """What a leader does with the first batch of a producer id that it does not know."""
+
+    ANY = 0
+    """Accepts any first sequence."""
+    ZERO_IN_V2 = 1
+    """Where V2 is spoken it begins with 0. 4.1 and later, KAFKA-18202."""
+
+
+class Fence(IntEnum):
+    """What happens to the epoch when the coordinator ends a transaction of itself."""
+
+    NEXT_EPOCH = 0
+    """One more. KAFKA-6119, KAFKA-19367."""
+    SAME_EPOCH = 1
+    """It stays. Up to 0.11.0.1."""
+
+
+class Pending(IntEnum):
+    """Where a coordinator looks whether the id is busy."""
+
+    BEFORE_PRODUCER = 0
+    """Before it compares producer ids and epochs. 4.0 and later, KAFKA-18660."""
+    AFTER_PRODUCER = 1
+    """After that. Up to 3.9."""
+
+
+class Rotation(IntEnum):
+    """Who takes the next producer id when the last epoch is used up."""
+
+    ANYONE = 0
+    """Also the coordinator that aborts of itself. 4.3, KAFKA-20090."""
+    CLIENTS = 1
+    """Only who ends a transaction with V2, or begins anew."""
+
+
+class IdMemory(IntEnum):
+    """Where a coordinator keeps the producer id before and the one after."""
+
+    LOGGED = 0
+    """In the transaction log, from level 1 on. 4.3, KAFKA-20310."""
+    IN_MEMORY = 1
+    """With whoever leads the log."""
+
+
+class PreviousId(IntEnum):
+    """How long the producer id before the present one is remembered: who comes with its last epoch
+    is then taken for who rotated it."""
+
+    REPLACED = 0
+    """Until a transaction begins. 4.1 and later."""
+    KEPT = 1
+    """Until an end of V2, or the next InitProducerId. Up to 4.0."""
+
+
+class Bump(IntEnum):
+    """What a client of V1 does after a batch of unknown outcome, before its next transaction."""
+
+    ASKS = 0
+    """It asks the coordinator for the next epoch. 2.5 and later, KIP-360."""
+    GOES_ON = 1
+    """It goes on under the same epoch."""
+
+
+class LeaderlessMarker(IntEnum):
+    """What a coordinator does with the marker of a partition that has no leader."""
+
+    WAITS = 0
+    """It waits for one. Up to 4.2."""
+    SKIPPED = 1
+    """It takes the partition for one that was deleted, and its marker for written. 4.3,
+    KAFKA-20734."""
+
+
+class GroupMemory(IntEnum):
+    """What a client of V1 does before it commits offsets of a group once more in a transaction."""
+
+    ASKS_AGAIN = 0
+    """It sends AddOffsetsToTxn each time. Java."""
+    REMEMBERS = 1
+    """It knows that the group is in the transaction, and asks no more."""
+
+
+class LateBump(IntEnum):
+    """What a client of V1 does that comes to want the next epoch while it aborts."""
+
+    FORGOTTEN = 0
+    """Nothing: its state says INITIALIZING for ever. The Java client, seen of 3.9.2 and 4.3.1: its
+    beginCompletingTransaction has queued what is to follow EndTxn before."""
+    ASKED = 1
+    """It asks for the epoch when the abort is done, as it does for any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One Kafka: a release, its level, the requests that its clients send."""
+
+    name: str
+    release: str
+    level: int
+    requests: Requests
+    verification: Verification = Verification.ASKS
+    older_epoch: OlderEpoch = OlderEpoch.REFUSED
+    ongoing: Ongoing = Ongoing.OF_EPOCH
+    marker_epoch: MarkerEpoch = MarkerEpoch.NEWER
+    first_sequence: FirstSequence = FirstSequence.ZERO_IN_V2
+    fence: Fence = Fence.NEXT_EPOCH
+    pending: Pending = Pending.BEFORE_PRODUCER
+    rotation: Rotation = Rotation.ANYONE
+    id_memory: IdMemory = IdMemory.LOGGED
+    previous_id: PreviousId = PreviousId.REPLACED
+    bump: Bump = Bump.ASKS
+    late_bump: LateBump = LateBump.FORGOTTEN
+    group_memory: GroupMemory = GroupMemory.ASKS_AGAIN
+    leaderless_marker: LeaderlessMarker = LeaderlessMarker.SKIPPED
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Sizes. `transactions` counts those that one instance can begin, `writes` the records that it
+    sends to a partition in each. `max_epoch` stands for the protocol's last epoch, which no client
+    may use, where `epochs_end`; else it is only where the scope ends. With `appends` the outcome of
+    an append to the transaction log is an event of its own, else an append succeeds at once. With
+    `readers`, how far a reader of committed records has come is part of the world; with `guards` a
+    late batch is verified first, and appended some time after that. With `offsets` the last
+    partition is the one in which the group's offsets are committed. With `loads` a coordinator that
+    moves takes time to load, the one before it may not know yet that it is replaced, and clients
+    and leaders have to find out who it is. Where it is `endless`, trouble that a budget allows may
+    happen for ever.
+    """
+
+    instances: int = 2
+    partitions: int = 2
+    transactions: int = 2
+    writes: int = 1
+    log: int = 6
+    late: int = 1
+    late_markers: int = 1
+    producer_ids: int = 1
+    max_epoch: int = 6
+    epochs_end: bool = False
+    appends: bool = False
+    readers: bool = False
+    guards: bool = False
+    offsets: bool = False
+    loads: bool = False
+    endless: bool = False
+    max_begun: int = 2
+    max_delays: int = 1
+    max_unheard: int = 1
+    max_expirations: int = 0
+    max_marker_losses: int = 0
+    max_marker_delays: int = 0
+    max_moves: int = 0
+    max_timeouts: int = 0
+    max_forgotten: int = 0
+    max_failures: int = 0
+    max_others: int = 0
+    max_leaves: int = 0
+
+    @property
+    def last_instance(self) -> int:
+        """The last instance."""
+        return self.instances - 1
+
+    @property
+    def last_partition(self) -> int:
+        """The last partition."""
+        return self.partitions - 1
+
+    @property
+    def last_producer_id(self) -> int:
+        """The last producer id."""
+        return self.producer_ids - 1
+
+    @property
+    def last_late(self) -> int:
+        """The last index of a late request."""
+        return self.late - 1
+
+    @property
+    def last_late_marker(self) -> int:
+        """The last index of a late marker."""
+        return self.late_markers - 1
+
+    @property
+    def last_write(self) -> int:
+        """The last number of a record within its transaction and partition."""
+        return self.writes - 1
+
+    @property
+    def max_sequence(self) -> int:
+        """The last sequence that a producer can come to under one epoch."""
+        return self.transactions * self.writes
+
+    @property
+    def exhausted_epoch(self) -> int:
+        """From here on a client needs another producer id: 32766."""
+        return self.max_epoch - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How often each event may happen in a run. Never above the bounds's `max_` of the same name.
+
+    `begun` counts the transactions that applications begin, `delays` requests that their senders
+    give up and that may still arrive, `unheard` answers that are lost, `expirations` batches whose
+    delivery time is up, `marker_losses` answers to markers that are lost, `marker_delays` markers
+    that may still arrive after others were sent in their place, `moves` coordinators that change,
+    `timeouts` transactions that last too long, `forgotten` transactional ids that expire,
+    `failures` appends to the transaction log that fail or seem to, `others` transactions of other
+    ids that hold a partition back, `leaves` leaders that go and leave none.
+    """
+
+    begun: int = 2
+    delays: int = 1
+    unheard: int = 1
+    expirations: int = 0
+    marker_losses: int = 0
+    marker_delays: int = 0
+    moves: int = 0
+    timeouts: int = 0
+    forgotten: int = 0
+    failures: int = 0
+    others: int = 0
+    leaves: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What every rule may ask."""
+
+    variant: Variant
+    bounds: Bounds = field(default_factory=Bounds)
+    budgets: Budgets = field(default_factory=Budgets)

@@ -1,0 +1,80 @@
+"""Coordinators that move while nobody knows: each hears of it at its own time.
+
+Late requests of clients to a coordinator are other scopes' subject: a former one can do nothing for
+them, and those to the present one need no move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model.language import require, rule, within_scope
+from model.transactions import coordinator as coordinator_rules
+from model.transactions import coordinator_leadership as tenure_rules
+from model.transactions import leader as leader_rules
+from model.transactions.configuration import Configuration
+from model.transactions.coordinator import Tenure
+from model.transactions.coordinator_leadership import Place
+from model.transactions.messages import Flag, Instance, Partition
+from model.transactions.world import World, allows, room_in_log, spend, with_leader
+
+
+@rule
+def coordinator_is_replaced(k: Configuration, w: World) -> World:
+    """Another broker is elected; the one before does not know."""
+    within_scope(k.bounds.loads)
+    within_scope(allows(k.bounds.max_moves, k.budgets.moves, w.spent.moves))
+    require(w.coordinator.tenure == Tenure.LEADS)
+    require(w.placement.former.tenure == Tenure.RESIGNED)
+    spent = replace(w.spent, moves=spend(k, w.spent.moves, 1))
+    placement = tenure_rules.one_moved(k, w.placement, w.coordinator)
+    loading = tenure_rules.begin_loading(k, w.coordinator)
+    return replace(w, coordinator=loading, placement=placement, spent=spent)
+
+
+@rule
+def log_is_loaded(k: Configuration, w: World) -> World:
+    """The new coordinator has read the log, and serves."""
+    within_scope(k.bounds.loads)
+    return replace(w, coordinator=tenure_rules.finish_loading(k, w.coordinator))
+
+
+@rule
+def former_resigns(k: Configuration, w: World) -> World:
+    """The former coordinator hears that it is none."""
+    within_scope(k.bounds.loads)
+    gone = tenure_rules.resign(k, w.placement.former)
+    return replace(w, placement=replace(w.placement, former=gone))
+
+
+@rule
+def coordinator_is_found(k: Configuration, w: World, instance: Instance, stale: Flag) -> World:
+    """FindCoordinator, of a broker that may not have heard of the last move."""
+    within_scope(k.bounds.loads)
+    places = w.placement.of_clients
+    require(places[instance] == Place.NOWHERE)
+    require(stale == 0 or w.coordinator.coordinator_epoch > 0)
+    found = Place.FORMER if stale == 1 else Place.HERE
+    return replace(w, placement=replace(w.placement, of_clients=places.put(instance, found)))
+
+
+@rule
+def metadata_arrives(k: Configuration, w: World, partition: Partition) -> World:
+    """A leader hears who the coordinator is."""
+    within_scope(k.bounds.loads)
+    places = w.placement.of_leaders
+    require(places[partition] != Place.HERE)
+    known = places.put(partition, Place.HERE)
+    return replace(w, placement=replace(w.placement, of_leaders=known))
+
+
+@rule
+def former_writes_marker(k: Configuration, w: World, partition: Partition) -> World:
+    """The former coordinator goes on with what was decided when it was one."""
+    within_scope(k.bounds.loads)
+    within_scope(room_in_log(k, w, partition))
+    asked = coordinator_rules.marker_for(k, w.placement.former, partition)
+    step = leader_rules.on_marker(k, w.leaders[partition], asked.sends[0])
+    told = coordinator_rules.on_marker_written(k, w.placement.former, partition, step.sends[0])
+    there = with_leader(w, partition, step.actor)
+    return replace(there, placement=replace(w.placement, former=told))

@@ -1,0 +1,206 @@
+"""What is late: requests and markers that their senders gave up.
+
+Each arrives once, at any time, or never; nobody hears its answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from model.language import Range, Step, require, rule, within_scope
+from model.transactions import add_partitions as partition_rules
+from model.transactions import client as client_rules
+from model.transactions import coordinator as coordinator_rules
+from model.transactions import end_txn as end_rules
+from model.transactions import leader as leader_rules
+from model.transactions.client import Client
+from model.transactions.configuration import Configuration
+from model.transactions.messages import NO_OFFSET, Api, Error, Instance, Partition, Request
+from model.transactions.world import (
+    World,
+    allows,
+    free,
+    produced,
+    room_in_log,
+    spend,
+    verified,
+    with_client,
+    with_coordinator,
+    with_coordinator_at,
+    with_leader,
+)
+
+LateIndex = Annotated[int, Range(0, "last_late")]
+LateMarkerIndex = Annotated[int, Range(0, "last_late_marker")]
+
+
+# Requests
+
+
+def delayed(k: Configuration, w: World, instance: Instance, step: Step[Client, Request]) -> World:
+    """The client gives its connection up; the request may still arrive."""
+    within_scope(len(w.late) < k.bounds.late)
+    within_scope(allows(k.bounds.max_delays, k.budgets.delays, w.spent.delays))
+    spent = replace(w.spent, delays=spend(k, w.spent.delays, 1))
+    kept = replace(w, late=(*w.late, step.sends[0]), spent=spent)
+    return with_client(kept, instance, step.actor)
+
+
+@rule
+def init_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
+    """InitProducerId is given up on its way."""
+    within_scope(not k.bounds.loads)
+    return delayed(k, w, instance, client_rules.ask_producer_id(k, free(w, instance)))
+
+
+@rule
+def addition_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
+    """AddPartitionsToTxn is given up on its way."""
+    within_scope(not k.bounds.loads)
+    return delayed(k, w, instance, client_rules.add_partitions(k, free(w, instance)))
+
+
+@rule
+def end_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
+    """EndTxn is given up on its way."""
+    within_scope(not k.bounds.loads)
+    return delayed(k, w, instance, client_rules.end_transaction(k, free(w, instance)))
+
+
+@rule
+def batch_is_delayed(k: Configuration, w: World, instance: Instance, partition: Partition) -> World:
+    """Produce is given up on its way."""
+    asked = client_rules.produce(k, w.clients[instance], instance, partition)
+    return delayed(k, w, instance, asked)
+
+
+@rule
+def offsets_are_delayed(
+    k: Configuration, w: World, instance: Instance, partition: Partition
+) -> World:
+    """TxnOffsetCommit is given up on its way."""
+    asked = client_rules.commit_offsets(k, free(w, instance), instance, partition)
+    return delayed(k, w, instance, asked)
+
+
+def arriving(w: World, late: LateIndex, api: Api) -> Request:
+    """The late request that arrives now."""
+    require(late < len(w.late))
+    require(w.late[late].api == api)
+    return w.late[late]
+
+
+def arrived(w: World, late: LateIndex) -> World:
+    """It is not late any more."""
+    return replace(w, late=tuple(r for i, r in enumerate(w.late) if i != late))
+
+
+@rule
+def late_init_arrives(k: Configuration, w: World, late: LateIndex) -> World:
+    """InitProducerId that nobody waits for."""
+    request = arriving(w, late, Api.INIT_PRODUCER_ID)
+    step = coordinator_rules.on_init_producer_id(
+        k, w.coordinator, request, coordinator_rules.NOBODY
+    )
+    return with_coordinator(k, arrived(w, late), step.actor)
+
+
+@rule
+def late_addition_arrives(k: Configuration, w: World, late: LateIndex) -> World:
+    """AddPartitionsToTxn that nobody waits for."""
+    request = arriving(w, late, Api.ADD_PARTITIONS_TO_TXN)
+    step = partition_rules.on_add_partitions(k, w.coordinator, request, coordinator_rules.NOBODY)
+    return with_coordinator(k, arrived(w, late), step.actor)
+
+
+@rule
+def late_end_arrives(k: Configuration, w: World, late: LateIndex) -> World:
+    """EndTxn that nobody waits for: KAFKA-17754."""
+    request = arriving(w, late, Api.END_TXN)
+    step = end_rules.on_end_txn(k, w.coordinator, request, coordinator_rules.NOBODY)
+    return with_coordinator(k, arrived(w, late), step.actor)
+
+
+@rule
+def late_batch_arrives(k: Configuration, w: World, late: LateIndex, partition: Partition) -> World:
+    """Produce that nobody waits for."""
+    request = arriving(w, late, Api.PRODUCE)
+    leader = w.leaders[partition]
+    require(request.partition == partition)
+    require(not k.bounds.guards or not leader_rules.must_ask(k, leader, request.batch))
+    within_scope(room_in_log(k, w, partition))
+    return arrived(produced(k, w, request.batch, partition).actor, late)
+
+
+@rule
+def late_offsets_arrive(k: Configuration, w: World, late: LateIndex, partition: Partition) -> World:
+    """TxnOffsetCommit that nobody waits for: KAFKA-15449."""
+    request = arriving(w, late, Api.TXN_OFFSET_COMMIT)
+    require(request.partition == partition)
+    within_scope(room_in_log(k, w, partition))
+    return arrived(produced(k, w, request.batch, partition).actor, late)
+
+
+@rule
+def late_batch_is_verified(
+    k: Configuration, w: World, late: LateIndex, partition: Partition
+) -> World:
+    """The same, and the coordinator's answer is there: the batch is not yet."""
+    within_scope(k.bounds.guards)
+    request = arriving(w, late, Api.PRODUCE)
+    leader = w.leaders[partition]
+    require(request.partition == partition)
+    require(request.guard == NO_OFFSET)
+    require(leader_rules.must_ask(k, leader, request.batch))
+    step = verified(k, w, request.batch, partition)
+    asked = leader_rules.verify(k, leader, request.batch)
+    there = with_coordinator_at(k, w, w.placement.of_leaders[partition], step.actor)
+    moved = with_leader(there, partition, asked)
+    guard = asked.verifications[request.batch.producer_id].guard
+    if step.sends[0] != Error.NONE:
+        return arrived(moved, late)
+    known = tuple(replace(r, guard=guard) if i == late else r for i, r in enumerate(w.late))
+    return replace(moved, late=known)
+
+
+@rule
+def verified_batch_arrives(
+    k: Configuration, w: World, late: LateIndex, partition: Partition
+) -> World:
+    """A batch that was verified some time ago comes to the log."""
+    within_scope(k.bounds.guards)
+    request = arriving(w, late, Api.PRODUCE)
+    require(request.partition == partition)
+    require(request.guard != NO_OFFSET)
+    within_scope(room_in_log(k, w, partition))
+    step = leader_rules.on_verified(k, w.leaders[partition], request.batch, request.guard)
+    return arrived(with_leader(w, partition, step.actor), late)
+
+
+# Markers
+
+
+@rule
+def marker_is_delayed(k: Configuration, w: World, partition: Partition) -> World:
+    """The coordinator's connection breaks with a marker on it, which may still arrive."""
+    within_scope(len(w.late_markers) < k.bounds.late_markers)
+    delays = w.spent.marker_delays
+    within_scope(allows(k.bounds.max_marker_delays, k.budgets.marker_delays, delays))
+    asked = coordinator_rules.marker_for(k, w.coordinator, partition)
+    spent = replace(w.spent, marker_delays=spend(k, delays, 1))
+    return replace(w, late_markers=(*w.late_markers, asked.sends[0]), spent=spent)
+
+
+@rule
+def late_marker_arrives(
+    k: Configuration, w: World, late: LateMarkerIndex, partition: Partition
+) -> World:
+    """A marker arrives whose coordinator has sent another since."""
+    require(late < len(w.late_markers))
+    marker = w.late_markers[late]
+    require(marker.partition == partition)
+    within_scope(room_in_log(k, w, partition))
+    step = leader_rules.on_marker(k, w.leaders[partition], marker)
+    left = tuple(m for i, m in enumerate(w.late_markers) if i != late)
+    return replace(with_leader(w, partition, step.actor), late_markers=left)

@@ -1,0 +1,176 @@
+"""What transactions guarantee in the end, and what each guarantee rests on.
+
+Theory of operation as in `model.idempotent.liveness`: a guarantee names the assumptions under
+which it holds,
+and each of them is needed. Trouble may come for ever; an assumption says what it must leave alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model.properties import Assumption, Ceases, Event, Eventually, Happens, Repeats
+from model.transactions.client import ClientState
+from model.transactions.configuration import Bounds, Budgets, Configuration
+from model.transactions.coordinator import is_prepared
+from model.transactions.messages import NO_OFFSET
+from model.transactions.scopes import Scope
+from model.transactions.world import World
+
+# What is pending
+
+
+def prepared(k: Configuration, w: World, instance: int, partition: int) -> int:
+    """The outcome is decided, and a marker or the completion is missing."""
+    return 1 if is_prepared(w.coordinator.known.metadata) else 0
+
+
+def unstable(k: Configuration, w: World, instance: int, partition: int) -> int:
+    """A transaction is open at the partition: the last stable offset waits for it."""
+    entries = w.leaders[partition].producers.values()
+    return 1 if any(e.current_txn_first_offset != NO_OFFSET for e in entries) else 0
+
+
+def initializing(k: Configuration, w: World, instance: int, partition: int) -> int:
+    """The instance waits for its producer id."""
+    return 1 if w.clients[instance].state == ClientState.INITIALIZING else 0
+
+
+def ending(k: Configuration, w: World, instance: int, partition: int) -> int:
+    """The instance waits for the end of its transaction: which one, and which end."""
+    client = w.clients[instance]
+    if client.state == ClientState.COMMITTING:
+        return 2 * client.begun
+    return 2 * client.begun + 1 if client.state == ClientState.ABORTING else 0
+
+
+# What happens
+
+
+HEARD = (("heard", 1),)
+NOTHING: Event[Configuration, World] = Event(())
+
+ASSUMPTIONS: dict[str, Assumption[Configuration, World]] = {
+    a.name: a
+    for a in (
+        Assumption(
+            "markers",
+            "a marker that a partition waits for is written at last, and the coordinator hears so",
+            Happens(Event(("marker_is_written",), choice=HEARD)),
+        ),
+        Assumption(
+            "answers",
+            "a request of a client is handled at last, and its answer is heard",
+            Happens(
+                Event(
+                    ("producer_id_is_asked", "partitions_are_added", "transaction_is_ended"),
+                    choice=HEARD,
+                )
+            ),
+        ),
+        Assumption(
+            "writes",
+            "a batch is produced at last, and its answer is heard",
+            Happens(Event(("batch_is_produced",), choice=HEARD)),
+        ),
+        Assumption(
+            "time_outs",
+            "a transaction that nobody ends lasts too long at last",
+            Happens(Event(("transaction_times_out",))),
+        ),
+        Assumption(
+            "appends",
+            "an append to the transaction log is refused or done at last",
+            Happens(Event(("append_is_done", "append_is_refused"))),
+        ),
+        Assumption(
+            "appends_succeed",
+            "appends are not refused for ever",
+            Repeats(Event(("append_is_refused",)), NOTHING),
+        ),
+        Assumption(
+            "coordinators_stay",
+            "at some time the coordinator moves no more",
+            Repeats(Event(("coordinator_moves", "coordinator_moves_with_append")), NOTHING),
+        ),
+    )
+}
+
+EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World], ...] = (
+    Eventually(
+        "completes",
+        "a transaction whose outcome is decided is complete in all its partitions",
+        prepared,
+        ("markers", "coordinators_stay", "appends", "appends_succeed"),
+    ),
+    Eventually(
+        "last_stable_offset_moves",
+        "no transaction stays open at a partition",
+        unstable,
+        ("markers", "time_outs", "coordinators_stay", "appends", "appends_succeed"),
+    ),
+    Eventually(
+        "makes_progress",
+        "an instance that begins gets its producer id",
+        initializing,
+        ("markers", "coordinators_stay", "answers", "appends", "appends_succeed"),
+    ),
+    Eventually(
+        "ends_return",
+        "a call of commit or abort returns",
+        ending,
+        ("markers", "coordinators_stay", "answers", "writes", "appends", "appends_succeed"),
+    ),
+)
+
+
+# Where it is asked
+
+ENDLESS = Bounds(
+    instances=1,
+    partitions=2,
+    transactions=1,
+    log=1,
+    late=0,
+    late_markers=0,
+    max_epoch=5,
+    max_begun=1,
+    max_delays=0,
+    max_unheard=1,
+    max_marker_losses=1,
+    max_moves=1,
+    max_timeouts=1,
+    endless=True,
+)
+"""One transaction; answers and markers are lost for ever, the coordinator moves for ever."""
+
+SCOPES: dict[str, Scope] = {
+    scope.name: scope
+    for scope in (
+        Scope(
+            "live-transaction",
+            "answers are lost for ever, markers are, and the coordinator moves for ever",
+            ENDLESS,
+            Budgets(begun=1, delays=0, unheard=1, marker_losses=1, moves=1, timeouts=1),
+        ),
+        Scope(
+            "live-two-instances",
+            "the same with a second instance, which waits for what the first has left",
+            replace(ENDLESS, instances=2, max_unheard=0),
+            Budgets(begun=1, delays=0, unheard=0, marker_losses=1, moves=1, timeouts=1),
+        ),
+        Scope(
+            "live-log",
+            "appends to the transaction log take their time, and fail for ever",
+            replace(
+                ENDLESS,
+                partitions=1,
+                producer_ids=4,
+                max_unheard=0,
+                appends=True,
+                max_failures=1,
+            ),
+            Budgets(begun=1, delays=0, unheard=0, marker_losses=1, failures=1, moves=1, timeouts=1),
+        ),
+    )
+}

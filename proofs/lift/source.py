@@ -1,0 +1,299 @@
+"""The model's source: read, patched, and loaded.
+
+A *composition* is a package of the model: its actors, their world, its guarantees and scopes. A
+`Model` is one composition, as modules and as syntax trees. Without patches its modules are the
+package's own, as imported. With patches (`Patch`) the same source is executed as modules of its
+own; everything else in `proofs` takes a `Model` and cannot tell the difference.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import graphlib
+import importlib
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import model
+from model.language import is_actor_rule, is_rule
+
+NOT_LIFTED = frozenset({"configuration", "scopes", "spec", "variants"})
+"""Modules that make configurations and initial worlds; the functions of all others are lifted."""
+
+
+class UnknownAssumedProperty(ValueError):
+    """No assumed property of the model has this name; the message lists those that it has."""
+
+
+class PatchError(ValueError):
+    """A patch that does not fit the text: unknown function, or an anchor not found just once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One expression replaced inside one function, named `module.function`."""
+
+    function: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """One composition, as text and as running modules. `functions` maps (module, name) to its
+    syntax tree."""
+
+    package: str
+    modules: Mapping[str, ModuleType]
+    functions: Mapping[tuple[str, str], ast.FunctionDef]
+    files: Mapping[str, str]
+    patches: tuple[Patch, ...]
+
+    def __getattr__(self, name: str) -> Any:
+        """A module of the model: `model.world`, `model.guarantees`, ..."""
+        try:
+            return self.modules[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def name(self) -> str:
+        """The composition's name: `transactions`."""
+        return self.package.rpartition(".")[2]
+
+    @functools.cached_property
+    def rules(self) -> Mapping[str, Callable[..., Any]]:
+        """The rules of the world, by name."""
+        return dict(self._functions_where(is_rule))
+
+    @functools.cached_property
+    def actor_rules(self) -> Mapping[str, Callable[..., Any]]:
+        """The rules of actors, by name."""
+        return dict(self._functions_where(is_actor_rule))
+
+    def _functions_where(
+        self, wanted: Callable[[Any], bool]
+    ) -> Iterator[tuple[str, Callable[..., Any]]]:
+        for module, name in self.functions:
+            function: Callable[..., Any] | None = vars(self.modules[module]).get(name)
+            if function is not None and wanted(function):
+                yield name, function
+
+    def is_lifted(self, module: str) -> bool:
+        """Whether the functions of a module are lifted."""
+        return module not in NOT_LIFTED
+
+    def tree_of(self, function: Callable[..., Any]) -> ast.FunctionDef | None:
+        """The syntax tree of a function of the model; None if it is not the model's."""
+        module = function.__module__.rpartition(".")[2]
+        return self.functions.get((module, function.__name__))
+
+
+def functions_of(trees: Mapping[str, ast.Module]) -> dict[tuple[str, str], ast.FunctionDef]:
+    """All top-level functions, by (module, name)."""
+    return {
+        (name, node.name): node
+        for name, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+class _Replacer(ast.NodeTransformer):
+    """Replaces each expression that reads like `anchor`, and counts."""
+
+    def __init__(self, anchor: str, after: str) -> None:
+        self.anchor = ast.dump(ast.parse(anchor, mode="eval").body)
+        self.after = after
+        self.found = 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.expr) and ast.dump(node) == self.anchor:
+            self.found += 1
+            replacement = ast.parse(self.after, mode="eval").body
+            for part in ast.walk(replacement):
+                ast.copy_location(part, node)
+            return replacement
+        return self.generic_visit(node)
+
+
+def apply(patch: Patch, all_trees: Mapping[str, ast.Module]) -> None:
+    """Change the trees as the patch says. Raises PatchError."""
+    module, _, name = patch.function.rpartition(".")
+    function = functions_of(all_trees).get((module, name))
+    if function is None:
+        raise PatchError(f"the model has no function {patch.function!r} (write module.function)")
+    replacer = _Replacer(patch.before, patch.after)
+    replacer.visit(function)
+    if replacer.found != 1:
+        raise PatchError(
+            f"in {patch.function}: {patch.before!r} is found {replacer.found} times;"
+            " an anchor must be found exactly once"
+        )
+
+
+def imports_of(tree: ast.Module, package: str) -> set[str]:
+    """The modules of the package that a module imports, at its top as all of the model do."""
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == package:
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
+            names.add(str(node.module)[len(package) + 1 :])
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text of a package's modules; `trees` has each module after those that it imports."""
+
+    package: str
+    trees: Mapping[str, ast.Module]
+
+    def file(self, name: str) -> str:
+        """The name that errors give a module's file."""
+        return f"{self.package.replace('.', '/')}/{name}.py"
+
+
+def read_source(package: str) -> Source:
+    """Fresh syntax trees of all modules that a package has."""
+    root = importlib.import_module(package).__file__
+    assert root is not None
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in Path(root).parent.glob("*.py")}
+    del texts["__init__"]
+    trees = {n: ast.parse(texts[n], f"{package.replace('.', '/')}/{n}.py") for n in sorted(texts)}
+    imports = {name: imports_of(tree, package) & set(trees) for name, tree in trees.items()}
+    order = graphlib.TopologicalSorter(imports).static_order()
+    return Source(package, {name: trees[name] for name in order})
+
+
+@contextmanager
+def _set_aside(package: str, names: Collection[str]) -> Iterator[ModuleType]:
+    """While patched source is executed, an import of one of the package's modules means that."""
+    parent = sys.modules[package]
+    kept = {name: sys.modules.pop(f"{package}.{name}") for name in names}
+    try:
+        yield parent
+    finally:
+        for name, module in kept.items():
+            sys.modules[f"{package}.{name}"] = module
+            setattr(parent, name, module)
+
+
+def execute(source: Source) -> dict[str, ModuleType]:
+    """The source as modules of its own."""
+    modules: dict[str, ModuleType] = {}
+    with _set_aside(source.package, source.trees) as parent:
+        for name, tree in source.trees.items():
+            module = modules[name] = ModuleType(f"{source.package}.{name}")
+            module.__file__ = source.file(name)
+            sys.modules[module.__name__] = module
+            setattr(parent, name, module)
+            exec(compile(tree, module.__file__, "exec"), module.__dict__)
+    return modules
+
+
+@functools.cache
+def load_package(package: str) -> Model:
+    """The model that a package is, as it stands."""
+    source = read_source(package)
+    modules = {name: importlib.import_module(f"{package}.{name}") for name in source.trees}
+    files = {name: source.file(name) for name in modules}
+    return Model(package, modules, functions_of(source.trees), files, ())
+
+
+def load(package: str, patches: Sequence[Patch] = ()) -> Model:
+    """The model that a package is, with patches applied. Raises PatchError."""
+    unpatched = load_package(package)
+    if not patches:
+        return unpatched
+    source = read_source(package)
+    for patch in patches:
+        apply(patch, source.trees)
+    modules = execute(source)
+    return Model(package, modules, functions_of(source.trees), unpatched.files, tuple(patches))
+
+
+def model_folder() -> Path:
+    """Where the model's source is."""
+    assert model.__file__ is not None
+    return Path(model.__file__).parent
+
+
+COMPOSITIONS = tuple(
+    sorted(
+        (p.parent.name for p in model_folder().glob("*/world.py")),
+        key=lambda n: (n != "idempotent", n),
+    )
+)
+"""The packages of the model, each with actors and a world of its own."""
+
+
+def composition(name: str, patches: Sequence[Patch] = ()) -> Model:
+    """One of COMPOSITIONS. Raises PatchError."""
+    return load(f"model.{name}", patches)
+
+
+@functools.cache
+def composition_of(scope: str) -> str:
+    """The name of the composition that has a scope, also where some of its budgets are replaced.
+    An unknown scope is taken for one of the first composition, which refuses it with a list."""
+    name = scope.partition("/")[0]
+    return next((c for c in COMPOSITIONS if name in scopes_of(composition(c))), COMPOSITIONS[0])
+
+
+def scopes_of(model: Model) -> frozenset[str]:
+    """The names of a model's scopes, those of liveness too."""
+    endless = getattr(model.modules.get("liveness"), "SCOPES", {})
+    return frozenset(model.scopes.SCOPES) | frozenset(endless)
+
+
+def model_for(scope: str, patches: Sequence[Patch] = ()) -> Model:
+    """The model whose scope it is. Raises PatchError."""
+    return composition(composition_of(scope), patches)
+
+
+def assumed_properties_of(model: Model) -> tuple[Any, ...]:
+    """What users believe and nobody guarantees, where a model says it."""
+    return tuple(getattr(model.modules.get("assumed_properties"), "ASSUMED_PROPERTIES", ()))
+
+
+def believing(model: Model, names: Collection[str]) -> Model:
+    """The model with these assumed properties among its guarantees. They cost time, so that who
+    wants to know
+    asks by name. Raises UnknownBelief."""
+    known = {
+        assumed_property.name: assumed_property for assumed_property in assumed_properties_of(model)
+    }
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise UnknownAssumedProperty(
+            f"no assumed property is called {unknown[0]!r}; there are {', '.join(known)}"
+        )
+    asked = tuple(assumed_property for name, assumed_property in known.items() if name in names)
+    guarantees = ModuleType(model.guarantees.__name__)
+    vars(guarantees).update(
+        vars(model.guarantees),
+        GUARANTEES=(*model.guarantees.GUARANTEES, *asked),
+    )
+    return replace(model, modules={**model.modules, "guarantees": guarantees}) if asked else model
+
+
+def read_patches(path: Path) -> tuple[Patch, ...]:
+    """Patches from a file: a Python list of (function, before, after).
+
+    Raises PatchError with the place if the file is not of that form.
+    """
+    try:
+        rows = ast.literal_eval(path.read_text(encoding="utf-8"))
+        return tuple(Patch(*row) for row in rows)
+    except (OSError, SyntaxError, ValueError, TypeError) as error:
+        raise PatchError(
+            f"{path}: {error}; write a list of (function, expression before, expression after)"
+        ) from error

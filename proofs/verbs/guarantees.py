@@ -1,0 +1,251 @@
+"""`guarantees`: which guarantees hold for a release and its configurations, and what says so.
+
+There are three kinds of evidence. A *theorem* has no bounds. A *scope* was explored to its end: all
+that can happen in it was seen, and nothing beyond it. A *trace* breaks the guarantee; where it is
+not
+guaranteed for these configurations, that is no fault of the release. The scopes are small and fit
+the
+configurations: in each a connection may break, replicas may be too few, and the leader may restart.
+Assumed properties that they show to be none of the guarantees are told too; they are no part of
+the verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from model.idempotent.variants import RELEASES
+from proofs.explore.scope import Finding, ScopeReport, explore_scope
+from proofs.pages import subjects
+from proofs.say import say
+from proofs.trace.format import label
+from proofs.trace.replay import configuration_of
+from proofs.verbs import EXIT_CODES
+from proofs.verbs.asked import ACKS, FAILOVERS, Asked, asked_of
+from proofs.verbs.options import add_engine, add_output, positive
+from proofs.verbs.output import Output, Told, finding_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The verb's options."""
+    releases = ", ".join(RELEASES)
+    parser.add_argument("--release", default="4.3.1", metavar="R", help=f"one of {releases}")
+    parser.add_argument(
+        "--level", type=int, choices=(0, 1, 2), help="transaction.version (default: the highest)"
+    )
+    parser.add_argument("--acks", choices=ACKS, help="default: all")
+    parser.add_argument("--in-flight", type=positive, metavar="N", help="default: 5")
+    parser.add_argument("--failover", choices=FAILOVERS, default="clean")
+    parser.add_argument(
+        "--expiry",
+        choices=("yes", "no"),
+        default="no",
+        help="leaders forget idle producers, coordinators idle transactional ids",
+    )
+    parser.add_argument(
+        "--transactions", action="store_true", help="ask of a producer with a transactional id"
+    )
+    parser.add_argument(
+        "--requests", choices=("v1", "v2"), help="what its clients speak (default: v2 at level 2)"
+    )
+    parser.add_argument(
+        "--late", choices=("yes", "no"), help="what senders gave up may arrive (default: yes)"
+    )
+    add_engine(parser, default="ints")
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Explore what fits, tell, write: 0 if all hold, 1 if one is broken, 3 if not all was seen.
+
+    Raises UnknownVariant, and what `explore_scope` raises.
+    """
+    asked = asked_of(arguments)
+    command = {"home": asked.home, **asdict(asked), "engine": arguments.engine}
+    output = Output("guarantees", command, arguments.out, arguments.json)
+    notes = tuple(asked.notes())
+    say(f"{asked.title}:")
+    for note in notes:
+        say(f"  {note}")
+    reports = tuple(explored(asked, arguments))
+    answers = [answer(name, asked, reports) for name in asked.names()]
+    for found in answers:
+        tell(found, asked, output, in_full=arguments.out is None)
+    believed = tuple(not_guaranteed(asked, reports))
+    tell_believed(believed, asked, output)
+    verdict = verdict_of(answers)
+    say(verdict)
+    content = {
+        "variant": asked.variant,
+        "notes": notes,
+        "guarantees": [answer_json(found) for found in answers],
+        "not_guaranteed": [assumed_property_json(found, asked) for found in believed],
+        "verdict": verdict,
+    }
+    output.finish(content, {"workers": arguments.workers})
+    return EXIT_CODES[verdict]
+
+
+def explored(asked: Asked, arguments: argparse.Namespace) -> Iterator[ScopeReport]:
+    """Each scope, explored to its end."""
+    for scope in asked.scopes:
+        with Told(scope) as told:
+            yield explore_scope(
+                scope,
+                asked.variant,
+                assumed_properties=subjects.assumed_properties_in(asked.home),
+                engine=arguments.engine,
+                workers=arguments.workers,
+                progress=told,
+            )
+
+
+# Answers
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known of one guarantee. `holds` is None where not all was seen."""
+
+    name: str
+    holds: bool | None
+    guaranteed: bool
+    guaranteed_if: str
+    theorems: tuple[str, ...]
+    scopes: tuple[ScopeReport, ...]
+    broken: Finding | None
+    conditions: tuple[str, ...]
+
+
+def answer(name: str, asked: Asked, reports: Sequence[ScopeReport]) -> Answer:
+    """A guarantee, over all scopes: a trace of any breaks it."""
+    guarantee = subjects.guarantee_of(asked.home, name)
+    model = subjects.model_of_home(asked.home)
+    configurations = [configuration_of(model, report.scope, asked.variant) for report in reports]
+    guaranteed = all(guarantee.guaranteed(k) for k in configurations)
+    broken = shortest(name, reports)
+    complete = all(report.counts.complete for report in reports)
+    theorems = proved(name, asked) if guaranteed and broken is None else {}
+    conditions = [
+        f"{report.scope}: {asked.limits(k)}"
+        for report, k in zip(reports, configurations, strict=True)
+    ]
+    return Answer(
+        name=name,
+        holds=False if broken else (True if theorems or complete else None),
+        guaranteed=guaranteed,
+        guaranteed_if=subjects.sentence(guarantee.guaranteed),
+        theorems=tuple(theorems),
+        scopes=tuple(reports),
+        broken=broken,
+        conditions=tuple(dict.fromkeys(a for said in theorems.values() for a in said))
+        or tuple(conditions),
+    )
+
+
+def shortest(name: str, reports: Sequence[ScopeReport]) -> Finding | None:
+    """The shortest trace of any scope that breaks a guarantee or a assumed property."""
+    found = [finding for r in reports if (finding := r.found(name)) is not None]
+    return min(found, key=lambda finding: finding.events, default=None)
+
+
+def not_guaranteed(asked: Asked, reports: Sequence[ScopeReport]) -> Iterator[Finding]:
+    """Assumed properties that the scopes show to be none of the guarantees."""
+    found = (shortest(name, reports) for name in subjects.assumed_properties_in(asked.home))
+    return (finding for finding in found if finding is not None)
+
+
+def proved(name: str, asked: Asked) -> dict[str, tuple[str, ...]]:
+    """The theorems that cover the configurations, with what each assumes."""
+    from proofs.prove.assumptions import ASSUMPTIONS
+
+    if not asked.has_theorems():
+        return {}
+    return {
+        theorem.name: tuple(f"{a}: {ASSUMPTIONS[a]}" for a in theorem.assumptions)
+        for theorem in subjects.theorems_of(asked.home, name)
+        if subjects.proves(theorem, name) and subjects.covers(theorem, asked.variant)
+    }
+
+
+def verdict_of(answers: Sequence[Answer]) -> str:
+    """Broken, if one is."""
+    if any(a.holds is False for a in answers):
+        return "violated"
+    return "holds" if all(a.holds for a in answers) else "undecided"
+
+
+# For people and programs
+
+
+def tell(found: Answer, asked: Asked, output: Output, *, in_full: bool) -> None:
+    """One guarantee: whether it holds, and the evidence."""
+    say(f"  {found.name}: {shown(found)}")
+    if not found.guaranteed:
+        say(f"      not guaranteed for these configurations; it would be: {found.guaranteed_if}")
+    if found.broken is None:
+        return
+    if in_full:
+        for step in found.broken.trace.steps:
+            say(f"      {label(step.rule, step.choice)}")
+    output.pictures(subjects.model_of_home(asked.home), found.name, found.broken.trace)
+
+
+def tell_believed(believed: Sequence[Finding], asked: Asked, output: Output) -> None:
+    """What users believe, and is not so: no fault, and no part of the verdict."""
+    if believed:
+        say("not guaranteed, whatever one believes:")
+    for found in believed:
+        says = subjects.sentence(subjects.guarantee_of(asked.home, found.property).check)
+        say(f"  {found.property}: {broken_in(found)}")
+        say(f"      {says}")
+        output.pictures(subjects.model_of_home(asked.home), found.property, found.trace)
+
+
+def broken_in(found: Finding) -> str:
+    """Where, and how soon."""
+    return f"BROKEN in {found.trace.header.scope} after {found.steps} steps, {found.events} events"
+
+
+def shown(found: Answer) -> str:
+    """The evidence in a line."""
+    if found.broken is not None:
+        return broken_in(found.broken)
+    if found.theorems:
+        return f"holds, by the theorems {', '.join(found.theorems)}"
+    seen = ", ".join(f"{r.scope} ({r.counts.distinct:,} states)" for r in found.scopes)
+    return f"{'holds in all of' if found.holds else 'not decided: part of'} {seen}"
+
+
+def assumed_property_json(found: Finding, asked: Asked) -> dict[str, Any]:
+    """One assumed property in the report, with what would make it true."""
+    assumed_property = subjects.guarantee_of(asked.home, found.property)
+    return {
+        "name": found.property,
+        "says": subjects.sentence(assumed_property.check),
+        "true_if": subjects.sentence(assumed_property.guaranteed),
+        "trace": finding_json(found),
+    }
+
+
+def answer_json(found: Answer) -> dict[str, Any]:
+    """One guarantee in the report: its proof, or its trace."""
+    row: dict[str, Any] = {
+        "name": found.name,
+        "holds": found.holds,
+        "guaranteed": found.guaranteed,
+        "guaranteed_if": found.guaranteed_if,
+        "conditions": list(found.conditions),
+    }
+    if found.broken is not None:
+        return {**row, "trace": finding_json(found.broken)}
+    if found.theorems:
+        return {**row, "proof": {"kind": "theorem", "theorems": list(found.theorems)}}
+    scopes = [
+        {"scope": r.scope, "distinct": r.counts.distinct, "transitions": r.counts.transitions}
+        for r in found.scopes
+    ]
+    return {**row, "proof": {"kind": "scope", "scopes": scopes}}
