@@ -22,7 +22,7 @@ from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED
 from conformance.plan import Prepared, Summary
 from conformance.runner import Wave
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 UNDECIDED: Final = "undecided"
 

@@ -30,7 +30,7 @@ from model.language import Disabled, Step
 from proofs.lift.source import Model, composition
 
 MAX_ROWS = 1_000_000
-WATCHED_MODULES = ("messages", "leader", "client", "recovery", "answers")
+WATCHED_MODULES = ("messages", "leader", "client", "recovery", "responses")
 """The modules whose branches count: those that say what actors do."""
 
 

@@ -35,7 +35,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-RENAMED: dict[str, str] = {}
+RENAMED: dict[str, str] = {
+    "promises": "guarantees",
+    "not_promised": "not_guaranteed",
+}
 """Names as they were -> as they are: whole JSON strings and keys in reports, properties, tests."""
 
 PLACE = re.compile(r"\bmodel/[\w/]+\.py:\d+(:\d+)?")
@@ -136,10 +139,10 @@ def explored(variant: str, scopes: Sequence[str]) -> dict[str, Any]:
 
 PLAN = """
 import json
-from proofs.lift.text import plain
+from proofs.lift.source import composition
 from proofs.prove.plan import plan
 from proofs.prove.theorems import THEOREMS
-planned = plan(plain(), THEOREMS, lambda theorem: theorem.variant)
+planned = plan(composition("idempotent"), THEOREMS, lambda theorem: theorem.variant)
 print(json.dumps(list(planned.unchanged)))
 for duty in planned.duties:
     print(json.dumps([duty.obligation.name, duty.needed_by, duty.obligation.text]))

@@ -37,6 +37,11 @@ TRACES: Final = (
 )
 
 
+def judge_of(text: str) -> str:
+    """What to judge by; `promises` is what `guarantees` was called before."""
+    return "guarantees" if text == "promises" else text
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `run` takes."""
     what = parser.add_argument_group("what is judged")
@@ -62,7 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     traces.add_argument("--traces", type=int, metavar="N", help=TRACES)
     traces.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     how = parser.add_argument_group("how it is judged")
-    how.add_argument("--judge", default=JUDGES[0], help=f"{' or '.join(JUDGES)} (default: model)")
+    how.add_argument(
+        "--judge", default=JUDGES[0], type=judge_of, help=f"{' or '.join(JUDGES)} (default: model)"
+    )
     how.add_argument("--baseline", type=Path, metavar="FILE", help="differences that are known")
     where = parser.add_argument_group("where it runs")
     where.add_argument("--backend", default=BACKENDS[0], help=f"{' or '.join(BACKENDS)}")

@@ -29,7 +29,7 @@ from proofs.say import say
 from proofs.trace.format import Trace, read
 from proofs.trace.replay import RecordedDifferently, Stepper, configuration_of, replay
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 MODEL: Final = "model"
 SYSTEMS: Final = (MODEL, "impl", "kafka", "wire")

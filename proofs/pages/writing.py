@@ -425,11 +425,11 @@ def without_table(evidence: Evidence) -> Lines:
 
 
 INTRODUCTION = (
-    "A page for each guarantee, and for each thing that users may believe although it is not"
-    " guaranteed. Three kinds of evidence: a *theorem* has no bounds, and says what it assumes; a *scope* was"
-    " explored to its end, and nothing is said beyond it; a *trace* is a shortest run that breaks"
-    " the guarantee where its condition is not met, which is no fault of the release. Releases that"
-    " do the same share a column."
+    "A page for each guarantee, and for each thing that users may believe although it is not "
+    "guaranteed. Three kinds of evidence: a *theorem* has no bounds, and says what it "
+    "assumes; a *scope* was explored to its end, and nothing is said beyond it; a *trace* is "
+    "a shortest run that breaks the guarantee where its condition is not met, which is no "
+    "fault of the release. Releases that do the same share a column."
 )
 
 

@@ -42,7 +42,7 @@ from proofs.prove.theorem import Theorem
 from proofs.say import say
 from proofs.trace.format import dumps, label
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -25,7 +25,7 @@ from proofs.trace.replay import replay
 from proofs.trace.story import Story, tell
 
 LINE_SECONDS = 10.0
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class OtherArguments(ValueError):

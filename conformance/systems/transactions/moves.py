@@ -65,13 +65,13 @@ class Moves(Sides):
 
     def _finds_out(self, instance: int, error: Any, heard: int) -> None:
         """What an answer, or none, tells of the coordinator."""
-        rules = self.tables.model.tenure
+        rules = self.tables.model.coordinator_leadership
         self._places = rules.found_out(self.tables.k, self._places, instance, error, heard)
 
     # ---- events
 
     def _coordinator_is_replaced(self) -> None:
-        rules, k = self.tables.model.tenure, self.tables.k
+        rules, k = self.tables.model.coordinator_leadership, self.tables.k
         state = self.coordinator.node.state
         self._places = rules.one_moved(k, self._places, state)
         self.former.node = self.tables.node(rules.replaced(k, state))
@@ -92,7 +92,7 @@ class Moves(Sides):
         self._moves(self.former, "resign")
 
     def _coordinator_is_found(self, instance: int, stale: int) -> None:
-        place = self.tables.model.tenure.Place.FORMER if stale else self._place_here
+        place = self.tables.model.coordinator_leadership.Place.FORMER if stale else self._place_here
         places = self._places.of_clients.put(instance, place)
         self._places = replace(self._places, of_clients=places)
         self._found[instance] = True
@@ -103,4 +103,4 @@ class Moves(Sides):
 
     @property
     def _place_here(self) -> Any:
-        return self.tables.model.tenure.Place.HERE
+        return self.tables.model.coordinator_leadership.Place.HERE

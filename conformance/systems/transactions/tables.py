@@ -18,7 +18,7 @@ WATCHED_MODULES: Final = (
     "leader",
     "coordinator",
     "add_partitions",
-    "tenure",
+    "coordinator_leadership",
     "end_txn",
     "client",
 )

@@ -242,7 +242,7 @@ class Transactions(Worlds):
             c = Rec(c.cls, {**c.fields, "log": image})
         is_news = dag.negate(same_state(c.fields["log"], c.fields["known"]))
         evaluator.written.append((is_news, c.fields["log"]))
-        actor = evaluator.call(self.model.tenure.take_over, [self.k, c])
+        actor = evaluator.call(self.model.coordinator_leadership.take_over, [self.k, c])
         after = with_ghosts(self.before, coordinator=actor, awaited=NOBODY_WAITS)
         return self.told(name, evaluator, after, appending)
 
