@@ -28,7 +28,8 @@ if not __package__:
 from benchmarks.exploration import empty_cache
 from proofs.cache import cache_folder
 from proofs.explore.scope import DEFAULT_VARIANT
-from proofs.lift.source import Model, Patch, model_for
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model, model_for
 from proofs.mutants.systematic import functions_that_act, mutants_of
 from proofs.trace.replay import UnknownScope, configuration_of
 

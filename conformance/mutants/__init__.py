@@ -1,16 +1,18 @@
-"""Bugs planted in impl, as patches: the judge must find each of them by itself.
+"""Bugs planted in impl, as named replacements: the judge must find each of them by itself.
 
-Three rules:
+Two rules:
 
-1. A bug is a unified diff against `impl`, beside this file, and a row of a table: what an author
-   could have thought, under the ground on which it shows: impl as it is shows nothing there.
-2. A patch is applied to a copy, which a fresh process finds first on its path. The working tree is
+1. A bug is a row of a table: what an author could have thought, and what stands in impl instead,
+   under the ground on which it shows. Impl as it is shows nothing there.
+2. It is planted in a copy, which a fresh process finds first on its path. The working tree is
    never touched, and no switch in `impl` exists for it.
-3. A patch must fit exactly: each hunk's old lines stand in the file once.
 
-Theory of operation: the tables are `idempotent.toml` and `transactions.toml`; a table of theirs is
-a ground, a row `name = "what"`. `plant` copies and patches, `hunt` is what the fresh process does:
-judge the ground's traces until some diverge, shrink these, keep the shortest.
+The tables are `idempotent.toml` and `transactions.toml`. A table of theirs is a ground, a row is
+
+    name = ["what is wrong", ["Class.method", "text before", "text after"], ...]
+
+with one or more replacements (`proofs.lift.patch`). `plant` copies and patches, `hunt` is what the
+fresh process does: judge the ground's traces until some diverge, shrink these, keep the shortest.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from proofs.lift.patch import Patch
 
 FOLDER: Final = Path(__file__).parent
 
@@ -49,18 +53,14 @@ class Mutant:
     name: str
     what: str
     ground: Ground
-
-    @property
-    def patch(self) -> Path:
-        """The unified diff."""
-        return FOLDER / f"{self.name}.patch"
+    patches: tuple[Patch, ...]
 
 
 def _read(group: str) -> Iterator[Mutant]:
     table = tomllib.loads((FOLDER / f"{group}.toml").read_text(encoding="utf-8"))
     for ground, rows in table.items():
-        for name, what in rows.items():
-            yield Mutant(name, what, Ground.parse(ground))
+        for name, (what, *patches) in rows.items():
+            yield Mutant(name, what, Ground.parse(ground), tuple(Patch(*p) for p in patches))
 
 
 GROUPS: Final[dict[str, tuple[Mutant, ...]]] = {

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Final
 
 from conformance.backends import REPOSITORY, BackendFailed
 from conformance.code import package_folder
 from conformance.mutants import Mutant
-from conformance.mutants.patches import apply
 from conformance.plan import Finding
+from proofs.lift.patch import Patch, apply, find_scope
 
 PATIENCE_SECONDS: Final = 600.0
 """A bug may make impl loop for ever."""
@@ -29,7 +33,35 @@ def plant(mutant: Mutant, root: Path) -> None:
     """Put a copy of impl with the bug below `root`. Raises PatchError."""
     source = package_folder("impl", (REPOSITORY,))
     shutil.copytree(source, root / "impl", ignore=shutil.ignore_patterns("__pycache__"))
-    apply(mutant.patch, root)
+    for path, text in patched(mutant.patches, source):
+        (root / "impl" / path).write_text(text, encoding="utf-8")
+
+
+def patched(patches: Sequence[Patch], package: Path) -> Iterator[tuple[Path, str]]:
+    """The files of a package that patches change, with their changed text. Raises PatchError."""
+    trees = dict(trees_of(package))
+    for name in {find_scope(patch.function, trees)[0] for patch in patches}:
+        trees[name] = deepcopy(trees[name])
+    for name in {apply(patch, trees) for patch in patches}:
+        yield path_of(name, package), f"{ast.unparse(trees[name])}\n"
+
+
+@functools.cache
+def trees_of(package: Path) -> Mapping[str, ast.Module]:
+    """The modules of a package, by dotted name, which begins with the package's own."""
+    files = {
+        path.relative_to(package.parent).with_suffix(""): path for path in package.rglob("*.py")
+    }
+    return {
+        ".".join(short.parts).removesuffix(".__init__"): ast.parse(path.read_text("utf-8"))
+        for short, path in files.items()
+    }
+
+
+def path_of(name: str, package: Path) -> Path:
+    """The file of a module, below the package."""
+    path = Path(*name.split(".")[1:])
+    return path / "__init__.py" if (package / path).is_dir() else path.with_suffix(".py")
 
 
 def hunt(mutant: Mutant, prepared: Path) -> Finding | None:

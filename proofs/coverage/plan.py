@@ -9,7 +9,8 @@ from proofs.coverage.events import events_of
 from proofs.coverage.survey import Look, Survey
 from proofs.explore.expected import EXPECTED
 from proofs.explore.scope import DEFAULT_VARIANT
-from proofs.lift.source import COMPOSITIONS, Patch, composition, composition_of, model_for
+from proofs.lift.patch import Patch
+from proofs.lift.source import COMPOSITIONS, composition, composition_of, model_for
 from proofs.trace.replay import scope_of
 
 LARGEST = 200_000

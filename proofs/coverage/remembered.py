@@ -19,7 +19,8 @@ from proofs.coverage.plan import surveys
 from proofs.coverage.report import coverage
 from proofs.coverage.survey import Look, Survey, evidence
 from proofs.explore.explorer import Report
-from proofs.lift.source import Patch, composition_of, model_folder
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition_of, model_folder
 
 KEPT = 20
 """So many surveys are remembered, the latest."""

@@ -14,7 +14,8 @@ from pathlib import Path
 from proofs.explore.engines import ENGINES, Counts, Job, say_on_stderr
 from proofs.explore.explorer import Report
 from proofs.lift.build import is_endless
-from proofs.lift.source import Model, Patch, believing, model_for
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model, believing, model_for
 from proofs.trace.events import events
 from proofs.trace.format import Header, Instance, Trace, dumps
 from proofs.trace.replay import (

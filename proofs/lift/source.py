@@ -22,6 +22,7 @@ from typing import Any
 
 import model
 from model.language import is_actor_rule, is_rule
+from proofs.lift.patch import Patch, PatchError, apply
 
 NOT_LIFTED = frozenset({"configuration", "scopes", "spec", "variants"})
 """Modules that make configurations and initial worlds; the functions of all others are lifted."""
@@ -29,19 +30,6 @@ NOT_LIFTED = frozenset({"configuration", "scopes", "spec", "variants"})
 
 class UnknownAssumedProperty(ValueError):
     """No assumed property of the model has this name; the message lists those that it has."""
-
-
-class PatchError(ValueError):
-    """A patch that does not fit the text: unknown function, or an anchor not found just once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """One expression replaced inside one function, named `module.function`."""
-
-    function: str
-    before: str
-    after: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,39 +91,6 @@ def functions_of(trees: Mapping[str, ast.Module]) -> dict[tuple[str, str], ast.F
         for node in tree.body
         if isinstance(node, ast.FunctionDef)
     }
-
-
-class _Replacer(ast.NodeTransformer):
-    """Replaces each expression that reads like `anchor`, and counts."""
-
-    def __init__(self, anchor: str, after: str) -> None:
-        self.anchor = ast.dump(ast.parse(anchor, mode="eval").body)
-        self.after = after
-        self.found = 0
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.expr) and ast.dump(node) == self.anchor:
-            self.found += 1
-            replacement = ast.parse(self.after, mode="eval").body
-            for part in ast.walk(replacement):
-                ast.copy_location(part, node)
-            return replacement
-        return self.generic_visit(node)
-
-
-def apply(patch: Patch, all_trees: Mapping[str, ast.Module]) -> None:
-    """Change the trees as the patch says. Raises PatchError."""
-    module, _, name = patch.function.rpartition(".")
-    function = functions_of(all_trees).get((module, name))
-    if function is None:
-        raise PatchError(f"the model has no function {patch.function!r} (write module.function)")
-    replacer = _Replacer(patch.before, patch.after)
-    replacer.visit(function)
-    if replacer.found != 1:
-        raise PatchError(
-            f"in {patch.function}: {patch.before!r} is found {replacer.found} times;"
-            " an anchor must be found exactly once"
-        )
 
 
 def imports_of(tree: ast.Module, package: str) -> set[str]:

@@ -14,7 +14,8 @@ from proofs.explore.engines import say_on_stderr
 from proofs.explore.explorer import Report
 from proofs.explore.scope import DEFAULT_VARIANT, header_of
 from proofs.lift.compiler import NoCompiler
-from proofs.lift.source import Model, Patch, model_for
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model, model_for
 from proofs.live.fair import Bools, Loop, Question, Strong, Weak, shortest_loop
 from proofs.live.graph import Asked, Explored, Place, Sentence, explored, places
 from proofs.live.lasso import Lasso, lasso

@@ -14,7 +14,8 @@ from typing import Any
 
 from proofs.explore.result import Progress
 from proofs.explore.source import instances, successors
-from proofs.lift.source import Patch, model_for
+from proofs.lift.patch import Patch
+from proofs.lift.source import model_for
 from proofs.trace.format import Header, Instance, Trace
 from proofs.trace.replay import Stepper, World, configuration_of, record
 

@@ -29,7 +29,8 @@ from proofs.lift.dag import FALSE, TRUE, Node
 from proofs.lift.ints_form import ints_form
 from proofs.lift.machine import Machine, RuleInstance
 from proofs.lift.named import name_of, reached
-from proofs.lift.source import Model, Patch, model_for
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model, model_for
 from proofs.lift.specialise import constant_leaves, substitute
 from proofs.lift.values import Shapes, scalars
 from proofs.trace.format import Choice

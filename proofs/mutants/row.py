@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from proofs.lift.source import Patch
+from proofs.lift.patch import Patch
 
 BASE = "4.3.1/level=2/requests=v2"
 

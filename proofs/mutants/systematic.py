@@ -17,7 +17,8 @@ from types import FunctionType
 from typing import cast
 
 from proofs.lift.named import name_of, parts, reached
-from proofs.lift.source import Model, Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model, composition
 
 LIMITS = ("within_scope",)
 """What these are told is a matter of the scope."""

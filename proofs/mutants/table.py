@@ -3,7 +3,7 @@ the model, as a variant of it, or as a scope."""
 
 from __future__ import annotations
 
-from proofs.lift.source import Patch
+from proofs.lift.patch import Patch
 from proofs.mutants.row import BASE, Mutant, mutant
 from proofs.mutants.transactional import TRANSACTIONAL
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from proofs.lift.source import Patch
+from proofs.lift.patch import Patch
 from proofs.mutants.row import BASE, Mutant, mutant
 
 V1 = "4.3.1/level=2/requests=v1"

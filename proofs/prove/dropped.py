@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from proofs.explore.scope import Finding, finding, header_of
 from proofs.explore.source import explore_source, instances
-from proofs.lift.source import Model, Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model, composition
 from proofs.trace.replay import Stepper
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
-from proofs.lift.source import Model, Patch, composition, composition_of
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model, composition, composition_of
 from proofs.mutants import find
 from proofs.mutants.row import Mutant
 from proofs.prove.plan import Duty, Plan

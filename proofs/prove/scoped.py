@@ -13,7 +13,8 @@ from itertools import product
 from typing import Any
 
 from proofs.explore.scope import Finding
-from proofs.lift.source import Model, Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model, composition
 from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.in_scope import ScopeCheck, check_scope
 from proofs.prove.ranges import RangeCheck, check_ranges

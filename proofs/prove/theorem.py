@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from proofs.lift.source import Model, Patch
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model
 from proofs.prove.assumptions import EVERYWHERE
 from proofs.prove.clauses import Clause
 from proofs.prove.invariant import HELPERS

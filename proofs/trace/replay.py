@@ -14,7 +14,8 @@ from typing import Any
 
 from model.language import Disabled
 from proofs.lift.build import is_endless
-from proofs.lift.source import Model, Patch, model_for
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model, model_for
 from proofs.lift.values import Shapes
 from proofs.trace.format import Choice, Header, Instance, Trace, TraceStep
 from proofs.trace.project import actors, digests, project

@@ -13,7 +13,8 @@ from proofs.coverage.remembered import surveyed
 from proofs.coverage.report import Coverage, Covered, coverage
 from proofs.coverage.stored import file_name
 from proofs.coverage.survey import Seen, Survey
-from proofs.lift.source import Patch, composition_of
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition_of
 from proofs.say import say
 from proofs.trace.format import Header, label, write
 from proofs.trace.replay import Stepper, configuration_of, record

@@ -13,7 +13,8 @@ from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.result import RangeBroken
 from proofs.explore.scope import ScopeReport, explore_scope
 from proofs.java import FetchFailed, MissingTool
-from proofs.lift.source import Patch, model_for
+from proofs.lift.patch import Patch
+from proofs.lift.source import model_for
 from proofs.say import say
 from proofs.trace.replay import configuration_of
 from proofs.verbs import EXIT_CODES, NOT_DECIDED

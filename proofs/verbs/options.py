@@ -8,7 +8,8 @@ from pathlib import Path
 
 from proofs.explore.engines import ENGINES
 from proofs.explore.scope import DEFAULT_VARIANT
-from proofs.lift.source import Patch, read_patches
+from proofs.lift.patch import Patch
+from proofs.lift.source import read_patches
 
 
 def positive(text: str) -> int:

@@ -13,7 +13,8 @@ from benchmarks.exploration import Disagreement, Found
 from proofs.explore.explorer import explore
 from proofs.export.tla import export_tla
 from proofs.lift.build import lift
-from proofs.lift.source import Patch, PatchError, composition, load
+from proofs.lift.patch import Patch, PatchError
+from proofs.lift.source import composition, load
 
 PACKAGE = "benchmarks.two_phase_commit"
 HEARS_ALL = "all(resource in w.prepared for resource in range(k.bounds.managers))"

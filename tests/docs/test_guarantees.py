@@ -10,7 +10,8 @@ import pytest
 
 from proofs.__main__ import main
 from proofs.explore.scope import explore_scope
-from proofs.lift.source import Patch, composition_of
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition_of
 from proofs.pages import gather, subjects
 from proofs.pages.evidence import BadEvidence, Evidence, Seen, dumps, kept_in, loads
 from proofs.pages.writing import pages

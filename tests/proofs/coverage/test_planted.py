@@ -5,7 +5,7 @@ import pytest
 from proofs.coverage.plan import plan, surveys
 from proofs.coverage.report import coverage
 from proofs.coverage.survey import evidence
-from proofs.lift.source import Patch
+from proofs.lift.patch import Patch
 from proofs.verbs import EXIT_CODES
 
 SCOPE = "idempotent-restart"

@@ -9,7 +9,8 @@ from proofs.coverage.search import shortest
 from proofs.coverage.states import CLIENTS, COORDINATORS, STATES, enum_of, state_points
 from proofs.coverage.stored import name_of, shown, stored
 from proofs.coverage.survey import Look
-from proofs.lift.source import Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of
 

@@ -11,7 +11,8 @@ from proofs.coverage.explained import EXPLAINED
 from proofs.coverage.report import every_point
 from proofs.coverage.stored import STORED, name_of, shown
 from proofs.coverage.survey import Survey
-from proofs.lift.source import Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition
 from proofs.trace.format import read
 from proofs.trace.replay import ReplayError
 

@@ -3,7 +3,7 @@
 import pytest
 
 from proofs.explore.scope import explore_scope
-from proofs.lift.source import Patch
+from proofs.lift.patch import Patch
 
 SCOPE = "transactions-moves/unheard=0"
 

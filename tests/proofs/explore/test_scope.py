@@ -11,7 +11,8 @@ from proofs.explore.scope import EnginesDisagree, UnknownEngine, explore_scope
 from proofs.explore.source import explore_source, instances, source_graph
 from proofs.lift.build import lift
 from proofs.lift.compiler import NoCompiler
-from proofs.lift.source import COMPOSITIONS, Patch, PatchError, composition
+from proofs.lift.patch import Patch, PatchError
+from proofs.lift.source import COMPOSITIONS, composition
 from proofs.trace.replay import UnknownScope, configuration_of, replay
 
 SMALL = [name for name in EXPECTED if EXPECTED[name].distinct < 20_000]

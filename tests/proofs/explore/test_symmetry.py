@@ -13,7 +13,7 @@ from proofs.explore.symmetry import NotSymmetric, Symmetry, symmetry_of
 from proofs.lift import dag
 from proofs.lift.dag import Node
 from proofs.lift.machine import Machine, RuleInstance
-from proofs.lift.source import Patch
+from proofs.lift.patch import Patch
 from proofs.lift.step import evaluate, values_after
 from tests.proofs.lift.toys import crowd
 

@@ -6,7 +6,8 @@ from model.idempotent import scopes, variants
 from proofs.export.tla import export_tla
 from proofs.export.tla_expressions import ExportError
 from proofs.export.tla_text import Level, Names, Term, changed, junction, negated
-from proofs.lift.source import Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition
 from tests.proofs.export.toy import Configuration as ToyConfiguration
 from tests.proofs.export.toy import toy_model
 

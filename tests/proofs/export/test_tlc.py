@@ -11,7 +11,8 @@ from proofs.export.tla import export_tla
 from proofs.export.tlc import TlcFailed, TlcProgress, run_tlc
 from proofs.export.tlc_jar import ARTIFACT, tlc_jar
 from proofs.java import FetchFailed, MissingTool
-from proofs.lift.source import Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition
 from tests.proofs.export.search import levels, replay
 from tests.proofs.export.toy import Configuration as ToyConfiguration
 from tests.proofs.export.toy import toy_model

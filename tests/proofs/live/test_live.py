@@ -5,7 +5,8 @@ import functools
 import pytest
 
 from proofs.explore.scope import explore_scope
-from proofs.lift.source import Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition
 from proofs.live.check import Live, UnknownAssumption, explore_live
 from proofs.live.lasso import Lasso
 from proofs.trace.format import dumps, loads

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from proofs.explore.source import instances
-from proofs.lift.source import Model, Patch, composition, model_for
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model, composition, model_for
 from proofs.live.check import fair_rules, sentences
 from proofs.live.graph import Asked, explored, places
 from proofs.live.lasso import raw, with_room

@@ -6,7 +6,8 @@ import pytest
 
 from proofs.__main__ import main
 from proofs.explore.expected import EXPECTED
-from proofs.lift.source import Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition
 from proofs.live.refine import NoSpec, Refinement, UnknownAssumption, refine
 
 pytestmark = pytest.mark.xdist_group("refine")  # what is walked is cached

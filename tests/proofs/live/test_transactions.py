@@ -5,7 +5,8 @@ import functools
 
 import pytest
 
-from proofs.lift.source import Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition
 from proofs.live.check import Live, explore_live
 
 pytestmark = pytest.mark.xdist_group("live transactions")  # what is explored is cached

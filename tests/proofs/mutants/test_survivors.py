@@ -10,7 +10,8 @@ import pytest
 from proofs.__main__ import main
 from proofs.explore.result import Progress
 from proofs.explore.scope import explore_scope
-from proofs.lift.source import Patch, model_for
+from proofs.lift.patch import Patch
+from proofs.lift.source import model_for
 from proofs.live.check import Outcome
 from proofs.mutants import survivors
 from proofs.mutants.explained import EXPLAINED, explanation
@@ -61,7 +62,7 @@ CHANGED = (
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr("proofs.mutants.survivors.SETTINGS", SMALL)
+    monkeypatch.setattr("proofs.mutants.survivors.CONFIGURATIONS", SMALL)
     monkeypatch.setattr("proofs.mutants.survivors.IN_THE_END", dict.fromkeys(SMALL, ()))
 
 
@@ -185,7 +186,7 @@ def test_a_change_with_too_many_states_is_left_there():
 def test_a_small_change_of_what_numbers_batches_breaks_something_or_is_explained(
     function, monkeypatch
 ):
-    monkeypatch.setattr("proofs.mutants.survivors.SETTINGS", {"idempotent": NUMBERS})
+    monkeypatch.setattr("proofs.mutants.survivors.CONFIGURATIONS", {"idempotent": NUMBERS})
     for point in every_point(f"idempotent.{function}"):
         broken = fate_in_configurations(point).fate in FOUND
         assert broken == (explanation(point) is None), point.says
@@ -261,7 +262,7 @@ def test_another_text_is_no_text_to_go_on_with(tmp_path, small, monkeypatch):
     given = ["mutants", "--systematic", "--only", "idempotent.leader.check_producer_epoch"]
     out = ["--out", str(tmp_path / "out")]
     assert main([*given, *out]) == 0
-    monkeypatch.setattr(verb, "SETTINGS", CONFIGURATIONS | {"more": ()})
+    monkeypatch.setattr(verb, "CONFIGURATIONS", CONFIGURATIONS | {"more": ()})
     assert main([*given, *out]) == 2
 
 

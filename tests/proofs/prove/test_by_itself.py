@@ -12,7 +12,8 @@ import pytest
 
 from proofs.explore.source import source_graph
 from proofs.lift.dag import FALSE, reachable
-from proofs.lift.source import Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition
 from proofs.mutants import find
 from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
 from proofs.prove.clauses import Formula

@@ -12,7 +12,8 @@ import pytest
 
 from proofs.explore.source import source_graph
 from proofs.lift import dag
-from proofs.lift.source import Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition
 from proofs.mutants import find
 from proofs.prove import verb
 from proofs.prove.assumptions import ASSUMPTIONS, EVERYWHERE

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from proofs.lift.source import Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition
 from proofs.mutants import find
 from proofs.prove.producer_ids import PRODUCER_IDS, blocks_have_one_owner
 from proofs.prove.run import counterexample, subject

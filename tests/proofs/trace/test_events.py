@@ -2,7 +2,8 @@
 
 import pytest
 
-from proofs.lift.source import COMPOSITIONS, Patch, composition, model_for
+from proofs.lift.patch import Patch
+from proofs.lift.source import COMPOSITIONS, composition, model_for
 from proofs.trace.events import events, only_delivers, requests
 from proofs.trace.format import Header
 from proofs.trace.replay import Stepper, configuration_of, domains, record

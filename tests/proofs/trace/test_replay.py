@@ -7,7 +7,8 @@ import pytest
 from model.idempotent.messages import Batch, Error
 from model.language import Map, Set, span
 from proofs.explore.scope import explore_scope
-from proofs.lift.source import Patch, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition
 from proofs.trace.format import Header, Trace, TraceStep
 from proofs.trace.project import digest, project
 from proofs.trace.replay import (

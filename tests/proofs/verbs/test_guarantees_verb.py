@@ -14,7 +14,8 @@ import pytest
 from model.idempotent.variants import RELEASES
 from proofs.__main__ import main
 from proofs.explore.scope import explore_scope
-from proofs.lift.source import Patch, assumed_properties_of, composition
+from proofs.lift.patch import Patch
+from proofs.lift.source import assumed_properties_of, composition
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, model_of, replay
 from proofs.verbs import guarantees

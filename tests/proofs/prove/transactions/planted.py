@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proofs.lift.source import Patch
+from proofs.lift.patch import Patch
 
 PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
     (

@@ -9,7 +9,8 @@ from functools import cache
 import pytest
 
 from proofs.lift import dag
-from proofs.lift.source import Patch, composition, composition_of
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition, composition_of
 from proofs.mutants.transactional import ANSWERED, TRANSACTIONAL, UNANSWERED
 from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.dropped import trace_without

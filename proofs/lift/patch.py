@@ -1,0 +1,148 @@
+"""Named replacements in source text: the one way to plant a bug, in the model and in `impl`.
+
+A patch names a function, a class or a module by the end of its dotted name, and what it replaces
+there: one expression, statements in a row, or entries of a table, written as a dictionary that has
+these only. They are compared as syntax trees, so that neither formatting nor comments matter, and
+must be found exactly once.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from textwrap import dedent
+
+Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+Piece = Sequence[ast.AST]
+"""One expression, or statements."""
+
+BLOCKS = ("body", "orelse", "finalbody")
+"""Where a node of Python's syntax has statements."""
+
+
+class PatchError(ValueError):
+    """A patch that does not fit the text: unknown function, or an anchor not found just once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One replacement inside one function, named `module.function` or `Class.method`."""
+
+    function: str
+    before: str
+    after: str
+
+
+def apply(patch: Patch, trees: Mapping[str, ast.Module]) -> str:
+    """Change the trees, by module name, as the patch says; return the module that it changed.
+
+    Raises PatchError.
+    """
+    module, scope = find_scope(patch.function, trees)
+    replacer = _Replacer(*parse_pieces(patch))
+    replacer.visit(scope)
+    if replacer.found != 1:
+        raise PatchError(
+            f"in {patch.function}: {patch.before!r} is found {replacer.found} times;"
+            " an anchor must be found exactly once"
+        )
+    return module
+
+
+def find_scope(name: str, trees: Mapping[str, ast.Module]) -> tuple[str, Scope]:
+    """The module, and in it the one scope whose dotted name ends so. Raises PatchError."""
+    found = {
+        dotted: (module, scope)
+        for module, tree in trees.items()
+        for dotted, scope in scopes_in(module, tree)
+        if f".{dotted}".endswith(f".{name}")
+    }
+    if len(found) != 1:
+        known = f"; it may be {', '.join(found)}" if found else ""
+        raise PatchError(f"no function {name!r}{known} (write module.function or Class.method)")
+    return next(iter(found.values()))
+
+
+def scopes_in(name: str, scope: Scope) -> Iterator[tuple[str, Scope]]:
+    """A scope, and the classes and functions in it, with their dotted names."""
+    yield name, scope
+    for node in scope.body if isinstance(scope, ast.Module | ast.ClassDef) else ():
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from scopes_in(f"{name}.{node.name}", node)
+
+
+def parse_pieces(patch: Patch) -> tuple[Piece, Piece]:
+    """Both sides of a patch: two expressions, else statements. Raises PatchError."""
+    try:
+        return parse_expression(patch.before), parse_expression(patch.after)
+    except SyntaxError:
+        pass
+    try:
+        before, after = (ast.parse(dedent(text)).body for text in (patch.before, patch.after))
+    except SyntaxError as error:
+        raise PatchError(f"in {patch.function}: not Python: {error}") from error
+    if not before:
+        raise PatchError(f"in {patch.function}: nothing to replace; write a statement beside it")
+    return before, after
+
+
+def parse_expression(text: str) -> Piece:
+    """A text as one expression. Raises SyntaxError."""
+    return [ast.parse(text.strip(), mode="eval").body]
+
+
+def entry_texts(table: ast.Dict) -> list[tuple[str, str]]:
+    """Keys and values, to be compared; `**more` has no key."""
+    keys = (ast.dump(key) if key else "" for key in table.keys)
+    return list(zip(keys, map(ast.dump, table.values), strict=True))
+
+
+class _Replacer(ast.NodeTransformer):
+    """Replaces what reads like `before`, and counts."""
+
+    def __init__(self, before: Piece, after: Piece) -> None:
+        self.before = before
+        self.anchor = [ast.dump(node) for node in before]
+        self.after = after
+        self.found = 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.expr) and [ast.dump(node)] == self.anchor:
+            return self._replacement_at(node)[0]
+        # The inner parts first: what is put in is not searched.
+        node = self.generic_visit(node)
+        if isinstance(node, ast.Dict):
+            self._replace_entries(node)
+        for block in (getattr(node, name, None) for name in BLOCKS):
+            if isinstance(block, list):
+                self._replace_in(block)
+        return node
+
+    def _replace_in(self, block: list[ast.AST]) -> None:
+        length = len(self.anchor)
+        texts = [ast.dump(node) for node in block]
+        for start in range(len(block) - length, -1, -1):
+            if texts[start : start + length] == self.anchor:
+                block[start : start + length] = self._replacement_at(block[start])
+
+    def _replace_entries(self, table: ast.Dict) -> None:
+        before = self.before[0]
+        if not isinstance(before, ast.Dict):
+            return
+        length = len(before.keys)
+        rows = [entry_texts(table)[i : i + length] for i in range(len(table.keys) - length + 1)]
+        for start in [i for i, row in enumerate(rows) if row == entry_texts(before)]:
+            [entries] = self._replacement_at(table.values[start])
+            assert isinstance(entries, ast.Dict), "entries are replaced by entries"
+            table.keys[start : start + length] = entries.keys
+            table.values[start : start + length] = entries.values
+
+    def _replacement_at(self, place: ast.AST) -> list[ast.AST]:
+        """Nodes of their own, at the place of what they replace."""
+        self.found += 1
+        nodes = [deepcopy(node) for node in self.after]
+        for part in (part for node in nodes for part in ast.walk(node)):
+            ast.copy_location(part, place)
+        return nodes
