@@ -27,10 +27,10 @@ def test_functions_keep_their_names_and_what_they_say_of_themselves():
 
 
 def test_each_configuration_that_is_asked_for_is_defined_at_the_top():
-    asked = set(re.findall(r"\b(?:layout|budgets|variant)_\w+", text_of()))
-    defined = set(re.findall(r"^((?:layout|budgets|variant)_\w+) == ", text_of(), re.MULTILINE))
+    asked = set(re.findall(r"\b(?:bounds|budgets|variant)_\w+", text_of()))
+    defined = set(re.findall(r"^((?:bounds|budgets|variant)_\w+) == ", text_of(), re.MULTILINE))
     assert asked == defined
-    assert {"layout_max_sequence", "budgets_breaks", "variant_first_sequence"} <= asked
+    assert {"bounds_max_sequence", "budgets_breaks", "variant_first_sequence"} <= asked
 
 
 def test_the_same_scope_gives_the_same_text():

@@ -140,7 +140,7 @@ def both(k: Configuration, w: World) -> bool:
 def no_three(k: Configuration, w: World) -> bool:
     return not any(any(c.colour == Colour.BLACK for c in row[2:]) for row in w.rows.values())
 
-PROMISES = (
+GUARANTEES = (
     Guarantee("spread", spread, lambda k: True),
     Guarantee("all_of_it", both, lambda k: True),
     Guarantee("no_three", no_three, lambda k: k.bounds.row < 3),

@@ -22,7 +22,7 @@ SIZES = {
     (LOG[0], "v1"): (896, 3_900),
     (LOG[0], "3.9.2"): (1_821, 7_474),
 }
-TABLE = composition("transactions").eventually
+TABLE = composition("transactions").liveness
 RESTS = [(guarantee.name, dropped) for guarantee in TABLE.EVENTUALLY for dropped in guarantee.under]
 
 
