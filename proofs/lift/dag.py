@@ -8,7 +8,8 @@ as small as its purpose allows:
 3. Each int node knows an interval that contains its value whenever the leaves are in their
    declared ranges; simplification may rely on it, and the range obligations
    (`proofs.lift.obligations`) discharge it.
-4. Nodes are built through the functions below, which fold constants; nobody calls `Node(...)`.
+4. Nodes are built through the functions below, which fold constants, or by the operators of a node,
+   which stand for them; nobody calls `Node(...)`.
 
 `True` and `1` are different nodes: the key of a node holds its kind.
 """
@@ -52,6 +53,51 @@ class Node:
         """Whether the value is known."""
         return self.op == "const"
 
+    def __bool__(self) -> bool:
+        raise TypeError("a node has no truth value; use &, | and ~, and no chained comparisons")
+
+    def __and__(self, other: Operand) -> Node:
+        return both(self, operand(other))
+
+    def __or__(self, other: Operand) -> Node:
+        return either(self, operand(other))
+
+    def __invert__(self) -> Node:
+        return negate(self)
+
+    def __add__(self, other: Operand) -> Node:
+        return add(self, operand(other))
+
+    def __sub__(self, other: Operand) -> Node:
+        return sub(self, operand(other))
+
+    def __mod__(self, divisor: int) -> Node:
+        return mod(self, divisor)
+
+    def __lt__(self, other: Operand) -> Node:
+        return lt(self, operand(other))
+
+    def __le__(self, other: Operand) -> Node:
+        return le(self, operand(other))
+
+    def __gt__(self, other: Operand) -> Node:
+        return lt(operand(other), self)
+
+    def __ge__(self, other: Operand) -> Node:
+        return le(operand(other), self)
+
+    def eq(self, other: Operand) -> Node:
+        """self == other, which Python keeps for identity."""
+        return eq(self, operand(other))
+
+    def implies(self, other: Operand) -> Node:
+        """Not self, or other."""
+        return either(negate(self), operand(other))
+
+
+Operand = Node | int
+"""A node, or a known value."""
+
 
 _INTERNED: dict[tuple[object, ...], Node] = {}
 
@@ -80,6 +126,11 @@ def const(value: int | bool) -> Node:
     """A known value; a Python bool makes a Boolean node."""
     number = int(value)
     return _make("const", (), is_bool=isinstance(value, bool), lo=number, hi=number, value=number)
+
+
+def operand(value: Operand) -> Node:
+    """The node of a value; a node is its own."""
+    return value if isinstance(value, Node) else const(value)
 
 
 TRUE = const(True)
@@ -224,8 +275,9 @@ def disjunction(nodes: Iterable[Node]) -> Node:
     return result
 
 
-def ite(condition: Node, then: Node, otherwise: Node) -> Node:
+def ite(condition: Node, then: Operand, otherwise: Operand) -> Node:
     """then if condition else otherwise."""
+    then, otherwise = operand(then), operand(otherwise)
     if condition.is_const:
         return then if condition.value else otherwise
     if then is otherwise:

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 from proofs.lift import dag
 from proofs.lift.dag import FALSE, Node, const
@@ -19,10 +19,26 @@ from proofs.lift.dag import FALSE, Node, const
 
 @dataclass(frozen=True, slots=True)
 class Rec:
-    """A record: its class and the values of its fields."""
+    """A record: its class and the values of its fields, which are attributes, too."""
 
     cls: type
     fields: Mapping[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.fields[name]
+        except KeyError:
+            raise AttributeError(f"{self.cls.__name__} has no field {name}") from None
+
+    def changed(self, **changes: Any) -> Rec:
+        """The record with some fields replaced."""
+        return Rec(self.cls, {**self.fields, **changes})
+
+
+class Scalars(Protocol):
+    """A record of which only scalars are read."""
+
+    def __getattr__(self, name: str) -> Node: ...
 
 
 @dataclass(frozen=True, slots=True)

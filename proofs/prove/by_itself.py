@@ -15,16 +15,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from proofs.lift import dag
 from proofs.lift.containers import contains
-from proofs.lift.dag import ZERO, Node
+from proofs.lift.dag import Node, conjunction, ite
 from proofs.prove.clauses import (
     AT,
-    ONE,
     Formula,
     R,
     flying,
-    implies,
     known_now,
     mine,
     place_of,
@@ -37,16 +34,16 @@ from proofs.prove.state import State, stored
 
 def neighbours_follow(state: State) -> Formula:
     """In flight, what has the next records has the next positions, and so has what is sent next."""
-    batches, sent_so_far = flying(state), state.entry.fields["records_sent"]
+    batches, sent_so_far = flying(state), state.entry.records_sent
     facts = [
-        implies(used, dag.eq(sent.last, sent_so_far), dag.eq(sent.end, state.next_position))
+        (used & sent.last.eq(sent_so_far)).implies(sent.end.eq(state.next_position))
         for used, sent, _ in batches
     ]
     facts += [
-        implies(used, dag.eq(before.last, sent.first), dag.eq(before.end, sent.begin))
+        (used & before.last.eq(sent.first)).implies(before.end.eq(sent.begin))
         for (_, before, _), (used, sent, _) in pairwise(batches)
     ]
-    return (), dag.conjunction(facts)
+    return (), conjunction(facts)
 
 
 def sequences_follow(state: State) -> Formula:
@@ -61,12 +58,12 @@ def sequences_follow(state: State) -> Formula:
 def remembers_the_newest(state: State) -> Formula:
     """The leader remembers the newest batch of p in its log."""
     known = known_now(state)
-    end_offset = dag.add(known.newest["last_offset"], ONE)
+    end_offset = known.newest.last_offset + 1
     newest = place_of(state, known.newest)
-    some = dag.lt(ZERO, known.window.length)
-    remembered = dag.both(some, dag.eq(end_offset, stored(state, AT).end_offset))
-    is_newest = dag.negate(dag.both(mine(state, newest), dag.lt(AT, newest)))
-    return (AT,), implies(mine(state, AT), is_newest, remembered)
+    some = known.window.length > 0
+    remembered = some & end_offset.eq(stored(state, AT).end_offset)
+    is_newest = ~(mine(state, newest) & (newest > AT))
+    return (AT,), (mine(state, AT) & is_newest).implies(remembered)
 
 
 # What fails
@@ -75,21 +72,19 @@ def remembers_the_newest(state: State) -> Formula:
 def epochs_in_turn(state: State) -> Formula:
     """The leader knows of no newer epoch than what comes in its turn has, nor that of any newer
     than the client's partition has."""
-    epoch = state.entry.fields["producer_epoch"]
-    facts = dag.both(
-        dag.le(known_now(state).epoch, state.epoch_in_turn), dag.le(state.epoch_in_turn, epoch)
-    )
+    epoch = state.entry.producer_epoch
+    facts = (known_now(state).epoch <= state.epoch_in_turn) & (state.epoch_in_turn <= epoch)
     return (), facts
 
 
 def nobody_is_fenced(state: State) -> Formula:
     """No request is refused in its turn for an older epoch."""
-    return (), dag.negate(state.fenced)
+    return (), ~state.fenced
 
 
 def nothing_fails(state: State) -> Formula:
     """The application hears of no record that it has failed."""
-    return (R,), dag.negate(contains(state.entry.fields["failed"], R))
+    return (R,), ~contains(state.entry.failed, R)
 
 
 # What is assumed of the network
@@ -98,6 +93,6 @@ def nothing_fails(state: State) -> Formula:
 def arrives_as_sent(state: State, epoch: Node) -> Formula:
     """What comes in its turn is of no older epoch than what came before it, what is late of no
     newer one."""
-    in_turn = dag.le(state.epoch_in_turn, epoch)
-    late = dag.le(epoch, state.epoch_in_turn)
-    return (), dag.ite(IN_TURN, in_turn, late)
+    in_turn = state.epoch_in_turn <= epoch
+    late = epoch <= state.epoch_in_turn
+    return (), ite(IN_TURN, in_turn, late)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from proofs.lift import containers, dag
+from proofs.lift import containers
 from proofs.lift.containers import FocusMap
-from proofs.lift.dag import ZERO, Node, const
-from proofs.lift.values import Rec, Seq
+from proofs.lift.dag import ZERO, Node, Operand, conjunction, const, ite
+from proofs.lift.values import Rec, Scalars, Seq
 from proofs.prove.regimes import LARGEST_BATCH
 from proofs.prove.state import PRODUCER, P, State, Stored, stored
 from proofs.prove.unknowns import number
@@ -50,7 +50,7 @@ E2, C2, F2 = (number(f"{name}2") for name in ("epoch", "count", "first"))
 
 def implies(*parts: Node) -> Node:
     """All but the last imply the last."""
-    return dag.either(dag.negate(dag.conjunction(parts[:-1])), parts[-1])
+    return ~conjunction(parts[:-1]) | parts[-1]
 
 
 def conjuncts(node: Node) -> tuple[Node, ...]:
@@ -66,32 +66,30 @@ def conjuncts(node: Node) -> tuple[Node, ...]:
     return tuple(found)
 
 
-def within(node: Node, lo: Node, hi: Node) -> Node:
+def within(node: Node, lo: Operand, hi: Operand) -> Node:
     """lo <= node <= hi."""
-    return dag.both(dag.le(lo, node), dag.le(node, hi))
+    return (lo <= node) & (node <= hi)
 
 
 def in_log(state: State, place: Node) -> Node:
     """A place of the log."""
-    return dag.both(dag.le(ZERO, place), dag.lt(place, state.log.length))
+    return (place >= 0) & (place < state.log.length)
 
 
 def mine(state: State, place: Node) -> Node:
     """A place of the log with a batch of p."""
-    return dag.both(in_log(state, place), stored(state, place).mine)
+    return in_log(state, place) & stored(state, place).mine
 
 
 def pair(state: State) -> tuple[Node, Stored, Stored]:
     """Two places i < j of p, and what stands there."""
-    both = dag.conjunction((mine(state, AT), mine(state, NEXT), dag.lt(AT, NEXT)))
+    both = mine(state, AT) & mine(state, NEXT) & (AT < NEXT)
     return both, stored(state, AT), stored(state, NEXT)
 
 
-def slots(sequence: Any) -> list[tuple[Node, dict[str, Any]]]:
+def slots(sequence: Any) -> list[tuple[Node, Any]]:
     """Each slot of a bounded tuple: whether it is used, and its fields."""
-    return [
-        (dag.lt(const(i), sequence.length), slot.fields) for i, slot in enumerate(sequence.slots)
-    ]
+    return [(i < sequence.length, slot) for i, slot in enumerate(sequence.slots)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,30 +104,24 @@ class Sent:
     @property
     def end(self) -> Node:
         """The position after its last record."""
-        return dag.add(self.begin, self.count)
+        return self.begin + self.count
 
     @property
     def last(self) -> Node:
         """The record after its last."""
-        return dag.add(self.first, self.count)
+        return self.first + self.count
 
     def same_as(self, other: Sent) -> Node:
         """Equal positions and equal records."""
-        return dag.conjunction(
-            (
-                dag.eq(self.begin, other.begin),
-                dag.eq(self.count, other.count),
-                dag.eq(self.first, other.first),
-            )
-        )
+        return self.begin.eq(other.begin) & self.count.eq(other.count) & self.first.eq(other.first)
 
     def before(self, other: Sent) -> Node:
         """Positions and records are all before the other's."""
-        return dag.both(dag.le(self.end, other.begin), dag.le(self.last, other.first))
+        return (self.end <= other.begin) & (self.last <= other.first)
 
     def placed(self, other: Sent) -> Node:
         """The same, or one wholly before the other."""
-        return dag.disjunction((self.same_as(other), self.before(other), other.before(self)))
+        return self.same_as(other) | self.before(other) | other.before(self)
 
 
 def batch_at(state: State, epoch: Node, count: Node, first: Node) -> Sent:
@@ -137,13 +129,13 @@ def batch_at(state: State, epoch: Node, count: Node, first: Node) -> Sent:
     return Sent(epoch, state.position(epoch, first), count, first)
 
 
-def flying(state: State) -> list[tuple[Node, Sent, dict[str, Node]]]:
+def flying(state: State) -> list[tuple[Node, Sent, Scalars]]:
     """Each in-flight slot: whether it is used, its batch, and the batch's fields."""
     found = []
     for used, fields in slots(state.in_flight):
-        batch = fields["batch"].fields
-        epoch = state.entry.fields["producer_epoch"]
-        sent = batch_at(state, epoch, batch["record_count"], batch["first_record"])
+        batch = fields.batch
+        epoch = state.entry.producer_epoch
+        sent = batch_at(state, epoch, batch.record_count, batch.first_record)
         found.append((used, sent, batch))
     return found
 
@@ -155,7 +147,7 @@ def sent_one(state: State) -> tuple[Node, Sent]:
 
 def apart(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
     """Two intervals (begin, end) do not meet."""
-    return dag.either(dag.le(a[1], b[0]), dag.le(b[1], a[0]))
+    return (a[1] <= b[0]) | (b[1] <= a[0])
 
 
 # Guarantees
@@ -165,33 +157,33 @@ def at_most_once(state: State) -> Formula:
     """No record stands twice in the log under one epoch of p."""
     both, a, b = pair(state)
     disjoint = apart((a.first, a.last), (b.first, b.last))
-    return (AT, NEXT), implies(both, dag.eq(a.epoch, b.epoch), disjoint)
+    return (AT, NEXT), (both & a.epoch.eq(b.epoch)).implies(disjoint)
 
 
 def order_within_epoch(state: State) -> Formula:
     """Under one epoch records stand in the order of their sends."""
     both, a, b = pair(state)
-    return (AT, NEXT), implies(both, dag.eq(a.epoch, b.epoch), dag.le(a.last, b.first))
+    return (AT, NEXT), (both & a.epoch.eq(b.epoch)).implies(a.last <= b.first)
 
 
 def has_record(state: State, place: Node, record: Node) -> Node:
     """At this place stands a batch of p with this record."""
     at = stored(state, place)
-    return dag.conjunction((mine(state, place), dag.le(at.first, record), dag.lt(record, at.last)))
+    return mine(state, place) & (at.first <= record) & (record < at.last)
 
 
 def acked_is_replicated(state: State) -> Formula:
     """An acknowledged record stands in the log, below the high watermark."""
     place = state.place(R)
-    below = dag.le(stored(state, place).end_offset, state.high_watermark)
-    return (R,), implies(state.acknowledged(R), dag.both(has_record(state, place, R), below))
+    below = stored(state, place).end_offset <= state.high_watermark
+    return (R,), state.acknowledged(R).implies(has_record(state, place, R) & below)
 
 
 def acked_is_stored(state: State) -> Formula:
     """An acknowledged record stands in the log, and a success says where its batch stands."""
     bound, told = answers_are_true(state)
-    held = implies(state.acknowledged(RECORD), has_record(state, state.place(RECORD), RECORD))
-    return (*bound, RECORD), dag.both(held, told)
+    held = state.acknowledged(RECORD).implies(has_record(state, state.place(RECORD), RECORD))
+    return (*bound, RECORD), held & told
 
 
 def no_gap(state: State) -> Formula:
@@ -200,13 +192,13 @@ def no_gap(state: State) -> Formula:
     a, b = stored(state, before), stored(state, NEXT)
 
     def is_earlier(place: Node) -> Node:
-        same_epoch = dag.eq(stored(state, place).epoch, b.epoch)
-        return dag.conjunction((mine(state, place), dag.lt(place, NEXT), same_epoch))
+        same_epoch = stored(state, place).epoch.eq(b.epoch)
+        return mine(state, place) & (place < NEXT) & same_epoch
 
-    begins = dag.both(dag.eq(b.begin, ZERO), dag.negate(is_earlier(AT)))
-    is_last = implies(is_earlier(AT), dag.le(AT, before))
-    follows = dag.conjunction((is_earlier(before), dag.eq(a.end, b.begin), is_last))
-    return (AT, NEXT), implies(mine(state, NEXT), dag.either(begins, follows))
+    begins = b.begin.eq(0) & ~is_earlier(AT)
+    is_last = is_earlier(AT).implies(before >= AT)
+    follows = is_earlier(before) & a.end.eq(b.begin) & is_last
+    return (AT, NEXT), mine(state, NEXT).implies(begins | follows)
 
 
 # The client
@@ -214,57 +206,54 @@ def no_gap(state: State) -> Formula:
 
 def epochs_rise(state: State) -> Formula:
     """The partition's epoch is of the producer's id, and not ahead of the producer's."""
-    client, entry = state.client.fields, state.entry.fields
-    return (), dag.conjunction(
-        (
-            dag.eq(client["producer_id"], P),
-            dag.eq(client["producer"], PRODUCER),
-            dag.eq(entry["producer_id"], P),
-            within(entry["producer_epoch"], ZERO, client["producer_epoch"]),
-        )
-    )
+    client, entry = state.client, state.entry
+    return (), client.producer_id.eq(P) & client.producer.eq(PRODUCER) & entry.producer_id.eq(
+        P
+    ) & within(entry.producer_epoch, 0, client.producer_epoch)
 
 
 def in_flight_in_order(state: State) -> Formula:
     """Batches in flight are of the partition's epoch, in order, none empty, all before the next."""
     facts = []
-    entry = state.entry.fields
+    entry = state.entry
     begin = (ZERO, ZERO)
     for used, sent, batch in flying(state):
-        facts.append(implies(used, dag.eq(batch["producer_epoch"], entry["producer_epoch"])))
-        facts.append(implies(used, dag.le(ONE, sent.count)))
-        facts.append(implies(used, dag.le(begin[0], sent.begin)))
-        facts.append(implies(used, dag.le(begin[1], sent.first)))
-        facts.append(implies(used, dag.le(sent.end, state.next_position)))
-        facts.append(implies(used, dag.le(sent.last, entry["records_sent"])))
+        facts.append(used.implies(batch.producer_epoch.eq(entry.producer_epoch)))
+        facts.append(used.implies(sent.count >= 1))
+        facts.append(used.implies(begin[0] <= sent.begin))
+        facts.append(used.implies(begin[1] <= sent.first))
+        facts.append(used.implies(sent.end <= state.next_position))
+        facts.append(used.implies(sent.last <= entry.records_sent))
         begin = (sent.end, sent.last)
-    facts.append(dag.le(ZERO, state.next_position))
-    facts.append(dag.le(ZERO, entry["records_sent"]))
-    return (), dag.conjunction(facts)
+    facts.append(state.next_position >= 0)
+    facts.append(entry.records_sent >= 0)
+    return (), conjunction(facts)
 
 
 def fits(state: State, sent: Sent) -> Node:
     """A batch is as small as the regime has it."""
     if state.regime.wraps:
-        return dag.le(sent.count, const(LARGEST_BATCH))
-    return dag.le(sent.end, state.regime.max_sequence)
+        return sent.count <= LARGEST_BATCH
+    return sent.end <= state.regime.max_sequence
 
 
 def in_flight_is_numbered(state: State) -> Formula:
     """Sequences are those of the positions, of batches in flight and of the next."""
     sequence = state.regime.sequence
-    facts = [dag.eq(state.entry.fields["next_sequence"], sequence(state.next_position))]
+    facts = [state.entry.next_sequence.eq(sequence(state.next_position))]
     for used, sent, batch in flying(state):
-        facts.append(implies(used, dag.eq(batch["base_sequence"], sequence(sent.begin))))
-        facts.append(implies(used, fits(state, sent)))
-    return (), dag.conjunction(facts)
+        facts.append(used.implies(batch.base_sequence.eq(sequence(sent.begin))))
+        facts.append(used.implies(fits(state, sent)))
+    return (), conjunction(facts)
 
 
 def in_flight_is_mine(state: State) -> Formula:
     """Batches in flight carry the producer and its id."""
-    return (), dag.conjunction(
-        implies(used, dag.both(dag.eq(b["producer_id"], P), dag.eq(b["producer"], PRODUCER)))
-        for used, _, b in flying(state)
+    return (), conjunction(
+        (
+            used.implies(b.producer_id.eq(P) & b.producer.eq(PRODUCER))
+            for used, _, b in flying(state)
+        )
     )
 
 
@@ -273,61 +262,57 @@ def in_flight_is_mine(state: State) -> Formula:
 
 def sent_is_numbered(state: State) -> Formula:
     """Of what was sent no batch is empty, none is ahead of the client."""
-    entry = state.entry.fields
+    entry = state.entry
     was, sent = sent_one(state)
-    facts = dag.conjunction(
-        (
-            dag.le(ONE, sent.count),
-            dag.le(ZERO, sent.begin),
-            dag.le(ZERO, sent.first),
-            within(sent.epoch, ZERO, entry["producer_epoch"]),
-            fits(state, sent),
-            dag.le(sent.last, entry["records_sent"]),
-            implies(
-                dag.eq(sent.epoch, entry["producer_epoch"]), dag.le(sent.end, state.next_position)
-            ),
-        )
+    facts = (
+        (sent.count >= 1)
+        & (sent.begin >= 0)
+        & (sent.first >= 0)
+        & within(sent.epoch, 0, entry.producer_epoch)
+        & fits(state, sent)
+        & (sent.last <= entry.records_sent)
+        & sent.epoch.eq(entry.producer_epoch).implies(sent.end <= state.next_position)
     )
-    return (E1, C1, F1), implies(was, facts)
+    return (E1, C1, F1), was.implies(facts)
 
 
 def sent_once_numbered(state: State) -> Formula:
     """Under one epoch two sent batches are the same, or one wholly before the other."""
     a, b = batch_at(state, E1, C1, F1), batch_at(state, E1, C2, F2)
-    both = dag.both(state.sent(E1, C1, F1), state.sent(E1, C2, F2))
-    return (E1, C1, F1, C2, F2), implies(both, a.placed(b))
+    both = state.sent(E1, C1, F1) & state.sent(E1, C2, F2)
+    return (E1, C1, F1, C2, F2), both.implies(a.placed(b))
 
 
 def in_flight_is_whole(state: State, other: Sent) -> Node:
     """A batch in flight has the records of the other, or shares none."""
     facts = []
     for used, sent, _ in flying(state):
-        same = dag.both(dag.eq(sent.first, other.first), dag.eq(sent.count, other.count))
+        same = sent.first.eq(other.first) & sent.count.eq(other.count)
         disjoint = apart((sent.first, sent.last), (other.first, other.last))
-        facts.append(implies(used, dag.either(same, disjoint)))
-    return dag.conjunction(facts)
+        facts.append(used.implies(same | disjoint))
+    return conjunction(facts)
 
 
 def in_flight_is_placed(state: State, other: Sent) -> Node:
     """A batch in flight is the other, or one is wholly before."""
-    return dag.conjunction([implies(used, sent.placed(other)) for used, sent, _ in flying(state)])
+    return conjunction([used.implies(sent.placed(other)) for used, sent, _ in flying(state)])
 
 
 def is_epoch_in_use(state: State) -> Node:
     """The epoch is the one that the client writes the partition with."""
-    return dag.eq(E1, state.entry.fields["producer_epoch"])
+    return E1.eq(state.entry.producer_epoch)
 
 
 def batches_stay_whole(state: State) -> Formula:
     """A batch in flight has the records that it had whenever it was sent, or shares none."""
     was, other = sent_one(state)
-    return (E1, C1, F1), implies(was, in_flight_is_whole(state, other))
+    return (E1, C1, F1), was.implies(in_flight_is_whole(state, other))
 
 
 def in_flight_has_its_place(state: State) -> Formula:
     """A batch in flight and a sent one of its epoch are the same, or one is wholly before."""
     was, other = sent_one(state)
-    return (E1, C1, F1), implies(was, is_epoch_in_use(state), in_flight_is_placed(state, other))
+    return (E1, C1, F1), (was & is_epoch_in_use(state)).implies(in_flight_is_placed(state, other))
 
 
 # The log
@@ -339,69 +324,65 @@ def log_is_whole(state: State) -> Formula:
     at = stored(state, AT)
     place = state.cover(at.epoch, POSITION)
     found = stored(state, place)
-    facts = dag.conjunction(
-        (
-            within(place, ZERO, AT),
-            found.mine,
-            dag.eq(found.epoch, at.epoch),
-            dag.both(dag.le(found.begin, POSITION), dag.lt(POSITION, found.end)),
-        )
+    facts = (
+        within(place, 0, AT)
+        & found.mine
+        & found.epoch.eq(at.epoch)
+        & ((found.begin <= POSITION) & (found.end > POSITION))
     )
-    inside = dag.both(dag.le(ZERO, POSITION), dag.lt(POSITION, at.end))
-    return (AT, POSITION), implies(mine(state, AT), inside, facts)
+    inside = (POSITION >= 0) & (at.end > POSITION)
+    return (AT, POSITION), (mine(state, AT) & inside).implies(facts)
 
 
 def log_was_sent(state: State) -> Formula:
     """What p has in the log, p sent."""
     at = stored(state, AT)
     facts = (
-        dag.eq(at.producer, PRODUCER),
+        at.producer.eq(PRODUCER),
         state.sent(at.epoch, at.count, at.first),
-        dag.eq(at.begin, state.position(at.epoch, at.first)),
+        at.begin.eq(state.position(at.epoch, at.first)),
     )
-    return (AT,), implies(mine(state, AT), dag.conjunction(facts))
+    return (AT,), mine(state, AT).implies(conjunction(facts))
 
 
 def log_is_numbered(state: State) -> Formula:
     """What p has in the log has the sequence of its position."""
     at = stored(state, AT)
-    numbered = dag.eq(at.base_sequence, state.regime.sequence(at.begin))
-    return (AT,), implies(mine(state, AT), numbered)
+    numbered = at.base_sequence.eq(state.regime.sequence(at.begin))
+    return (AT,), mine(state, AT).implies(numbered)
 
 
 def log_rises(state: State) -> Formula:
     """Epochs of p never fall along the log; within one, each batch is after the one before."""
     both, a, b = pair(state)
-    rises = implies(dag.eq(a.epoch, b.epoch), dag.le(a.end, b.begin))
-    return (AT, NEXT), implies(both, dag.both(dag.le(a.epoch, b.epoch), rises))
+    rises = a.epoch.eq(b.epoch).implies(a.end <= b.begin)
+    return (AT, NEXT), both.implies((a.epoch <= b.epoch) & rises)
 
 
 def offsets_rise(state: State) -> Formula:
     """Offsets are given once."""
     a, b = stored(state, AT), stored(state, NEXT)
-    places = dag.conjunction((in_log(state, AT), in_log(state, NEXT), dag.lt(AT, NEXT)))
-    return (AT, NEXT), implies(places, dag.le(a.end_offset, b.offset))
+    places = in_log(state, AT) & in_log(state, NEXT) & (AT < NEXT)
+    return (AT, NEXT), places.implies(a.end_offset <= b.offset)
 
 
 def nothing_stored_is_empty(state: State) -> Formula:
     """Each stored batch has a record and an offset."""
     at = stored(state, AT)
-    return (AT,), implies(
-        in_log(state, AT), dag.both(dag.le(ONE, at.count), dag.le(ZERO, at.offset))
-    )
+    return (AT,), in_log(state, AT).implies((at.count >= 1) & (at.offset >= 0))
 
 
 def end_offset(state: State, length: Node) -> Node:
     """The offset after so many batches of the log."""
-    last = stored(state, dag.sub(length, ONE)).end_offset
-    return dag.ite(dag.lt(ZERO, length), last, ZERO)
+    last = stored(state, length - 1).end_offset
+    return ite(length > 0, last, 0)
 
 
 def watermark_within_log(state: State) -> Formula:
     """The high watermark does not pass the log's end, nor does either go below 0."""
     length = state.log.length
     log_end = end_offset(state, length)
-    return (), dag.both(dag.le(ZERO, length), within(state.high_watermark, ZERO, log_end))
+    return (), (length >= 0) & within(state.high_watermark, 0, log_end)
 
 
 # What a leader knows: the leader now, and any that would replay a prefix of its log
@@ -416,49 +397,45 @@ class Memory:
     length: Node
 
     @property
-    def newest(self) -> dict[str, Node]:
+    def newest(self) -> Rec:
         """The batch remembered last."""
-        chosen = dag.sub(self.window.length, ONE)
-        first, *rest = (slot.fields for slot in self.window.slots)
-        found = dict(first)
+        chosen = self.window.length - 1
+        newest: Rec = self.window.slots[0]
+        rest = self.window.slots[1:]
         for i, slot in enumerate(rest, 1):
-            here = dag.eq(chosen, const(i))
-            found = {name: dag.ite(here, slot[name], found[name]) for name in found}
-        return found
+            here, rec = chosen.eq(i), newest.fields
+            newest = Rec(slot.cls, {f: ite(here, slot.fields[f], rec[f]) for f in rec})
+        return newest
 
 
 def memory(entry: Rec, length: Node) -> Memory:
     """A producer state entry, with the length of the log that it is about."""
-    return Memory(entry.fields["producer_epoch"], entry.fields["batches"], length)
+    return Memory(entry.producer_epoch, entry.batches, length)
 
 
-def place_of(state: State, slot: dict[str, Node]) -> Node:
+def place_of(state: State, slot: Scalars) -> Node:
     """Where in the log a remembered batch stands."""
-    return state.where(dag.add(slot["last_offset"], ONE))
+    return state.where(slot.last_offset + 1)
 
 
 def before_end(state: State, known: Memory, place: Node) -> Node:
     """A place of p among those that are known."""
     at = stored(state, place)
-    return dag.conjunction((dag.le(ZERO, place), dag.lt(place, known.length), at.mine))
+    return (place >= 0) & (place < known.length) & at.mine
 
 
 def memory_has_last_epoch(state: State, known: Memory) -> Formula:
     """No batch of p in the log has a later epoch than the one known."""
     at = stored(state, AT)
-    return (AT,), implies(before_end(state, known, AT), within(at.epoch, ZERO, known.epoch))
+    return (AT,), before_end(state, known, AT).implies(within(at.epoch, 0, known.epoch))
 
 
 def memory_is_sound(state: State, known: Memory) -> Formula:
     """A known epoch comes with a remembered batch, an unknown one (-1) with none."""
-    some = dag.lt(ZERO, known.window.length)
-    return (), dag.conjunction(
-        (
-            dag.le(const(-1), known.epoch),
-            within(known.window.length, ZERO, const(len(known.window.slots))),
-            dag.eq(dag.le(ZERO, known.epoch), some),
-        )
-    )
+    some = known.window.length > 0
+    return (), (known.epoch >= -1) & within(known.window.length, 0, len(known.window.slots)) & (
+        known.epoch >= 0
+    ).eq(some)
 
 
 def window_is_log(state: State, known: Memory) -> Formula:
@@ -468,12 +445,12 @@ def window_is_log(state: State, known: Memory) -> Formula:
         place = place_of(state, slot)
         at = stored(state, place)
         facts += [
-            implies(used, before_end(state, known, place)),
-            implies(used, dag.eq(at.epoch, known.epoch)),
-            implies(used, dag.eq(dag.sub(at.end_offset, ONE), slot["last_offset"])),
-            implies(used, dag.eq(dag.sub(at.count, ONE), slot["offset_delta"])),
+            used.implies(before_end(state, known, place)),
+            used.implies(at.epoch.eq(known.epoch)),
+            used.implies((at.end_offset - 1).eq(slot.last_offset)),
+            used.implies((at.count - 1).eq(slot.offset_delta)),
         ]
-    return (), dag.conjunction(facts)
+    return (), conjunction(facts)
 
 
 def window_is_numbered(state: State, known: Memory) -> Formula:
@@ -481,9 +458,9 @@ def window_is_numbered(state: State, known: Memory) -> Formula:
     facts = []
     for used, slot in slots(known.window):
         at = stored(state, place_of(state, slot))
-        last = state.regime.sequence(dag.sub(at.end, ONE))
-        facts.append(implies(used, dag.eq(last, slot["last_sequence"])))
-    return (), dag.conjunction(facts)
+        last = state.regime.sequence(at.end - 1)
+        facts.append(used.implies(last.eq(slot.last_sequence)))
+    return (), conjunction(facts)
 
 
 def window_has_no_gap(state: State, known: Memory) -> Formula:
@@ -492,25 +469,23 @@ def window_has_no_gap(state: State, known: Memory) -> Formula:
     remembered = slots(known.window)
     for (_, before), (used, slot) in pairwise(remembered):
         a, b = place_of(state, before), place_of(state, slot)
-        facts.append(implies(used, dag.lt(a, b)))
-        facts.append(implies(used, dag.eq(stored(state, a).end, stored(state, b).begin)))
-    return (), dag.conjunction(facts)
+        facts.append(used.implies(a < b))
+        facts.append(used.implies(stored(state, a).end.eq(stored(state, b).begin)))
+    return (), conjunction(facts)
 
 
 def newest_is_last(state: State, known: Memory) -> Formula:
     """No batch of p in the log stands behind the newest remembered."""
     newest = place_of(state, known.newest)
-    return (AT,), implies(before_end(state, known, AT), dag.le(AT, newest))
+    return (AT,), before_end(state, known, AT).implies(newest >= AT)
 
 
 def remembers_all(state: State, known: Memory) -> Formula:
     """Of the known epoch five batches are remembered, or all that the log has."""
-    oldest = place_of(state, known.window.slots[0].fields)
-    whole = dag.either(
-        dag.eq(known.window.length, const(len(known.window.slots))), dag.le(oldest, AT)
-    )
-    same = dag.eq(stored(state, AT).epoch, known.epoch)
-    return (AT,), implies(before_end(state, known, AT), same, whole)
+    oldest = place_of(state, known.window.slots[0])
+    whole = known.window.length.eq(len(known.window.slots)) | (oldest <= AT)
+    same = stored(state, AT).epoch.eq(known.epoch)
+    return (AT,), (before_end(state, known, AT) & same).implies(whole)
 
 
 MemoryFormula = Callable[[State, Memory], Formula]
@@ -531,8 +506,8 @@ def of_replay(function: MemoryFormula) -> Callable[[State, Node], Formula]:
 
     def formula(state: State, length: Node) -> Formula:
         bound, body = function(state, memory(state.history(length), length))
-        prefix = within(length, ZERO, state.log.length)
-        return bound, dag.conjunction(implies(prefix, part) for part in conjuncts(body))
+        prefix = within(length, 0, state.log.length)
+        return bound, conjunction(prefix.implies(part) for part in conjuncts(body))
 
     return formula
 
@@ -544,34 +519,27 @@ def remembers_five(state: State) -> Formula:
 
 def replayed_once(state: State, places: Node) -> tuple[Rec, Rec]:
     """The history after one more batch, and what the model's own replay makes of it."""
-    others = state.leader.fields["producers"].elsewhere
+    others = state.leader.producers.elsewhere
     producers = FocusMap(P, state.history(places), others)
     following = state.text.replayed(producers, state.log.at(places))
-    return state.history(dag.add(places, ONE)), following.value
+    return state.history(places + 1), following.value
 
 
 def history_is_replay(state: State, length: Node) -> Formula:
     """One batch more in the log is one replayed more; before the first nothing is known."""
     history, replay = replayed_once(state, length)
-    more = dag.both(dag.le(ZERO, length), dag.lt(length, state.log.length))
+    more = (length >= 0) & (length < state.log.length)
     begins = containers.equal(state.history(ZERO), state.text.nothing)
-    return (), dag.both(begins, implies(more, containers.equal(history, replay)))
+    return (), begins & more.implies(containers.equal(history, replay))
 
 
 def history_agrees(state: State) -> Formula:
     """The leader's epoch and newest batch are those that a replay of its whole log gives."""
     known, history = known_now(state), memory(state.history(state.log.length), state.log.length)
-    some = dag.lt(ZERO, known.window.length)
-    newest = dag.conjunction(
-        dag.eq(known.newest[name], history.newest[name]) for name in known.newest
-    )
-    return (), dag.conjunction(
-        (
-            dag.eq(known.epoch, history.epoch),
-            dag.eq(some, dag.lt(ZERO, history.window.length)),
-            implies(some, newest),
-        )
-    )
+    some = known.window.length > 0
+    newest = containers.equal(known.newest, history.newest)
+    same = known.epoch.eq(history.epoch) & some.eq(history.window.length > 0)
+    return (), same & some.implies(newest)
 
 
 # Answers
@@ -581,12 +549,5 @@ def answers_are_true(state: State) -> Formula:
     """A success says where the batch stands, if it says it (-1 is no offset)."""
     place = state.told(F, B, R)
     at = stored(state, place)
-    facts = dag.conjunction(
-        (
-            mine(state, place),
-            dag.eq(at.first, F),
-            dag.either(dag.lt(B, ZERO), dag.eq(at.offset, B)),
-            dag.le(at.end_offset, R),
-        )
-    )
-    return (F, B, R), implies(state.answers(F, B, R), facts)
+    facts = mine(state, place) & at.first.eq(F) & ((B < 0) | at.offset.eq(B)) & (at.end_offset <= R)
+    return (F, B, R), state.answers(F, B, R).implies(facts)

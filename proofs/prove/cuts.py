@@ -6,20 +6,16 @@ where an append stands, what an answer is about.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from proofs.lift import dag
-from proofs.lift.dag import ZERO, Node, const
+from proofs.lift.dag import Node, conjunction, ite
 from proofs.lift.source import Model
-from proofs.lift.values import Rec
+from proofs.lift.values import Rec, Scalars
 from proofs.prove import in_turn
 from proofs.prove.clauses import (
-    ONE,
     Formula,
     end_offset,
-    implies,
     known_now,
     mine,
     place_of,
@@ -70,7 +66,7 @@ class Cuts:
         self.builder = Builder(model, k, regime)
         self.before = self.builder.state()
 
-    def remembered(self) -> list[tuple[Node, Mapping[str, Node], Stored]]:
+    def remembered(self) -> list[tuple[Node, Scalars, Stored]]:
         """Each slot of the window: whether it is used, its fields, and the batch in the log."""
         found = slots(self.before.window)
         return [(used, s, stored(self.before, place_of(self.before, s))) for used, s in found]
@@ -80,9 +76,11 @@ class Cuts:
         if not self.regime.wraps:
             return ()
         newest = stored(self.before, place_of(self.before, known_now(self.before).newest))
-        facts = dag.conjunction(
-            implies(used, within(dag.sub(newest.end, at.begin), ZERO, const(LIFETIME)))
-            for used, _, at in self.remembered()
+        facts = conjunction(
+            (
+                used.implies(within(newest.end - at.begin, 0, LIFETIME))
+                for used, _, at in self.remembered()
+            )
         )
         uses = ("memory_is_sound", "window_is_log", "window_has_no_gap", "log_was_sent", *SENT)
         return (Lemma(NEAR, ((), facts), uses),)
@@ -90,185 +88,161 @@ class Cuts:
     def first_sequences(self) -> list[tuple[Node, Node, Stored]]:
         """Each slot: whether it is used, the first sequence that is derived, and the batch."""
         evaluator = self.builder.evaluator()
-        metadata = self.model.leader.BatchMetadata
         call = self.model.leader.first_sequence
         return [
-            (used, evaluator.call(call, [self.k, Rec(metadata, slot)]), at)
-            for used, slot, at in self.remembered()
+            (used, evaluator.call(call, [self.k, slot]), at) for used, slot, at in self.remembered()
         ]
 
     def first_sequence_is_derived(self) -> Lemma:
         """The first sequence of a remembered batch is that of its position."""
-        facts = dag.conjunction(
-            implies(used, dag.eq(first, self.regime.sequence(at.begin)))
-            for used, first, at in self.first_sequences()
+        facts = conjunction(
+            (
+                used.implies(first.eq(self.regime.sequence(at.begin)))
+                for used, first, at in self.first_sequences()
+            )
         )
         uses = ("memory_is_sound", "window_is_log", "nothing_stored_is_empty", "log_was_sent")
         numbered = ("window_is_numbered", "sent_is_numbered", ARITHMETIC)
         return Lemma(DERIVED, ((), facts), (*uses, *numbered))
 
-    def sequence_names_batch(self, batch: Mapping[str, Node], begin: Node) -> Lemma:
+    def sequence_names_batch(self, batch: Scalars, begin: Node) -> Lemma:
         """A request with the first sequence of a remembered batch has its position."""
-        same_epoch = dag.eq(batch["producer_epoch"], known_now(self.before).epoch)
-        facts = dag.conjunction(
-            implies(
-                used, same_epoch, dag.eq(batch["base_sequence"], first), dag.eq(begin, at.begin)
+        same_epoch = batch.producer_epoch.eq(known_now(self.before).epoch)
+        facts = conjunction(
+            (
+                (used & same_epoch & batch.base_sequence.eq(first)).implies(begin.eq(at.begin))
+                for used, first, at in self.first_sequences()
             )
-            for used, first, at in self.first_sequences()
         )
         return Lemma(NAMED, ((), facts), (NEAR, DERIVED, ARITHMETIC))
 
-    def sequence_names_records(self, batch: Mapping[str, Node]) -> Lemma:
+    def sequence_names_records(self, batch: Scalars) -> Lemma:
         """A request with the first sequence of a remembered batch has its records."""
-        same_epoch = dag.eq(batch["producer_epoch"], known_now(self.before).epoch)
-        facts = dag.conjunction(
-            implies(
-                used,
-                same_epoch,
-                dag.eq(batch["base_sequence"], first),
-                dag.both(
-                    dag.eq(batch["first_record"], at.first),
-                    dag.eq(batch["record_count"], at.count),
-                ),
+        same_epoch = batch.producer_epoch.eq(known_now(self.before).epoch)
+        facts = conjunction(
+            (
+                (used & same_epoch & batch.base_sequence.eq(first)).implies(
+                    batch.first_record.eq(at.first) & batch.record_count.eq(at.count)
+                )
+                for used, first, at in self.first_sequences()
             )
-            for used, first, at in self.first_sequences()
         )
         uses = (NAMED, "memory_is_sound", "window_is_log", "log_was_sent", *SENT)
         return Lemma(SAME, ((), facts), uses)
 
     def accepted_follows(self, after: State, request: Rec, begin: Node) -> Lemma:
         """What is appended has a record, no older epoch, and in the same one follows the newest."""
-        batch, call = request.fields, self.model.messages.last_sequence
+        batch, call = request, self.model.messages.last_sequence
         last = self.builder.evaluator().call(call, [self.k, request])
-        end = dag.add(begin, batch["record_count"])
+        end = begin + batch.record_count
         known = known_now(self.before)
-        appended = dag.lt(self.before.log.length, after.log.length)
-        epoch = batch["producer_epoch"]
-        same = dag.eq(epoch, known.epoch)
+        appended = self.before.log.length < after.log.length
+        epoch = batch.producer_epoch
+        same = epoch.eq(known.epoch)
         newest = stored(self.before, place_of(self.before, known.newest))
-        facts = dag.conjunction(
-            (
-                dag.le(ONE, batch["record_count"]),
-                dag.le(ZERO, epoch),
-                dag.le(ZERO, begin),
-                dag.eq(last, self.regime.sequence(dag.sub(end, ONE))),
-                implies(appended, dag.le(known.epoch, epoch)),
-                implies(appended, same, dag.eq(begin, newest.end)),
-                implies(appended, dag.negate(same), self.first_allowed(begin)),
-            )
+        facts = (
+            (batch.record_count >= 1)
+            & (epoch >= 0)
+            & (begin >= 0)
+            & last.eq(self.regime.sequence(end - 1))
+            & appended.implies(known.epoch <= epoch)
+            & (appended & same).implies(begin.eq(newest.end))
+            & (appended & ~same).implies(self.first_allowed(begin))
         )
         window = ("memory_is_sound", "window_is_log", "window_is_numbered")
         uses = (*window, "log_was_sent", "sent_is_numbered", ARITHMETIC)
         return Lemma(ACCEPTED, ((), facts), uses)
 
-    def newest_is_appended(self, after: State, batch: Mapping[str, Node]) -> Lemma:
+    def newest_is_appended(self, after: State, batch: Scalars) -> Lemma:
         """What is appended is what the leader remembers as the newest; else nothing is new."""
         length = self.before.log.length
-        appended = dag.lt(length, after.log.length)
+        appended = length < after.log.length
         known, now = known_now(self.before), known_now(after)
         place, new_place = (place_of(s, known_now(s).newest) for s in (self.before, after))
-        some = dag.lt(ZERO, known.window.length)
-        facts = dag.conjunction(
-            (
-                implies(appended, dag.eq(new_place, length)),
-                implies(appended, dag.eq(now.epoch, batch["producer_epoch"])),
-                dag.either(appended, dag.eq(now.epoch, known.epoch)),
-                dag.either(appended, implies(some, dag.eq(new_place, place))),
-                dag.either(appended, dag.eq(some, dag.lt(ZERO, now.window.length))),
-            )
+        some = known.window.length > 0
+        facts = (
+            appended.implies(new_place.eq(length))
+            & appended.implies(now.epoch.eq(batch.producer_epoch))
+            & (appended | now.epoch.eq(known.epoch))
+            & (appended | some.implies(new_place.eq(place)))
+            & (appended | some.eq(now.window.length > 0))
         )
         uses = ("memory_is_sound", "window_is_log", *OFFSETS, ACCEPTED)
         return Lemma(NEWEST, ((), facts), uses)
 
-    def follows_in_sequence(self, batch: Mapping[str, Node], begin: Node) -> Lemma:
+    def follows_in_sequence(self, batch: Scalars, begin: Node) -> Lemma:
         """An epoch begins at sequence 0, and what begins where the newest ends is in sequence."""
-        known, sequence = known_now(self.before), batch["base_sequence"]
+        known, sequence = known_now(self.before), batch.base_sequence
         newest = stored(self.before, place_of(self.before, known.newest))
-        last, call = known.newest["last_sequence"], self.model.leader.in_sequence
+        last, call = known.newest.last_sequence, self.model.leader.in_sequence
         follows = self.builder.evaluator().call(call, [self.k, last, sequence])
-        some = dag.lt(ZERO, known.window.length)
-        facts = dag.both(
-            implies(dag.eq(begin, ZERO), dag.eq(sequence, ZERO)),
-            implies(some, dag.eq(begin, newest.end), follows),
-        )
+        some = known.window.length > 0
+        facts = begin.eq(0).implies(sequence.eq(0)) & (some & begin.eq(newest.end)).implies(follows)
         uses = ("memory_is_sound", "window_is_numbered", ARITHMETIC)
         return Lemma(FOLLOWS, ((), facts), uses)
 
     def first_allowed(self, begin: Node) -> Node:
         """A new epoch begins at 0; what the leader knows nothing of, see FirstSequence."""
-        unknown = dag.lt(known_now(self.before).epoch, ZERO)
-        any_first = dag.eq(
-            VARIANT["first_sequence"], const(self.model.configuration.FirstSequence.ANY)
-        )
-        return dag.either(dag.eq(begin, ZERO), dag.both(unknown, any_first))
+        unknown = known_now(self.before).epoch < 0
+        any_first = VARIANT["first_sequence"].eq(self.model.configuration.FirstSequence.ANY)
+        return begin.eq(0) | unknown & any_first
 
     def duplicate_is_the_same(
         self,
         after: State,
-        batch: Mapping[str, Node],
+        batch: Scalars,
         begin: Node,
-        answer: Mapping[str, Node],
+        answer: Scalars,
     ) -> Lemma:
         """A success without an append is about this very batch, where it stands."""
         before, known = self.before, known_now(self.before)
-        appended = dag.lt(before.log.length, after.log.length)
+        appended = before.log.length < after.log.length
         at = stored(before, self.answered_place(answer, batch, begin))
-        no_offset = dag.lt(answer["base_offset"], ZERO)
+        no_offset = answer.base_offset < 0
         newest = stored(before, place_of(before, known.newest))
-        below = dag.both(dag.eq(batch["producer_epoch"], known.epoch), dag.lt(begin, newest.end))
-        success = dag.both(dag.eq(answer["error"], ZERO), dag.negate(appended))
+        below = batch.producer_epoch.eq(known.epoch) & (begin < newest.end)
+        success = answer.error.eq(0) & ~appended
         parts = (
-            implies(no_offset, below),
+            no_offset.implies(below),
             mine(before, self.answered_place(answer, batch, begin)),
-            dag.eq(at.first, batch["first_record"]),
-            dag.either(no_offset, dag.eq(at.offset, answer["base_offset"])),
-            dag.le(at.end_offset, answer["required_offset"]),
+            at.first.eq(batch.first_record),
+            no_offset | at.offset.eq(answer.base_offset),
+            at.end_offset <= answer.required_offset,
         )
-        facts = dag.conjunction(implies(success, part) for part in parts)
+        facts = conjunction(success.implies(part) for part in parts)
         numbered = ("window_is_numbered", "log_was_sent", "sent_is_numbered")
         uses = (SAME, BELOW, "memory_is_sound", "window_is_log", *OFFSETS, *numbered)
         return Lemma(ANSWERED, ((), facts), uses)
 
-    def below_is_stored(self, batch: Mapping[str, Node], begin: Node) -> Lemma:
+    def below_is_stored(self, batch: Scalars, begin: Node) -> Lemma:
         """Where an epoch is whole, a request below its end is in the log, at its position."""
         before, known = self.before, known_now(self.before)
         newest = stored(before, place_of(before, known.newest))
-        place = before.cover(batch["producer_epoch"], begin)
+        place = before.cover(batch.producer_epoch, begin)
         at = stored(before, place)
         log_end = end_offset(before, before.log.length)
-        fact = implies(
-            dag.eq(batch["producer_epoch"], known.epoch),
-            dag.lt(begin, newest.end),
-            dag.conjunction(
-                (
-                    mine(before, place),
-                    dag.eq(at.first, batch["first_record"]),
-                    dag.le(at.end_offset, log_end),
-                )
-            ),
+        fact = (batch.producer_epoch.eq(known.epoch) & (begin < newest.end)).implies(
+            mine(before, place) & at.first.eq(batch.first_record) & (at.end_offset <= log_end)
         )
         whole = ("log_is_whole", "memory_is_sound", "window_is_log", *OFFSETS)
         return Lemma(BELOW, ((), fact), (*whole, "log_was_sent", *SENT))
 
-    def answered_place(
-        self, answer: Mapping[str, Node], batch: Mapping[str, Node], begin: Node
-    ) -> Node:
+    def answered_place(self, answer: Scalars, batch: Scalars, begin: Node) -> Node:
         """Where the batch of a success stands; without an offset, where its position is."""
-        covered = self.before.cover(batch["producer_epoch"], begin)
-        by_offset = self.before.where(answer["required_offset"])
-        appended = dag.eq(
-            dag.add(end_offset(self.before, self.before.log.length), batch["record_count"]),
-            answer["required_offset"],
+        covered = self.before.cover(batch.producer_epoch, begin)
+        by_offset = self.before.where(answer.required_offset)
+        appended = (end_offset(self.before, self.before.log.length) + batch.record_count).eq(
+            answer.required_offset
         )
-        at = dag.ite(appended, self.before.log.length, by_offset)
-        return dag.ite(dag.lt(answer["base_offset"], ZERO), covered, at)
+        at = ite(appended, self.before.log.length, by_offset)
+        return ite(answer.base_offset < 0, covered, at)
 
     def in_its_turn(
         self,
         after: State,
-        batch: Mapping[str, Node],
+        batch: Scalars,
         begin: Node,
-        answer: Mapping[str, Node],
+        answer: Scalars,
     ) -> tuple[Lemma, ...]:
         """What is so of a request that is handled in its turn; see `in_turn`."""
         before = self.before

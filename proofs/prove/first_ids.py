@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proofs.lift import dag
-from proofs.lift.dag import ZERO, Node, const
+from proofs.lift.dag import ZERO, Node, conjunction, const, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
@@ -26,7 +25,7 @@ from proofs.prove.unknowns import number
 NONE = const(-1)
 GIVEN = number("given_producer_ids")
 """How many producer ids were given, to anybody."""
-OVERDUE = dag.leaf("overdue", 0, 5)
+OVERDUE = leaf("overdue", 0, 5)
 """Of how many batches in flight the time is up."""
 
 
@@ -51,8 +50,8 @@ class FirstIds:
     def holds(self, of: Begun) -> Node:
         """The guarantee, and that who can have no id has done nothing."""
         guaranteed = self.builder.guarantee("ids_come_first", self.world(of))
-        idle = dag.either(dag.lt(ZERO, of.given), has_done_nothing(of.client))
-        return dag.conjunction((dag.le(ZERO, of.given), guaranteed, idle))
+        idle = (of.given > 0) | has_done_nothing(of.client)
+        return (of.given >= 0) & guaranteed & idle
 
     def world(self, of: Begun) -> Rec:
         """The world with one client."""
@@ -90,25 +89,25 @@ class FirstIds:
             self.model.world.client_receives_producer_id,
             self.builder.evaluator(),
         )
-        after = evaluator.call(rule, [self.k, self.world(self.before), ZERO]).fields
-        begun = Begun(after["clients"].slots[0], after["given_producer_ids"])
+        after = evaluator.call(rule, [self.k, self.world(self.before), ZERO])
+        begun = Begun(after.clients.slots[0], after.given_producer_ids)
         return rule.__name__, evaluator, begun
 
 
 def has_done_nothing(client: Rec) -> Node:
     """No id, nothing sent, nothing to ask for."""
-    fields = client.fields
-    facts = [dag.eq(fields["producer_id"], NONE)]
-    facts += [dag.negate(bit) for bit in fields["bump_for"].bits]
-    for slot in fields["partitions"].slots:
-        entry = slot.fields
+    fields = client
+    facts = [fields.producer_id.eq(NONE)]
+    facts += [~bit for bit in fields.bump_for.bits]
+    for slot in fields.partitions.slots:
+        entry = slot
         facts += [
-            dag.eq(entry["records_sent"], ZERO),
-            dag.eq(entry["in_flight"].length, ZERO),
-            dag.eq(entry["given_up"].length, ZERO),
-            dag.eq(entry["unresolved_sequence"], NONE),
+            entry.records_sent.eq(0),
+            entry.in_flight.length.eq(0),
+            entry.given_up.length.eq(0),
+            entry.unresolved_sequence.eq(NONE),
         ]
-    return dag.conjunction(facts)
+    return conjunction(facts)
 
 
 def first_id_lemmas(model: Model, k: Any) -> Iterator[Obligation]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from proofs.lift import dag
-from proofs.lift.dag import ZERO, const
+from proofs.lift.dag import const
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
+from proofs.lift.values import Rec
 from proofs.prove.clauses import Formula, within
 from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP
 from proofs.prove.smt import Obligation, obligation
@@ -34,13 +34,13 @@ def wrap_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
     successor = evaluator.call(model.messages.increment_sequence, [k, sequence, const(1)])
     accepted = evaluator.call(model.leader.in_sequence, [k, sequence, successor])
     assumed: list[Formula] = [
-        ((), within(sequence, ZERO, MAX_SEQUENCE)),
-        ((), within(count, const(1), MAX_SEQUENCE)),
+        ((), within(sequence, 0, MAX_SEQUENCE)),
+        ((), within(count, 1, MAX_SEQUENCE)),
     ]
     yield obligation(
-        "increment_sequence/stays_in_range", assumed, ((), within(following, ZERO, MAX_SEQUENCE))
+        "increment_sequence/stays_in_range", assumed, ((), within(following, 0, MAX_SEQUENCE))
     )
-    yield obligation("decrement_sequence/undoes_increment", assumed, ((), dag.eq(back, sequence)))
+    yield obligation("decrement_sequence/undoes_increment", assumed, ((), back.eq(sequence)))
     yield obligation("in_sequence/accepts_the_successor", assumed, ((), accepted))
 
 
@@ -48,33 +48,26 @@ def duplicate_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
     """A remembered batch is answered with its offset, and nothing changes."""
     builder = Builder(model, k, WRAPPING)
     leader = builder.leader()
-    known = leader.fields["producers"].value
-    batch = builder.batch("batch")
-    fields = {**batch.fields, "producer_id": P}
+    known = leader.producers.value
+    batch = builder.batch("batch").changed(producer_id=P)
     evaluator = builder.evaluator()
-    request = builder.record(model.messages.ProduceRequest, "request")
-    request = type(request)(request.cls, {"batch": type(batch)(batch.cls, fields)})
+    request = Rec(model.messages.ProduceRequest, {"batch": batch})
     step = evaluator.call(model.leader.on_produce, [k, leader, request])
-    answer, after = step.fields["sends"].slots[0].fields, step.fields["actor"].fields
-    last = evaluator.call(model.messages.last_sequence, [k, type(batch)(batch.cls, fields)])
+    answer, after = step.sends.slots[0], step.actor
+    last = evaluator.call(model.messages.last_sequence, [k, batch])
     assumed: list[Formula] = [
-        ((), dag.eq(fields["producer_epoch"], known.fields["producer_epoch"])),
-        ((), dag.le(ZERO, fields["producer_epoch"])),
-        ((), within(fields["base_sequence"], ZERO, MAX_SEQUENCE)),
-        ((), within(fields["record_count"], const(1), MAX_SEQUENCE)),
+        ((), batch.producer_epoch.eq(known.producer_epoch)),
+        ((), batch.producer_epoch >= 0),
+        ((), within(batch.base_sequence, 0, MAX_SEQUENCE)),
+        ((), within(batch.record_count, 1, MAX_SEQUENCE)),
     ]
-    for i, slot in enumerate(known.fields["batches"].slots):
-        remembered = slot.fields
-        delta = dag.sub(fields["record_count"], const(1))
-        same = dag.conjunction(
-            (
-                dag.lt(const(i), known.fields["batches"].length),
-                dag.eq(last, remembered["last_sequence"]),
-                dag.eq(delta, remembered["offset_delta"]),
-            )
+    for i, remembered in enumerate(known.batches.slots):
+        delta = batch.record_count - 1
+        same = (
+            (i < known.batches.length)
+            & last.eq(remembered.last_sequence)
+            & delta.eq(remembered.offset_delta)
         )
-        answered = dag.both(
-            dag.eq(answer["error"], ZERO), dag.eq(after["log"].length, leader.fields["log"].length)
-        )
+        answered = answer.error.eq(0) & after.log.length.eq(leader.log.length)
         name = f"on_produce/duplicate_{i}_is_answered"
         yield obligation(name, [*assumed, ((), same)], ((), answered))

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from proofs.lift import dag
 from proofs.lift.containers import FocusMap, FunctionSeq
-from proofs.lift.dag import ZERO, Node
+from proofs.lift.dag import ZERO, Node, conjunction, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
-from proofs.prove.clauses import AT, NEXT, ONE, Formula, implies
+from proofs.prove.clauses import AT, NEXT, Formula
 from proofs.prove.lemmas import WRAPPING
 from proofs.prove.smt import Obligation, obligation
 from proofs.prove.state import REPLICAS, Builder, P
@@ -29,7 +28,7 @@ CHOSEN = number("chosen")
 
 RULES: dict[str, tuple[Node, ...]] = {
     "request_arrives": (ZERO, ZERO),
-    "request_outlives_replicas": (ZERO, ZERO, dag.leaf("timed_out", 0, 1)),
+    "request_outlives_replicas": (ZERO, ZERO, leaf("timed_out", 0, 1)),
     "late_request_arrives": (ZERO, ZERO, CHOSEN),
     "high_watermark_advances": (ZERO,),
     "producer_id_expires": (ZERO, CHOSEN),
@@ -49,7 +48,7 @@ class OneLog:
         self.k = k
         self.builder = Builder(model, k, WRAPPING)
         builder = self.builder
-        producers = builder.leader().fields["producers"]
+        producers = builder.leader().producers
         start = {"log_start_offset": number("log_start_offset"), "producers": producers}
         self.before = Rec(model.leader.Leader, {**builder.leader().fields, **start})
 
@@ -57,7 +56,7 @@ class OneLog:
         """An evaluator that leaves out what the other actors make of it."""
 
         def moved(_evaluator: Evaluator, _k: Any, w: Rec, partition: Node, leader: Rec) -> Rec:
-            return Rec(w.cls, {**w.fields, "leaders": MapValue((leader,))})
+            return w.changed(leaders=MapValue((leader,)))
 
         def anything(_evaluator: Evaluator, *_arguments: Any) -> FocusMap:
             entry = self.builder.record(self.model.leader.ProducerStateEntry, "replayed")
@@ -77,23 +76,21 @@ class OneLog:
 
     def offsets_rise(self, leader: Rec) -> Formula:
         """Offsets are given once, and no batch is empty."""
-        log: FunctionSeq = leader.fields["log"]
-        a, b = log.at(AT).fields, log.at(NEXT).fields
-        inside = dag.both(dag.le(ZERO, AT), dag.lt(AT, log.length))
-        count = a["batch"].fields["record_count"]
-        behind = dag.both(dag.lt(AT, NEXT), dag.lt(NEXT, log.length))
-        some = dag.both(dag.le(ONE, count), dag.le(ZERO, a["base_offset"]))
-        follows = dag.le(dag.add(a["base_offset"], count), b["base_offset"])
-        return (AT, NEXT), implies(inside, dag.both(some, implies(behind, follows)))
+        log: FunctionSeq = leader.log
+        a, b = log.at(AT), log.at(NEXT)
+        inside = (AT >= 0) & (log.length > AT)
+        count = a.batch.record_count
+        behind = (AT < NEXT) & (log.length > NEXT)
+        some = (count >= 1) & (a.base_offset >= 0)
+        follows = a.base_offset + count <= b.base_offset
+        return (AT, NEXT), inside.implies(some & behind.implies(follows))
 
     def high_watermark_sound(self, leader: Rec) -> Formula:
         """The guarantee, and that nothing is below 0."""
-        world, fields = self.builder.world(leaders=MapValue((leader,))), leader.fields
+        world, fields = self.builder.world(leaders=MapValue((leader,))), leader
         guaranteed = self.builder.guarantee("high_watermark_sound", world)
-        counted = dag.both(
-            dag.le(ZERO, fields["log_start_offset"]), dag.le(ZERO, fields["log"].length)
-        )
-        return (), dag.both(counted, guaranteed)
+        counted = (fields.log_start_offset >= 0) & (fields.log.length >= 0)
+        return (), counted & guaranteed
 
     def clauses(self, leader: Rec) -> dict[str, Formula]:
         """What is so of it, by name."""
@@ -102,24 +99,24 @@ class OneLog:
 
     def initial(self) -> Rec:
         """Nothing is stored."""
-        empty = FunctionSeq(ZERO, self.before.fields["log"].at)
+        empty = FunctionSeq(ZERO, self.before.log.at)
         begins = {"log": empty, "log_start_offset": ZERO, "high_watermark": ZERO}
-        return Rec(self.before.cls, {**self.before.fields, **begins})
+        return self.before.changed(**begins)
 
     def no_request_is_empty(self, world: Rec) -> Formula:
         """Each request that travels has a record."""
-        link = world.fields["links"].slots[0].slots[0].fields
-        travelling = [link["requests"], *(b.fields["requests"] for b in link["broken"].slots)]
-        batches = [slot.fields["batch"].fields for r in travelling for slot in r.slots]
-        return (), dag.conjunction(dag.le(ONE, batch["record_count"]) for batch in batches)
+        link = world.links.slots[0].slots[0]
+        travelling = [link.requests, *(b.requests for b in link.broken.slots)]
+        batches = [slot.batch for r in travelling for slot in r.slots]
+        return (), conjunction(batch.record_count >= 1 for batch in batches)
 
     def moved(self, rule: str) -> tuple[list[Formula], Rec]:
         """A rule's guards, and the leader after it."""
         evaluator, world = self.evaluator(), self.world()
         after = evaluator.call(self.model.rules[rule], [self.k, world, *RULES[rule]])
         guards: list[Formula] = [((), x.condition) for x in evaluator.limits]
-        bounds = ((), dag.both(dag.le(ONE, REPLICAS), dag.le(ZERO, CHOSEN)))
-        return [bounds, self.no_request_is_empty(world), *guards], after.fields["leaders"].slots[0]
+        bounds = ((), (REPLICAS >= 1) & (CHOSEN >= 0))
+        return [bounds, self.no_request_is_empty(world), *guards], after.leaders.slots[0]
 
 
 def one_log_lemmas(model: Model, k: Any) -> Iterator[Obligation]:

@@ -9,8 +9,7 @@ not of what was sent, for a batch may be numbered again before it is sent.
 
 from __future__ import annotations
 
-from proofs.lift import dag
-from proofs.lift.dag import ZERO, Node
+from proofs.lift.dag import Node, conjunction
 from proofs.prove.clauses import (
     AT,
     C1,
@@ -20,12 +19,10 @@ from proofs.prove.clauses import (
     F1,
     F2,
     NEXT,
-    ONE,
     Formula,
     Sent,
     batch_at,
     flying,
-    implies,
     in_flight_is_placed,
     in_flight_is_whole,
     is_epoch_in_use,
@@ -43,70 +40,68 @@ def numbered_one(state: State) -> tuple[Node, Sent]:
 
 def numbered_is_known(state: State) -> Formula:
     """Of what was numbered no batch is empty, none is ahead of the client."""
-    entry = state.entry.fields
+    entry = state.entry
     was, batch = numbered_one(state)
-    current = dag.eq(batch.epoch, entry["producer_epoch"])
-    facts = dag.conjunction(
-        (
-            dag.le(ONE, batch.count),
-            dag.le(ZERO, batch.begin),
-            dag.le(ZERO, batch.first),
-            within(batch.epoch, ZERO, entry["producer_epoch"]),
-            dag.le(batch.last, entry["records_sent"]),
-            implies(current, dag.le(batch.end, state.next_position)),
-        )
+    current = batch.epoch.eq(entry.producer_epoch)
+    facts = (
+        (batch.count >= 1)
+        & (batch.begin >= 0)
+        & (batch.first >= 0)
+        & within(batch.epoch, 0, entry.producer_epoch)
+        & (batch.last <= entry.records_sent)
+        & current.implies(batch.end <= state.next_position)
     )
-    return (E1, C1, F1), implies(was, facts)
+    return (E1, C1, F1), was.implies(facts)
 
 
 def in_flight_was_numbered(state: State) -> Formula:
     """A batch in flight was numbered in the partition's epoch."""
     facts = [
-        implies(used, state.numbered(sent.epoch, sent.count, sent.first))
+        used.implies(state.numbered(sent.epoch, sent.count, sent.first))
         for used, sent, _ in flying(state)
     ]
-    return (), dag.conjunction(facts)
+    return (), conjunction(facts)
 
 
 def sent_was_numbered(state: State) -> Formula:
     """What was sent was numbered."""
-    return (E1, C1, F1), implies(state.sent(E1, C1, F1), state.numbered(E1, C1, F1))
+    return (E1, C1, F1), state.sent(E1, C1, F1).implies(state.numbered(E1, C1, F1))
 
 
 def numbered_stays_whole(state: State) -> Formula:
     """A batch in flight has the records that it had whenever it was numbered, or shares none."""
     was, other = numbered_one(state)
-    return (E1, C1, F1), implies(was, in_flight_is_whole(state, other))
+    return (E1, C1, F1), was.implies(in_flight_is_whole(state, other))
 
 
 def in_flight_keeps_its_place(state: State) -> Formula:
     """A batch in flight and a numbered one of its epoch are the same, or one is wholly before."""
     was, other = numbered_one(state)
-    return (E1, C1, F1), implies(was, is_epoch_in_use(state), in_flight_is_placed(state, other))
+    return (E1, C1, F1), (was & is_epoch_in_use(state)).implies(in_flight_is_placed(state, other))
 
 
 def numbered_once(state: State) -> Formula:
     """Under one epoch two numbered batches are the same, or one wholly before the other."""
     a, b = batch_at(state, E1, C1, F1), batch_at(state, E1, C2, F2)
-    both = dag.both(state.numbered(E1, C1, F1), state.numbered(E1, C2, F2))
-    return (E1, C1, F1, C2, F2), implies(both, a.placed(b))
+    both = state.numbered(E1, C1, F1) & state.numbered(E1, C2, F2)
+    return (E1, C1, F1, C2, F2), both.implies(a.placed(b))
 
 
 def in_flight_was_there_before(state: State) -> Formula:
     """A batch in flight was numbered in each epoch in which a later record was sent."""
     was = state.sent(E1, C1, F1)
     facts = [
-        implies(used, dag.lt(sent.first, F1), state.numbered(E1, sent.count, sent.first))
+        (used & (sent.first < F1)).implies(state.numbered(E1, sent.count, sent.first))
         for used, sent, _ in flying(state)
     ]
-    return (E1, C1, F1), implies(was, dag.conjunction(facts))
+    return (E1, C1, F1), was.implies(conjunction(facts))
 
 
 def sent_was_there_before(state: State) -> Formula:
     """What was sent was numbered in each earlier epoch in which a later record was sent."""
-    both = dag.both(state.sent(E1, C1, F1), state.sent(E2, C2, F2))
-    crossed = dag.both(dag.lt(E1, E2), dag.lt(F2, F1))
-    return (E1, C1, F1, E2, C2, F2), implies(both, crossed, state.numbered(E1, C2, F2))
+    both = state.sent(E1, C1, F1) & state.sent(E2, C2, F2)
+    crossed = (E1 < E2) & (F2 < F1)
+    return (E1, C1, F1, E2, C2, F2), (both & crossed).implies(state.numbered(E1, C2, F2))
 
 
 def order_kept(state: State) -> Formula:
@@ -115,8 +110,6 @@ def order_kept(state: State) -> Formula:
     both, a, b = pair(state)
     place = state.cover(a.epoch, state.position(a.epoch, b.first))
     copy = stored(state, place)
-    earlier = dag.conjunction(
-        (mine(state, place), dag.le(copy.first, b.first), dag.lt(b.first, copy.last))
-    )
-    here = dag.conjunction((dag.lt(a.epoch, b.epoch), dag.lt(place, NEXT), earlier))
-    return (AT, NEXT), implies(both, dag.lt(b.first, a.first), here)
+    earlier = mine(state, place) & (copy.first <= b.first) & (b.first < copy.last)
+    here = (a.epoch < b.epoch) & (place < NEXT) & earlier
+    return (AT, NEXT), (both & (b.first < a.first)).implies(here)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proofs.lift import dag
-from proofs.lift.dag import const
+from proofs.lift.dag import conjunction
 from proofs.lift.source import Model, composition
-from proofs.prove.clauses import LENGTH, Clause, Formula, conjuncts, implies
+from proofs.prove.clauses import LENGTH, Clause, Formula, conjuncts
 from proofs.prove.cuts import Lemma
 from proofs.prove.invariant import (
     ARITHMETIC,
@@ -76,7 +75,7 @@ def split(goal: Formula) -> Iterator[tuple[str, Formula]]:
         return
     size = -(-len(parts) // GROUPS)
     for count, start in enumerate(range(0, len(parts), size), 1):
-        yield f"/{count}", (bound, dag.conjunction(parts[start : start + size]))
+        yield f"/{count}", (bound, conjunction(parts[start : start + size]))
 
 
 class Induction:
@@ -146,9 +145,9 @@ class Induction:
             return
         length = self.state.log.length
         bound, body = clause.of_prefix(step.after, LENGTH)
-        old = dag.lt(LENGTH, dag.add(length, const(1)))
-        parts = dag.conjunction(implies(old, part) for part in conjuncts(body))
-        new = clause.of_prefix(step.after, dag.add(length, const(1)))
+        old = length + 1 > LENGTH
+        parts = conjunction(old.implies(part) for part in conjuncts(body))
+        new = clause.of_prefix(step.after, length + 1)
         yield f"{clause.name}/old", ((LENGTH, *bound), parts), clause.uses
         yield f"{clause.name}/new", new, clause.uses
 
@@ -206,9 +205,7 @@ class Induction:
 def rules_of(model: Model, variant: str) -> tuple[Formula, ...]:
     """What a variant says of the rules that are unknown to the helpers."""
     parsed = model.variants.parse(variant)
-    return tuple(
-        ((), dag.eq(unknown, const(getattr(parsed, rule)))) for rule, unknown in VARIANT.items()
-    )
+    return tuple(((), unknown.eq(getattr(parsed, rule))) for rule, unknown in VARIANT.items())
 
 
 class Planner:

@@ -12,18 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from proofs.lift import dag
 from proofs.lift.containers import contains
-from proofs.lift.dag import INFINITE, ZERO, Node, const
+from proofs.lift.dag import INFINITE, Node, conjunction, const, eq, leaf
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.values import Rec
-from proofs.prove.clauses import Formula, implies, within
+from proofs.lift.values import Rec, Scalars
+from proofs.prove.clauses import Formula, within
 from proofs.prove.smt import Obligation, obligation
 from proofs.prove.unknowns import function, number
 from proofs.prove.worlds import Composition, WorldClause, Worlds
 
-FORM, FETCHING = dag.leaf("form", 0, 2), dag.leaf("fetching", 0, 1)
-BLOCK_SIZE = dag.leaf("block_size", 1, INFINITE)
+FORM, FETCHING = leaf("form", 0, 2), leaf("fetching", 0, 1)
+BLOCK_SIZE = leaf("block_size", 1, INFINITE)
 """Ids in a block: any number."""
 BROKER, OTHER, ID, BLOCK, PLACE = (number(name) for name in ("i", "j", "id", "block", "place"))
 NONE, READ = const(-1), const(2)
@@ -32,118 +31,116 @@ id_at, block_of, used_of = (function(name) for name in ("id_at", "block_of", "us
 """The id at a place of a block; ghosts: the block of an id, and its place there."""
 
 
-def manager(world: Rec, broker: Node) -> dict[str, Node]:
+def manager(world: Rec, broker: Node) -> Scalars:
     """The fields of one broker's manager."""
-    return dict(world.fields["managers"].at(broker).fields)
+    found: Scalars = world.managers.at(broker)
+    return found
 
 
-def store(world: Rec) -> dict[str, Node]:
+def store(world: Rec) -> Scalars:
     """The fields of the store."""
-    return dict(world.fields["store"].fields)
+    found: Scalars = world.store
+    return found
 
 
 def some(block: Node) -> Node:
     """It is a block."""
-    return dag.negate(dag.eq(block, NONE))
+    return ~block.eq(NONE)
 
 
 def numbers_are_sound(world: Rec) -> Formula:
     """Of a block in use no more than all ids are given; -1 is no block."""
-    m, latest = manager(world, BROKER), store(world)["block"]
-    blocks = (m["block"], m["next_block"], m["tried"], m["read_block"], latest)
-    facts = dag.conjunction(dag.le(NONE, block) for block in blocks)
-    return (BROKER,), dag.both(facts, within(m["used"], ZERO, BLOCK_SIZE))
+    m, latest = manager(world, BROKER), store(world).block
+    blocks = (m.block, m.next_block, m.tried, m.read_block, latest)
+    facts = conjunction(block >= NONE for block in blocks)
+    return (BROKER,), facts & within(m.used, 0, BLOCK_SIZE)
 
 
 def blocks_were_taken(world: Rec) -> Formula:
     """No broker has a block that is ahead of the latest."""
-    m, latest = manager(world, BROKER), store(world)["block"]
-    return (BROKER,), dag.both(dag.le(m["block"], latest), dag.le(m["next_block"], latest))
+    m, latest = manager(world, BROKER), store(world).block
+    return (BROKER,), (m.block <= latest) & (m.next_block <= latest)
 
 
 def blocks_have_one_owner(world: Rec) -> Formula:
     """No two brokers have the same block, and none has one twice."""
     m, n = manager(world, BROKER), manager(world, OTHER)
-    used, ahead = some(m["block"]), some(m["next_block"])
+    used, ahead = some(m.block), some(m.next_block)
     apart = (
-        implies(used, dag.negate(dag.eq(m["block"], n["block"]))),
-        implies(used, dag.negate(dag.eq(m["block"], n["next_block"]))),
-        implies(ahead, dag.negate(dag.eq(m["next_block"], n["next_block"]))),
+        used.implies(~m.block.eq(n.block)),
+        used.implies(~m.block.eq(n.next_block)),
+        ahead.implies(~m.next_block.eq(n.next_block)),
     )
-    twice = implies(used, dag.negate(dag.eq(m["block"], m["next_block"])))
-    others = implies(dag.negate(dag.eq(BROKER, OTHER)), dag.conjunction(apart))
-    return (BROKER, OTHER), dag.both(twice, others)
+    twice = used.implies(~m.block.eq(m.next_block))
+    others = (~BROKER.eq(OTHER)).implies(conjunction(apart))
+    return (BROKER, OTHER), twice & others
 
 
 def versions_tell_blocks(world: Rec) -> Formula:
     """A broker that has read the store, and finds its version still there, has read its block; if
     the version has changed, another broker has changed it."""
     m, s = manager(world, BROKER), store(world)
-    same = dag.eq(m["read_version"], s["version"])
-    facts = dag.conjunction(
-        (
-            dag.le(m["read_version"], s["version"]),
-            implies(same, dag.eq(m["read_block"], s["block"])),
-            dag.either(same, dag.negate(dag.eq(s["broker"], BROKER))),
-        )
+    same = m.read_version.eq(s.version)
+    facts = (
+        (m.read_version <= s.version)
+        & same.implies(m.read_block.eq(s.block))
+        & (same | ~s.broker.eq(BROKER))
     )
-    return (BROKER,), implies(dag.eq(m["asking"], READ), facts)
+    return (BROKER,), m.asking.eq(READ).implies(facts)
 
 
 def may_find_its_own(world: Rec, broker: Node) -> Node:
     """The broker would take the latest block for its own."""
     m, s = manager(world, broker), store(world)
-    mine = dag.both(dag.eq(s["broker"], broker), dag.eq(s["block"], m["tried"]))
-    return dag.both(some(m["tried"]), mine)
+    mine = s.broker.eq(broker) & s.block.eq(m.tried)
+    return some(m.tried) & mine
 
 
 def what_it_finds_is_free(world: Rec) -> Formula:
     """What a broker would take for its own, none has."""
-    n, latest = manager(world, OTHER), store(world)["block"]
-    free = dag.both(
-        dag.negate(dag.eq(n["block"], latest)), dag.negate(dag.eq(n["next_block"], latest))
-    )
-    return (BROKER, OTHER), implies(may_find_its_own(world, BROKER), free)
+    n, latest = manager(world, OTHER), store(world).block
+    free = ~n.block.eq(latest) & ~n.next_block.eq(latest)
+    return (BROKER, OTHER), may_find_its_own(world, BROKER).implies(free)
 
 
 def given_was_taken(world: Rec) -> Formula:
     """An id that was given is of a block that was taken, and that nobody will begin to use."""
     m, s = manager(world, BROKER), store(world)
     block = block_of(ID)
-    found = dag.both(may_find_its_own(world, BROKER), dag.eq(s["block"], block))
-    ahead = dag.eq(m["next_block"], block)
-    free = dag.negate(dag.either(ahead, found))
-    facts = dag.both(within(block, ZERO, s["block"]), free)
-    return (ID, BROKER), implies(contains(world.fields["given"], ID), facts)
+    found = may_find_its_own(world, BROKER) & s.block.eq(block)
+    ahead = m.next_block.eq(block)
+    free = ~(ahead | found)
+    facts = within(block, 0, s.block) & free
+    return (ID, BROKER), contains(world.given, ID).implies(facts)
 
 
 def used_beyond_given(world: Rec) -> Formula:
     """Who uses the block of an id that was given has used it beyond that id."""
     m = manager(world, BROKER)
-    user = dag.both(contains(world.fields["given"], ID), dag.eq(m["block"], block_of(ID)))
-    return (ID, BROKER), implies(user, dag.lt(used_of(ID), m["used"]))
+    user = contains(world.given, ID) & m.block.eq(block_of(ID))
+    return (ID, BROKER), user.implies(used_of(ID) < m.used)
 
 
 def producer_ids_unique(world: Rec) -> Formula:
     """No producer id is given twice, by whichever broker, across restarts."""
-    return (), dag.negate(world.fields["repeated"])
+    return (), ~world.repeated
 
 
 def ids_have_places() -> Formula:
     """An id tells its block, and its place there."""
     given = id_at(BLOCK, PLACE)
-    told = dag.both(dag.eq(block_of(given), BLOCK), dag.eq(used_of(given), PLACE))
-    return (BLOCK, PLACE), implies(is_place(PLACE), told)
+    told = block_of(given).eq(BLOCK) & used_of(given).eq(PLACE)
+    return (BLOCK, PLACE), is_place(PLACE).implies(told)
 
 
 def is_place(place: Node) -> Node:
     """It is inside a block."""
-    return dag.both(dag.le(ZERO, place), dag.lt(place, BLOCK_SIZE))
+    return (place >= 0) & (place < BLOCK_SIZE)
 
 
 def next_id(_evaluator: Evaluator, _k: Any, giver: Rec) -> Node:
     """The id that a broker gives next, as a function of its place."""
-    return id_at(giver.fields["block"], giver.fields["used"])
+    return id_at(giver.block, giver.used)
 
 
 def next_id_tells_its_place(worlds: Worlds) -> Iterator[Obligation]:
@@ -152,10 +149,10 @@ def next_id_tells_its_place(worlds: Worlds) -> Iterator[Obligation]:
     cls = worlds.model.manager.Manager
     givers = [worlds.unknowns.record(cls, name) for name in ("giver", "other_giver")]
     ids = [evaluator.call(worlds.model.manager.next_id, [worlds.k, giver]) for giver in givers]
-    places: list[Formula] = [((), is_place(giver.fields["used"])) for giver in givers]
-    assumed = [*places, ((), dag.eq(*ids))]
+    places: list[Formula] = [((), is_place(giver.used)) for giver in givers]
+    assumed = [*places, ((), eq(*ids))]
     for name in ("block", "used"):
-        same = dag.eq(*(giver.fields[name] for giver in givers))
+        same = eq(*(giver.fields[name] for giver in givers))
         yield obligation(f"producer_ids/next_id/tells_{name}", assumed, ((), same))
 
 

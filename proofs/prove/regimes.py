@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from proofs.lift import dag
-from proofs.lift.dag import INFINITE, Node, const, reachable
+from proofs.lift.dag import INFINITE, Node, const, leaf, reachable, uninterpreted
 
 SEQUENCE = "sequence"
 SEQUENCES = 1 << 31
@@ -18,7 +17,7 @@ LIFETIME = 1 << 30
 """How far from its log's end a message may be, in records, that a wrapping sequence names."""
 LARGEST_BATCH = LIFETIME // 5
 
-MAX_SEQUENCE = dag.leaf("max_sequence", -INFINITE, INFINITE)
+MAX_SEQUENCE = leaf("max_sequence", -INFINITE, INFINITE)
 """The last sequence where none is used twice: any number."""
 
 
@@ -47,7 +46,7 @@ class Regime:
         if self.sequences is None:
             return []
         found = {node.serial: node for node in reachable(list(nodes)) if node.name == SEQUENCE}
-        return [dag.eq(node, dag.mod(node.args[0], self.sequences)) for node in found.values()]
+        return [node.eq(node.args[0] % self.sequences) for node in found.values()]
 
 
 def _same(position: Node) -> Node:
@@ -69,7 +68,7 @@ def wrapping(sequences: int) -> Regime:
         "wraps",
         "any number of records per epoch: sequences wrap after 2^31 - 1",
         const(sequences - 1),
-        lambda position: dag.uninterpreted(SEQUENCE, (position,)),
+        lambda position: uninterpreted(SEQUENCE, (position,)),
         ("message_lifetime", "batches_are_small"),
         sequences,
     )

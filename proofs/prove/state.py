@@ -27,34 +27,33 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from proofs.lift import dag
 from proofs.lift.containers import FocusMap, FunctionSeq, contains
-from proofs.lift.dag import INFINITE, ZERO, Node, const
+from proofs.lift.dag import INFINITE, ZERO, Node, const, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq
 from proofs.prove.regimes import NO_WRAP, Regime
 from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
 
-P = dag.leaf("p", 0, INFINITE)
+P = leaf("p", 0, INFINITE)
 """The producer id that the theorems are about."""
 
 
-PRODUCER = dag.leaf("producer", -INFINITE, INFINITE)
+PRODUCER = leaf("producer", -INFINITE, INFINITE)
 """The producer that has this id: whose application sent the records."""
-REPLICAS = dag.leaf("replicas", -INFINITE, INFINITE)
-RECORDS_IN = dag.leaf("records_in", -INFINITE, INFINITE)
+REPLICAS = leaf("replicas", -INFINITE, INFINITE)
+RECORDS_IN = leaf("records_in", -INFINITE, INFINITE)
 """How many records the application's next batch has: any number."""
 
 VARIANT = {
-    "first_sequence": dag.leaf("first_sequence", 0, 2),
-    "restart_window": dag.leaf("restart_window", 0, 1),
+    "first_sequence": leaf("first_sequence", 0, 2),
+    "restart_window": leaf("restart_window", 0, 1),
 }
 """Rules of the variant that are unknown: the helpers hold whatever they are."""
 BEFORE_KIP_360 = {
-    "recovery": dag.leaf("recovery", 1, 2),
-    "head_truncation": dag.leaf("head_truncation", 0, 1),
-    "expiry": dag.leaf("expiry", 0, 1),
+    "recovery": leaf("recovery", 1, 2),
+    "head_truncation": leaf("head_truncation", 0, 1),
+    "expiry": leaf("expiry", 0, 1),
 }
 """Rules that are unknown too where a producer recovers by another producer id."""
 
@@ -108,41 +107,41 @@ class State:
     @property
     def entry(self) -> Rec:
         """The client's entry of the partition."""
-        result: Rec = self.client.fields["partitions"].slots[0]
+        result: Rec = self.client.partitions.slots[0]
         return result
 
     @property
     def in_flight(self) -> Seq:
         """The batches in flight."""
-        result: Seq = self.entry.fields["in_flight"]
+        result: Seq = self.entry.in_flight
         return result
 
     def acknowledged(self, record: Node) -> Node:
         """Whether the application was told that a record is stored."""
-        return contains(self.entry.fields["acknowledged"], record)
+        return contains(self.entry.acknowledged, record)
 
     @property
     def known(self) -> Rec:
         """What the leader knows of p."""
-        result: Rec = self.leader.fields["producers"].value
+        result: Rec = self.leader.producers.value
         return result
 
     @property
     def window(self) -> Seq:
         """The batches of p that the leader remembers."""
-        result: Seq = self.known.fields["batches"]
+        result: Seq = self.known.batches
         return result
 
     @property
     def log(self) -> FunctionSeq:
         """The log."""
-        result: FunctionSeq = self.leader.fields["log"]
+        result: FunctionSeq = self.leader.log
         return result
 
     @property
     def high_watermark(self) -> Node:
         """The offset below which all is replicated."""
-        result: Node = self.leader.fields["high_watermark"]
+        result: Node = self.leader.high_watermark
         return result
 
 
@@ -162,32 +161,32 @@ class Stored:
     @property
     def end(self) -> Node:
         """The position after the batch's last."""
-        return dag.add(self.begin, self.count)
+        return self.begin + self.count
 
     @property
     def last(self) -> Node:
         """The record after the batch's last."""
-        return dag.add(self.first, self.count)
+        return self.first + self.count
 
     @property
     def end_offset(self) -> Node:
         """The offset after the batch's last."""
-        return dag.add(self.offset, self.count)
+        return self.offset + self.count
 
 
 def stored(state: State, place: Node) -> Stored:
     """What stands at a place of the log."""
     at = state.log.at(place)
-    batch = at.fields["batch"].fields
+    batch = at.batch
     return Stored(
-        mine=dag.eq(batch["producer_id"], P),
-        producer=batch["producer"],
-        epoch=batch["producer_epoch"],
-        base_sequence=batch["base_sequence"],
+        mine=batch.producer_id.eq(P),
+        producer=batch.producer,
+        epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
         begin=state.begins(place),
-        count=batch["record_count"],
-        first=batch["first_record"],
-        offset=at.fields["base_offset"],
+        count=batch.record_count,
+        first=batch.first_record,
+        offset=at.base_offset,
     )
 
 
@@ -236,8 +235,8 @@ class Builder(Unknowns):
 
     def guaranteed(self, name: str, client: Rec) -> Node:
         """A guarantee in its own words, of a client at the partition of the theorems alone."""
-        entry = client.fields["partitions"].slots[0]
-        alone = Rec(client.cls, {**client.fields, "partitions": MapValue((entry,))})
+        entry = client.partitions.slots[0]
+        alone = client.changed(partitions=MapValue((entry,)))
         return self.guarantee(name, self.world(clients=MapValue((alone,))))
 
     def world(self, **parts: Any) -> Rec:
@@ -254,7 +253,7 @@ class Builder(Unknowns):
     def client(self) -> Rec:
         """Producer p, with the partition of the theorems at index 0 and any other at 1."""
         client = self.record(self.model.client.Client, "client")
-        return Rec(client.cls, {**client.fields, "producer": PRODUCER, "producer_id": P})
+        return client.changed(producer=PRODUCER, producer_id=P)
 
     def log(self) -> FunctionSeq:
         """Any log: each field is a function of the place."""

@@ -7,24 +7,22 @@ left out: epochs, records and the log have no bound here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proofs.lift import containers, dag
+from proofs.lift import containers
 from proofs.lift.containers import FocusMap, FunctionSeq, PredicateSet
-from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
+from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const, disjunction, ite, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
-from proofs.lift.values import MapValue, Rec, SetValue
+from proofs.lift.values import MapValue, Rec, Scalars, SetValue
 from proofs.prove.by_itself import arrives_as_sent
 from proofs.prove.clauses import (
-    ONE,
     Formula,
     batch_at,
     end_offset,
     fits,
-    implies,
     known_now,
     place_of,
     slots,
@@ -59,7 +57,7 @@ from proofs.prove.state import (
 )
 from proofs.prove.unknowns import Predicate, number
 
-OVERDUE = dag.leaf("overdue", 0, 1)
+OVERDUE = leaf("overdue", 0, 1)
 """Whether time is up: of the batch that is answered, of the oldest when a connection breaks."""
 FOLDED = number("folded")
 """How many batches a replay has taken in so far."""
@@ -116,7 +114,7 @@ class Steps(Cuts):
         """The step, with the guards that the evaluator met and the sequence regime."""
         guards = [limit.condition for limit in evaluator.limits if not limit.by_scope]
         after = self.before.changed(**changes)
-        replicas = dag.le(ONE, REPLICAS)
+        replicas = REPLICAS >= 1
         formulas = tuple(((), node) for node in (*guards, *assumed, replicas) if node is not TRUE)
         given = ((COUNTED, ((), self.counted(after))),)
         return StepOutcome(rule, formulas, after, (self.before.log.length,), given=given)
@@ -125,7 +123,7 @@ class Steps(Cuts):
         """Where sequences do not wrap, no epoch has more records than there are sequences."""
         if self.regime.wraps:
             return TRUE
-        return dag.le(after.next_position, self.regime.max_sequence)
+        return after.next_position <= self.regime.max_sequence
 
     # The client
 
@@ -133,25 +131,25 @@ class Steps(Cuts):
         """A new batch, at the next position of the epoch."""
         evaluator, client, batch = self.sending(self.model.client.send_new, RECORDS_IN)
         before = self.before
-        entry, epoch = before.entry.fields, batch["producer_epoch"]
-        begin = dag.ite(dag.eq(entry["producer_epoch"], epoch), before.next_position, ZERO)
-        after = dag.add(begin, batch["record_count"])
+        entry, epoch = before.entry, batch.producer_epoch
+        begin = ite(entry.producer_epoch.eq(epoch), before.next_position, 0)
+        after = begin + batch.record_count
 
         def position(e: Node, first: Node) -> Node:
-            here = dag.both(dag.eq(e, epoch), dag.eq(first, batch["first_record"]))
-            return dag.ite(here, begin, before.position(e, first))
+            here = e.eq(epoch) & first.eq(batch.first_record)
+            return ite(here, begin, before.position(e, first))
 
         step = self.outcome(
             "send_new",
             evaluator,
-            [dag.le(ONE, RECORDS_IN)],
+            [RECORDS_IN >= 1],
             client=client,
             sent=with_batch(before.sent, batch),
             numbered=with_batch(before.numbered, batch),
             position=position,
             next_position=after,
         )
-        sent = batch_at(step.after, epoch, batch["record_count"], batch["first_record"])
+        sent = batch_at(step.after, epoch, batch.record_count, batch.first_record)
         return replace(step, given=(*step.given, (COUNTED, ((), fits(before, sent)))))
 
     def send_again(self) -> StepOutcome:
@@ -162,12 +160,12 @@ class Steps(Cuts):
 
     def sending(
         self, function: Callable[..., Any], *arguments: Node
-    ) -> tuple[Evaluator, Rec, Mapping[str, Node]]:
+    ) -> tuple[Evaluator, Rec, Scalars]:
         """The client after a rule that sends one request, and the request's batch."""
         evaluator = self.builder.evaluator()
         step = evaluator.call(function, [self.k, self.before.client, ZERO, *arguments])
-        request = step.fields["sends"].slots[0].fields["batch"].fields
-        return evaluator, step.fields["actor"], request
+        request = step.sends.slots[0].batch
+        return evaluator, step.actor, request
 
     def bump_epoch(self) -> StepOutcome:
         """The next epoch: what is in flight has the positions from 0 on, if it is rewritten."""
@@ -175,20 +173,20 @@ class Steps(Cuts):
         before = self.before
         client = evaluator.call(self.model.recovery.bump_epoch, [self.k, before.client])
         due = evaluator.call(self.model.recovery.resolved, [self.k, before.client])
-        rewritten = containers.contains(due.fields["bump_for"], ZERO)
-        epoch = client.fields["producer_epoch"]
+        rewritten = containers.contains(due.bump_for, ZERO)
+        epoch = client.producer_epoch
         begins, begin, numbered = [], ZERO, before.numbered
-        for used, fields in slots(before.in_flight):
-            batch = {**fields["batch"].fields, "producer_epoch": epoch}
-            numbered = with_batch(numbered, batch, dag.both(rewritten, used))
-            begins.append((dag.both(rewritten, used), batch["first_record"], begin))
-            begin = dag.add(begin, dag.ite(used, batch["record_count"], ZERO))
+        for used, slot in slots(before.in_flight):
+            batch = slot.batch.changed(producer_epoch=epoch)
+            numbered = with_batch(numbered, batch, rewritten & used)
+            begins.append((rewritten & used, batch.first_record, begin))
+            begin = begin + ite(used, batch.record_count, 0)
 
         def position(e: Node, first: Node) -> Node:
             found = before.position(e, first)
             for renumbered, record, at in begins:
-                here = dag.conjunction((renumbered, dag.eq(e, epoch), dag.eq(first, record)))
-                found = dag.ite(here, at, found)
+                here = renumbered & e.eq(epoch) & first.eq(record)
+                found = ite(here, at, found)
             return found
 
         return self.outcome(
@@ -198,7 +196,7 @@ class Steps(Cuts):
             client=client,
             numbered=numbered,
             position=position,
-            next_position=dag.ite(rewritten, begin, before.next_position),
+            next_position=ite(rewritten, begin, before.next_position),
         )
 
     def expire_batch(self) -> StepOutcome:
@@ -226,17 +224,17 @@ class Steps(Cuts):
     def on_success(self) -> StepOutcome:
         """An answer without error, once the high watermark lets it go."""
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
-        answer = Rec(answer.cls, {**answer.fields, "error": ZERO})
-        required = answer.fields["required_offset"]
-        base_offset, first = answer.fields["base_offset"], answer.fields["first_record"]
+        answer = answer.changed(error=ZERO)
+        required = answer.required_offset
+        base_offset, first = answer.base_offset, answer.first_record
         given = self.before.answers(first, base_offset, required)
-        released = dag.le(required, self.before.high_watermark)
+        released = required <= self.before.high_watermark
         evaluator, client = self.answered(answer)
         before, told = self.before, self.before.changed(client=client)
 
         def now_place(r: Node) -> Node:
-            news = dag.both(told.acknowledged(r), dag.negate(before.acknowledged(r)))
-            return dag.ite(news, before.told(first, base_offset, required), before.place(r))
+            news = told.acknowledged(r) & ~before.acknowledged(r)
+            return ite(news, before.told(first, base_offset, required), before.place(r))
 
         step = self.outcome(
             "on_success",
@@ -244,7 +242,7 @@ class Steps(Cuts):
             [given, released],
             client=client,
             place=now_place,
-            handled=dag.sub(before.handled, ONE),
+            handled=before.handled - 1,
         )
         return replace(step, given=(*step.given, (IN_ORDER, answers_the_first(before, first))))
 
@@ -252,12 +250,12 @@ class Steps(Cuts):
         """Any error but that a batch is too large, for any batch, at any time."""
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
         evaluator, client = self.answered(answer)
-        error = answer.fields["error"]
+        error = answer.error
         too_large = const(self.model.messages.Error.MESSAGE_TOO_LARGE)
-        fits = dag.negate(dag.eq(error, too_large))
-        is_error = dag.negate(dag.eq(error, ZERO))
+        fits = ~error.eq(too_large)
+        is_error = ~error.eq(0)
         step = self.outcome("on_error", evaluator, [is_error, fits], client=client)
-        in_time = (IN_TIME, ((), dag.eq(OVERDUE, ZERO)))
+        in_time = (IN_TIME, ((), OVERDUE.eq(0)))
         in_order = (IN_ORDER, ((), self.before.refused))
         return replace(step, given=(*step.given, in_order, in_time, self.heard(error)))
 
@@ -265,15 +263,15 @@ class Steps(Cuts):
         """An error that is heard is one that there is, and was answered: to a request in its turn,
         as no others are."""
         errors = self.model.messages.Error
-        is_known = dag.disjunction(dag.eq(error, const(known)) for known in errors)
-        fences = dag.eq(error, const(errors.INVALID_PRODUCER_EPOCH))
-        return HEARD, ((), dag.both(is_known, implies(fences, self.before.fenced)))
+        is_known = disjunction(error.eq(known) for known in errors)
+        fences = error.eq(errors.INVALID_PRODUCER_EPOCH)
+        return HEARD, ((), is_known & fences.implies(self.before.fenced))
 
     def on_disconnect(self) -> StepOutcome:
         """A connection breaks."""
         step = self.moved("on_disconnect", self.model.responses.on_disconnect, ZERO, OVERDUE)
-        in_time = (IN_TIME, ((), dag.eq(OVERDUE, ZERO)))
-        epoch = self.before.entry.fields["producer_epoch"]
+        in_time = (IN_TIME, ((), OVERDUE.eq(0)))
+        epoch = self.before.entry.producer_epoch
         after = step.after.changed(handled=ZERO, epoch_in_turn=epoch)
         return replace(step, after=after, given=(*step.given, in_time))
 
@@ -285,54 +283,51 @@ class Steps(Cuts):
         evaluator = self.builder.evaluator()
         call = self.model.leader.on_produce
         step = evaluator.call(call, [self.k, self.before.leader, request])
-        return evaluator, step.fields["actor"], step.fields["sends"].slots[0]
+        return evaluator, step.actor, step.sends.slots[0]
 
     def on_produce(self) -> StepOutcome:
         """Any request that p sent arrives."""
         batch = self.builder.batch("batch")
-        b = batch.fields
-        begin = self.before.position(b["producer_epoch"], b["first_record"])
+        begin = self.before.position(batch.producer_epoch, batch.first_record)
         sequence = self.regime.sequence(begin)
-        batch = Rec(
-            batch.cls, {**b, "producer_id": P, "producer": PRODUCER, "base_sequence": sequence}
-        )
-        was_sent = self.before.sent(b["producer_epoch"], b["record_count"], b["first_record"])
+        batch = batch.changed(producer_id=P, producer=PRODUCER, base_sequence=sequence)
+        was_sent = self.before.sent(batch.producer_epoch, batch.record_count, batch.first_record)
         evaluator, leader, answer = self.produced(batch)
-        appended = dag.lt(self.before.log.length, leader.fields["log"].length)
-        error, epoch = answer.fields["error"], b["producer_epoch"]
-        is_refused = dag.negate(dag.eq(error, ZERO))
-        fences = dag.eq(error, const(self.model.messages.Error.INVALID_PRODUCER_EPOCH))
+        appended = self.before.log.length < leader.log.length
+        error, epoch = answer.error, batch.producer_epoch
+        is_refused = ~error.eq(0)
+        fences = error.eq(self.model.messages.Error.INVALID_PRODUCER_EPOCH)
         step = self.outcome(
             "on_produce",
             evaluator,
-            [was_sent, *self.near(batch.fields, begin)],
+            [was_sent, *self.near(batch, begin)],
             leader=leader,
-            **self.now_answered(answer, batch.fields, begin),
+            **self.now_answered(answer, batch, begin),
             previous=self.now_previous(),
-            handled=dag.add(self.before.handled, dag.ite(IN_TURN, ONE, ZERO)),
-            refused=dag.either(self.before.refused, dag.both(IN_TURN, is_refused)),
-            fenced=dag.either(self.before.fenced, dag.both(IN_TURN, fences)),
-            epoch_in_turn=dag.ite(IN_TURN, epoch, self.before.epoch_in_turn),
+            handled=self.before.handled + ite(IN_TURN, 1, 0),
+            refused=self.before.refused | IN_TURN & is_refused,
+            fenced=self.before.fenced | IN_TURN & fences,
+            epoch_in_turn=ite(IN_TURN, epoch, self.before.epoch_in_turn),
             **self.now_stored(batch, begin, appended),
         )
         cuts = (
             *self.window_is_near(),
             self.first_sequence_is_derived(),
-            self.sequence_names_batch(batch.fields, begin),
-            self.sequence_names_records(batch.fields),
+            self.sequence_names_batch(batch, begin),
+            self.sequence_names_records(batch),
             self.accepted_follows(step.after, batch, begin),
-            self.below_is_stored(batch.fields, begin),
-            self.duplicate_is_the_same(step.after, batch.fields, begin, answer.fields),
-            self.newest_is_appended(step.after, batch.fields),
-            self.follows_in_sequence(batch.fields, begin),
-            *self.in_its_turn(step.after, batch.fields, begin, answer.fields),
+            self.below_is_stored(batch, begin),
+            self.duplicate_is_the_same(step.after, batch, begin, answer),
+            self.newest_is_appended(step.after, batch),
+            self.follows_in_sequence(batch, begin),
+            *self.in_its_turn(step.after, batch, begin, answer),
         )
-        in_order = (IN_ORDER, is_next_in_turn(self.before, batch.fields))
+        in_order = (IN_ORDER, is_next_in_turn(self.before, batch))
         in_line = (IN_LINE, overtakes_nothing(self.before, begin))
         as_sent = (AS_SENT, arrives_as_sent(self.before, epoch))
         return replace(step, lemmas=cuts, given=(*step.given, in_order, in_line, as_sent))
 
-    def near(self, batch: Mapping[str, Node], begin: Node) -> tuple[Node, ...]:
+    def near(self, batch: Scalars, begin: Node) -> tuple[Node, ...]:
         """Where sequences wrap: the request is near its log's end, so that its sequence names it.
 
         The end is that of its epoch; an epoch that has no batch in the log ends at 0.
@@ -341,10 +336,9 @@ class Steps(Cuts):
             return ()
         before, known = self.before, known_now(self.before)
         newest = stored(before, place_of(before, known.newest)).end
-        end = dag.ite(dag.eq(batch["producer_epoch"], known.epoch), newest, ZERO)
-        distance = dag.sub(begin, end)
-        lifetime = const(LIFETIME)
-        near = dag.both(dag.lt(dag.sub(ZERO, lifetime), distance), dag.lt(distance, lifetime))
+        end = ite(batch.producer_epoch.eq(known.epoch), newest, 0)
+        distance = begin - end
+        near = (const(-LIFETIME) < distance) & (distance < LIFETIME)
         return (near,)
 
     def now_stored(self, batch: Rec, begin: Node, appended: Node) -> dict[str, Callable[..., Any]]:
@@ -354,63 +348,61 @@ class Steps(Cuts):
         length = before.log.length
         offset = end_offset(before, length)
         new = Rec(self.model.leader.StoredBatch, {"batch": batch, "base_offset": offset})
-        others = before.leader.fields["producers"].elsewhere
+        others = before.leader.producers.elsewhere
         known = FocusMap(P, before.history(length), others)
         more = before.text.replayed(known, new).value
-        end = dag.add(offset, batch.fields["record_count"])
+        end = offset + batch.record_count
         shapes = self.builder.shapes
 
         def history(places: Node) -> Rec:
-            here = dag.eq(places, dag.add(length, ONE))
+            here = places.eq(length + 1)
             result: Rec = containers.merge(shapes, here, more, before.history(places))
             return result
 
         def where(ends_at: Node) -> Node:
-            return dag.ite(dag.eq(ends_at, end), length, before.where(ends_at))
+            return ite(ends_at.eq(end), length, before.where(ends_at))
 
         def begins(place: Node) -> Node:
-            return dag.ite(dag.eq(place, length), begin, before.begins(place))
+            return ite(place.eq(length), begin, before.begins(place))
 
         def cover(epoch: Node, position: Node) -> Node:
-            same = dag.eq(epoch, batch.fields["producer_epoch"])
-            here = dag.conjunction((appended, same, dag.le(begin, position)))
-            return dag.ite(here, length, before.cover(epoch, position))
+            same = epoch.eq(batch.producer_epoch)
+            here = appended & same & (begin <= position)
+            return ite(here, length, before.cover(epoch, position))
 
         return {"history": history, "where": where, "begins": begins, "cover": cover}
 
     def now_answered(
-        self, answer: Rec, batch: Mapping[str, Node], begin: Node
+        self, answer: Scalars, batch: Scalars, begin: Node
     ) -> dict[str, Callable[..., Node]]:
         """The answers, with this one if it is a success; and the place that it speaks of."""
-        before, fields = self.before, answer.fields
-        place = self.answered_place(fields, batch, begin)
+        before = self.before
+        place = self.answered_place(answer, batch, begin)
 
         def is_this(first: Node, base: Node, required: Node) -> Node:
-            return dag.conjunction(
-                (
-                    dag.eq(fields["error"], ZERO),
-                    dag.eq(first, fields["first_record"]),
-                    dag.eq(base, fields["base_offset"]),
-                    dag.eq(required, fields["required_offset"]),
-                )
+            return (
+                answer.error.eq(0)
+                & first.eq(answer.first_record)
+                & base.eq(answer.base_offset)
+                & required.eq(answer.required_offset)
             )
 
         return {
-            "answers": lambda *answer: dag.either(before.answers(*answer), is_this(*answer)),
-            "told": lambda *answer: dag.ite(is_this(*answer), place, before.told(*answer)),
+            "answers": lambda *key: before.answers(*key) | is_this(*key),
+            "told": lambda *key: ite(is_this(*key), place, before.told(*key)),
         }
 
     def now_previous(self) -> Callable[[Node], Node]:
         """The batch at the log's old end follows the newest remembered one."""
         previous, length = self.before.previous, self.before.log.length
         newest = place_of(self.before, known_now(self.before).newest)
-        return lambda j: dag.ite(dag.eq(j, length), newest, previous(j))
+        return lambda j: ite(j.eq(length), newest, previous(j))
 
     def on_produce_of_others(self) -> StepOutcome:
         """Any batch of any other producer arrives."""
         batch = self.builder.batch("other")
-        theirs = dag.negate(dag.eq(batch.fields["producer_id"], P))
-        some = dag.le(ONE, batch.fields["record_count"])
+        theirs = ~batch.producer_id.eq(P)
+        some = batch.record_count >= 1
         evaluator, leader, _ = self.produced(batch)
         return self.outcome(
             "on_produce_of_others",
@@ -449,14 +441,14 @@ class Steps(Cuts):
         kept = number("kept")
         leader = evaluator.call(self.model.leader.fail_over, [self.k, before.leader, kept])
         answers = before.answers
-        high_watermark = leader.fields["high_watermark"]
+        high_watermark = leader.high_watermark
         after = before.changed(
             leader=leader,
             handled=ZERO,
-            answers=lambda f, b, r: dag.both(answers(f, b, r), dag.le(r, high_watermark)),
+            answers=lambda f, b, r: answers(f, b, r) & (r <= high_watermark),
         )
-        chosen = within(kept, ZERO, before.log.length)
-        survives = dag.le(before.high_watermark, end_offset(after, after.log.length))
+        chosen = within(kept, 0, before.log.length)
+        survives = before.high_watermark <= end_offset(after, after.log.length)
         return StepOutcome(
             "fail_over",
             (((), chosen),),
@@ -483,30 +475,26 @@ class Steps(Cuts):
         history, i = self.before.history, FOLDED
         so_far = FocusMap(P, history(i), start.elsewhere)
         following = evaluator.call(step, [k, so_far, items.at(i)])
-        more = dag.both(dag.le(ZERO, i), dag.lt(i, items.length))
-        grows = containers.equal(history(dag.add(i, ONE)), following.value)
+        more = (i >= 0) & (i < items.length)
+        grows = containers.equal(history(i + 1), following.value)
         begins = containers.equal(history(ZERO), start.value)
         lemmas.append(Lemma("fold_begins", ((), begins), ("history_is_replay",)))
-        grows = implies(more, grows)
+        grows = more.implies(grows)
         lemmas.append(Lemma("fold_grows", ((i,), grows), ("history_is_replay",)))
         return FocusMap(P, history(items.length), start.elsewhere)
 
 
-def with_batch(
-    known: Predicate, batch: Mapping[str, Node], where: Node = TRUE
-) -> Callable[..., Node]:
+def with_batch(known: Predicate, batch: Scalars, where: Node = TRUE) -> Callable[..., Node]:
     """The batches known, and this one if `where` holds."""
 
     def now(epoch: Node, count: Node, first: Node) -> Node:
-        same = dag.conjunction(
-            (
-                where,
-                dag.eq(epoch, batch["producer_epoch"]),
-                dag.eq(count, batch["record_count"]),
-                dag.eq(first, batch["first_record"]),
-            )
+        same = (
+            where
+            & epoch.eq(batch.producer_epoch)
+            & count.eq(batch.record_count)
+            & first.eq(batch.first_record)
         )
-        return dag.either(known(epoch, count, first), same)
+        return known(epoch, count, first) | same
 
     return now
 
@@ -520,7 +508,7 @@ def initial(model: Model, k: Any, regime: Regime = NO_WRAP) -> State:
     entry = evaluator.lift(model.scopes.fresh_entry(0, 0))
     nobody = PredicateSet(lambda r: FALSE)
     begun = {"producer_id": P, "acknowledged": nobody, "failed": nobody}
-    entry = Rec(entry.cls, {**entry.fields, **begun})
+    entry = entry.changed(**begun)
     client = Rec(
         model.client.Client,
         {

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from proofs.lift import dag
 from proofs.lift.containers import FunctionMap, PredicateSet
-from proofs.lift.dag import INFINITE, Node
+from proofs.lift.dag import INFINITE, Node, leaf, uninterpreted
 from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes
 
 Predicate = Callable[..., Node]
@@ -18,17 +17,17 @@ Predicate = Callable[..., Node]
 
 def number(name: str) -> Node:
     """An unknown int."""
-    return dag.leaf(name, -INFINITE, INFINITE)
+    return leaf(name, -INFINITE, INFINITE)
 
 
 def truth(name: str) -> Node:
     """An unknown bool."""
-    return dag.leaf(name, 0, 1, is_bool=True)
+    return leaf(name, 0, 1, is_bool=True)
 
 
 def function(name: str, *, is_bool: bool = False) -> Predicate:
     """An unknown function of numbers."""
-    return lambda *args: dag.uninterpreted(name, args, is_bool=is_bool)
+    return lambda *args: uninterpreted(name, args, is_bool=is_bool)
 
 
 class Unknowns:
@@ -47,7 +46,7 @@ class Unknowns:
     def scalar(self, name: str, arguments: tuple[Node, ...], *, is_bool: bool = False) -> Node:
         """An unknown, or an unknown function of the arguments."""
         if arguments:
-            return dag.uninterpreted(name, arguments, is_bool=is_bool)
+            return uninterpreted(name, arguments, is_bool=is_bool)
         return truth(name) if is_bool else number(name)
 
     def value(self, hint: Any, name: str, arguments: tuple[Node, ...] = ()) -> Any:
@@ -80,7 +79,7 @@ class Unknowns:
         length = f"len({name})"
         if arguments:
             return Seq(self.scalar(length, arguments), slots)
-        return Seq(dag.leaf(length, 0, capacity), slots)
+        return Seq(leaf(length, 0, capacity), slots)
 
     def function_map(self, inner: Any, name: str, arguments: tuple[Node, ...]) -> FunctionMap:
         """A map of any number of keys: each scalar of its values is a function of the key."""

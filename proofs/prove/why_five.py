@@ -18,23 +18,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proofs.lift import containers, dag
+from proofs.lift import containers
 from proofs.lift.containers import FocusMap, FunctionSeq
-from proofs.lift.dag import FALSE, INFINITE, ZERO, Node, const
+from proofs.lift.dag import FALSE, INFINITE, ZERO, Node, ite, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
-from proofs.prove.clauses import ONE, Formula, implies, within
+from proofs.prove.clauses import Formula, within
 from proofs.prove.regimes import MAX_SEQUENCE
 from proofs.prove.smt import Obligation, obligation
 from proofs.prove.state import PRODUCER, REPLICAS, VARIANT, Builder, P
 from proofs.prove.unknowns import function, number
 
-WINDOW = dag.leaf("window", 1, INFINITE)
-IN_FLIGHT = dag.leaf("in_flight", 1, INFINITE)
+WINDOW = leaf("window", 1, INFINITE)
+IN_FLIGHT = leaf("in_flight", 1, INFINITE)
 STORED, SENT, FINISHED = number("stored"), number("sent"), number("finished")
 """How many batches of the epoch are in the log, were given a sequence, and have ended."""
-EPOCH = dag.leaf("epoch", 0, INFINITE)
+EPOCH = leaf("epoch", 0, INFINITE)
 BATCH, SLOT, OTHER = number("n"), number("i"), number("m")
 
 
@@ -48,7 +48,7 @@ class Numbered:
     @property
     def end(self) -> Node:
         """The sequence after its last."""
-        return dag.add(self.begin, self.count)
+        return self.begin + self.count
 
 
 def numbered(n: Node) -> Numbered:
@@ -58,15 +58,15 @@ def numbered(n: Node) -> Numbered:
 
 def numbering() -> list[Formula]:
     """Batches follow each other without a gap, none is empty, and sequences suffice for all."""
-    this, next_one, other = numbered(BATCH), numbered(dag.add(BATCH, ONE)), numbered(OTHER)
-    counted = dag.le(ZERO, BATCH)
-    sound = dag.conjunction((dag.le(ONE, this.count), dag.le(this.end, MAX_SEQUENCE)))
-    before = dag.both(counted, dag.lt(BATCH, OTHER))
+    this, next_one, other = numbered(BATCH), numbered(BATCH + 1), numbered(OTHER)
+    counted = BATCH >= 0
+    sound = (this.count >= 1) & (this.end <= MAX_SEQUENCE)
+    before = counted & (BATCH < OTHER)
     return [
-        ((), dag.eq(numbered(ZERO).begin, ZERO)),
-        ((BATCH,), implies(counted, dag.both(sound, dag.eq(next_one.begin, this.end)))),
-        ((BATCH, OTHER), implies(before, dag.le(this.end, other.begin))),
-        ((BATCH,), implies(counted, dag.le(ZERO, this.begin))),
+        ((), numbered(ZERO).begin.eq(0)),
+        ((BATCH,), counted.implies(sound & next_one.begin.eq(this.end))),
+        ((BATCH, OTHER), before.implies(this.end <= other.begin)),
+        ((BATCH,), counted.implies(this.begin >= 0)),
     ]
 
 
@@ -115,27 +115,24 @@ class WhyFive:
             "base_sequence": described.begin,
             "record_count": described.count,
         }
-        return Rec(made.cls, {**made.fields, **own})
+        return made.changed(**own)
 
     def remembers_the_last(self, entry: Rec, stored: Node, at: Node = SLOT) -> list[Formula]:
         """Of the batches stored the last W are remembered, in order: epoch, length, any slot."""
-        batches = entry.fields["batches"]
+        batches = entry.batches
         if not isinstance(batches, FunctionSeq):
             batches = containers.as_function(self.builder.shapes, batches)
-        begun = dag.lt(ZERO, stored)
-        epoch = dag.ite(begun, EPOCH, const(-1))
-        length = dag.ite(dag.lt(stored, WINDOW), stored, WINDOW)
-        slot = batches.at(at).fields
-        described = numbered(dag.add(dag.sub(stored, batches.length), at))
-        used = dag.both(dag.le(ZERO, at), dag.lt(at, batches.length))
-        is_it = dag.both(
-            dag.eq(slot["last_sequence"], dag.sub(described.end, ONE)),
-            dag.eq(slot["offset_delta"], dag.sub(described.count, ONE)),
-        )
+        begun = stored > 0
+        epoch = ite(begun, EPOCH, -1)
+        length = ite(stored < WINDOW, stored, WINDOW)
+        slot = batches.at(at)
+        described = numbered(stored - batches.length + at)
+        used = (at >= 0) & (at < batches.length)
+        is_it = slot.last_sequence.eq(described.end - 1) & slot.offset_delta.eq(described.count - 1)
         return [
-            ((), dag.eq(entry.fields["producer_epoch"], epoch)),
-            ((), dag.eq(batches.length, length)),
-            ((SLOT,) if at is SLOT else (), implies(used, is_it)),
+            ((), entry.producer_epoch.eq(epoch)),
+            ((), batches.length.eq(length)),
+            ((SLOT,) if at is SLOT else (), used.implies(is_it)),
         ]
 
     def window(self) -> Iterator[Obligation]:
@@ -149,9 +146,9 @@ class WhyFive:
         )
         call = self.model.leader.remember
         after = self.evaluator().call(call, [self.k, entry, stored])
-        assumed = [*numbering(), *known, ((), dag.le(ZERO, STORED))]
+        assumed = [*numbering(), *known, ((), STORED >= 0)]
         begins = self.remembers_the_last(unknown, ZERO)
-        goals = self.remembers_the_last(after, dag.add(STORED, ONE))
+        goals = self.remembers_the_last(after, STORED + 1)
         for part, first, goal in zip(("epoch", "length", "batches"), begins, goals, strict=True):
             yield obligation(f"initial/window_is_the_last/{part}", numbering(), first)
             yield obligation(f"remember/window_is_the_last/{part}", assumed, goal)
@@ -160,19 +157,17 @@ class WhyFive:
         """A client that sends has at most F in flight afterwards."""
         evaluator = self.evaluator()
         client = self.builder.client()
-        entry = client.fields["partitions"].slots[0]
+        entry = client.partitions.slots[0]
         in_flight = self.sequence_of(self.model.client.InFlightBatch, "flying")
-        entry = Rec(entry.cls, {**entry.fields, "in_flight": in_flight})
-        slots = tuple(entry for _ in client.fields["partitions"].slots)
-        partitions = replace(client.fields["partitions"], slots=slots)
-        client = Rec(client.cls, {**client.fields, "partitions": partitions})
+        entry = entry.changed(in_flight=in_flight)
+        slots = tuple(entry for _ in client.partitions.slots)
+        partitions = replace(client.partitions, slots=slots)
+        client = client.changed(partitions=partitions)
         arguments = [self.k, client, ZERO, number("records_in")]
         step = evaluator.call(self.model.client.send_new, arguments)
-        after = step.fields["actor"].fields["partitions"].slots[0].fields["in_flight"]
+        after = step.actor.partitions.slots[0].in_flight
         guards: list[Formula] = [((), x.condition) for x in evaluator.limits if not x.by_scope]
-        goal = dag.both(
-            dag.le(after.length, IN_FLIGHT), dag.eq(after.length, dag.add(in_flight.length, ONE))
-        )
+        goal = (after.length <= IN_FLIGHT) & after.length.eq(in_flight.length + 1)
         yield obligation("send_new/at_most_F_in_flight", guards, ((), goal))
 
     def retry(self) -> Iterator[Obligation]:
@@ -180,32 +175,32 @@ class WhyFive:
         and answered without error."""
         leader = self.builder.leader()
         entry = self.entry()
-        known = FocusMap(P, entry, leader.fields["producers"].elsewhere)
-        leader = Rec(leader.cls, {**leader.fields, "producers": known})
+        known = FocusMap(P, entry, leader.producers.elsewhere)
+        leader = leader.changed(producers=known)
         request = Rec(self.model.messages.ProduceRequest, {"batch": self.batch(BATCH)})
         evaluator = self.evaluator()
         step = evaluator.call(self.model.leader.on_produce, [self.k, leader, request])
-        answer = step.fields["sends"].slots[0].fields
-        after = step.fields["actor"].fields["log"].length
-        appended = dag.lt(leader.fields["log"].length, after)
-        slot = dag.sub(BATCH, dag.sub(STORED, entry.fields["batches"].length))
+        answer = step.sends.slots[0]
+        after = step.actor.log.length
+        appended = leader.log.length < after
+        slot = BATCH - (STORED - entry.batches.length)
         assumed: list[Formula] = [
             *numbering(),
             *self.remembers_the_last(entry, STORED),
             *self.remembers_the_last(entry, STORED, slot),
             *evaluator.choices,
-            ((), dag.le(IN_FLIGHT, WINDOW)),
-            ((), within(FINISHED, ZERO, STORED)),
-            ((), within(STORED, ZERO, SENT)),
-            ((), dag.le(dag.sub(SENT, FINISHED), IN_FLIGHT)),
+            ((), IN_FLIGHT <= WINDOW),
+            ((), within(FINISHED, 0, STORED)),
+            ((), within(STORED, 0, SENT)),
+            ((), SENT - FINISHED <= IN_FLIGHT),
             ((), within(BATCH, FINISHED, STORED)),
-            ((), dag.lt(BATCH, SENT)),
+            ((), BATCH < SENT),
         ]
-        is_next = dag.eq(BATCH, STORED)
+        is_next = BATCH.eq(STORED)
         for name, goal in (
-            ("no_false_error", dag.eq(answer["error"], ZERO)),
-            ("no_second_copy", implies(appended, is_next)),
-            ("next_is_stored", implies(is_next, appended)),
+            ("no_false_error", answer.error.eq(0)),
+            ("no_second_copy", appended.implies(is_next)),
+            ("next_is_stored", is_next.implies(appended)),
         ):
             yield obligation(f"on_produce/{name}", assumed, ((), goal))
 

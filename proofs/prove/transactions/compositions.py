@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from proofs.lift import dag
+from proofs.lift.dag import leaf
 from proofs.prove.transactions import alone as of_one
 from proofs.prove.transactions import client as of_client
 from proofs.prove.transactions import coordinator as of_coordinator
@@ -400,7 +400,7 @@ SENDING = (
 NAMED = ("client_has_batches", "batches_keep_their_names", "log_has_epochs")
 ACKED = (*NAMED, "log_has_names", "held_is_there")
 KNOWN_BATCH = ("own_sequences_are_counted", "known_batch_is_there")
-BUMPS = {("Variant", n): dag.leaf(n, 0, 1) for n in ("bump", "late_bump", "group_memory")}
+BUMPS = {("Variant", n): leaf(n, 0, 1) for n in ("bump", "late_bump", "group_memory")}
 
 RECORDS = replace(
     ANYONE,
@@ -499,7 +499,7 @@ ALONE = replace(
         "in_turn": of_one.in_turn(),
         "epochs_are_compared": of_markers.epochs_are_compared(),
     },
-    contracts={**CONTRACTS, "begun_reign": lambda _evaluator, w, _answer: w.fields["reign"]},
+    contracts={**CONTRACTS, "begun_reign": lambda _evaluator, w, _answer: w.reign},
     steps=(*ALONE_RULES, "marker_is_sent", "marker_arrives"),
     worlds=of_one.Alone,
     check=check_lone_scope,

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from proofs.lift import dag
-from proofs.lift.dag import ZERO, Node, const
-from proofs.lift.values import Rec
-from proofs.prove.clauses import Formula, implies
+from proofs.lift.dag import Node, conjunction, const, disjunction, ite, leaf
+from proofs.lift.values import Scalars
+from proofs.prove.clauses import Formula
 from proofs.prove.smt import Obligation, obligation
 from proofs.prove.transactions.state import (
     ANEW,
     NONE,
     PARTITIONS,
     PRODUCER_IDS,
+    Image,
     State,
     is_before,
 )
@@ -33,7 +33,7 @@ EXHAUSTED = number("exhausted_epoch")
 IMAGES = ("known", "log", "image")
 
 RULES = {
-    ("Variant", name): dag.leaf(name, low, high)
+    ("Variant", name): leaf(name, low, high)
     for name, low, high in (
         ("level", 0, 2),
         ("requests", 1, 2),
@@ -85,24 +85,24 @@ def follows(formula: Callable[..., Formula], *uses: str) -> WorldClause:
     return replace(clause(formula, *uses), follows=True)
 
 
-def is_prepared(image: dict[str, Any]) -> Node:
+def is_prepared(image: Scalars) -> Node:
     """PREPARE, of either outcome."""
-    return dag.either(dag.eq(image["state"], PREPARE_COMMIT), dag.eq(image["state"], PREPARE_ABORT))
+    return image.state.eq(PREPARE_COMMIT) | image.state.eq(PREPARE_ABORT)
 
 
 def counts(s: State, which: str) -> Node:
     """Whether an image means something: what is on its way does so only while it is."""
-    return s.coordinator.fields["is_appending"] if which == "image" else dag.TRUE
+    return s.coordinator.is_appending if which == "image" else dag.TRUE
 
 
 def some(producer_id: Node) -> Node:
     """It is one."""
-    return dag.negate(dag.eq(producer_id, NONE))
+    return ~producer_id.eq(NONE)
 
 
-def images(s: State, says: Callable[[dict[str, Any]], Node], of: tuple[str, ...] = IMAGES) -> Node:
+def images(s: State, says: Callable[[Image], Node], of: tuple[str, ...] = IMAGES) -> Node:
     """What is so of all that is known, in the log, or on its way there."""
-    return dag.conjunction(implies(counts(s, which), says(s.known(which))) for which in of)
+    return conjunction(counts(s, which).implies(says(s.known(which))) for which in of)
 
 
 # Numbers
@@ -110,130 +110,116 @@ def images(s: State, says: Callable[[dict[str, Any]], Node], of: tuple[str, ...]
 
 def epochs_are_many() -> Formula:
     """Where epochs end, there is one before the last that a client may use."""
-    few = dag.both(dag.eq(EXHAUSTED, dag.sub(MAX_EPOCH, const(1))), dag.lt(ZERO, EXHAUSTED))
-    return (), implies(EPOCHS_END, few)
+    few = EXHAUSTED.eq(MAX_EPOCH - 1) & (EXHAUSTED > 0)
+    return (), EPOCHS_END.implies(few)
 
 
-def is_unborn(image: dict[str, Any]) -> Node:
+def is_unborn(image: Scalars) -> Node:
     """The id has a producer id in memory, and nobody has had an epoch yet."""
-    return dag.both(dag.eq(image["state"], EMPTY), dag.eq(image["producer_epoch"], NONE))
+    return image.state.eq(EMPTY) & image.producer_epoch.eq(NONE)
 
 
-def is_nameless(image: dict[str, Any]) -> Node:
+def is_nameless(image: Scalars) -> Node:
     """Nobody has had an epoch, and nothing was before."""
-    absent = dag.either(dag.eq(image["state"], EMPTY), dag.eq(image["state"], ABSENT))
+    absent = image.state.eq(EMPTY) | image.state.eq(ABSENT)
     names = ("producer_epoch", "last_producer_epoch", "previous_producer_id", "next_producer_id")
-    return dag.conjunction((absent, *(dag.eq(image[name], NONE) for name in names)))
+    return conjunction((absent, *(getattr(image, name).eq(NONE) for name in names)))
 
 
-def is_unlogged(s: State, image: dict[str, Any]) -> Node:
+def is_unlogged(s: State, image: Scalars) -> Node:
     """Nothing of the id is there yet, and its producer id is in memory only."""
-    return dag.both(is_unborn(s.known("known")), dag.eq(image["state"], ABSENT))
+    return is_unborn(s.known("known")) & image.state.eq(ABSENT)
 
 
 def ids_are_counted(s: State) -> Formula:
     """Every producer id was counted when it was taken; an id that is forgotten has none."""
-    count = s.coordinator.fields["given_producer_ids"]
+    count: Node = s.coordinator.given_producer_ids
 
-    def sound(image: dict[str, Any]) -> Node:
-        nobody = dag.eq(image["state"], ABSENT)
-        return dag.conjunction(
-            (
-                dag.le(NONE, image["producer_id"]),
-                dag.lt(image["producer_id"], count),
-                dag.eq(nobody, dag.eq(image["producer_id"], NONE)),
-                dag.either(is_nameless(image), dag.le(ZERO, image["producer_epoch"])),
-                implies(nobody, is_nameless(image)),
-                dag.le(NONE, image["producer_epoch"]),
-                implies(EPOCHS_END, dag.le(image["producer_epoch"], MAX_EPOCH)),
-                dag.le(NONE, image["next_producer_id"]),
-                dag.lt(image["next_producer_id"], count),
-                implies(some(image["next_producer_id"]), is_prepared(image)),
-                implies(
-                    some(image["next_producer_id"]),
-                    dag.lt(image["producer_id"], image["next_producer_id"]),
-                ),
-            )
+    def sound(image: Scalars) -> Node:
+        nobody = image.state.eq(ABSENT)
+        return (
+            (image.producer_id >= NONE)
+            & (image.producer_id < count)
+            & nobody.eq(image.producer_id.eq(NONE))
+            & (is_nameless(image) | (image.producer_epoch >= 0))
+            & nobody.implies(is_nameless(image))
+            & (image.producer_epoch >= NONE)
+            & EPOCHS_END.implies(image.producer_epoch <= MAX_EPOCH)
+            & (image.next_producer_id >= NONE)
+            & (image.next_producer_id < count)
+            & some(image.next_producer_id).implies(is_prepared(image))
+            & some(image.next_producer_id).implies(image.producer_id < image.next_producer_id)
         )
 
-    return (), dag.both(dag.le(ZERO, count), images(s, sound))
+    return (), (count >= 0) & images(s, sound)
 
 
 def log_is_ahead(s: State) -> Formula:
     """What is in the log, or on its way there, is not older than what is known; but where a fence
     has failed, its epoch is in memory."""
-    known, failed = s.known("known"), s.coordinator.fields["unlogged_fence"]
-    is_ongoing = dag.eq(known["state"], ONGOING)
+    known, failed = s.known("known"), s.coordinator.unlogged_fence
+    is_ongoing = known.state.eq(ONGOING)
 
-    def ahead(image: dict[str, Any]) -> Node:
-        same = dag.eq(image["producer_id"], known["producer_id"])
-        coming = image["next_producer_id"]
-        told = dag.either(
-            dag.lt(known["producer_id"], coming), dag.eq(coming, known["next_producer_id"])
-        )
+    def ahead(image: Scalars) -> Node:
+        same = image.producer_id.eq(known.producer_id)
+        coming = image.next_producer_id
+        told = (known.producer_id < coming) | coming.eq(known.next_producer_id)
         facts = (
-            dag.le(known["producer_id"], image["producer_id"]),
-            dag.either(is_ongoing, implies(same, not_before(known, image))),
-            implies(some(coming), dag.lt(known["producer_id"], coming)),
-            implies(some(coming), told),
+            known.producer_id <= image.producer_id,
+            is_ongoing | same.implies(not_before(known, image)),
+            some(coming).implies(known.producer_id < coming),
+            some(coming).implies(told),
         )
-        return dag.either(is_unlogged(s, image), dag.conjunction(facts))
+        return is_unlogged(s, image) | conjunction(facts)
 
     image = s.known("image")
-    same = dag.eq(image["producer_id"], known["producer_id"])
-    moves = dag.either(failed, dag.negate(dag.eq(image["producer_epoch"], known["producer_epoch"])))
-    fences = dag.both(dag.eq(image["last_producer_epoch"], NONE), moves)
-    aborts = implies(fences, dag.eq(known["state"], ONGOING))
-    prepared = dag.both(
-        implies(same, not_before(known, image)),
-        implies(is_prepared(image), dag.both(same, aborts)),
-    )
-    goes_on = dag.both(same, dag.either(dag.eq(image["state"], ONGOING), is_prepared(image)))
-    ongoing = dag.both(dag.eq(known["state"], ONGOING), implies(counts(s, "image"), goes_on))
-    ongoing = implies(failed, ongoing)
-    nobody = dag.both(dag.eq(s.known("log")["state"], ABSENT), dag.negate(counts(s, "image")))
+    same = image.producer_id.eq(known.producer_id)
+    moves = failed | ~image.producer_epoch.eq(known.producer_epoch)
+    fences = image.last_producer_epoch.eq(NONE) & moves
+    aborts = fences.implies(known.state.eq(ONGOING))
+    prepared = same.implies(not_before(known, image)) & is_prepared(image).implies(same & aborts)
+    goes_on = same & (image.state.eq(ONGOING) | is_prepared(image))
+    ongoing = known.state.eq(ONGOING) & counts(s, "image").implies(goes_on)
+    ongoing = failed.implies(ongoing)
+    nobody = s.known("log").state.eq(ABSENT) & ~counts(s, "image")
     parts = (
         images(s, ahead, ("log", "image")),
-        implies(counts(s, "image"), prepared),
+        counts(s, "image").implies(prepared),
         ongoing,
-        implies(dag.eq(known["state"], ABSENT), nobody),
+        known.state.eq(ABSENT).implies(nobody),
     )
-    return (), dag.conjunction(parts)
+    return (), conjunction(parts)
 
 
-def not_before(a: dict[str, Any], b: dict[str, Any]) -> Node:
+def not_before(a: Scalars, b: Scalars) -> Node:
     """The epoch of a is not after that of b."""
-    return dag.le(a["producer_epoch"], b["producer_epoch"])
+    return a.producer_epoch <= b.producer_epoch
 
 
 def appends_take_time(s: State) -> Formula:
     """Only where appends take time is one on its way; where none is, nobody waits; and behind what
     is prepared only its completion is, once all markers are there."""
-    c, known, image = s.coordinator.fields, s.known("known"), s.known("image")
-    busy = c["is_appending"]
-    completes = dag.both(busy, is_prepared(known))
-    finished = dag.disjunction(dag.eq(image["state"], state) for state in COMPLETE)
-    there = known["partitions"].at(PLACE)
-    return (PLACE,), dag.conjunction(
-        (
-            implies(busy, SIZES["Bounds", "appends"]),
-            dag.either(busy, dag.both(dag.eq(s.awaited, ZERO), dag.negate(is_answer(s)))),
-            dag.le(ZERO, s.awaited),
-            implies(completes, dag.both(finished, dag.eq(s.awaited, ZERO))),
-            implies(dag.both(completes, inside(PLACE)), dag.negate(there)),
-        )
-    )
+    c, known, image = s.coordinator, s.known("known"), s.known("image")
+    busy = c.is_appending
+    completes = busy & is_prepared(known)
+    finished = disjunction(image.state.eq(state) for state in COMPLETE)
+    there = known.partitions.at(PLACE)
+    return (PLACE,), busy.implies(SIZES["Bounds", "appends"]) & (
+        busy | s.awaited.eq(0) & ~is_answer(s)
+    ) & (s.awaited >= 0) & completes.implies(finished & s.awaited.eq(0)) & (
+        completes & inside(PLACE)
+    ).implies(~there)
 
 
 def is_answer(s: State) -> Node:
     """The answer that waits for an append tells a producer id."""
-    answer = s.coordinator.fields["answer"].fields
-    return dag.both(dag.eq(answer["error"], ZERO), some(answer["producer_id"]))
+    answer: Scalars = s.coordinator.answer
+    return answer.error.eq(0) & some(answer.producer_id)
 
 
 def inside(place: Node) -> Node:
     """It is a partition."""
-    return dag.both(dag.le(ZERO, place), dag.lt(place, PARTITIONS))
+    return (place >= 0) & (place < PARTITIONS)
 
 
 # Epochs
@@ -242,68 +228,66 @@ def inside(place: Node) -> Node:
 def given_is_past(s: State) -> Formula:
     """A pair that was told is not ahead of what is known; of the next producer id, only the first
     epoch may have been told."""
-    count = s.coordinator.fields["given_producer_ids"]
+    count: Node = s.coordinator.given_producer_ids
 
-    def past(image: dict[str, Any]) -> Node:
-        mine, coming = dag.eq(P, image["producer_id"]), dag.eq(P, image["next_producer_id"])
-        return dag.both(
-            implies(mine, dag.le(E, image["producer_epoch"])), implies(coming, dag.le(E, ZERO))
-        )
+    def past(image: Scalars) -> Node:
+        mine, coming = P.eq(image.producer_id), P.eq(image.next_producer_id)
+        return mine.implies(image.producer_epoch >= E) & coming.implies(E <= 0)
 
-    numbers = dag.both(dag.le(ZERO, P), dag.lt(P, count))
-    return (P, E), implies(s.given(P, E), dag.both(numbers, images(s, past)))
+    numbers = (P >= 0) & (count > P)
+    return (P, E), s.given(P, E).implies(numbers & images(s, past))
 
 
 def what_is_awaited_is_new(s: State) -> Formula:
     """Who waits for a new pair waits for the one on its way to the log, which nobody was told; who
     waits for one at all, for that one."""
-    c = s.coordinator.fields
-    answer, image = c["answer"].fields, s.known("image")
-    told = (answer["producer_id"], answer["producer_epoch"])
-    this = dag.both(dag.eq(told[0], image["producer_id"]), dag.eq(told[1], image["producer_epoch"]))
-    waits = dag.both(c["is_appending"], dag.lt(ZERO, s.awaited))
-    anew = dag.eq(s.awaited, ANEW)
-    return (), implies(waits, dag.both(this, implies(anew, dag.negate(s.given(*told)))))
+    c = s.coordinator
+    answer, image = c.answer, s.known("image")
+    told = (answer.producer_id, answer.producer_epoch)
+    this = told[0].eq(image.producer_id) & told[1].eq(image.producer_epoch)
+    waits = c.is_appending & (s.awaited > 0)
+    anew = s.awaited.eq(ANEW)
+    return (), waits.implies(this & anew.implies(~s.given(*told)))
 
 
 def answers_are_of_images(s: State) -> Formula:
     """What an answer will tell is what the image makes known, or the next producer id's first."""
-    c = s.coordinator.fields
-    answer, image = c["answer"].fields, s.known("image")
-    told = (answer["producer_id"], answer["producer_epoch"])
+    c = s.coordinator
+    answer, image = c.answer, s.known("image")
+    told = (answer.producer_id, answer.producer_epoch)
     good = is_answer(s)
-    this = dag.both(dag.eq(told[0], image["producer_id"]), dag.eq(told[1], image["producer_epoch"]))
-    after = dag.both(dag.eq(told[0], image["next_producer_id"]), dag.eq(told[1], ZERO))
-    return (), implies(dag.both(c["is_appending"], good), dag.either(this, after))
+    this = told[0].eq(image.producer_id) & told[1].eq(image.producer_epoch)
+    after = told[0].eq(image.next_producer_id) & told[1].eq(0)
+    return (), (c.is_appending & good).implies(this | after)
 
 
 def epochs_unique(s: State) -> Formula:
     """InitProducerId tells a pair that nobody was told before; but for whoever shows the pair
     before the present one: it may hear the present one again."""
-    return (), dag.negate(s.repeated)
+    return (), ~s.repeated
 
 
 def reign_is_past(s: State) -> Formula:
     """What InitProducerId told last is not ahead of what is known, or the id is forgotten."""
     reign = (s.reign_id, s.reign_epoch)
 
-    def past(image: dict[str, Any]) -> Node:
-        known = (image["producer_id"], image["producer_epoch"])
-        return dag.either(dag.eq(image["state"], ABSENT), dag.negate(is_before(known, reign)))
+    def past(image: Scalars) -> Node:
+        known = (image.producer_id, image.producer_epoch)
+        return image.state.eq(ABSENT) | ~is_before(known, reign)
 
-    count = s.coordinator.fields["given_producer_ids"]
-    return (), dag.both(dag.lt(s.reign_id, count), images(s, past))
+    count: Node = s.coordinator.given_producer_ids
+    return (), (s.reign_id < count) & images(s, past)
 
 
 def epochs_never_go_back(s: State) -> Formula:
     """What InitProducerId tells is never before what it told before."""
-    return (), dag.negate(s.went_back)
+    return (), ~s.went_back
 
 
 def fenced_change_nothing(s: State) -> Formula:
     """After InitProducerId has told a pair, no EndTxn and no AddPartitionsToTxn of an older pair
     changes what the coordinator knows, or logs."""
-    return (), dag.negate(s.disturbed)
+    return (), ~s.disturbed
 
 
 # Decisions
@@ -313,21 +297,21 @@ def ids_are_remembered(s: State) -> Formula:
     """Where epochs end, whoever comes to the last takes the next producer id, and the log has
     it."""
 
-    def rests(image: dict[str, Any]) -> Node:
-        last = dag.le(MAX_EPOCH, image["producer_epoch"])
-        return implies(last, some(image["next_producer_id"]))
+    def rests(image: Scalars) -> Node:
+        last = image.producer_epoch >= MAX_EPOCH
+        return last.implies(some(image.next_producer_id))
 
-    return (), implies(EPOCHS_END, images(s, rests))
+    return (), EPOCHS_END.implies(images(s, rests))
 
 
 def epochs_rotate() -> Formula:
     """Where epochs end, everyone takes the next producer id, and it is logged."""
     rules = [
-        dag.eq(RULES["Variant", "rotation"], ZERO),
-        dag.eq(RULES["Variant", "id_memory"], ZERO),
-        dag.eq(RULES["Variant", "level"], const(2)),
+        RULES["Variant", "rotation"].eq(0),
+        RULES["Variant", "id_memory"].eq(0),
+        RULES["Variant", "level"].eq(2),
     ]
-    return (), implies(EPOCHS_END, dag.conjunction(rules))
+    return (), EPOCHS_END.implies(conjunction(rules))
 
 
 def prepare_is_next(s: State) -> Formula:
@@ -335,73 +319,76 @@ def prepare_is_next(s: State) -> Formula:
     present one, or after that of a failed fence the same; only what is open commits."""
     known = s.known("known")
 
-    def follows(image: dict[str, Any]) -> Node:
-        after = dag.eq(image["producer_epoch"], dag.add(known["producer_epoch"], const(1)))
-        stays = dag.both(s.coordinator.fields["unlogged_fence"], not_before(known, image))
-        same = dag.eq(image["producer_id"], known["producer_id"])
-        begins = (same, dag.either(after, stays), dag.negate(is_prepared(known)))
-        commits = implies(dag.eq(image["state"], PREPARE_COMMIT), dag.eq(known["state"], ONGOING))
-        return implies(is_prepared(image), dag.conjunction((*begins, commits)))
+    def follows(image: Scalars) -> Node:
+        after = image.producer_epoch.eq(known.producer_epoch + 1)
+        stays = s.coordinator.unlogged_fence & not_before(known, image)
+        same = image.producer_id.eq(known.producer_id)
+        begins = (same, after | stays, ~is_prepared(known))
+        commits = image.state.eq(PREPARE_COMMIT).implies(known.state.eq(ONGOING))
+        return is_prepared(image).implies(conjunction((*begins, commits)))
 
-    logged = dag.either(is_same(s.known("log"), known), images(s, follows, ("log",)))
-    return (), dag.both(images(s, follows, ("image",)), logged)
+    logged = is_same(s.known("log"), known) | images(s, follows, ("log",))
+    return (), images(s, follows, ("image",)) & logged
 
 
-def is_same(a: dict[str, Any], b: dict[str, Any]) -> Node:
+def is_same(a: Scalars, b: Scalars) -> Node:
     """Two images are of one state and one pair."""
-    return dag.conjunction(dag.eq(a[f], b[f]) for f in ("state", "producer_id", "producer_epoch"))
+    return (
+        a.state.eq(b.state)
+        & a.producer_id.eq(b.producer_id)
+        & a.producer_epoch.eq(b.producer_epoch)
+    )
 
 
 def decided_is_past(s: State) -> Formula:
     """No pair ahead of the present one is decided; nor is that of a failed fence."""
-    decided = dag.negate(dag.eq(s.decision(P, E), NONE))
-    count = s.coordinator.fields["given_producer_ids"]
+    decided = ~s.decision(P, E).eq(NONE)
+    count: Node = s.coordinator.given_producer_ids
 
-    def past(image: dict[str, Any]) -> Node:
-        mine, coming = dag.eq(P, image["producer_id"]), dag.eq(P, image["next_producer_id"])
-        return dag.both(implies(mine, dag.le(E, image["producer_epoch"])), dag.negate(coming))
+    def past(image: Scalars) -> Node:
+        mine, coming = P.eq(image.producer_id), P.eq(image.next_producer_id)
+        return mine.implies(image.producer_epoch >= E) & ~coming
 
     known = s.known("known")
-    undecided = implies(
-        dag.both(s.coordinator.fields["unlogged_fence"], dag.eq(P, known["producer_id"])),
-        dag.lt(E, known["producer_epoch"]),
+    undecided = (s.coordinator.unlogged_fence & P.eq(known.producer_id)).implies(
+        known.producer_epoch > E
     )
-    numbers = dag.conjunction((dag.le(ZERO, P), dag.lt(P, count), undecided))
-    return (P, E), implies(decided, dag.both(numbers, images(s, past)))
+    numbers = (P >= 0) & (count > P) & undecided
+    return (P, E), decided.implies(numbers & images(s, past))
 
 
 def prepared_is_decided(s: State) -> Formula:
     """What is prepared says what was decided."""
     known = s.known("known")
-    outcome = dag.ite(dag.eq(known["state"], PREPARE_COMMIT), const(1), ZERO)
-    decided = dag.eq(s.decision(known["producer_id"], known["producer_epoch"]), outcome)
-    return (), implies(is_prepared(known), decided)
+    outcome = ite(known.state.eq(PREPARE_COMMIT), 1, 0)
+    decided = s.decision(known.producer_id, known.producer_epoch).eq(outcome)
+    return (), is_prepared(known).implies(decided)
 
 
 def markers_say_decisions(s: State) -> Formula:
     """Every marker that was ever sent says what its pair was decided."""
     sent = s.sent(P, E, OUTCOME, TERM)
-    return (P, E, OUTCOME, TERM), implies(sent, dag.eq(s.decision(P, E), OUTCOME))
+    return (P, E, OUTCOME, TERM), sent.implies(s.decision(P, E).eq(OUTCOME))
 
 
 def outcomes_are_outcomes(s: State) -> Formula:
     """A marker commits or aborts, and has an epoch."""
     sent = s.sent(P, E, OUTCOME, TERM)
-    outcome = dag.both(dag.le(ZERO, OUTCOME), dag.le(OUTCOME, const(1)))
-    valid = dag.both(outcome, dag.le(ZERO, E))
-    return (P, E, OUTCOME, TERM), implies(sent, valid)
+    outcome = (OUTCOME >= 0) & (OUTCOME <= 1)
+    valid = outcome & (E >= 0)
+    return (P, E, OUTCOME, TERM), sent.implies(valid)
 
 
 def one_outcome(s: State) -> Formula:
     """PREPARE is never known with another outcome than its pair has."""
-    return (), dag.negate(s.contradicted)
+    return (), ~s.contradicted
 
 
 def last_epoch(worlds: Worlds) -> Iterator[Obligation]:
     """The guarantee as its text says it: no transaction is open under the last epoch."""
     assert isinstance(worlds, Transactions)
     s, evaluator = worlds.before, worlds.evaluator()
-    world = Rec(worlds.world.cls, {**worlds.world.fields, "coordinator": s.coordinator})
+    world = worlds.world.changed(coordinator=s.coordinator)
     guarantee = worlds.model.guarantees.last_epoch_is_nobodys
     kept = evaluator.call(guarantee, [worlds.k, world])
     known = [ids_are_counted(s), ids_are_remembered(s)]

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from proofs.lift import dag
-from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
+from proofs.lift.dag import FALSE, TRUE, ZERO, Node, conjunction, const, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
 from proofs.prove.smt import Formula
@@ -28,6 +27,7 @@ from proofs.prove.transactions.state import (
     State,
     both_are,
     never,
+    pair,
     with_ghosts,
 )
 from proofs.prove.transactions.steps import (
@@ -37,7 +37,6 @@ from proofs.prove.transactions.steps import (
     is_request,
     is_success,
     merged,
-    pair,
 )
 from proofs.prove.unknowns import Predicate, function, number, truth
 from proofs.prove.worlds import Composition, WorldStep
@@ -92,12 +91,13 @@ GHOSTS = {
 
 def is_of_group() -> Node:
     """The partition here holds the group's offsets: a batch there has no sequence."""
-    return dag.both(OFFSETS, dag.eq(HERE, IN_LAST))
+    return OFFSETS & HERE.eq(IN_LAST)
 
 
 def present(state: Instance) -> Node:
     """The number of the instance's present transaction."""
-    return dag.sub(state.client.fields["begun"], const(1))
+    begun: Node = state.client.begun
+    return begun - 1
 
 
 def its_pair(state: Instance, transaction: Node) -> tuple[Node, Node]:
@@ -118,7 +118,7 @@ class Instances(Transactions):
 
     def initial(self) -> Instance:
         """Nobody has begun."""
-        client = self.world.fields["clients"].at(ME)
+        client = self.world.clients.at(ME)
         ghosts = {name: never(value) for name, value in GHOSTS.items()}
         return with_instance(super().initial(), client, ghosts)
 
@@ -129,7 +129,7 @@ class Instances(Transactions):
     def others(self, name: str) -> WorldStep:
         """A step in which the instance has no part: it is not who asks."""
         step = STEPS[name](self)
-        another: Formula = ((), dag.negate(dag.eq(number("requester"), ME)))
+        another: Formula = ((), ~number("requester").eq(ME))
         given = (is_instance(), another, *step.assumed)
         return WorldStep(name, {}, step.before, step.after, given)
 
@@ -145,19 +145,19 @@ class Instances(Transactions):
         client = found.fields.get("actor", found)
         after = self.with_client(client)
         if sends:
-            after = self.also_sent(after, sends, found.fields["sends"].slots[0])
+            after = self.also_sent(after, sends, found.sends.slots[0])
         return self.told(name, evaluator, after, is_instance(), ((), given))
 
     def with_client(self, client: Rec, state: Instance | None = None) -> Instance:
         """The instance after a step. A transaction has its pair once it is started."""
         state = state or self.before
-        before = self.before.client.fields
-        begins = dag.both(client.fields["is_started"], dag.negate(before["is_started"]))
+        before = self.before.client
+        begins = client.is_started & ~before.is_started
         mine = present(self.before)
         told = pair(before)
 
         def its(which: int, old: Predicate) -> Predicate:
-            return lambda t: dag.ite(dag.both(begins, dag.eq(t, mine)), told[which], old(t))
+            return lambda t: ite(begins & t.eq(mine), told[which], old(t))
 
         return with_ghosts(
             state,
@@ -170,29 +170,27 @@ class Instances(Transactions):
         """A request is on its way: the end of the present transaction, or a batch for here."""
         mine = present(self.before)
         if kind == "end":
-            commits = dag.ite(request.fields["committed"], const(1), ZERO)
+            commits = ite(request.committed, 1, 0)
             old = state.sent_end
             return with_ghosts(
                 state,
-                sent_end=lambda t, c: dag.either(old(t, c), both_are((t, c), (mine, commits))),
+                sent_end=lambda t, c: old(t, c) | both_are((t, c), (mine, commits)),
             )
-        sent = request.fields["batch"].fields["number"]
+        sent = request.batch.number
         before = state.sent_batch
         return with_ghosts(
             state,
-            sent_batch=lambda t, n: dag.either(before(t, n), both_are((t, n), (mine, sent))),
+            sent_batch=lambda t, n: before(t, n) | both_are((t, n), (mine, sent)),
         )
 
     def elsewhere(self, name: str, sends: str, hears: str) -> WorldStep:
         """A batch for another partition, and any answer, or none."""
         evaluator, rules = self.evaluator(), self.model.client
-        asked = evaluator.call(
-            getattr(rules, sends), [self.k, self.before.client, ME, PLACE]
-        ).fields["actor"]
+        asked = evaluator.call(getattr(rules, sends), [self.k, self.before.client, ME, PLACE]).actor
         answer = self.unknowns.record(self.model.messages.ProduceAnswer, "answer")
         told = evaluator.call(getattr(rules, hears), [self.k, asked, PLACE, answer])
         client = merged(evaluator, truth("heard"), told, asked)
-        there: Formula = ((), dag.negate(dag.eq(PLACE, HERE)))
+        there: Formula = ((), ~PLACE.eq(HERE))
         return self.told(name, evaluator, self.with_client(client), is_instance(), there)
 
     # The coordinator
@@ -201,7 +199,7 @@ class Instances(Transactions):
         """InitProducerId of the instance, and the answer if it comes at once."""
         rules, client = self.model, self.before.client
         asking = self.evaluator()
-        request = asking.call(rules.client.ask_producer_id, [self.k, client]).fields["sends"]
+        request = asking.call(rules.client.ask_producer_id, [self.k, client]).sends
         return self.heard_at_once(
             "i_begin",
             asking,
@@ -214,7 +212,7 @@ class Instances(Transactions):
         """EndTxn of the instance, and the answer if it comes at once."""
         rules, client = self.model, self.before.client
         asking = self.evaluator()
-        request = asking.call(rules.client.end_transaction, [self.k, client]).fields["sends"]
+        request = asking.call(rules.client.end_transaction, [self.k, client]).sends
         return self.heard_at_once(
             "i_end",
             asking,
@@ -238,30 +236,30 @@ class Instances(Transactions):
         evaluator.choices = [*asking.choices, *evaluator.choices]
         answer = sends.slots[0]
         told = evaluator.call(hears, [self.k, self.before.client, answer])
-        heard = dag.both(dag.lt(ZERO, sends.length), truth("heard"))
+        heard = (sends.length > 0) & truth("heard")
         client = merged(evaluator, heard, told, self.before.client)
         state = with_ghosts(instance_of(moved), sent_end=sent.sent_end)
         after = self.with_client(client, state)
-        after = self.owned(after, dag.both(heard, is_success(answer.fields)), answer, "mine")
+        after = self.owned(after, heard & is_success(answer), answer, "mine")
         return self.told(name, evaluator, after, is_instance())
 
     def owned(self, state: Instance, heard: Node, answer: Rec, whose: str) -> Instance:
         """A pair that was told belongs to whom it was told to."""
-        told, old = pair(answer.fields), getattr(state, whose)
+        told, old = pair(answer), getattr(state, whose)
         return with_ghosts(
             state,
-            **{whose: lambda p, e: dag.either(old(p, e), dag.both(heard, both_are((p, e), told)))},
+            **{whose: lambda p, e: old(p, e) | heard & both_are((p, e), told)},
         )
 
     def late_end(self) -> WorldStep:
         """EndTxn of the instance arrives, and nobody waits for its answer."""
         commits = const(1), ZERO
         committed = truth("committed")
-        outcome = dag.ite(committed, *commits)
+        outcome = ite(committed, *commits)
         request = self.request()
         its_id, its_epoch = its_pair(self.before, T)
         mine = {"producer_id": its_id, "producer_epoch": its_epoch, "committed": committed}
-        request = Rec(request.cls, {**request.fields, **mine})
+        request = request.changed(**mine)
         function = self.model.end_txn.on_end_txn
         evaluator, after, _ = self.handled(function, "end", request, NONE)
         sent: Formula = ((), self.before.sent_end(T, outcome))
@@ -273,23 +271,23 @@ class Instances(Transactions):
         request = self.request()
         evaluator, after, sends = self.handled(function, kind, request, number("requester"))
         answer = sends.slots[0]
-        heard = dag.both(dag.lt(ZERO, sends.length), is_success(answer.fields))
-        shown = self.before.theirs(*pair(request.fields))
+        heard = (sends.length > 0) & is_success(answer)
+        shown = self.before.theirs(*pair(request))
         if kind == "init":
-            shown = dag.either(shown, dag.eq(request.fields["producer_id"], NONE))
-        other: Formula = ((), dag.both(shown, dag.negate(dag.eq(number("requester"), ME))))
+            shown = shown | request.producer_id.eq(NONE)
+        other: Formula = ((), shown & ~number("requester").eq(ME))
         after = self.owned(instance_of(after), heard, answer, "theirs")
         return self.told(name, evaluator, after, is_instance(), is_request(request, kind), other)
 
     def append_succeeds(self) -> WorldStep:
         """What is on its way is in the log, and whoever waits is told."""
-        answer = self.before.coordinator.fields["answer"]
+        answer = self.before.coordinator.answer
         step = self.append_is_heard(super().append_succeeds(), answer)
-        requester = self.before.coordinator.fields["requester"]
-        good, waits = is_success(answer.fields), dag.eq(requester, ME)
-        others = dag.both(dag.negate(waits), dag.negate(dag.eq(requester, NONE)))
-        after = self.owned(step.after, dag.both(good, waits), answer, "mine")
-        after = self.owned(after, dag.both(good, others), answer, "theirs")
+        requester = self.before.coordinator.requester
+        good, waits = is_success(answer), requester.eq(ME)
+        others = ~waits & ~requester.eq(NONE)
+        after = self.owned(step.after, good & waits, answer, "mine")
+        after = self.owned(after, good & others, answer, "theirs")
         return replace(step, after=after)
 
     def append_fails(self, name: str, in_log: Node) -> WorldStep:
@@ -304,7 +302,7 @@ class Instances(Transactions):
         evaluator = self.evaluator()
         hears, coordinator = self.model.world.heard_after_append, self.before.coordinator
         told = evaluator.call(hears, [self.k, coordinator, self.before.client, answer])
-        waits = dag.eq(coordinator.fields["requester"], ME)
+        waits = coordinator.requester.eq(ME)
         client = merged(evaluator, waits, told, self.before.client)
         given = (is_instance(), *step.assumed, *evaluator.choices)
         return replace(step, after=self.with_client(client, step.after), assumed=given)
@@ -316,8 +314,8 @@ class Instances(Transactions):
         rules = self.model.client
         asking = self.evaluator()
         asked = asking.call(getattr(rules, sends), [self.k, self.before.client, ME, HERE])
-        request, sender = asked.fields["sends"].slots[0], asked.fields["actor"]
-        evaluator, moved, answer = self.delivered(request.fields["batch"])
+        request, sender = asked.sends.slots[0], asked.actor
+        evaluator, moved, answer = self.delivered(request.batch)
         evaluator.limits = [*asking.limits, *evaluator.limits]
         evaluator.choices = [*asking.choices, *evaluator.choices]
         told = evaluator.call(getattr(rules, hears), [self.k, sender, HERE, answer])
@@ -326,32 +324,30 @@ class Instances(Transactions):
         return self.told(
             name,
             evaluator,
-            self.kept(after, request.fields["batch"], is_mine=True),
+            self.kept(after, request.batch, is_mine=True),
             is_instance(),
-            is_batch(request.fields["batch"]),
+            is_batch(request.batch),
         )
 
     def kept(self, state: Instance, batch: Rec, *, is_mine: bool) -> Instance:
         """Where a batch stands, if it is new in the log."""
-        end = self.before.leader.fields["log"].length
-        grew = dag.lt(end, state.leader.fields["log"].length)
-        named = batch.fields
-        mine = (named["transaction"], named["number"])
-        key = (*pair(named), named["base_sequence"])
+        end = self.before.leader.log.length
+        grew = end < state.leader.log.length
+        named = batch
+        mine = (named.transaction, named.number)
+        key = (*pair(named), named.base_sequence)
         held, placed = state.held_at, state.placed
 
         def is_it(asked: tuple[Node, ...], one: tuple[Node, ...]) -> Node:
-            same = (dag.eq(a, b) for a, b in zip(asked, one, strict=True))
-            return dag.conjunction((grew, *same))
+            same = (a.eq(b) for a, b in zip(asked, one, strict=True))
+            return conjunction((grew, *same))
 
         after = with_ghosts(
-            state, placed=lambda p, e, s: dag.ite(is_it((p, e, s), key), end, placed(p, e, s))
+            state, placed=lambda p, e, s: ite(is_it((p, e, s), key), end, placed(p, e, s))
         )
         if not is_mine:
             return after
-        return with_ghosts(
-            after, held_at=lambda t, n: dag.ite(is_it((t, n), mine), end, held(t, n))
-        )
+        return with_ghosts(after, held_at=lambda t, n: ite(is_it((t, n), mine), end, held(t, n)))
 
     def late_batch(self) -> WorldStep:
         """A batch of the instance arrives, and nobody waits for its answer."""
@@ -360,12 +356,12 @@ class Instances(Transactions):
         mine = {
             "producer_id": its_id,
             "producer_epoch": its_epoch,
-            "base_sequence": dag.ite(is_of_group(), ZERO, NUMBER),
+            "base_sequence": ite(is_of_group(), 0, NUMBER),
             "instance": ME,
             "transaction": T,
             "number": NUMBER,
         }
-        batch = Rec(batch.cls, {**batch.fields, **mine})
+        batch = batch.changed(**mine)
         evaluator, after, _ = self.delivered(batch)
         sent: Formula = ((), self.before.sent_batch(T, NUMBER))
         after = self.kept(instance_of(after), batch, is_mine=True)
@@ -377,10 +373,7 @@ class Instances(Transactions):
         evaluator, after, _ = self.delivered(batch)
         others: Formula = (
             (),
-            dag.both(
-                self.before.theirs(*pair(batch.fields)),
-                dag.negate(dag.eq(batch.fields["instance"], ME)),
-            ),
+            self.before.theirs(*pair(batch)) & ~batch.instance.eq(ME),
         )
         after = self.kept(instance_of(after), batch, is_mine=False)
         return self.told("their_batch", evaluator, after, is_instance(), is_batch(batch), others)
@@ -388,8 +381,8 @@ class Instances(Transactions):
 
 def is_instance() -> Formula:
     """Instances, partitions and what is asked for are counted from 0."""
-    inside = dag.both(dag.le(ZERO, PLACE), dag.lt(PLACE, PARTITIONS))
-    return (), dag.both(dag.le(ZERO, ME), inside)
+    inside = (PLACE >= 0) & (PLACE < PARTITIONS)
+    return (), (ME >= 0) & inside
 
 
 OWN: dict[str, Callable[[Instances], WorldStep]] = {

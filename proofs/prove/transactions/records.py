@@ -16,11 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from proofs.lift import dag
-from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
+from proofs.lift.dag import FALSE, TRUE, Node, conjunction, const, eq, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
-from proofs.prove.clauses import Formula, implies
+from proofs.prove.clauses import Formula
 from proofs.prove.transactions.client import (
     IN,
     INITIALIZING,
@@ -54,9 +53,10 @@ from proofs.prove.transactions.state import (
     PARTITIONS,
     both_are,
     never,
+    pair,
     with_ghosts,
 )
-from proofs.prove.transactions.steps import is_batch, merged, pair
+from proofs.prove.transactions.steps import is_batch, merged
 from proofs.prove.transactions.told import holds, is_mine, is_placed, remembers
 from proofs.prove.unknowns import Predicate, function, truth
 from proofs.prove.worlds import Composition, WorldStep
@@ -106,13 +106,13 @@ class Records(Instances):
         evaluator, rules = self.evaluator(), self.model.client
         asked = evaluator.call(getattr(rules, sends), [self.k, self.before.client])
         answer = self.unknowns.record(self.model.messages.Answer, "answer")
-        partitions = [asked.fields["sends"].slots[0].fields["partitions"]] if adds else []
-        sent = asked.fields["actor"]
+        partitions = [asked.sends.slots[0].partitions] if adds else []
+        sent = asked.actor
         told = evaluator.call(getattr(rules, hears), [self.k, sent, *partitions, answer])
         client = merged(evaluator, truth("heard"), told, sent)
         after = with_ghosts(self.before, client=client)
         aborts = int(self.model.messages.Error.TRANSACTION_ABORTABLE)
-        possible: Formula = ((), dag.negate(dag.eq(answer.fields["error"], const(aborts))))
+        possible: Formula = ((), ~answer.error.eq(aborts))
         new = (self.is_new(after),) if self.is_on_time else ()
         return self.told(name, evaluator, after, is_instance(), possible, *new)
 
@@ -124,39 +124,39 @@ class Records(Instances):
     def is_new(self, after: Sender) -> Formula:
         """A pair that the instance is told, under which it counts anew, has no record here."""
         stored, told = log(self.before, I), own_pair(after)
-        counts = [there(state, HERE)["next_sequence"] for state in (self.before, after)]
-        same = dag.both(both_are(told, own_pair(self.before)), dag.eq(*counts))
-        written = both_are((stored["producer_id"], stored["producer_epoch"]), told)
-        some = dag.conjunction((in_log(self.before, I), is_data(stored), written))
-        return (I,), dag.either(same, dag.negate(some))
+        counts = [there(state, HERE).next_sequence for state in (self.before, after)]
+        same = both_are(told, own_pair(self.before)) & eq(*counts)
+        written = both_are((stored.producer_id, stored.producer_epoch), told)
+        some = in_log(self.before, I) & is_data(stored) & written
+        return (I,), same | ~some
 
     def arrives(self, name: str, sends: str, hears: str, rule: str) -> WorldStep:
         """A batch of the instance is sent, first or again; the leader takes it, or it is refused
         unread; and its answer is heard, or not."""
         rules, evaluator = self.model.client, self.evaluator()
         asked = evaluator.call(getattr(rules, sends), [self.k, self.before.client, ME, HERE])
-        request, sent = asked.fields["sends"].slots[0], asked.fields["actor"]
-        batch = request.fields["batch"]
+        request, sent = asked.sends.slots[0], asked.actor
+        batch = request.batch
         taken = evaluator.call(
             getattr(self.model.leader, rule), [self.k, self.before.leader, batch]
         )
         refusal = self.unknowns.record(self.model.messages.ProduceAnswer, "refusal")
         reads = truth("reads")
-        leader = merged(evaluator, reads, taken.fields["actor"], self.before.leader)
-        answer = merged(evaluator, reads, taken.fields["sends"].slots[0], refusal)
+        leader = merged(evaluator, reads, taken.actor, self.before.leader)
+        answer = merged(evaluator, reads, taken.sends.slots[0], refusal)
         told = evaluator.call(getattr(rules, hears), [self.k, sent, HERE, answer])
         client = merged(evaluator, truth("heard"), told, sent)
-        good = dag.both(truth("heard"), dag.eq(answer.fields["error"], ZERO))
-        key, was = (present(self.before), batch.fields["number"]), self.before.acked
+        good = truth("heard") & answer.error.eq(0)
+        key, was = (present(self.before), batch.number), self.before.acked
         after = with_ghosts(
             self.also_named(batch),
             client=client,
             leader=leader,
-            acked=lambda t, n: dag.either(was(t, n), dag.both(good, both_are((t, n), key))),
+            acked=lambda t, n: was(t, n) | good & both_are((t, n), key),
         )
         state = self.kept(after, batch, is_mine=True)
         given = [is_instance(), is_batch(batch)]
-        given.append(((), dag.negate(dag.eq(refusal.fields["error"], ZERO))))
+        given.append(((), ~refusal.error.eq(0)))
         if self.is_on_time:
             given.append(self.refused_is_absent(batch, answer))
         return self.told(name, evaluator, state, *given)
@@ -166,39 +166,37 @@ class Records(Instances):
         evaluator = self.evaluator()
         rule = getattr(self.model.client, sends)
         asked = evaluator.call(rule, [self.k, self.before.client, ME, HERE])
-        named = self.also_named(asked.fields["sends"].slots[0].fields["batch"])
-        after = with_ghosts(named, client=asked.fields["actor"])
+        named = self.also_named(asked.sends.slots[0].batch)
+        after = with_ghosts(named, client=asked.actor)
         return self.told(name, evaluator, after, is_instance())
 
     def refused_is_absent(self, batch: Rec, answer: Rec) -> Formula:
         """A batch that is refused is not in the log."""
-        stored, named = log(self.before, I), batch.fields
-        same = dag.conjunction(
-            (
-                in_log(self.before, I),
-                is_data(stored),
-                both_are((stored["producer_id"], stored["producer_epoch"]), pair(named)),
-                dag.eq(stored["sequence"], named["base_sequence"]),
-            )
+        stored, named = log(self.before, I), batch
+        same = (
+            in_log(self.before, I)
+            & is_data(stored)
+            & both_are((stored.producer_id, stored.producer_epoch), pair(named))
+            & stored.sequence.eq(named.base_sequence)
         )
-        return (I,), dag.either(dag.eq(answer.fields["error"], ZERO), dag.negate(same))
+        return (I,), answer.error.eq(0) | ~same
 
     def also_named(self, batch: Rec) -> Sender:
         """A batch has its pair and its sequence from its first sending on."""
-        before, named = self.before, batch.fields
-        key = (present(before), named["number"])
-        new = dag.negate(before.sent_batch(*key))
-        values = (*pair(named), named["base_sequence"])
+        before, named = self.before, batch
+        key = (present(before), named.number)
+        new = ~before.sent_batch(*key)
+        values = (*pair(named), named.base_sequence)
 
         def put(old: Predicate, value: Node) -> Predicate:
-            return lambda t, n: dag.ite(dag.both(new, both_are((t, n), key)), value, old(t, n))
+            return lambda t, n: ite(new & both_are((t, n), key), value, old(t, n))
 
         olds = (getattr(before, name) for name in BATCH)
         changed = {n: put(o, v) for n, o, v in zip(BATCH, olds, values, strict=True)}
         was_sent = before.sent_batch
         return with_ghosts(
             before,
-            sent_batch=lambda t, n: dag.either(was_sent(t, n), both_are((t, n), key)),
+            sent_batch=lambda t, n: was_sent(t, n) | both_are((t, n), key),
             **changed,
         )
 
@@ -213,11 +211,9 @@ class Records(Instances):
             "transaction": T,
             "number": NUMBER,
         }
-        batch = Rec(batch.cls, {**batch.fields, **mine})
+        batch = batch.changed(**mine)
         step = evaluator.call(getattr(self.model.leader, rule), [self.k, self.before.leader, batch])
-        after = self.kept(
-            with_ghosts(self.before, leader=step.fields["actor"]), batch, is_mine=True
-        )
+        after = self.kept(with_ghosts(self.before, leader=step.actor), batch, is_mine=True)
         sent: Formula = ((), self.before.sent_batch(T, NUMBER))
         given = (is_instance(), is_batch(batch), sent, ((), place))
         return self.told(name, evaluator, after, *given)
@@ -226,21 +222,13 @@ class Records(Instances):
         """A batch of another instance arrives; where nothing is late, under another pair."""
         evaluator, batch = self.evaluator(), self.batch()
         step = evaluator.call(getattr(self.model.leader, rule), [self.k, self.before.leader, batch])
-        after = self.kept(
-            with_ghosts(self.before, leader=step.fields["actor"]), batch, is_mine=False
-        )
-        kept = dag.negate(both_are(pair(batch.fields), own_pair(self.before)))
-        other = dag.conjunction(
-            (
-                dag.negate(dag.eq(batch.fields["instance"], ME)),
-                kept if self.is_on_time else TRUE,
-                place,
-            )
-        )
+        after = self.kept(with_ghosts(self.before, leader=step.actor), batch, is_mine=False)
+        kept = ~both_are(pair(batch), own_pair(self.before))
+        other = ~batch.instance.eq(ME) & (kept if self.is_on_time else TRUE) & place
         return self.told(name, evaluator, after, is_instance(), is_batch(batch), ((), other))
 
 
-GROUP, PLAIN = is_of_group(), dag.negate(is_of_group())
+GROUP, PLAIN = is_of_group(), ~is_of_group()
 
 SENDERS: dict[str, Callable[[Records], WorldStep]] = {
     "i_begin": lambda s: s.heard("i_begin", "ask_producer_id", "on_producer_id"),
@@ -268,100 +256,96 @@ SENDERS: dict[str, Callable[[Records], WorldStep]] = {
 def client_has_batches(s: Instance) -> Formula:
     """Where there is a batch, its partition is in the transaction, or will be; it is there once
     the batch is sent, and then the transaction is started. Between transactions there is none."""
-    c, at = s.client.fields, there(s, PLACE)
+    c, at = s.client, there(s, PLACE)
     idle = one_of(state_of(s), (UNINITIALIZED, INITIALIZING, READY))
-    waits = dag.negate(dag.eq(at["write"], NOTHING))
-    sent, inside = dag.eq(at["write"], SENT), dag.eq(at["membership"], IN)
-    rests = dag.both(dag.negate(waits), dag.eq(at["membership"], ZERO))
+    waits = ~at.write.eq(NOTHING)
+    sent, inside = at.write.eq(SENT), at.membership.eq(IN)
+    rests = ~waits & at.membership.eq(0)
     rows = (
-        implies(idle, rests),
-        implies(waits, dag.negate(dag.eq(at["membership"], ZERO))),
-        implies(sent, inside),
-        implies(inside, has_begun(s), c["is_started"]),
-        one_of(at["write"], (NOTHING, QUEUED, SENT)),
-        dag.le(ZERO, at["written"]),
-        implies(idle, dag.eq(at["written"], ZERO)),
-        implies(has_begun(s), waits, dag.lt(ZERO, at["written"])),
+        idle.implies(rests),
+        waits.implies(~at.membership.eq(0)),
+        sent.implies(inside),
+        (inside & has_begun(s)).implies(c.is_started),
+        one_of(at.write, (NOTHING, QUEUED, SENT)),
+        at.written >= 0,
+        idle.implies(at.written.eq(0)),
+        (has_begun(s) & waits).implies(at.written > 0),
     )
-    counted = dag.both(dag.le(ZERO, c["begun"]), implies(has_begun(s), dag.lt(ZERO, c["begun"])))
-    lives = dag.either(idle, has_begun(s))
-    here = dag.both(dag.le(ZERO, PLACE), dag.lt(PLACE, PARTITIONS))
-    return (PLACE,), dag.both(counted, implies(lives, here, dag.conjunction(rows)))
+    counted = (c.begun >= 0) & has_begun(s).implies(c.begun > 0)
+    lives = idle | has_begun(s)
+    here = (PLACE >= 0) & (PLACE < PARTITIONS)
+    return (PLACE,), counted & (lives & here).implies(conjunction(rows))
 
 
 def batches_keep_their_names(s: Sender) -> Formula:
     """A batch that was sent has the pair and the sequence that it had first; one that is queued was
     not sent yet."""
     at, now = there(s, HERE), present(s)
-    last = dag.sub(at["written"], ONE)
-    numbered = dag.ite(is_of_group(), ZERO, dag.sub(at["next_sequence"], ONE))
+    last = at.written - 1
+    numbered = ite(is_of_group(), 0, at.next_sequence - 1)
     its = (s.batch_id(now, last), s.batch_epoch(now, last))
-    same = dag.conjunction(
-        (
-            s.sent_batch(now, last),
-            both_are(its, own_pair(s)),
-            dag.eq(s.batch_sequence(now, last), numbered),
-        )
+    same = (
+        s.sent_batch(now, last)
+        & both_are(its, own_pair(s))
+        & s.batch_sequence(now, last).eq(numbered)
     )
-    earlier = dag.ite(dag.eq(at["write"], QUEUED), dag.lt(N, last), dag.le(N, last))
-    mine = dag.both(dag.eq(T, now), has_begun(s))
-    sent = dag.conjunction((dag.le(T, now), dag.le(ZERO, N), implies(mine, earlier)))
-    waits = dag.both(has_begun(s), dag.eq(at["write"], SENT))
-    return (T, N), dag.both(implies(waits, same), implies(s.sent_batch(T, N), sent))
+    earlier = ite(at.write.eq(QUEUED), last > N, last >= N)
+    mine = T.eq(now) & has_begun(s)
+    sent = (now >= T) & (N >= 0) & mine.implies(earlier)
+    waits = has_begun(s) & at.write.eq(SENT)
+    return (T, N), waits.implies(same) & s.sent_batch(T, N).implies(sent)
 
 
 def log_has_names(s: Sender) -> Formula:
     """A record of the instance is one that it has sent, as it was."""
     stored = log(s, I)
-    key = (stored["transaction"], stored["number"])
-    named = dag.conjunction(
-        (
-            s.sent_batch(*key),
-            dag.eq(s.batch_id(*key), stored["producer_id"]),
-            dag.eq(s.batch_epoch(*key), stored["producer_epoch"]),
-            dag.eq(s.batch_sequence(*key), stored["sequence"]),
-        )
+    key = (stored.transaction, stored.number)
+    named = (
+        s.sent_batch(*key)
+        & s.batch_id(*key).eq(stored.producer_id)
+        & s.batch_epoch(*key).eq(stored.producer_epoch)
+        & s.batch_sequence(*key).eq(stored.sequence)
     )
-    return (I,), implies(dag.both(in_log(s, I), is_mine(s, stored)), named)
+    return (I,), (in_log(s, I) & is_mine(s, stored)).implies(named)
 
 
 def own_sequences_are_counted(s: Sender) -> Formula:
     """Under the pair that the instance holds, the log has no sequence but those that it has given;
     the last of them is that of the batch which waits for its answer."""
     stored, at = log(s, I), there(s, HERE)
-    written = both_are((stored["producer_id"], stored["producer_epoch"]), own_pair(s))
-    ours = dag.conjunction((in_log(s, I), is_data(stored), written, PLAIN))
-    last = dag.eq(stored["sequence"], dag.sub(at["next_sequence"], ONE))
-    waits = dag.conjunction((has_begun(s), dag.eq(at["write"], SENT), last))
-    key = (stored["transaction"], stored["number"])
-    it = dag.both(is_mine(s, stored), both_are(key, (present(s), dag.sub(at["written"], ONE))))
-    given = dag.lt(stored["sequence"], at["next_sequence"])
-    return (I,), implies(ours, dag.both(given, implies(waits, it)))
+    written = both_are((stored.producer_id, stored.producer_epoch), own_pair(s))
+    ours = in_log(s, I) & is_data(stored) & written & PLAIN
+    last = stored.sequence.eq(at.next_sequence - 1)
+    waits = has_begun(s) & at.write.eq(SENT) & last
+    key = (stored.transaction, stored.number)
+    it = is_mine(s, stored) & both_are(key, (present(s), at.written - 1))
+    given = stored.sequence < at.next_sequence
+    return (I,), ours.implies(given & waits.implies(it))
 
 
 def is_known(s: Sender) -> tuple[Node, Node]:
     """Whether a leader remembers a batch of the sequence that the instance sends now; and that."""
     at = there(s, HERE)
-    queued = dag.eq(at["write"], QUEUED)
-    sequence = dag.ite(queued, at["next_sequence"], dag.sub(at["next_sequence"], ONE))
-    of_partition = dag.both(dag.negate(dag.eq(at["write"], NOTHING)), PLAIN)
-    return dag.both(of_partition, remembers(s, sequence)), sequence
+    queued = at.write.eq(QUEUED)
+    sequence = ite(queued, at.next_sequence, at.next_sequence - 1)
+    of_partition = ~at.write.eq(NOTHING) & PLAIN
+    return of_partition & remembers(s, sequence), sequence
 
 
 def known_batch_is_there(s: Sender) -> Formula:
     """Then one of that sequence is in the log."""
     remembered, sequence = is_known(s)
-    return (), implies(remembered, is_placed(s, sequence))
+    return (), remembered.implies(is_placed(s, sequence))
 
 
 def known_batch_is_it(s: Sender) -> Formula:
     """And it is the batch that the instance sends again."""
     remembered, _ = is_known(s)
     at = there(s, HERE)
-    it = holds(s, present(s), dag.sub(at["written"], ONE))
-    return (), implies(remembered, dag.both(dag.eq(at["write"], SENT), it))
+    it = holds(s, present(s), at.written - 1)
+    return (), remembered.implies(at.write.eq(SENT) & it)
 
 
 def acked_is_stored(s: Sender) -> Formula:
     """A record that was answered without error is in the log."""
-    return (T, N), implies(s.acked(T, N), holds(s, T, N))
+    return (T, N), s.acked(T, N).implies(holds(s, T, N))

@@ -15,25 +15,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from proofs.lift import dag
 from proofs.lift.containers import FunctionMap, FunctionSeq
-from proofs.lift.dag import FALSE, INFINITE, ZERO, Node, const
+from proofs.lift.dag import FALSE, INFINITE, ZERO, Node, const, leaf, uninterpreted
 from proofs.lift.source import Model
-from proofs.lift.values import Rec
+from proofs.lift.values import Rec, Scalars
 from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
 
 HERE = number("here")
 """The partition whose leader is looked at: any."""
-PARTITIONS = dag.leaf("partitions", 1, INFINITE)
-PRODUCER_IDS = dag.leaf("producer_ids", 1, INFINITE)
-TRANSACTIONS = dag.leaf("transactions", 1, INFINITE)
+PARTITIONS = leaf("partitions", 1, INFINITE)
+PRODUCER_IDS = leaf("producer_ids", 1, INFINITE)
+TRANSACTIONS = leaf("transactions", 1, INFINITE)
 NONE = const(-1)
 
 NOBODY_WAITS, AGAIN, ANEW = const(0), const(1), const(2)
 """What an append is for: nothing that gives a producer id; InitProducerId that may be told again
 what was told before; one that must be told something new."""
+
+
+class Image(Scalars, Protocol):
+    """What a coordinator knows, logs or appends of a transaction."""
+
+    partitions: Any
+
+    def changed(self, **changes: Any) -> Image:
+        """The image with some fields replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +67,10 @@ class State:
     contradicted: Node
     trespassed: Node
 
-    def known(self, which: str) -> dict[str, Any]:
-        """What is `known`, in the `log`, or on its way there as the `image`, as plain fields."""
-        image = self.coordinator.fields[which].fields
-        return {**image, **image["metadata"].fields}
+    def known(self, which: str) -> Image:
+        """What is `known`, in the `log`, or on its way there as the `image`, and its metadata."""
+        image: Rec = self.coordinator.fields[which]
+        return image.changed(**image.metadata.fields)
 
 
 class MapsOfAnySize(Unknowns):
@@ -79,7 +87,7 @@ def any_leader(model: Model, unknowns: Unknowns, place: Node = HERE) -> Rec:
     """The leader of a partition, whose log has any length."""
     cls = model.leader.Leader
     bare = unknowns.record(cls, "w.leaders", (place,))
-    length = dag.uninterpreted("len(w.leaders.log)", (place,))
+    length = uninterpreted("len(w.leaders.log)", (place,))
     log = FunctionSeq(
         length,
         lambda i: unknowns.record(model.leader.Stored, "w.leaders.log", (place, i)),
@@ -90,7 +98,7 @@ def any_leader(model: Model, unknowns: Unknowns, place: Node = HERE) -> Rec:
 def any_coordinator(model: Model, unknowns: Unknowns) -> Rec:
     """A coordinator that has read its log."""
     bare = unknowns.record(model.coordinator.Coordinator, "w.coordinator")
-    return Rec(bare.cls, {**bare.fields, "tenure": const(model.coordinator.Tenure.LEADS)})
+    return bare.changed(tenure=const(model.coordinator.Tenure.LEADS))
 
 
 def any_state(model: Model, unknowns: Unknowns) -> State:
@@ -124,12 +132,12 @@ def never(_answer: Node) -> Callable[..., Node]:
 
 def first_state(model: Model, unknowns: Unknowns, world: Rec) -> State:
     """The state that a run begins in, out of the world that every scope begins in."""
-    leader = world.fields["leaders"].at(HERE)
+    leader = world.leaders.at(HERE)
     stored = unknowns.record(model.leader.Stored, "nothing", (HERE,))
     log = FunctionSeq(ZERO, lambda _i: stored)
     return State(
-        coordinator=world.fields["coordinator"],
-        leader=Rec(leader.cls, {**leader.fields, "log": log}),
+        coordinator=world.coordinator,
+        leader=leader.changed(log=log),
         given=never(FALSE),
         sent=never(FALSE),
         decision=never(NONE),
@@ -151,13 +159,18 @@ def first_state(model: Model, unknowns: Unknowns, world: Rec) -> State:
 
 def both_are(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
     """The same pair."""
-    return dag.both(dag.eq(a[0], b[0]), dag.eq(a[1], b[1]))
+    return a[0].eq(b[0]) & a[1].eq(b[1])
+
+
+def pair(of: Scalars) -> tuple[Node, Node]:
+    """Producer id and epoch."""
+    return of.producer_id, of.producer_epoch
 
 
 def is_before(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
     """Producer ids are given in their order; under one id, epochs are."""
-    same = dag.both(dag.eq(a[0], b[0]), dag.lt(a[1], b[1]))
-    return dag.either(dag.lt(a[0], b[0]), same)
+    same = a[0].eq(b[0]) & (a[1] < b[1])
+    return (a[0] < b[0]) | same
 
 
 S = TypeVar("S", bound=State)

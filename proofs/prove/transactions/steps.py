@@ -13,9 +13,9 @@ from typing import Any
 
 from proofs.lift import dag
 from proofs.lift.containers import FocusMap
-from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
+from proofs.lift.dag import FALSE, TRUE, Node, conjunction, const, disjunction, eq, ite, leaf
 from proofs.lift.source import Model
-from proofs.lift.values import Rec, Seq
+from proofs.lift.values import Rec, Scalars, Seq
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
 from proofs.prove.transactions.state import (
@@ -31,6 +31,7 @@ from proofs.prove.transactions.state import (
     both_are,
     first_state,
     is_before,
+    pair,
     with_ghosts,
 )
 from proofs.prove.unknowns import Predicate, function, number
@@ -102,7 +103,7 @@ class Transactions(Worlds):
         self.model = model
         self.k = of.configuration(model, variant)
         self.unknowns = MapsOfAnySize(self.k.bounds)
-        self.before = any_state(model, self.unknowns)
+        self.before: State = any_state(model, self.unknowns)
         self.world: Rec = super().initial()
 
     def evaluator(self) -> UnboundedEvaluator:
@@ -137,7 +138,7 @@ class Transactions(Worlds):
     ) -> WorldStep:
         """The step, with what was decided on the way."""
         required: list[Formula] = [((), limit.condition) for limit in evaluator.limits]
-        here: Formula = ((), dag.both(dag.le(ZERO, HERE), dag.lt(HERE, PARTITIONS)))
+        here: Formula = ((), (HERE >= 0) & (HERE < PARTITIONS))
         assumed = (here, *required, *evaluator.choices, *more)
         return WorldStep(name, {}, self.before, self.decided(evaluator, after), assumed)
 
@@ -172,19 +173,17 @@ class Transactions(Worlds):
         """The coordinator has a request: what it is then, and the answer that goes at once."""
         evaluator = self.evaluator()
         step = evaluator.call(function, [self.k, self.before.coordinator, request, requester])
-        actor, sends = step.fields["actor"], step.fields["sends"]
-        answer = sends.slots[0].fields
-        heard = dag.both(dag.lt(ZERO, sends.length), is_success(answer))
+        actor, sends = step.actor, step.sends
+        answer = sends.slots[0]
+        heard = (sends.length > 0) & is_success(answer)
         waits = self.purpose(request) if kind == "init" else NOBODY_WAITS
-        begun = dag.both(
-            actor.fields["is_appending"], dag.negate(self.before.coordinator.fields["is_appending"])
-        )
-        waiting = dag.ite(is_success(actor.fields["answer"].fields), waits, NOBODY_WAITS)
+        begun = actor.is_appending & ~self.before.coordinator.is_appending
+        waiting = ite(is_success(actor.answer), waits, NOBODY_WAITS)
         after = with_answer(self.before, heard, answer, waits)
         after = with_ghosts(
             after,
             coordinator=actor,
-            awaited=dag.ite(begun, waiting, self.before.awaited),
+            awaited=ite(begun, waiting, self.before.awaited),
         )
         if kind != "init":
             after = with_ghosts(after, disturbed=self.disturbed(request, actor))
@@ -193,24 +192,24 @@ class Transactions(Worlds):
     def on_time(self, request: Rec) -> tuple[Formula, ...]:
         """The missing assumption of V1: EndTxn arrives before its sender begins the next
         transaction, so what is open is what its application wants to end so."""
-        ongoing = dag.eq(self.before.known("known")["state"], ONGOING)
-        commits = dag.eq(wanted(SENDERS), const(1))
-        asks = dag.eq(request.fields["committed"], commits)
-        mine = dag.either(dag.negate(ongoing), dag.eq(SENDERS, self.before.turn))
+        ongoing = self.before.known("known").state.eq(ONGOING)
+        commits = wanted(SENDERS).eq(1)
+        asks = request.committed.eq(commits)
+        mine = ~ongoing | SENDERS.eq(self.before.turn)
         return ((), asks), ((), mine)
 
     def purpose(self, request: Rec) -> Node:
         """Whoever expects another pair than the present one may be told that once more."""
-        known, asked = self.before.known("known"), request.fields
-        expects = dag.negate(dag.eq(asked["producer_id"], NONE))
+        known, asked = self.before.known("known"), request
+        expects = ~asked.producer_id.eq(NONE)
         same = both_are(pair(asked), pair(known))
-        return dag.ite(dag.both(expects, dag.negate(same)), AGAIN, ANEW)
+        return ite(expects & ~same, AGAIN, ANEW)
 
     def disturbed(self, request: Rec, actor: Rec) -> Node:
         """Something has changed although the request is of an older pair than the reign."""
         reign = (self.before.reign_id, self.before.reign_epoch)
-        old = is_before(pair(request.fields), reign)
-        return dag.either(self.before.disturbed, dag.both(old, differs(self.before, actor)))
+        old = is_before(pair(request), reign)
+        return old & differs(self.before, actor) | self.before.disturbed
 
     # Appends
 
@@ -219,9 +218,9 @@ class Transactions(Worlds):
         evaluator = self.evaluator()
         rule = self.model.coordinator.append_succeeds
         step = evaluator.call(rule, [self.k, self.before.coordinator])
-        answer = self.before.coordinator.fields["answer"].fields
+        answer = self.before.coordinator.answer
         after = with_answer(self.before, is_success(answer), answer, self.before.awaited)
-        after = with_ghosts(after, coordinator=step.fields["actor"], awaited=NOBODY_WAITS)
+        after = with_ghosts(after, coordinator=step.actor, awaited=NOBODY_WAITS)
         return self.told("append_succeeds", evaluator, after)
 
     def append_fails(self, name: str, in_log: Node) -> WorldStep:
@@ -229,19 +228,19 @@ class Transactions(Worlds):
         evaluator = self.evaluator()
         rule = self.model.coordinator.append_fails
         step = evaluator.call(rule, [self.k, self.before.coordinator, in_log])
-        after = with_ghosts(self.before, coordinator=step.fields["actor"], awaited=NOBODY_WAITS)
+        after = with_ghosts(self.before, coordinator=step.actor, awaited=NOBODY_WAITS)
         return self.told(name, evaluator, after)
 
     def takes_over(self, name: str, *, with_append: bool) -> WorldStep:
         """Another broker reads the log, in which the last append may be."""
         evaluator = self.evaluator()
         c, rules = self.before.coordinator, self.model.coordinator
-        appending: Formula = ((), dag.either(dag.const(not with_append), c.fields["is_appending"]))
+        appending: Formula = ((), dag.const(not with_append) | c.is_appending)
         if with_append:
-            image = evaluator.call(rules.stored, [self.k, c.fields["image"]])
-            c = Rec(c.cls, {**c.fields, "log": image})
-        is_news = dag.negate(same_state(c.fields["log"], c.fields["known"]))
-        evaluator.written.append((is_news, c.fields["log"]))
+            image = evaluator.call(rules.stored, [self.k, c.image])
+            c = c.changed(log=image)
+        is_news = ~same_state(c.log, c.known)
+        evaluator.written.append((is_news, c.log))
         actor = evaluator.call(self.model.coordinator_leadership.take_over, [self.k, c])
         after = with_ghosts(self.before, coordinator=actor, awaited=NOBODY_WAITS)
         return self.told(name, evaluator, after, appending)
@@ -249,7 +248,7 @@ class Transactions(Worlds):
     def requester_leaves(self) -> WorldStep:
         """Nobody waits any more."""
         c = self.before.coordinator
-        alone = Rec(c.cls, {**c.fields, "requester": NONE})
+        alone = c.changed(requester=NONE)
         after = with_ghosts(self.before, coordinator=alone)
         return self.told("requester_leaves", self.evaluator(), after)
 
@@ -260,7 +259,7 @@ class Transactions(Worlds):
         evaluator, c = self.evaluator(), self.before.coordinator
         rule = self.model.coordinator.marker_for
         step = evaluator.call(rule, [self.k, c, number("partition")])
-        marker = step.fields["sends"].slots[0]
+        marker = step.sends.slots[0]
         after = with_ghosts(self.before, sent=also_sent(self.before, marker))
         return self.told("marker_is_sent", evaluator, after)
 
@@ -275,10 +274,10 @@ class Transactions(Worlds):
         after = with_ghosts(
             self.before,
             coordinator=actor,
-            sent=also_sent(self.before, asked.fields["sends"].slots[0]),
+            sent=also_sent(self.before, asked.sends.slots[0]),
         )
-        elsewhere: Formula = ((), dag.negate(dag.eq(partition, HERE)))
-        inside: Formula = ((), dag.both(dag.le(ZERO, partition), dag.lt(partition, PARTITIONS)))
+        elsewhere: Formula = ((), ~partition.eq(HERE))
+        inside: Formula = ((), (partition >= 0) & (partition < PARTITIONS))
         return self.told("marker_is_answered", evaluator, after, elsewhere, inside)
 
     def marker_is_written(self) -> WorldStep:
@@ -286,18 +285,18 @@ class Transactions(Worlds):
         evaluator, rules = self.evaluator(), self.model.coordinator
         before = self.before
         asked = evaluator.call(rules.marker_for, [self.k, before.coordinator, HERE])
-        marker = asked.fields["sends"].slots[0]
+        marker = asked.sends.slots[0]
         step = evaluator.call(self.model.leader.on_marker, [self.k, before.leader, marker])
-        error = step.fields["sends"].slots[0]
+        error = step.sends.slots[0]
         told = evaluator.call(rules.on_marker_written, [self.k, before.coordinator, HERE, error])
-        heard = dag.leaf("heard", 0, 1, is_bool=True)
+        heard = leaf("heard", 0, 1, is_bool=True)
         after = with_ghosts(
             with_marker(before, marker, error),
             coordinator=merged(evaluator, heard, told, before.coordinator),
-            leader=step.fields["actor"],
+            leader=step.actor,
             sent=also_sent(before, marker),
         )
-        written = [(dag.both(heard, reached), image) for reached, image in evaluator.written]
+        written = [(heard & reached, image) for reached, image in evaluator.written]
         evaluator.written = written
         return self.told("marker_is_written", evaluator, after)
 
@@ -310,7 +309,7 @@ class Transactions(Worlds):
     def any_marker_arrives(self) -> WorldStep:
         """Any marker at all arrives here."""
         marker = self.unknowns.record(self.model.messages.Marker, "marker")
-        is_one: Formula = ((), dag.le(ZERO, marker.fields["producer_epoch"]))
+        is_one: Formula = ((), marker.producer_epoch >= 0)
         return self.leader_hears("any_marker_arrives", marker, is_one)
 
     def leader_hears(self, name: str, marker: Rec, *given: Formula) -> WorldStep:
@@ -318,8 +317,8 @@ class Transactions(Worlds):
         evaluator = self.evaluator()
         rule = self.model.leader.on_marker
         step = evaluator.call(rule, [self.k, self.before.leader, marker])
-        after = with_marker(self.before, marker, step.fields["sends"].slots[0])
-        return self.told(name, evaluator, with_ghosts(after, leader=step.fields["actor"]), *given)
+        after = with_marker(self.before, marker, step.sends.slots[0])
+        return self.told(name, evaluator, with_ghosts(after, leader=step.actor), *given)
 
     # Batches
 
@@ -328,18 +327,16 @@ class Transactions(Worlds):
         transaction."""
         batch = self.batch()
         evaluator, after, _ = self.delivered(batch)
-        state = self.before.known("known")["state"]
-        open_states = [dag.eq(state, const(i)) for i in (1, 2, 3)]
-        mine = dag.either(
-            dag.negate(dag.disjunction(open_states)), dag.eq(SENDERS, self.before.turn)
-        )
+        state = self.before.known("known").state
+        open_states = [state.eq(i) for i in (1, 2, 3)]
+        mine = ~disjunction(open_states) | SENDERS.eq(self.before.turn)
         given: tuple[Formula, ...] = (((), mine),) if on_time else ()
         return self.told(name, evaluator, after, is_batch(batch), *given)
 
     def delivered(self, batch: Rec) -> tuple[UnboundedEvaluator, State, Rec]:
         """A batch is here, and its answer: the coordinator is asked if it must be."""
         evaluator = self.evaluator()
-        leaders = FocusMap(HERE, self.before.leader, self.world.fields["leaders"].at(HERE))
+        leaders = FocusMap(HERE, self.before.leader, self.world.leaders.at(HERE))
         world = Rec(
             self.world.cls,
             {
@@ -349,39 +346,34 @@ class Transactions(Worlds):
             },
         )
         step = evaluator.call(self.model.world.produced, [self.k, world, batch, HERE])
-        actors = step.fields["actor"].fields
+        actors = step.actor
         after = with_ghosts(
             self.before,
-            coordinator=actors["coordinator"],
-            leader=actors["leaders"].value,
-            awaited=dag.ite(
-                dag.both(
-                    actors["coordinator"].fields["is_appending"],
-                    dag.negate(self.before.coordinator.fields["is_appending"]),
-                ),
+            coordinator=actors.coordinator,
+            leader=actors.leaders.value,
+            awaited=ite(
+                actors.coordinator.is_appending & ~self.before.coordinator.is_appending,
                 NOBODY_WAITS,
                 self.before.awaited,
             ),
-            turn_of=self.numbered(actors["leaders"].value),
-            trespassed=self.trespassed(batch, actors["leaders"].value),
+            turn_of=self.numbered(actors.leaders.value),
+            trespassed=self.trespassed(batch, actors.leaders.value),
         )
-        return evaluator, after, step.fields["sends"].slots[0]
+        return evaluator, after, step.sends.slots[0]
 
     def numbered(self, leader: Rec) -> Predicate:
         """A record that is new is of its sender's transaction."""
         before = self.before
-        end = before.leader.fields["log"].length
-        grew = dag.lt(end, leader.fields["log"].length)
-        return lambda offset: dag.ite(
-            dag.both(grew, dag.eq(offset, end)), SENDERS, before.turn_of(offset)
-        )
+        end = before.leader.log.length
+        grew = end < leader.log.length
+        return lambda offset: ite(grew & offset.eq(end), SENDERS, before.turn_of(offset))
 
     def trespassed(self, batch: Rec, leader: Rec) -> Node:
         """A batch was written although it is of an older pair than the reign."""
         reign = (self.before.reign_id, self.before.reign_epoch)
-        grew = dag.lt(self.before.leader.fields["log"].length, leader.fields["log"].length)
-        old = is_before(pair(batch.fields), reign)
-        return dag.either(self.before.trespassed, dag.both(grew, old))
+        grew: Node = self.before.leader.log.length < leader.log.length
+        old = is_before(pair(batch), reign)
+        return old & grew | self.before.trespassed
 
     def leader_takes(self, name: str, rule: Callable[..., Any], *more: Any) -> WorldStep:
         """Any batch is for the leader, whatever the coordinator would say."""
@@ -406,125 +398,118 @@ wanted = function("wanted")
 """What the application wants of each transaction: 1 is to commit it."""
 
 
-def pair(fields: Any) -> tuple[Node, Node]:
-    """Producer id and epoch."""
-    return fields["producer_id"], fields["producer_epoch"]
-
-
-def is_batch(batch: Rec) -> Formula:
+def is_batch(batch: Scalars) -> Formula:
     """Epochs and sequences begin at 0."""
-    fields = batch.fields
-    names = ("producer_id", "producer_epoch", "base_sequence")
-    return (), dag.conjunction(dag.le(ZERO, fields[name]) for name in names)
+    return (), (batch.producer_id >= 0) & (batch.producer_epoch >= 0) & (batch.base_sequence >= 0)
 
 
 def is_request(request: Rec, kind: str) -> Formula:
     """Only InitProducerId may show no epoch."""
-    return (), dag.either(const(kind == "init"), dag.le(ZERO, request.fields["producer_epoch"]))
+    return (), const(kind == "init") | (request.producer_epoch >= 0)
 
 
-def is_success(answer: Any) -> Node:
+def is_success(answer: Scalars) -> Node:
     """The answer tells a producer id and an epoch."""
-    good = dag.eq(answer["error"], ZERO)
-    return dag.both(good, dag.negate(dag.eq(answer["producer_id"], NONE)))
+    return answer.error.eq(0) & ~answer.producer_id.eq(NONE)
 
 
 def with_answer(state: State, heard: Node, answer: Any, waits: Node) -> State:
     """A pair is told to somebody, who waits for what `waits` says."""
     told = pair(answer)
     known = state.given(*told)
-    reigns = dag.both(heard, dag.negate(dag.eq(waits, NOBODY_WAITS)))
-    anew = dag.both(heard, dag.eq(waits, ANEW))
+    reigns = heard & ~waits.eq(NOBODY_WAITS)
+    anew = heard & waits.eq(ANEW)
     back = is_before(told, (state.reign_id, state.reign_epoch))
     return with_ghosts(
         state,
-        given=lambda p, e: dag.either(state.given(p, e), dag.both(heard, both_are((p, e), told))),
-        repeated=dag.either(state.repeated, dag.both(anew, known)),
-        went_back=dag.either(state.went_back, dag.both(reigns, back)),
-        reign_id=dag.ite(reigns, told[0], state.reign_id),
-        reign_epoch=dag.ite(reigns, told[1], state.reign_epoch),
+        given=lambda p, e: state.given(p, e) | heard & both_are((p, e), told),
+        repeated=state.repeated | anew & known,
+        went_back=state.went_back | reigns & back,
+        reign_id=ite(reigns, told[0], state.reign_id),
+        reign_epoch=ite(reigns, told[1], state.reign_epoch),
     )
 
 
 def same_state(one: Rec, other: Rec) -> Node:
     """Two images are in one state: neither follows the other."""
-    states = (image.fields["metadata"].fields["state"] for image in (one, other))
-    return dag.eq(*states)
+    states = (image.metadata.state for image in (one, other))
+    return eq(*states)
 
 
 def prepares(model: Model, image: Any) -> tuple[Node, Node]:
     """Whether an image is PREPARE, and of which decision: 1 is commit."""
     states = model.coordinator.TransactionState
-    state = image["metadata"].fields["state"]
-    commits = dag.eq(state, const(int(states.PREPARE_COMMIT)))
-    aborts = dag.eq(state, const(int(states.PREPARE_ABORT)))
-    return dag.either(commits, aborts), dag.ite(commits, const(1), ZERO)
+    state = image.metadata.state
+    commits = state.eq(int(states.PREPARE_COMMIT))
+    aborts = state.eq(int(states.PREPARE_ABORT))
+    return commits | aborts, ite(commits, 1, 0)
 
 
 def with_outcome(model: Model, state: State, reached: Node, image: Rec) -> State:
     """The present transaction is prepared; or it is complete, and the next one's turn comes."""
-    is_prepare, outcome = prepares(model, image.fields)
+    is_prepare, outcome = prepares(model, image)
     states = model.coordinator.TransactionState
-    now = image.fields["metadata"].fields["state"]
-    complete = dag.disjunction(
-        dag.eq(now, const(int(s))) for s in (states.COMPLETE_COMMIT, states.COMPLETE_ABORT)
-    )
+    now = image.metadata.state
+    complete = disjunction(now.eq(int(s)) for s in (states.COMPLETE_COMMIT, states.COMPLETE_ABORT))
     turn = state.turn
 
     def outcome_of(n: Node) -> Node:
-        decides = dag.conjunction((reached, is_prepare, dag.eq(n, turn)))
-        return dag.ite(decides, outcome, state.outcome_of(n))
+        decides = reached & is_prepare & n.eq(turn)
+        return ite(decides, outcome, state.outcome_of(n))
 
-    over = dag.both(reached, complete)
-    following = dag.ite(over, dag.add(turn, const(1)), turn)
+    over = reached & complete
+    following = ite(over, turn + 1, turn)
     return with_ghosts(state, outcome_of=outcome_of, turn=following)
 
 
 def with_decision(model: Model, state: State, reached: Node, image: Rec) -> State:
     """PREPARE is known: the pair of its markers is decided, and stays so."""
     state = with_outcome(model, state, reached, image)
-    is_prepare, outcome = prepares(model, image.fields)
-    decides = dag.both(reached, is_prepare)
+    is_prepare, outcome = prepares(model, image)
+    decides = reached & is_prepare
     if decides is FALSE:
         return state
-    marked = pair(image.fields["metadata"].fields)
+    marked = pair(image.metadata)
     earlier = state.decision(*marked)
-    other = dag.conjunction(
-        (decides, dag.negate(dag.eq(earlier, NONE)), dag.negate(dag.eq(earlier, outcome)))
-    )
+    other = decides & ~earlier.eq(NONE) & ~earlier.eq(outcome)
 
     def decision(p: Node, e: Node) -> Node:
-        return dag.ite(dag.both(decides, both_are((p, e), marked)), outcome, state.decision(p, e))
+        return ite(decides & both_are((p, e), marked), outcome, state.decision(p, e))
 
-    return with_ghosts(state, decision=decision, contradicted=dag.either(state.contradicted, other))
+    return with_ghosts(state, decision=decision, contradicted=state.contradicted | other)
+
+
+IMAGE = (
+    "last_producer_epoch",
+    "previous_producer_id",
+    "next_producer_id",
+    "state",
+    "producer_id",
+    "producer_epoch",
+)
+"""What an image says, but for its partitions."""
 
 
 def differs(state: State, actor: Rec) -> Node:
     """The coordinator is not as it was: in what it knows, or in what it has begun to append."""
-    before, after = state.coordinator.fields, actor.fields
-    changes = [dag.negate(dag.eq(before["is_appending"], after["is_appending"]))]
+    after = with_ghosts(state, coordinator=actor)
+    changes = [~state.coordinator.is_appending.eq(actor.is_appending)]
     for which in ("known", "log", "image"):
-        old, new = before[which].fields, after[which].fields
-        for name in ("last_producer_epoch", "previous_producer_id", "next_producer_id"):
-            changes.append(dag.negate(dag.eq(old[name], new[name])))
-        old, new = old["metadata"].fields, new["metadata"].fields
-        for name in ("state", "producer_id", "producer_epoch"):
-            changes.append(dag.negate(dag.eq(old[name], new[name])))
-        changes.append(dag.negate(dag.eq(old["partitions"].at(HERE), new["partitions"].at(HERE))))
-    return dag.disjunction(changes)
+        old, new = state.known(which), after.known(which)
+        changes += [~getattr(old, name).eq(getattr(new, name)) for name in IMAGE]
+        changes.append(~old.partitions.at(HERE).eq(new.partitions.at(HERE)))
+    return disjunction(changes)
 
 
-def marker_key(marker: Rec) -> tuple[Node, ...]:
+def marker_key(marker: Scalars) -> tuple[Node, ...]:
     """What markers are told apart by."""
-    fields = marker.fields
-    committed = dag.ite(fields["committed"], const(1), ZERO)
-    return (*pair(fields), committed, fields["coordinator_epoch"], fields["partition"])
+    committed = ite(marker.committed, 1, 0)
+    return (*pair(marker), committed, marker.coordinator_epoch, marker.partition)
 
 
-def was_sent(state: State, marker: Rec) -> Node:
+def was_sent(state: State, marker: Scalars) -> Node:
     """Some coordinator has sent it, to this partition."""
-    here = dag.eq(marker.fields["partition"], HERE)
-    return dag.both(here, state.sent(*marker_key(marker)[:-1]))
+    return state.sent(*marker_key(marker)[:-1]) & marker.partition.eq(HERE)
 
 
 def also_sent(state: State, marker: Rec) -> Predicate:
@@ -532,26 +517,26 @@ def also_sent(state: State, marker: Rec) -> Predicate:
     key = marker_key(marker)[:-1]
 
     def sent(*asked: Node) -> Node:
-        same = dag.conjunction(dag.eq(a, b) for a, b in zip(asked, key, strict=True))
-        return dag.either(state.sent(*asked), same)
+        same = conjunction((a.eq(b) for a, b in zip(asked, key, strict=True)))
+        return state.sent(*asked) | same
 
     return sent
 
 
 def with_marker(state: State, marker: Rec, error: Node) -> State:
     """A marker was taken: it ends all that its producer id has open."""
-    taken = dag.eq(error, ZERO)
-    producer_id = marker.fields["producer_id"]
-    log = state.leader.fields["log"]
+    taken = error.eq(0)
+    producer_id = marker.producer_id
+    log = state.leader.log
 
     def ended(offset: Node) -> Node:
-        mine = dag.eq(log.at(offset).fields["producer_id"], producer_id)
-        is_open = dag.both(mine, dag.eq(state.ended(offset), NONE))
-        inside = dag.both(dag.le(ZERO, offset), dag.lt(offset, log.length))
-        return dag.ite(dag.conjunction((taken, is_open, inside)), log.length, state.ended(offset))
+        mine = log.at(offset).producer_id.eq(producer_id)
+        is_open = mine & state.ended(offset).eq(NONE)
+        inside = (offset >= 0) & (offset < log.length)
+        return ite(taken & is_open & inside, log.length, state.ended(offset))
 
     def last_marker(p: Node) -> Node:
-        return dag.ite(dag.both(taken, dag.eq(p, producer_id)), log.length, state.last_marker(p))
+        return ite(taken & p.eq(producer_id), log.length, state.last_marker(p))
 
     return with_ghosts(state, ended=ended, last_marker=last_marker)
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from proofs.lift import dag
-from proofs.lift.dag import ZERO, Node, const
+from proofs.lift.dag import ZERO, Node, conjunction, const, ite
 from proofs.lift.source import Model
-from proofs.lift.values import Rec
-from proofs.prove.clauses import Formula, implies
+from proofs.lift.values import Rec, Scalars
+from proofs.prove.clauses import Formula
 from proofs.prove.transactions.client import (
     ABORTING,
     COMMIT_ASKED,
@@ -85,8 +85,8 @@ from proofs.prove.transactions.partition import (
     is_open,
     log,
 )
-from proofs.prove.transactions.state import NONE, State, both_are, never, with_ghosts
-from proofs.prove.transactions.steps import SENDERS, merged, pair
+from proofs.prove.transactions.state import NONE, Image, State, both_are, never, pair, with_ghosts
+from proofs.prove.transactions.steps import SENDERS, merged
 from proofs.prove.transactions.told import is_mine
 from proofs.prove.unknowns import Predicate, function, number, truth
 from proofs.prove.worlds import Composition, WorldStep
@@ -133,7 +133,7 @@ class Turns(Instances):
     ) -> WorldStep:
         """The step. A record is of the turn in which it comes into the log."""
         assert isinstance(after, Turned)
-        counted: Formula = ((), dag.eq(SENDERS, self.before.turn))
+        counted: Formula = ((), SENDERS.eq(self.before.turn))
         after = turned(after, after.its_turn, "'")
         return super().told(name, evaluator, after, counted, *chosen(after), *more)
 
@@ -142,12 +142,12 @@ class Turns(Instances):
         after = super().with_client(client, state)
         assert isinstance(after, Turned)
         before = self.before
-        started = before.client.fields["is_started"]
-        begins = dag.both(client.fields["is_started"], dag.negate(started))
+        started = before.client.is_started
+        begins = client.is_started & ~started
         mine, old = present(before), after.its_turn
         return with_ghosts(
             after,
-            its_turn=lambda t: dag.ite(dag.both(begins, dag.eq(t, mine)), before.turn, old(t)),
+            its_turn=lambda t: ite(begins & t.eq(mine), before.turn, old(t)),
         )
 
     def append_is_heard(self, step: WorldStep, answer: Rec) -> WorldStep:
@@ -160,16 +160,16 @@ class Turns(Instances):
         """A request of the instance that adds partitions, and the answer if it comes at once."""
         rules, asking = self.model, self.evaluator()
         asked = asking.call(getattr(rules.client, sends), [self.k, self.before.client])
-        request, sender = asked.fields["sends"].slots[0], asked.fields["actor"]
+        request, sender = asked.sends.slots[0], asked.actor
         adding = rules.add_partitions.on_add_partitions
         evaluator, moved, sends_back = self.handled(adding, "add", request, ME)
         evaluator.limits = [*asking.limits, *evaluator.limits]
         evaluator.choices = [*asking.choices, *evaluator.choices]
         told = evaluator.call(
             rules.client.on_partitions_added,
-            [self.k, sender, request.fields["partitions"], sends_back.slots[0]],
+            [self.k, sender, request.partitions, sends_back.slots[0]],
         )
-        heard = dag.both(dag.lt(ZERO, sends_back.length), truth("heard"))
+        heard = (sends_back.length > 0) & truth("heard")
         client = merged(evaluator, heard, told, sender)
         after = self.with_client(client, instance_of(moved))
         return self.told(name, evaluator, after, is_instance())
@@ -185,42 +185,44 @@ ON_TIME: dict[str, Callable[[Turns], WorldStep]] = {
 def chosen(s: Turned) -> tuple[Formula, ...]:
     """If any partition works, `works_at` does; if any was asked for, `asked_at` was."""
     return tuple(
-        ((PLACE,), implies(inside(PLACE), does(s, PLACE), dag.both(inside(at), does(s, at))))
+        ((PLACE,), (inside(PLACE) & does(s, PLACE)).implies(inside(at) & does(s, at)))
         for does, at in ((works, s.works_at), (is_asked, s.asked_at))
     )
 
 
 def works(s: Instance, place: Node) -> Node:
     """It is in the transaction, or to be added."""
-    return dag.negate(dag.eq(there(s, place)["membership"], ZERO))
+    membership: Node = there(s, place).membership
+    return ~membership.eq(0)
 
 
 def is_asked(s: Instance, place: Node) -> Node:
     """A request was sent that adds it, and was not answered."""
-    return dag.eq(there(s, place)["membership"], ASKED)
+    membership: Node = there(s, place).membership
+    return membership.eq(ASKED)
 
 
-def is_own(s: Instance, image: dict[str, Any]) -> Node:
+def is_own(s: Instance, image: Scalars) -> Node:
     """An image has the pair that the instance holds."""
-    return dag.both(both_are(pair(image), own_pair(s)), some(own_pair(s)[0]))
+    return both_are(pair(image), own_pair(s)) & some(own_pair(s)[0])
 
 
-def now_known(s: State) -> dict[str, Any]:
+def now_known(s: State) -> Image:
     """What is known, with the epoch of the transaction that is open: a fence whose append has not
     succeeded is one ahead of it in memory."""
-    known, failed = s.known("known"), s.coordinator.fields["unlogged_fence"]
-    epoch = known["producer_epoch"]
-    return {**known, "producer_epoch": dag.ite(failed, dag.sub(epoch, ONE), epoch)}
+    known, failed = s.known("known"), s.coordinator.unlogged_fence
+    epoch = known.producer_epoch
+    return known.changed(producer_epoch=ite(failed, epoch - 1, epoch))
 
 
-def is_ongoing(image: dict[str, Any]) -> Node:
+def is_ongoing(image: Scalars) -> Node:
     """A transaction is open."""
-    return dag.eq(image["state"], ONGOING)
+    return image.state.eq(ONGOING)
 
 
-def is_complete(image: dict[str, Any]) -> Node:
+def is_complete(image: Scalars) -> Node:
     """CompleteCommit or CompleteAbort."""
-    return one_of(image["state"], COMPLETE)
+    return one_of(image.state, COMPLETE)
 
 
 def is_idle(s: Instance) -> Node:
@@ -230,15 +232,15 @@ def is_idle(s: Instance) -> Node:
 
 def works_now(s: Instance) -> Node:
     """The instance's transaction is known to it to be open at the coordinator."""
-    return dag.both(has_begun(s), s.client.fields["is_started"])
+    started: Node = s.client.is_started
+    return started & has_begun(s)
 
 
-def ends_as(s: Instance, image: dict[str, Any], states: tuple[Node, Node], of: Node) -> Node:
+def ends_as(s: Instance, image: Scalars, states: tuple[Node, Node], of: Node) -> Node:
     """If an image is an end, the instance has asked for that of a transaction."""
     commits, aborts = states
-    return dag.both(
-        implies(dag.eq(image["state"], commits), s.sent_end(of, ONE)),
-        implies(dag.eq(image["state"], aborts), s.sent_end(of, ZERO)),
+    return image.state.eq(commits).implies(s.sent_end(of, ONE)) & image.state.eq(aborts).implies(
+        s.sent_end(of, ZERO)
     )
 
 
@@ -252,14 +254,14 @@ def given_is_not_ahead(s: State) -> Formula:
     """A pair that was told has an epoch, and no producer id after the present one; who waits for a
     pair waits for that of the image."""
 
-    def behind(image: dict[str, Any]) -> Node:
-        return dag.either(dag.eq(image["state"], ABSENT), dag.le(P, image["producer_id"]))
+    def behind(image: Scalars) -> Node:
+        return image.state.eq(ABSENT) | (image.producer_id >= P)
 
-    answer, image = s.coordinator.fields["answer"].fields, s.known("image")
-    waits = dag.both(s.coordinator.fields["is_appending"], is_answer(s))
-    this = dag.both(both_are(pair(answer), pair(image)), dag.le(ZERO, image["producer_epoch"]))
-    told = implies(s.given(P, E), dag.both(dag.le(ZERO, E), images(s, behind)))
-    return (P, E), dag.both(told, implies(waits, this))
+    answer, image = s.coordinator.answer, s.known("image")
+    waits = s.coordinator.is_appending & is_answer(s)
+    this = both_are(pair(answer), pair(image)) & (image.producer_epoch >= 0)
+    told = s.given(P, E).implies((E >= 0) & images(s, behind))
+    return (P, E), told & waits.implies(this)
 
 
 def pairs_are_told_again(s: Instance) -> Formula:
@@ -267,44 +269,44 @@ def pairs_are_told_again(s: Instance) -> Formula:
     that was of another producer id, this one is at its first epoch, or at the next, which nobody
     is told: the coordinator has aborted of itself."""
 
-    def again(image: dict[str, Any], opens: Node, tells: Node) -> Node:
-        now, before = pair(image), image["previous_producer_id"]
-        told = dag.disjunction((s.mine(*now), s.theirs(*now), tells))
-        fenced = (dag.eq(now[1], ONE), dag.negate(told), implies(is_ongoing(image), opens))
-        first = dag.either(dag.le(now[1], ZERO), dag.conjunction(fenced))
+    def again(image: Scalars, opens: Node, tells: Node) -> Node:
+        now, before = pair(image), image.previous_producer_id
+        told = s.mine(*now) | s.theirs(*now) | tells
+        fenced = (now[1].eq(1), ~told, is_ongoing(image).implies(opens))
+        first = (now[1] <= 0) | conjunction(fenced)
         facts = (
-            implies(has_shown(s.theirs, image), dag.negate(s.mine(*now))),
-            implies(has_shown(s.mine, image), dag.negate(s.theirs(*now))),
-            dag.either(one_of(before, (NONE, now[0])), dag.both(EPOCHS_END, first)),
-            implies(some(image["next_producer_id"]), EPOCHS_END),
+            has_shown(s.theirs, image).implies(~s.mine(*now)),
+            has_shown(s.mine, image).implies(~s.theirs(*now)),
+            one_of(before, (NONE, now[0])) | EPOCHS_END & first,
+            some(image.next_producer_id).implies(EPOCHS_END),
         )
-        return dag.conjunction(facts)
+        return conjunction(facts)
 
     known, image, log = (s.known(name) for name in ("known", "image", "log"))
     facts = (
-        again(known, s.coordinator.fields["unlogged_fence"], dag.FALSE),
-        implies(counts(s, "image"), again(image, dag.FALSE, is_answer(s))),
+        again(known, s.coordinator.unlogged_fence, dag.FALSE),
+        counts(s, "image").implies(again(image, dag.FALSE, is_answer(s))),
         again(log, dag.FALSE, dag.FALSE),
     )
-    return (), dag.conjunction(facts)
+    return (), conjunction(facts)
 
 
-def has_shown(told: Predicate, image: dict[str, Any]) -> Node:
+def has_shown(told: Predicate, image: Scalars) -> Node:
     """The pair before that of an image is one of these: whoever has it may ask again."""
-    last = image["last_producer_epoch"]
-    rotated = dag.both(EPOCHS_END, dag.le(EXHAUSTED, last))
-    before = dag.both(told(image["previous_producer_id"], last), rotated)
-    return dag.either(told(image["producer_id"], last), before)
+    last = image.last_producer_epoch
+    rotated = EPOCHS_END & (last >= EXHAUSTED)
+    before = told(image.previous_producer_id, last) & rotated
+    return told(image.producer_id, last) | before
 
 
 def fences_are_untold(s: State) -> Formula:
     """Nobody was told the epoch of a fence whose append has not succeeded; it is of what is
     open."""
     known = s.known("known")
-    failed = s.coordinator.fields["unlogged_fence"]
-    behind = implies(dag.eq(P, known["producer_id"]), dag.lt(E, known["producer_epoch"]))
-    told = implies(failed, s.given(P, E), behind)
-    return (P, E), dag.both(told, implies(failed, is_ongoing(known)))
+    failed = s.coordinator.unlogged_fence
+    behind = P.eq(known.producer_id).implies(known.producer_epoch > E)
+    told = (failed & s.given(P, E)).implies(behind)
+    return (P, E), told & failed.implies(is_ongoing(known))
 
 
 def pairs_come_next(s: State) -> Formula:
@@ -313,40 +315,40 @@ def pairs_come_next(s: State) -> Formula:
     known = now_known(s)
     states = tuple(const(i) for i in range(7))
 
-    def follows(image: dict[str, Any]) -> Node:
+    def follows(image: Scalars) -> Node:
         (now_id, now), (its_id, its) = pair(known), pair(image)
-        same, state = both_are((its_id, its), (now_id, now)), image["state"]
-        fences = dag.both(dag.eq(its_id, now_id), dag.eq(its, dag.add(now, ONE)))
-        turns = dag.both(dag.eq(its_id, known["next_producer_id"]), dag.eq(its, ZERO))
+        same, state = both_are((its_id, its), (now_id, now)), image.state
+        fences = its_id.eq(now_id) & its.eq(now + 1)
+        turns = its_id.eq(known.next_producer_id) & its.eq(0)
         rows = (
             one_of(state, states),
-            implies(one_of(state, (ONGOING, PREPARE_COMMIT)), same),
-            implies(dag.eq(state, PREPARE_ABORT), dag.either(same, fences)),
-            implies(is_complete(image), dag.either(same, turns)),
-            implies(one_of(state, (EMPTY, ABSENT)), dag.negate(in_transaction(known))),
+            one_of(state, (ONGOING, PREPARE_COMMIT)).implies(same),
+            state.eq(PREPARE_ABORT).implies(same | fences),
+            is_complete(image).implies(same | turns),
+            one_of(state, (EMPTY, ABSENT)).implies(~in_transaction(known)),
         )
-        return dag.conjunction(rows)
+        return conjunction(rows)
 
-    logged = dag.either(is_same(s.known("log"), known), images(s, follows, ("log",)))
-    facts = (one_of(known["state"], states), images(s, follows, ("image",)), logged)
-    return (), dag.conjunction(facts)
+    logged = is_same(s.known("log"), known) | images(s, follows, ("log",))
+    facts = (one_of(known.state, states), images(s, follows, ("image",)), logged)
+    return (), conjunction(facts)
 
 
 def transactions_have_turns(s: Turned) -> Formula:
     """A transaction that has begun at the coordinator has the pair that the instance held."""
-    now, started = present(s), s.client.fields["is_started"]
+    now, started = present(s), s.client.is_started
     facts = (
-        dag.le(ZERO, s.client.fields["begun"]),
-        implies(is_idle(s), dag.negate(started)),
-        implies(has_begun(s), dag.lt(ZERO, s.client.fields["begun"])),
-        implies(has_begun(s), dag.eq(is_started(s, now), started)),
-        implies(dag.both(has_begun(s), started), both_are(its_pair(s, now), own_pair(s))),
-        implies(is_started(s, T), dag.both(dag.le(ZERO, T), dag.le(T, now))),
-        implies(is_started(s, T), s.mine(*its_pair(s, T))),
-        implies(has_begun(s), some(own_pair(s)[0])),
-        implies(dag.eq(state_of(s), READY), some(own_pair(s)[0])),
+        s.client.begun >= 0,
+        is_idle(s).implies(~started),
+        has_begun(s).implies(s.client.begun > 0),
+        has_begun(s).implies(is_started(s, now).eq(started)),
+        (has_begun(s) & started).implies(both_are(its_pair(s, now), own_pair(s))),
+        is_started(s, T).implies((T >= 0) & (now >= T)),
+        is_started(s, T).implies(s.mine(*its_pair(s, T))),
+        has_begun(s).implies(some(own_pair(s)[0])),
+        state_of(s).eq(READY).implies(some(own_pair(s)[0])),
     )
-    return (T,), dag.conjunction(facts)
+    return (T,), conjunction(facts)
 
 
 # What the instance does
@@ -355,93 +357,75 @@ def transactions_have_turns(s: Turned) -> Formula:
 def work_is_ended(s: Turned) -> Formula:
     """What is to be ended is known to be open, or is still to be added; before that, only what a
     batch waits for is added."""
-    started = s.client.fields["is_started"]
-    commits = dag.both(inside(s.works_at), works(s, s.works_at))
-    aborts = dag.both(inside(s.asked_at), is_asked(s, s.asked_at))
+    started = s.client.is_started
+    commits = inside(s.works_at) & works(s, s.works_at)
+    aborts = inside(s.asked_at) & is_asked(s, s.asked_at)
     at = there(s, PLACE)
-    adds, waits = one_of(at["membership"], (NEW, ASKED)), dag.eq(at["write"], QUEUED)
+    adds, waits = one_of(at.membership, (NEW, ASKED)), at.write.eq(QUEUED)
     facts = (
-        implies(dag.eq(state_of(s), COMMITTING), dag.either(started, commits)),
-        implies(dag.eq(state_of(s), ABORTING), dag.either(started, aborts)),
-        implies(inside(PLACE), has_begun(s), one_of(at["membership"], (ZERO, NEW, ASKED, IN))),
-        implies(inside(PLACE), dag.eq(state_of(s), IN_TRANSACTION), adds, waits),
+        state_of(s).eq(COMMITTING).implies(started | commits),
+        state_of(s).eq(ABORTING).implies(started | aborts),
+        (inside(PLACE) & has_begun(s)).implies(one_of(at.membership, (ZERO, NEW, ASKED, IN))),
+        (inside(PLACE) & state_of(s).eq(IN_TRANSACTION) & adds).implies(waits),
     )
-    return (PLACE,), dag.conjunction(facts)
+    return (PLACE,), conjunction(facts)
 
 
 def ends_are_quiet(s: Instance) -> Formula:
     """Once EndTxn is sent, its transaction is started, no batch is unfinished, and nothing is to be
     added."""
-    sent = dag.either(s.sent_end(present(s), ZERO), s.sent_end(present(s), ONE))
+    sent = s.sent_end(present(s), ZERO) | s.sent_end(present(s), ONE)
     at = there(s, PLACE)
-    quiet = dag.both(
-        dag.eq(at["write"], NOTHING), dag.negate(one_of(at["membership"], (NEW, ASKED)))
-    )
-    return (PLACE, T, OUTCOME), dag.both(
-        implies(sent, has_begun(s), inside(PLACE), quiet),
-        implies(s.sent_end(T, OUTCOME), is_started(s, T)),
-    )
+    quiet = at.write.eq(NOTHING) & ~one_of(at.membership, (NEW, ASKED))
+    return (PLACE, T, OUTCOME), (sent & has_begun(s) & inside(PLACE)).implies(quiet) & s.sent_end(
+        T, OUTCOME
+    ).implies(is_started(s, T))
 
 
 def waits_for_its_own(s: Turned) -> Formula:
     """Where an append is the instance's own, it waits for just that: a pair, a partition, the end
     that it has asked for, or to ask again. What another waits for the instance was not told."""
-    c, image, state = s.coordinator.fields, s.known("image"), state_of(s)
-    answer = c["answer"].fields
-    good = dag.eq(answer["error"], ZERO)
-    mine = dag.both(c["is_appending"], dag.eq(c["requester"], ME))
-    later = dag.both(dag.eq(answer["error"], CONCURRENT), dag.eq(state, INITIALIZING))
-    told = dag.both(some(answer["producer_id"]), dag.negate(s.theirs(*pair(answer))))
-    begins = dag.conjunction(
-        (
-            dag.eq(state, INITIALIZING),
-            told,
-            dag.negate(in_transaction(image)),
-            dag.negate(has_shown(s.theirs, image)),
-        )
+    c, image, state = s.coordinator, s.known("image"), state_of(s)
+    answer = c.answer
+    good = answer.error.eq(0)
+    mine = c.is_appending & c.requester.eq(ME)
+    later = answer.error.eq(CONCURRENT) & state.eq(INITIALIZING)
+    told = some(answer.producer_id) & ~s.theirs(*pair(answer))
+    begins = state.eq(INITIALIZING) & told & ~in_transaction(image) & ~has_shown(s.theirs, image)
+    asks = inside(s.asked_at) & is_asked(s, s.asked_at)
+    lives = (
+        works_now(s)
+        | state.eq(FATAL)
+        | one_of(state, (IN_TRANSACTION, COMMITTING, ABORTING)) & asks
     )
-    asks = dag.both(inside(s.asked_at), is_asked(s, s.asked_at))
-    lives = dag.disjunction(
-        (
-            works_now(s),
-            dag.eq(state, FATAL),
-            dag.both(one_of(state, (IN_TRANSACTION, COMMITTING, ABORTING)), asks),
-        )
+    nothing = answer.producer_id.eq(NONE)
+    has = nothing & is_own(s, image)
+    adds = (
+        lives
+        & has
+        & is_ongoing(image)
+        & (s.client.begun > 0)
+        & is_started(s, present(s)).eq(s.client.is_started)
+        & ~outcome(s, present(s)).eq(COMMITTED)
     )
-    nothing = dag.eq(answer["producer_id"], NONE)
-    has = dag.both(nothing, is_own(s, image))
-    adds = dag.conjunction(
-        (
-            lives,
-            has,
-            is_ongoing(image),
-            dag.lt(ZERO, s.client.fields["begun"]),
-            dag.eq(is_started(s, present(s)), s.client.fields["is_started"]),
-            dag.negate(dag.eq(outcome(s, present(s)), COMMITTED)),
-        )
+    ends = (
+        works_now(s)
+        & has
+        & is_own(s, now_known(s))
+        & one_of(state, (COMMITTING, ABORTING))
+        & image.state.eq(ite(state.eq(COMMITTING), *PREPARED))
+        & s.sent_end(present(s), ite(state.eq(COMMITTING), 1, 0))
     )
-    ends = dag.conjunction(
-        (
-            works_now(s),
-            has,
-            is_own(s, now_known(s)),
-            one_of(state, (COMMITTING, ABORTING)),
-            dag.eq(image["state"], dag.ite(dag.eq(state, COMMITTING), *PREPARED)),
-            s.sent_end(present(s), dag.ite(dag.eq(state, COMMITTING), ONE, ZERO)),
-        )
-    )
-    waits = dag.both(good, dag.disjunction((begins, adds, ends)))
-    nobody = dag.eq(c["requester"], NONE)
-    another = dag.conjunction(
-        (c["is_appending"], dag.negate(dag.either(mine, nobody)), is_answer(s))
-    )
-    busy = dag.both(c["is_appending"], dag.negate(is_complete(image)))
+    waits = good & (begins | adds | ends)
+    nobody = c.requester.eq(NONE)
+    another = c.is_appending & ~(mine | nobody) & is_answer(s)
+    busy = c.is_appending & ~is_complete(image)
     facts = (
-        dag.either(busy, nobody),
-        implies(mine, dag.either(waits, later)),
-        implies(another, dag.negate(dag.either(s.mine(*pair(answer)), has_shown(s.mine, image)))),
+        busy | nobody,
+        mine.implies(waits | later),
+        another.implies(~(s.mine(*pair(answer)) | has_shown(s.mine, image))),
     )
-    return (), dag.conjunction(facts)
+    return (), conjunction(facts)
 
 
 # Turns
@@ -449,15 +433,15 @@ def waits_for_its_own(s: Turned) -> Formula:
 
 def nothing_is_prepared_early(s: Instance) -> Formula:
     """While the instance has not heard that its transaction is open, nobody has ended it."""
-    lives = dag.either(has_begun(s), is_idle(s))
-    waits = dag.both(lives, dag.negate(s.client.fields["is_started"]))
+    lives = has_begun(s) | is_idle(s)
+    waits = lives & ~s.client.is_started
     known = now_known(s)
-    opened = dag.both(is_ongoing(known), is_own(s, known))
+    opened = is_ongoing(known) & is_own(s, known)
 
-    def unsaid(image: dict[str, Any]) -> Node:
-        return dag.negate(dag.both(is_prepared(image), is_own(s, image)))
+    def unsaid(image: Scalars) -> Node:
+        return ~(is_prepared(image) & is_own(s, image))
 
-    return (), implies(waits, opened, images(s, unsaid, BEHIND))
+    return (), (waits & opened).implies(images(s, unsaid, BEHIND))
 
 
 def its_turn_is_now(s: Turned) -> Formula:
@@ -465,18 +449,18 @@ def its_turn_is_now(s: Turned) -> Formula:
     this turn; or its end as it has asked for it, in this turn or in the one before."""
     known, now = now_known(s), present(s)
     turn = s.its_turn(now)
-    opened = implies(in_transaction(known), dag.eq(turn, s.turn))
-    complete = implies(is_complete(known), dag.eq(turn, dag.sub(s.turn, ONE)))
-    some_state = dag.either(in_transaction(known), is_complete(known))
-    ends = dag.both(ends_as(s, known, PREPARED, now), ends_as(s, known, COMPLETE, now))
+    opened = in_transaction(known).implies(turn.eq(s.turn))
+    complete = is_complete(known).implies(turn.eq(s.turn - 1))
+    some_state = in_transaction(known) | is_complete(known)
+    ends = ends_as(s, known, PREPARED, now) & ends_as(s, known, COMPLETE, now)
 
-    def follows(image: dict[str, Any]) -> Node:
-        same = implies(is_complete(known), dag.eq(image["state"], known["state"]))
-        return implies(is_own(s, image), dag.both(ends_as(s, image, PREPARED, now), same))
+    def follows(image: Scalars) -> Node:
+        same = is_complete(known).implies(image.state.eq(known.state))
+        return is_own(s, image).implies(ends_as(s, image, PREPARED, now) & same)
 
     facts = (some_state, opened, complete, ends)
-    is_here = implies(is_own(s, known), dag.conjunction(facts))
-    return (), implies(works_now(s), dag.both(is_here, images(s, follows, BEHIND)))
+    is_here = is_own(s, known).implies(conjunction(facts))
+    return (), works_now(s).implies(is_here & images(s, follows, BEHIND))
 
 
 def turns_have_pairs(s: Turned) -> Formula:
@@ -484,34 +468,29 @@ def turns_have_pairs(s: Turned) -> Formula:
     the instance only if it is prepared; its commit is decided, or about to be, only if the
     instance has sent it."""
     mine, known = is_started(s, T), now_known(s)
-    now = dag.both(mine, dag.eq(s.its_turn(T), s.turn))
-    past = dag.either(dag.lt(T, present(s)), is_idle(s))
+    now = mine & s.its_turn(T).eq(s.turn)
+    past = (present(s) > T) | is_idle(s)
 
-    def commits(image: dict[str, Any]) -> Node:
-        return implies(dag.eq(image["state"], PREPARE_COMMIT), s.sent_end(T, ONE))
+    def commits(image: Scalars) -> Node:
+        return image.state.eq(PREPARE_COMMIT).implies(s.sent_end(T, ONE))
 
-    has = dag.both(both_are(pair(known), its_pair(s, T)), dag.negate(past))
+    has = both_are(pair(known), its_pair(s, T)) & ~past
     facts = (
         in_transaction(known),
-        implies(is_ongoing(known), has),
+        is_ongoing(known).implies(has),
         images(s, commits),
     )
-    decided = dag.eq(s.outcome_of(s.its_turn(T)), ONE)
-    return (T,), dag.conjunction(
-        (
-            implies(mine, dag.le(s.its_turn(T), s.turn)),
-            implies(now, dag.conjunction(facts)),
-            implies(mine, decided, s.sent_end(T, ONE)),
-        )
-    )
+    decided = s.outcome_of(s.its_turn(T)).eq(1)
+    return (T,), mine.implies(s.its_turn(T) <= s.turn) & now.implies(conjunction(facts)) & (
+        mine & decided
+    ).implies(s.sent_end(T, ONE))
 
 
 def complete_says_its_turn(s: State) -> Formula:
     """What is complete says what was decided in the turn before."""
-    state, before = s.known("known")["state"], s.outcome_of(dag.sub(s.turn, ONE))
-    return (), dag.both(
-        implies(dag.eq(state, COMPLETE[0]), dag.eq(before, ONE)),
-        implies(dag.eq(state, COMPLETE[1]), dag.eq(before, ZERO)),
+    state, before = s.known("known").state, s.outcome_of(s.turn - 1)
+    return (), state.eq(COMPLETE[0]).implies(before.eq(1)) & state.eq(COMPLETE[1]).implies(
+        before.eq(0)
     )
 
 
@@ -519,24 +498,24 @@ def open_is_of_its_turn(s: Turned) -> Formula:
     """What is open here under the instance's pair, or an older one of its producer id, while its
     transaction is, is of this turn."""
     own_id, own_epoch = own_pair(s)
-    older = dag.le(entry(s, own_id)["producer_epoch"], own_epoch)
-    mine = dag.conjunction((works_now(s), is_open(s, own_id), older))
-    return (), implies(mine, dag.eq(s.its_turn(present(s)), s.turn))
+    older = entry(s, own_id).producer_epoch <= own_epoch
+    mine = works_now(s) & is_open(s, own_id) & older
+    return (), mine.implies(s.its_turn(present(s)).eq(s.turn))
 
 
 def log_says_its_turn(s: Turned) -> Formula:
     """A record of the instance is of a transaction that was open then, and of its turn."""
     stored = log(s, I)
-    t = stored["transaction"]
-    facts = (is_started(s, t), dag.le(t, present(s)), dag.eq(s.turn_of(I), s.its_turn(t)))
-    return (I,), implies(dag.both(in_log(s, I), is_mine(s, stored)), dag.conjunction(facts))
+    t = stored.transaction
+    facts = (is_started(s, t), t <= present(s), s.turn_of(I).eq(s.its_turn(t)))
+    return (I,), (in_log(s, I) & is_mine(s, stored)).implies(conjunction(facts))
 
 
 def told_was_decided(s: Turned) -> Formula:
     """What the application was told is committed was decided so, in its turn."""
-    told = dag.both(dag.le(T, present(s)), dag.eq(outcome(s, T), COMMITTED))
-    decided = dag.eq(s.outcome_of(s.its_turn(T)), ONE)
-    return (T,), implies(dag.both(told, is_started(s, T)), decided)
+    told = (present(s) >= T) & outcome(s, T).eq(COMMITTED)
+    decided = s.outcome_of(s.its_turn(T)).eq(1)
+    return (T,), (told & is_started(s, T)).implies(decided)
 
 
 def visible_as_told(s: Turned) -> Formula:
@@ -544,15 +523,13 @@ def visible_as_told(s: Turned) -> Formula:
     transaction was decided to commit, which its application asked for; it is so once that was
     told."""
     stored, marker = log(s, I), log(s, s.ended(I))
-    t = stored["transaction"]
+    t = stored.transaction
     asked = outcome(s, t)
-    ended = dag.conjunction(
-        (in_log(s, I), is_mine(s, stored), dag.negate(dag.eq(s.ended(I), NONE)))
-    )
-    visible = dag.eq(marker["kind"], COMMIT)
+    ended = in_log(s, I) & is_mine(s, stored) & ~s.ended(I).eq(NONE)
+    visible = marker.kind.eq(COMMIT)
     facts = (
-        dag.eq(visible, dag.eq(s.outcome_of(s.its_turn(t)), ONE)),
-        implies(visible, one_of(asked, (COMMIT_ASKED, COMMITTED))),
-        implies(dag.eq(asked, COMMITTED), visible),
+        visible.eq(s.outcome_of(s.its_turn(t)).eq(1)),
+        visible.implies(one_of(asked, (COMMIT_ASKED, COMMITTED))),
+        asked.eq(COMMITTED).implies(visible),
     )
-    return (I,), implies(ended, dag.conjunction(facts))
+    return (I,), ended.implies(conjunction(facts))
