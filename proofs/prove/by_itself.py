@@ -17,16 +17,9 @@ from itertools import pairwise
 
 from proofs.lift.containers import contains
 from proofs.lift.dag import Node, conjunction, ite
-from proofs.prove.clauses import (
-    AT,
-    Formula,
-    R,
-    flying,
-    known_now,
-    mine,
-    place_of,
-)
+from proofs.prove.clauses import AT, R, flying, known_now, mine, place_of
 from proofs.prove.in_turn import IN_TURN
+from proofs.prove.smt import Formula
 from proofs.prove.state import State, stored
 
 # Sequences in flight

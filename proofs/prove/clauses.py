@@ -17,53 +17,19 @@ from proofs.lift import containers
 from proofs.lift.containers import FocusMap
 from proofs.lift.dag import ZERO, Node, Operand, conjunction, const, ite
 from proofs.lift.values import Rec, Scalars, Seq
+from proofs.prove.induction import conjuncts
 from proofs.prove.regimes import LARGEST_BATCH
+from proofs.prove.smt import Formula
 from proofs.prove.state import PRODUCER, P, State, Stored, stored
 from proofs.prove.unknowns import number
 
-Formula = tuple[tuple[Node, ...], Node]
 ONE = const(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """A named formula: bound numbers, and what holds for all of them.
-
-    `uses` are the clauses and cuts that its induction stands on, itself among them; `follows` if
-    it needs no induction, for they imply it. A clause about every prefix of the log has
-    `of_prefix`, what it says of the prefix of one length.
-    """
-
-    name: str
-    says: str
-    formula: Callable[[State], Formula]
-    uses: frozenset[str] = frozenset()
-    of_prefix: Callable[[State, Node], Formula] | None = None
-    follows: bool = False
-
-
-AT, NEXT, LENGTH = number("i"), number("j"), number("length")
+AT, NEXT = number("i"), number("j")
 R, F, B, POSITION, RECORD = (number(name) for name in ("r", "f", "b", "at", "record"))
 E1, C1, F1 = (number(f"{name}1") for name in ("epoch", "count", "first"))
 E2, C2, F2 = (number(f"{name}2") for name in ("epoch", "count", "first"))
-
-
-def implies(*parts: Node) -> Node:
-    """All but the last imply the last."""
-    return ~conjunction(parts[:-1]) | parts[-1]
-
-
-def conjuncts(node: Node) -> tuple[Node, ...]:
-    """What must all hold, in order."""
-    found: list[Node] = []
-    left = [node]
-    while left:
-        part = left.pop()
-        if part.op == "and":
-            left.extend(reversed(part.args))
-        else:
-            found.append(part)
-    return tuple(found)
 
 
 def within(node: Node, lo: Operand, hi: Operand) -> Node:

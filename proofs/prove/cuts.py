@@ -6,26 +6,17 @@ where an append stands, what an answer is about.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from proofs.lift.dag import Node, conjunction, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Scalars
 from proofs.prove import in_turn
-from proofs.prove.clauses import (
-    Formula,
-    end_offset,
-    known_now,
-    mine,
-    place_of,
-    slots,
-    within,
-)
+from proofs.prove.clauses import end_offset, known_now, mine, place_of, slots, within
+from proofs.prove.induction import ARITHMETIC, Lemma
 from proofs.prove.invariant import (
     ACCEPTED,
     ANSWERED,
-    ARITHMETIC,
     BELOW,
     DERIVED,
     FOLLOWS,
@@ -45,15 +36,6 @@ from proofs.prove.state import (
     Stored,
     stored,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Lemma:
-    """What holds where a step is taken, and the clauses that it stands on."""
-
-    name: str
-    formula: Formula
-    uses: tuple[str, ...]
 
 
 class Cuts:

@@ -16,9 +16,8 @@ from proofs.lift.dag import ZERO, Node, conjunction, const, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
-from proofs.prove.clauses import Formula
 from proofs.prove.lemmas import WRAPPING
-from proofs.prove.smt import Obligation, obligation
+from proofs.prove.smt import Formula, Obligation, obligation
 from proofs.prove.state import RECORDS_IN, Builder
 from proofs.prove.unknowns import number
 

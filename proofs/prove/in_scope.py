@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from proofs.explore.source import source_graph
 from proofs.lift.dag import Node, reachable
 from proofs.lift.source import Model
-from proofs.prove.clauses import Clause, Formula
+from proofs.prove.induction import Clause
 from proofs.prove.invariant import (
     GUARANTEED,
     HELPERS,
@@ -26,6 +26,7 @@ from proofs.prove.invariant import (
     WHOLE,
 )
 from proofs.prove.regimes import NO_WRAP, SEQUENCE, Regime, wrapping
+from proofs.prove.smt import Formula
 from proofs.prove.state import VARIANT, Builder
 
 Row = tuple[int, ...]

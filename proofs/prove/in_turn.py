@@ -23,7 +23,6 @@ from proofs.prove.clauses import (
     E1,
     F1,
     NEXT,
-    Formula,
     R,
     flying,
     has_record,
@@ -32,6 +31,7 @@ from proofs.prove.clauses import (
     slots,
     within,
 )
+from proofs.prove.smt import Formula
 from proofs.prove.state import State, Stored, stored
 
 NO_SEQUENCE = const(-1)

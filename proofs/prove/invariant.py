@@ -7,14 +7,10 @@ all by name; nothing else is given to the solvers when it is proved.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from proofs.lift.dag import Node
 from proofs.prove import by_itself, in_turn, order
 from proofs.prove.clauses import (
-    LENGTH,
-    Clause,
-    Formula,
     MemoryFormula,
     acked_is_replicated,
     acked_is_stored,
@@ -50,18 +46,9 @@ from proofs.prove.clauses import (
     window_is_log,
     window_is_numbered,
 )
+from proofs.prove.induction import ARITHMETIC, LENGTH, RULED, Clause, clause, follows
+from proofs.prove.smt import Formula
 from proofs.prove.state import State
-
-
-def clause(function: Callable[[State], Formula], *uses: str) -> Clause:
-    """A clause named and described as its function is; it stands on itself and what it uses."""
-    name = function.__name__
-    return Clause(name, (function.__doc__ or "").strip(), function, frozenset((name, *uses)))
-
-
-def following(function: Callable[[State], Formula], *uses: str) -> Clause:
-    """A clause that needs no induction: what it uses implies it."""
-    return replace(clause(function, *uses), follows=True)
 
 
 def every_prefix(
@@ -73,7 +60,7 @@ def every_prefix(
         bound, body = of_prefix(state, LENGTH)
         return (LENGTH, *bound), body
 
-    return Clause(name, says, formula, frozenset((name, *uses)), of_prefix)
+    return Clause(name, says, formula, frozenset(uses), of_prefix=of_prefix)
 
 
 OFFSETS = ("offsets_rise", "nothing_stored_is_empty", "watermark_within_log")
@@ -99,8 +86,6 @@ MEMORY: dict[MemoryFormula, tuple[str, ...]] = {
 HISTORY = tuple(f"history/{function.__name__}" for function in MEMORY)
 SURVIVES = "high_watermark_survives"
 """An assumption: a new leader has all below the high watermark."""
-ARITHMETIC = "sequences_are_remainders"
-"""What sequences mean where they wrap: for the few obligations that are about their arithmetic."""
 IN_ORDER = "answers_in_order"
 """An assumption: only leaders refuse, on an open connection in its order."""
 IN_LINE = "connections_keep_order"
@@ -113,8 +98,6 @@ AS_SENT = "requests_come_as_sent"
 """An assumption: a connection keeps its order, and what is left of others was sent before."""
 HEARD = "errors_were_answered"
 """What a client hears is an error that there is, and that a leader has answered."""
-RULED = "rules_of_variant"
-"""What the variant says of the rules that are unknown to all other clauses."""
 COUNTED = "sequences_suffice"
 """An assumption: what the regime says of how many records there are."""
 ACCEPTED = "accepted_follows"
@@ -134,7 +117,7 @@ def clause_of_leader(function: MemoryFormula, *uses: str) -> Clause:
     name = function.__name__
     others = (*uses, *MEMORY.get(function, ()), *OFFSETS, ACCEPTED)
     says = (function.__doc__ or "").strip()
-    return Clause(name, says, of_leader(function), frozenset((name, *others)))
+    return Clause(name, says, of_leader(function), frozenset(others))
 
 
 def clause_of_replay(function: MemoryFormula, *uses: str) -> Clause:
@@ -266,7 +249,7 @@ def in_calm(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
     """The clauses, resting on what keeps a producer from recovering; sequences tell which batch is
     sent again, and no leader evicts what it has."""
     uses = (*CALM, *OFFSETS, "in_flight_is_numbered")
-    return tuple(replace(c, uses=c.uses.union(uses)) for c in clauses)
+    return tuple(c.also(*uses) for c in clauses)
 
 
 RECOVERABLE = (*CLIENT, *SENT, "in_flight_is_numbered", "batches_stay_whole", "history_agrees")
@@ -331,9 +314,9 @@ TURN: dict[str, tuple[str, ...]] = {
 GUARANTEED: dict[str, Clause] = {
     c.name: c
     for c in (
-        following(at_most_once, *CONSEQUENCE),
-        following(order_within_epoch, *CONSEQUENCE),
-        following(order.order_kept, *CONSEQUENCE, *ACROSS),
+        follows(at_most_once, *CONSEQUENCE),
+        follows(order_within_epoch, *CONSEQUENCE),
+        follows(order.order_kept, *CONSEQUENCE, *ACROSS),
         clause(
             acked_is_replicated,
             *OFFSETS,
@@ -344,7 +327,7 @@ GUARANTEED: dict[str, Clause] = {
             "batches_stay_whole",
             SURVIVES,
         ),
-        following(acked_is_stored, "acked_is_replicated", "answers_are_true"),
+        follows(acked_is_stored, "acked_is_replicated", "answers_are_true"),
         clause(
             no_gap,
             *OFFSETS,
@@ -357,22 +340,22 @@ GUARANTEED: dict[str, Clause] = {
         ),
         clause(remembers_five, *OFFSETS, *MEMORY[remembers_all], ACCEPTED, RULED),
         IN_TURN[-1],
-        following(in_turn.bumps_have_causes, "first_epoch", "no_false_error"),
-        following(
+        follows(in_turn.bumps_have_causes, "first_epoch", "no_false_error"),
+        follows(
             in_turn.acked_once,
             "acked_is_replicated",
             "at_most_once",
             "log_was_sent",
             "sent_in_first_epoch",
         ),
-        following(
+        follows(
             by_itself.sequences_follow,
             *CLIENT,
             "neighbours_follow",
             "in_flight_is_numbered",
             ARITHMETIC,
         ),
-        following(
+        follows(
             by_itself.remembers_the_newest,
             "memory_is_sound",
             "memory_has_last_epoch",

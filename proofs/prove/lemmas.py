@@ -10,9 +10,9 @@ from proofs.lift.dag import const
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
-from proofs.prove.clauses import Formula, within
+from proofs.prove.clauses import within
 from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP
-from proofs.prove.smt import Obligation, obligation
+from proofs.prove.smt import Formula, Obligation, obligation
 from proofs.prove.state import Builder, P
 from proofs.prove.unknowns import number
 

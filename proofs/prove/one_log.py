@@ -16,9 +16,9 @@ from proofs.lift.dag import ZERO, Node, conjunction, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
-from proofs.prove.clauses import AT, NEXT, Formula
+from proofs.prove.clauses import AT, NEXT
 from proofs.prove.lemmas import WRAPPING
-from proofs.prove.smt import Obligation, obligation
+from proofs.prove.smt import Formula, Obligation, obligation
 from proofs.prove.state import REPLICAS, Builder, P
 from proofs.prove.unknowns import number
 from proofs.prove.worlds import no_limit

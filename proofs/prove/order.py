@@ -19,7 +19,6 @@ from proofs.prove.clauses import (
     F1,
     F2,
     NEXT,
-    Formula,
     Sent,
     batch_at,
     flying,
@@ -30,6 +29,7 @@ from proofs.prove.clauses import (
     pair,
     within,
 )
+from proofs.prove.smt import Formula
 from proofs.prove.state import State, stored
 
 

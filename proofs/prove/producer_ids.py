@@ -16,10 +16,11 @@ from proofs.lift.containers import contains
 from proofs.lift.dag import INFINITE, Node, conjunction, const, eq, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.values import Rec, Scalars
-from proofs.prove.clauses import Formula, within
-from proofs.prove.smt import Obligation, obligation
+from proofs.prove.clauses import within
+from proofs.prove.induction import clause
+from proofs.prove.smt import Formula, Obligation, obligation
 from proofs.prove.unknowns import function, number
-from proofs.prove.worlds import Composition, WorldClause, Worlds
+from proofs.prove.worlds import Composition, Worlds
 
 FORM, FETCHING = leaf("form", 0, 2), leaf("fetching", 0, 1)
 BLOCK_SIZE = leaf("block_size", 1, INFINITE)
@@ -154,12 +155,6 @@ def next_id_tells_its_place(worlds: Worlds) -> Iterator[Obligation]:
     for name in ("block", "used"):
         same = eq(*(giver.fields[name] for giver in givers))
         yield obligation(f"producer_ids/next_id/tells_{name}", assumed, ((), same))
-
-
-def clause(formula: Any, *uses: str) -> WorldClause:
-    """A clause named and described as its function is."""
-    says = " ".join((formula.__doc__ or "").split())
-    return WorldClause(formula.__name__, says, formula, frozenset(uses))
 
 
 TAKEN = ("numbers_are_sound", "blocks_were_taken", "versions_tell_blocks")

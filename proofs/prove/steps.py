@@ -8,7 +8,7 @@ left out: epochs, records and the log have no bound here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from proofs.lift import containers
@@ -18,27 +18,20 @@ from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Scalars, SetValue
 from proofs.prove.by_itself import arrives_as_sent
-from proofs.prove.clauses import (
-    Formula,
-    batch_at,
-    end_offset,
-    fits,
-    known_now,
-    place_of,
-    slots,
-    within,
-)
-from proofs.prove.cuts import Cuts, Lemma
+from proofs.prove.clauses import batch_at, end_offset, fits, known_now, place_of, slots, within
+from proofs.prove.cuts import Cuts
 from proofs.prove.in_turn import (
     IN_TURN,
     answers_the_first,
     is_next_in_turn,
     overtakes_nothing,
 )
+from proofs.prove.induction import Lemma, Step
 from proofs.prove.invariant import (
     AS_SENT,
     COUNTED,
     HEARD,
+    HISTORY,
     IN_LINE,
     IN_ORDER,
     IN_TIME,
@@ -46,6 +39,7 @@ from proofs.prove.invariant import (
     SURVIVES,
 )
 from proofs.prove.regimes import LIFETIME, NO_WRAP, Regime
+from proofs.prove.smt import Formula
 from proofs.prove.state import (
     PRODUCER,
     RECORDS_IN,
@@ -63,34 +57,10 @@ FOLDED = number("folded")
 """How many batches a replay has taken in so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepOutcome:
-    """One rule applied. `assumed` are formulas over the state before; `after` is the new state.
-
-    `prefixes` are the lengths of the prefixes of the log that the step is about. `lemmas` must
-    hold too where the step is taken, those with a name that clauses use being cuts: proved first,
-    then assumed. (The others carry an induction over what the rule folds.) `given` are assumptions
-    by name, for the clauses that use them.
-    """
-
-    rule: str
-    assumed: tuple[Formula, ...]
-    after: State
-    prefixes: tuple[Node, ...] = ()
-    recalls: bool = False
-    lemmas: tuple[Lemma, ...] = ()
-    given: tuple[tuple[str, Formula], ...] = ()
-
-    @property
-    def grows(self) -> bool:
-        """Whether the log may grow."""
-        return self.rule.startswith("on_produce")
-
-
 class Steps(Cuts):
     """All steps from any state of one model in one configuration and regime."""
 
-    def all(self) -> tuple[StepOutcome, ...]:
+    def all(self) -> tuple[Step, ...]:
         """Every step."""
         return (
             self.send_new(),
@@ -110,14 +80,15 @@ class Steps(Cuts):
 
     def outcome(
         self, rule: str, evaluator: Evaluator, assumed: Sequence[Node], **changes: Any
-    ) -> StepOutcome:
+    ) -> Step:
         """The step, with the guards that the evaluator met and the sequence regime."""
         guards = [limit.condition for limit in evaluator.limits if not limit.by_scope]
         after = self.before.changed(**changes)
         replicas = REPLICAS >= 1
         formulas = tuple(((), node) for node in (*guards, *assumed, replicas) if node is not TRUE)
         given = ((COUNTED, ((), self.counted(after))),)
-        return StepOutcome(rule, formulas, after, (self.before.log.length,), given=given)
+        lengths = (self.before.log.length,)
+        return Step(rule, self.before, after, formulas, prefixes=lengths, given=given)
 
     def counted(self, after: State) -> Node:
         """Where sequences do not wrap, no epoch has more records than there are sequences."""
@@ -127,7 +98,7 @@ class Steps(Cuts):
 
     # The client
 
-    def send_new(self) -> StepOutcome:
+    def send_new(self) -> Step:
         """A new batch, at the next position of the epoch."""
         evaluator, client, batch = self.sending(self.model.client.send_new, RECORDS_IN)
         before = self.before
@@ -152,7 +123,7 @@ class Steps(Cuts):
         sent = batch_at(step.after, epoch, batch.record_count, batch.first_record)
         return replace(step, given=(*step.given, (COUNTED, ((), fits(before, sent)))))
 
-    def send_again(self) -> StepOutcome:
+    def send_again(self) -> Step:
         """A retry."""
         evaluator, client, batch = self.sending(self.model.client.send_again)
         sent = with_batch(self.before.sent, batch)
@@ -167,7 +138,7 @@ class Steps(Cuts):
         request = step.sends.slots[0].batch
         return evaluator, step.actor, request
 
-    def bump_epoch(self) -> StepOutcome:
+    def bump_epoch(self) -> Step:
         """The next epoch: what is in flight has the positions from 0 on, if it is rewritten."""
         evaluator = self.builder.evaluator()
         before = self.before
@@ -199,17 +170,17 @@ class Steps(Cuts):
             next_position=ite(rewritten, begin, before.next_position),
         )
 
-    def expire_batch(self) -> StepOutcome:
+    def expire_batch(self) -> Step:
         """The time of a batch is up."""
         call = self.model.recovery.expire_batch
         step = self.moved("expire_batch", call, ZERO, number("expired"))
         return replace(step, given=(*step.given, (IN_TIME, ((), FALSE))))
 
-    def resolve_sequences(self) -> StepOutcome:
+    def resolve_sequences(self) -> Step:
         """All in flight has ended after a batch of unknown outcome."""
         return self.moved("resolve_sequences", self.model.recovery.resolve_sequences)
 
-    def moved(self, rule: str, function: Callable[..., Any], *arguments: Node) -> StepOutcome:
+    def moved(self, rule: str, function: Callable[..., Any], *arguments: Node) -> Step:
         """A rule of the client that sends nothing."""
         evaluator = self.builder.evaluator()
         client = evaluator.call(function, [self.k, self.before.client, *arguments])
@@ -221,7 +192,7 @@ class Steps(Cuts):
         call = self.model.responses.on_answer
         return evaluator, evaluator.call(call, [self.k, self.before.client, ZERO, answer, OVERDUE])
 
-    def on_success(self) -> StepOutcome:
+    def on_success(self) -> Step:
         """An answer without error, once the high watermark lets it go."""
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
         answer = answer.changed(error=ZERO)
@@ -246,7 +217,7 @@ class Steps(Cuts):
         )
         return replace(step, given=(*step.given, (IN_ORDER, answers_the_first(before, first))))
 
-    def on_error(self) -> StepOutcome:
+    def on_error(self) -> Step:
         """Any error but that a batch is too large, for any batch, at any time."""
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
         evaluator, client = self.answered(answer)
@@ -267,7 +238,7 @@ class Steps(Cuts):
         fences = error.eq(errors.INVALID_PRODUCER_EPOCH)
         return HEARD, ((), is_known & fences.implies(self.before.fenced))
 
-    def on_disconnect(self) -> StepOutcome:
+    def on_disconnect(self) -> Step:
         """A connection breaks."""
         step = self.moved("on_disconnect", self.model.responses.on_disconnect, ZERO, OVERDUE)
         in_time = (IN_TIME, ((), OVERDUE.eq(0)))
@@ -285,7 +256,7 @@ class Steps(Cuts):
         step = evaluator.call(call, [self.k, self.before.leader, request])
         return evaluator, step.actor, step.sends.slots[0]
 
-    def on_produce(self) -> StepOutcome:
+    def on_produce(self) -> Step:
         """Any request that p sent arrives."""
         batch = self.builder.batch("batch")
         begin = self.before.position(batch.producer_epoch, batch.first_record)
@@ -398,7 +369,7 @@ class Steps(Cuts):
         newest = place_of(self.before, known_now(self.before).newest)
         return lambda j: ite(j.eq(length), newest, previous(j))
 
-    def on_produce_of_others(self) -> StepOutcome:
+    def on_produce_of_others(self) -> Step:
         """Any batch of any other producer arrives."""
         batch = self.builder.batch("other")
         theirs = ~batch.producer_id.eq(P)
@@ -412,21 +383,21 @@ class Steps(Cuts):
             **self.now_stored(batch, ZERO, FALSE),
         )
 
-    def advance_high_watermark(self) -> StepOutcome:
+    def advance_high_watermark(self) -> Step:
         """The followers catch up."""
         evaluator = self.builder.evaluator()
         call = self.model.leader.advance_high_watermark
         leader = evaluator.call(call, [self.k, self.before.leader])
         return self.outcome("advance_high_watermark", evaluator, [], leader=leader)
 
-    def restart(self) -> StepOutcome:
+    def restart(self) -> Step:
         """The broker comes back from its log and snapshot."""
         evaluator = self.builder.evaluator()
         leader = evaluator.call(self.model.leader.restart, [self.k, self.before.leader])
         step = self.outcome("restart", evaluator, [], leader=leader)
         return replace(step, given=(*step.given, (NO_RESTART, ((), FALSE))))
 
-    def fail_over(self) -> StepOutcome:
+    def fail_over(self) -> Step:
         """A replica leads with any prefix of the log.
 
         It replays that prefix: an induction over the prefix, whose two lemmas are about the
@@ -449,12 +420,13 @@ class Steps(Cuts):
         )
         chosen = within(kept, 0, before.log.length)
         survives = before.high_watermark <= end_offset(after, after.log.length)
-        return StepOutcome(
+        return Step(
             "fail_over",
-            (((), chosen),),
+            before,
             after,
-            (kept, FOLDED),
-            recalls=True,
+            (((), chosen),),
+            prefixes=(kept, FOLDED),
+            recalls=HISTORY,
             lemmas=tuple(lemmas),
             given=((SURVIVES, ((), survives)),),
         )

@@ -9,7 +9,7 @@ from typing import Any
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model
 from proofs.prove.assumptions import EVERYWHERE
-from proofs.prove.clauses import Clause
+from proofs.prove.induction import Clause
 from proofs.prove.invariant import HELPERS
 from proofs.prove.regimes import Regime
 from proofs.prove.smt import Obligation

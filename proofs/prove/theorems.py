@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
-from proofs.prove.clauses import Clause
 from proofs.prove.dropped import BELOW_IS_DUPLICATE
 from proofs.prove.first_ids import first_id_lemmas
+from proofs.prove.induction import Clause
 from proofs.prove.invariant import (
     AS_SENT,
     CLIENT,
@@ -150,17 +149,12 @@ CALMLY = ("acked_once", "no_false_error", "bumps_have_causes")
 """What holds where no producer has to recover."""
 
 
-def resting_on(clause: Clause, *assumptions: str) -> Clause:
-    """The clause, its induction resting on assumptions, too."""
-    return replace(clause, uses=clause.uses.union(assumptions))
-
-
 def in_its_turn(name: str, regime: Regime) -> Iterator[Theorem]:
     """What holds where answers come in the order of their batches: with leaders that are strict and
     remember all, and with those of today, if none of them restarts."""
     across, order = ("_across_wraps", "/sequence_order=wraps") if regime.wraps else ("", "")
     five, whole = GUARANTEED["remembers_five"], WHOLE[0]
-    today = (resting_on(five, NO_RESTART), resting_on(whole, IN_LINE))
+    today = (five.also(NO_RESTART), whole.also(IN_LINE))
     for suffix, variant, rests_on, memory in (
         ("", "first_sequence=strict/restart_window=full", (), (five, whole)),
         ("_without_restarts", "4.3.1", (IN_LINE, NO_RESTART), today),
@@ -222,8 +216,8 @@ def in_any_release() -> Iterator[Theorem]:
 def before_kip_360() -> Iterator[Theorem]:
     """All guarantees under the recoveries that take another producer id, where nothing makes a
     producer take one. Some are given beyond that, but not in 2.0, which then mixes two ids."""
-    five, whole = resting_on(GUARANTEED["remembers_five"], NO_RESTART), WHOLE[0]
-    (nothing_fails,) = in_calm((resting_on(GUARANTEED["nothing_fails"], *CLIENT),))
+    five, whole = GUARANTEED["remembers_five"].also(NO_RESTART), WHOLE[0]
+    (nothing_fails,) = in_calm((GUARANTEED["nothing_fails"].also(*CLIENT),))
     extra = in_calm((ACKED, five, whole, *ORDERED, *IN_TURN, *NEIGHBOURS))
     guaranteed = {**GUARANTEED, "nothing_fails": nothing_fails}
     for release, suffix in BEFORE_KIP_360:

@@ -9,7 +9,7 @@ and what of its configuration is unknown; what its rules do is said by its text 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,31 +18,9 @@ from proofs.lift.dag import Node, reachable
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.prove.in_scope import ScopeCheck
-from proofs.prove.smt import Formula, Obligation, obligation
+from proofs.prove.induction import Clause, Induction, Named, Step
+from proofs.prove.smt import Formula, Obligation
 from proofs.prove.unknowns import Unknowns, number
-
-
-@dataclass(frozen=True, slots=True)
-class WorldClause:
-    """What is so in every world, for all values of the bound numbers; and what it stands on:
-    other clauses and facts, by name, and itself; not if it `follows` from them."""
-
-    name: str
-    says: str
-    formula: Callable[[Any], Formula]
-    uses: frozenset[str]
-    follows: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class WorldStep:
-    """A rule applied to any world, with any choices; `assumed` is what it requires."""
-
-    rule: str
-    choices: Mapping[str, Node]
-    before: Any
-    after: Any
-    assumed: tuple[Formula, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +45,7 @@ class Composition:
     home: str
     bounds: Mapping[str, int]
     unknown: Mapping[tuple[str, str], Node]
-    clauses: tuple[WorldClause, ...]
+    clauses: tuple[Clause, ...]
     facts: Mapping[str, Formula] = field(default_factory=dict)
     contracts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     lemmas: Callable[[Worlds], Iterator[Obligation]] | None = None
@@ -130,7 +108,7 @@ class Worlds:
         result: Any = self.evaluator().call(self.model.scopes.initial, [self.k])
         return result
 
-    def step(self, rule: str, function: Callable[..., Any]) -> WorldStep:
+    def step(self, rule: str, function: Callable[..., Any]) -> Step:
         """One rule, its choices any numbers."""
         names = list(inspect.signature(function).parameters)[2:]
         choices = {name: number(name) for name in names}
@@ -138,9 +116,9 @@ class Worlds:
         after = evaluator.call(function, [self.k, self.before, *choices.values()])
         required: list[Formula] = [((), limit.condition) for limit in evaluator.limits]
         assumed = (*required, *evaluator.choices)
-        return WorldStep(rule, choices, self.before, after, assumed)
+        return Step(rule, self.before, after, assumed, choices)
 
-    def steps(self) -> Iterator[WorldStep]:
+    def steps(self) -> Iterator[Step]:
         """All rules, in the order of the text."""
         for rule, function in self.model.rules.items():
             yield self.step(rule, function)
@@ -154,51 +132,20 @@ def no_limit(_evaluator: Evaluator, _condition: Node) -> None:
     """A contract for `within_scope`: the limits of scopes are left out."""
 
 
-class WorldInduction:
+class CompositionInduction(Induction):
     """The obligations by which a composition's clauses hold in every world."""
 
     def __init__(self, of: Composition, model: Model, variant: str) -> None:
         self.of = of
         self.worlds = (of.worlds or Worlds)(of, model, variant)
-        self.before = {c.name: c.formula(self.worlds.before) for c in of.clauses}
+        worlds, prefix = self.worlds, f"{of.home}/"
+        initial = worlds.initial()
+        super().__init__(
+            worlds.before, initial, worlds.steps, of.clauses, facts=of.facts, prefix=prefix
+        )
 
-    def known(self, uses: Collection[str]) -> list[Formula]:
-        """Clauses and facts by name."""
-        clauses = [formula for name, formula in self.before.items() if name in uses]
-        facts = [formula for name, formula in self.of.facts.items() if name in uses]
-        return [*clauses, *facts]
-
-    def assumed(self, uses: Collection[str], step: WorldStep) -> Sequence[Formula]:
-        """Clauses and facts by name, and what the rule requires."""
-        return [*self.known(uses), *step.assumed]
-
-    def obligations(self) -> Iterator[tuple[str, Obligation | None]]:
-        """(rule/clause, obligation), None where the rule leaves the clause unchanged."""
-        home = self.of.home
+    def obligations(self) -> Named:
+        """Of the composition's lemmas, and of its clauses."""
         for lemma in self.of.lemmas(self.worlds) if self.of.lemmas else ():
             yield lemma.name, lemma
-        for clause in self.of.clauses:
-            if clause.follows:
-                name = f"{home}/always/{clause.name}"
-                known = self.known(clause.uses - {clause.name})
-                yield name, obligation(name, known, self.before[clause.name])
-        yield from self.inductive([c for c in self.of.clauses if not c.follows])
-
-    def inductive(self, clauses: Sequence[WorldClause]) -> Iterator[tuple[str, Obligation | None]]:
-        """That clauses hold at first, and after each step."""
-        initial = self.worlds.initial()
-        for clause in clauses:
-            name = f"{self.of.home}/initial/{clause.name}"
-            facts = [formula for fact, formula in self.of.facts.items() if fact in clause.uses]
-            yield name, obligation(name, facts, clause.formula(initial))
-        for step in self.worlds.steps():
-            for clause in clauses:
-                yield self.kept(clause, step)
-
-    def kept(self, clause: WorldClause, step: WorldStep) -> tuple[str, Obligation | None]:
-        """That a rule leaves a clause true."""
-        name = f"{self.of.home}/{step.rule}/{clause.name}"
-        goal = clause.formula(step.after)
-        if goal == self.before[clause.name]:
-            return name, None
-        return name, obligation(name, self.assumed(clause.uses | {clause.name}, step), goal)
+        yield from self.of_clauses(self.of.clauses)

@@ -19,7 +19,8 @@ from proofs.lift.containers import FocusMap
 from proofs.lift.dag import ZERO, Node, conjunction, const, disjunction, ite, leaf
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Scalars
-from proofs.prove.clauses import Formula
+from proofs.prove.induction import Step
+from proofs.prove.smt import Formula
 from proofs.prove.transactions.client import (
     ABORTABLE,
     ABORTING,
@@ -71,7 +72,7 @@ from proofs.prove.transactions.state import (
 )
 from proofs.prove.transactions.steps import Transactions, merged
 from proofs.prove.unknowns import number
-from proofs.prove.worlds import Composition, WorldStep
+from proofs.prove.worlds import Composition
 
 PARTITION = number("partition")
 """The partition of a step."""
@@ -108,11 +109,11 @@ class Alone(Transactions):
         """Nobody has begun."""
         return lone(super().initial(), self.world.clients.at(ZERO), "")
 
-    def named(self, name: str) -> WorldStep:
+    def named(self, name: str) -> Step:
         """A rule of the world; or what is late of markers."""
         return self.rule(name) if name in self.model.rules else super().named(name)
 
-    def rule(self, name: str) -> WorldStep:
+    def rule(self, name: str) -> Step:
         """A rule of the world, at any partition."""
         evaluator, before = self.evaluator(), self.before
         function = self.model.rules[name]
@@ -139,9 +140,7 @@ class Alone(Transactions):
         state = lone(moved, after.clients.slots[0], "'")
         return self.told(name, evaluator, state, ((), inside(PARTITION)), *alike)
 
-    def told(
-        self, name: str, evaluator: UnboundedEvaluator, after: State, *more: Formula
-    ) -> WorldStep:
+    def told(self, name: str, evaluator: UnboundedEvaluator, after: State, *more: Formula) -> Step:
         """The step; partitions stand for those that there are."""
         assert isinstance(after, Lone)
         return super().told(name, evaluator, after, *more, *chosen(after))

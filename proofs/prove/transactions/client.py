@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from proofs.lift.dag import ZERO, Node, both, conjunction, const, disjunction, ite
 from proofs.lift.values import Rec, Scalars
-from proofs.prove.clauses import Formula
+from proofs.prove.smt import Formula
 from proofs.prove.transactions.coordinator import (
     ABSENT,
     COMPLETE,

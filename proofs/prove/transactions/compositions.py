@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from proofs.lift.dag import leaf
+from proofs.prove.induction import clause, follows
 from proofs.prove.transactions import alone as of_one
 from proofs.prove.transactions import client as of_client
 from proofs.prove.transactions import coordinator as of_coordinator
@@ -13,14 +14,7 @@ from proofs.prove.transactions import markers as of_markers
 from proofs.prove.transactions import partition as of_partition
 from proofs.prove.transactions import records as of_records
 from proofs.prove.transactions import told as of_told
-from proofs.prove.transactions.coordinator import (
-    COORDINATOR_STEPS,
-    also,
-    clause,
-    epochs_are_many,
-    follows,
-    without,
-)
+from proofs.prove.transactions.coordinator import COORDINATOR_STEPS, epochs_are_many, without
 from proofs.prove.transactions.in_scope import check_transactions_scope
 from proofs.prove.transactions.instances import Instances
 from proofs.prove.transactions.instances_in_scope import check_instances_scope, check_lone_scope
@@ -331,7 +325,7 @@ CLIENT_V2 = replace(
     unknown=without("requests", "fence", "marker_epoch", "level", "ongoing", "previous_id"),
     bounds={**BOUNDS, "transactions": 0},
     clauses=(
-        *(also(c, *SHOWN) if c.name == "log_is_ahead" else c for c in VISIBILITY.clauses),
+        *(c.also(*SHOWN) if c.name == "log_is_ahead" else c for c in VISIBILITY.clauses),
         *(c for c in EPOCHS.clauses if c.name not in {d.name for d in VISIBILITY.clauses}),
         clause(of_client.client_speaks_v2, *TOLD, *SENDS, *ENDS, "who_waits"),
         clause(of_client.writes_are_numbered, *SENDS, *ENDS, "who_waits"),

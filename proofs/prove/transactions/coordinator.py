@@ -4,13 +4,11 @@ that change nothing."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from proofs.lift import dag
 from proofs.lift.dag import Node, conjunction, const, disjunction, ite, leaf
 from proofs.lift.values import Scalars
-from proofs.prove.clauses import Formula
-from proofs.prove.smt import Obligation, obligation
+from proofs.prove.smt import Formula, Obligation, obligation
 from proofs.prove.transactions.state import (
     ANEW,
     NONE,
@@ -22,7 +20,7 @@ from proofs.prove.transactions.state import (
 )
 from proofs.prove.transactions.steps import Transactions
 from proofs.prove.unknowns import number, truth
-from proofs.prove.worlds import WorldClause, Worlds
+from proofs.prove.worlds import Worlds
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, ABSENT = (const(i) for i in (0, 1, 2, 3, 6))
 COMPLETE = (const(4), const(5))
@@ -67,22 +65,6 @@ SIZES = {
 def without(*names: str) -> dict[tuple[str, str], Node]:
     """What is unknown but for some rules, which are the variant's."""
     return {key: node for key, node in (RULES | SIZES).items() if key[1] not in names}
-
-
-def clause(formula: Callable[..., Formula], *uses: str) -> WorldClause:
-    """A clause named and described as its function is."""
-    says = " ".join((formula.__doc__ or "").split())
-    return WorldClause(formula.__name__, says, formula, frozenset(uses))
-
-
-def also(of: WorldClause, *uses: str) -> WorldClause:
-    """The same clause, where it stands on more."""
-    return replace(of, uses=of.uses.union(uses))
-
-
-def follows(formula: Callable[..., Formula], *uses: str) -> WorldClause:
-    """A clause that needs no induction: others imply it."""
-    return replace(clause(formula, *uses), follows=True)
 
 
 def is_prepared(image: Scalars) -> Node:

@@ -18,6 +18,7 @@ from typing import Any
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, conjunction, const, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
+from proofs.prove.induction import Step
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
 from proofs.prove.transactions.state import (
@@ -39,7 +40,7 @@ from proofs.prove.transactions.steps import (
     merged,
 )
 from proofs.prove.unknowns import Predicate, function, number, truth
-from proofs.prove.worlds import Composition, WorldStep
+from proofs.prove.worlds import Composition
 
 ME = number("me")
 """The instance that is looked at: any."""
@@ -122,22 +123,22 @@ class Instances(Transactions):
         ghosts = {name: never(value) for name, value in GHOSTS.items()}
         return with_instance(super().initial(), client, ghosts)
 
-    def named(self, name: str) -> WorldStep:
+    def named(self, name: str) -> Step:
         """A step by its name: one of the instance's own, or of the others'."""
         return OWN[name](self) if name in OWN else self.others(name)
 
-    def others(self, name: str) -> WorldStep:
+    def others(self, name: str) -> Step:
         """A step in which the instance has no part: it is not who asks."""
         step = STEPS[name](self)
         another: Formula = ((), ~number("requester").eq(ME))
         given = (is_instance(), another, *step.assumed)
-        return WorldStep(name, {}, step.before, step.after, given)
+        return Step(name, step.before, step.after, given)
 
     # The application, and what is given up on its way
 
     def by_itself(
         self, name: str, rule: str, *arguments: Node, sends: str = "", given: Node = TRUE
-    ) -> WorldStep:
+    ) -> Step:
         """The instance does something that nobody else hears of: it `sends` what may arrive."""
         evaluator = self.evaluator()
         function = getattr(self.model.client, rule)
@@ -183,7 +184,7 @@ class Instances(Transactions):
             sent_batch=lambda t, n: before(t, n) | both_are((t, n), (mine, sent)),
         )
 
-    def elsewhere(self, name: str, sends: str, hears: str) -> WorldStep:
+    def elsewhere(self, name: str, sends: str, hears: str) -> Step:
         """A batch for another partition, and any answer, or none."""
         evaluator, rules = self.evaluator(), self.model.client
         asked = evaluator.call(getattr(rules, sends), [self.k, self.before.client, ME, PLACE]).actor
@@ -195,7 +196,7 @@ class Instances(Transactions):
 
     # The coordinator
 
-    def begins(self) -> WorldStep:
+    def begins(self) -> Step:
         """InitProducerId of the instance, and the answer if it comes at once."""
         rules, client = self.model, self.before.client
         asking = self.evaluator()
@@ -208,7 +209,7 @@ class Instances(Transactions):
             self.before,
         )
 
-    def ends(self) -> WorldStep:
+    def ends(self) -> Step:
         """EndTxn of the instance, and the answer if it comes at once."""
         rules, client = self.model, self.before.client
         asking = self.evaluator()
@@ -228,7 +229,7 @@ class Instances(Transactions):
         asked: tuple[Callable[..., Any], str, Rec],
         hears: Callable[..., Any],
         sent: Instance,
-    ) -> WorldStep:
+    ) -> Step:
         """The coordinator answers the instance, or begins an append for it."""
         function, kind, request = asked
         evaluator, moved, sends = self.handled(function, kind, request, ME)
@@ -251,7 +252,7 @@ class Instances(Transactions):
             **{whose: lambda p, e: old(p, e) | heard & both_are((p, e), told)},
         )
 
-    def late_end(self) -> WorldStep:
+    def late_end(self) -> Step:
         """EndTxn of the instance arrives, and nobody waits for its answer."""
         commits = const(1), ZERO
         committed = truth("committed")
@@ -265,7 +266,7 @@ class Instances(Transactions):
         sent: Formula = ((), self.before.sent_end(T, outcome))
         return self.told("my_late_end", evaluator, after, is_instance(), sent)
 
-    def theirs(self, name: str, function: Callable[..., Any], kind: str) -> WorldStep:
+    def theirs(self, name: str, function: Callable[..., Any], kind: str) -> Step:
         """A request of another instance, or one for which nobody waits: its pair was told to
         another; or it shows none, and wants its first."""
         request = self.request()
@@ -279,7 +280,7 @@ class Instances(Transactions):
         after = self.owned(instance_of(after), heard, answer, "theirs")
         return self.told(name, evaluator, after, is_instance(), is_request(request, kind), other)
 
-    def append_succeeds(self) -> WorldStep:
+    def append_succeeds(self) -> Step:
         """What is on its way is in the log, and whoever waits is told."""
         answer = self.before.coordinator.answer
         step = self.append_is_heard(super().append_succeeds(), answer)
@@ -290,14 +291,14 @@ class Instances(Transactions):
         after = self.owned(after, good & others, answer, "theirs")
         return replace(step, after=after)
 
-    def append_fails(self, name: str, in_log: Node) -> WorldStep:
+    def append_fails(self, name: str, in_log: Node) -> Step:
         """An append is reported as failed, to whoever waits."""
         rules = self.model
         error = rules.messages.Error.COORDINATOR_NOT_AVAILABLE
         answer = self.evaluator().call(rules.messages.failed, [const(int(error))])
         return self.append_is_heard(super().append_fails(name, in_log), answer)
 
-    def append_is_heard(self, step: WorldStep, answer: Rec) -> WorldStep:
+    def append_is_heard(self, step: Step, answer: Rec) -> Step:
         """The instance hears of an append, if it is the one that waits."""
         evaluator = self.evaluator()
         hears, coordinator = self.model.world.heard_after_append, self.before.coordinator
@@ -309,7 +310,7 @@ class Instances(Transactions):
 
     # Batches
 
-    def batch_arrives_here(self, name: str, sends: str, hears: str) -> WorldStep:
+    def batch_arrives_here(self, name: str, sends: str, hears: str) -> Step:
         """A batch of the instance for the partition here, and its answer, heard or not."""
         rules = self.model.client
         asking = self.evaluator()
@@ -349,7 +350,7 @@ class Instances(Transactions):
             return after
         return with_ghosts(after, held_at=lambda t, n: ite(is_it((t, n), mine), end, held(t, n)))
 
-    def late_batch(self) -> WorldStep:
+    def late_batch(self) -> Step:
         """A batch of the instance arrives, and nobody waits for its answer."""
         its_id, its_epoch = its_pair(self.before, T)
         batch = self.batch()
@@ -367,7 +368,7 @@ class Instances(Transactions):
         after = self.kept(instance_of(after), batch, is_mine=True)
         return self.told("my_late_batch", evaluator, after, is_instance(), is_batch(batch), sent)
 
-    def their_batch(self) -> WorldStep:
+    def their_batch(self) -> Step:
         """A batch of another instance arrives here."""
         batch = self.batch()
         evaluator, after, _ = self.delivered(batch)
@@ -385,7 +386,7 @@ def is_instance() -> Formula:
     return (), (ME >= 0) & inside
 
 
-OWN: dict[str, Callable[[Instances], WorldStep]] = {
+OWN: dict[str, Callable[[Instances], Step]] = {
     "i_begin": Instances.begins,
     "i_end": Instances.ends,
     "my_late_end": Instances.late_end,

@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from proofs.lift.dag import Node, conjunction
 from proofs.lift.values import Scalars
-from proofs.prove.clauses import Formula
+from proofs.prove.induction import Step
+from proofs.prove.smt import Formula
 from proofs.prove.transactions.coordinator import (
     EPOCHS_END,
     ONGOING,
@@ -34,7 +35,6 @@ from proofs.prove.transactions.partition import entry, is_open
 from proofs.prove.transactions.state import HERE, NONE, State, any_leader, pair, with_ghosts
 from proofs.prove.transactions.steps import Transactions, also_sent, is_batch
 from proofs.prove.unknowns import number
-from proofs.prove.worlds import WorldStep
 
 ELSEWHERE = number("partition")
 
@@ -42,18 +42,18 @@ ELSEWHERE = number("partition")
 class Takers(Transactions):
     """The steps in which batches have pairs that somebody was told, and each leader answers."""
 
-    def named(self, name: str) -> WorldStep:
+    def named(self, name: str) -> Step:
         """A step by its name."""
         return TAKING[name](self) if name in TAKING else super().named(name)
 
-    def told_batch(self) -> WorldStep:
+    def told_batch(self) -> Step:
         """Any batch of a pair that somebody was told arrives here."""
         batch = self.batch()
         evaluator, after, _ = self.delivered(batch)
         told: Formula = ((), self.before.given(*pair(batch)))
         return self.told("told_batch", evaluator, after, is_batch(batch), told)
 
-    def other_takes(self) -> WorldStep:
+    def other_takes(self) -> Step:
         """Another partition gets its marker, and answers; its leader is like the one here."""
         evaluator, rules = self.evaluator(), self.model.coordinator
         before = self.before
@@ -71,7 +71,7 @@ class Takers(Transactions):
         return self.told("other_takes", evaluator, after, there, *alike)
 
 
-TAKING: dict[str, Callable[[Takers], WorldStep]] = {
+TAKING: dict[str, Callable[[Takers], Step]] = {
     "told_batch": Takers.told_batch,
     "other_takes": Takers.other_takes,
 }

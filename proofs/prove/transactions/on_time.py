@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from proofs.prove.induction import clause, follows
 from proofs.prove.transactions import client as of_client
 from proofs.prove.transactions import partition as of_partition
 from proofs.prove.transactions import records as of_records
@@ -24,7 +25,7 @@ from proofs.prove.transactions.compositions import (
     SENDING,
     SOUND,
 )
-from proofs.prove.transactions.coordinator import also, clause, follows, without
+from proofs.prove.transactions.coordinator import without
 from proofs.prove.transactions.instances_in_scope import check_instances_scope
 from proofs.prove.transactions.turns import Turns
 
@@ -89,7 +90,7 @@ TOLD_V1 = replace(
     unknown=without("requests", "verification", "fence") | BUMPS,
     clauses=(
         *(
-            also(c, *SHOWS) if c.name in ("ids_are_counted", "log_is_ahead") else c
+            c.also(*SHOWS) if c.name in ("ids_are_counted", "log_is_ahead") else c
             for c in VISIBILITY_V1.clauses
             if c.name != "commits_are_wanted"
         ),

@@ -9,8 +9,7 @@ from typing import Any
 from proofs.lift.dag import Node, conjunction, const, disjunction, ite
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.values import Rec, Scalars
-from proofs.prove.clauses import Formula
-from proofs.prove.smt import Obligation, obligation
+from proofs.prove.smt import Formula, Obligation, obligation
 from proofs.prove.transactions.coordinator import (
     COMPLETE,
     ONGOING,

@@ -19,7 +19,8 @@ from typing import Any
 from proofs.lift.dag import FALSE, TRUE, Node, conjunction, const, eq, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
-from proofs.prove.clauses import Formula
+from proofs.prove.induction import Step
+from proofs.prove.smt import Formula
 from proofs.prove.transactions.client import (
     IN,
     INITIALIZING,
@@ -59,7 +60,7 @@ from proofs.prove.transactions.state import (
 from proofs.prove.transactions.steps import is_batch, merged
 from proofs.prove.transactions.told import holds, is_mine, is_placed, remembers
 from proofs.prove.unknowns import Predicate, function, truth
-from proofs.prove.worlds import Composition, WorldStep
+from proofs.prove.worlds import Composition
 
 ONE = const(1)
 BATCH = ("batch_id", "batch_epoch", "batch_sequence")
@@ -96,11 +97,11 @@ class Records(Instances):
         batch = {name: never(NONE) for name in BATCH}
         return sender(super().initial(), {**batch, "acked": never(FALSE)})
 
-    def named(self, name: str) -> WorldStep:
+    def named(self, name: str) -> Step:
         """A step by its name."""
         return SENDERS[name](self) if name in SENDERS else super().named(name)
 
-    def heard(self, name: str, sends: str, hears: str, *, adds: bool = False) -> WorldStep:
+    def heard(self, name: str, sends: str, hears: str, *, adds: bool = False) -> Step:
         """A request to the coordinator, and any answer that one may give, or none. Only who is
         asked whether a partition is in a transaction answers TRANSACTION_ABORTABLE."""
         evaluator, rules = self.evaluator(), self.model.client
@@ -130,7 +131,7 @@ class Records(Instances):
         some = in_log(self.before, I) & is_data(stored) & written
         return (I,), same | ~some
 
-    def arrives(self, name: str, sends: str, hears: str, rule: str) -> WorldStep:
+    def arrives(self, name: str, sends: str, hears: str, rule: str) -> Step:
         """A batch of the instance is sent, first or again; the leader takes it, or it is refused
         unread; and its answer is heard, or not."""
         rules, evaluator = self.model.client, self.evaluator()
@@ -161,7 +162,7 @@ class Records(Instances):
             given.append(self.refused_is_absent(batch, answer))
         return self.told(name, evaluator, state, *given)
 
-    def is_sent(self, name: str, sends: str) -> WorldStep:
+    def is_sent(self, name: str, sends: str) -> Step:
         """A batch of the instance is given up on its way."""
         evaluator = self.evaluator()
         rule = getattr(self.model.client, sends)
@@ -200,7 +201,7 @@ class Records(Instances):
             **changed,
         )
 
-    def late(self, name: str, rule: str, place: Node) -> WorldStep:
+    def late(self, name: str, rule: str, place: Node) -> Step:
         """A batch that the instance has sent arrives, and nobody waits for its answer."""
         evaluator, batch = self.evaluator(), self.batch()
         mine = {
@@ -218,7 +219,7 @@ class Records(Instances):
         given = (is_instance(), is_batch(batch), sent, ((), place))
         return self.told(name, evaluator, after, *given)
 
-    def others_batch(self, name: str, rule: str, place: Node) -> WorldStep:
+    def others_batch(self, name: str, rule: str, place: Node) -> Step:
         """A batch of another instance arrives; where nothing is late, under another pair."""
         evaluator, batch = self.evaluator(), self.batch()
         step = evaluator.call(getattr(self.model.leader, rule), [self.k, self.before.leader, batch])
@@ -230,7 +231,7 @@ class Records(Instances):
 
 GROUP, PLAIN = is_of_group(), ~is_of_group()
 
-SENDERS: dict[str, Callable[[Records], WorldStep]] = {
+SENDERS: dict[str, Callable[[Records], Step]] = {
     "i_begin": lambda s: s.heard("i_begin", "ask_producer_id", "on_producer_id"),
     "i_add": lambda s: s.heard("i_add", "add_partitions", "on_partitions_added", adds=True),
     "i_add_offsets": lambda s: s.heard(

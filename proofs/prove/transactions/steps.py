@@ -16,6 +16,7 @@ from proofs.lift.containers import FocusMap
 from proofs.lift.dag import FALSE, TRUE, Node, conjunction, const, disjunction, eq, ite, leaf
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Scalars, Seq
+from proofs.prove.induction import Step
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
 from proofs.prove.transactions.state import (
@@ -35,7 +36,7 @@ from proofs.prove.transactions.state import (
     with_ghosts,
 )
 from proofs.prove.unknowns import Predicate, function, number
-from proofs.prove.worlds import Composition, Worlds, WorldStep
+from proofs.prove.worlds import Composition, Worlds
 
 COVERED = {
     "producer_id_is_asked": ("init",),
@@ -115,11 +116,11 @@ class Transactions(Worlds):
         """Nobody has begun."""
         return first_state(self.model, self.unknowns, self.world)
 
-    def steps(self) -> Iterator[WorldStep]:
+    def steps(self) -> Iterator[Step]:
         """Those that the composition names."""
         yield from map(self.named, self.of.steps)
 
-    def named(self, name: str) -> WorldStep:
+    def named(self, name: str) -> Step:
         """One of them."""
         return STEPS[name](self)
 
@@ -133,14 +134,12 @@ class Transactions(Worlds):
         """Any batch."""
         return self.unknowns.record(self.model.messages.Batch, "batch")
 
-    def told(
-        self, name: str, evaluator: UnboundedEvaluator, after: State, *more: Formula
-    ) -> WorldStep:
+    def told(self, name: str, evaluator: UnboundedEvaluator, after: State, *more: Formula) -> Step:
         """The step, with what was decided on the way."""
         required: list[Formula] = [((), limit.condition) for limit in evaluator.limits]
         here: Formula = ((), (HERE >= 0) & (HERE < PARTITIONS))
         assumed = (here, *required, *evaluator.choices, *more)
-        return WorldStep(name, {}, self.before, self.decided(evaluator, after), assumed)
+        return Step(name, self.before, self.decided(evaluator, after), assumed)
 
     def decided(self, evaluator: UnboundedEvaluator, after: State) -> State:
         """The decisions of the images that are known to be in the log."""
@@ -148,9 +147,7 @@ class Transactions(Worlds):
             after = with_decision(self.model, after, reached, image)
         return after
 
-    def coordinator_moves(
-        self, name: str, function: Callable[..., Any], *arguments: Any
-    ) -> WorldStep:
+    def coordinator_moves(self, name: str, function: Callable[..., Any], *arguments: Any) -> Step:
         """A step of the coordinator by itself, which answers nobody."""
         evaluator = self.evaluator()
         actor = evaluator.call(function, [self.k, self.before.coordinator, *arguments])
@@ -160,7 +157,7 @@ class Transactions(Worlds):
 
     def asked(
         self, name: str, function: Callable[..., Any], kind: str, *, on_time: bool = False
-    ) -> WorldStep:
+    ) -> Step:
         """Any request to the coordinator, and its answer."""
         request = self.request()
         evaluator, after, _ = self.handled(function, kind, request, number("requester"))
@@ -213,7 +210,7 @@ class Transactions(Worlds):
 
     # Appends
 
-    def append_succeeds(self) -> WorldStep:
+    def append_succeeds(self) -> Step:
         """What is on its way is in the log, and whoever waits is told."""
         evaluator = self.evaluator()
         rule = self.model.coordinator.append_succeeds
@@ -223,7 +220,7 @@ class Transactions(Worlds):
         after = with_ghosts(after, coordinator=step.actor, awaited=NOBODY_WAITS)
         return self.told("append_succeeds", evaluator, after)
 
-    def append_fails(self, name: str, in_log: Node) -> WorldStep:
+    def append_fails(self, name: str, in_log: Node) -> Step:
         """An append is reported as failed."""
         evaluator = self.evaluator()
         rule = self.model.coordinator.append_fails
@@ -231,7 +228,7 @@ class Transactions(Worlds):
         after = with_ghosts(self.before, coordinator=step.actor, awaited=NOBODY_WAITS)
         return self.told(name, evaluator, after)
 
-    def takes_over(self, name: str, *, with_append: bool) -> WorldStep:
+    def takes_over(self, name: str, *, with_append: bool) -> Step:
         """Another broker reads the log, in which the last append may be."""
         evaluator = self.evaluator()
         c, rules = self.before.coordinator, self.model.coordinator
@@ -245,7 +242,7 @@ class Transactions(Worlds):
         after = with_ghosts(self.before, coordinator=actor, awaited=NOBODY_WAITS)
         return self.told(name, evaluator, after, appending)
 
-    def requester_leaves(self) -> WorldStep:
+    def requester_leaves(self) -> Step:
         """Nobody waits any more."""
         c = self.before.coordinator
         alone = c.changed(requester=NONE)
@@ -254,7 +251,7 @@ class Transactions(Worlds):
 
     # Markers
 
-    def marker_is_sent(self) -> WorldStep:
+    def marker_is_sent(self) -> Step:
         """The coordinator sends a marker to a partition."""
         evaluator, c = self.evaluator(), self.before.coordinator
         rule = self.model.coordinator.marker_for
@@ -263,7 +260,7 @@ class Transactions(Worlds):
         after = with_ghosts(self.before, sent=also_sent(self.before, marker))
         return self.told("marker_is_sent", evaluator, after)
 
-    def marker_is_answered(self) -> WorldStep:
+    def marker_is_answered(self) -> Step:
         """Another partition has answered."""
         evaluator, partition = self.evaluator(), number("partition")
         rule = self.model.coordinator.on_marker_written
@@ -280,7 +277,7 @@ class Transactions(Worlds):
         inside: Formula = ((), (partition >= 0) & (partition < PARTITIONS))
         return self.told("marker_is_answered", evaluator, after, elsewhere, inside)
 
-    def marker_is_written(self) -> WorldStep:
+    def marker_is_written(self) -> Step:
         """The partition here gets its marker, and answers; the answer may be lost."""
         evaluator, rules = self.evaluator(), self.model.coordinator
         before = self.before
@@ -300,19 +297,19 @@ class Transactions(Worlds):
         evaluator.written = written
         return self.told("marker_is_written", evaluator, after)
 
-    def marker_arrives(self) -> WorldStep:
+    def marker_arrives(self) -> Step:
         """A marker that was ever sent arrives here, perhaps not for the first time."""
         marker = self.unknowns.record(self.model.messages.Marker, "marker")
         sent: Formula = ((), was_sent(self.before, marker))
         return self.leader_hears("marker_arrives", marker, sent)
 
-    def any_marker_arrives(self) -> WorldStep:
+    def any_marker_arrives(self) -> Step:
         """Any marker at all arrives here."""
         marker = self.unknowns.record(self.model.messages.Marker, "marker")
         is_one: Formula = ((), marker.producer_epoch >= 0)
         return self.leader_hears("any_marker_arrives", marker, is_one)
 
-    def leader_hears(self, name: str, marker: Rec, *given: Formula) -> WorldStep:
+    def leader_hears(self, name: str, marker: Rec, *given: Formula) -> Step:
         """The leader takes a marker, or refuses it."""
         evaluator = self.evaluator()
         rule = self.model.leader.on_marker
@@ -322,7 +319,7 @@ class Transactions(Worlds):
 
     # Batches
 
-    def batch_arrives(self, name: str, *, on_time: bool) -> WorldStep:
+    def batch_arrives(self, name: str, *, on_time: bool) -> Step:
         """Any batch arrives here. On time is what comes before its sender begins the next
         transaction."""
         batch = self.batch()
@@ -375,14 +372,14 @@ class Transactions(Worlds):
         old = is_before(pair(batch), reign)
         return old & grew | self.before.trespassed
 
-    def leader_takes(self, name: str, rule: Callable[..., Any], *more: Any) -> WorldStep:
+    def leader_takes(self, name: str, rule: Callable[..., Any], *more: Any) -> Step:
         """Any batch is for the leader, whatever the coordinator would say."""
         evaluator, batch = self.evaluator(), self.batch()
         step = evaluator.call(rule, [self.k, self.before.leader, batch, *more])
         leader = step.fields.get("actor", step)
         return self.told(name, evaluator, with_ghosts(self.before, leader=leader), is_batch(batch))
 
-    def other_writes(self) -> WorldStep:
+    def other_writes(self) -> Step:
         """Another transactional id writes here, or ends what it wrote."""
         evaluator = self.evaluator()
         leader = evaluator.call(self.model.leader.on_other, [self.k, self.before.leader])
@@ -549,11 +546,11 @@ def merged(evaluator: UnboundedEvaluator, condition: Node, a: Rec, b: Rec) -> Re
     return result
 
 
-def _of_coordinator(name: str, *arguments: Node) -> Callable[[Transactions], WorldStep]:
+def _of_coordinator(name: str, *arguments: Node) -> Callable[[Transactions], Step]:
     return lambda t: t.coordinator_moves(name, getattr(t.model.coordinator, name), *arguments)
 
 
-STEPS: dict[str, Callable[[Transactions], WorldStep]] = {
+STEPS: dict[str, Callable[[Transactions], Step]] = {
     "init": lambda t: t.asked("init", t.model.coordinator.on_init_producer_id, "init"),
     "add": lambda t: t.asked("add", t.model.add_partitions.on_add_partitions, "add"),
     "end": lambda t: t.asked("end", t.model.end_txn.on_end_txn, "end"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from proofs.lift.dag import Node, conjunction, ite
 from proofs.lift.values import Scalars
-from proofs.prove.clauses import Formula
+from proofs.prove.smt import Formula
 from proofs.prove.transactions.client import (
     ABORTING,
     COMMIT_ASKED,

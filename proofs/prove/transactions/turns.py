@@ -20,7 +20,8 @@ from proofs.lift import dag
 from proofs.lift.dag import ZERO, Node, conjunction, const, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Scalars
-from proofs.prove.clauses import Formula
+from proofs.prove.induction import Step
+from proofs.prove.smt import Formula
 from proofs.prove.transactions.client import (
     ABORTING,
     COMMIT_ASKED,
@@ -89,7 +90,7 @@ from proofs.prove.transactions.state import NONE, Image, State, both_are, never,
 from proofs.prove.transactions.steps import SENDERS, merged
 from proofs.prove.transactions.told import is_mine
 from proofs.prove.unknowns import Predicate, function, number, truth
-from proofs.prove.worlds import Composition, WorldStep
+from proofs.prove.worlds import Composition
 
 NEW, ASKED = const(1), const(2)
 BEHIND = ("log", "image")
@@ -124,13 +125,11 @@ class Turns(Instances):
         """Nobody has begun."""
         return turned(super().initial(), never(NONE), "")
 
-    def named(self, name: str) -> WorldStep:
+    def named(self, name: str) -> Step:
         """A step by its name."""
         return ON_TIME[name](self) if name in ON_TIME else super().named(name)
 
-    def told(
-        self, name: str, evaluator: UnboundedEvaluator, after: State, *more: Formula
-    ) -> WorldStep:
+    def told(self, name: str, evaluator: UnboundedEvaluator, after: State, *more: Formula) -> Step:
         """The step. A record is of the turn in which it comes into the log."""
         assert isinstance(after, Turned)
         counted: Formula = ((), SENDERS.eq(self.before.turn))
@@ -150,13 +149,13 @@ class Turns(Instances):
             its_turn=lambda t: ite(begins & t.eq(mine), before.turn, old(t)),
         )
 
-    def append_is_heard(self, step: WorldStep, answer: Rec) -> WorldStep:
+    def append_is_heard(self, step: Step, answer: Rec) -> Step:
         """The instance hears of an append, if it is the one that waits."""
         heard = super().append_is_heard(step, answer)
         after = turned(heard.after, heard.after.its_turn, "''")
         return replace(heard, after=after, assumed=(*heard.assumed, *chosen(after)))
 
-    def adds(self, name: str, sends: str) -> WorldStep:
+    def adds(self, name: str, sends: str) -> Step:
         """A request of the instance that adds partitions, and the answer if it comes at once."""
         rules, asking = self.model, self.evaluator()
         asked = asking.call(getattr(rules.client, sends), [self.k, self.before.client])
@@ -175,7 +174,7 @@ class Turns(Instances):
         return self.told(name, evaluator, after, is_instance())
 
 
-ON_TIME: dict[str, Callable[[Turns], WorldStep]] = {
+ON_TIME: dict[str, Callable[[Turns], Step]] = {
     "i_add": lambda s: s.adds("i_add", "add_partitions"),
     "i_add_offsets": lambda s: s.adds("i_add_offsets", "add_offsets"),
     "add": lambda s: s.theirs("add", s.model.add_partitions.on_add_partitions, "add"),

@@ -16,13 +16,12 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import composition
 from proofs.mutants import find
 from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
-from proofs.prove.clauses import Formula
 from proofs.prove.in_scope import Facts, compiled, pasts
 from proofs.prove.invariant import GUARANTEED
 from proofs.prove.one_log import RULES, OneLog
 from proofs.prove.plan import Planner, configuration, plan
 from proofs.prove.run import Subject, counterexample
-from proofs.prove.smt import obligation
+from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.state import Builder
 from proofs.prove.theorem import Theorem

@@ -14,7 +14,7 @@ from proofs.prove.run import counterexample, subject
 from proofs.prove.scoped import scoped
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.theorems import THEOREMS
-from proofs.prove.worlds import Composition, WorldInduction, Worlds
+from proofs.prove.worlds import Composition, CompositionInduction, Worlds
 from proofs.prove.worlds_in_scope import check_world_scope
 from proofs.trace.replay import configuration_of
 
@@ -23,7 +23,7 @@ THEOREM = next(t for t in THEOREMS if t.name == "producer_ids_unique")
 
 def proved(name: str, *patches: Patch, of: Composition = PRODUCER_IDS) -> bool:
     """Whether Z3 proves an obligation of the composition with patches."""
-    asked = dict(WorldInduction(of, composition(of.home, patches), "4.3.1").obligations())
+    asked = dict(CompositionInduction(of, composition(of.home, patches), "4.3.1").obligations())
     found = asked[f"{of.home}/{name}"]
     assert found is not None
     return ask("z3", found.text, timeout_s=2).result == "proved"
@@ -31,7 +31,7 @@ def proved(name: str, *patches: Patch, of: Composition = PRODUCER_IDS) -> bool:
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_producer_ids_are_unique_with_any_number_of_brokers_and_blocks(solver: str) -> None:
-    asked = WorldInduction(PRODUCER_IDS, composition("producer_ids"), "4.3.1").obligations()
+    asked = CompositionInduction(PRODUCER_IDS, composition("producer_ids"), "4.3.1").obligations()
     said = {name: ask(solver, o.text).result for name, o in asked if o is not None}
     assert len(said) == 79
     assert set(said.values()) == {"proved"}

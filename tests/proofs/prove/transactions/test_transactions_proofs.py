@@ -22,7 +22,7 @@ from proofs.prove.transactions.compositions import ONLY_EXPLORED, PROVED_AS, WIT
 from proofs.prove.transactions.in_scope import check_transactions_scope
 from proofs.prove.transactions.instances import Instances
 from proofs.prove.transactions.steps import COVERED, LEFT_OUT, OF_CLIENTS, STEPS, Transactions
-from proofs.prove.worlds import WorldInduction
+from proofs.prove.worlds import CompositionInduction
 from proofs.trace.replay import configuration_of
 from tests.proofs.prove.transactions.planted import PLANTED
 
@@ -32,21 +32,21 @@ MINE = {t.name: t for t in THEOREMS if t.home == "transactions"}
 
 
 @cache
-def induction(theorem: str, variant: str = "", *patches: Patch) -> WorldInduction:
+def induction(theorem: str, variant: str = "", *patches: Patch) -> CompositionInduction:
     """The induction of a theorem, under its own variant or another, with patches."""
     found = MINE[theorem]
     assert found.composition is not None
     model = composition("transactions", patches)
-    return WorldInduction(found.composition, model, variant or found.variant)
+    return CompositionInduction(found.composition, model, variant or found.variant)
 
 
-def proved(of: WorldInduction, name: str) -> bool:
+def proved(of: CompositionInduction, name: str) -> bool:
     """Whether Z3 proves an obligation: of a clause after a step, or a lemma."""
     step, _, wanted = name.partition("/")
     clause = next((c for c in of.of.clauses if c.name == wanted), None)
     if clause is not None:
         assert isinstance(of.worlds, Transactions)
-        found = of.kept(clause, of.worlds.named(step))[1]
+        [(_, found)] = of.kept(clause, of.worlds.named(step))
     else:
         assert of.of.lemmas is not None
         found = next(o for o in of.of.lemmas(of.worlds) if o.name == f"transactions/{name}")
@@ -81,7 +81,7 @@ def test_z3_proves_every_tenth_obligation(theorem: str) -> None:
     assert set(said.values()) == {"proved"}
 
 
-def contradictions(of: WorldInduction, *more: Formula) -> list[str]:
+def contradictions(of: CompositionInduction, *more: Formula) -> list[str]:
     """The steps from no state at all: z3 needs no second for those; others it may leave open."""
     everything = {*of.before, *of.of.facts}
     steps = [(s.rule, (*of.assumed(everything, s), *more)) for s in of.worlds.steps()]
@@ -123,8 +123,10 @@ def test_without_the_assumptions_of_v1_its_own_obligation_fails(
     assert of is not None
     steps = tuple(step for step in of.steps if step != early)
     dropped = replace(of, steps=(*steps, late))
-    assert proved(WorldInduction(of, composition("transactions"), "v1"), f"{early}/{obligation}")
-    late_ones = WorldInduction(dropped, composition("transactions"), "v1")
+    assert proved(
+        CompositionInduction(of, composition("transactions"), "v1"), f"{early}/{obligation}"
+    )
+    late_ones = CompositionInduction(dropped, composition("transactions"), "v1")
     assert not proved(late_ones, f"{late}/{obligation}")
 
 
@@ -142,8 +144,8 @@ def test_what_is_told_with_v1_rests_on_what_may_arrive(late: str, obligation: st
     assert of is not None
     model = composition("transactions")
     late_too = replace(of, steps=(*of.steps, late))
-    assert proved(WorldInduction(of, model, "v1"), f"i_end/{obligation}")
-    assert not proved(WorldInduction(late_too, model, "v1"), f"{late}/{obligation}")
+    assert proved(CompositionInduction(of, model, "v1"), f"i_end/{obligation}")
+    assert not proved(CompositionInduction(late_too, model, "v1"), f"{late}/{obligation}")
 
 
 @pytest.mark.parametrize("mutant", ANSWERED)
@@ -156,7 +158,7 @@ def test_a_mutant_fails_its_own_obligation(mutant: str) -> None:
     variant = of.under(found)
     ruled = found.composition.ruled_by(of.model, variant, found.variant)
     assert proved(induction(theorem), failing)
-    assert not proved(WorldInduction(ruled, of.model, variant), failing)
+    assert not proved(CompositionInduction(ruled, of.model, variant), failing)
 
 
 def test_every_mutant_breaks_a_theorem_or_is_said_to_break_none() -> None:
@@ -188,7 +190,7 @@ def test_without_pairs_that_are_kept_its_own_obligation_fails() -> None:
     clause = next(c for c in of.of.clauses if c.name == "commits_are_asked")
     assert isinstance(of.worlds, Instances)
     assert proved(of, "end/commits_are_asked")
-    found = of.kept(clause, of.worlds.others("end"))[1]
+    [(_, found)] = of.kept(clause, of.worlds.others("end"))
     assert found is not None
     assert ask("z3", found.text, timeout_s=5).result != "proved"
 
@@ -206,8 +208,8 @@ def test_what_is_acked_with_v1_rests_on_what_may_arrive(late: str, obligation: s
     assert of is not None
     model = composition("transactions")
     dropped = replace(of, steps=(*of.steps, "my_late_batch"))
-    assert proved(WorldInduction(of, model, "v1"), f"my_batch/{obligation}")
-    assert not proved(WorldInduction(dropped, model, "v1"), f"{late}/{obligation}")
+    assert proved(CompositionInduction(of, model, "v1"), f"my_batch/{obligation}")
+    assert not proved(CompositionInduction(dropped, model, "v1"), f"{late}/{obligation}")
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_without_a_rule_its_own_obligation_fails(
     model = composition("transactions")
     ruled = found.composition.ruled_by(model, variant, found.variant)
     assert proved(induction(theorem), obligation)
-    assert not proved(WorldInduction(ruled, model, variant), obligation)
+    assert not proved(CompositionInduction(ruled, model, variant), obligation)
 
 
 @pytest.mark.parametrize("theorem", MINE)

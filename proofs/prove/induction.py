@@ -1,0 +1,239 @@
+"""Induction: a clause holds at first, and each step that begins where clauses hold keeps it.
+
+A clause names what its induction stands on: other clauses, facts, lemmas about a step (each proved
+before it is used) and assumptions. Nothing else is given to the solvers when it is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from proofs.lift.dag import Node, conjunction
+from proofs.prove.regimes import NO_WRAP, Regime
+from proofs.prove.smt import Formula, Obligation, obligation
+from proofs.prove.unknowns import number
+
+LENGTH = number("length")
+"""The length of any prefix of a log."""
+ARITHMETIC = "sequences_are_remainders"
+"""What sequences mean where they wrap: for the few obligations that are about their arithmetic."""
+RULED = "rules_of_variant"
+"""What the variant says of the rules that are unknown to all other clauses."""
+
+Named = Iterator[tuple[str, Obligation | None]]
+"""(step/clause, obligation); None where the step leaves the clause unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A formula that holds in every state, for all values of its bound numbers.
+
+    Its induction stands on itself and on what it `uses`; it `follows` if that implies it. A clause
+    about every prefix of the log has `of_prefix`, what it says of the prefix of one length.
+    """
+
+    name: str
+    says: str
+    formula: Callable[[Any], Formula]
+    uses: frozenset[str] = frozenset()
+    follows: bool = False
+    of_prefix: Callable[[Any, Node], Formula] | None = None
+
+    def also(self, *uses: str) -> Clause:
+        """The same clause, standing on more."""
+        return replace(self, uses=self.uses.union(uses))
+
+
+def clause(formula: Callable[..., Formula], *uses: str) -> Clause:
+    """A clause named and described as its function is."""
+    says = " ".join((formula.__doc__ or "").split())
+    return Clause(formula.__name__, says, formula, frozenset(uses))
+
+
+def follows(formula: Callable[..., Formula], *uses: str) -> Clause:
+    """A clause that needs no induction: what it uses implies it."""
+    return replace(clause(formula, *uses), follows=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Lemma:
+    """What holds where a step is taken, and the clauses that it stands on."""
+
+    name: str
+    formula: Formula
+    uses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A rule applied to any state. `assumed` is what it requires of the state before.
+
+    `prefixes` are the lengths of the prefixes of the log that the step is about. `lemmas` hold too
+    where it is taken: each is proved first, then assumed by the clauses that use it. `given` are
+    assumptions by name, for the clauses that use them. Each clause also uses what it `recalls`.
+    """
+
+    rule: str
+    before: Any
+    after: Any
+    assumed: tuple[Formula, ...]
+    choices: Mapping[str, Node] = field(default_factory=dict)
+    prefixes: tuple[Node, ...] = ()
+    recalls: tuple[str, ...] = ()
+    lemmas: tuple[Lemma, ...] = ()
+    given: tuple[tuple[str, Formula], ...] = ()
+
+    @property
+    def grows(self) -> bool:
+        """Whether the log that has prefixes may grow."""
+        return self.rule.startswith("on_produce")
+
+
+def conjuncts(node: Node) -> tuple[Node, ...]:
+    """What must all hold, in order."""
+    found: list[Node] = []
+    left = [node]
+    while left:
+        part = left.pop()
+        if part.op == "and":
+            left.extend(reversed(part.args))
+        else:
+            found.append(part)
+    return tuple(found)
+
+
+def split(goal: Formula, groups: int) -> Iterator[tuple[str, Formula]]:
+    """A goal of many parts as so many goals, each with its number; 0 leaves it whole."""
+    bound, body = goal
+    parts = conjuncts(body) if groups else ()
+    if not groups or len(parts) < groups:
+        yield "", goal
+        return
+    size = -(-len(parts) // groups)
+    for count, start in enumerate(range(0, len(parts), size), 1):
+        yield f"/{count}", (bound, conjunction(parts[start : start + size]))
+
+
+class Induction:
+    """The obligations by which clauses hold in every state.
+
+    `before` is any state, `initial` the first one. `facts` are true of functions that no rule
+    changes, by name. Names of obligations begin with `prefix`; a goal of many parts is split into
+    `groups`. Lemmas that use a clause which is `absent` are left out.
+    """
+
+    def __init__(
+        self,
+        before: Any,
+        initial: Any,
+        steps: Callable[[], Iterable[Step]],
+        clauses: Iterable[Clause],
+        *,
+        facts: Mapping[str, Formula] | None = None,
+        prefix: str = "",
+        groups: int = 0,
+        regime: Regime = NO_WRAP,
+        absent: frozenset[str] = frozenset(),
+    ) -> None:
+        self.state, self.first, self._steps = before, initial, steps
+        self.known = {c.name: c for c in clauses}
+        self.before = {c.name: c.formula(before) for c in self.known.values()}
+        self.facts = facts or {}
+        self.prefix, self.groups = prefix, groups
+        self.regime, self.absent = regime, absent
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps; evaluated where they are first asked for."""
+        return tuple(self._steps())
+
+    def assumed(self, uses: Collection[str], step: Step | None = None) -> list[Formula]:
+        """Clauses, facts, lemmas and assumptions by name: of clauses about prefixes, what they say
+        of the prefix in question and of those that the step is about."""
+        lengths = (LENGTH, *(step.prefixes if step else ()))
+        found: list[Formula] = []
+        for c in self.known.values():
+            if c.name in uses and c.of_prefix is not None:
+                found += [c.of_prefix(self.state, length) for length in lengths]
+            elif c.name in uses:
+                found.append(self.before[c.name])
+        found += [fact for name, fact in self.facts.items() if name in uses]
+        if step:
+            found += [lemma.formula for lemma in self.lemmas_of(step) if lemma.name in uses]
+            found += [formula for name, formula in step.given if name in uses]
+            found += step.assumed
+        return found
+
+    def posed(
+        self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula
+    ) -> Obligation:
+        """The obligation, with what sequences mean if it uses that."""
+        meant: list[Formula] = []
+        if ARITHMETIC in uses:
+            ground = [body for bound, body in (*assumed, goal) if not bound]
+            meant = [((), node) for node in self.regime.definitions(ground)]
+        return obligation(f"{self.prefix}{name}", [*assumed, *meant], goal)
+
+    def posed_in_parts(
+        self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula
+    ) -> Named:
+        """The obligations of a goal, each with its name."""
+        for part, formula in split(goal, self.groups):
+            asked = self.posed(f"{name}{part}", uses, assumed, formula)
+            yield asked.name, asked
+
+    def of_clauses(self, clauses: Sequence[Clause], rules: Sequence[Formula] = ()) -> Named:
+        """Of all clauses: those that follow, then those that are kept by each step. `rules` are
+        assumed in steps by the clauses that use RULED."""
+        for c in clauses:
+            if c.follows:
+                name, uses = f"always/{c.name}", c.uses - {c.name}
+                yield from self.posed_in_parts(name, uses, self.assumed(uses), self.before[c.name])
+        inductive = [c for c in clauses if not c.follows]
+        for c in inductive:
+            facts = [fact for name, fact in self.facts.items() if name in c.uses]
+            asked = self.posed(f"initial/{c.name}", c.uses, facts, c.formula(self.first))
+            yield asked.name, asked
+        for step in self.steps:
+            for c in inductive:
+                yield from self.kept(c, step, rules)
+
+    def kept(self, clause: Clause, step: Step, rules: Sequence[Formula] = ()) -> Named:
+        """That a step leaves a clause true."""
+        goal = clause.formula(step.after)
+        if goal == self.before[clause.name]:
+            yield f"{self.prefix}{step.rule}/{clause.name}", None
+            return
+        for name, asked, uses in self.goals(clause, step, goal):
+            assumed = [*self.assumed(uses, step), *(rules if RULED in uses else ())]
+            yield from self.posed_in_parts(f"{step.rule}/{name}", uses, assumed, asked)
+
+    def goals(
+        self, clause: Clause, step: Step, goal: Formula
+    ) -> Iterator[tuple[str, Formula, frozenset[str]]]:
+        """(name, clause after the step, clauses to use): the `goal`; of a clause about prefixes, if
+        the log may grow, first of the old ones."""
+        uses = clause.uses | {clause.name}
+        if clause.of_prefix is None or not step.grows:
+            yield clause.name, goal, uses.union(step.recalls)
+            return
+        longer = self.state.log.length + 1
+        bound, body = clause.of_prefix(step.after, LENGTH)
+        parts = conjunction((longer > LENGTH).implies(part) for part in conjuncts(body))
+        yield f"{clause.name}/old", ((LENGTH, *bound), parts), uses
+        yield f"{clause.name}/new", clause.of_prefix(step.after, longer), uses
+
+    def lemmas_of(self, step: Step) -> list[Lemma]:
+        """The lemmas of a step whose clauses are known here."""
+        return [lemma for lemma in step.lemmas if not self.absent.intersection(lemma.uses)]
+
+    def lemmas(self) -> Named:
+        """The obligations of the lemmas of all steps."""
+        for step in self.steps:
+            for lemma in self.lemmas_of(step):
+                assumed = self.assumed(lemma.uses, step)
+                name = f"{step.rule}/{lemma.name}"
+                yield from self.posed_in_parts(name, lemma.uses, assumed, lemma.formula)
