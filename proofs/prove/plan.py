@@ -93,11 +93,17 @@ class IdempotentInduction(Induction):
         )
         self.helpers = (*self.lemmas(), *self.of_clauses(helpers), *self.of_clauses(extra, rules))
 
+    def of_clauses(self, clauses: Sequence[Clause], rules: Sequence[Formula] = ()) -> Named:
+        """As of any clauses; none stands on a guarantee that nothing proves beside it."""
+        proved = self.proved.union(c.name for c in clauses)
+        for c in clauses:
+            unproved = c.uses & GUARANTEED.keys() - proved
+            assert c.follows or not unproved, f"{c.name} uses what nothing proves"
+        yield from super().of_clauses(clauses, rules)
+
     def guaranteed(self, clause: Clause, rules: Sequence[Formula]) -> Named:
         """The helpers' obligations, whatever the variant's rules; and those of the guarantee that
         stands on them, under its variant's rules."""
-        unproved = clause.uses & GUARANTEED.keys() - self.proved - {clause.name}
-        assert clause.follows or not unproved, f"{clause.name} uses what nothing proves"
         yield from self.helpers
         yield from self.of_clauses((clause,), rules)
 

@@ -49,7 +49,7 @@ LEMMAS = ("ids_come_first", "high_watermark_sound")
 @cache
 def planner(patches: tuple[Patch, ...]) -> Planner:
     """Theorems share their inductions."""
-    return Planner(composition("idempotent", patches), "")
+    return Planner(composition("idempotent", patches))
 
 
 def failed(theorem: Theorem, subject: Subject, only: str, solver: str = "z3") -> set[str]:
@@ -217,7 +217,7 @@ def test_a_proof_about_clients_says_nothing_of_leaders() -> None:
     assert set(theorem.assumptions) == {"no_wrap", *OF_CLIENTS}
     assert set(OF_CLIENTS) < set(EVERYWHERE)
     induction = planner(()).induction(theorem.variant, theorem)
-    by_name = {c.name: c for c in (*induction.known, GUARANTEED["sequences_follow"])}
+    by_name = {n: induction.known[n] for n in (*induction.proved, "sequences_follow")}
     needed, left = set[str](), ["sequences_follow"]
     while left:
         name = left.pop()
