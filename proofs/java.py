@@ -28,6 +28,8 @@ _DEPENDENCY: Final = (
 class JavaError(Exception):
     """The base of what can go wrong with Java and Maven."""
 
+    exit_code = 2
+
 
 class MissingTool(JavaError):
     """Java or Maven is not installed, or Java is too old; the message says how to install it."""

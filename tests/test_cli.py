@@ -1,62 +1,152 @@
-"""The console script: the table of verbs, lazy rooms, missing extras, exit codes."""
+"""The command line and the public door: one table of verbs, lazy imports, extras, exit codes."""
 
+import argparse
+import inspect
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
 
 import kafka_eos
+from conformance.__main__ import main as conformance
+from kafka_eos import command_line
+from kafka_eos.command_line import main
+from kafka_eos.verbs import EXTRAS, ROOMS, VERBS, Verb, find_verb, verbs_of
+from proofs.__main__ import main as proofs
+from proofs.explore.result import LimitReached
+from proofs.explore.scope import EnginesDisagree
 
 REPOSITORY = Path(__file__).parent.parent
 
-Room = Callable[[Sequence[str]], int]
+Execute = Callable[[argparse.Namespace], int]
 
 
 @pytest.fixture
-def install_room(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Room], None]:
-    """Put a room with the given `main` in the place of the real one."""
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Execute], None]:
+    """Put a module that does this in the place of each verb's own."""
 
-    def install(name: str, main: Room) -> None:
-        module = ModuleType(f"{name}.__main__")
-        module.main = main  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, f"{name}.__main__", module)
+    def install(execute: Execute) -> None:
+        def add_arguments(parser: argparse.ArgumentParser) -> None:
+            parser.add_argument("--json")
+
+        module = SimpleNamespace(add_arguments=add_arguments, execute=execute)
+        monkeypatch.setattr(command_line, "load", lambda verb: module)
 
     return install
 
 
-@pytest.fixture
-def calls(install_room: Callable[[str, Room], None]) -> list[tuple[str, list[str]]]:
-    """Both rooms replaced: what each was called with."""
-    seen: list[tuple[str, list[str]]] = []
-    for name in kafka_eos.ROOMS:
-        install_room(name, lambda argv, name=name: seen.append((name, list(argv))) or 0)
-    return seen
+# Verbs
 
 
-@pytest.mark.parametrize(("verb", "row"), kafka_eos.VERBS.items())
-def test_a_verb_calls_its_room_with_all_arguments(verb, row, calls):
-    assert kafka_eos.main([verb, "--json", "report.json"]) == 0
-    assert calls == [(row.room, [verb, "--json", "report.json"])]
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: f"{verb.room} {verb.name}")
+def test_each_verb_has_a_module_a_parser_and_a_sentence(verb: Verb, capsys) -> None:
+    assert main([verb.room, verb.name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: kafka-eos ")
+    assert "exit codes: 0 holds" in shown
+    assert verb.summary[-1] in ".?"
+    assert callable(command_line.load(verb).execute)
 
 
-def test_a_room_may_stand_before_the_verb(calls):
-    assert kafka_eos.main(["conformance", "mutants", "--only", "x"]) == 0
-    assert calls == [("conformance", ["mutants", "--only", "x"])]
+@pytest.mark.parametrize("alias", ["live", "promises", "pages", "facts"])
+def test_names_that_scripts_use_stay(alias: str, stand_in) -> None:
+    called: list[str] = []
+    stand_in(lambda options: called.append(options.verb) or 0)
+    assert main([alias]) == 0
+    assert called == [find_verb(alias).name]
+    assert called != [alias]
 
 
-def test_list_asks_both_rooms(calls):
-    assert kafka_eos.main(["list"]) == 0
-    assert calls == [("proofs", ["list"]), ("conformance", ["list"])]
+def test_options_that_scripts_use_stay() -> None:
+    explore, run = (command_line.parser_of(find_verb(name)) for name in ("explore", "run"))
+    for option in ("--ask", "--property"):
+        assert explore.parse_args(["idempotent-tiny", option, "x"]).ask == ["x"]
+    for option in ("--on", "--codec"):
+        assert run.parse_args([option, "values"]).on == "values"
+    assert run.parse_args(["--judge", "promises"]).judge == "guarantees"
+
+
+def test_a_room_may_stand_before_the_verb_and_has_an_entry_point_of_its_own(stand_in) -> None:
+    called: list[str] = []
+    stand_in(lambda options: called.append(options.json) or 0)
+    assert main(["conformance", "mutants", "--json", "a"]) == 0
+    assert conformance(["mutants", "--json", "b"]) == proofs(["mutants", "--json", "c"]) == 0
+    assert called == ["a", "b", "c"]
+    assert find_verb("mutants").room == "proofs"
+    assert find_verb("mutants", "conformance").room == "conformance"
+
+
+def test_a_room_has_its_own_verbs_only(capsys) -> None:
+    assert proofs(["replay"]) == 2
+    valid = ", ".join(verb.name for verb in verbs_of("proofs"))
+    assert f"invalid VERB 'replay'; valid: {valid}\n" in capsys.readouterr().err
+
+
+def test_list_asks_both_rooms(stand_in) -> None:
+    codes = iter([0, 3])
+    stand_in(lambda options: next(codes))
+    assert main(["list"]) == 3
+
+
+@pytest.mark.parametrize(("argv", "message"), [([], "usage:"), (["frob"], "invalid VERB 'frob'")])
+def test_bad_use_exits_2_with_the_verbs(argv: list[str], message: str, capsys) -> None:
+    assert main(argv) == 2
+    assert message in (said := capsys.readouterr().err)
+    assert "explore" in said
+
+
+@pytest.mark.parametrize("room", [None, *ROOMS])
+def test_help_lists_every_verb_once(room: str | None, capsys) -> None:
+    assert main(["--help"], room) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for verb in verbs_of(room):
+        assert sum(line.startswith(f"  {verb.name} ") for line in lines) == 1
+
+
+# How a verb ends
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3])
-def test_the_exit_code_is_the_rooms(code, install_room):
-    install_room("proofs", lambda argv: code)
-    assert kafka_eos.main(["prove"]) == code
+def test_the_exit_code_is_the_verbs(code: int, stand_in) -> None:
+    stand_in(lambda options: code)
+    assert main(["prove"]) == code
+
+
+def failing(error: BaseException) -> Execute:
+    def execute(options: argparse.Namespace) -> int:
+        raise error
+
+    return execute
+
+
+class InvalidScope(ValueError):
+    """As a module of ours defines it."""
+
+    __module__ = "proofs.somewhere"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (InvalidScope("invalid SCOPE 'x'; valid: a, b"), 2, "explore: invalid SCOPE 'x'; valid"),
+        (FileNotFoundError(2, "No such file", "x.jsonl"), 2, "explore: [Errno 2] No such file"),
+        (LimitReached("too many states"), 3, "explore: too many states"),
+        (KeyboardInterrupt(), 3, "stopped"),
+        (EnginesDisagree("c 5, ints 6"), 3, "Traceback"),
+        (ValueError("not one of ours"), 3, "Traceback"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_errors_become_messages_and_exit_codes(
+    error: BaseException, code: int, message: str, stand_in, capsys
+) -> None:
+    stand_in(failing(error))
+    assert main(["explore"]) == code
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -69,59 +159,51 @@ def test_the_exit_code_is_the_rooms(code, install_room):
         ("run", "kazoo.client", "zookeeper"),
     ],
 )
-def test_a_missing_extra_is_named(verb, module, extra, install_room, capsys):
-    def main(argv: Sequence[str]) -> int:
-        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
-
-    install_room(kafka_eos.VERBS[verb].room, main)
-    assert kafka_eos.main([verb]) == 2
+def test_a_missing_extra_is_named(verb: str, module: str, extra: str, stand_in, capsys) -> None:
+    stand_in(failing(ModuleNotFoundError(f"No module named {module!r}", name=module)))
+    assert main([verb]) == 2
     assert f"pip install 'kafka-eos[{extra}]'" in capsys.readouterr().err
 
 
-def test_a_missing_module_of_ours_is_a_defect(install_room):
-    def main(argv: Sequence[str]) -> int:
-        raise ModuleNotFoundError(
-            "No module named 'model.idempotent.leader'", name="model.idempotent.leader"
-        )
-
-    install_room("proofs", main)
+def test_a_missing_module_of_ours_is_a_defect(stand_in) -> None:
+    stand_in(failing(ModuleNotFoundError("No module named 'model.x'", name="model.x")))
     with pytest.raises(ModuleNotFoundError):
-        kafka_eos.main(["prove"])
+        main(["prove"])
 
 
-def test_an_interrupted_verb_has_decided_nothing(install_room, capsys):
-    def main(argv: Sequence[str]) -> int:
-        raise KeyboardInterrupt
-
-    install_room("proofs", main)
-    assert kafka_eos.main(["explore"]) == 3
-    assert "stopped" in capsys.readouterr().err
+def test_the_table_names_only_extras_that_exist() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    extras = {extra for brought in EXTRAS.values() for extra in brought}
+    assert extras <= set(project["optional-dependencies"])
 
 
-@pytest.mark.parametrize("argv", [[], ["frobnicate"]])
-def test_bad_use_exits_2_with_the_verbs(argv, capsys):
-    assert kafka_eos.main(argv) == 2
-    assert "explore" in capsys.readouterr().err
+# The public door
 
 
-def test_help_lists_every_verb(capsys):
-    assert kafka_eos.main(["--help"]) == 0
-    out = capsys.readouterr().out
-    assert all(f"  {verb}" in out for verb in [*kafka_eos.VERBS, "list"])
+def test_each_public_name_is_there_and_documented() -> None:
+    for name in kafka_eos.__all__:
+        assert inspect.getdoc(getattr(kafka_eos, name)), name
+    assert set(kafka_eos.__all__) <= set(dir(kafka_eos))
+    with pytest.raises(AttributeError, match="no attribute 'Frobnicator'"):
+        _ = kafka_eos.Frobnicator
 
 
-def test_no_room_is_imported_before_its_verb_is_called():
+def test_no_room_is_imported_before_it_is_used() -> None:
     program = (
-        "import sys, kafka_eos; kafka_eos.main(['--help']);"
-        "print(sorted({'model', 'proofs', 'impl', 'conformance'} & set(sys.modules)))"
+        "import sys, kafka_eos; from kafka_eos.command_line import main; main(['--help']);"
+        "rooms = lambda: sorted({'model', 'proofs', 'impl', 'conformance'} & set(sys.modules));"
+        "print(rooms()); kafka_eos.ErrorCode; print(rooms())"
     )
     result = subprocess.run(
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
-    assert result.stdout.endswith("[]\n")
+    assert result.stdout.endswith("[]\n['impl']\n")
 
 
-def test_the_table_names_only_extras_that_exist():
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    extras = {extra for brought in kafka_eos.EXTRAS.values() for extra in brought}
-    assert extras <= set(project["optional-dependencies"])
+def test_explore_run_and_prove_are_functions(tmp_path: Path) -> None:
+    assert kafka_eos.explore("idempotent-tiny", engine="ints").verdict == "holds"
+    report = kafka_eos.run("impl", scope="idempotent-restart", traces=3, out=tmp_path)
+    assert (report["traces"], report["conforms"]) == (3, True)
+    assert (tmp_path / "report.json").exists()
+    with pytest.raises(RuntimeError, match="exit code 2"):
+        kafka_eos.prove(only="everything")

@@ -11,9 +11,11 @@ import pytest
 REPOSITORY = Path(__file__).parent.parent
 EXAMPLE = REPOSITORY / "docs" / "examples" / "lost_answer.py"
 SOURCES = (
-    "pyproject.toml", "README.md", "LICENSE", "kafka_eos.py",
+    "pyproject.toml", "README.md", "LICENSE", "kafka_eos",
     "model", "proofs", "impl", "conformance", "tests", "benchmarks",
 )  # fmt: skip
+
+PACKAGES = ("kafka_eos", "model", "proofs", "impl", "conformance")
 
 pytestmark = pytest.mark.xdist_group("packaging")  # build the wheel once, not once a worker
 
@@ -61,17 +63,17 @@ def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_ships_the_rooms_and_nothing_else(shipped):
     tops = {path.parts[0] for path in shipped if not path.parts[0].endswith(".dist-info")}
-    assert tops == {"model", "proofs", "impl", "conformance", "kafka_eos.py"}
+    assert tops == set(PACKAGES)
 
 
 def test_the_wheel_says_that_it_is_typed(shipped):
-    for room in ("model", "proofs", "impl", "conformance"):
+    for room in PACKAGES:
         assert PurePosixPath(room, "py.typed") in shipped
 
 
 def test_the_wheel_ships_every_module_and_every_file_that_they_read(shipped):
     suffixes = {".py", ".c", ".h", ".toml", ".json", ".html", ".java"}
-    for room in ("model", "proofs", "impl", "conformance"):
+    for room in PACKAGES:
         for path in (REPOSITORY / room).rglob("*"):
             if path.suffix in suffixes:
                 assert PurePosixPath(path.relative_to(REPOSITORY)) in shipped
@@ -100,3 +102,8 @@ def test_the_console_script_is_installed(project):
     script = project / ".venv/bin/kafka-eos"
     assert "usage: kafka-eos" in run(script, "--help", cwd=project)
     assert run(script, "--version", cwd=project).startswith("kafka-eos ")
+
+
+def test_the_public_door_opens_with_the_core_alone(project):
+    program = "import kafka_eos; print(kafka_eos.Producer.__name__, kafka_eos.Server.__name__)"
+    assert run(project / ".venv/bin/python", "-c", program, cwd=project) == "Producer Server\n"

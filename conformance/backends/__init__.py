@@ -62,9 +62,13 @@ class Task:
 class BackendError(Exception):
     """The backend cannot work here; the message says why, and what to do."""
 
+    exit_code = 2
+
 
 class BackendFailed(BackendError):
     """The backend stopped working on the way; what is done stays done."""
+
+    exit_code = 3
 
 
 class Backend(Protocol):

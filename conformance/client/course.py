@@ -102,7 +102,7 @@ def task_of(plan: Plan, options: argparse.Namespace) -> Task:
         raise BadUse("--system client needs --client java:RELEASE or --client CMD")
     for name, given in (
         ("--actors", options.actors),
-        ("--on", options.on),
+        ("--codec", options.on),
         ("--kafka", options.kafka),
         ("--level", options.level),
         ("--traces-from", options.traces_from),

@@ -6,9 +6,13 @@ from __future__ import annotations
 class KafkaError(Exception):
     """The base of all errors here."""
 
+    exit_code = 3
+
 
 class UnknownRelease(KafkaError):
     """No such release, or no such level of it, in the table."""
+
+    exit_code = 2
 
 
 class FormatFailed(KafkaError):

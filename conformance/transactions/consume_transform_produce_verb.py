@@ -17,7 +17,7 @@ from conformance.transactions.ground import Ground
 from conformance.transactions.verb import add_ground, ground_of, write_answer
 from conformance.transactions.wire import Requests
 from conformance.verbs import EXIT_CODES, BadUse, Verb, one_of
-from conformance.verbs.arguments import positive
+from conformance.verbs.run import positive
 from impl.simulator.job import Order
 from proofs.say import say
 

@@ -27,9 +27,9 @@ from conformance.systems.wire.harness import SHARE_A_DEED
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.ground import Ground
 from conformance.verbs import BadUse
-from conformance.verbs.arguments import with_own_rules
 from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.over_wire import FAULTS, LEFT_ALONE, ON, refuse_unfit
+from conformance.verbs.run import with_own_rules
 from proofs.java import JavaError
 
 NOT_BROUGHT_ABOUT: Final = {

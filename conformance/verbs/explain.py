@@ -7,7 +7,6 @@ from pathlib import Path
 
 from conformance import pages
 from conformance.files import write_whole
-from conformance.verbs import Verb
 from proofs.say import say
 from proofs.trace import pictures
 from proofs.trace.format import read
@@ -28,6 +27,3 @@ def execute(options: argparse.Namespace) -> int:
         write_whole(options.html, page(story))
         say(f"page: {options.html}")
     return 0
-
-
-VERB = Verb("Tell what happens in a trace, and draw it.", add_arguments, execute)

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from conformance.backends import BACKENDS
 from conformance.mutants import MUTANTS
 from conformance.plan import SOURCES
-from conformance.verbs import Verb
 from conformance.verbs.systems import SYSTEMS
 from model.idempotent.guarantees import GUARANTEES
 from model.idempotent.scopes import SCOPES
@@ -51,6 +50,3 @@ def execute(options: argparse.Namespace) -> int:
             say(f"  {name:<32} {what}".rstrip())
         say()
     return 0
-
-
-VERB = Verb("What there is: systems, scopes, variants, guarantees, bugs.", add_arguments, execute)

@@ -22,9 +22,9 @@ from conformance.mutants import GROUPS, MUTANTS, Ground, Mutant
 from conformance.mutants.plant import hunt, hunt_unpatched
 from conformance.plan import Finding, Plan, Prepared, prepare
 from conformance.report import sentence
-from conformance.verbs import EXIT_CODES, Verb, note, one_of, write_json
-from conformance.verbs.arguments import with_own_rules
+from conformance.verbs import EXIT_CODES, note, one_of, write_json
 from conformance.verbs.folder import begin
+from conformance.verbs.run import with_own_rules
 from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.say import say
 
@@ -159,10 +159,3 @@ def told(outcome: Outcome) -> str:
     if not outcome.twin_clean:
         return f"{name} {outcome.mutant.ground} shows a difference without the bug, too"
     return f"{name} {outcome.finding['steps']:>3} steps  {sentence(outcome.finding)}"
-
-
-VERB = Verb(
-    "Plant bugs in a copy of impl, one at a time, and let the judge find them.",
-    add_arguments,
-    execute,
-)

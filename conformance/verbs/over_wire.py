@@ -134,15 +134,15 @@ def over_wire(plan: Plan, options: argparse.Namespace) -> Plan:
 def refuse_unfit(options: argparse.Namespace, actors: str, faults: Sequence[str]) -> None:
     """Raises BadUse for what a wire does not allow."""
     for name, given, only in (
-        ("--on", options.on, (ON,)),
+        ("--codec", options.on, (ON,)),
         ("--actors", options.actors, (actors,)),
         ("--faults", options.faults, faults),
         ("--master", options.master, ()),
         ("--remote", options.remote, ()),
     ):
         if given is not None and given not in only:
-            there_is = f"there is {' or '.join(only)}" if only else "leave it out"
-            raise BadUse(f"{name} {given} is not built for a broker over its wire; {there_is}")
+            valid = f"valid: {' or '.join(only)}" if only else "leave it out"
+            raise BadUse(f"invalid {name} {given!r} for a broker over its wire; {valid}")
 
 
 @contextmanager

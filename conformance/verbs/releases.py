@@ -16,9 +16,8 @@ from conformance.files import pretty, write_whole
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration
 from conformance.transactions.verb import KAFKAS, worst
-from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, Verb, note, one_of, write_json
-from conformance.verbs.arguments import positive
-from conformance.verbs.run import VERB as RUN
+from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, note, one_of, run, write_json
+from conformance.verbs.run import positive
 from proofs.say import say
 
 SCHEMA_VERSION: Final = 1
@@ -81,13 +80,13 @@ def execute(options: argparse.Namespace) -> int:
     """Judge one after the other; the exit code of the worst. Raises what `run` raises."""
     traces = positive("--traces", options.traces)
     parser = argparse.ArgumentParser()
-    RUN.add_arguments(parser)
+    run.add_arguments(parser)
     rows: list[dict[str, Any]] = []
     for judged in wanted(options.scope.split(","), options.kafka):
         note(f"releases: {judged.name}")
         out = options.out / judged.name
         arguments = judged.arguments(traces, options.traces_from, out)
-        RUN.execute(parser.parse_args(arguments))
+        run.execute(parser.parse_args(arguments))
         if not (out / REPORT).exists():
             return EXIT_NOT_DECIDED  # it was stopped
         rows.append(row_of(judged, out))
@@ -149,11 +148,3 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return [*lines, f"verdict: {verdict_of(rows)}"]
-
-
-VERB = Verb(
-    "Judge all releases and levels that the model has, one after the other, into one table. The"
-    " same command goes on where it was stopped.",
-    add_arguments,
-    execute,
-)

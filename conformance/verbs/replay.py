@@ -23,8 +23,8 @@ from conformance.plan import (
 )
 from conformance.report import UNDECIDED, sentence
 from conformance.systems.wire.backend import Replayed, ScriptBackend
-from conformance.verbs import EXIT_CODES, Verb, arguments, one_of, write_json
-from conformance.verbs.arguments import DEFAULTS, actors_of
+from conformance.verbs import EXIT_CODES, one_of, run, write_json
+from conformance.verbs.run import DEFAULTS, actors_of, add_codec
 from proofs.say import say
 from proofs.trace.format import Trace, read
 from proofs.trace.replay import RecordedDifferently, Stepper, configuration_of, replay
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kafka", metavar="RELEASE", help="of kafka (default: the trace's)")
     parser.add_argument("--nodes", type=int, metavar="N", help="of kafka: brokers, 1 or 3")
     parser.add_argument("--actors", help=f"of impl: {' or '.join(ACTORS)}")
-    parser.add_argument("--on", help=f"of impl: {' or '.join(FORMS)} (default: {DEFAULTS.on})")
+    add_codec(parser, f"(of impl; default: {DEFAULTS.on})")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the answer as JSON")
 
 
@@ -102,7 +102,7 @@ def on_system(trace: Trace, options: argparse.Namespace) -> Difference:
             seed=trace.header.seed,
             system=options.system,
             actors=actors_of(options.actors, trace.header.scope),
-            on=one_of("--on", options.on or DEFAULTS.on, FORMS),
+            on=one_of("--codec", options.on or DEFAULTS.on, FORMS),
         )
     )
     divergence = judge_of(plan).judge(steps_in(trace)).divergence
@@ -136,7 +136,7 @@ def on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Difference, s
     """
     as_run, steps = arguments_of_run(trace, options), steps_in(trace)
     home = home_of_scope(trace.header.scope)
-    subject = home.called(home.over_wire)(arguments.plan_of(as_run), as_run)
+    subject = home.called(home.over_wire)(run.plan_of(as_run), as_run)
     with tempfile.TemporaryDirectory() as folder:
         prepared = alone(checked(subject.traces), Path(folder), len(steps))
         with subject.opens(prepared, Path(folder) / "backend.log") as at_work:
@@ -150,7 +150,7 @@ def on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Difference, s
 def arguments_of_run(trace: Trace, options: argparse.Namespace) -> argparse.Namespace:
     """Those of the `run` that judges such traces there. Raises BadUse."""
     parser = argparse.ArgumentParser()
-    arguments.add_arguments(parser)
+    run.add_arguments(parser)
     header, with_nodes = trace.header, options.nodes == 3
     given = ["--system", options.system, "--scope", header.scope, "--variant", header.variant]
     is_idempotent = home_of_scope(header.scope) is IDEMPOTENT
@@ -184,10 +184,3 @@ def told(trace: Trace, difference: Difference, left_out: str) -> list[str]:
     if difference is None:
         return [*lines, left_out or f"{last} steps, no difference"]
     return [*lines, f"first difference: {difference['reason']}"]
-
-
-VERB = Verb(
-    "Play a trace on the model, and with --system on the implementation or a broker too.",
-    add_arguments,
-    execute,
-)

@@ -1,23 +1,199 @@
-"""`run`: judge a system against the model of its release."""
+"""`run`: judge a system against the model of its release, trace by trace.
+
+It writes report.json, run.json, junit.xml, and a trace and a page for each divergence into --out.
+The same command goes on where it was stopped.
+"""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import Any, Final
 
-from conformance.verbs import Verb, arguments
-from conformance.verbs.systems import system_of
+from conformance.backends import BACKENDS
+from conformance.homes import IDEMPOTENT, Home, home_of_scope
+from conformance.kafka.errors import UnknownRelease
+from conformance.kafka.releases import RELEASES as KAFKA_RELEASES
+from conformance.kafka.releases import find_release
+from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
+from conformance.report import JUDGES
+from conformance.verbs import BadUse, one_of
+from conformance.verbs.systems import SYSTEMS, system_of
+from model.idempotent.variants import DEFAULT_VARIANT
+
+NODES: Final = (None, 1, 3)
+
+DEFAULTS: Final = Plan()
+
+TRACES_FROM: Final = (
+    "cover (all transitions), pct (schedules that show each bug of a small depth with a known"
+    " chance), hunts (walks that prefer what is rare), aimed (hunts that first go straight to a"
+    f" transition of their own) (default: {','.join(DEFAULTS.traces_from)})"
+)
+DEPTH: Final = (
+    "of the bugs that pct looks for: so many pairs of events must come in a certain order"
+    f" (default: {DEFAULTS.depth})"
+)
+TRACES: Final = (
+    "so many in all: the cover's first, then others, each with a seed of its own. A million:"
+    " --scope idempotent-small --traces 1000000, or --scope transactions-small --traces-from"
+    " cover,aimed --traces 1000000, where other hunts would often be the same walk"
+)
+
+
+def judge_of(text: str) -> str:
+    """What to judge by; `promises` is what `guarantees` was called before."""
+    return "guarantees" if text == "promises" else text
+
+
+def add_codec(parser: Any, more: str) -> None:
+    """--codec; `on` is its name in plans and reports."""
+    parser.add_argument("--codec", "--on", dest="on", help=f"{' or '.join(FORMS)} {more}")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All that `run` takes."""
+    what = parser.add_argument_group("what is judged")
+    what.add_argument(
+        "--system", default=DEFAULTS.system, help=f"{', '.join(SYSTEMS)} (default: impl)"
+    )
+    what.add_argument(
+        "--kafka", metavar="RELEASE", help="sets the variant: " + ", ".join(kafkas_of(IDEMPOTENT))
+    )
+    what.add_argument("--level", type=int, help="the cluster's transaction.version")
+    what.add_argument("--variant", help=f"default: {DEFAULT_VARIANT} and the system's own rules")
+    what.add_argument(
+        "--client", metavar="CMD", help="with --system client: java:RELEASE, or a command"
+    )
+    what.add_argument("--nodes", type=int, metavar="N", help="brokers: 1, or of kafka 3")
+    what.add_argument("--actors", help=f"of the system: {' or '.join(ACTORS)}")
+    add_codec(what, f"(default: {DEFAULTS.on})")
+    traces = parser.add_argument_group("by which traces")
+    traces.add_argument("--scope", default=DEFAULTS.scope, help=f"default: {DEFAULTS.scope}")
+    traces.add_argument("--faults", help=f"{', '.join(FAULTS)} (default: {DEFAULTS.faults})")
+    traces.add_argument("--traces-from", metavar="SOURCES", help=TRACES_FROM)
+    traces.add_argument("--depth", type=int, metavar="N", help=DEPTH)
+    traces.add_argument("--traces", type=int, metavar="N", help=TRACES)
+    traces.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    how = parser.add_argument_group("how it is judged")
+    how.add_argument(
+        "--judge", default=JUDGES[0], type=judge_of, help=f"{' or '.join(JUDGES)} (default: model)"
+    )
+    how.add_argument("--baseline", type=Path, metavar="FILE", help="differences that are known")
+    where = parser.add_argument_group("where it runs")
+    where.add_argument("--backend", default=BACKENDS[0], help=f"{' or '.join(BACKENDS)}")
+    where.add_argument("--master", metavar="M", help="Spark's master (default: local[*])")
+    where.add_argument("--remote", metavar="R", help="a Spark Connect server: sc://HOST:PORT")
+    where.add_argument("--partitions", type=int, metavar="N", help="tasks of a wave, or processes")
+    where.add_argument("--json", type=Path, metavar="FILE", help="report and run in one file")
+    where.add_argument("--out", type=Path, metavar="DIR", help="where the report and its files go")
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Judge the system that is asked for; the exit code. Raises what its runner raises."""
+    """Judge the system; the exit code. Raises what its runner raises."""
     _, system = system_of(options.system)
-    return system.run(arguments.plan_of(options), options)
+    return system.run(plan_of(options), options)
 
 
-VERB = Verb(
-    "Judge a system against the model of its release, trace by trace. Writes report.json, run.json,"
-    " junit.xml and a trace and a page for each divergence into --out. The same command goes on"
-    " where it was stopped.",
-    arguments.add_arguments,
-    execute,
-)
+def plan_of(options: argparse.Namespace) -> Plan:
+    """The plan that the arguments make. Raises BadUse, UnknownVariant."""
+    refuse_unbuilt(options)
+    return Plan(
+        scope=options.scope,
+        variant=variant_of(options).name,
+        seed=options.seed,
+        system=system_of(options.system)[0],
+        actors=actors_of(options.actors, options.scope),
+        on=one_of("--codec", options.on or DEFAULTS.on, FORMS),
+        traces_from=sources_of(options.traces_from),
+        traces=positive("--traces", options.traces),
+        faults=one_of("--faults", options.faults or DEFAULTS.faults, FAULTS),
+        depth=depth_of(options),
+    )
+
+
+def refuse_unbuilt(options: argparse.Namespace) -> None:
+    """Raises BadUse for what later versions may have."""
+    if options.client is not None and options.system != "client":
+        raise BadUse("--client goes with --system client")
+    if options.nodes not in NODES:
+        raise BadUse(f"--nodes is {options.nodes}; write --nodes 1 or --nodes 3")
+    if options.nodes == 3 and options.system != "kafka":
+        raise BadUse("--nodes 3 needs brokers that are started: --system kafka")
+    positive("--partitions", options.partitions)
+    one_of("--judge", options.judge, JUDGES)
+    one_of("--backend", options.backend, BACKENDS)
+
+
+def kafkas_of(home: Home) -> tuple[str, ...]:
+    """What `--kafka` may be: the releases that the model has, in each mode that can be started."""
+    known = home.model.variants.RELEASES
+    return tuple(r.name for r in KAFKA_RELEASES.values() if r.version in known)
+
+
+def positive(name: str, value: int | None) -> int | None:
+    """`value`, None where none is given. Raises BadUse for a number below 1."""
+    if value is not None and value < 1:
+        raise BadUse(f"{name} is {value}; write 1 or more")
+    return value
+
+
+def actors_of(text: str | None, scope: str) -> str:
+    """The actors in the order that a plan has them; all by default. Raises BadUse."""
+    allowed = home_of_scope(scope).actors
+    if text is None:
+        return allowed[0]
+    return one_of("--actors", ",".join(sorted(text.split(","))), allowed)
+
+
+def sources_of(text: str | None) -> tuple[str, ...]:
+    """Where traces come from. Raises BadUse."""
+    if text is None:
+        return DEFAULTS.traces_from
+    given = {one_of("--traces-from", name, SOURCES) for name in text.split(",")}
+    return tuple(source for source in SOURCES if source in given)
+
+
+def depth_of(options: argparse.Namespace) -> int:
+    """The depth of the bugs that pct looks for. Raises BadUse."""
+    if options.depth is None:
+        return DEFAULTS.depth
+    if "pct" not in sources_of(options.traces_from):
+        raise BadUse("--depth goes with --traces-from pct")
+    positive("--depth", options.depth)
+    return int(options.depth)
+
+
+def with_own_rules(variant: str, system: str, scope: str) -> str:
+    """The variant with the rules that the system has on purpose, unless it names them itself.
+    Raises BadUse."""
+    rules = system_of(system)[1].rules.get(home_of_scope(scope).name, "")
+    said = [part.partition("=")[0] for part in variant.split("/")]
+    own = (rule for rule in rules.split("/") if rule.partition("=")[0] not in said)
+    return "/".join(part for part in (variant, *own) if part)
+
+
+def variant_of(options: argparse.Namespace) -> Any:
+    """The variant that --variant, --kafka and --level name together.
+
+    Raises BadUse if they contradict each other, UnknownVariant.
+    """
+    if options.kafka is not None:
+        one_of("--kafka", options.kafka, kafkas_of(home_of_scope(options.scope)))
+    release = None if options.kafka is None else find_release(options.kafka).version
+    parse = home_of_scope(options.scope).model.variants.parse
+    given = options.variant or release or DEFAULT_VARIANT
+    variant = parse(with_own_rules(given, options.system, options.scope))
+    for name, here, there in (
+        ("--kafka", release, variant.release),
+        ("--level", options.level, variant.level),
+    ):
+        if here is not None and options.variant is not None and here != there:
+            raise BadUse(f"{name} {here} contradicts --variant {variant.name}; leave one out")
+    if options.level is not None:
+        variant = parse(f"{variant.name}/level={options.level}")
+    try:
+        find_release(options.kafka or variant.release).check_level(variant.level)
+    except UnknownRelease as error:
+        raise BadUse(str(error)) from error
+    return variant

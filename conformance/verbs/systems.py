@@ -14,7 +14,7 @@ from typing import Final, cast
 
 from conformance.homes import IDEMPOTENT, TRANSACTIONS
 from conformance.plan import Plan
-from conformance.verbs import BadUse
+from conformance.verbs import one_of
 
 Runner = Callable[[Plan, argparse.Namespace], int]
 
@@ -57,7 +57,5 @@ SYSTEMS: Final[dict[str, System]] = {
 
 def system_of(text: str) -> tuple[str, System]:
     """The system that `NAME` or `NAME://ADDRESS` names. Raises BadUse."""
-    name = text.partition("://")[0]
-    if name not in SYSTEMS:
-        raise BadUse(f"--system {text!r} is not built; there are: {', '.join(SYSTEMS)}")
+    name = one_of("--system", text.partition("://")[0], SYSTEMS)
     return name, SYSTEMS[name]

@@ -119,10 +119,14 @@ class RangeBroken(RuntimeError):
     `steps` lead from the initial state to that step, which is the last of them.
     """
 
+    exit_code = 3
+
     def __init__(self, message: str, steps: Steps) -> None:
-        super().__init__(message)
+        super().__init__(f"the model declares a range that is too narrow: {message}")
         self.steps = steps
 
 
 class LimitReached(RuntimeError):
     """The engine cannot go on: too many states for its indexes, or no memory."""
+
+    exit_code = 3

@@ -32,9 +32,13 @@ _LINK_FLAGS = ("-shared", "-pthread")
 class NoCompiler(RuntimeError):
     """No C compiler was found; the message says how to get one."""
 
+    exit_code = 2
+
 
 class CompilerFailed(RuntimeError):
     """The compiler refused a unit; the message has the command and what it printed."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from proofs.lift.dag import FALSE, TRUE, Node
 class LiftError(Exception):
     """The text asks for something that cannot be lifted; the message begins with its place."""
 
+    exit_code = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:

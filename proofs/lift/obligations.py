@@ -39,6 +39,8 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
 class NoSolver(RuntimeError):
     """Z3 is not installed; the message says how to install it."""
 
+    exit_code = 2
+
 
 class Noted(Protocol):
     """What must hold where a text is reached, as the front end noted it."""

@@ -84,6 +84,8 @@ class Refusal:
 class SubsetError(Exception):
     """The model's text leaves the subset; the message lists each place with its cure."""
 
+    exit_code = 2
+
     def __init__(self, refusals: tuple[Refusal, ...]) -> None:
         super().__init__("\n".join(map(str, refusals)))
         self.refusals = refusals

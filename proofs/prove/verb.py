@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -41,6 +40,7 @@ from proofs.prove.solvers import SOLVERS
 from proofs.prove.theorem import Theorem
 from proofs.say import say
 from proofs.trace.format import dumps, label
+from proofs.verbs import EXIT_CODES
 
 SCHEMA_VERSION = 2
 
@@ -230,9 +230,6 @@ def verdict_of(names: Sequence[str], answers: Sequence[Counterexample]) -> str:
     return "violated" if answers else "undecided"
 
 
-EXIT_CODES = {"holds": 0, "violated": 1, "undecided": 3}
-
-
 @dataclass(frozen=True, slots=True)
 class Seeds:
     """All seeds: the first one's verdicts, or the first that failed; the solvers' seconds of each
@@ -303,7 +300,7 @@ def write(arguments: argparse.Namespace, asked: Plan, report: Any, times: Any) -
             (arguments.out / name).write_text(text + "\n", encoding="utf-8")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     """Prove, tell, write. Raises UnknownName, UnknownMutant and UnknownVariant."""
     began = time.perf_counter()
     if arguments.drop:
@@ -359,14 +356,3 @@ def times_of(seeds: Seeds, began: float) -> dict[str, Any]:
         "unstable": {name: list(seconds) for name, seconds in seeds.unstable.items()},
         "obligations": {full_name(v): round(v.answer.seconds, 3) for v in seeds.verdicts},
     }
-
-
-def main(argv: Sequence[str]) -> int:
-    """The verb by itself."""
-    parser = argparse.ArgumentParser(prog="proofs prove", description=__doc__)
-    add_arguments(parser)
-    try:
-        return run(parser.parse_args(argv))
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2

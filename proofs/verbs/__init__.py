@@ -1,10 +1,12 @@
-"""The verbs of `python -m proofs`, one module each: `add_arguments(parser)` and `run(arguments)`.
+"""The verbs that check the model, one module each: `add_arguments(parser)` and `execute(options)`.
 
-Exit codes: 0 holds, 1 violated, 2 bad use or bad input, 3 not decided.
+Here is what verbs of both rooms share: exit codes, and the error for invalid arguments.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from typing import Final
 
 HOLDS: Final = 0
@@ -15,26 +17,18 @@ NOT_DECIDED: Final = 3
 EXIT_CODES: Final = {"holds": HOLDS, "violated": VIOLATED, "undecided": NOT_DECIDED}
 """By a report's verdict."""
 
-VERBS: Final = {
-    "explore": ("proofs.verbs.explore", "every reachable state of a scope; shortest traces"),
-    "prove": ("proofs.prove.verb", "the theorems, obligation by obligation"),
-    "mutants": ("proofs.verbs.mutants", "each planted defect of the model is found"),
-    "coverage": ("proofs.verbs.coverage", "what of the text happens, and which events meet"),
-    "live": ("proofs.verbs.live", "what happens in the end, and fair lassos where it does not"),
-    "refine": (
-        "proofs.verbs.refine",
-        "each step is one that a user believes in, or a trace to one",
-    ),
-    "guarantees": (
-        "proofs.verbs.guarantees",
-        "which guarantees hold for a release and its configurations",
-    ),
-    "pages": (
-        "proofs.verbs.pages",
-        "a page for each guarantee and non-guarantee, with what shows it",
-    ),
-    "witness": ("proofs.verbs.witness", "the shortest trace to a point of the text, or to a pair"),
-    "export": ("proofs.verbs.export", "TLA+ and graphs"),
-    "list": ("proofs.verbs.listing", "scopes, variants, engines, guarantees, mutants, theorems"),
-}
-"""Each verb's module, imported when it is called, and what it answers."""
+
+class BadUse(ValueError):
+    """Invalid arguments; the message lists the valid ones."""
+
+
+def one_of(what: str, value: str, valid: Iterable[str]) -> str:
+    """`value`, if it is valid. Raises BadUse."""
+    if value not in (names := tuple(valid)):
+        raise BadUse(f"invalid {what} {value!r}; valid: {', '.join(names)}")
+    return value
+
+
+def note(text: str) -> None:
+    """Print a line about the work itself, beside the answer, on standard error."""
+    print(text, file=sys.stderr, flush=True)

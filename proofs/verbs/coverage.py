@@ -18,8 +18,7 @@ from proofs.lift.source import composition_of
 from proofs.say import say
 from proofs.trace.format import Header, label, write
 from proofs.trace.replay import Stepper, configuration_of, record
-from proofs.verbs import EXIT_CODES
-from proofs.verbs.options import add_output, add_patch, patches_of
+from proofs.verbs.options import add_output, add_patch, patches_of, rows_of
 from proofs.verbs.output import Output, Told
 
 
@@ -33,12 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     """Look, tell, write: holds if every point is met or explained. Raises ValueError."""
     patches = patches_of(arguments)
-    rows = tuple((patch.function, patch.before, patch.after) for patch in patches)
-    asked = {"scopes": arguments.scopes, "engine": arguments.engine, "patches": rows}
-    output = Output("coverage", asked, arguments.out, arguments.json)
+    output = Output(arguments, "scopes", "engine", patches=rows_of(patches))
     looks = plan(arguments.scopes or chosen(patches), arguments.engine)
     every, sure = surveyed(looks, patches, Told)
     homes = dict.fromkeys(composition_of(look.scope) for look in looks)
@@ -46,9 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     for line in lines(found, every, sure):
         say(line)
     for survey in every:
-        write_traces(survey, output, rows)
-    output.finish(coverage_json(found, every, sure), {})
-    return EXIT_CODES[found.verdict]
+        write_traces(survey, output, patches)
+    return output.finish(coverage_json(found, every, sure))
 
 
 def chosen(patches: Sequence[Patch]) -> list[str]:
@@ -114,13 +110,14 @@ def trace_file(name: str) -> str:
     return f"traces/{file_name(name)}.jsonl"
 
 
-def write_traces(survey: Survey, output: Output, rows: Sequence[tuple[str, str, str]]) -> None:
+def write_traces(survey: Survey, output: Output, patches: Sequence[Patch]) -> None:
     """Every shortest way as a trace, replayed on the source; only with --out."""
     if output.out is None:
         return
+    rows = tuple((patch.function, patch.before, patch.after) for patch in patches)
     for name, seen in {**survey.points, **survey.pairs}.items():
         k = configuration_of(survey.model, seen.look.scope, seen.look.variant)
-        header = Header(seen.look.scope, k.variant.name, patches=tuple(rows))
+        header = Header(seen.look.scope, k.variant.name, patches=rows)
         trace, _ = record(Stepper(survey.model, k), header, seen.way.steps)
         write(trace, output.out / trace_file(name))
 

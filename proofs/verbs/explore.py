@@ -8,17 +8,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from proofs.explore.engines import say_on_stderr
 from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
-from proofs.explore.result import RangeBroken
 from proofs.explore.scope import ScopeReport, explore_scope
 from proofs.java import FetchFailed, MissingTool
 from proofs.lift.patch import Patch
 from proofs.lift.source import model_for
 from proofs.say import say
 from proofs.trace.replay import configuration_of
-from proofs.verbs import EXIT_CODES, NOT_DECIDED
-from proofs.verbs.options import add_engines, add_output, add_patch, add_variant, patches_of
+from proofs.verbs.options import (
+    add_engines,
+    add_output,
+    add_patch,
+    add_variant,
+    patches_of,
+    rows_of,
+)
 from proofs.verbs.output import Output, Told, finding_json, trace_json
 
 COMPARED: Mapping[str, tuple[str, ...]] = {
@@ -56,11 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_patch(parser)
     parser.add_argument("--stop", action="store_true", help="end at the first broken guarantee")
     parser.add_argument(
+        "--property",
         "--ask",
+        dest="ask",
         action="append",
         default=[],
         metavar="NAME",
-        help="ask of this assumed property too, which nobody guarantees (see `list`)",
+        help="check this assumed property too, which nobody guarantees (see `list`)",
     )
     parser.add_argument(
         "--symmetry",
@@ -70,37 +76,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     """Explore, compare where several engines are asked for, write. Raises ValueError."""
     patches = patches_of(arguments)
     plan = plan_of(arguments)
-    output = Output(
-        "explore",
-        {
-            "plan": [list(row) for row in plan],
-            "variant": arguments.variant,
-            "patches": [[p.function, p.before, p.after] for p in patches],
-            "stop": arguments.stop,
-            "ask": arguments.ask,
-            "symmetry": arguments.symmetry,
-        },
-        arguments.out,
-        arguments.json,
-    )
+    names = ("variant", "stop", "ask", "symmetry")
+    output = Output(arguments, *names, plan=[list(row) for row in plan], patches=rows_of(patches))
     work = Work(arguments, patches, output)
-    try:
-        done, skipped = work.explore_all(plan)
-    except RangeBroken as broken:
-        say_on_stderr(f"proofs: the model declares a range that is too narrow: {broken}")
-        return NOT_DECIDED
+    done, skipped = work.explore_all(plan)
     disagreements = compare(done)
     for line in side_by_side(done):
         say(line)
     for line in disagreements:
         say(f"the engines disagree: {line}")
     content = report_of(done, skipped, disagreements)
-    output.finish(content, {"workers": arguments.workers, **work.run})
-    return EXIT_CODES[content["verdict"]]
+    return output.finish(content, workers=arguments.workers, **work.run)
 
 
 def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:

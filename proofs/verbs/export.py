@@ -18,7 +18,6 @@ from proofs.prove.run import write_texts
 from proofs.prove.theorems import THEOREMS
 from proofs.say import say
 from proofs.trace.replay import configuration_of
-from proofs.verbs import HOLDS
 from proofs.verbs.options import add_engine, add_output, add_variant
 from proofs.verbs.output import Output, Told
 
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     """Write what is asked for. Raises ValueError for what cannot be."""
     if not (arguments.tla or arguments.smtlib or arguments.graph):
         raise NothingToExport("name what to write: --tla DIR, --smtlib DIR, --graph FILE")
@@ -83,9 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     for file in files:
         say(file)
     say(f"expected: {', '.join(f'{name} {count}' for name, count in expected.items())}")
-    named = {"scope": arguments.scope, "variant": arguments.variant, "files": files}
-    Output("export", named, arguments.out, arguments.json).finish(content, {})
-    return HOLDS
+    return Output(arguments, "scope", "variant", files=files).finish(content)
 
 
 def written(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:

@@ -23,7 +23,6 @@ from proofs.pages import subjects
 from proofs.say import say
 from proofs.trace.format import label
 from proofs.trace.replay import configuration_of
-from proofs.verbs import EXIT_CODES
 from proofs.verbs.asked import ACKS, FAILOVERS, Asked, asked_of
 from proofs.verbs.options import add_engine, add_output, positive
 from proofs.verbs.output import Output, Told, finding_json
@@ -58,14 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     """Explore what fits, tell, write: 0 if all hold, 1 if one is broken, 3 if not all was seen.
 
     Raises UnknownVariant, and what `explore_scope` raises.
     """
     asked = asked_of(arguments)
-    command = {"home": asked.home, **asdict(asked), "engine": arguments.engine}
-    output = Output("guarantees", command, arguments.out, arguments.json)
+    output = Output(arguments, "engine", home=asked.home, **asdict(asked))
     notes = tuple(asked.notes())
     say(f"{asked.title}:")
     for note in notes:
@@ -85,8 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         "not_guaranteed": [assumed_property_json(found, asked) for found in believed],
         "verdict": verdict,
     }
-    output.finish(content, {"workers": arguments.workers})
-    return EXIT_CODES[verdict]
+    return output.finish(content, workers=arguments.workers)
 
 
 def explored(asked: Asked, arguments: argparse.Namespace) -> Iterator[ScopeReport]:

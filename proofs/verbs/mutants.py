@@ -21,7 +21,6 @@ from proofs.mutants.systematic import Point, every_point, sample
 from proofs.mutants.table import MUTANTS
 from proofs.mutants.transactional import UNEXPRESSED
 from proofs.say import say
-from proofs.verbs import EXIT_CODES
 from proofs.verbs.options import add_engine, add_output, positive
 from proofs.verbs.output import LINE_SECONDS, Output, trace_json
 
@@ -41,13 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     """Check all mutants or one; holds if all are found and all twins are clean."""
     if arguments.systematic:
         return systematic(arguments)
     chosen = (find(arguments.only),) if arguments.only else MUTANTS
-    asked = {"only": arguments.only, "engine": arguments.engine}
-    output = Output("mutants", asked, arguments.out, arguments.json)
+    output = Output(arguments, "only", "engine")
 
     def seen(result: Checked) -> None:
         tell(result)
@@ -65,8 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         "unexpressed": unexpressed,
         "verdict": verdict,
     }
-    output.finish(content, {"workers": arguments.workers})
-    return EXIT_CODES[verdict]
+    return output.finish(content, workers=arguments.workers)
 
 
 def mutant_json(result: Checked) -> dict[str, Any]:
@@ -110,9 +107,7 @@ def systematic(arguments: argparse.Namespace) -> int:
     What the same command has tried before, on the same text, is not tried again. Raises
     UnknownFunction, OtherArguments, and KeyboardInterrupt at Ctrl-C: what was tried is kept.
     """
-    names = ("only", "systematic", "count", "seed")
-    asked = {**{n: getattr(arguments, n) for n in names}, "text": text_tried()}
-    output = Output("mutants", asked, arguments.out, arguments.json)
+    output = Output(arguments, "only", "systematic", "count", "seed", text=text_tried())
     tried = {(row["group"], row["says"]): row for row in (output.earlier or {}).get("mutants", ())}
     every = every_point(arguments.only)
     points = sample(every, arguments.count, arguments.seed)
@@ -129,8 +124,7 @@ def systematic(arguments: argparse.Namespace) -> int:
     say(f"{counts['tried']} of {counts['points']} tried: {fates}")
     say(f"{counts['explained']} explained, {counts['open']} open")
     verdict = "violated" if counts["open"] else "holds"
-    output.finish({"mutants": rows, "figures": counts, "verdict": verdict}, {})
-    return EXIT_CODES[verdict]
+    return output.finish({"mutants": rows, "figures": counts, "verdict": verdict})
 
 
 def text_tried() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from proofs.explore.engines import ENGINES
@@ -45,8 +46,8 @@ def several_engines(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(text.split(",")))
     for name in names:
         if name not in ENGINES:
-            known = ", ".join(ENGINES)
-            raise argparse.ArgumentTypeError(f"no engine is called {name!r}; choose from {known}")
+            valid = ", ".join(ENGINES)
+            raise argparse.ArgumentTypeError(f"invalid engine {name!r}; valid: {valid}")
     return names
 
 
@@ -87,3 +88,8 @@ def add_patch(parser: argparse.ArgumentParser) -> None:
 def patches_of(arguments: argparse.Namespace) -> tuple[Patch, ...]:
     """The patches that were asked for. Raises PatchError."""
     return read_patches(arguments.patch) if arguments.patch else ()
+
+
+def rows_of(patches: Sequence[Patch]) -> list[list[str]]:
+    """Patches in a report."""
+    return [[patch.function, patch.before, patch.after] for patch in patches]

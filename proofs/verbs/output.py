@@ -7,6 +7,7 @@ again and another one is refused.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -23,6 +24,7 @@ from proofs.trace.html import page
 from proofs.trace.pictures import mermaid, text
 from proofs.trace.replay import replay
 from proofs.trace.story import Story, tell
+from proofs.verbs import EXIT_CODES
 
 LINE_SECONDS = 10.0
 SCHEMA_VERSION = 2
@@ -81,14 +83,14 @@ def difference(earlier: Any, now: Mapping[str, Any]) -> str:
 class Output:
     """A verb's report, to be read back, kept as work goes on, and written at the end."""
 
-    def __init__(
-        self, verb: str, arguments: Mapping[str, Any], out: Path | None, file: Path | None
-    ) -> None:
-        self.arguments = {"verb": verb, **arguments}
-        self.out = out
-        self.file = file
+    def __init__(self, options: argparse.Namespace, *names: str, **more: Any) -> None:
+        """`names` are the options that the report depends on, `more` what is read from others."""
+        asked = {name: getattr(options, name) for name in names}
+        self.arguments = {"verb": options.verb, **asked, **more}
+        self.out: Path | None = options.out
+        self.file: Path | None = options.json
         self.begun = time.perf_counter()
-        self.earlier = read_back(out, self.arguments) if out else None
+        self.earlier = read_back(self.out, self.arguments) if self.out else None
 
     def report(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """The report's content, with what makes it a report of ours."""
@@ -99,14 +101,15 @@ class Output:
         if self.out:
             write_whole(self.out / "report.json", pretty(self.report(content)))
 
-    def finish(self, content: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-        """Write all that was asked for."""
+    def finish(self, content: Mapping[str, Any], **run: Any) -> int:
+        """Write all that was asked for; the exit code of the verdict."""
         took = {"seconds": round(time.perf_counter() - self.begun, 3), **run}
         self.keep(content)
         if self.out:
             write_whole(self.out / "run.json", pretty(took))
         if self.file:
             write_whole(self.file, pretty({**self.report(content), "run": took}))
+        return EXIT_CODES[content["verdict"]]
 
     def pictures(self, model: Model, name: str, trace: Trace) -> None:
         """A trace as `traces/NAME.jsonl`, .txt, .mmd and .html."""

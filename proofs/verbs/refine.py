@@ -1,5 +1,4 @@
-"""`refine SCOPE`: each step of the protocol is one that a user believes in, or a trace to one that
-is not."""
+"""`refine SCOPE`: each step refines the abstract specification, or a trace to one that does not."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ from proofs.say import say
 from proofs.trace.pictures import text
 from proofs.trace.replay import model_of, replay
 from proofs.trace.story import tell
-from proofs.verbs import EXIT_CODES
-from proofs.verbs.options import add_output, add_patch, add_variant, patches_of
+from proofs.verbs.options import add_output, add_patch, add_variant, patches_of, rows_of
 from proofs.verbs.output import Output, Told, trace_json
 
 
@@ -27,16 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     """Check, tell, write. Raises ValueError."""
     patches = patches_of(arguments)
-    asked = {
-        "scope": arguments.scope,
-        "variant": arguments.variant,
-        "drop": arguments.drop,
-        "patches": [[p.function, p.before, p.after] for p in patches],
-    }
-    output = Output("refine", asked, arguments.out, arguments.json)
+    output = Output(arguments, "scope", "variant", "drop", patches=rows_of(patches))
     with Told(arguments.scope) as told:
         found = refine(
             arguments.scope,
@@ -49,8 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(line)
     if found.trace is not None:
         output.pictures(model_of(found.trace.header), f"{found.scope}-refinement", found.trace)
-    output.finish(report_json(found), {})
-    return EXIT_CODES[found.verdict]
+    return output.finish(report_json(found))
 
 
 def lines(found: Refinement) -> Iterator[str]:

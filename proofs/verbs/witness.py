@@ -23,7 +23,6 @@ from proofs.trace.format import Header, label, write
 from proofs.trace.pictures import text
 from proofs.trace.replay import Stepper, configuration_of, record
 from proofs.trace.story import tell
-from proofs.verbs import HOLDS, VIOLATED
 from proofs.verbs.options import add_output
 from proofs.verbs.output import Output, Told, trace_json
 
@@ -58,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     """Search, tell, write: 0 if there is a trace, 1 if no scope has one. Raises ValueError."""
     if arguments.store:
         return store(arguments)
@@ -67,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     known = known_as(arguments.name, arguments.scope)
     name = known[0][1]
     asked = {"name": name, "scope": arguments.scope, "variant": arguments.variant}
-    output = Output("witness", asked, arguments.out, arguments.json)
+    output = Output(arguments, "scope", "variant", name=name)
     searched: list[str] = []
     for home, meant in known:
         model = model_of(home)
@@ -78,8 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
                 found = {**asked, "name": meant, "searched": searched}
                 return told(model, look, way, found, output)
     say(f"{name}: not reached in {', '.join(dict.fromkeys(searched))}")
-    output.finish({**asked, "searched": searched, "trace": None, "verdict": "violated"}, {})
-    return VIOLATED
+    return output.finish({**asked, "searched": searched, "trace": None, "verdict": "violated"})
 
 
 def model_of(home: str) -> Model:
@@ -148,8 +146,7 @@ def told(model: Model, look: Look, way: Way, asked: dict[str, Any], output: Outp
         "verdict": "holds",
     }
     output.pictures(model, file_name(asked["name"]), trace)
-    output.finish(content, {})
-    return HOLDS
+    return output.finish(content)
 
 
 def ending(way: Way) -> str:
@@ -171,7 +168,7 @@ def store(arguments: argparse.Namespace) -> int:
     homes = [home for home in COMPOSITIONS if any(of_model(composition(home)))]
     small = [scope for scope in small_scopes() if composition_of(scope) in homes]
     every, _ = surveyed(plan(small, arguments.engine), (), Told)
-    output = Output("witness", {"store": str(arguments.store)}, arguments.out, arguments.json)
+    output = Output(arguments, store=str(arguments.store))
     names: Sequence[str] = ()
     for survey in every:
         traces = stored(survey)
@@ -179,5 +176,4 @@ def store(arguments: argparse.Namespace) -> int:
             write(trace, arguments.store / f"{file_name(name)}.jsonl")
         names = [*names, *traces]
     say(f"{len(names)} traces in {arguments.store}")
-    output.finish({"stored": names, "verdict": "holds"}, {})
-    return HOLDS
+    return output.finish({"stored": names, "verdict": "holds"})

@@ -2,19 +2,17 @@
 
 import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import kafka_eos
-from conformance.__main__ import VERBS, load, main, parser_of
-from conformance.backends import REPOSITORY
+from conformance.__main__ import main
 from conformance.explained import fields_of
 from conformance.mutants import MUTANTS
 from conformance.plan import Plan
-from conformance.verbs.arguments import plan_of
+from conformance.verbs.run import plan_of
+from kafka_eos.command_line import parser_of
+from kafka_eos.verbs import find_verb
 from model.idempotent.scopes import SCOPES
 from proofs.trace.format import Header, dumps
 from proofs.trace.replay import Stepper, configuration_of, record
@@ -23,7 +21,7 @@ IMPL_VARIANT = "4.3.1/level=2/requests=v2/sequence_order=wraps"
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
-    return parser_of("run", load("run")).parse_args(arguments)
+    return parser_of(find_verb("run")).parse_args(arguments)
 
 
 def a_trace(path: Path, scope: str = "idempotent-tiny") -> Path:
@@ -43,27 +41,6 @@ def a_trace(path: Path, scope: str = "idempotent-tiny") -> Path:
 
 
 # Verbs
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_and_a_parser(verb, capsys):
-    assert main([verb, "--help"]) == 0
-    assert capsys.readouterr().out.startswith(f"usage: kafka-eos {verb}")
-    assert load(verb).summary.endswith(".")
-
-
-def test_help_lists_the_verbs_and_no_verb_is_bad_use(capsys):
-    assert main(["--help"]) == 0
-    shown = capsys.readouterr().out
-    assert all(f"  {verb} " in shown for verb in VERBS)
-    assert main([]) == 2
-    assert main(["frobnicate"]) == 2
-    assert "no verb 'frobnicate'" in capsys.readouterr().err
-
-
-def test_the_console_script_knows_the_same_verbs():
-    here = {verb for verb, row in kafka_eos.VERBS.items() if row.room == "conformance"}
-    assert here | {"mutants", "list"} == set(VERBS)
 
 
 def test_list_names_what_there_is(capsys):
@@ -114,7 +91,7 @@ BOTH_MODES = ("3.9.2", "3.9.2-zookeeper")
     ("arguments", "message"),
     [
         (["--system", "client"], "--system client needs --client java:RELEASE or --client CMD"),
-        (["--system", "frob://x:1"], "is not built; there are: impl, kafka, wire"),
+        (["--system", "frob://x:1"], "invalid --system 'frob'; valid: impl, kafka, wire"),
         (["--client", "java:3.9"], "--client goes with --system client"),
         (["--level", "7"], "level is '7'; choose one of 0, 1, 2"),
         (["--variant", "2.0.0/level=2"], "Kafka 2.0.0 has no transaction.version 2"),
@@ -122,18 +99,18 @@ BOTH_MODES = ("3.9.2", "3.9.2-zookeeper")
         (["--kafka", "2.8.2", "--variant", "4.3.1"], "--kafka 2.8.2 contradicts --variant"),
         (["--variant", "4.3.1", "--level", "1"], "--level 1 contradicts --variant"),
         (["--variant", "1.0"], "release is '1.0'; choose one of"),
-        (["--kafka", "1.0"], "--kafka '1.0' is not built; there are: 4.3.1"),
+        (["--kafka", "1.0"], "invalid --kafka '1.0'; valid: 4.3.1"),
         (["--nodes", "3"], "--nodes 3 needs brokers that are started"),
         (["--nodes", "2"], "write --nodes 1 or --nodes 3"),
-        (["--traces-from", "luck"], "--traces-from 'luck' is not built; there are: cover, pct"),
+        (["--traces-from", "luck"], "invalid --traces-from 'luck'; valid: cover, pct"),
         (["--depth", "2"], "--depth goes with --traces-from pct"),
         (["--traces-from", "pct", "--depth", "0"], "--depth is 0; write 1 or more"),
         (["--traces-from", "pct", "--depth", "201"], "depth is 201; it must be 1 to 200"),
-        (["--judge", "me"], "there are: model, guarantees"),
-        (["--on", "paper"], "there are: bytes, values"),
-        (["--faults", "all"], "there are: nodes, connections, none"),
-        (["--actors", "client"], "there are: client,leader, leader"),
-        (["--backend", "threads"], "there are: spark, processes"),
+        (["--judge", "me"], "valid: model, guarantees"),
+        (["--on", "paper"], "valid: bytes, values"),
+        (["--faults", "all"], "valid: nodes, connections, none"),
+        (["--actors", "client"], "valid: client,leader, leader"),
+        (["--backend", "threads"], "valid: spark, processes"),
         (["--partitions", "0"], "--partitions is 0; write 1 or more"),
         (["--traces", "0"], "--traces is 0; write 1 or more"),
         (["--scope", "nowhere"], "no scope is called 'nowhere'"),
@@ -298,7 +275,7 @@ def test_a_missing_trace_is_bad_input(verb, tmp_path, capsys):
 
 def test_replay_refuses_systems_that_are_not_built(tmp_path, capsys):
     assert main(["replay", str(a_trace(tmp_path / "t")), "--system", "client"]) == 2
-    assert "there are: model, impl" in capsys.readouterr().err
+    assert "valid: model, impl" in capsys.readouterr().err
 
 
 def test_explain_tells_the_story_and_draws_it(tmp_path, capsys):
@@ -320,14 +297,3 @@ def test_a_defect_of_ours_is_not_a_verdict(small, monkeypatch, tmp_path, capsys)
     monkeypatch.setattr("conformance.verbs.course.prepare", broken)
     assert main([*small, "--out", str(tmp_path / "out")]) == 3
     assert "RuntimeError: a defect" in capsys.readouterr().err
-
-
-def test_nothing_large_is_loaded_for_help():
-    program = (
-        "import sys; from conformance.__main__ import main; main(['--help']);"
-        "print(sorted({'pyspark', 'impl', 'numpy'} & set(sys.modules)))"
-    )
-    said = subprocess.run(
-        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    ).stdout
-    assert said.endswith("[]\n")

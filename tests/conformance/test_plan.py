@@ -29,7 +29,7 @@ from conformance.plan import (
     shrink_finding,
     steps_of,
 )
-from conformance.verbs.arguments import with_own_rules
+from conformance.verbs.run import with_own_rules
 from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.lift.source import composition
 from proofs.trace.replay import Stepper, configuration_of

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from proofs.__main__ import main
 from proofs.explore.source import source_graph
 from proofs.lift import dag
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition
 from proofs.mutants import find
-from proofs.prove import verb
 from proofs.prove.assumptions import ASSUMPTIONS, EVERYWHERE
 from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.in_scope import check_scope, compiled
@@ -411,7 +411,7 @@ def test_below_is_no_duplicate_where_any_first_sequence_is_accepted() -> None:
 def test_the_verb_answers_a_failure_with_a_trace(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     mutant = ["--mutant", "sequence_wraps_negative"]
-    code = verb.main(["--only", "sequences_wrap", *mutant, "--json", str(file)])
+    code = main(["prove", "--only", "sequences_wrap", *mutant, "--json", str(file)])
     report = json.loads(file.read_text(encoding="utf-8"))
     assert code == 1
     assert report["verdict"] == "violated"
@@ -424,5 +424,5 @@ def test_the_verb_answers_a_failure_with_a_trace(tmp_path: Path) -> None:
 
 
 def test_an_unknown_theorem_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert verb.main(["--only", "everything"]) == 2
+    assert main(["prove", "--only", "everything"]) == 2
     assert "choose one of at_most_once" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from proofs.lift.source import composition
 from proofs.mutants.table import MUTANTS
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, replay
-from proofs.verbs import VERBS, explore
+from proofs.verbs import explore
 from proofs.verbs.output import Told
 
 BREAKING = '[("leader.is_duplicate", "batch.producer_epoch == entry.producer_epoch", "False")]'
@@ -407,14 +407,6 @@ def test_a_range_that_breaks_decides_nothing(monkeypatch, capsys):
     monkeypatch.setattr(explore, "explore_scope", raising(broken))
     assert main(["explore", "idempotent-tiny"]) == 3
     assert "range that is too narrow: step 1, sink" in capsys.readouterr().err
-
-
-def test_help_of_every_verb(capsys):
-    assert main(["--help"]) == 0
-    shown = capsys.readouterr().out
-    assert all(verb in shown for verb in VERBS)
-    for verb in VERBS:
-        assert main([verb, "--help"]) == 0
 
 
 class Stream:

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="the names of the files written")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     """Gather what is to be seen, unless it is there, and write. Raises BadEvidence."""
     folder: Path = arguments.out
     before = Evidence() if arguments.fresh else kept_in(folder)

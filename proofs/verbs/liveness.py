@@ -1,4 +1,4 @@
-"""`live [SCOPE]`: what happens in the end, and a lasso where it does not."""
+"""`liveness [SCOPE]`: what eventually happens, and a fair lasso where it does not."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from proofs.live.graph import ENGINES
 from proofs.live.lasso import Lasso
 from proofs.say import say
 from proofs.trace.pictures import text
-from proofs.verbs import EXIT_CODES, HOLDS
-from proofs.verbs.options import add_output, add_patch, add_variant, patches_of
+from proofs.verbs import HOLDS
+from proofs.verbs.options import add_output, add_patch, add_variant, patches_of, rows_of
 from proofs.verbs.output import Output, Told, trace_json
 
 
@@ -29,21 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     """Check, tell, write; without a scope print the names. Raises ValueError."""
     if arguments.scope is None:
-        for line in names():
+        for line in listing():
             say(line)
         return HOLDS
     patches = patches_of(arguments)
-    asked = {
-        "scope": arguments.scope,
-        "variant": arguments.variant,
-        "drop": arguments.drop,
-        "engine": arguments.engine,
-        "patches": [[p.function, p.before, p.after] for p in patches],
-    }
-    output = Output("live", asked, arguments.out, arguments.json)
+    names = ("scope", "variant", "drop", "engine")
+    output = Output(arguments, *names, patches=rows_of(patches))
     with Told(arguments.scope) as told:
         live = explore_live(
             arguments.scope,
@@ -58,14 +52,13 @@ def run(arguments: argparse.Namespace) -> int:
     for outcome in report.outcomes:
         if outcome.lasso is not None:
             output.story(outcome.name, outcome.lasso.trace, outcome.lasso.story)
-    output.finish(report_json(report), {})
-    return EXIT_CODES[report.verdict]
+    return output.finish(report_json(report))
 
 
 # For people
 
 
-def names() -> Iterator[str]:
+def listing() -> Iterator[str]:
     """Scopes, properties and assumptions, each kind under its heading."""
     for title, table in tables():
         yield f"scopes{title}:"

@@ -1,0 +1,146 @@
+"""The command line: `kafka-eos [ROOM] VERB ...`, also as `python -m ROOM VERB ...`.
+
+One parser, one table of verbs, and one place where errors, interruptions and missing extras become
+exit codes: 0 holds, 1 violated, 2 bad use or bad input, 3 not decided.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import Final, Protocol, cast
+
+from kafka_eos.verbs import EXTRAS, ROOMS, Verb, find_verb, verbs_of
+
+HOLDS: Final = 0
+BAD_USE: Final = 2
+NOT_DECIDED: Final = 3
+
+EXIT_CODES: Final = "exit codes: 0 holds, 1 violated, 2 bad use or bad input, 3 not decided"
+
+
+class Implementation(Protocol):
+    """A verb's module."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add what the verb takes."""
+
+    def execute(self, options: argparse.Namespace) -> int:
+        """Do it; the exit code."""
+
+
+def main(argv: Sequence[str] | None = None, room: str | None = None) -> int:
+    """Run one verb and return its exit code.
+
+    `argv` defaults to the process's own arguments; `room` limits the verbs to one package.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    match arguments:
+        case ["-h" | "--help", *_]:
+            print(usage(room))
+            return HOLDS
+        case ["--version", *_]:
+            print(f"kafka-eos {version('kafka-eos')}")
+            return HOLDS
+        case [name, *rest] if room is None and name in ROOMS:
+            return main(rest, name)
+        case ["list", *rest] if room is None:
+            return max(main(["list", *rest], each) for each in ROOMS)
+        case [name, *rest] if verb := find_verb(name, room):
+            return run_verb(verb, rest)
+        case [name, *_]:
+            valid = ", ".join(dict.fromkeys(verb.name for verb in verbs_of(room)))
+            return fail(f"invalid VERB {name!r}; valid: {valid}", BAD_USE)
+        case _:
+            return fail(usage(room), BAD_USE)
+
+
+def usage(room: str | None = None) -> str:
+    """The help text, made from the table of verbs."""
+    first = {verb.name: verb for verb in reversed(verbs_of(room))}
+    rows = [f"  {v.name:<28}{v.summary}" for v in verbs_of(room) if first[v.name] is v]
+    command = f"python -m {room}" if room else "kafka-eos [ROOM]"
+    rooms = (
+        ""
+        if room
+        else (
+            "ROOM is proofs or conformance. Both have `mutants` and `list`:\n"
+            "`kafka-eos conformance mutants` plants bugs in impl instead of the model,\n"
+            "`kafka-eos list` prints both lists.\n"
+        )
+    )
+    return (
+        f"usage: {command} VERB ...\n\n" + "\n".join(rows) + f"\n\n{rooms}"
+        "`kafka-eos VERB --help` explains a verb, `kafka-eos --version` prints the version.\n"
+        f"{EXIT_CODES}"
+    )
+
+
+def load(verb: Verb) -> Implementation:
+    """Import the verb's module. Raises ModuleNotFoundError where an extra is missing."""
+    return cast(Implementation, import_module(verb.module))
+
+
+def parser_of(verb: Verb) -> argparse.ArgumentParser:
+    """The parser of one verb. Raises ModuleNotFoundError where an extra is missing."""
+    own = find_verb(verb.name) is verb
+    parser = argparse.ArgumentParser(
+        prog=f"kafka-eos {verb.name}" if own else f"kafka-eos {verb.room} {verb.name}",
+        description=verb.summary,
+        epilog=EXIT_CODES,
+    )
+    load(verb).add_arguments(parser)
+    parser.set_defaults(verb=verb.name)
+    return parser
+
+
+def run_verb(verb: Verb, arguments: Sequence[str]) -> int:
+    """Parse the arguments, execute the verb, and turn errors into messages and exit codes.
+
+    Raises ModuleNotFoundError for a module that no extra brings: that is a defect of ours.
+    """
+    try:
+        options = parser_of(verb).parse_args(arguments)
+        return load(verb).execute(options)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else BAD_USE
+    except KeyboardInterrupt:
+        return fail("stopped", NOT_DECIDED)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in EXTRAS:
+            raise
+        extra = verb.room if verb.room in EXTRAS[missing] else EXTRAS[missing][0]
+        return fail(f"{missing} is not installed. Type: pip install 'kafka-eos[{extra}]'", BAD_USE)
+    except Exception as error:
+        code = exit_code_of(error)
+        if code is None:
+            # Python's own exit code for a defect of ours, 1, would read as "violated".
+            traceback.print_exc()
+            return NOT_DECIDED
+        return fail(f"{verb.name}: {error}", code)
+
+
+def exit_code_of(error: Exception) -> int | None:
+    """The exit code of an error that a user can act on; None for a defect of ours.
+
+    A ValueError of our modules and an OSError are about what the user gave. Other errors of ours
+    carry an `exit_code` if they are meant for users.
+    """
+    if isinstance(error, OSError):
+        return BAD_USE
+    if type(error).__module__.partition(".")[0] not in ("model", *ROOMS):
+        return None
+    default = BAD_USE if isinstance(error, ValueError) else None
+    code: int | None = getattr(error, "exit_code", default)
+    return code
+
+
+def fail(message: str, code: int) -> int:
+    """Print why there is no answer, and return the exit code."""
+    print(f"kafka-eos: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,166 @@
+"""The table of verbs: what each one answers, and the module that implements it.
+
+A verb's module has `add_arguments(parser)` and `execute(options)`, which returns the exit code.
+The command line imports it when the verb is called; reading this table imports nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+ROOMS: Final = ("proofs", "conformance")
+
+
+class Verb(NamedTuple):
+    """A row: `aliases` are names that scripts may still use."""
+
+    name: str
+    module: str
+    summary: str
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def room(self) -> str:
+        """The package that implements the verb."""
+        return self.module.partition(".")[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names of the verb, its own first."""
+        return (self.name, *self.aliases)
+
+
+VERBS: Final = (
+    Verb(
+        "run",
+        "conformance.verbs.run",
+        "Judge a broker or a client against the model of its release, trace by trace.",
+    ),
+    Verb(
+        "replay",
+        "conformance.verbs.replay",
+        "Play a trace on the model, on impl or on a broker, up to the first difference.",
+    ),
+    Verb(
+        "explain",
+        "conformance.verbs.explain",
+        "Show a trace as a story, or as a page with pictures.",
+    ),
+    Verb(
+        "releases",
+        "conformance.verbs.releases",
+        "Run `run` for each release and level of Kafka, and tabulate the results.",
+    ),
+    Verb(
+        "delayed-end-txn",
+        "conformance.transactions.delayed_end_txn_verb",
+        "Check on Kafka whether a delayed EndTxn ends the next transaction (KAFKA-17754).",
+    ),
+    Verb(
+        "stale-coordinator",
+        "conformance.transactions.stale_coordinator_verb",
+        "Check on Kafka whether a leader verifies transactions with a deposed coordinator.",
+    ),
+    Verb(
+        "consume-transform-produce",
+        "conformance.transactions.consume_transform_produce_verb",
+        "Crash a client at every step of consume-transform-produce on Kafka: exactly once?",
+    ),
+    Verb(
+        "experiments",
+        "conformance.transactions.facts_verb",
+        "Play small transactional experiments on Kafka and compare with what is expected.",
+        aliases=("facts",),
+    ),
+    Verb(
+        "explore",
+        "proofs.verbs.explore",
+        "Explore every reachable state of a scope; write shortest counterexamples.",
+    ),
+    Verb(
+        "prove",
+        "proofs.prove.verb",
+        "Prove the theorems, obligation by obligation, with two solvers.",
+    ),
+    Verb(
+        "mutants",
+        "proofs.verbs.mutants",
+        "Plant defects in the model; the explorer must find each of them.",
+    ),
+    Verb(
+        "mutants",
+        "conformance.verbs.mutants",
+        "Plant bugs in a copy of impl; the judge must find each of them.",
+    ),
+    Verb(
+        "coverage",
+        "proofs.verbs.coverage",
+        "Report which rules, branches and pairs of events the scopes reach.",
+    ),
+    Verb(
+        "liveness",
+        "proofs.verbs.liveness",
+        "Check what eventually happens, and under which fairness; write fair lassos.",
+        aliases=("live",),
+    ),
+    Verb(
+        "refine",
+        "proofs.verbs.refine",
+        "Check that every step refines the abstract specification.",
+    ),
+    Verb(
+        "guarantees",
+        "proofs.verbs.guarantees",
+        "Report which guarantees hold for a release and its configuration.",
+        aliases=("promises",),
+    ),
+    Verb(
+        "docs",
+        "proofs.verbs.docs",
+        "Write a page for each guarantee and non-guarantee, with its evidence.",
+        aliases=("pages",),
+    ),
+    Verb(
+        "witness",
+        "proofs.verbs.witness",
+        "Find a shortest trace to a rule, a branch, an error code or a pair of events.",
+    ),
+    Verb("export", "proofs.verbs.export", "Write a scope as TLA+, SMT-LIB or a graph."),
+    Verb(
+        "list",
+        "proofs.verbs.listing",
+        "List scopes, variants, engines, guarantees, mutants and theorems.",
+    ),
+    Verb(
+        "list",
+        "conformance.verbs.listing",
+        "List systems, sources of traces, backends and the bugs to plant in impl.",
+    ),
+)
+"""A name that stands twice is one verb in each room; the first row is the one without a room."""
+
+# Which extra brings a third-party module; the first one counts where the room's own does not.
+EXTRAS: Final[dict[str, tuple[str, ...]]] = {
+    "cramjam": ("compression",),
+    "cvc5": ("proofs",),
+    "kazoo": ("zookeeper",),
+    "networkx": ("proofs", "conformance"),
+    "numpy": ("proofs", "conformance"),
+    "pandas": ("conformance",),
+    "pyarrow": ("conformance",),
+    "pyspark": ("conformance",),
+    "rich": ("proofs", "conformance"),
+    "scipy": ("proofs", "conformance"),
+    "z3": ("proofs",),
+    "ziglang": ("compiler",),
+}
+
+
+def verbs_of(room: str | None) -> tuple[Verb, ...]:
+    """The rows of a room; without one, of both."""
+    return tuple(verb for verb in VERBS if room in (None, verb.room))
+
+
+def find_verb(name: str, room: str | None = None) -> Verb | None:
+    """The first row with this name or alias, None if there is none."""
+    return next((verb for verb in verbs_of(room) if name in verb.names), None)
