@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from conformance.client.judge import DIVERGES, EXPLAINED, UNDECIDED, judged
+from conformance.client.judge import DIVERGES, EXPLAINED, UNDECIDED, judge_trace
 from conformance.client.processes import JAVA
-from conformance.client.story import story
-from conformance.client.trace import BadClientTrace, read
+from conformance.client.trace import BadClientTrace, read_trace
+from conformance.client.trace_text import format_run
 from conformance.verbs import EXIT_BAD_USE
 from model.idempotent.variants import DEFAULT_VARIANT, UnknownVariant, parse
 from proofs.say import say
@@ -29,13 +29,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--variant", help="default: the release of a Java client, else the newest")
     options = parser.parse_args(argv)
     try:
-        trace = read(options.trace)
+        trace = read_trace(options.trace)
         own = trace.client.removeprefix(JAVA) if trace.client.startswith(JAVA) else DEFAULT_VARIANT
-        judgement = judged(parse(options.variant or own), trace)
+        judgement = judge_trace(parse(options.variant or own), trace)
     except (BadClientTrace, UnknownVariant, OSError) as error:
         print(f"conformance.client: {error}", file=sys.stderr)
         return EXIT_BAD_USE
-    for line in story(trace, judgement):
+    for line in format_run(trace, judgement):
         say(line)
     return CODES[judgement.verdict]
 

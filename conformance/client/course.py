@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from conformance.backends import BackendFailed
 from conformance.client.ledger import Ledger, outcome_of
-from conformance.client.plan import RunPlan, planned, without_faults
+from conformance.client.plan import RunPlan, draw_plan, without_faults
 from conformance.client.processes import JAVA, ClientCommand, client_command
-from conformance.client.record import recorded
+from conformance.client.recorder import record_runs
 from conformance.client.report import answer, report_json, run_json
 from conformance.explained import Explained, read_baseline
 from conformance.files import alone_in, digest, pretty
@@ -50,7 +50,7 @@ class Task:
 
     def run_plan(self, number: int) -> RunPlan:
         """One of the runs."""
-        plan = planned(self.plan.seed, number)
+        plan = draw_plan(self.plan.seed, number)
         return plan if self.plan.faults == FAULTS[0] else without_faults(plan)
 
     def arguments(self, judge: str, baseline: Sequence[Explained]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ async def judge_rest(task: Task, command: ClientCommand, ledger: Ledger, at_once
         ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
         Progress(sys.stderr, task.runs, begun_at, None) as show,
     ):
-        async for trace in recorded(command, plans, at_once):
+        async for trace in record_runs(command, plans, at_once):
             outcome = await loop.run_in_executor(pool, outcome_of, task.variant, trace)
             ledger.add(trace, outcome)
             diverged = sum(o.finding is not None for o in ledger.outcomes.values())

@@ -1,44 +1,47 @@
 """Is what a client sent explained by the model of its release? A lazily determinised observer.
 
-Theory of operation. The judge keeps the set of client states that explain all that was seen so
-far. Before each request it lets every state do what a client may do unseen (`moves`), then keeps
-those that send what was sent. If none is left, the model allows no such client: a divergence. At
-the end some state must agree with what the application was told.
+Theory of operation. The judge keeps the set of candidates, the client states that agree with
+everything observed so far. Before each request it closes the set under the client's internal steps
+and keeps the candidates that send this request. If none is left, the model allows no such client:
+a divergence. At the end some candidate must agree with what the application was told.
 
-That a request is written and never arrives is rare, and makes many states: only a run that nothing
-else explains is asked again with it.
+A request that is written and never arrives is rare, and makes many candidates: only a run that
+nothing else explains is judged again with it.
 
-States are kept in the order in which they were found, never in that of their hashes: what is
-reported of several explanations is a function of the trace alone.
+Candidates are kept in the order in which they were found, never in that of their hashes, so the
+judgement is a function of the trace alone.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from conformance.client import moves, quirks
-from conformance.client.explanation import ENDED, Explanation
-from conformance.client.moves import Moves, Unmodelled
-from conformance.client.order import in_order
+from conformance.client import internal_steps
+from conformance.client.batches import of_partition, record_numbers
+from conformance.client.candidate import ENDED, Candidate
+from conformance.client.internal_steps import StepRule, Unmodelled
 from conformance.client.plan import PARTITIONS, Send
-from conformance.client.sight import FAILED, SILENT, STORED, Sight
+from conformance.client.record_order import renumber_records
+from conformance.client.requests import can_initialize, next_batches, send_batch
 from conformance.client.trace import (
     UNFINISHED,
     ClientTrace,
-    InitProducerId,
-    Opened,
-    Produce,
+    ConnectionOpened,
+    ProduceRequested,
+    ProducerIdRequested,
+    RequestEvent,
     SentBatch,
 )
-from model.idempotent.client import Client, PartitionEntry
+from conformance.client.trace_index import FAILED, SILENT, STORED, TraceIndex
+from model.idempotent.client import Client
 from model.idempotent.configuration import Bounds, Configuration, Retries, Variant
 from model.idempotent.messages import Batch
 from model.idempotent.scopes import begun_client
 
-MAX_STATES: Final = 10_000
+MAX_CANDIDATES: Final = 10_000
 """Beyond, a run stays undecided."""
 
 EXPLAINED: Final = "explained"
@@ -51,13 +54,13 @@ Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """What became of a run.
+class ClientJudgement:
+    """The judgement of a run.
 
-    `requests` are those that are explained, `rules` those by which they are. `position` is the
-    event that nothing explains and `rule` what it is; `observed` and `expected` are the fields in
-    which it differs from the nearest that the model allows, `allowed` is all of that, in words.
-    `client` is the model's at the end, where all is explained.
+    `requests` counts the explained requests, `rules` are those of the model that explain them.
+    `position` is the event that nothing explains and `rule` what it is; `observed` and `expected`
+    are the fields in which it differs from the nearest that the model allows, `allowed` is all of
+    that as text. `client` is the model's at the end of an explained run.
     """
 
     verdict: str
@@ -73,8 +76,8 @@ class Judgement:
     client: Client | None = None
 
 
-class TooManyStates(Exception):
-    """More explanations than the limit."""
+class TooManyCandidates(Exception):
+    """More candidates than MAX_CANDIDATES."""
 
 
 def configuration_for(variant: Variant, trace: ClientTrace) -> Configuration:
@@ -97,221 +100,209 @@ def configuration_for(variant: Variant, trace: ClientTrace) -> Configuration:
     return Configuration(replace(variant, retries=retries), bounds)
 
 
-def judged(variant: Variant, trace: ClientTrace) -> Judgement:
-    """What became of a run under the model of a variant."""
+def judge_trace(variant: Variant, trace: ClientTrace) -> ClientJudgement:
+    """Judge a run by the model of a variant."""
     if trace.problem not in ("", UNFINISHED):
-        return Judgement(UNDECIDED, 0, why=trace.problem)
+        return ClientJudgement(UNDECIDED, 0, why=trace.problem)
     k = configuration_for(variant, trace)
-    trace = in_order(trace)
+    trace = renumber_records(trace)
+    steps = internal_steps.INTERNAL
     try:
-        simple = Observer(k, trace, moves.UNSEEN).judged()
+        simple = ClientObserver(k, trace, steps).judge()
         if simple.verdict != DIVERGES:
             return simple
-        with_losses = Observer(k, trace, (*moves.UNSEEN, moves.loses)).judged()
-        if with_losses.verdict == DIVERGES and with_losses.position <= simple.position:
-            return simple
-        return with_losses
+        lossy = ClientObserver(k, trace, (*steps, internal_steps.lose_request)).judge()
     except Unmodelled as error:
-        return Judgement(UNDECIDED, 0, why=str(error))
+        return ClientJudgement(UNDECIDED, 0, why=str(error))
+    is_no_better = lossy.verdict == DIVERGES and lossy.position <= simple.position
+    return simple if is_no_better else lossy
 
 
-class Observer:
-    """The states that explain one trace."""
+class ClientObserver:
+    """The candidates that explain one trace."""
 
-    def __init__(self, k: Configuration, trace: ClientTrace, unseen: tuple[Moves, ...]) -> None:
+    def __init__(self, k: Configuration, trace: ClientTrace, steps: tuple[StepRule, ...]) -> None:
         self.k = k
         self.trace = trace
-        self.unseen = unseen
-        self.sight = Sight(trace)
-        self.states: tuple[Explanation, ...] = (Explanation(begun_client(k, 0), ()),)
+        self.steps = steps
+        self.index = TraceIndex(trace)
+        self.candidates: tuple[Candidate, ...] = (Candidate(begun_client(k, 0), ()),)
         self.requests = 0
         self.most_states = 1
         self.rules: set[str] = set()
-        self._came_by: dict[Explanation, tuple[str, Explanation] | None] = {}
+        self._reached_by: dict[Candidate, tuple[str, Candidate] | None] = {}
 
-    def judged(self) -> Judgement:
-        """The whole trace. Raises Unmodelled."""
+    def judge(self) -> ClientJudgement:
+        """Judge the whole trace. Raises Unmodelled."""
         try:
             for position, event in enumerate(self.trace.events):
-                self.sight.comes(position, event)
-                if isinstance(event, Opened):
-                    self.states = tuple(replace(s, heard=(*s.heard, 0)) for s in self.states)
-                elif isinstance(event, Produce | InitProducerId):
-                    before = list(self.reachable(self.states))
-                    self.states = tuple(dict.fromkeys(self.after(before, event)))
-                    if not self.states:
-                        return self.diverges(position, event, before)
+                self.index.advance(position, event)
+                if isinstance(event, ConnectionOpened):
+                    self.candidates = tuple(
+                        replace(c, received=(*c.received, 0)) for c in self.candidates
+                    )
+                elif isinstance(event, ProduceRequested | ProducerIdRequested):
+                    before = list(self.close_under_steps())
+                    self.candidates = tuple(dict.fromkeys(self.explain_request(before, event)))
+                    if not self.candidates:
+                        return self.diverge_at(position, event, before)
                     self.requests += 1
-                    if isinstance(event, Produce):
-                        self.sight.was_sent(event)
-            return self.ended()
-        except TooManyStates:
-            return self.judgement(UNDECIDED, why=f"more than {MAX_STATES:,} explanations")
+                    if isinstance(event, ProduceRequested):
+                        self.index.note_request(event)
+            return self.judge_outcomes()
+        except TooManyCandidates:
+            return self.judgement(UNDECIDED, why=f"more than {MAX_CANDIDATES:,} explanations")
 
-    def judgement(self, verdict: str, **more: Any) -> Judgement:
-        """So far."""
-        judgement = Judgement(verdict, self.requests, frozenset(self.rules), self.most_states)
-        return replace(judgement, **more)
+    def judgement(self, verdict: str, **more: Any) -> ClientJudgement:
+        """The judgement so far."""
+        rules = frozenset(self.rules)
+        return ClientJudgement(verdict, self.requests, rules, self.most_states, **more)
 
-    # Between what is seen
+    # Internal steps
 
-    def reachable(self, states: Iterable[Explanation]) -> Iterator[Explanation]:
-        """All states that these may have become unseen, themselves first, then by the number of
-        moves. Raises TooManyStates."""
-        loses = moves.loses in self.unseen
-        self._came_by = dict.fromkeys(moves.without_idle(self.sight, s, loses) for s in states)
-        waiting = deque(self._came_by)
-        yield from list(self._came_by)
+    def close_under_steps(self) -> Iterator[Candidate]:
+        """All candidates after any internal steps, breadth first. Raises TooManyCandidates."""
+        may_lose = internal_steps.lose_request in self.steps
+        reached = self._reached_by = dict.fromkeys(
+            internal_steps.close_idle(self.index, c, may_lose) for c in self.candidates
+        )
+        waiting = deque(reached)
+        yield from list(reached)
         while waiting:
-            state = waiting.popleft()
-            for moves_of in self.unseen:
-                for name, moved in moves_of(self.k, self.sight, state):
-                    following = moves.without_idle(self.sight, moved, loses)
-                    if following not in self._came_by and moves.is_timely(
-                        self.sight, state.client, following.client
-                    ):
-                        self._came_by[following] = (name, state)
-                        self.most_states = max(self.most_states, len(self._came_by))
-                        if len(self._came_by) > MAX_STATES:
-                            raise TooManyStates
-                        waiting.append(following)
-                        yield following
+            before = waiting.popleft()
+            for rule, stepped in self.step(before):
+                after = internal_steps.close_idle(self.index, stepped, may_lose)
+                if after not in reached and internal_steps.is_timely(
+                    self.index, before.client, after.client
+                ):
+                    reached[after] = (rule, before)
+                    self.most_states = max(self.most_states, len(reached))
+                    if len(reached) > MAX_CANDIDATES:
+                        raise TooManyCandidates
+                    waiting.append(after)
+                    yield after
 
-    def explains(self, state: Explanation) -> None:
-        """The moves that led to a state which explains what was seen are among those of use."""
-        step = self._came_by[state]
+    def step(self, candidate: Candidate) -> Iterator[tuple[str, Candidate]]:
+        """The candidates one internal step later, with the rules of the steps."""
+        for step in self.steps:
+            yield from step(self.k, self.index, candidate)
+
+    def credit_rules(self, candidate: Candidate) -> None:
+        """Count the rules on the way to a candidate that explains what was observed."""
+        step = self._reached_by[candidate]
         while step is not None:
-            name, state = step
-            self.rules.add(name)
-            step = self._came_by[state]
+            rule, candidate = step
+            self.rules.add(rule)
+            step = self._reached_by[candidate]
 
-    # What is seen
+    # Requests
 
-    def after(
-        self, states: Iterable[Explanation], event: Produce | InitProducerId
-    ) -> Iterator[Explanation]:
-        """The states that send this request."""
-        for state in states:
-            if state.heard[event.connection] == ENDED:
+    def explain_request(
+        self, candidates: Iterable[Candidate], event: RequestEvent
+    ) -> Iterator[Candidate]:
+        """The candidates after they have sent this request, of those that may send it."""
+        connection = event.connection
+        for candidate in candidates:
+            if candidate.received[connection] == ENDED:
                 continue
-            if isinstance(event, InitProducerId):
-                for following in moves.asks(state, event):
-                    self.explains(state)
-                    yield following
-            elif moves.is_alone(self.sight, state, event.connection):
-                for names, following in self.sent(state, event.batches):
-                    self.explains(state)
-                    self.rules |= names
-                    yield following
+            if isinstance(event, ProducerIdRequested):
+                if can_initialize(candidate, event):
+                    self.credit_rules(candidate)
+                    yield replace(candidate, initializing_on=connection)
+            elif internal_steps.is_only_connection(self.index, candidate, connection):
+                for rules, after in self.send_batches(candidate, event.batches):
+                    self.credit_rules(candidate)
+                    self.rules |= rules
+                    yield after
 
-    def sent(
-        self, state: Explanation, batches: tuple[SentBatch, ...]
-    ) -> Iterator[tuple[set[str], Explanation]]:
-        """The states after each batch of a request, one after the other."""
+    def send_batches(
+        self, candidate: Candidate, batches: tuple[SentBatch, ...]
+    ) -> Iterator[tuple[set[str], Candidate]]:
+        """The candidates after they have sent the batches of a request, one after the other."""
         if not batches:
-            yield set(), state
+            yield set(), candidate
             return
-        for name, following in moves.sends(self.k, self.sight, state, batches[0]):
-            for names, last in self.sent(following, batches[1:]):
-                yield {name} | names, last
+        for rule, after in send_batch(self.k, self.index, candidate, batches[0]):
+            for rules, last in self.send_batches(after, batches[1:]):
+                yield {rule} | rules, last
 
     # Ends
 
-    def diverges(
-        self, position: int, event: Produce | InitProducerId, before: list[Explanation]
-    ) -> Judgement:
-        """Nothing sends this."""
-        rule, allowed = "init_producer_id", self.allowed(before, ())
-        observed: Fields = {"request": "InitProducerId"}
-        expected: Fields = {"request": "none"}
-        if isinstance(event, Produce):
-            rule, allowed = "produce", self.allowed(before, event.batches)
-            observed, expected = nearest(event.batches, allowed)
-        words = tuple(sorted(in_words(batch) for batch in allowed))
+    def diverge_at(
+        self, position: int, event: RequestEvent, before: list[Candidate]
+    ) -> ClientJudgement:
+        """The judgement that no candidate sends this request."""
+        if isinstance(event, ProduceRequested):
+            rule, allowed = "produce", self.allowed_batches(before, event.batches)
+            observed, expected = compare_with_nearest(event.batches, allowed)
+        else:
+            rule, allowed = "init_producer_id", self.allowed_batches(before, ())
+            observed, expected = {"request": "InitProducerId"}, {"request": "none"}
         return self.judgement(
             DIVERGES,
             position=position,
             rule=rule,
             observed=observed,
             expected=expected,
-            allowed=words,
+            allowed=tuple(sorted(format_batch(*row) for row in allowed)),
         )
 
-    def allowed(
-        self, states: Iterable[Explanation], batches: tuple[SentBatch, ...]
+    def allowed_batches(
+        self, candidates: Iterable[Candidate], batches: tuple[SentBatch, ...]
     ) -> tuple[tuple[int, Batch], ...]:
-        """What these states may send; new batches as large as those that were sent."""
+        """The batches that candidates may send; new ones as large as those that were sent."""
         counts = {batch.partition: len(batch.records) for batch in batches}
-        sendable = (
+        allowed = (
             (partition, batch)
-            for state in states
+            for candidate in candidates
             for partition in range(self.k.bounds.partitions)
-            for batch in moves.sendable(self.k, state, partition, counts.get(partition, 1))
+            for batch in next_batches(self.k, candidate, partition, counts.get(partition, 1))
         )
-        return tuple(dict.fromkeys(sendable))
+        return tuple(dict.fromkeys(allowed))
 
-    def ended(self) -> Judgement:
-        """Some state must agree with what the application was told; in a run that was not waited
-        for to its end, with as much as it was told."""
-        self.sight.ends()
-        sends = [
-            s for s in self.trace.plan.sends if not self.trace.problem or self.told(s) != SILENT
-        ]
-        least: dict[Send, str] = {}
-        for state in self.reachable(self.states):
-            ends = {send: end_of(state, send) for send in sends}
-            wrong = {send: end for send, end in ends.items() if end != self.told(send)}
+    def judge_outcomes(self) -> ClientJudgement:
+        """The judgement at the end: some candidate must agree with what the application was told;
+        in a run that timed out, with as much as it was told."""
+        self.index.finish()
+        told = {s: self.index.outcome(s.partition, s.number) for s in self.trace.plan.sends}
+        if self.trace.problem:
+            told = {send: outcome for send, outcome in told.items() if outcome != SILENT}
+        nearest: dict[Send, str] = {}
+        for candidate in self.close_under_steps():
+            ends = {send: outcome_in(candidate, send) for send in told}
+            wrong = {send: end for send, end in ends.items() if end != told[send]}
             if not wrong:
-                self.explains(state)
-                return self.judgement(EXPLAINED, client=state.client)
-            if not least or len(wrong) < len(least):
-                least = wrong
+                self.credit_rules(candidate)
+                return self.judgement(EXPLAINED, client=candidate.client)
+            if not nearest or len(wrong) < len(nearest):
+                nearest = wrong
+        paths = {send: f"partition[{send.partition}].record[{send.number}]" for send in nearest}
         return self.judgement(
             DIVERGES,
             position=len(self.trace.events),
             rule="outcome",
-            observed={name(send): self.told(send) for send in least},
-            expected={name(send): end for send, end in least.items()},
+            observed={path: told[send] for send, path in paths.items()},
+            expected={path: nearest[send] for send, path in paths.items()},
         )
 
-    def told(self, send: Send) -> str:
-        """What the application was told of a record."""
-        return self.sight.has(send.partition, send.number)
 
-
-# Ends of records
-
-
-def name(send: Send) -> str:
-    """The record that is sent, in words."""
-    return f"partition[{send.partition}].record[{send.number}]"
-
-
-def end_of(state: Explanation, send: Send) -> str:
+def outcome_in(candidate: Candidate, send: Send) -> str:
     """What became of a record. One that was never sent has failed: nobody waits for it."""
-    entry = state.client.partitions[send.partition]
+    entry = candidate.client.partitions[send.partition]
     if send.number in entry.acknowledged:
         return STORED
     if send.number in entry.failed or send.number >= entry.records_sent:
         return FAILED
-    waits = is_in_flight(entry, send.number, quirks.of(state.unheard, send.partition))
-    return IN_FLIGHT if waits else SILENT
+    skipped = of_partition(candidate.unhandled, send.partition)
+    awaited = (b.batch for b in entry.in_flight if b.batch.first_record not in skipped)
+    return IN_FLIGHT if any(send.number in record_numbers(b) for b in awaited) else SILENT
 
 
-def is_in_flight(entry: PartitionEntry, number: int, unheard: Collection[int]) -> bool:
-    """Whether a record's batch is not finished, and something of it is still to come."""
-    return any(
-        b.batch.first_record <= number < b.batch.first_record + b.batch.record_count
-        for b in entry.in_flight
-        if b.batch.first_record not in unheard
-    )
-
-
-# What differs
+# Differences
 
 
 def fields_of(producer_id: int, epoch: int, sequence: int, records: Iterable[int]) -> Fields:
-    """A batch by its fields."""
+    """A batch as named fields."""
     return {
         "producer_id": producer_id,
         "producer_epoch": epoch,
@@ -320,46 +311,40 @@ def fields_of(producer_id: int, epoch: int, sequence: int, records: Iterable[int
     }
 
 
-def seen_fields(sent: SentBatch) -> Fields:
-    """A batch that was sent, by its fields."""
-    return fields_of(sent.producer_id, sent.producer_epoch, sent.base_sequence, sent.records)
-
-
 def model_fields(batch: Batch) -> Fields:
-    """A batch of the model, by its fields."""
-    records = range(batch.first_record, batch.first_record + batch.record_count)
-    return fields_of(batch.producer_id, batch.producer_epoch, batch.base_sequence, records)
+    """A batch of the model as named fields."""
+    numbers = batch.producer_id, batch.producer_epoch, batch.base_sequence
+    return fields_of(*numbers, record_numbers(batch))
 
 
-def nearest(
+def compare_with_nearest(
     batches: tuple[SentBatch, ...], allowed: Iterable[tuple[int, Batch]]
 ) -> tuple[Fields, Fields]:
-    """The fields in which what was sent differs from the nearest that may be sent instead: for
-    the batch with which most differs."""
-    found: list[tuple[int, Fields, Fields]] = []
-    for sent in batches:
-        seen = seen_fields(sent)
-        others = [model_fields(batch) for p, batch in allowed if p == sent.partition]
-        differing = [[at for at in seen if seen[at] != other[at]] for other in others]
+    """The fields in which a batch differs from the nearest allowed one, observed and expected: of
+    the batch that differs in most fields."""
+    differences: list[tuple[Fields, Fields]] = []
+    for b in batches:
+        seen = fields_of(b.producer_id, b.producer_epoch, b.base_sequence, b.records)
+        others = [model_fields(batch) for partition, batch in allowed if partition == b.partition]
         if not others:
             return {"request": "Produce"}, {"request": "none"}
-        paths, other = min(zip(differing, others, strict=True), key=lambda pair: len(pair[0]))
-        where = {at: f"partition[{sent.partition}].batch.{at}" for at in paths}
-        found.append(
+        nearest = min(others, key=lambda other: sum(seen[at] != other[at] for at in seen))
+        paths = {
+            at: f"partition[{b.partition}].batch.{at}" for at in seen if seen[at] != nearest[at]
+        }
+        differences.append(
             (
-                len(paths),
-                {where[at]: seen[at] for at in paths},
-                {where[at]: other[at] for at in paths},
+                {path: seen[at] for at, path in paths.items()},
+                {path: nearest[at] for at, path in paths.items()},
             )
         )
-    _, observed, expected = max(found, key=lambda row: row[0])
+    observed, expected = max(differences, key=lambda row: len(row[0]))
     if not observed:
         return {"request": "Produce"}, {"request": "not on this connection, or not together"}
     return observed, expected
 
 
-def in_words(sendable: tuple[int, Batch]) -> str:
-    """What may be sent."""
-    partition, batch = sendable
+def format_batch(partition: int, batch: Batch) -> str:
+    """A batch that may be sent to a partition, as text."""
     fields = model_fields(batch)
     return f"partition {partition}: " + ", ".join(f"{at} {fields[at]}" for at in fields)

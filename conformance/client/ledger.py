@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.client.guaranteed import seen_in
-from conformance.client.judge import DIVERGES, EXPLAINED, Judgement, judged
-from conformance.client.order import in_order
+from conformance.client.judge import DIVERGES, EXPLAINED, ClientJudgement, judge_trace
+from conformance.client.record_order import renumber_records
 from conformance.client.trace import (
     UNFINISHED,
     ClientTrace,
-    InitAnswer,
-    ProduceAnswer,
-    lines,
+    ProduceAnswered,
+    ProducerIdAnswered,
+    format_trace,
 )
 from conformance.files import write_whole
 from conformance.guaranteed import Seen
@@ -45,9 +45,9 @@ class Outcome:
 def outcome_of(variant: Variant, trace: ClientTrace) -> Outcome:
     """Judge one run. One whose records were counted in another order shows nothing of
     guarantees."""
-    judgement = judged(variant, trace)
+    judgement = judge_trace(variant, trace)
     seen = Seen()
-    as_it_was = in_order(trace) is trace
+    as_it_was = renumber_records(trace) is trace
     if judgement.client is not None and not trace.problem and as_it_was:
         seen = seen_in(variant, trace, judgement.client)
     return Outcome(
@@ -67,13 +67,13 @@ def outcome_of(variant: Variant, trace: ClientTrace) -> Outcome:
 def errors_in(trace: ClientTrace) -> set[str]:
     """The names of the error codes that were answered, as far as the model has them."""
     codes = {e.value: e.name for e in Error}
-    answered = [e.error for e in trace.events if isinstance(e, InitAnswer)] + [
-        row.error for e in trace.events if isinstance(e, ProduceAnswer) for row in e.partitions
+    answered = [e.error for e in trace.events if isinstance(e, ProducerIdAnswered)] + [
+        row.error for e in trace.events if isinstance(e, ProduceAnswered) for row in e.partitions
     ]
     return {codes[code] for code in answered if code in codes}
 
 
-def finding_of(trace: ClientTrace, judgement: Judgement) -> dict[str, Any]:
+def finding_of(trace: ClientTrace, judgement: ClientJudgement) -> dict[str, Any]:
     """A divergence as data."""
     return {
         "id": trace.plan.number,
@@ -110,8 +110,7 @@ class Ledger:
     def add(self, trace: ClientTrace, outcome: Outcome) -> None:
         """One more run; its trace is kept where it is not explained."""
         if outcome.verdict != EXPLAINED:
-            text = "\n".join(lines(trace)) + "\n"
-            write_whole(self.folder / trace_name(outcome.run), text)
+            write_whole(self.folder / trace_name(outcome.run), format_trace(trace))
         with (self.folder / FILE).open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(outcome)) + "\n")
         self._take(outcome)

@@ -1,4 +1,4 @@
-"""Clients as processes: Apache Kafka's own of a release, or any command that speaks its lines.
+"""Client processes: Apache Kafka's own of a release, or any command that speaks the same lines.
 
 A client reads a line for each run and writes one for each record's outcome; see
 `IdempotentClient.java` for both forms. A command serves one run at a time in each of its
@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import shlex
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from conformance.client.plan import TOPIC, RunPlan
-from conformance.client.trace import UNFINISHED, Record
+from conformance.client.trace import UNFINISHED, UNKNOWN, Record, RecordOutcome
 from conformance.kafka.fetch import say
 from proofs.cache import cache_folder, make_once
 from proofs.java import download_jars, find_java
@@ -32,9 +32,11 @@ JVM_OPTIONS: Final = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
 )
 DIGITS: Final = 4
-"""All records are equally long."""
+"""The length of every record's value, so that all records have the same size."""
 RUN_TIMEOUT_S: Final = 12.0
-"""What a run may last; then it is waited for no longer."""
+
+Clock = Callable[[int], int]
+"""From nanoseconds of the monotonic clock to microseconds since a run began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,31 +73,41 @@ def client_jars(release: str) -> Path:
     return make_once(cache_folder() / "kafka-clients" / release, download)
 
 
-@dataclass(frozen=True, slots=True)
-class ToldRecord:
-    """The outcome of one record: an offset, or the error's name; and when it was told, by the
-    client's own clock if it says."""
-
-    at_ns: int | None
-    offset: int = -1
-    error: str = ""
-
-
 @dataclass(slots=True)
-class Told:
-    """What a client told of a run. `problem` says what kept it from the end."""
+class ClientReport:
+    """What a client reported of a run, with times by `clock`; `problem` says why it did not end."""
 
-    handed_ns: dict[Record, int] = field(default_factory=dict)
-    outcomes: dict[Record, ToldRecord] = field(default_factory=dict)
+    clock: Clock
+    handed_us: dict[Record, int] = field(default_factory=dict)
+    outcomes: dict[Record, RecordOutcome] = field(default_factory=dict)
     problem: str = ""
+
+    def add_line(self, words: Sequence[str]) -> None:
+        """Take one line about the run, without its number. Raises ValueError for any other."""
+        match words:
+            case ["broken", *what]:
+                self.problem = f"the client broke down: {' '.join(what)}"
+            case [partition, number, "sent", at_ns]:
+                self.handed_us[int(partition), int(number)] = self.clock(int(at_ns))
+            case [partition, number, "stored", offset, *at_ns]:
+                self._add_outcome((int(partition), int(number)), at_ns, int(offset), "")
+            case [partition, number, "failed", error, *at_ns]:
+                self._add_outcome((int(partition), int(number)), at_ns, -1, error)
+            case _:
+                raise ValueError(words)
+
+    def _add_outcome(self, record: Record, at_ns: Sequence[str], offset: int, error: str) -> None:
+        at_us = self.clock(int(at_ns[0])) if at_ns else UNKNOWN
+        handed_us = self.handed_us.get(record, 0)
+        self.outcomes[record] = RecordOutcome(at_us, handed_us, offset, error)
 
 
 class ClientProcess:
-    """A client at work: an asynchronous context manager."""
+    """A running client: an asynchronous context manager."""
 
     def __init__(self, command: ClientCommand) -> None:
         self._command = command
-        self._runs: dict[str, tuple[Told, asyncio.Event]] = {}
+        self._runs: dict[str, tuple[ClientReport, asyncio.Event]] = {}
         self._held: list[socket.socket] = []
 
     async def __aenter__(self) -> ClientProcess:
@@ -115,8 +127,8 @@ class ClientProcess:
         for port in self._held:
             port.close()
 
-    def holds(self, ports: Iterable[socket.socket]) -> None:
-        """Keep ports from being given to anybody else as long as the client lives."""
+    def hold_ports(self, ports: Iterable[socket.socket]) -> None:
+        """Keep ports from being reused as long as the client lives."""
         self._held += ports
 
     @property
@@ -124,72 +136,49 @@ class ClientProcess:
         """Whether it takes more runs."""
         return not self._reading.done()
 
-    async def run(self, plan: RunPlan, bootstrap: str) -> Told:
-        """One run, to its end, or to its time-out."""
-        told, ended = Told(), asyncio.Event()
-        self._runs[str(plan.number)] = told, ended
-        line = run_line(plan, bootstrap)
+    async def run(self, plan: RunPlan, bootstrap: str, clock: Clock) -> ClientReport:
+        """Run a plan to its end or to RUN_TIMEOUT_S."""
+        report, ended = ClientReport(clock), asyncio.Event()
+        self._runs[str(plan.number)] = report, ended
         try:
             assert self._process.stdin is not None
-            self._process.stdin.write(f"{line}\n".encode())
+            self._process.stdin.write(f"{format_plan(plan, bootstrap)}\n".encode())
             await asyncio.wait_for(ended.wait(), RUN_TIMEOUT_S)
         except TimeoutError:
-            told.problem = UNFINISHED
+            report.problem = UNFINISHED
         except OSError as error:
-            told.problem = f"the client is gone: {error}"
+            report.problem = f"the client is gone: {error}"
         del self._runs[str(plan.number)]
-        return told
+        return report
 
     async def _read(self) -> None:
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
-            self._take(line.decode(errors="replace").split())
-        for told, ended in self._runs.values():
-            told.problem = "the client ended before its run did"
+            self._take_line(line.decode(errors="replace").split())
+        for report, ended in self._runs.values():
+            report.problem = "the client ended before its run did"
             ended.set()
 
-    def _take(self, words: Sequence[str]) -> None:
-        """One line of a client; lines about no run are not for us."""
-        told, ended = self._runs.get(words[0] if words else "", (None, None))
-        if told is None or ended is None:
+    def _take_line(self, words: Sequence[str]) -> None:
+        """Take one line of a client; a line about no run is its own business."""
+        report, ended = self._runs.get(words[0] if words else "", (None, None))
+        if report is None or ended is None:
             return
         if words[1:] == ["closed"]:
             ended.set()
             return
         try:
-            heard(told, words[1:])
+            report.add_line(words[1:])
         except ValueError:
-            told.problem = f"the client wrote what means nothing: {' '.join(words)}"
+            report.problem = f"the client wrote an unknown line: {' '.join(words)}"
 
 
-def heard(told: Told, words: Sequence[str]) -> None:
-    """One line about a run. Raises ValueError where it means nothing."""
-    match words:
-        case ["broken", *what]:
-            told.problem = f"the client broke down: {' '.join(what)}"
-        case [partition, number, "sent", at_ns]:
-            told.handed_ns[int(partition), int(number)] = int(at_ns)
-        case [partition, number, "stored", offset, *at_ns]:
-            row = ToldRecord(first(at_ns), offset=int(offset))
-            told.outcomes[int(partition), int(number)] = row
-        case [partition, number, "failed", error, *at_ns]:
-            row = ToldRecord(first(at_ns), error=error)
-            told.outcomes[int(partition), int(number)] = row
-        case _:
-            raise ValueError(words)
-
-
-def first(at_ns: Sequence[str]) -> int | None:
-    """A time, if one is given."""
-    return int(at_ns[0]) if at_ns else None
-
-
-def run_line(plan: RunPlan, bootstrap: str) -> str:
-    """A run as a client reads it."""
-    settings = ",".join(f"{name}={value}" for name, value in plan.settings.named().items())
+def format_plan(plan: RunPlan, bootstrap: str) -> str:
+    """The line that tells a client to run a plan."""
+    configs = ",".join(f"{name}={value}" for name, value in plan.settings.to_configs().items())
     words = []
     for send in plan.sends:
         if send.after_ms:
             words.append(f"+{send.after_ms}")
         words.append(f"{send.partition}:{send.number:0{DIGITS}}")
-    return f"{plan.number} {bootstrap} {TOPIC} {settings} {','.join(words)}"
+    return f"{plan.number} {bootstrap} {TOPIC} {configs} {','.join(words)}"

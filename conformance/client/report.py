@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.client.guaranteed import configuration_of_guarantees, states
-from conformance.client.judge import UNDECIDED, judged
+from conformance.client.judge import UNDECIDED, judge_trace
 from conformance.client.ledger import Ledger, Outcome
-from conformance.client.story import story
-from conformance.client.trace import parsed
+from conformance.client.trace import parse_trace
+from conformance.client.trace_text import format_run
 from conformance.explained import EXPLAINED, Explained, explanation, fields_of, stale
 from conformance.files import pretty, write_whole
 from conformance.guaranteed import HOLDS, VIOLATED, Seen, not_guaranteed
@@ -120,8 +120,8 @@ def grouped(
         name = f"divergences/{number:02d}-{first['rule']}.jsonl"
         text = (ledger.folder / first["trace"]).read_text(encoding="utf-8")
         write_whole(out / name, text)
-        trace = parsed(text, name)
-        told = "\n".join(story(trace, judged(variant, trace)))
+        trace = parse_trace(text, name)
+        told = "\n".join(format_run(trace, judge_trace(variant, trace)))
         write_whole((out / name).with_suffix(".txt"), told + "\n")
         known = explanation(rows, variant.release, first)
         shown = ("steps", "one_minimal", "rule", "expected", "observed")

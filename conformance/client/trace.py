@@ -1,13 +1,13 @@
-"""What was seen of one run: the requests of a client, what it was answered, what it told.
+"""The recorded run of a client: its requests, the responses it got, and what it reported.
 
 A file is JSON lines: a header with format, version, client and plan, then one event a line, in
-the order in which the proxy saw and did things; `at_us` counts from the beginning of the run.
+the order in which the proxy saw or caused them. `at_us` counts from the start of the run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,14 +17,21 @@ from conformance.client.plan import RunPlan
 FORMAT: Final = "kafka-eos client run"
 VERSION: Final = 1
 
+UNKNOWN: Final = -1
+UNFINISHED: Final = "the client was not done in time"
+"""The problem of a run that timed out; what was recorded of it is judged."""
+
+Record = tuple[int, int]
+"""A partition, and the number of a record in it."""
+
 
 class BadClientTrace(ValueError):
-    """A file that is no recorded run; the message says what is wrong with it."""
+    """The file is not a recorded run; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentBatch:
-    """A batch as a client sent it. `records` are the numbers that its records carry."""
+    """A batch on the wire. `records` are the numbers that its records carry."""
 
     partition: int
     producer_id: int
@@ -34,29 +41,8 @@ class SentBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Produce:
-    """A Produce request arrived."""
-
-    at_us: int
-    connection: int
-    correlation_id: int
-    batches: tuple[SentBatch, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class InitProducerId:
-    """An InitProducerId request arrived, with the id and epoch that it wants raised, or -1."""
-
-    at_us: int
-    connection: int
-    correlation_id: int
-    producer_id: int
-    producer_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionAnswer:
-    """What a Produce answer says of one partition."""
+class PartitionResult:
+    """The row of a Produce response for one partition; `error` is an error code."""
 
     partition: int
     error: int
@@ -65,73 +51,86 @@ class PartitionAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class ProduceAnswer:
-    """The answer to a Produce left for the client."""
+class ConnectionEvent:
+    """Something happened on a connection; connections are numbered as the client opens them."""
 
     at_us: int
     connection: int
-    correlation_id: int
-    partitions: tuple[PartitionAnswer, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class InitAnswer:
-    """The answer to an InitProducerId left for the client."""
+class ConnectionOpened(ConnectionEvent):
+    """The client connected to the node, or to the bootstrap address."""
 
-    at_us: int
-    connection: int
+    to_node: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionCut(ConnectionEvent):
+    """The proxy ended its side: it sends nothing more and reads what is still on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionClosed(ConnectionEvent):
+    """The client's side has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRequested(ConnectionEvent):
+    """A Produce request arrived."""
+
+    correlation_id: int
+    batches: tuple[SentBatch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceAnswered(ConnectionEvent):
+    """The response to a Produce left for the client."""
+
+    correlation_id: int
+    partitions: tuple[PartitionResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdRequested(ConnectionEvent):
+    """An InitProducerId arrived, with the id and epoch to bump, or -1 for a new id."""
+
+    correlation_id: int
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdAnswered(ConnectionEvent):
+    """The response to an InitProducerId left for the client; `error` is an error code."""
+
     correlation_id: int
     error: int
     producer_id: int
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The client has connected to the node, or only to where it looks for nodes."""
-
-    at_us: int
-    connection: int
-    to_node: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The proxy has ended a connection: it sends nothing more, and reads what is on its way."""
-
-    at_us: int
-    connection: int
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The client's end of a connection is closed."""
-
-    at_us: int
-    connection: int
-
-
-Event = Produce | InitProducerId | ProduceAnswer | InitAnswer | Opened | Cut | Closed
-EVENTS: Final = {
-    kind.__name__: kind
-    for kind in (Produce, InitProducerId, ProduceAnswer, InitAnswer, Opened, Cut, Closed)
+RequestEvent = ProduceRequested | ProducerIdRequested
+AnswerEvent = ProduceAnswered | ProducerIdAnswered
+EVENTS: Final[Mapping[str, type[ConnectionEvent]]] = {
+    "Opened": ConnectionOpened,
+    "Cut": ConnectionCut,
+    "Closed": ConnectionClosed,
+    "Produce": ProduceRequested,
+    "ProduceAnswer": ProduceAnswered,
+    "InitProducerId": ProducerIdRequested,
+    "InitAnswer": ProducerIdAnswered,
 }
-
-Record = tuple[int, int]
-"""A partition, and the number of a record in it."""
-
-
-UNKNOWN: Final = -1
-UNFINISHED: Final = "the client was not done in time"
-"""The problem of a run that was not waited for to its end: what was seen of it is judged."""
+"""The name of each event in a file."""
+NAMES: Final = {kind: name for name, kind in EVENTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the client told the application of one record: an offset, or the error's name.
+class RecordOutcome:
+    """What the client reported to the application of one record: an offset, or an error's name.
 
-    `handed_us` is when the application handed it over, at the earliest; `at_us` when it was told,
-    by the client's own clock, UNKNOWN if it does not say.
+    `handed_us` is when the application called `send`, at the earliest; `at_us` when the callback
+    ran, by the client's own clock, UNKNOWN if the client does not say.
     """
 
     at_us: int
@@ -142,13 +141,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ClientTrace:
-    """One run as it was seen. `stored` is what the logs held when it ended, at `ended_us`;
-    `problem` says what kept it from its end, if anything did."""
+    """One recorded run. `stored` is what the logs held when it ended, at `ended_us`; `problem`
+    says why the client did not reach its end, if it did not."""
 
     client: str
     plan: RunPlan
-    events: tuple[Event, ...]
-    outcomes: Mapping[Record, Outcome] = field(default_factory=dict)
+    events: tuple[ConnectionEvent, ...]
+    outcomes: Mapping[Record, RecordOutcome] = field(default_factory=dict)
     stored: tuple[SentBatch, ...] = ()
     ended_us: int = 0
     problem: str = ""
@@ -157,72 +156,90 @@ class ClientTrace:
 # As lines
 
 
-def lines(trace: ClientTrace) -> list[str]:
-    """The trace as lines of JSON."""
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
+def format_trace(trace: ClientTrace) -> str:
+    """The file of a run: JSON lines."""
+    rows = (
+        {"format": FORMAT, "version": VERSION, **header_of(trace)},
+        *({"event": NAMES[type(event)]} | asdict(event) for event in trace.events),
+        *(
+            {"event": "Outcome", "record": record} | asdict(outcome)
+            for record, outcome in sorted(trace.outcomes.items())
+        ),
+        *({"event": "Stored"} | asdict(batch) for batch in trace.stored),
+    )
+    return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
+
+
+def header_of(trace: ClientTrace) -> dict[str, Any]:
+    """What the first line says of the whole run."""
+    return {
         "client": trace.client,
         "ended_us": trace.ended_us,
         "problem": trace.problem,
         "plan": trace.plan.to_json(),
     }
-    events = [{"event": type(event).__name__} | asdict(event) for event in trace.events]
-    told = [
-        {"event": "Outcome", "record": record} | asdict(outcome)
-        for record, outcome in sorted(trace.outcomes.items())
-    ]
-    stored = [{"event": "Stored"} | asdict(batch) for batch in trace.stored]
-    return [json.dumps(row, separators=(",", ":")) for row in (header, *events, *told, *stored)]
 
 
-def parsed(text: str, where: str) -> ClientTrace:
-    """The trace that `lines` wrote. Raises BadClientTrace."""
+def parse_trace(text: str, where: str) -> ClientTrace:
+    """The trace in the `text` of a file called `where`. Raises BadClientTrace."""
     try:
         header, *rows = [json.loads(line) for line in text.splitlines()]
         if (header["format"], header["version"]) != (FORMAT, VERSION):
             raise BadClientTrace(f"{where} is no {FORMAT!r} of version {VERSION}")
-        outcomes, events, stored = {}, [], []
-        for row in rows:
-            kind = row.pop("event")
-            if kind == "Outcome":
-                partition, number = row.pop("record")
-                outcomes[partition, number] = Outcome(**row)
-            elif kind == "Stored":
-                stored.append(batch_from(row))
-            else:
-                events.append(event_from(kind, row))
-        plan = RunPlan.from_json(header["plan"])
         return ClientTrace(
             header["client"],
-            plan,
-            tuple(events),
-            outcomes,
-            tuple(stored),
+            RunPlan.from_json(header["plan"]),
+            tuple(parse_event(row) for row in rows if row["event"] not in ("Outcome", "Stored")),
+            dict(parse_outcome(row) for row in rows if row["event"] == "Outcome"),
+            tuple(parse_batch(row) for row in rows if row["event"] == "Stored"),
             header["ended_us"],
             header["problem"],
         )
+    except BadClientTrace:
+        raise
     except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, BadClientTrace):
-            raise
         raise BadClientTrace(f"{where} is no recorded run: {error!r}") from error
 
 
-def batch_from(row: dict[str, Any]) -> SentBatch:
-    """A batch of a file. Raises KeyError, TypeError."""
-    return SentBatch(**(row | {"records": tuple(row["records"])}))
-
-
-def event_from(kind: str, row: dict[str, Any]) -> Event:
-    """One event of a file. Raises KeyError, TypeError."""
+def parse_event(row: Mapping[str, Any]) -> ConnectionEvent:
+    """An event of a file. Raises KeyError, TypeError."""
+    fields = {name: value for name, value in row.items() if name != "event"}
     if "batches" in row:
-        row["batches"] = tuple(batch_from(batch) for batch in row["batches"])
+        fields["batches"] = tuple(map(parse_batch, row["batches"]))
     if "partitions" in row:
-        row["partitions"] = tuple(PartitionAnswer(**p) for p in row["partitions"])
-    event: Event = EVENTS[kind](**row)
-    return event
+        fields["partitions"] = tuple(PartitionResult(**result) for result in row["partitions"])
+    return EVENTS[row["event"]](**fields)
 
 
-def read(path: Path) -> ClientTrace:
+def parse_outcome(row: Mapping[str, Any]) -> tuple[Record, RecordOutcome]:
+    """A record and its outcome in a file. Raises KeyError, TypeError."""
+    partition, number = row["record"]
+    fields = {name: value for name, value in row.items() if name not in ("event", "record")}
+    return (partition, number), RecordOutcome(**fields)
+
+
+def parse_batch(row: Mapping[str, Any]) -> SentBatch:
+    """A batch of a file. Raises KeyError, TypeError."""
+    fields = {name: value for name, value in row.items() if name != "event"}
+    return SentBatch(**fields | {"records": tuple(row["records"])})
+
+
+def read_trace(path: Path) -> ClientTrace:
     """A recorded run. Raises BadClientTrace, OSError."""
-    return parsed(path.read_text(encoding="utf-8"), str(path))
+    return parse_trace(path.read_text(encoding="utf-8"), str(path))
+
+
+# What is asked of a trace
+
+
+def produce_requests(trace: ClientTrace) -> Iterator[tuple[int, ProduceRequested]]:
+    """Each Produce request and its position among the events."""
+    for position, event in enumerate(trace.events):
+        if isinstance(event, ProduceRequested):
+            yield position, event
+
+
+def sent_batches(trace: ClientTrace) -> Iterator[tuple[int, SentBatch]]:
+    """Each batch that was sent and the position of its request among the events."""
+    for position, request in produce_requests(trace):
+        yield from ((position, batch) for batch in request.batches)

@@ -9,23 +9,31 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.client.__main__ import main as judge_file
-from conformance.client.judge import DIVERGES, EXPLAINED, Judgement, judged
-from conformance.client.plan import Fault, Kind, RunPlan, Send, Settings
+from conformance.client.judge import DIVERGES, EXPLAINED, ClientJudgement, judge_trace
+from conformance.client.plan import ClientSettings, FaultKind, RequestFault, RunPlan, Send
 from conformance.client.processes import ClientCommand
-from conformance.client.record import recorded
-from conformance.client.trace import ClientTrace, Produce, lines, parsed
+from conformance.client.recorder import record_runs
+from conformance.client.trace import ClientTrace, ProduceRequested, format_trace, parse_trace
 from impl.protocol.errors import ErrorCode
 from model.idempotent.variants import DEFAULT_VARIANT, parse
 
 CLIENT = Path(__file__).with_name("small_client.py")
 REPOSITORY = Path(__file__).parents[3]
 SENDS = tuple(Send(partition, number) for number in range(6) for partition in (0, 1))
-REFUSED = Fault(Kind.REFUSE, ErrorCode.NOT_ENOUGH_REPLICAS)
-CUT = Fault(Kind.CUT_ANSWERED)
-PASS = Fault()
+REFUSED = RequestFault(FaultKind.REFUSE, ErrorCode.NOT_ENOUGH_REPLICAS)
+CUT = RequestFault(FaultKind.CUT_ANSWERED)
+PASS = RequestFault()
 PLANS = (
-    RunPlan(0, 0, Settings(max_in_flight=1), SENDS, (PASS, PASS, CUT, PASS, REFUSED, PASS, CUT)),
-    RunPlan(0, 1, Settings(max_in_flight=1), SENDS, (REFUSED, Fault(Kind.CUT), PASS, REFUSED)),
+    RunPlan(
+        0, 0, ClientSettings(max_in_flight=1), SENDS, (PASS, PASS, CUT, PASS, REFUSED, PASS, CUT)
+    ),
+    RunPlan(
+        0,
+        1,
+        ClientSettings(max_in_flight=1),
+        SENDS,
+        (REFUSED, RequestFault(FaultKind.CUT), PASS, REFUSED),
+    ),
 )
 
 
@@ -39,19 +47,19 @@ def small(mode: str) -> ClientCommand:
 
 
 async def traces_of(mode: str) -> list[ClientTrace]:
-    return [trace async for trace in recorded(small(mode), PLANS, at_once=2)]
+    return [trace async for trace in record_runs(small(mode), PLANS, at_once=2)]
 
 
-def judgements(mode: str) -> list[tuple[ClientTrace, Judgement]]:
+def judgements(mode: str) -> list[tuple[ClientTrace, ClientJudgement]]:
     traces = asyncio.run(traces_of(mode))
     assert [trace.problem for trace in traces] == ["", ""]
-    return [(trace, judged(parse(DEFAULT_VARIANT), trace)) for trace in traces]
+    return [(trace, judge_trace(parse(DEFAULT_VARIANT), trace)) for trace in traces]
 
 
 def test_a_right_client_is_explained():
     for trace, judgement in judgements("right"):
         assert judgement.verdict == EXPLAINED, judgement
-        sent = [event for event in trace.events if isinstance(event, Produce)]
+        sent = [event for event in trace.events if isinstance(event, ProduceRequested)]
         assert judgement.requests > len(sent) > len(SENDS)
         assert {"send_new", "send_again", "on_answer"} <= judgement.rules
 
@@ -82,9 +90,9 @@ def test_a_client_that_pretends_is_found_by_what_it_tells():
 
 def test_a_recorded_run_is_judged_as_the_run_itself():
     for trace, judgement in judgements("overtakes"):
-        again = parsed("\n".join(lines(trace)), "memory")
+        again = parse_trace(format_trace(trace), "memory")
         assert again == trace
-        assert judged(parse(DEFAULT_VARIANT), again) == judgement
+        assert judge_trace(parse(DEFAULT_VARIANT), again) == judgement
 
 
 def command_line(mode: str, out: Path) -> list[str]:
@@ -114,8 +122,8 @@ def test_a_divergence_is_a_file_with_its_trace(tmp_path: Path, capsys):
     (row,) = report["divergences"]
     assert row["rule"] == "produce"
     assert report["diverging_traces"] == row["occurrences"] > 0
-    trace = parsed((out / row["trace"]).read_text(), row["trace"])
-    assert judged(parse(DEFAULT_VARIANT), trace).verdict == DIVERGES
+    trace = parse_trace((out / row["trace"]).read_text(), row["trace"])
+    assert judge_trace(parse(DEFAULT_VARIANT), trace).verdict == DIVERGES
     assert 'failures="1"' in (out / "junit.xml").read_text()
     told = (out / row["trace"]).with_suffix(".txt").read_text()
     assert "nothing explains this produce" in told

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from conformance.client.judge import DIVERGES, EXPLAINED, judged
+from conformance.client.judge import DIVERGES, EXPLAINED, judge_trace
 from conformance.client.ledger import outcome_of
-from conformance.client.story import story
 from conformance.client.trace import (
     BadClientTrace,
     ClientTrace,
-    Closed,
-    InitProducerId,
-    Opened,
-    Produce,
-    lines,
-    parsed,
+    ConnectionClosed,
+    ConnectionOpened,
+    ProduceRequested,
+    ProducerIdRequested,
+    format_trace,
+    parse_trace,
 )
+from conformance.client.trace_text import format_run
 from model.idempotent.variants import parse
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -37,16 +37,16 @@ def runs_of(name: str) -> list[ClientTrace]:
             texts.append([])
         texts[-1].append(line)
     assert texts, f"{name} has no run"
-    return [parsed("\n".join(text), name) for text in texts]
+    return [parse_trace("\n".join(text), name) for text in texts]
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_the_java_client_did_is_explained(release: str):
     rules_met: set[str] = set()
     for trace in runs_of(f"java-{release}.jsonl"):
-        judgement = judged(parse(release), trace)
+        judgement = judge_trace(parse(release), trace)
         assert judgement.verdict == EXPLAINED, (trace.plan.number, judgement)
-        seen = [e for e in trace.events if isinstance(e, Produce | InitProducerId)]
+        seen = [e for e in trace.events if isinstance(e, ProduceRequested | ProducerIdRequested)]
         assert judgement.requests == len(seen)
         rules_met |= judgement.rules
     own = {"bump_epoch"} if release == "4.3.1" else set()
@@ -64,7 +64,7 @@ def test_what_the_java_client_did_is_explained(release: str):
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_it_did_with_batches_whose_time_was_up_is_explained(release: str):
     for trace in runs_of(f"java-{release}-time.jsonl"):
-        judgement = judged(parse(release), trace)
+        judgement = judge_trace(parse(release), trace)
         assert judgement.verdict == EXPLAINED, (trace.plan.number, judgement)
 
 
@@ -75,15 +75,15 @@ def test_what_it_did_beside_batches_of_an_old_producer_id_is_explained(release: 
     runs = runs_of(f"java-{release}-resets.jsonl")
     assert len(runs) == 3
     for trace in runs:
-        judgement = judged(parse(release), trace)
+        judgement = judge_trace(parse(release), trace)
         assert judgement.verdict == EXPLAINED, (trace.plan.number, judgement)
-        assert sum(isinstance(event, InitProducerId) for event in trace.events) > 1
+        assert sum(isinstance(event, ProducerIdRequested) for event in trace.events) > 1
 
 
 def changed(trace: ClientTrace, position: int, **fields: int) -> ClientTrace:
     """The run with one field of one batch of one request changed."""
     event = trace.events[position]
-    assert isinstance(event, Produce)
+    assert isinstance(event, ProduceRequested)
     first, *others = event.batches
     other = replace(event, batches=(replace(first, **fields), *others))
     return replace(trace, events=(*trace.events[:position], other, *trace.events[position + 1 :]))
@@ -94,10 +94,10 @@ def all_that_is_told() -> str:
     lines_told: list[str] = []
     for release in RELEASES:
         for trace in (*runs_of(f"java-{release}.jsonl"), *runs_of(f"java-{release}-time.jsonl")):
-            last = max(i for i, e in enumerate(trace.events) if isinstance(e, Produce))
+            last = max(i for i, e in enumerate(trace.events) if isinstance(e, ProduceRequested))
             for run in (trace, changed(trace, last, base_sequence=7)):
                 lines_told.append(repr(outcome_of(parse(release), run)))
-                lines_told += story(run, judged(parse(release), run))
+                lines_told += format_run(run, judge_trace(parse(release), run))
     return "\n".join(lines_told)
 
 
@@ -122,9 +122,9 @@ def test_what_is_told_does_not_depend_on_the_order_of_hashes():
 def with_connections(trace: ClientTrace, count: int, to_node: bool) -> ClientTrace:
     """The run, with connections before its own on which nothing was asked; the proxy hears late
     that they are closed."""
-    opened = [Opened(0, number, to_node) for number in range(count)]
+    opened = [ConnectionOpened(0, number, to_node) for number in range(count)]
     own = [replace(event, connection=event.connection + count) for event in trace.events]
-    closed = [Closed(trace.ended_us, number) for number in range(count)]
+    closed = [ConnectionClosed(trace.ended_us, number) for number in range(count)]
     return replace(trace, events=(*opened, *own, *closed))
 
 
@@ -133,8 +133,8 @@ def with_connections(trace: ClientTrace, count: int, to_node: bool) -> ClientTra
 def test_connections_that_carry_nothing_do_not_multiply_the_states(release: str, to_node: bool):
     """Under load a client opens many, and gives them up."""
     for trace in runs_of(f"java-{release}.jsonl"):
-        alone = judged(parse(release), trace)
-        crowded = judged(parse(release), with_connections(trace, 14, to_node))
+        alone = judge_trace(parse(release), trace)
+        crowded = judge_trace(parse(release), with_connections(trace, 14, to_node))
         assert (crowded.verdict, crowded.requests) == (EXPLAINED, alone.requests)
         assert crowded.client == alone.client
 
@@ -144,12 +144,12 @@ def test_connections_that_carry_nothing_do_not_multiply_the_states(release: str,
 def test_one_changed_number_is_found(release: str, field: str):
     tried = 0
     for trace in runs_of(f"java-{release}.jsonl")[:4]:
-        produces = [i for i, e in enumerate(trace.events) if isinstance(e, Produce)]
+        produces = [i for i, e in enumerate(trace.events) if isinstance(e, ProduceRequested)]
         for position in {produces[0], produces[len(produces) // 2], produces[-1]}:
             event = trace.events[position]
-            assert isinstance(event, Produce)
+            assert isinstance(event, ProduceRequested)
             value = getattr(event.batches[0], field) + 1
-            judgement = judged(parse(release), changed(trace, position, **{field: value}))
+            judgement = judge_trace(parse(release), changed(trace, position, **{field: value}))
             assert judgement.verdict == DIVERGES, (trace.plan.number, position)
             assert judgement.position >= position
             tried += 1
@@ -161,12 +161,12 @@ def test_a_request_that_was_not_sent_for_a_reason_is_found(release: str):
     """A request once more, while its answer is awaited: no client of these retries so."""
     found = 0
     for trace in runs_of(f"java-{release}.jsonl")[:4]:
-        position = next(i for i, e in enumerate(trace.events) if isinstance(e, Produce))
+        position = next(i for i, e in enumerate(trace.events) if isinstance(e, ProduceRequested))
         event = trace.events[position]
-        assert isinstance(event, Produce)
+        assert isinstance(event, ProduceRequested)
         twice = replace(event, correlation_id=1_000_000)
         events = (*trace.events[: position + 1], twice, *trace.events[position + 1 :])
-        judgement = judged(parse(release), replace(trace, events=events))
+        judgement = judge_trace(parse(release), replace(trace, events=events))
         assert (judgement.verdict, judgement.position) == (DIVERGES, position + 1)
         found += 1
     assert found == 4
@@ -179,7 +179,7 @@ def test_a_false_word_to_the_application_is_found(release: str):
         for record, outcome in trace.outcomes.items():
             other = replace(outcome, error="" if outcome.error else "TimeoutException")
             lie = replace(trace, outcomes={**trace.outcomes, record: other})
-            assert judged(parse(release), lie).verdict == DIVERGES, (trace.plan.number, record)
+            assert judge_trace(parse(release), lie).verdict == DIVERGES, (trace.plan.number, record)
             told += 1
             break
     assert told > 4
@@ -189,24 +189,24 @@ def test_silence_is_found():
     for trace in runs_of("java-4.3.1.jsonl"):
         record = max(trace.outcomes)
         rest = {key: value for key, value in trace.outcomes.items() if key != record}
-        assert judged(parse("4.3.1"), replace(trace, outcomes=rest)).verdict == DIVERGES
+        assert judge_trace(parse("4.3.1"), replace(trace, outcomes=rest)).verdict == DIVERGES
 
 
 def test_another_release_does_not_explain_it():
     """Releases before 2.5 forget their producer id where later ones take the next epoch."""
     runs = runs_of("java-2.4.1.jsonl")
-    assert any(judged(parse("4.3.1"), trace).verdict == DIVERGES for trace in runs)
+    assert any(judge_trace(parse("4.3.1"), trace).verdict == DIVERGES for trace in runs)
     runs = runs_of("java-4.3.1.jsonl")
-    assert any(judged(parse("2.4.1"), trace).verdict == DIVERGES for trace in runs)
+    assert any(judge_trace(parse("2.4.1"), trace).verdict == DIVERGES for trace in runs)
 
 
 def test_a_file_comes_back_as_it_was():
     for release in RELEASES:
         for trace in runs_of(f"java-{release}.jsonl"):
-            assert parsed("\n".join(lines(trace)), "memory") == trace
+            assert parse_trace(format_trace(trace), "memory") == trace
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format":"kafka-eos client run","version":2}'])
 def test_what_is_no_recorded_run_is_refused(text: str):
     with pytest.raises(BadClientTrace, match=r"here\.jsonl"):
-        parsed(text, "here.jsonl")
+        parse_trace(text, "here.jsonl")

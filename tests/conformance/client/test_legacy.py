@@ -1,72 +1,68 @@
-"""Runs of clients up to 2.4 that no rule of the protocol explains alone: exceptions on the way of
-an answer, Java's collections. Each is explained by its own quirk, and none excuses a bug."""
+"""Runs of clients up to 2.4 that need a legacy behaviour beside the rules of the protocol; none of
+these behaviours excuses a bug."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
-from conformance.client import moves, quirks
-from conformance.client.judge import DIVERGES, EXPLAINED, MAX_STATES, judged
-from conformance.client.order import in_order
-from conformance.client.trace import ClientTrace, Produce, ProduceAnswer, SentBatch
+from conformance.client import legacy
+from conformance.client.judge import DIVERGES, EXPLAINED, MAX_CANDIDATES, judge_trace
+from conformance.client.legacy import LegacyBehaviour
+from conformance.client.record_order import renumber_records
+from conformance.client.trace import ClientTrace, ProduceAnswered, ProduceRequested, SentBatch
 from impl.protocol.errors import ErrorCode
-from model.idempotent import client as sending
-from model.idempotent import responses
 from model.idempotent.variants import parse
 from tests.conformance.client.test_recorded import RELEASES, changed, runs_of
 
+B = LegacyBehaviour
 OLD = ("2.0.0", "2.4.1")
 
 
 def only(release: str, number: int) -> ClientTrace:
-    (run,) = [r for r in runs_of(f"java-{release}-quirks.jsonl") if r.plan.number == number]
+    (run,) = [r for r in runs_of(f"java-{release}-legacy.jsonl") if r.plan.number == number]
     return run
 
 
 @pytest.mark.parametrize(("release", "count"), [("2.0.0", 6), ("2.4.1", 7)])
 def test_what_no_rule_explains_alone_is_explained(release: str, count: int):
-    runs = runs_of(f"java-{release}-quirks.jsonl")
+    runs = runs_of(f"java-{release}-legacy.jsonl")
     assert len(runs) == count
     for trace in runs:
-        judgement = judged(parse(release), trace)
+        judgement = judge_trace(parse(release), trace)
         assert judgement.verdict == EXPLAINED, (trace.plan.number, judgement)
 
 
-def models_answer(*arguments: Any) -> Iterator[sending.Client]:
-    yield responses.on_answer(*arguments)
+def remove_behaviour(release: str, behaviour: LegacyBehaviour, patch: pytest.MonkeyPatch) -> None:
+    recovery = parse(release).recovery
+    rest = legacy.BEHAVIOURS[recovery] - {behaviour}
+    patch.setitem(legacy.BEHAVIOURS, recovery, rest)
 
 
 @pytest.mark.parametrize(
-    ("release", "number", "where", "name", "instead"),
+    ("release", "number", "behaviour"),
     [
-        ("2.0.0", 32, quirks, "begun", lambda k, client, partitions: client),
-        ("2.0.0", 229, quirks, "send_new", sending.send_new),
-        ("2.0.0", 291, quirks, "falls", lambda *_: False),
-        ("2.0.0", 147, quirks, "heaps", lambda in_flight: iter([in_flight])),
-        ("2.0.0", 276, moves, "behind_the_head", lambda *_: frozenset()),
-        ("2.4.1", 267, quirks, "of_sequence", lambda *_: frozenset()),
-        ("2.4.1", 217, quirks, "with_old_moved", lambda k, client, *_: client),
-        ("2.4.1", 413, quirks, "untracked_after", lambda *_: frozenset()),
-        ("2.4.1", 75, moves, "unheard", lambda state, keys: state),
-        ("2.4.1", 443, moves, "forsaken_expire", lambda *_: iter(())),
-        ("2.4.1", 6, quirks, "heard", models_answer),
+        ("2.0.0", 32, B.NUMBERS_ON_LOOKUP),
+        ("2.0.0", 229, B.KEEPS_LAST_ACKED_OFFSET),
+        ("2.0.0", 291, B.THROWS_BELOW_ZERO),
+        ("2.0.0", 147, B.RENUMBERS_IN_HEAP_ORDER),
+        ("2.0.0", 276, B.QUEUES_BY_OLD_SEQUENCE),
+        ("2.4.1", 267, B.TRACKS_BY_SEQUENCE),
+        ("2.4.1", 217, B.RENUMBERS_OLD_PARTS),
+        ("2.4.1", 413, B.CLEARS_TRACKED_BATCHES),
+        ("2.4.1", 75, B.THROWS_PAST_OTHER_BATCHES),
+        ("2.4.1", 443, B.EXPIRES_THROWN_BATCHES),
+        ("2.4.1", 6, B.ABORTS_IN_NEXT_LOOP),
     ],
 )
-def test_each_is_explained_by_its_own_quirk(
-    release: str,
-    number: int,
-    where: Any,
-    name: str,
-    instead: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
+def test_each_behaviour_is_needed_to_explain_a_run(
+    release: str, number: int, behaviour: LegacyBehaviour, monkeypatch: pytest.MonkeyPatch
 ):
     trace = only(release, number)
-    assert judged(parse(release), trace).verdict == EXPLAINED
-    monkeypatch.setattr(where, name, instead)
-    assert judged(parse(release), trace).verdict == DIVERGES
+    assert judge_trace(parse(release), trace).verdict == EXPLAINED
+    remove_behaviour(release, behaviour, monkeypatch)
+    assert judge_trace(parse(release), trace).verdict == DIVERGES
 
 
 @pytest.mark.parametrize(("release", "count"), [("2.4.1", 3), ("2.0.0", 1)])
@@ -77,14 +73,14 @@ def test_a_part_that_takes_more_records_is_explained(
     runs = runs_of(f"java-{release}-grown.jsonl")
     assert len(runs) == count
     for trace in runs:
-        assert judged(parse(release), trace).verdict == EXPLAINED
+        assert judge_trace(parse(release), trace).verdict == EXPLAINED
         (position, larger), *_ = grown_parts(trace)
         wrong = replace(larger, base_sequence=larger.base_sequence + 1)
         swapped = replace(larger, records=(*larger.records[:-2], *larger.records[:-3:-1]))
         for other in (with_batch(trace, position, larger, row) for row in (wrong, swapped)):
-            assert judged(parse(release), other).verdict == DIVERGES
-    monkeypatch.setattr(quirks, "grown", lambda client, *_: client)
-    assert {judged(parse(release), trace).verdict for trace in runs} == {DIVERGES}
+            assert judge_trace(parse(release), other).verdict == DIVERGES
+    remove_behaviour(release, B.GROWS_SPLIT_PARTS, monkeypatch)
+    assert {judge_trace(parse(release), trace).verdict for trace in runs} == {DIVERGES}
 
 
 @pytest.mark.parametrize("release", OLD)
@@ -92,9 +88,9 @@ def test_records_that_a_part_passes_over_are_counted_behind_those_that_it_takes(
     trace = runs_of(f"java-{release}-grown.jsonl")[-1]
     taken = {b.records for _, e in produces(trace) for b in e.batches if is_torn(b)}
     assert taken in ({(2, 3, 5, 6)}, {(2, 3, 6)})
-    counted = in_order(trace)
+    counted = renumber_records(trace)
     assert not any(is_torn(b) for _, event in produces(counted) for b in event.batches)
-    assert in_order(counted) is counted
+    assert renumber_records(counted) is counted
     assert len(counted.outcomes) == len(trace.outcomes)
     assert counted.outcomes[0, 4] == trace.outcomes[0, 5 if release == "2.4.1" else 6]
 
@@ -106,7 +102,7 @@ def is_torn(batch: SentBatch) -> bool:
 def test_runs_without_such_parts_are_judged_as_they_are():
     for release in RELEASES:
         for trace in all_runs(release):
-            assert in_order(trace) is trace
+            assert renumber_records(trace) is trace
 
 
 def grown_parts(trace: ClientTrace) -> Iterator[tuple[int, SentBatch]]:
@@ -124,7 +120,7 @@ def with_batch(
 ) -> ClientTrace:
     """The run, another batch sent in the place of one."""
     event = trace.events[position]
-    assert isinstance(event, Produce)
+    assert isinstance(event, ProduceRequested)
     batches = tuple(other if b == batch else b for b in event.batches)
     events = list(trace.events)
     events[position] = replace(event, batches=batches)
@@ -136,37 +132,39 @@ def test_clients_that_a_busy_machine_held_up_are_explained():
     both were too many states once."""
     for release, requests in (("2.4.1", 9), ("4.3.1", 9)):
         (trace,) = runs_of(f"java-{release}-load.jsonl")
-        judgement = judged(parse(release), trace)
+        judgement = judge_trace(parse(release), trace)
         assert (judgement.verdict, judgement.requests) == (EXPLAINED, requests)
-        assert judgement.most_states < MAX_STATES // 4
+        assert judgement.most_states < MAX_CANDIDATES // 4
 
 
 def test_that_a_request_is_read_late_says_nothing_of_when_it_was_sent():
     """The proxy stood still for 200 ms, the client did not: its batch expired meanwhile."""
     trace = only("2.0.0", 49)
-    last = max(i for i, event in enumerate(trace.events) if isinstance(event, Produce))
+    last = max(i for i, event in enumerate(trace.events) if isinstance(event, ProduceRequested))
     before = trace.events[last - 1]
-    assert isinstance(before, ProduceAnswer)
+    assert isinstance(before, ProduceAnswered)
     waited_us = trace.events[last].at_us - before.at_us
     assert waited_us > 10 * trace.plan.settings.retry_backoff_ms * 1_000
-    assert judged(parse("2.0.0"), trace).verdict == EXPLAINED
+    assert judge_trace(parse("2.0.0"), trace).verdict == EXPLAINED
 
 
 # None of it excuses a bug
 
 
-def produces(trace: ClientTrace) -> list[tuple[int, Produce]]:
-    return [(i, event) for i, event in enumerate(trace.events) if isinstance(event, Produce)]
+def produces(trace: ClientTrace) -> list[tuple[int, ProduceRequested]]:
+    return [
+        (i, event) for i, event in enumerate(trace.events) if isinstance(event, ProduceRequested)
+    ]
 
 
 @pytest.mark.parametrize("release", OLD)
 @pytest.mark.parametrize("field", ["base_sequence", "producer_epoch", "producer_id"])
-def test_one_changed_number_is_found_beside_quirks(release: str, field: str):
+def test_one_changed_number_is_found_in_a_legacy_run(release: str, field: str):
     tried = 0
-    for trace in runs_of(f"java-{release}-quirks.jsonl"):
+    for trace in runs_of(f"java-{release}-legacy.jsonl"):
         for position, event in produces(trace)[::3]:
             value = getattr(event.batches[0], field) + 1
-            judgement = judged(parse(release), changed(trace, position, **{field: value}))
+            judgement = judge_trace(parse(release), changed(trace, position, **{field: value}))
             assert judgement.verdict == DIVERGES, (trace.plan.number, position)
             assert judgement.position >= position
             tried += 1
@@ -178,7 +176,7 @@ def parts_of(trace: ClientTrace) -> Iterator[tuple[int, SentBatch]]:
     requests = {(e.connection, e.correlation_id): e for _, e in produces(trace)}
     large: set[tuple[int, tuple[int, ...]]] = set()
     for position, event in enumerate(trace.events):
-        if isinstance(event, ProduceAnswer):
+        if isinstance(event, ProduceAnswered):
             sent = requests[event.connection, event.correlation_id].batches
             refused = {
                 row.partition
@@ -186,7 +184,7 @@ def parts_of(trace: ClientTrace) -> Iterator[tuple[int, SentBatch]]:
                 if row.error == ErrorCode.MESSAGE_TOO_LARGE
             }
             large |= {(b.partition, b.records) for b in sent if b.partition in refused}
-        if isinstance(event, Produce):
+        if isinstance(event, ProduceRequested):
             first = event.batches[0]
             for partition, records in large:
                 if partition == first.partition and set(first.records) <= set(records):
@@ -196,7 +194,7 @@ def parts_of(trace: ClientTrace) -> Iterator[tuple[int, SentBatch]]:
 
 def all_runs(release: str) -> list[ClientTrace]:
     names = [f"java-{release}.jsonl", f"java-{release}-time.jsonl"]
-    names += [f"java-{release}-quirks.jsonl"] if release in OLD else []
+    names += [f"java-{release}-legacy.jsonl"] if release in OLD else []
     return [trace for name in names for trace in runs_of(name)]
 
 
@@ -206,7 +204,7 @@ def test_a_wrong_sequence_of_a_split_part_is_found(release: str):
     for trace in all_runs(release):
         for position, part in list(parts_of(trace))[:2]:
             wrong = changed(trace, position, base_sequence=part.base_sequence + len(part.records))
-            judgement = judged(parse(release), wrong)
+            judgement = judge_trace(parse(release), wrong)
             assert judgement.verdict == DIVERGES, (trace.plan.number, position)
             tried += 1
     assert tried >= 2
@@ -219,7 +217,7 @@ def test_a_wrong_epoch_after_a_bump_is_found():
             epoch = event.batches[0].producer_epoch
             if epoch > 0:
                 wrong = changed(trace, position, producer_epoch=epoch - 1)
-                assert judged(parse("4.3.1"), wrong).verdict == DIVERGES, trace.plan.number
+                assert judge_trace(parse("4.3.1"), wrong).verdict == DIVERGES, trace.plan.number
                 tried += 1
                 break
     assert tried >= 3
@@ -231,7 +229,7 @@ def test_silence_without_an_exception_is_found(release: str):
     for trace in runs_of(f"java-{release}.jsonl"):
         record = max(trace.outcomes)
         rest = {key: value for key, value in trace.outcomes.items() if key != record}
-        assert judged(parse(release), replace(trace, outcomes=rest)).verdict == DIVERGES
+        assert judge_trace(parse(release), replace(trace, outcomes=rest)).verdict == DIVERGES
 
 
 @pytest.mark.parametrize(("release", "number"), [("2.0.0", 32), ("2.0.0", 291), ("2.4.1", 75)])
@@ -241,4 +239,6 @@ def test_one_silence_more_than_the_exception_explains_is_found(release: str, num
     assert len(stored) > 3
     for record in stored[:3]:
         rest = {key: value for key, value in trace.outcomes.items() if key != record}
-        assert judged(parse(release), replace(trace, outcomes=rest)).verdict == DIVERGES, record
+        assert judge_trace(parse(release), replace(trace, outcomes=rest)).verdict == DIVERGES, (
+            record
+        )

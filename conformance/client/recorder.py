@@ -1,4 +1,4 @@
-"""Runs are recorded: each with a proxy of its own, many at once."""
+"""Records runs of a client, many at once."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
 
 from conformance.client.plan import TOPIC, RunPlan
-from conformance.client.processes import ClientCommand, ClientProcess, Told
+from conformance.client.processes import ClientCommand, ClientProcess
 from conformance.client.proxy import Proxy
-from conformance.client.trace import UNKNOWN, ClientTrace, Outcome
+from conformance.client.trace import ClientTrace
 
 
-async def recorded(
+async def record_runs(
     command: ClientCommand, plans: Iterable[RunPlan], at_once: int
 ) -> AsyncIterator[ClientTrace]:
-    """What was seen of each run, in the order in which they end."""
+    """The trace of each run, in the order in which they end; `at_once` go on at the same time."""
     waiting = iter(plans)
     done: asyncio.Queue[ClientTrace | None] = asyncio.Queue()
     processes = max(1, at_once // command.runs_at_once)
@@ -24,7 +24,7 @@ async def recorded(
     async def lane(process: ClientProcess) -> None:
         try:
             for plan in waiting:
-                await done.put(await one(command.name, process, plan))
+                await done.put(await record_run(command.name, process, plan))
                 if not process.is_alive:
                     break
         finally:
@@ -45,34 +45,20 @@ async def recorded(
         await asyncio.gather(*working)
 
 
-async def one(client: str, process: ClientProcess, plan: RunPlan) -> ClientTrace:
-    """One run."""
+async def record_run(client: str, process: ClientProcess, plan: RunPlan) -> ClientTrace:
+    """Run a plan behind a proxy of its own."""
     async with Proxy(plan) as proxy:
-        told = await process.run(plan, proxy.bootstrap)
-        if told.problem:
-            process.holds(proxy.held_ports())
+        report = await process.run(plan, proxy.bootstrap, proxy.at_us)
+        if report.problem:
+            process.hold_ports(proxy.duplicate_ports())
         else:
             await proxy.read_to_end()
-        return trace_of(client, plan, proxy, told)
-
-
-def trace_of(client: str, plan: RunPlan, proxy: Proxy, told: Told) -> ClientTrace:
-    """What the proxy saw and the client told, together."""
-    outcomes = {
-        record: Outcome(
-            UNKNOWN if row.at_ns is None else proxy.at_us(row.at_ns),
-            proxy.at_us(told.handed_ns.get(record, proxy.began_ns)),
-            row.offset,
-            row.error,
+        return ClientTrace(
+            client,
+            plan,
+            tuple(proxy.events),
+            report.outcomes,
+            proxy.stored_batches(TOPIC),
+            proxy.at_us(),
+            proxy.problem or report.problem,
         )
-        for record, row in told.outcomes.items()
-    }
-    return ClientTrace(
-        client,
-        plan,
-        tuple(proxy.events),
-        outcomes,
-        proxy.stored(TOPIC),
-        proxy.at_us(),
-        proxy.problem or told.problem,
-    )

@@ -1,0 +1,84 @@
+"""A run as text: what was observed up to the divergence, and what the model would have allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from conformance.client.judge import DIVERGES, ClientJudgement
+from conformance.client.trace import (
+    ClientTrace,
+    ConnectionClosed,
+    ConnectionCut,
+    ConnectionEvent,
+    ConnectionOpened,
+    ProduceAnswered,
+    ProduceRequested,
+    ProducerIdAnswered,
+    ProducerIdRequested,
+)
+from impl.protocol.errors import ErrorCode
+
+
+def format_run(trace: ClientTrace, judgement: ClientJudgement) -> Iterator[str]:
+    """The lines of a run and its judgement, up to what nothing explains."""
+    configs = trace.plan.settings.to_configs()
+    yield f"{trace.client}, seed {trace.plan.seed}, run {trace.plan.number}"
+    yield ", ".join(f"{name}={value}" for name, value in configs.items())
+    yield ""
+    last = judgement.position if judgement.verdict == DIVERGES else len(trace.events)
+    for number, event in enumerate(trace.events[: last + 1], start=1):
+        yield f"{number:5}. {event.at_us / 1000:10.3f} ms  {format_event(event)}"
+    yield ""
+    yield from format_judgement(judgement)
+
+
+def format_judgement(judgement: ClientJudgement) -> Iterator[str]:
+    """The lines of a judgement."""
+    if judgement.verdict != DIVERGES:
+        yield f"{judgement.verdict} {judgement.why}".rstrip()
+        return
+    yield f"nothing explains this {judgement.rule}:"
+    for path, value in judgement.observed.items():
+        yield f"  {path} is {value}, the model says {judgement.expected[path]}"
+    if judgement.allowed:
+        yield "the model would have allowed:"
+        yield from (f"  {text}" for text in judgement.allowed)
+
+
+def format_event(event: ConnectionEvent) -> str:
+    """One event."""
+    match event:
+        case ConnectionOpened():
+            where = "the node" if event.to_node else "the bootstrap address"
+            what = f" is opened to {where}"
+        case ConnectionCut():
+            what = " is cut"
+        case ConnectionClosed():
+            what = " is closed by the client"
+        case ProducerIdRequested():
+            what = ": InitProducerId"
+        case ProducerIdAnswered():
+            given = f"producer id {event.producer_id}, epoch {event.producer_epoch}"
+            what = f": answered {format_result(event.error, given)}"
+        case ProduceRequested():
+            what = f": Produce {'; '.join(format_batches(event))}"
+        case ProduceAnswered():
+            rows = (
+                f"partition {row.partition}: "
+                + format_result(row.error, f"stored at {row.base_offset}")
+                for row in event.partitions
+            )
+            what = f": answered {'; '.join(rows)}"
+    return f"connection {event.connection}{what}"
+
+
+def format_batches(event: ProduceRequested) -> Iterator[str]:
+    """The batches of a request."""
+    for b in event.batches:
+        numbers = f"id {b.producer_id}, epoch {b.producer_epoch}, sequence {b.base_sequence}"
+        yield f"partition {b.partition}: {numbers}, records {', '.join(map(str, b.records))}"
+
+
+def format_result(error: int, success: str) -> str:
+    """The name of an error code, or the success."""
+    return ErrorCode(error).name if error else success
