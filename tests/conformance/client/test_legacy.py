@@ -53,6 +53,7 @@ def remove_behaviour(release: str, behaviour: LegacyBehaviour, patch: pytest.Mon
         ("2.4.1", 413, B.CLEARS_TRACKED_BATCHES),
         ("2.4.1", 75, B.THROWS_PAST_OTHER_BATCHES),
         ("2.4.1", 443, B.EXPIRES_THROWN_BATCHES),
+        ("2.4.1", 413, B.FAILS_EXPIRED_BATCHES_AGAIN),
         ("2.4.1", 6, B.ABORTS_IN_NEXT_LOOP),
     ],
 )
