@@ -44,7 +44,7 @@ from proofs.prove.dropped import DROPPED
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
 
-GENERATED = "*Written by `python -m proofs pages`; not by hand.*"
+GENERATED = "*Written by `python -m proofs docs`; do not edit.*"
 
 
 def title(name: str, says: str) -> Lines:
@@ -445,7 +445,7 @@ def index_page(evidence: Evidence) -> str:
     lines += section("Not guaranteed", [*believed], defects_table(evidence))
     lines += section("Not guaranteed, and not shown", unseen_table())
     lines += section("Without an assumption", without_table(evidence))
-    lines += longer("proofs pages --out docs/guarantees")
+    lines += longer("proofs docs --out docs/guarantees")
     return page(lines)
 
 

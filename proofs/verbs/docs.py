@@ -1,12 +1,16 @@
-"""`pages`: a page for each guarantee and for each thing that is not guaranteed, with what shows
-it."""
+"""`docs`: a page for each guarantee and non-guarantee, with its evidence.
+
+Evidence takes long to gather, and pages do not take long to write. So evidence is kept in a folder
+of its own, after each exploration: a run that was stopped goes on where it was.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
+from proofs.cache import cache_folder
 from proofs.pages.evidence import Evidence, dumps, kept_in
 from proofs.pages.gather import gathered
 from proofs.pages.writing import GENERATED, pages
@@ -19,42 +23,62 @@ from proofs.verbs.output import pretty, write_whole
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's options."""
     parser.add_argument(
-        "--out", type=Path, default=Path("docs/guarantees"), metavar="DIR", help="where pages are"
+        "--out", type=Path, default=Path("docs/guarantees"), metavar="DIR", help="write pages there"
     )
     parser.add_argument(
-        "--fresh", action="store_true", help="look at all again, not only at what DIR lacks"
+        "--evidence",
+        type=Path,
+        default=cache_folder() / "evidence",
+        metavar="DIR",
+        help="keep evidence there (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="gather all evidence again, not only what is missing"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="the names of the files written")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Gather what is to be seen, unless it is there, and write. Raises BadEvidence."""
-    folder: Path = arguments.out
-    before = Evidence() if arguments.fresh else kept_in(folder)
-    evidence = gathered(before, say, lambda known: keep(folder, known))
-    files = pages(evidence)
-    for name, content in files.items():
-        write_whole(folder / name, content)
-    for stale in left_over(folder, evidence, files):
-        stale.unlink()
-    say(f"{len(files)} pages in {folder}")
+    """Gather the evidence that is missing, and write all pages. Raises BadEvidence."""
+    kept: Path = arguments.evidence
+    before = Evidence() if arguments.fresh else kept_in(kept)
+    evidence = gathered(before, say, lambda known: keep(kept, known))
+    files = write_pages(evidence, arguments.out)
+    say(f"{len(files)} pages in {arguments.out}")
     if arguments.json:
         write_whole(arguments.json, pretty({"schema_version": 1, "files": sorted(files)}))
     return HOLDS
 
 
-def keep(folder: Path, evidence: Evidence) -> None:
-    """Write what is known: traces first, so that none is missed."""
+def write_pages(evidence: Evidence, folder: Path) -> list[str]:
+    """Write all pages, and the traces that they show; return the pages' names. Generated files that
+    no page needs any more are removed."""
+    files = pages(evidence)
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    write_traces(evidence, folder)
+    for path in left_over(folder, evidence, files):
+        path.unlink()
+    return list(files)
+
+
+def write_traces(evidence: Evidence, folder: Path) -> None:
+    """Write the traces as files that other systems can play."""
     for name, trace in evidence.traces.items():
         write_whole(folder / "traces" / f"{name}.jsonl", trace_text(trace))
+
+
+def keep(folder: Path, evidence: Evidence) -> None:
+    """Save evidence: traces first, so that none is missing."""
+    write_traces(evidence, folder)
     write_whole(folder / "evidence.json", dumps(evidence))
 
 
-def left_over(folder: Path, evidence: Evidence, files: Mapping[str, str]) -> list[Path]:
-    """Traces that nothing tells, and pages of ours that are no longer written."""
+def left_over(folder: Path, evidence: Evidence, files: Iterable[str]) -> list[Path]:
+    """Traces that no page shows, and generated pages that are no longer written."""
     traces = sorted((folder / "traces").glob("*.jsonl"))
-    pages = (path for path in sorted(folder.rglob("*.md")) if GENERATED in path.read_text("utf-8"))
+    generated = (p for p in sorted(folder.rglob("*.md")) if GENERATED in p.read_text("utf-8"))
     return [
         *(path for path in traces if path.stem not in evidence.traces),
-        *(path for path in pages if path.relative_to(folder).as_posix() not in files),
+        *(path for path in generated if path.relative_to(folder).as_posix() not in files),
     ]

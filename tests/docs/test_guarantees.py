@@ -1,4 +1,4 @@
-"""`docs/guarantees` is what `python -m proofs pages` writes, and what its evidence says is so."""
+"""`docs/guarantees` is what `python -m proofs docs` writes, and what its evidence says is so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVIDENCE = kept_in(FOLDER)
 WRITTEN = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.md")}
 PAGES = {name: page(f"guarantees/{name}") for name in sorted(WRITTEN)}
 
-AGAIN = "write them again: python -m proofs pages, with --fresh if the model is another"
+AGAIN = "write them again: python -m proofs docs, with --fresh if the model is another"
 
 
 def test_the_pages_are_what_the_evidence_and_the_text_say() -> None:
@@ -130,7 +130,7 @@ def test_the_command_writes_the_same_again(tmp_path: Path, monkeypatch: pytest.M
     stale.write_text((FOLDER / "README.md").read_text("utf-8"), "utf-8")
     mine = tmp_path / "notes.md"
     mine.write_text("by hand\n", "utf-8")
-    assert main(["pages", "--out", str(tmp_path)]) == 0
+    assert main(["docs", "--out", str(tmp_path), "--evidence", str(tmp_path)]) == 0
     made = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.md")}
     assert made == {*WRITTEN, "notes.md"}
     for path in FOLDER.rglob("*"):
@@ -230,7 +230,7 @@ def test_what_is_no_evidence_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "evidence.json").write_text(text, "utf-8")
     with pytest.raises(BadEvidence, match="gather it again"):
         kept_in(tmp_path)
-    assert main(["pages", "--out", str(tmp_path)]) == 2
+    assert main(["docs", "--out", str(tmp_path), "--evidence", str(tmp_path)]) == 2
 
 
 # The commands
