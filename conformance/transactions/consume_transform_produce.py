@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from conformance.backends import BackendFailed
-from conformance.transactions.ground import Ground
 from conformance.transactions.mortal import MortalNetwork, Step
+from conformance.transactions.testbed import Testbed
 from conformance.transactions.wire import Requests
 from impl import Consumer, Producer, ProducerError
 from impl.client.transport import AsyncioNetwork, Network
@@ -129,7 +129,7 @@ def from_first_write(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 async def measure(
-    ground: Ground,
+    testbed: Testbed,
     requests: Requests,
     order: Order,
     runs: int | None,
@@ -139,7 +139,9 @@ async def measure(
 
     Raises KafkaError, BackendFailed where a client fails that nothing happens to.
     """
-    quiet = [await Run(ground, requests, order, Crashes()).outcome() for _ in range(LIVES_TO_LEARN)]
+    quiet = [
+        await Run(testbed, requests, order, Crashes()).outcome() for _ in range(LIVES_TO_LEARN)
+    ]
     steps = steps_of([outcome.lives for outcome in quiet])
     if order is not Order.TRANSACTION:
         steps = from_first_write(steps)
@@ -150,7 +152,7 @@ async def measure(
     async def play(crashes: Crashes) -> Outcome:
         nonlocal done
         async with turns:
-            outcome = await Run(ground, requests, order, crashes).outcome()
+            outcome = await Run(testbed, requests, order, crashes).outcome()
         done += 1
         told(f"{order.value}: {len(points)} runs", done / len(points))
         return outcome
@@ -170,15 +172,15 @@ async def measure(
 class Run:
     """One run: its topics are made when it begins."""
 
-    ground: Ground
+    testbed: Testbed
     requests: Requests
     order: Order
     crashes: Crashes
 
     async def outcome(self) -> Outcome:
         """Write the input, let clients work, read the output. Raises KafkaError."""
-        [source, *_], [target, *_] = (self.ground.topic(Job().partitions) for _ in range(2))
-        job = Job(source[0], target[0], self.ground.fresh("workers"))
+        [source, *_], [target, *_] = (self.testbed.topic(Job().partitions) for _ in range(2))
+        job = Job(source[0], target[0], self.testbed.fresh("workers"))
         lives: list[Life] = []
         seen: Seen = {}
         everything: Seen = {}
@@ -243,7 +245,7 @@ class Run:
 
     @property
     def _servers(self) -> list[str]:
-        return ["{}:{}".format(*broker.address) for broker in self.ground.brokers.values()]
+        return ["{}:{}".format(*broker.address) for broker in self.testbed.brokers.values()]
 
     # ---- the judge
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from conformance.progress import Told
 from conformance.transactions.consume_transform_produce import FAULT_OF, Measured, measure
-from conformance.transactions.ground import Ground
-from conformance.transactions.verb import add_ground, ground_of, write_answer
+from conformance.transactions.testbed import Testbed
+from conformance.transactions.verb import add_testbed, testbed_of, write_answer
 from conformance.transactions.wire import Requests
 from conformance.verbs import EXIT_CODES, BadUse, Verb, one_of
 from conformance.verbs.run import positive
@@ -29,7 +29,7 @@ RUNS: Final = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `consume-transform-produce` takes."""
-    add_ground(parser)
+    add_testbed(parser)
     parser.add_argument("--requests", help="v1 or v2 (default: v2 at level 2, else v1)")
     parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help=f"default: {RUNS}")
 
@@ -44,13 +44,13 @@ def execute(options: argparse.Namespace) -> int:
     runs = dict.fromkeys(FAULT_OF) | {Order.TRANSACTION: positive("--runs", options.runs)}
     told = Told(sys.stderr)
     started = time.monotonic()
-    with ground_of(options) as ground:
-        requests = requests_of(options.requests, ground)
+    with testbed_of(options) as testbed:
+        requests = requests_of(options.requests, testbed)
         measured = {
-            order: asyncio.run(measure(ground, requests, order, runs[order], told))
+            order: asyncio.run(measure(testbed, requests, order, runs[order], told))
             for order in Order
         }
-        report = report_of(ground, requests, measured)
+        report = report_of(testbed, requests, measured)
     run = run_of(measured, time.monotonic() - started)
     for line in table(report, run):
         say(line)
@@ -58,25 +58,27 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_CODES[report["verdict"]]
 
 
-def requests_of(asked: str | None, ground: Ground) -> Requests:
+def requests_of(asked: str | None, testbed: Testbed) -> Requests:
     """What the clients speak. Raises BadUse where transactions cannot be begun by that."""
-    requests = REQUESTS[one_of("--requests", asked or f"v{max(ground.level, 1)}", tuple(REQUESTS))]
-    if requests == "v2" and ground.level < 2:
-        raise BadUse(f"clients speak v2 at level 2, not at {ground.name}")
+    requests = REQUESTS[one_of("--requests", asked or f"v{max(testbed.level, 1)}", tuple(REQUESTS))]
+    if requests == "v2" and testbed.level < 2:
+        raise BadUse(f"clients speak v2 at level 2, not at {testbed.name}")
     return requests
 
 
 # What is said
 
 
-def report_of(ground: Ground, requests: str, measured: Mapping[Order, Measured]) -> dict[str, Any]:
+def report_of(
+    testbed: Testbed, requests: str, measured: Mapping[Order, Measured]
+) -> dict[str, Any]:
     """What the machine reads; numbers that depend on how fast all was are in `run_of`."""
     rows = {order.value: row_of(one) for order, one in measured.items()}
     return {
         "schema_version": SCHEMA_VERSION,
         "verb": VERB_NAME,
-        "release": ground.release.name,
-        "level": ground.level,
+        "release": testbed.release.name,
+        "level": testbed.level,
         "requests": requests,
         "orders": rows,
         "verdict": verdict_of(rows),

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from conformance.kafka.admin import ActiveProducer, TopicPartition
-from conformance.transactions.ground import Ground
 from conformance.transactions.reading import (
     CONSUMER_OFFSETS,
-    TRANSACTION_STATE,
     BatchSeen,
     Fetched,
     Isolation,
@@ -27,6 +25,7 @@ from conformance.transactions.reading import (
     see,
     transaction_records,
 )
+from conformance.transactions.testbed import Testbed
 from conformance.transactions.wire import Wire
 
 
@@ -72,22 +71,22 @@ class Observed:
     offset_log: tuple[OffsetRecord | BatchSeen, ...]
 
 
-def observe(ground: Ground, asked: Asked) -> Observed:
+def observe(testbed: Testbed, asked: Asked) -> Observed:
     """Look at all that was asked. Raises what a `Wire` raises, RequestRefused."""
-    transactions = ground.coordinator().ask(describe_transactions(asked.ids))
+    transactions = testbed.coordinator().ask(describe_transactions(asked.ids))
     return Observed(
         transactions,
-        {partition: see_partition(ground, partition) for partition in asked.partitions},
-        _offsets(ground, asked, require_stable=False),
-        _offsets(ground, asked, require_stable=True),
-        see_log(ground, asked.ids),
-        see_offset_log(ground, asked.offsets) if asked.offsets else (),
+        {partition: see_partition(testbed, partition) for partition in asked.partitions},
+        _offsets(testbed, asked, require_stable=False),
+        _offsets(testbed, asked, require_stable=True),
+        see_log(testbed, asked.ids),
+        see_offset_log(testbed, asked.offsets) if asked.offsets else (),
     )
 
 
-def see_partition(ground: Ground, partition: TopicPartition) -> PartitionSeen:
+def see_partition(testbed: Testbed, partition: TopicPartition) -> PartitionSeen:
     """A partition at its leader."""
-    wire = ground.leader(partition)
+    wire = testbed.leader(partition)
     all_of_it = wire.ask(fetch(partition, 0, Isolation.READ_UNCOMMITTED))
     decided = wire.ask(fetch(partition, 0, Isolation.READ_COMMITTED))
     producers = wire.ask(describe_producers(partition))
@@ -101,23 +100,27 @@ def see_partition(ground: Ground, partition: TopicPartition) -> PartitionSeen:
     )
 
 
-def see_log(ground: Ground, ids: Iterable[str], offset: int = 0) -> tuple[TransactionRecord, ...]:
-    """The records of `__transaction_state` from `offset` on about some ids, in order."""
+def see_log(
+    testbed: Testbed, ids: Iterable[str], starts: Mapping[TopicPartition, int] | None = None
+) -> tuple[TransactionRecord, ...]:
+    """The records of `__transaction_state` about some ids, in order, each partition from an offset
+    on."""
     wanted = set(ids)
     return tuple(
         row
-        for fetched in _pieces(ground.coordinator(), TRANSACTION_STATE, offset)
+        for partition in testbed.transaction_logs()
+        for fetched in _pieces(testbed.coordinator(), partition, (starts or {}).get(partition, 0))
         for row in transaction_records(fetched)
         if row.transactional_id in wanted
     )
 
 
-def see_offset_log(ground: Ground, groups: Iterable[str]) -> tuple[OffsetRecord | BatchSeen, ...]:
+def see_offset_log(testbed: Testbed, groups: Iterable[str]) -> tuple[OffsetRecord | BatchSeen, ...]:
     """The records of `__consumer_offsets` about some groups, with their producers' markers."""
     wanted = set(groups)
     rows = [
         row
-        for fetched in _pieces(ground.group_coordinator(), CONSUMER_OFFSETS, 0)
+        for fetched in _pieces(testbed.group_coordinator(), CONSUMER_OFFSETS, 0)
         for row in offset_records(fetched)
         if isinstance(row, BatchSeen) or row.group_id in wanted
     ]
@@ -133,12 +136,12 @@ def _pieces(wire: Wire, partition: TopicPartition, offset: int) -> Iterator[Fetc
 
 
 def _offsets(
-    ground: Ground, asked: Asked, *, require_stable: bool
+    testbed: Testbed, asked: Asked, *, require_stable: bool
 ) -> dict[tuple[str, TopicPartition], OffsetSeen]:
     return {
         (group, partition): seen
         for group, partitions in asked.offsets.items()
-        for partition, seen in ground.group_coordinator()
+        for partition, seen in testbed.group_coordinator()
         .ask(fetch_offsets(group, partitions, require_stable=require_stable))
         .items()
     }

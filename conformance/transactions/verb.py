@@ -1,4 +1,4 @@
-"""What the verbs about transactions share: which ground, what is written, which verdict."""
+"""What the verbs about transactions share: which testbed, what is written, which verdict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from conformance.files import pretty, write_whole
 from conformance.kafka.errors import UnknownRelease
 from conformance.kafka.releases import NEWEST, RELEASES
-from conformance.transactions.ground import Ground
+from conformance.transactions.testbed import Testbed
 from conformance.verbs import BadUse, write_json
 
 WORST_FIRST: Final = ("violated", "undecided", "holds")
@@ -19,7 +19,7 @@ KAFKAS: Final = tuple(release.name for release in RELEASES.values() if not relea
 """What `--kafka` may be: the releases that describe their transactions (KIP-664)."""
 
 
-def add_ground(parser: argparse.ArgumentParser) -> None:
+def add_testbed(parser: argparse.ArgumentParser) -> None:
     """Release, level, and where the answer goes."""
     parser.add_argument("--kafka", metavar="RELEASE", default=NEWEST, help=", ".join(KAFKAS))
     parser.add_argument("--level", type=int, help="the cluster's transaction.version")
@@ -27,12 +27,12 @@ def add_ground(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="report.json and run.json")
 
 
-def ground_of(options: argparse.Namespace, **more: Any) -> Ground:
-    """The ground that the arguments name. Raises BadUse."""
+def testbed_of(options: argparse.Namespace, **more: Any) -> Testbed:
+    """The testbed that the arguments name. Raises BadUse."""
     if options.kafka not in KAFKAS:
         raise BadUse(f"--kafka {options.kafka!r} is not built; there are: {', '.join(KAFKAS)}")
     try:
-        return Ground(options.kafka, level=options.level, **more)
+        return Testbed(options.kafka, level=options.level, **more)
     except UnknownRelease as error:
         raise BadUse(str(error)) from error
 

@@ -1,13 +1,8 @@
 """A partition that nobody leads when its marker is due: does the marker wait, or is it skipped?
 
-Up to 4.2 `KRaftMetadataCache.getPartitionLeaderEndpoint` answers "no node" for such a partition,
-and the coordinator looks again until there is one. In 4.3 it answers nothing, which also stands for
-a partition that was deleted: the coordinator counts that as done, and completes the transaction
-(KAFKA-20734). What was committed there stays open, and the next transaction of the same producer
-decides about it.
-
-Each run asks its brokers. Where markers are skipped, leaders are frozen and not killed in traces,
-but in scopes whose leaders leave: these say what becomes of a partition without a leader.
+The story `leaderless` tells what brokers do, and what is expected of each release (KAFKA-20734).
+Each run asks its own brokers first. Where markers are skipped, traces freeze leaders and do not
+kill them, but in scopes whose leaders leave: these say what becomes of a partition without one.
 """
 
 from __future__ import annotations
@@ -16,44 +11,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from conformance.kafka.admin import TopicPartition
-from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE, Nodes
-from conformance.transactions.facts.lab import Fact, Lab, eventually, newest_of
-from conformance.transactions.ground import FAR, HOME, SEAT
-from conformance.transactions.observed import see_partition
-from conformance.transactions.wire import Conversation, Producer
+from conformance.experiments.player import play, rehearse
+from conformance.experiments.session import Fact
+from conformance.experiments.story import Experiment, stories
+from conformance.kafka.errors import RequestRefused
+from conformance.systems.transactions_nodes.nodes import Nodes
+from conformance.transactions.wire import Conversation
 
 COMMIT, ABORT = True, False
-SKIPPED_SINCE: Final = "4.3"
+STORIES: Final = {COMMIT: "leaderless_{}", ABORT: "leaderless_abort_{}"}
+ONCE: Final = {"orders": "before"}
+"""The leader is gone before the end of the transaction."""
 
-BEFORE: Final = "before"
-BETWEEN: Final = "behind"
-LOADED: Final = "loaded"
-ORDERS: Final = (BEFORE, BETWEEN, LOADED)
-"""The leader is gone before the commit; it dies behind PrepareCommit; and the coordinator dies with
-it, so that the next one loads PrepareCommit."""
-
-LATER_LOG: Final = "the leader is back, its partition"
-"""The fact that tells whether the marker was written."""
+LATER_LOG: Final = "before: the leader is back, its partition"
+"""The fact that says whether the marker was written."""
 
 WRITTEN: Final = "written when its leader is back"
 SKIPPED: Final = "never written: KAFKA-20734"
-EXPECTED: Final = {"0": WRITTEN, SKIPPED_SINCE: SKIPPED}
-"""What becomes of the marker, by the release since which it does."""
 BROKEN: Final[Mapping[str, bool]] = {
     "all_or_none": COMMIT,
     "no_lost_write": COMMIT,
     "no_write_outside": COMMIT,
     "no_aborted_read": ABORT,
 }
-"""The guarantees that it breaks, and the outcome whose marker is skipped: what was committed here
-is
-aborted there, with the next transaction; or what was aborted is committed with it."""
+"""The guarantees that a skipped marker breaks, and its outcome: what was committed here is aborted
+there, with the next transaction; or what was aborted is committed with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaderless:
-    """What was seen, in order, by the outcome whose marker nobody could take."""
+    """The facts, by the outcome whose marker nobody could take."""
 
     facts: Mapping[bool, Sequence[Fact]]
 
@@ -76,121 +63,21 @@ class Leaderless:
 
 def expected_of(version: str) -> str:
     """What is known of a release."""
-    return newest_of(version, EXPECTED)
+    return Leaderless({COMMIT: rehearse(_experiment(COMMIT, "v1"), version, 0)}).marker
 
 
 def leaderless(nodes: Nodes, speaks: Conversation) -> Leaderless:
-    """Decide while a partition has no leader. Raises KafkaError, JavaError."""
-    return Leaderless({o: decide_without_leader(nodes, speaks, BEFORE, o) for o in (COMMIT, ABORT)})
+    """Play the story both ways, once. Raises KafkaError, JavaError."""
+    requests = "v2" if speaks.end_txn_version >= 5 else "v1"
+    return Leaderless({outcome: _facts(nodes, outcome, requests) for outcome in STORIES})
 
 
-def decide_without_leader(
-    nodes: Nodes, c: Conversation, order: str, committed: bool
-) -> Sequence[Fact]:
-    """End what was written near and far while nobody leads what is far; then let one more
-    transaction there end the other way. Afterwards all nodes are there.
-
-    Raises KafkaError, JavaError.
-    """
-    turn = _Turn(nodes, c, order, committed)
-    turn.decides()
-    turn.looks_without()
-    nodes.do(RELEASE, gently=False)
-    turn.looks_behind()
-    turn.goes_on()
-    if order == LOADED:
-        nodes.rest()
-        nodes.do(MOVE, gently=True)
-        nodes.ground.await_takeover(HOME)
-    return turn.lab.facts
+def _facts(nodes: Nodes, outcome: bool, requests: str) -> Sequence[Fact]:
+    played = play(_experiment(outcome, requests), nodes.ground, times=1, variables=ONCE)
+    if played.failure:
+        raise RequestRefused(played.failure)
+    return played.facts
 
 
-class _Turn:
-    """One transactional id, a partition at HOME and one at FAR, and two transactions."""
-
-    def __init__(self, nodes: Nodes, c: Conversation, order: str, committed: bool) -> None:
-        self.lab = Lab(nodes.ground, order)
-        self._nodes, self._c, self._order, self._committed = nodes, c, order, committed
-        self._first, self._next = ("Commit", "Abort") if committed else ("Abort", "Commit")
-        self._is_v2 = c.end_txn_version >= 5
-        self._ended = 2 if self._is_v2 else 1
-        [self._near], [self._far] = nodes.ground.topic(on=HOME), nodes.ground.topic(on=FAR)
-        self._who = self.lab.begin(c)
-        for partition in (self._near, self._far):
-            self.lab.open(c, self._who, partition)
-        self.lab.mark_log()
-
-    def decides(self) -> None:
-        """Nobody leads what is far, and the outcome is decided."""
-        lab = self.lab
-        self._nodes.do(HOLD, gently=self._order != BEFORE)
-        told = lab.ground.coordinator().ask(self._c.end_txn(self._who, self._committed))
-        expected = "NONE P:2" if self._is_v2 else "NONE"
-        lab.fact(f"EndTxn({self._first.lower()})", expected, lab.names.answer(told))
-        if self._order == BEFORE:
-            return
-        prepared = self._shown("Prepare")
-        lab.fact("the leader is frozen, the state", prepared, lab.state(self._who))
-        lab.fact("the leader is frozen, the log of transactions", prepared, lab.log(self._who))
-        lab.stable(self._near)
-        self._nodes.lose(moving=self._order == LOADED)
-        if self._order == LOADED:
-            lab.ground.await_takeover(SEAT)
-
-    def looks_without(self) -> None:
-        """Is it complete though one partition has no marker?"""
-        lab = self.lab
-        state = eventually(lambda: lab.state(self._who), lambda seen: seen.startswith("Complete"))
-        expected = self._since(self._shown("Prepare"), self._shown("Complete"))
-        lab.fact("nobody leads, the state", expected, state)
-        expected = self._since(self._shown("Prepare"), self._shown("Prepare", "Complete"))
-        lab.fact("nobody leads, the log of transactions", expected, lab.log(self._who))
-        # The next coordinator sends all markers of what it finds prepared.
-        markers = " ".join([self._marker] * (2 if self._order == LOADED else 1))
-        near = lab.stable(self._near)
-        lab.fact("nobody leads, the other partition", f"P:1#0 {markers}, stable", near)
-
-    def looks_behind(self) -> None:
-        """The leader is back: has the partition its marker?"""
-        lab = self.lab
-        expected = self._since(f"P:1#0 {self._marker}, stable", "P:1#0, open from 0")
-        lab.fact(LATER_LOG, expected, lab.stable(self._far))
-        lab.fact("the leader is back, the state", self._shown("Complete"), lab.settled(self._who))
-        expected, log = self._shown("Prepare", "Complete"), lab.log(self._who)
-        lab.fact("the leader is back, the log of transactions", expected, log)
-
-    def goes_on(self) -> None:
-        """The next transaction writes there, and ends the other way: what else ends with it?"""
-        lab, epoch = self.lab, self._ended
-        sequence = 0 if self._is_v2 else 1
-        who = Producer(self._who.transactional_id, self._who.producer_id, epoch)
-        lab.open(self._c, who, self._far, sequence)
-        lab.end(self._c, who, not self._committed)
-        ended = f"P:{epoch}#{sequence} P:{epoch + self._is_v2}!{self._next.upper()}, stable"
-        expected = self._since(f"P:1#0 {self._marker} {ended}", f"P:1#0 {ended}")
-        what = f"the next one {self._next.lower()}s"
-        lab.fact(f"{what}, the partition", expected, lab.stable(self._far))
-        near, skipped = (1, 0) if self._committed else (0, 2)
-        expected = self._since(_records(1), _records(skipped))
-        lab.fact(f"{what}, committed in the partition", expected, self._committed_in(self._far))
-        committed = self._committed_in(self._near)
-        lab.fact(f"{what}, committed in the other partition", _records(near), committed)
-
-    def _committed_in(self, partition: TopicPartition) -> str:
-        return _records(len(see_partition(self.lab.ground, partition).committed))
-
-    @property
-    def _marker(self) -> str:
-        return f"P:{self._ended}!{self._first.upper()}"
-
-    def _shown(self, *prefixes: str) -> str:
-        """`PrepareCommit P:2, CompleteCommit P:2`."""
-        return ", ".join(f"{prefix}{self._first} P:{self._ended}" for prefix in prefixes)
-
-    def _since(self, waits: str, skips: str) -> str:
-        by_release: Mapping[str, str] = {"0": waits, SKIPPED_SINCE: skips}
-        return self.lab.since(by_release)
-
-
-def _records(count: int) -> str:
-    return f"{count} record{'s' * (count != 1)}"
+def _experiment(outcome: bool, requests: str) -> Experiment:
+    return stories()[STORIES[outcome].format(requests)]

@@ -26,12 +26,12 @@ from typing import Final
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.elections import elect_preferred, unregister
 from conformance.kafka.errors import BrokerFailed, KafkaError
-from conformance.transactions.ground import FAR, HOME, NOBODY, SEAT, Ground
 from conformance.transactions.reading import (
     TRANSACTION_STATE,
     describe_transactions,
     leadership,
 )
+from conformance.transactions.testbed import FAR, HOME, NOBODY, SEAT, SEATED, Testbed
 from conformance.transactions.wire import Call, Conversation, Producer, error_in, find_coordinator
 from impl.protocol.errors import ErrorCode
 
@@ -43,9 +43,9 @@ SETTLE_TIMEOUT_S: Final = 60.0
 _PAUSE_S: Final = 0.02
 
 
-def ground_of(release: str, level: int) -> Ground:
+def ground_of(release: str, level: int) -> Testbed:
     """The three brokers, not started yet. Raises UnknownRelease."""
-    return Ground(release, level=level, nodes=3, seated=True)
+    return Testbed(release, level=level, nodes=3, layout=SEATED)
 
 
 class Nodes:
@@ -54,7 +54,7 @@ class Nodes:
     Raises KafkaError, JavaError.
     """
 
-    def __init__(self, ground: Ground, conversation: Conversation) -> None:
+    def __init__(self, ground: Testbed, conversation: Conversation) -> None:
         self.ground = ground
         self.done: Counter[str] = Counter()
         self.coordinator = SEAT

@@ -16,8 +16,8 @@ from conformance.kafka.admin import Supported, TopicPartition, create_topic
 from conformance.kafka.connection import Connection, Request
 from conformance.kafka.errors import RequestRefused
 from conformance.systems.wire.brokers import NoBroker, address_of, running
-from conformance.transactions.ground import Ground
 from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE, leadership
+from conformance.transactions.testbed import Testbed
 from conformance.transactions.wire import (
     BUSY_TIMEOUT_S,
     Call,
@@ -87,7 +87,7 @@ class Servers(Topics, Protocol):
 class Started:
     """A ground of one broker that was started here."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Testbed) -> None:
         self.ground = ground
         self.topic = ground.topic
         self.connect = ground.connect
@@ -150,18 +150,18 @@ class Listening:
 
     def coordinator_epoch(self, transactional_id: str) -> int:
         """See `Servers`; 0 where its log is not shown."""
-        epochs = self._epochs(TRANSACTION_STATE[0])
+        epochs = self.epochs(TRANSACTION_STATE[0])
         return epochs[partition_for(transactional_id, len(epochs))] if epochs else 0
 
     def offsets_of(self, group_id: str) -> TopicPartition:
         """See `Servers`. Raises RequestRefused where they are not shown."""
         topic = CONSUMER_OFFSETS[0]
-        epochs = self._epochs(topic)
+        epochs = self.epochs(topic)
         if not epochs:
             raise RequestRefused(f"the broker does not show {topic}")
         return topic, partition_for(group_id, len(epochs))
 
-    def _epochs(self, topic: str) -> dict[int, int]:
+    def epochs(self, topic: str) -> dict[int, int]:
         """The leader epochs of an internal topic's partitions, asked once."""
         if topic not in self._internal:
             self._internal[topic] = self._asked(topic)

@@ -1,0 +1,166 @@
+"""Plays experiments on a broker, or rehearses them without one: what is expected there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from conformance.experiments import brokers, looks, requests, setup
+from conformance.experiments.session import ANSWERED, Fact, Session
+from conformance.experiments.story import Experiment
+from conformance.experiments.text import (
+    For,
+    If,
+    Let,
+    NotUnderstood,
+    Statement,
+    Step,
+    fill,
+    names_in,
+)
+from conformance.experiments.vocabulary import VERBS
+from conformance.kafka.errors import KafkaError
+from conformance.transactions.testbed import Testbed
+
+VOCABULARY: Final = (requests, setup, looks, brokers)
+"""The modules whose functions are the verbs of stories."""
+
+
+GIVEN: Final = frozenset({"release", "level", "requests", ANSWERED})
+"""Variables that no story sets."""
+
+
+class Played(NamedTuple):
+    """What an experiment found, and why it ended early if it did."""
+
+    facts: list[Fact]
+    failure: str
+
+
+def play(
+    experiment: Experiment,
+    testbed: Testbed,
+    times: int | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> Played:
+    """Play an experiment, as often as it wants or `times`. Raises StoryError."""
+    facts: list[Fact] = []
+    here = {"release": testbed.release.version, "level": str(testbed.level)}
+    for _ in range(times or experiment.times):
+        texts = {**experiment.variables, **here, **(variables or {})}
+        session = Session(testbed, experiment.name, texts)
+        try:
+            setup.mark_log(session)
+            walk(experiment.body, session.variables, session.perform)
+        except KafkaError as error:
+            return Played(merged([*facts, *session.facts]), f"{type(error).__name__}: {error}")
+        finally:
+            session.cleanup.close()
+        facts += session.facts
+    return Played(merged(facts), "")
+
+
+def rehearse(experiment: Experiment, release: str, level: int) -> list[Fact]:
+    """The facts of an experiment as they are expected. Raises StoryError."""
+    facts: list[Fact] = []
+    variables = {**experiment.variables, "release": release, "level": str(level)}
+
+    def expect(step: Step) -> None:
+        step.words(variables)
+        for name in step.targets:
+            variables.setdefault(name, name)
+        if step.fact:
+            answer = step.expected.text(variables) if step.expected else "?"
+            kept = step.expected.first(variables) if step.guarantee and step.expected else ""
+            name = fill(step.fact, variables)
+            facts.append(Fact(experiment.name, name, answer, answer, step.guarantee, kept))
+            variables[ANSWERED] = answer
+
+    walk(experiment.body, variables, expect)
+    return merged(facts)
+
+
+def walk(
+    body: Iterable[Statement],
+    variables: MutableMapping[str, str],
+    perform: Callable[[Step], None],
+) -> None:
+    """Go through statements in their order. Raises StoryError, and what `perform` raises."""
+    for statement in body:
+        try:
+            _walk_one(statement, variables, perform)
+        except NotUnderstood as problem:
+            raise statement.line.error(str(problem)) from problem
+
+
+def _walk_one(
+    statement: Statement, variables: MutableMapping[str, str], perform: Callable[[Step], None]
+) -> None:
+    match statement:
+        case Step():
+            perform(statement)
+        case Let():
+            variables[statement.name] = statement.cases.text(variables)
+        case If():
+            if statement.condition.holds(variables):
+                walk(statement.body, variables, perform)
+        case For():
+            for row in statement.rows(variables):
+                variables.update(row)
+                walk(statement.body, variables, perform)
+
+
+def merged(facts: Iterable[Fact]) -> list[Fact]:
+    """Facts of one name as one: different answers stand beside each other."""
+    answers: dict[tuple[str, str], list[Fact]] = {}
+    for fact in facts:
+        answers.setdefault((fact.experiment, fact.name), []).append(fact)
+    return [_merged(alike) for alike in answers.values()]
+
+
+def _merged(alike: list[Fact]) -> Fact:
+    observed = " | ".join(sorted({fact.observed for fact in alike}))
+    return replace(alike[0], observed=observed)
+
+
+def check(experiment: Experiment) -> None:
+    """Raise StoryError for a verb, an argument or a variable that there is not."""
+    known = {*experiment.variables, *GIVEN}
+    _check(experiment.body, known)
+
+
+def _check(body: Iterable[Statement], known: set[str]) -> None:
+    for statement in body:
+        match statement:
+            case Step():
+                _check_step(statement, known)
+                known |= _not_given(statement, *statement.targets)
+            case Let():
+                known |= _not_given(statement, statement.name)
+            case If():
+                if unknown := statement.condition.names - known:
+                    raise statement.line.error(f"no variable {min(unknown)!r}")
+                _check(statement.body, known)
+            case For():
+                known |= _not_given(statement, *statement.names)
+                _check(statement.body, known)
+
+
+def _not_given(statement: Statement, *names: str) -> set[str]:
+    if taken := GIVEN & set(names):
+        raise statement.line.error(f"{min(taken)!r} is given")
+    return set(names)
+
+
+def _check_step(step: Step, known: set[str]) -> None:
+    texts = [step.fact, step.arguments]
+    texts += [text for _, text in step.expected.rows] if step.expected else []
+    for name in names_in(" ".join(texts)):
+        if name not in known:
+            raise step.line.error(f"no variable {name!r}")
+    if step.verb not in VERBS:
+        raise step.line.error(f"no verb {step.verb!r}; there are: {', '.join(sorted(VERBS))}")
+    placeholder = dict.fromkeys(known, "x")
+    words, options = step.words(placeholder)
+    VERBS[step.verb].check(step, words, options)

@@ -1,0 +1,352 @@
+"""Where experiments stand: one broker or three, of one release and level, and who leads what."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from itertools import count
+from types import TracebackType
+from typing import Final, Self
+
+from conformance.kafka.admin import (
+    TopicPartition,
+    api_versions,
+    ask_for_topic,
+    await_leader,
+    create_topic,
+    leaders,
+)
+from conformance.kafka.broker import KafkaBroker
+from conformance.kafka.cluster import KafkaCluster
+from conformance.kafka.connection import Connection
+from conformance.kafka.errors import RequestRefused, UnknownRelease
+from conformance.kafka.metadata_proxy import MetadataProxy, through
+from conformance.kafka.ports import free_ports
+from conformance.kafka.recipe import Node
+from conformance.kafka.releases import find_release
+from conformance.transactions.reading import (
+    CONSUMER_OFFSETS,
+    TRANSACTION_STATE,
+    describe_transactions,
+    fetch_offsets,
+    leadership,
+)
+from conformance.transactions.wire import (
+    BUSY_TIMEOUT_S,
+    Conversation,
+    Requests,
+    Wire,
+    conversation,
+    find_coordinator,
+    speaks,
+)
+from impl.protocol.errors import ErrorCode
+from impl.protocol.schemas import ApiKey
+
+PATIENT: Final = {
+    # A frozen node stays the leader of what it leads for as long as an experiment lasts.
+    "broker.session.timeout.ms": "60000",
+}
+
+HOME, SEAT, FAR = 1, 2, 3
+"""Who is who on a testbed that is seated."""
+SEATED, PROXIED = "seated", "proxied"
+PROPERTIES: Final[Mapping[str, Mapping[str, str]]] = {
+    "": {},
+    SEATED: {
+        "broker.session.timeout.ms": "120000",
+        "request.timeout.ms": "120000",  # a marker for who is frozen is not sent a second time
+    },
+    PROXIED: {
+        # The coordinator need not wait long for a follower that does not know of it.
+        "replica.lag.time.max.ms": "1500",
+        "broker.session.timeout.ms": "9000",  # Kafka's own
+        "request.timeout.ms": "120000",
+    },
+}
+"""Over those of the recipe, by layout."""
+SEATED_LOG: Final = {
+    "cleanup.policy": "compact",
+    "min.insync.replicas": "1",
+    "unclean.leader.election.enable": "false",
+}
+
+NOBODY: Final = "nobody"
+"""A group and a transactional id that do not exist."""
+TAKEOVER_TIMEOUT_S: Final = 60.0
+
+_PAUSE_S: Final = 0.02
+
+
+class Testbed:
+    """Brokers of one release and level; a context manager that starts and ends them.
+
+    `nodes` is 1 or 3. `properties` go over the recipe's. If the `layout` is `seated`, HOME alone
+    votes, and the log of transactions is on SEAT, which is preferred, and on HOME: the others can
+    be gone, one or both. If it is `proxied`, too, FAR coordinates all groups, and `proxy` is the
+    network between the others and HOME. Raises UnknownRelease.
+    """
+
+    def __init__(
+        self,
+        release: str,
+        *,
+        level: int | None = None,
+        nodes: int = 1,
+        properties: Mapping[str, str] | None = None,
+        layout: str = "",
+    ) -> None:
+        self.release = find_release(release)
+        self.level = self.release.default_level if level is None else level
+        if self.level not in (*self.release.levels, 0):
+            raise UnknownRelease(
+                f"Kafka {release} has no transaction.version {self.level} that is stable;"
+                f" it has {sorted({0, *self.release.levels})}"
+            )
+        self.nodes = nodes
+        self._layout = layout
+        self._proxy: MetadataProxy | None = None
+        self._proxy_port = free_ports(1)[0] if layout == PROXIED else 0
+        self._open = ExitStack()
+        self._below = ExitStack()
+        self._servers: KafkaBroker | KafkaCluster = (
+            KafkaBroker(release, level=self.level, properties=properties)
+            if nodes == 1
+            else KafkaCluster(
+                release,
+                level=self.level,
+                properties={**PATIENT, **PROPERTIES[layout], **(properties or {})},
+                voters=(HOME,) if layout else (),
+                properties_of=self._properties_of,
+            )
+        )
+        self._numbers = count(1)
+        self._wires: dict[int, Wire] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._asked = 1
+
+    def _properties_of(self, node: Node) -> Mapping[str, str]:
+        """Those of one broker alone: where it finds the controller."""
+        if not self._proxy_port:
+            return {}
+        return through(self._proxy_port, HOME, self.release, node)
+
+    @property
+    def proxy(self) -> MetadataProxy:
+        """The network to the controller of a cluster that is proxied."""
+        assert self._proxy is not None
+        return self._proxy
+
+    @property
+    def brokers(self) -> dict[int, KafkaBroker]:
+        """The brokers by id."""
+        servers = self._servers
+        return servers.brokers if isinstance(servers, KafkaCluster) else {1: servers}
+
+    @property
+    def name(self) -> str:
+        """What it is, for tables: `4.3.1 level 2`."""
+        return f"{self.release.name} level {self.level}"
+
+    def speaks(self, requests: Requests) -> bool:
+        """Whether its brokers serve the requests."""
+        return speaks(self._supported, requests)
+
+    def can_use(self, requests: Requests) -> bool:
+        """Whether a transaction can be begun by them: V2 needs a level that can log it."""
+        return self.speaks(requests) and (requests == "v1" or self.level > 0)
+
+    def conversation(self, requests: Requests) -> Conversation:
+        """The newest versions of the kind. Raises RequestRefused."""
+        return conversation(self._supported, requests)
+
+    def newest(self, api: str) -> int:
+        """The newest version of an API, by its name, that its brokers serve."""
+        return self._supported.versions[ApiKey[api]][1]
+
+    def fresh(self, word: str) -> str:
+        """A name that no experiment had before."""
+        return f"{word}-{next(self._numbers)}"
+
+    def topic(self, partitions: int = 1, *, on: int | None = None) -> list[TopicPartition]:
+        """A new topic's partitions, led by the broker `on` (else 1)."""
+        name, leader = self.fresh("topic"), on or 1
+        create_topic(self.wire(leader).connection, name, partitions, replicas=[leader])
+        found = [(name, index) for index in range(partitions)]
+        self._await_known(found)
+        self._leaders |= dict.fromkeys(found, leader)
+        return found
+
+    def _await_known(self, partitions: list[TopicPartition]) -> None:
+        """A topic's leader knows it before the coordinator may. Raises RequestRefused."""
+        deadline = time.monotonic() + BUSY_TIMEOUT_S
+        for node_id in self.brokers:
+            while not leaders(self.wire(node_id).connection).keys() >= set(partitions):
+                if time.monotonic() > deadline:
+                    raise RequestRefused(f"broker {node_id} does not hear of {partitions}")
+                time.sleep(_PAUSE_S)
+
+    def wire(self, node_id: int) -> Wire:
+        """The connection to a broker, made once."""
+        if node_id not in self._wires:
+            self._wires[node_id] = self.connect(node_id)
+        return self._wires[node_id]
+
+    def connect(self, node_id: int = 1) -> Wire:
+        """One more connection to a broker, closed with the testbed."""
+        wire = Wire(self.brokers[node_id].connect(timeout_ms=10_000))
+        self._open.callback(wire.close)
+        return wire
+
+    def forget(self, node_id: int) -> None:
+        """The connection to a broker that is gone."""
+        if node_id in self._wires:
+            self._wires.pop(node_id).close()
+
+    def leader_of(self, partition: TopicPartition) -> int:
+        """Who leads a partition that `topic` made, or one of the internal topics."""
+        if partition not in self._leaders:
+            self._leaders[partition] = self._lookup(partition)
+        return self._leaders[partition]
+
+    def _lookup(self, partition: TopicPartition) -> int:
+        """Both internal topics have one partition: any key of theirs leads to it."""
+        keys = {TRANSACTION_STATE: False, CONSUMER_OFFSETS: True}
+        call = find_coordinator(NOBODY, of_group=keys[partition])
+        answer = self.wire(self._asked).retry(call, BUSY_TIMEOUT_S)
+        if answer.error is not ErrorCode.NONE:
+            raise RequestRefused(f"FindCoordinator: {answer.error.name}")
+        self._await_service(answer.node_id, of_group=keys[partition])
+        return answer.node_id
+
+    def _await_service(self, node_id: int, *, of_group: bool) -> None:
+        """A coordinator is named some time before it serves. Raises RequestRefused."""
+        wire = self.wire(node_id)
+        deadline = time.monotonic() + BUSY_TIMEOUT_S
+        while not (_serves_groups(wire) if of_group else _serves_transactions(wire)):
+            if time.monotonic() > deadline:
+                raise RequestRefused(f"the coordinator on {node_id} does not serve")
+            time.sleep(_PAUSE_S)
+
+    def coordinator(self) -> Wire:
+        """The connection to the coordinator of all transactional ids."""
+        return self.wire(self.leader_of(TRANSACTION_STATE))
+
+    def group_coordinator(self) -> Wire:
+        """The connection to the coordinator of all groups."""
+        return self.wire(self.leader_of(CONSUMER_OFFSETS))
+
+    def transaction_logs(self) -> list[TopicPartition]:
+        """The partitions of `__transaction_state`."""
+        return [TRANSACTION_STATE]
+
+    def offsets_log(self, group_id: str) -> TopicPartition:
+        """Where a group's offsets are kept."""
+        return CONSUMER_OFFSETS
+
+    def coordinator_epoch(self, transactional_id: str) -> int:
+        """How often coordination of an id began."""
+        return self.coordinator().ask(leadership(TRANSACTION_STATE)).leader_epoch
+
+    def role(self, name: str) -> tuple[int, ...]:
+        """The brokers that do something. Raises KeyError for a role that there is not."""
+        return _ROLES[name](self)
+
+    def leader(self, partition: TopicPartition) -> Wire:
+        """The connection to a partition's leader."""
+        return self.wire(self.leader_of(partition))
+
+    def restart(self) -> None:
+        """Stop and start the only broker: its coordinators load their logs."""
+        [broker] = self.brokers.values()
+        broker.restart()
+        self._forget()
+        ours = [p for p in self._leaders if p not in (TRANSACTION_STATE, CONSUMER_OFFSETS)]
+        self._leaders = dict.fromkeys(ours, broker.node.node_id)
+        await_leader(self.wire(broker.node.node_id).connection, ours)
+
+    def await_takeover(self, gone: int) -> int:
+        """Wait until transactions are coordinated by another broker than `gone`; which one.
+
+        From then on others than `gone` are asked. Raises RequestRefused.
+        """
+        self._asked = next(node for node in self.brokers if node != gone)
+        deadline = time.monotonic() + TAKEOVER_TIMEOUT_S
+        while (answer := self.wire(self._asked).ask(find_coordinator(NOBODY))).node_id in (
+            gone,
+            -1,
+        ):
+            if time.monotonic() > deadline:
+                raise RequestRefused(f"broker {gone} stays the coordinator: {answer.error.name}")
+            time.sleep(_PAUSE_S)
+        self._leaders.pop(TRANSACTION_STATE, None)
+        return self.leader_of(TRANSACTION_STATE)
+
+    def _forget(self) -> None:
+        self._open.close()
+        self._wires.clear()
+
+    def __enter__(self) -> Self:
+        try:
+            if self._proxy_port:
+                port = self.brokers[HOME].node.controller_port
+                self._proxy = MetadataProxy(self._proxy_port, port)
+                self._below.enter_context(self._proxy)
+            self._below.enter_context(self._servers)
+            with next(iter(self.brokers.values())).connect() as connection:
+                self._supported = api_versions(connection)
+                self._create_internal_topics(connection)
+        except BaseException:
+            self._below.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def _create_internal_topics(self, connection: Connection) -> None:
+        """Where the layout wants them."""
+        if self._layout:
+            name, replicas = TRANSACTION_STATE[0], (SEAT, HOME)
+            ask_for_topic(connection, name, 1, replicas=replicas, configs=SEATED_LOG)
+        if self._layout == PROXIED:
+            configs = {"cleanup.policy": "compact"}
+            ask_for_topic(connection, CONSUMER_OFFSETS[0], 1, replicas=(FAR,), configs=configs)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._forget()
+        self._below.__exit__(kind, error, traceback)
+
+
+def _serves_groups(wire: Wire) -> bool:
+    seen = wire.ask(fetch_offsets(NOBODY, [("nowhere", 0)], require_stable=False))
+    return bool(seen) and all(row.error is ErrorCode.NONE for row in seen.values())
+
+
+def _serves_transactions(wire: Wire) -> bool:
+    seen = wire.ask(describe_transactions([NOBODY]))
+    return seen[NOBODY].error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def _idle(testbed: Testbed) -> tuple[int, ...]:
+    busy = {testbed.leader_of(TRANSACTION_STATE), testbed.leader_of(CONSUMER_OFFSETS)}
+    return (max(set(testbed.brokers) - busy),)
+
+
+def _followers(testbed: Testbed) -> tuple[int, ...]:
+    return tuple(sorted(set(testbed.brokers) - {testbed.leader_of(TRANSACTION_STATE)}))
+
+
+_ROLES: Final[Mapping[str, Callable[[Testbed], tuple[int, ...]]]] = {
+    "coordinator": lambda testbed: (testbed.leader_of(TRANSACTION_STATE),),
+    "group_coordinator": lambda testbed: (testbed.leader_of(CONSUMER_OFFSETS),),
+    "followers": _followers,  # they have the log of transactions where that is replicated
+    "idle": _idle,  # one that coordinates nothing
+    "home": lambda testbed: (HOME,),
+    "seat": lambda testbed: (SEAT,),
+    "far": lambda testbed: (FAR,),
+}
