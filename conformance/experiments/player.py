@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Set
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from conformance.experiments import brokers, looks, requests, setup
-from conformance.experiments.session import ANSWERED, Fact, Session
+from conformance.experiments import brokers, client, looks, requests, setup
+from conformance.experiments.session import ANSWERED, RESERVED, Fact, Session
 from conformance.experiments.story import Experiment
 from conformance.experiments.text import (
     For,
@@ -21,13 +21,14 @@ from conformance.experiments.text import (
 )
 from conformance.experiments.vocabulary import VERBS
 from conformance.kafka.errors import KafkaError
-from conformance.transactions.testbed import Testbed
+from conformance.kafka.releases import NEWEST
+from conformance.transactions.testbed import KafkaTestbed
 
-VOCABULARY: Final = (requests, setup, looks, brokers)
+VOCABULARY: Final = (requests, setup, looks, brokers, client)
 """The modules whose functions are the verbs of stories."""
 
 
-GIVEN: Final = frozenset({"release", "level", "requests", ANSWERED})
+GIVEN: Final = frozenset({"release", "level", "requests", "client", ANSWERED})
 """Variables that no story sets."""
 
 
@@ -40,7 +41,7 @@ class Played(NamedTuple):
 
 def play(
     experiment: Experiment,
-    testbed: Testbed,
+    testbed: KafkaTestbed,
     times: int | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> Played:
@@ -51,7 +52,6 @@ def play(
         texts = {**experiment.variables, **here, **(variables or {})}
         session = Session(testbed, experiment.name, texts)
         try:
-            setup.mark_log(session)
             walk(experiment.body, session.variables, session.perform)
         except KafkaError as error:
             return Played(merged([*facts, *session.facts]), f"{type(error).__name__}: {error}")
@@ -61,10 +61,11 @@ def play(
     return Played(merged(facts), "")
 
 
-def rehearse(experiment: Experiment, release: str, level: int) -> list[Fact]:
+def rehearse(experiment: Experiment, release: str, level: int, client: str = NEWEST) -> list[Fact]:
     """The facts of an experiment as they are expected. Raises StoryError."""
     facts: list[Fact] = []
-    variables = {**experiment.variables, "release": release, "level": str(level)}
+    here = {"release": release, "level": str(level), "client": client}
+    variables = {**experiment.variables, **here}
 
     def expect(step: Step) -> None:
         step.words(variables)
@@ -135,21 +136,21 @@ def _check(body: Iterable[Statement], known: set[str]) -> None:
         match statement:
             case Step():
                 _check_step(statement, known)
-                known |= _not_given(statement, *statement.targets)
+                known |= _not_taken(statement, GIVEN | RESERVED, *statement.targets)
             case Let():
-                known |= _not_given(statement, statement.name)
+                known |= _not_taken(statement, GIVEN, statement.name)
             case If():
                 if unknown := statement.condition.names - known:
                     raise statement.line.error(f"no variable {min(unknown)!r}")
                 _check(statement.body, known)
             case For():
-                known |= _not_given(statement, *statement.names)
+                known |= _not_taken(statement, GIVEN, *statement.names)
                 _check(statement.body, known)
 
 
-def _not_given(statement: Statement, *names: str) -> set[str]:
-    if taken := GIVEN & set(names):
-        raise statement.line.error(f"{min(taken)!r} is given")
+def _not_taken(statement: Statement, taken: Set[str], *names: str) -> set[str]:
+    if taken := taken & set(names):
+        raise statement.line.error(f"{min(taken)!r} means something else")
     return set(names)
 
 

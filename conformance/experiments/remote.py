@@ -1,4 +1,4 @@
-"""Brokers that are not started as `Testbed` starts them: one at an address, or `impl`'s own.
+"""Brokers that are not started as `KafkaTestbed` starts them: one at an address, or `impl`'s own.
 
 What cannot be done to them is not asked of them: they are one broker, and nothing happens to it.
 """
@@ -16,9 +16,9 @@ from conformance.experiments.story import OWN, RESTARTED, UPGRADED, Brokers, Exp
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.releases import NEWEST
 from conformance.systems.transactions_wire.servers import Listening, newest_variant
-from conformance.transactions.reading import TRANSACTION_STATE
+from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE
 from conformance.transactions.wire import Conversation, Requests, Wire, speaks
-from impl.broker.node import NodeConfig
+from impl.broker.config import NodeConfig
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.offsets import OffsetsConfig
@@ -61,8 +61,8 @@ class RemoteRelease(NamedTuple):
     version: str
 
 
-class Remote:
-    """One broker at an address, in the place of a `Testbed`. Raises NoBroker, BackendFailed."""
+class RemoteTestbed:
+    """One broker at an address, instead of a `KafkaTestbed`. Raises NoBroker, BackendFailed."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -107,11 +107,13 @@ class Remote:
         return self._wire
 
     def coordinator(self) -> Wire:
-        """It coordinates all transactional ids."""
+        """It coordinates all transactional ids, once these have a log."""
+        self._broker.epochs(TRANSACTION_STATE[0])
         return self._wire
 
     def group_coordinator(self) -> Wire:
-        """And all groups."""
+        """And all groups, once their offsets have a log."""
+        self._broker.epochs(CONSUMER_OFFSETS[0])
         return self._wire
 
     def leader(self, partition: TopicPartition) -> Wire:
@@ -149,7 +151,7 @@ def why_not(experiment: Experiment, *, is_ours: bool) -> str:
 
 
 @contextmanager
-def implementation(level: int, wants: Brokers) -> Iterator[Remote]:
+def implementation(level: int, wants: Brokers) -> Iterator[RemoteTestbed]:
     """`impl`'s broker on a socket, in a thread of its own."""
     transactions = TransactionConfig(
         num_partitions=1,
@@ -167,7 +169,7 @@ def implementation(level: int, wants: Brokers) -> Iterator[Remote]:
     for name, value in wants.properties:
         config = SETTINGS[name](config, value)
     with _serving(config) as port, ExitStack() as stack:
-        remote = Remote(f"wire://{HOST}:{port}")
+        remote = RemoteTestbed(f"wire://{HOST}:{port}")
         stack.callback(remote.close)
         remote.release = RemoteRelease("impl", NEWEST)
         yield remote

@@ -48,6 +48,12 @@ def report_of(
     }
 
 
+def verdict_by_guarantees(report: Mapping[str, Any]) -> str:
+    """Whether a guarantee is broken, whatever is expected."""
+    is_broken = any(fact.get("is_broken") for fact in report["facts"])
+    return "violated" if is_broken else "undecided" if report["failed"] else "holds"
+
+
 def fact_row(fact: Fact) -> dict[str, Any]:
     """A fact for programs; one about a guarantee says which, and whether it is broken."""
     row = asdict(fact)

@@ -24,7 +24,7 @@ from conformance.experiments.vocabulary import (
 )
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import RequestRefused
-from conformance.transactions.testbed import Testbed
+from conformance.transactions.testbed import ROLES, KafkaTestbed
 from conformance.transactions.wire import Conversation, Identified, Producer, Wire, error_in
 from impl.protocol.errors import ErrorCode
 
@@ -36,6 +36,9 @@ ANSWERED: Final = "answered"
 """The variable that holds the last answer."""
 UNKNOWN_PRODUCER_ID: Final = 987_654_321
 NOWHERE: Final[TopicPartition] = ("absent", 0)
+
+RESERVED: Final = frozenset({"none", "empty", "nothing", "new", "absent", *ROLES})
+"""Words that no thing is called."""
 
 _PAUSE_S: Final = 0.005
 _PRODUCER: Final = re.compile(r"(\w+)(?:@([+-]?\d+))?(?:/(other|nobody|empty))?")
@@ -70,7 +73,7 @@ class Session:
     """Plays the steps of one experiment. `variables` are texts, `things` all else that has a name;
     `acknowledged` are the values that a broker took. `cleanup` is done in the end."""
 
-    testbed: Testbed
+    testbed: KafkaTestbed
     experiment: str
     variables: dict[str, str]
     facts: list[Fact] = field(default_factory=list)

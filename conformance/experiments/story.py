@@ -13,13 +13,14 @@ A story begins with comments, which say what it is about, and with lines `key: v
 - `property`: `NAME=VALUE`, of the brokers; any number of lines.
 - `broker`: `restarted`: the experiment restarts it. `own`: it is no good for others afterwards.
   `upgraded`: it has another level afterwards.
+- `client`: `yes`: a Java client, whose release is `{client}`, takes part.
 - `times`: how often to play it. A fact with different answers has all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -40,7 +41,6 @@ from conformance.experiments.text import (
 
 FOLDER: Final = Path(__file__).with_name("stories")
 SUFFIX: Final = ".story"
-ALWAYS: Final = Condition()
 
 REQUESTS: Final = ("v1", "v2")
 RESTARTED, OWN, UPGRADED = "restarted", "own", "upgraded"
@@ -56,6 +56,10 @@ class Brokers:
     properties: tuple[tuple[str, str], ...] = ()
 
 
+ONE_BROKER: Final = Brokers()
+ALWAYS: Final = Condition()
+
+
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """A story with the variables of one of its experiments."""
@@ -64,12 +68,13 @@ class Experiment:
     story: str
     summary: str
     body: tuple[Statement, ...]
-    variables: Mapping[str, str]
-    requests: tuple[str, ...]
-    brokers: Brokers
-    only: Condition
-    broker: str
-    times: int
+    variables: Mapping[str, str] = field(default_factory=dict)
+    requests: tuple[str, ...] = ("v1",)
+    brokers: Brokers = ONE_BROKER
+    only: Condition = ALWAYS
+    broker: str = ""
+    has_client: bool = False
+    times: int = 1
 
     @property
     def shares_brokers(self) -> bool:
@@ -103,14 +108,13 @@ def read_story(file: Path) -> list[Experiment]:
     lines = read_lines(file)
     is_header = [_key(line) in _HEADERS for line in lines]
     end = is_header.index(False) if False in is_header else len(lines)
-    draft = Experiment("", file.stem, summary_of(file), (), {}, ("v1",), Brokers(), ALWAYS, "", 1)
     body = parse_statements(lines[end:])
     if not body:
         raise StoryError(f"{file.name}: a story without a step")
     headers = lines[:end]
+    draft = Experiment(file.stem, file.stem, summary_of(file), body)
     return [
-        _with_headers(replace(draft, name=file.stem, body=body, variables=variables), headers)
-        for variables in _each(headers)
+        _with_headers(replace(draft, variables=variables), headers) for variables in _each(headers)
     ]
 
 
@@ -193,6 +197,10 @@ def _broker(e: Experiment, text: str, line: Line) -> Experiment:
     return replace(e, broker=_one_of(line, text, (RESTARTED, OWN, UPGRADED)))
 
 
+def _client(e: Experiment, text: str, line: Line) -> Experiment:
+    return replace(e, has_client=_one_of(line, text, ("yes", "no")) == "yes")
+
+
 def _times(e: Experiment, text: str, line: Line) -> Experiment:
     if not text.isdecimal():
         raise line.error("no number")
@@ -214,5 +222,6 @@ _HEADERS: Final[dict[str, Callable[[Experiment, str, Line], Experiment]]] = {
     "layout": _layout,
     "property": _property,
     "broker": _broker,
+    "client": _client,
     "times": _times,
 }

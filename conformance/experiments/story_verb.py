@@ -10,8 +10,8 @@ from typing import Any, Final
 from conformance.experiments.player import Played, play
 from conformance.experiments.report import story_report, story_table
 from conformance.experiments.story import Experiment, stories
-from conformance.transactions.testbed import Testbed
-from conformance.transactions.verb import add_testbed, testbed_of, write_answer
+from conformance.transactions.testbed import KafkaTestbed
+from conformance.transactions.verb import add_testbed, open_testbed, write_answer
 from conformance.transactions.wire import Requests
 from conformance.verbs import EXIT_CODES, BadUse, Verb, note, one_of
 from proofs.say import say
@@ -60,7 +60,7 @@ def _execute(options: argparse.Namespace, story: str, shapes: tuple[str, ...]) -
     started = time.monotonic()
     wants = experiments[0].brokers
     properties = dict(wants.properties)
-    with testbed_of(
+    with open_testbed(
         options, nodes=wants.count, properties=properties, layout=wants.layout
     ) as testbed:
         if not testbed.speaks(requests):
@@ -85,7 +85,7 @@ def _variables(options: argparse.Namespace) -> dict[str, str]:
 
 def _played(
     experiments: Sequence[Experiment],
-    testbed: Testbed,
+    testbed: KafkaTestbed,
     times: int | None,
     variables: dict[str, Any],
 ) -> list[tuple[Experiment, Played]]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from conformance.experiments import remote
 from conformance.experiments.player import check, play
-from conformance.experiments.remote import Remote, implementation, why_not
-from conformance.experiments.report import report_of, table
+from conformance.experiments.remote import RemoteTestbed, implementation
+from conformance.experiments.report import report_of, table, verdict_by_guarantees
 from conformance.experiments.session import Fact
 from conformance.experiments.story import FOLDER, RESTARTED, Brokers, Experiment, stories
-from conformance.transactions.verb import add_testbed, testbed_of, write_answer
+from conformance.kafka.releases import NEWEST, RELEASES
+from conformance.transactions.verb import KAFKAS, add_testbed, open_testbed, write_answer
 from conformance.verbs import EXIT_CODES, BadUse, Verb, note, one_of
 from proofs.say import say
 
@@ -29,8 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", metavar="NAMES", help="the same, with commas between them")
     parser.add_argument("--system", default=KAFKA, help=f"{', '.join(SYSTEMS)} (default: {KAFKA})")
     add_testbed(parser)
+    parser.add_argument("--client", default=NEWEST, help=f"Java client's release ({NEWEST})")
     parser.add_argument("--stories", type=Path, default=FOLDER, metavar="DIR", help="other stories")
     parser.add_argument("--list", action="store_true", help="name the experiments, play none")
+    parser.add_argument("--guarantees", action="store_true", help="decide by guarantees alone")
     parser.add_argument("--differing", action="store_true", help="show only what is not expected")
 
 
@@ -49,6 +53,8 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     started = time.monotonic()
     report = played(options, experiments)
+    if options.guarantees:
+        report["verdict"] = verdict_by_guarantees(report)
     for line in table(report, differing=options.differing):
         say(line)
     write_answer(options, report, {"seconds": round(time.monotonic() - started, 3)})
@@ -61,32 +67,34 @@ def wanted(there_are: dict[str, Experiment], names: Iterable[str]) -> list[Exper
     return [there_are[name] for name in named] or list(there_are.values())
 
 
-def played(options: argparse.Namespace, experiments: Iterable[Experiment]) -> dict[str, Any]:
+def played(options: argparse.Namespace, experiments: Sequence[Experiment]) -> dict[str, Any]:
     """The report of all that could be played. Raises BadUse."""
     facts: list[Fact] = []
     failed: dict[str, str] = {}
-    not_applicable: dict[str, str] = {}
+    problems = {one.name: why_not(one, options) for one in experiments}
+    playable = [one for one in experiments if not problems[one.name]]
     release, level = options.kafka, options.level
-    playable = []
-    for experiment in experiments:
-        problem = ""
-        if options.system != KAFKA:
-            problem = why_not(experiment, is_ours=options.system == IMPL)
-        if problem:
-            not_applicable[experiment.name] = problem
-        else:
-            playable.append(experiment)
     for wants, group in grouped(playable):
         with opened(options, wants) as testbed:
             release, level = testbed.release.name, testbed.level
-            for experiment in group:
-                if not experiment.fits(testbed.release.version, level, testbed.can_use):
+            for one in group:
+                if not one.fits(testbed.release.version, level, testbed.can_use):
                     continue
-                note(f"experiments: {testbed.name}: {experiment.name}")
-                found, failure = play(experiment, testbed)
+                note(f"experiments: {testbed.name}: {one.name}")
+                found, failure = play(one, testbed, variables={"client": options.client})
                 facts += found
-                failed |= {experiment.name: failure} if failure else {}
+                failed |= {one.name: failure} if failure else {}
+    not_applicable = {name: problem for name, problem in problems.items() if problem}
     return report_of(release, level, facts, failed, not_applicable)
+
+
+def why_not(experiment: Experiment, options: argparse.Namespace) -> str:
+    """Why an experiment cannot be played there; empty if it can."""
+    if options.system != KAFKA:
+        return remote.why_not(experiment, is_ours=options.system == IMPL)
+    if options.kafka in KAFKAS or experiment.has_client:
+        return ""
+    return "they want a release that describes its transactions"
 
 
 def grouped(experiments: Iterable[Experiment]) -> list[tuple[Brokers, list[Experiment]]]:
@@ -106,15 +114,19 @@ def opened(options: argparse.Namespace, wants: Brokers) -> Iterator[Any]:
     match options.system.partition("://")[0]:
         case "kafka":
             properties = dict(wants.properties)
-            with testbed_of(
-                options, nodes=wants.count, properties=properties, layout=wants.layout
+            with open_testbed(
+                options,
+                tuple(RELEASES),
+                nodes=wants.count,
+                properties=properties,
+                layout=wants.layout,
             ) as testbed:
                 yield testbed
         case "impl":
             with implementation(2 if options.level is None else options.level, wants) as testbed:
                 yield testbed
         case "wire":
-            with closing(Remote(options.system)) as testbed:
+            with closing(RemoteTestbed(options.system)) as testbed:
                 yield testbed
         case _:
             raise BadUse(f"--system {options.system!r} is none of {', '.join(SYSTEMS)}")

@@ -69,7 +69,7 @@ class Verb:
         places = [*names[: len(words)], *rest][: len(words)]
         return (
             [convert(hints[name], word) for name, word in zip(places, words, strict=True)],
-            {name: convert(hints[name], word) for name, word in options.items()},
+            {name: convert(hints.get(name, str), word) for name, word in options.items()},
         )
 
 

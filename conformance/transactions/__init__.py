@@ -1,5 +1,5 @@
-"""Transactions on real brokers: typed requests, what a server shows of itself, and experiments.
+"""Transactions on real brokers: typed requests, and what a server shows of itself.
 
-`Testbed` starts a broker or a cluster; `Conversation` builds requests; `Wire` asks them; `observe`
-reads all that a server shows; the stories and facts stand on these.
+`KafkaTestbed` starts a broker or a cluster; `Conversation` builds requests, `Wire` sends them;
+`observe` reads all that a server shows. Experiments and the judge of brokers stand on these.
 """

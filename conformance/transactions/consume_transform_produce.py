@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from conformance.backends import BackendFailed
 from conformance.transactions.mortal import MortalNetwork, Step
-from conformance.transactions.testbed import Testbed
+from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import Requests
 from impl import Consumer, Producer, ProducerError
 from impl.client.transport import AsyncioNetwork, Network
@@ -129,7 +129,7 @@ def from_first_write(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 async def measure(
-    testbed: Testbed,
+    testbed: KafkaTestbed,
     requests: Requests,
     order: Order,
     runs: int | None,
@@ -172,7 +172,7 @@ async def measure(
 class Run:
     """One run: its topics are made when it begins."""
 
-    testbed: Testbed
+    testbed: KafkaTestbed
     requests: Requests
     order: Order
     crashes: Crashes

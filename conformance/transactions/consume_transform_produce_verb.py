@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from conformance.progress import Told
 from conformance.transactions.consume_transform_produce import FAULT_OF, Measured, measure
-from conformance.transactions.testbed import Testbed
-from conformance.transactions.verb import add_testbed, testbed_of, write_answer
+from conformance.transactions.testbed import KafkaTestbed
+from conformance.transactions.verb import add_testbed, open_testbed, write_answer
 from conformance.transactions.wire import Requests
 from conformance.verbs import EXIT_CODES, BadUse, Verb, one_of
 from conformance.verbs.run import positive
@@ -44,7 +44,7 @@ def execute(options: argparse.Namespace) -> int:
     runs = dict.fromkeys(FAULT_OF) | {Order.TRANSACTION: positive("--runs", options.runs)}
     told = Told(sys.stderr)
     started = time.monotonic()
-    with testbed_of(options) as testbed:
+    with open_testbed(options) as testbed:
         requests = requests_of(options.requests, testbed)
         measured = {
             order: asyncio.run(measure(testbed, requests, order, runs[order], told))
@@ -58,7 +58,7 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_CODES[report["verdict"]]
 
 
-def requests_of(asked: str | None, testbed: Testbed) -> Requests:
+def requests_of(asked: str | None, testbed: KafkaTestbed) -> Requests:
     """What the clients speak. Raises BadUse where transactions cannot be begun by that."""
     requests = REQUESTS[one_of("--requests", asked or f"v{max(testbed.level, 1)}", tuple(REQUESTS))]
     if requests == "v2" and testbed.level < 2:
@@ -70,7 +70,7 @@ def requests_of(asked: str | None, testbed: Testbed) -> Requests:
 
 
 def report_of(
-    testbed: Testbed, requests: str, measured: Mapping[Order, Measured]
+    testbed: KafkaTestbed, requests: str, measured: Mapping[Order, Measured]
 ) -> dict[str, Any]:
     """What the machine reads; numbers that depend on how fast all was are in `run_of`."""
     rows = {order.value: row_of(one) for order, one in measured.items()}

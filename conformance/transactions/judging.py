@@ -25,7 +25,7 @@ from conformance.systems.transactions_wire.servers import Listening, Started, ne
 from conformance.systems.wire.brokers import NoBroker, running
 from conformance.systems.wire.harness import SHARE_A_DEED
 from conformance.transactions.breaches import write_breaches
-from conformance.transactions.testbed import Testbed
+from conformance.transactions.testbed import KafkaTestbed
 from conformance.verbs import BadUse
 from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.over_wire import FAULTS, LEFT_ALONE, ON, refuse_unfit
@@ -152,7 +152,7 @@ def opened(
                 yield backend_on(ground, prepared)
         else:
             properties = FORGETFUL if id_s else None
-            with Testbed(release, level=level, properties=properties) as ground:
+            with KafkaTestbed(release, level=level, properties=properties) as ground:
                 yield ServersBackend(prepared, Started(ground), id_s=id_s)
     except (KafkaError, JavaError) as error:
         raise NoBroker(str(error)) from error

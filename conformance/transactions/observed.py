@@ -25,7 +25,7 @@ from conformance.transactions.reading import (
     see,
     transaction_records,
 )
-from conformance.transactions.testbed import Testbed
+from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import Wire
 
 
@@ -71,7 +71,7 @@ class Observed:
     offset_log: tuple[OffsetRecord | BatchSeen, ...]
 
 
-def observe(testbed: Testbed, asked: Asked) -> Observed:
+def observe(testbed: KafkaTestbed, asked: Asked) -> Observed:
     """Look at all that was asked. Raises what a `Wire` raises, RequestRefused."""
     transactions = testbed.coordinator().ask(describe_transactions(asked.ids))
     return Observed(
@@ -84,7 +84,7 @@ def observe(testbed: Testbed, asked: Asked) -> Observed:
     )
 
 
-def see_partition(testbed: Testbed, partition: TopicPartition) -> PartitionSeen:
+def see_partition(testbed: KafkaTestbed, partition: TopicPartition) -> PartitionSeen:
     """A partition at its leader."""
     wire = testbed.leader(partition)
     all_of_it = wire.ask(fetch(partition, 0, Isolation.READ_UNCOMMITTED))
@@ -101,7 +101,7 @@ def see_partition(testbed: Testbed, partition: TopicPartition) -> PartitionSeen:
 
 
 def see_log(
-    testbed: Testbed, ids: Iterable[str], starts: Mapping[TopicPartition, int] | None = None
+    testbed: KafkaTestbed, ids: Iterable[str], starts: Mapping[TopicPartition, int] | None = None
 ) -> tuple[TransactionRecord, ...]:
     """The records of `__transaction_state` about some ids, in order, each partition from an offset
     on."""
@@ -115,7 +115,9 @@ def see_log(
     )
 
 
-def see_offset_log(testbed: Testbed, groups: Iterable[str]) -> tuple[OffsetRecord | BatchSeen, ...]:
+def see_offset_log(
+    testbed: KafkaTestbed, groups: Iterable[str]
+) -> tuple[OffsetRecord | BatchSeen, ...]:
     """The records of `__consumer_offsets` about some groups, with their producers' markers."""
     wanted = set(groups)
     rows = [
@@ -136,7 +138,7 @@ def _pieces(wire: Wire, partition: TopicPartition, offset: int) -> Iterator[Fetc
 
 
 def _offsets(
-    testbed: Testbed, asked: Asked, *, require_stable: bool
+    testbed: KafkaTestbed, asked: Asked, *, require_stable: bool
 ) -> dict[tuple[str, TopicPartition], OffsetSeen]:
     return {
         (group, partition): seen

@@ -80,7 +80,7 @@ TAKEOVER_TIMEOUT_S: Final = 60.0
 _PAUSE_S: Final = 0.02
 
 
-class Testbed:
+class KafkaTestbed:
     """Brokers of one release and level; a context manager that starts and ends them.
 
     `nodes` is 1 or 3. `properties` go over the recipe's. If the `layout` is `seated`, HOME alone
@@ -252,7 +252,7 @@ class Testbed:
 
     def role(self, name: str) -> tuple[int, ...]:
         """The brokers that do something. Raises KeyError for a role that there is not."""
-        return _ROLES[name](self)
+        return ROLES[name](self)
 
     def leader(self, partition: TopicPartition) -> Wire:
         """The connection to a partition's leader."""
@@ -332,16 +332,16 @@ def _serves_transactions(wire: Wire) -> bool:
     return seen[NOBODY].error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
-def _idle(testbed: Testbed) -> tuple[int, ...]:
+def _idle(testbed: KafkaTestbed) -> tuple[int, ...]:
     busy = {testbed.leader_of(TRANSACTION_STATE), testbed.leader_of(CONSUMER_OFFSETS)}
     return (max(set(testbed.brokers) - busy),)
 
 
-def _followers(testbed: Testbed) -> tuple[int, ...]:
+def _followers(testbed: KafkaTestbed) -> tuple[int, ...]:
     return tuple(sorted(set(testbed.brokers) - {testbed.leader_of(TRANSACTION_STATE)}))
 
 
-_ROLES: Final[Mapping[str, Callable[[Testbed], tuple[int, ...]]]] = {
+ROLES: Final[Mapping[str, Callable[[KafkaTestbed], tuple[int, ...]]]] = {
     "coordinator": lambda testbed: (testbed.leader_of(TRANSACTION_STATE),),
     "group_coordinator": lambda testbed: (testbed.leader_of(CONSUMER_OFFSETS),),
     "followers": _followers,  # they have the log of transactions where that is replicated

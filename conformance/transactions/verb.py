@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from conformance.files import pretty, write_whole
 from conformance.kafka.errors import UnknownRelease
 from conformance.kafka.releases import NEWEST, RELEASES
-from conformance.transactions.testbed import Testbed
+from conformance.transactions.testbed import KafkaTestbed
 from conformance.verbs import BadUse, write_json
 
 WORST_FIRST: Final = ("violated", "undecided", "holds")
@@ -27,12 +27,14 @@ def add_testbed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="report.json and run.json")
 
 
-def testbed_of(options: argparse.Namespace, **more: Any) -> Testbed:
+def open_testbed(
+    options: argparse.Namespace, there_are: Sequence[str] = KAFKAS, **more: Any
+) -> KafkaTestbed:
     """The testbed that the arguments name. Raises BadUse."""
-    if options.kafka not in KAFKAS:
-        raise BadUse(f"--kafka {options.kafka!r} is not built; there are: {', '.join(KAFKAS)}")
+    if options.kafka not in there_are:
+        raise BadUse(f"--kafka {options.kafka!r} is not built; there are: {', '.join(there_are)}")
     try:
-        return Testbed(options.kafka, level=options.level, **more)
+        return KafkaTestbed(options.kafka, level=options.level, **more)
     except UnknownRelease as error:
         raise BadUse(str(error)) from error
 

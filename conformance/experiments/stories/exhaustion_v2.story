@@ -6,7 +6,7 @@ let aborted -> CompleteAbort P:32767
   4.3+ level=2 -> CompleteAbort Q:0
 let next -> NONE Q:0
   4.3+ level=2 -> NONE Q:1
-committed aborted_id empty fenced timed = exhaust timeout=2000
+committed aborted_id resting fenced timed = exhaust timeout=2000
 for each
   | who        | outcome | other  | ended  |
   | committed  | commit  | abort  | Commit |
@@ -23,9 +23,9 @@ for each
   "{outcome} again": EndTxn {who} {outcome} -> NONE Q:0
   "{outcome}, then the other, again": EndTxn {who} {other} -> INVALID_TXN_STATE
   "{outcome}, InitProducerId, old identity": InitProducerId {who} believing={who} -> NONE Q:0
-names empty
-"empty abort": EndTxn empty abort -> NONE Q:0
-"empty abort, in the end": settled empty -> CompleteAbort Q:0
+names resting
+"empty abort": EndTxn resting abort -> NONE Q:0
+"empty abort, in the end": settled resting -> CompleteAbort Q:0
 names fenced
 mark_log
 b = topic

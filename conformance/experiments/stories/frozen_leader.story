@@ -14,10 +14,10 @@ for each
   names
   p = begin
   near = topic on=coordinator
-  far = topic on=idle
+  away = topic on=idle
   open p near
-  open p far
-  freeze far
+  open p away
+  freeze away
   "Prepare{word}, EndTxn": EndTxn p {outcome} -> {answer}
   "Prepare{word}, it stays": state p -> Prepare{word} P:{epoch}
   "Prepare{word}, the other partition": stable near -> P:1#0 P:{epoch}!{marker}, stable
@@ -29,4 +29,4 @@ for each
     "Prepare{word}, Produce of the next transaction": Produce p@{epoch} near 0 next -> CONCURRENT_TRANSACTIONS
   thaw
   "Prepare{word}, thawed": settled p -> Complete{word} P:{epoch}
-  "Prepare{word}, thawed, the partition": stable far -> P:1#0 P:{epoch}!{marker}, stable
+  "Prepare{word}, thawed, the partition": stable away -> P:1#0 P:{epoch}!{marker}, stable

@@ -2,7 +2,7 @@
 requests: v1
 broker: restarted
 
-empty = in_state Empty
+resting = in_state Empty
 ongoing = in_state Ongoing
 prepared_commit = in_state PrepareCommit
 prepared_abort = in_state PrepareAbort
@@ -11,15 +11,15 @@ late = in_state Ongoing timeout=1500
 restart
 for each
   | state          | who             | then           |
-  | Empty          | empty           | Empty          |
+  | Empty          | resting         | Empty          |
   | Ongoing        | ongoing         | Ongoing        |
   | PrepareCommit  | prepared_commit | CompleteCommit |
   | PrepareAbort   | prepared_abort  | CompleteAbort  |
   | CompleteCommit | complete        | CompleteCommit |
   names
   "{state}, then": settled {who} -> {then} P:1
-names empty
-"Empty, InitProducerId, the last epoch": InitProducerId empty believing=empty@0 -> PRODUCER_FENCED
+names resting
+"Empty, InitProducerId, the last epoch": InitProducerId resting believing=resting@0 -> PRODUCER_FENCED
 names complete
 "CompleteCommit, InitProducerId, the last epoch": InitProducerId complete believing=complete@0 -> PRODUCER_FENCED
 names

@@ -19,7 +19,7 @@ let kept -> P:2
   level=2 -> P:1
 ended = begin
 fenced = begin
-empty = begin
+resting = begin
 a = topic on=coordinator
 b = topic on=coordinator
 open ended a
@@ -28,8 +28,8 @@ mark_log
 freeze idle
 await_in_sync 2
 names
-"InitProducerId": InitProducerId empty -> COORDINATOR_NOT_AVAILABLE
-"InitProducerId, the state": state empty -> Empty P:1
+"InitProducerId": InitProducerId resting -> COORDINATOR_NOT_AVAILABLE
+"InitProducerId, the state": state resting -> Empty P:1
 names
 "EndTxn(commit)": EndTxn ended commit -> COORDINATOR_NOT_AVAILABLE
 "EndTxn(commit) again": EndTxn ended commit -> COORDINATOR_NOT_AVAILABLE

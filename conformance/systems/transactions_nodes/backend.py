@@ -15,7 +15,7 @@ from conformance.systems.transactions_nodes.nodes import Nodes
 from conformance.systems.transactions_nodes.script import NodesWriter
 from conformance.systems.transactions_wire.backend import TransactionsBackend
 from conformance.systems.transactions_wire.probes import with_room
-from conformance.transactions.testbed import Testbed
+from conformance.transactions.testbed import KafkaTestbed
 
 WAIT_COUNTS: Final = 100
 """How many of the tries of a shorter trace one deed, or a time-out, stands for."""
@@ -60,7 +60,7 @@ class NodesBackend(TransactionsBackend):
         return 1 + WAIT_COUNTS * (len(script.signature) + bool(script.times_out))
 
 
-def backend_on(ground: Testbed, prepared: Prepared) -> NodesBackend:
+def backend_on(ground: KafkaTestbed, prepared: Prepared) -> NodesBackend:
     """The judge of brokers that run. Raises NotApplicable, KafkaError, JavaError."""
     k = configuration(prepared.plan)
     tables = tables_of(with_room(k))

@@ -31,7 +31,7 @@ from conformance.transactions.reading import (
     describe_transactions,
     leadership,
 )
-from conformance.transactions.testbed import FAR, HOME, NOBODY, SEAT, SEATED, Testbed
+from conformance.transactions.testbed import FAR, HOME, NOBODY, SEAT, SEATED, KafkaTestbed
 from conformance.transactions.wire import Call, Conversation, Producer, error_in, find_coordinator
 from impl.protocol.errors import ErrorCode
 
@@ -43,9 +43,9 @@ SETTLE_TIMEOUT_S: Final = 60.0
 _PAUSE_S: Final = 0.02
 
 
-def ground_of(release: str, level: int) -> Testbed:
+def ground_of(release: str, level: int) -> KafkaTestbed:
     """The three brokers, not started yet. Raises UnknownRelease."""
-    return Testbed(release, level=level, nodes=3, layout=SEATED)
+    return KafkaTestbed(release, level=level, nodes=3, layout=SEATED)
 
 
 class Nodes:
@@ -54,7 +54,7 @@ class Nodes:
     Raises KafkaError, JavaError.
     """
 
-    def __init__(self, ground: Testbed, conversation: Conversation) -> None:
+    def __init__(self, ground: KafkaTestbed, conversation: Conversation) -> None:
         self.ground = ground
         self.done: Counter[str] = Counter()
         self.coordinator = SEAT

@@ -17,7 +17,7 @@ from conformance.kafka.connection import Connection, Request
 from conformance.kafka.errors import RequestRefused
 from conformance.systems.wire.brokers import NoBroker, address_of, running
 from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE, leadership
-from conformance.transactions.testbed import Testbed
+from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import (
     BUSY_TIMEOUT_S,
     Call,
@@ -87,7 +87,7 @@ class Servers(Topics, Protocol):
 class Started:
     """A ground of one broker that was started here."""
 
-    def __init__(self, ground: Testbed) -> None:
+    def __init__(self, ground: KafkaTestbed) -> None:
         self.ground = ground
         self.topic = ground.topic
         self.connect = ground.connect

@@ -17,7 +17,7 @@ from conformance.backends import BackendFailed
 from conformance.kafka.connection import Connection, Request
 from conformance.kafka.errors import RequestRefused
 from conformance.transactions.reading import TRANSACTION_STATE, Fetched, Isolation, fetch
-from conformance.transactions.testbed import Testbed
+from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import BUSY, Wire, error_of
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
@@ -41,7 +41,7 @@ class Worn:
     """So many ids whose last epoch is `epoch`. The broker starts again: all connections to it are
     gone. Raises KafkaError."""
 
-    def __init__(self, ground: Testbed, epoch: int, count: int) -> None:
+    def __init__(self, ground: KafkaTestbed, epoch: int, count: int) -> None:
         self._ground = ground
         self._taken: list[str] = []
         self._names = deque(ground.fresh("worn") for _ in range(count))
@@ -64,7 +64,7 @@ class Worn:
         self._ground.restart()
 
 
-def _ask_for(ground: Testbed, names: Sequence[str]) -> None:
+def _ask_for(ground: KafkaTestbed, names: Sequence[str]) -> None:
     """Each is known afterwards. Raises RequestRefused."""
     wire, speaks = ground.coordinator(), ground.conversation("v1")
     wire.retry(speaks.init_producer_id(None))
@@ -78,7 +78,7 @@ def _ask_for(ground: Testbed, names: Sequence[str]) -> None:
             raise RequestRefused(f"InitProducerId: {', '.join(error.name for error in refused)}")
 
 
-def _states(ground: Testbed, names: Sequence[str]) -> list[tuple[bytes, bytes]]:
+def _states(ground: KafkaTestbed, names: Sequence[str]) -> list[tuple[bytes, bytes]]:
     """The last record of each in the log of transactions."""
     found: dict[str, tuple[bytes, bytes]] = {}
     wanted = set(names)
@@ -112,7 +112,7 @@ def _key(name: str) -> bytes:
     return encode_record("TRANSACTION_LOG_KEY", _KEY_VERSION, {"transactional_id": name})
 
 
-def _write(ground: Testbed, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+def _write(ground: KafkaTestbed, records: Sequence[tuple[bytes, bytes | None]]) -> None:
     """Into the log of transactions. Raises RequestRefused."""
     address = ground.coordinator().connection.address
     with Connection(*address, client_id=ADMIN_CLIENT) as connection:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.client.late_abort import main as late_abort
 from proofs.java import MissingTool, find_java, find_maven
 
 CONFLUENT = Path(__file__).with_name("confluent_client.py")
@@ -37,25 +36,6 @@ def test_the_java_client_behaves_as_its_model(tmp_path: Path):
     assert report["steps"] > 100
     assert report["guarantees"]["acked_is_stored"] == "holds"
     assert (code, report["conforms"], report["verdict"]) == (0, True, "holds")
-
-
-@pytest.mark.kafka
-@pytest.mark.xdist_group("kafka")
-@pytest.mark.usefixtures("java")
-@pytest.mark.parametrize("level", [1, 2])
-def test_a_batch_that_expires_while_an_abort_waits_ends_the_producer_of_v1_requests(
-    level: int, capsys
-):
-    """It wants the next epoch, and nobody asks for it: each later call is illegal. With V2 requests
-    the epoch comes with the end of the transaction."""
-    assert late_abort(["--level", str(level)]) == 0
-    told = capsys.readouterr().out
-    after = told[told.index("END_TXN") :]
-    assert "= abortTransaction: done" in after
-    assert "INIT_PRODUCER_ID" not in after
-    begun = next(line for line in after.splitlines() if "= beginTransaction" in line)
-    assert ("from state INITIALIZING" in begun) == (level == 1)
-    assert begun.endswith("done") == (level == 2)
 
 
 def test_librdkafka_behaves_as_the_model_where_nothing_goes_wrong(tmp_path: Path):

@@ -124,7 +124,8 @@ def test_the_last_line_that_applies_is_what_is_expected(
         (2, "requests: v1\nbegin timeout={ms}", "no variable 'ms'"),
         (2, "requests: v1\nif ms=1\n  wait 1", "no variable 'ms'"),
         (2, 'requests: v1\n"a": state p -> {ms}', "no variable 'ms'"),
-        (2, "requests: v1\nlet level -> 1", "'level' is given"),
+        (2, "requests: v1\nempty = begin", "'empty' means something else"),
+        (2, "requests: v1\nlet level -> 1", "'level' means something else"),
     ],
 )
 def test_an_error_names_its_line(tmp_path: Path, line: int, text: str, problem: str) -> None:

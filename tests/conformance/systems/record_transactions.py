@@ -24,10 +24,10 @@ from conformance.systems.transactions_wire.harness import TRANSACTION_S, Supply
 from conformance.systems.transactions_wire.probes import with_room
 from conformance.systems.transactions_wire.script import Script, ScriptWriter
 from conformance.systems.transactions_wire.servers import Started
-from conformance.systems.transactions_wire.trial import Ended, Rest, Testbed, Times, Trial
+from conformance.systems.transactions_wire.trial import Ended, KafkaTestbed, Rest, Times, Trial
 from conformance.systems.transactions_wire.worn import LAST_EPOCH, Worn
 from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S, scope_played
-from conformance.transactions.testbed import Testbed as Servers
+from conformance.transactions.testbed import KafkaTestbed as Servers
 from conformance.transactions.wire import Conversation, Requests, Wire
 from impl import encode_response
 
@@ -64,7 +64,7 @@ def chosen(scripts: Iterable[Script], *, waits: bool) -> Iterator[Script]:
 
 
 def recorded(
-    speaks: Conversation, wire: Wire, script: Script, ground: Testbed
+    speaks: Conversation, wire: Wire, script: Script, ground: KafkaTestbed
 ) -> list[dict[str, Any]]:
     """The calls of one trace with their answers; the broker is as the model says."""
     times = Times(
@@ -120,7 +120,7 @@ def record(release: str, scope: str, requests: Requests) -> None:
             group = f"group-{number}" if k.bounds.offsets else ""
             if group:
                 partitions = (*partitions, started.offsets_of(group))
-            place = Testbed(
+            place = KafkaTestbed(
                 name, partitions, (0,) * data, started.coordinator_epoch(name), group, first
             )
             lines.append(

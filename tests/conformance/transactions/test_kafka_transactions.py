@@ -13,7 +13,7 @@ from conformance.experiments.vocabulary import Committed
 from conformance.kafka.errors import RequestRefused
 from conformance.transactions.observed import Asked, observe
 from conformance.transactions.reading import BatchSeen, OffsetRecord, Status
-from conformance.transactions.testbed import Testbed
+from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import Group
 from impl.protocol.errors import ErrorCode
 from proofs.java import MissingTool
@@ -27,8 +27,8 @@ STORY = ["delayed-end-txn", "--kafka", "4.3.1"]
 
 
 @pytest.fixture(scope="module")
-def testbed() -> Iterator[Testbed]:
-    testbed = Testbed("4.3.1", level=2)
+def testbed() -> Iterator[KafkaTestbed]:
+    testbed = KafkaTestbed("4.3.1", level=2)
     try:
         testbed.__enter__()
     except MissingTool as error:
@@ -37,11 +37,11 @@ def testbed() -> Iterator[Testbed]:
     testbed.__exit__(None, None, None)
 
 
-def session(testbed: Testbed, requests: str) -> Session:
+def session(testbed: KafkaTestbed, requests: str) -> Session:
     return Session(testbed, "a test", {"requests": requests})
 
 
-def test_a_transaction_is_observed_whole(testbed: Testbed):
+def test_a_transaction_is_observed_whole(testbed: KafkaTestbed):
     """State, log, markers, producers, offsets and both internal topics, before and after."""
     s = session(testbed, "v2")
     c = s.conversation()
@@ -81,7 +81,7 @@ def test_a_transaction_is_observed_whole(testbed: Testbed):
     assert marker.marker == "COMMIT"
 
 
-def test_answers_of_many_requests_come_in_their_order(testbed: Testbed):
+def test_answers_of_many_requests_come_in_their_order(testbed: KafkaTestbed):
     s = session(testbed, "v2")
     setup.begin(s)  # A fresh broker has no producer ids yet, and refuses whoever asks first.
     names = [testbed.fresh("id") for _ in range(60)]
@@ -91,7 +91,7 @@ def test_answers_of_many_requests_come_in_their_order(testbed: Testbed):
     assert len({answer.producer_id for answer in answers}) == 60
 
 
-def test_a_held_transaction_stays_in_prepare_until_a_restart_lets_it_go(testbed: Testbed):
+def test_a_held_transaction_stays_in_prepare_until_a_restart_lets_it_go(testbed: KafkaTestbed):
     s = session(testbed, "v1")
     producer = setup.in_state(s, "PrepareCommit")
     assert looks.state(s, producer).startswith("PrepareCommit")

@@ -1,0 +1,170 @@
+"""Verbs about a Java client, and the network between it and its broker."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any, Final
+
+from conformance.client.processes import JVM_OPTIONS, client_jars
+from conformance.experiments.looks import NOTHING
+from conformance.experiments.network import ClientNetwork
+from conformance.experiments.session import Session
+from conformance.experiments.vocabulary import verb
+from conformance.kafka.admin import TopicPartition
+from conformance.kafka.errors import RequestRefused
+from conformance.kafka.recipe import HOST
+from impl.protocol.record_batch import decode_batches
+from proofs.java import find_java
+
+PROGRAM: Final = Path(__file__).with_name("Application.java")
+CALL_TIMEOUT_S: Final = 90.0
+
+
+class Application:
+    """A process that does what it is told, a line each, and answers each by a line."""
+
+    def __init__(self, release: str, network: ClientNetwork, topic: str, settings: str) -> None:
+        command = [str(find_java()), *JVM_OPTIONS, "-cp", str(client_jars(release) / "*")]
+        self._process = subprocess.Popen(
+            [*command, str(PROGRAM), f"{HOST}:{network.port}", topic, settings],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._lines: Queue[str] = Queue()
+        Thread(target=self._read, daemon=True).start()
+
+    def call(self, line: str) -> str:
+        """What becomes of a call. Raises RequestRefused if nothing does."""
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+        try:
+            return self._lines.get(timeout=CALL_TIMEOUT_S)
+        except Empty:
+            raise RequestRefused(f"the client does not answer {line!r}") from None
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with suppress(ValueError):  # closed
+            for line in self._process.stdout:
+                self._lines.put(line.strip())
+
+
+@verb
+def client(s: Session, at: TopicPartition, **settings: str) -> None:
+    """A producer of Apache Kafka that writes to a partition, its settings by their names."""
+    address = s.testbed.wire(1).connection.address
+    network = s.cleanup.enter_context(ClientNetwork(address))
+    text = ",".join(f"{name}={value}" for name, value in settings.items())
+    application = Application(s.variables["client"], network, at[0], text)
+    s.cleanup.callback(application.close)
+    s.things |= {"network": network, "application": application}
+
+
+@verb
+def call(s: Session, *words: str) -> str:
+    """What becomes of a call: `done`, `stored 3`, `failed TimeoutException`.
+
+    `send a` only begins to send a record, `await a` says what became of it.
+    """
+    application: Application = s.things["application"]
+    told = application.call(" ".join(words))
+    if told.startswith("stored"):
+        s.acknowledged |= set(words)
+    return told
+
+
+@verb
+def lose_requests(s: Session, *records: str) -> None:
+    """Produce requests of these records do not reach the broker, those of others do."""
+    _network(s).change(_network(s).lost_requests, set(records))
+
+
+@verb
+def lose_answers(s: Session, *records: str) -> None:
+    """The answers about these records do not reach the client, those about others do."""
+    _network(s).change(_network(s).lost_answers, set(records))
+
+
+@verb
+def hold_answers(s: Session, *records: str) -> None:
+    """The answers about these records reach the client later, with all behind them."""
+    _network(s).change(_network(s).held_answers, set(records))
+
+
+@verb
+def await_sent(s: Session, *records: str) -> None:
+    """Until the client has sent them."""
+    network = _network(s)
+    network.await_true(
+        lambda: {sent.record for sent in network.sent} >= set(records),
+        f"the client does not send {' '.join(records)}",
+    )
+
+
+@verb
+def await_answered(s: Session, *records: str) -> None:
+    """Until the broker has answered them."""
+    network = _network(s)
+    network.await_true(
+        lambda: network.answered >= set(records),
+        f"the broker does not answer {' '.join(records)}",
+    )
+
+
+@verb
+def crash(s: Session) -> None:
+    """The only broker is killed, and starts again."""
+    [broker] = s.testbed.brokers.values()
+    broker.kill()
+    s.testbed.forget(broker.node.node_id)
+    broker.start()
+
+
+@verb
+def sent_as(s: Session, record: str) -> str:
+    """`P:0#1`: under which identity and sequence the client sent a record last."""
+    *_, sent = (one for one in _network(s).sent if one.record == record)
+    return f"{s.names.identity(sent.producer_id, sent.producer_epoch)}#{sent.sequence}"
+
+
+@verb
+def asked(s: Session, api: str, after: str) -> str:
+    """How often the client asked something after it had first asked something else."""
+    asked_so_far = _network(s).asked
+    return str(asked_so_far[asked_so_far.index(after) :].count(api))
+
+
+@verb
+def stored(s: Session, at: TopicPartition) -> str:
+    """The records of a partition, in their order, from the files of the only broker."""
+    return " ".join(_stored(s, at)) or NOTHING
+
+
+@verb
+def unstored(s: Session, at: TopicPartition) -> str:
+    """The records that were acknowledged, and are not there."""
+    records = {sent.record for sent in _network(s).sent} & s.acknowledged
+    return " ".join(sorted(records - set(_stored(s, at)))) or NOTHING
+
+
+def _stored(s: Session, at: TopicPartition) -> list[str]:
+    [broker] = s.testbed.brokers.values()
+    files = sorted((broker.folder / "data" / f"{at[0]}-{at[1]}").glob("*.log"))
+    batches = [batch for file in files for batch in decode_batches(file.read_bytes())]
+    return [(record.value or b"?")[:1].decode() for batch in batches for record in batch.records]
+
+
+def _network(s: Session) -> Any:
+    return s.things["network"]

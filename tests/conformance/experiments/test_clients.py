@@ -1,0 +1,147 @@
+"""Stories with a Java client: what clients of each release did, and what the network does."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Thread
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.experiments.network import ClientNetwork, Sent
+from conformance.experiments.player import rehearse
+from conformance.experiments.report import broken_by
+from conformance.experiments.story import stories
+from conformance.kafka.recipe import HOST
+from impl.protocol.errors import ErrorCode
+from impl.protocol.messages import decode_request, encode_request, encode_response
+from impl.protocol.primitives import frame, take_frames
+from impl.protocol.record_batch import Record, client_batch, encode_batch
+from impl.protocol.schemas import ApiKey
+from proofs.java import MissingTool, find_java, find_maven
+
+RECORDED = json.loads((Path(__file__).parent / "recorded" / "forgotten_id.json").read_text())
+
+
+@pytest.mark.parametrize("releases", RECORDED)
+def test_what_was_recorded_of_clients_is_expected(releases: str) -> None:
+    client, _ = releases.split()
+    expected = rehearse(stories()["forgotten_id"], "4.3.1", 2, client)
+    assert {fact.name: fact.expected for fact in expected} == RECORDED[releases]
+    assert broken_by(expected) == (["acked_is_stored"] if client == "2.0.0" else [])
+
+
+@pytest.fixture
+def java() -> None:
+    """Skips where neither Java nor Maven is."""
+    try:
+        find_java()
+        find_maven()
+    except MissingTool as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.kafka
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_batch_that_expires_while_an_abort_waits_ends_the_producer_of_v1_requests(
+    level: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It wants the next epoch, and nobody asks for it: each later call is illegal. With V2 requests
+    the epoch comes with the end of the transaction."""
+    arguments = ["late_abort_stored", "--system", "impl", "--level", str(level)]
+    assert main(["experiments", *arguments]) == 0
+    assert ("from state INITIALIZING" in capsys.readouterr().out) == (level == 1)
+
+
+# The network
+
+VERSION = 8
+GLANCE_S, LONG_S = 0.1, 20.0
+
+
+def produce(record: str, correlation_id: int) -> bytes:
+    value = Record(0, 0, None, record.encode())
+    batch = client_batch([value], producer_id=7, producer_epoch=0, base_sequence=correlation_id)
+    rows = [{"index": 0, "records": encode_batch(batch)}]
+    body = {"acks": -1, "timeout_ms": 1, "topics": [{"name": "records", "partitions": rows}]}
+    body |= {"transactional_id": None}
+    return encode_request(ApiKey.PRODUCE, VERSION, correlation_id, "client", body)
+
+
+def answer(correlation_id: int) -> bytes:
+    row = {"index": 0, "error_code": ErrorCode.NONE, "base_offset": 0, "log_append_time_ms": -1}
+    row |= {"log_start_offset": 0, "record_errors": [], "error_message": None}
+    body = {"topics": [{"name": "records", "partitions": [row]}], "throttle_time_ms": 0}
+    return encode_response(ApiKey.PRODUCE, VERSION, correlation_id, body)
+
+
+class Broker(BaseRequestHandler):
+    """Answers each Produce with success."""
+
+    def handle(self) -> None:
+        unfinished = bytearray()
+        while chunk := self.request.recv(1 << 16):
+            unfinished += chunk
+            for payload in take_frames(unfinished):
+                header, _ = decode_request(payload)
+                self.request.sendall(frame(answer(header["correlation_id"])))
+
+
+@contextmanager
+def connected() -> Iterator[tuple[ClientNetwork, socket.socket]]:
+    with ThreadingTCPServer((HOST, 0), Broker) as broker:
+        broker.daemon_threads = True
+        Thread(target=broker.serve_forever, args=(0.02,), daemon=True).start()
+        with (
+            ClientNetwork(broker.server_address) as network,
+            socket.create_connection((HOST, network.port), LONG_S) as connection,
+        ):
+            yield network, connection
+        broker.shutdown()
+
+
+def heard(connection: socket.socket, timeout_s: float) -> list[int]:
+    """The correlation ids of the next answers, as far as they come together."""
+    connection.settimeout(timeout_s)
+    try:
+        data = bytearray(connection.recv(1 << 16))
+    except TimeoutError:
+        return []
+    return [int.from_bytes(payload[:4], "big") for payload in take_frames(data)]
+
+
+def test_answers_are_lost_and_those_of_others_come() -> None:
+    with connected() as (network, connection):
+        network.change(network.lost_answers, {"a"})
+        connection.sendall(frame(produce("a", 1)))
+        network.await_true(lambda: "a" in network.answered, "a is not answered")
+        assert heard(connection, GLANCE_S) == []
+        connection.sendall(frame(produce("b", 2)))
+        assert heard(connection, LONG_S) == [2]
+        assert network.sent == [Sent("a", 7, 0, 1), Sent("b", 7, 0, 2)]
+
+
+def test_a_lost_request_does_not_reach_the_broker() -> None:
+    with connected() as (network, connection):
+        network.change(network.lost_requests, {"a"})
+        connection.sendall(frame(produce("a", 1)) + frame(produce("b", 2)))
+        assert heard(connection, LONG_S) == [2]
+        assert network.answered == {"b"}
+
+
+def test_what_is_held_comes_later_with_all_behind_it() -> None:
+    with connected() as (network, connection):
+        network.change(network.held_answers, {"a"})
+        connection.sendall(frame(produce("a", 1)) + frame(produce("b", 2)))
+        network.await_true(lambda: "a" in network.answered, "a is not answered")
+        assert heard(connection, GLANCE_S) == []
+        network.change(network.held_answers, set())
+        found = heard(connection, LONG_S)
+        while len(found) < 2:
+            found += heard(connection, LONG_S)
+        assert found == [1, 2]
