@@ -53,12 +53,12 @@ VERBS: Final = (
     ),
     Verb(
         "delayed-end-txn",
-        "conformance.transactions.delayed_end_txn_verb",
+        "conformance.experiments.delayed_end_txn",
         "Check on Kafka whether a delayed EndTxn ends the next transaction (KAFKA-17754).",
     ),
     Verb(
         "stale-coordinator",
-        "conformance.transactions.stale_coordinator_verb",
+        "conformance.experiments.stale_coordinator",
         "Check on Kafka whether a leader verifies transactions with a deposed coordinator.",
     ),
     Verb(
@@ -68,8 +68,8 @@ VERBS: Final = (
     ),
     Verb(
         "experiments",
-        "conformance.transactions.facts_verb",
-        "Play small transactional experiments on Kafka and compare with what is expected.",
+        "conformance.experiments.verb",
+        "Play stories of transactions on a broker and compare with what is expected.",
         aliases=("facts",),
     ),
     Verb(

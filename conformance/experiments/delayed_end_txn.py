@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.experiments.story_verb import story_verb
+from conformance.experiments.story_verb import StoryVerb
 
-VERB = story_verb(
-    "delayed_end_txn",
-    "Let a delayed EndTxn arrive in the next transaction, and see what it ends (KAFKA-17754).",
-)
+_VERB = StoryVerb("delayed_end_txn")
+add_arguments, execute = _VERB.add_arguments, _VERB.execute

@@ -75,6 +75,8 @@ class RemoteTestbed:
         self.coordinator_epoch = self._broker.coordinator_epoch
         self.offsets_log = self._broker.offsets_of
         self._wire = self._broker.connect()
+        for topic, _ in (TRANSACTION_STATE, CONSUMER_OFFSETS):
+            self._broker.epochs(topic)  # coordinators serve from here on
 
     @property
     def name(self) -> str:
@@ -107,13 +109,11 @@ class RemoteTestbed:
         return self._wire
 
     def coordinator(self) -> Wire:
-        """It coordinates all transactional ids, once these have a log."""
-        self._broker.epochs(TRANSACTION_STATE[0])
+        """It coordinates all transactional ids."""
         return self._wire
 
     def group_coordinator(self) -> Wire:
-        """And all groups, once their offsets have a log."""
-        self._broker.epochs(CONSUMER_OFFSETS[0])
+        """And all groups."""
         return self._wire
 
     def leader(self, partition: TopicPartition) -> Wire:

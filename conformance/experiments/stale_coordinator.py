@@ -1,10 +1,8 @@
-"""`stale-coordinator`: does a leader believe a coordinator that has been deposed?"""
+"""`stale-coordinator`: does a leader believe a deposed coordinator, on real brokers?"""
 
 from __future__ import annotations
 
-from conformance.experiments.story_verb import story_verb
+from conformance.experiments.story_verb import StoryVerb
 
-VERB = story_verb(
-    "stale_coordinator",
-    "Let a late Produce meet a leader that verifies with a deposed coordinator (KIP-890).",
-)
+_VERB = StoryVerb("stale_coordinator")
+add_arguments, execute = _VERB.add_arguments, _VERB.execute

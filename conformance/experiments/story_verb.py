@@ -13,40 +13,45 @@ from conformance.experiments.story import Experiment, stories
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.verb import add_testbed, open_testbed, write_answer
 from conformance.transactions.wire import Requests
-from conformance.verbs import EXIT_CODES, BadUse, Verb, note, one_of
+from conformance.verbs import EXIT_CODES, BadUse, note, one_of
 from proofs.say import say
 
 REQUESTS: Final[dict[str, Requests]] = {"v1": "v1", "v2": "v2"}
 
 
-def story_verb(story: str, summary: str) -> Verb:
+class StoryVerb:
     """The verb of one story."""
-    shapes = list(dict.fromkeys(e.variables["shape"] for e in _experiments(story)))
 
-    def add_arguments(parser: argparse.ArgumentParser) -> None:
+    def __init__(self, story: str) -> None:
+        self._story = story
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what the verb takes."""
         add_testbed(parser)
         parser.add_argument("--requests", default="v1", help="v1 or v2 (default: v1)")
-        parser.add_argument("--only", metavar="NAMES", help=f"of {', '.join(shapes)}")
+        parser.add_argument("--only", metavar="NAMES", help=f"of {', '.join(_shapes(self._story))}")
         parser.add_argument("--times", type=int, help="each (default: as the story has it)")
-        if any("watch_s" in e.variables for e in _experiments(story)):
+        if any("watch_s" in one.variables for one in _experiments(self._story)):
             parser.add_argument("--watch-s", type=float, help="watch readers, in s (default: 2)")
 
-    def execute(options: argparse.Namespace) -> int:
+    def execute(self, options: argparse.Namespace) -> int:
         """Play; 0 if no guarantee is broken, 1 if one is, 3 if that cannot be decided.
 
         Raises BadUse for a release, a level, requests, shapes or times that there are not.
         """
-        return _execute(options, story, tuple(shapes))
-
-    return Verb(summary, add_arguments, execute)
+        return _execute(options, self._story)
 
 
 def _experiments(story: str) -> list[Experiment]:
     return [one for one in stories().values() if one.story == story]
 
 
-def _execute(options: argparse.Namespace, story: str, shapes: tuple[str, ...]) -> int:
+def _shapes(story: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.variables["shape"] for one in _experiments(story)))
+
+
+def _execute(options: argparse.Namespace, story: str) -> int:
+    shapes = _shapes(story)
     requests = REQUESTS[one_of("--requests", options.requests, tuple(REQUESTS))]
     names = [
         one_of("--only", name, shapes) for name in (options.only or ",".join(shapes)).split(",")

@@ -18,7 +18,7 @@ from conformance.experiments.session import Fact
 from conformance.experiments.story import FOLDER, RESTARTED, Brokers, Experiment, stories
 from conformance.kafka.releases import NEWEST, RELEASES
 from conformance.transactions.verb import KAFKAS, add_testbed, open_testbed, write_answer
-from conformance.verbs import EXIT_CODES, BadUse, Verb, note, one_of
+from conformance.verbs import EXIT_CODES, BadUse, note, one_of
 from proofs.say import say
 
 KAFKA, IMPL, WIRE = "kafka", "impl", "wire"
@@ -130,10 +130,3 @@ def opened(options: argparse.Namespace, wants: Brokers) -> Iterator[Any]:
                 yield testbed
         case _:
             raise BadUse(f"--system {options.system!r} is none of {', '.join(SYSTEMS)}")
-
-
-VERB = Verb(
-    "Play stories on a broker: small experiments with transactions, beside what is expected.",
-    add_arguments,
-    execute,
-)

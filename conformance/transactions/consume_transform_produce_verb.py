@@ -16,7 +16,7 @@ from conformance.transactions.consume_transform_produce import FAULT_OF, Measure
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.verb import add_testbed, open_testbed, write_answer
 from conformance.transactions.wire import Requests
-from conformance.verbs import EXIT_CODES, BadUse, Verb, one_of
+from conformance.verbs import EXIT_CODES, BadUse, one_of
 from conformance.verbs.run import positive
 from impl.simulator.job import Order
 from proofs.say import say
@@ -150,11 +150,3 @@ def table(report: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
         lines += [f"  wrong after: {step}" for step in row["wrong_after"][:5]]
         lines += [f"  {name}: {count} clients" for name, count in clients["failures"].items()]
     return [*lines, f"verdict: {report['verdict']} ({run['seconds']} s)"]
-
-
-VERB = Verb(
-    "Read, write results and remember how far, with clients that crash at every step, at a real"
-    " broker: is each result there once? Beside it the same without transactions.",
-    add_arguments,
-    execute,
-)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +15,10 @@ __all__ = [
     "EXIT_CODES",
     "EXIT_NOT_DECIDED",
     "BadUse",
-    "Verb",
     "note",
     "one_of",
     "write_json",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """An experiment's verb, until the command line's table alone names it."""
-
-    summary: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    execute: Callable[[argparse.Namespace], int]
 
 
 def write_json(path: Path | None, value: Any) -> None:
