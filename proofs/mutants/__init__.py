@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from proofs.mutants.row import Mutant
-from proofs.mutants.table import MUTANTS
+from proofs.mutants.table import MUTANTS, Mutant
 
 
 class UnknownMutant(ValueError):

@@ -9,7 +9,7 @@ from proofs.explore.scope import Finding, ScopeReport, explore_scope
 from proofs.lift.build import is_endless
 from proofs.lift.source import Model, model_for
 from proofs.live.check import Outcome, explore_live
-from proofs.mutants.row import Mutant
+from proofs.mutants.table import Mutant
 from proofs.trace.events import events
 from proofs.trace.replay import configuration_of
 

@@ -10,7 +10,7 @@ another one, but in no state that any configuration reaches; or it *survives*: s
 otherwise, and no guarantee speaks of it. What is unmet
 is equivalent to the text, or the scopes are too small; a survivor is a hole in the guarantees, or a
 freedom that the protocol has (when to send again, what to answer to whom nobody listens).
-`explained.py` says which.
+`equivalent.toml` says which.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from typing import cast
 from proofs.lift.named import name_of, parts, reached
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, composition
+from proofs.mutants.table import EQUIVALENT
 
 LIMITS = ("within_scope",)
 """What these are told is a matter of the scope."""
@@ -105,6 +106,11 @@ class Point:
 
 MUTATED = ("idempotent", "transactions")
 """The compositions that are mutated."""
+
+
+def explanation(point: Point) -> str | None:
+    """Why it is right that no check notices the change; None if nothing says so."""
+    return EQUIVALENT[point.group].get(point.says)
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from typing import Any
 from proofs.explore.expected import EXPECTED
 from proofs.explore.scope import Finding, explore_scope
 from proofs.live.check import Live, Outcome, explore_live
-from proofs.mutants.row import Mutant
+from proofs.mutants.table import Mutant
 from proofs.pages.evidence import Broken, Endless, Evidence, Lasting, Seen
 from proofs.pages.subjects import (
     assumed_properties_in,

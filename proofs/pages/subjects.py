@@ -10,8 +10,7 @@ from typing import Any
 from model.properties import always
 from proofs.explore.expected import EXPECTED
 from proofs.lift.source import COMPOSITIONS, Model, assumed_properties_of, composition
-from proofs.mutants.row import Mutant
-from proofs.mutants.table import BELIEVED, MUTANTS
+from proofs.mutants.table import MUTANTS, Mutant
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS
 from proofs.prove.transactions.compositions import ONLY_EXPLORED as OF_TRANSACTIONS
@@ -211,5 +210,5 @@ def home_of_mutant(mutant: Mutant) -> str:
 def known_defects() -> tuple[Mutant, ...]:
     """What releases and applications do, and what scopes of their own let happen; other patches of
     the model are no Kafka's, and what goes wrong in the end is on its guarantee's page."""
-    known = (m for m in MUTANTS if m.kind == "variant" or m in BELIEVED)
+    known = (m for m in MUTANTS if m.kind == "variant" or m.group == "believed")
     return tuple(m for m in known if m.scope.split("/")[0] in EXPECTED)

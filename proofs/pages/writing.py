@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from proofs.mutants.row import Mutant
+from proofs.mutants.table import Mutant
 from proofs.pages.evidence import Broken, Evidence, Lasting, Seen
 from proofs.pages.markdown import (
     Lines,

@@ -15,7 +15,7 @@ from proofs.explore.scope import Finding, ScopeReport, explore_scope
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, composition, composition_of
 from proofs.mutants import find
-from proofs.mutants.row import Mutant
+from proofs.mutants.table import Mutant
 from proofs.prove.plan import Duty, Plan
 from proofs.prove.seeds import Answers
 from proofs.prove.solvers import SOLVERS, Answer, ask

@@ -15,11 +15,9 @@ import model
 from proofs.lift.source import model_for
 from proofs.mutants import find
 from proofs.mutants.check import MAX_EVENTS, Checked, check_all
-from proofs.mutants.explained import explanation
 from proofs.mutants.survivors import CONFIGURATIONS, FATES, FOUND, IN_THE_END, Fate, fate_of
-from proofs.mutants.systematic import Point, every_point, sample
-from proofs.mutants.table import MUTANTS
-from proofs.mutants.transactional import UNEXPRESSED
+from proofs.mutants.systematic import Point, every_point, explanation, sample
+from proofs.mutants.table import MUTANTS, NOT_EXPRESSIBLE
 from proofs.say import say
 from proofs.verbs.options import add_engine, add_output, positive
 from proofs.verbs.output import LINE_SECONDS, Output, trace_json
@@ -54,7 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
             output.pictures(changed, result.mutant.name, result.finding.trace)
 
     results = check_all(chosen, seen, engine=arguments.engine, workers=arguments.workers)
-    unexpressed = {} if arguments.only else dict(UNEXPRESSED)
+    unexpressed = {} if arguments.only else dict(NOT_EXPRESSIBLE)
     for name, lacking in unexpressed.items():
         say(f"{name}: not expressed: the model lacks {lacking}")
     verdict = "holds" if all(result.passed for result in results) else "violated"

@@ -4,8 +4,7 @@ import pytest
 
 from proofs.mutants import UnknownMutant, find
 from proofs.mutants.check import MAX_EVENTS, check
-from proofs.mutants.table import MUTANTS
-from proofs.mutants.transactional import TRANSACTIONAL, UNEXPRESSED
+from proofs.mutants.table import MUTANTS, NOT_EXPRESSIBLE, TRANSACTIONAL
 from proofs.trace.replay import replay
 
 FOUND = {
@@ -71,8 +70,8 @@ def test_the_table():
 
 
 def test_what_cannot_be_expressed_says_what_is_lacking():
-    assert not UNEXPRESSED.keys() & FOUND.keys()
-    assert all(UNEXPRESSED.values())
+    assert not NOT_EXPRESSIBLE.keys() & FOUND.keys()
+    assert all(NOT_EXPRESSIBLE.values())
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

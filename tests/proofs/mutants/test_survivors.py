@@ -14,7 +14,6 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import model_for
 from proofs.live.check import Outcome
 from proofs.mutants import survivors
-from proofs.mutants.explained import EXPLAINED, explanation
 from proofs.mutants.ground import Overgrown
 from proofs.mutants.survivors import (
     CONFIGURATIONS,
@@ -33,10 +32,12 @@ from proofs.mutants.systematic import (
     Point,
     UnknownFunction,
     every_point,
+    explanation,
     functions_that_act,
     model_of,
     sample,
 )
+from proofs.mutants.table import EQUIVALENT
 from proofs.trace.replay import configuration_of
 from proofs.verbs import mutants as verb
 
@@ -194,7 +195,7 @@ def test_a_small_change_of_what_numbers_batches_breaks_something_or_is_explained
 
 def test_what_is_explained_is_a_change():
     said = {group: {p.says for p in every_point(group)} for group in MUTATED}
-    for group, rows in EXPLAINED.items():
+    for group, rows in EQUIVALENT.items():
         assert rows.keys() <= said[group]
         assert all(rows.values())
 
@@ -239,19 +240,19 @@ def test_one_function_and_the_same_command_goes_on(tmp_path, capsys, small, monk
 def test_what_breaks_nothing_is_open_until_someone_says_why(tmp_path, capsys, small, monkeypatch):
     given = ["mutants", "--systematic", "--only", "idempotent.recovery.with_closed_gap"]
     [point] = every_point("idempotent.recovery.with_closed_gap")
-    monkeypatch.setattr("proofs.mutants.explained.EXPLAINED", {"idempotent": {}})
+    monkeypatch.setattr("proofs.mutants.systematic.EQUIVALENT", {"idempotent": {}})
     assert main(given) == 1
     assert "NOT EXPLAINED: same" in capsys.readouterr().out
-    told = {**EXPLAINED, "idempotent": {point.says: "because"}}
-    monkeypatch.setattr("proofs.mutants.explained.EXPLAINED", told)
+    told = {**EQUIVALENT, "idempotent": {point.says: "because"}}
+    monkeypatch.setattr("proofs.mutants.systematic.EQUIVALENT", told)
     assert main(given) == 0
     assert "    because" in capsys.readouterr().out
 
 
 def test_a_row_for_what_breaks_something_is_open(small, monkeypatch, capsys):
     [point] = every_point("idempotent.leader.check_producer_epoch")
-    told = {**EXPLAINED, "idempotent": {point.says: "because"}}
-    monkeypatch.setattr("proofs.mutants.explained.EXPLAINED", told)
+    told = {**EQUIVALENT, "idempotent": {point.says: "because"}}
+    monkeypatch.setattr("proofs.mutants.systematic.EQUIVALENT", told)
     assert (
         main(["mutants", "--systematic", "--only", "idempotent.leader.check_producer_epoch"]) == 1
     )

@@ -11,7 +11,7 @@ import pytest
 from proofs.lift import dag
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition, composition_of
-from proofs.mutants.transactional import ANSWERED, TRANSACTIONAL, UNANSWERED
+from proofs.mutants.table import TRANSACTIONAL
 from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.dropped import trace_without
 from proofs.prove.run import counterexample, places, subject
@@ -28,6 +28,8 @@ from tests.proofs.prove.transactions.planted import PLANTED
 
 pytestmark = pytest.mark.xdist_group("transactions proofs")  # what is explored is cached
 
+ANSWERED = {m.name: m.theorem for m in TRANSACTIONAL if m.theorem}
+UNANSWERED = {m.name: m.no_theorem for m in TRANSACTIONAL if m.no_theorem}
 MINE = {t.name: t for t in THEOREMS if t.home == "transactions"}
 
 
