@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby, islice
 from typing import Final
 
@@ -100,7 +100,7 @@ def api_versions(connection: Connection) -> Supported:
         body = connection.ask(ApiKey.API_VERSIONS, version, _CLIENT_SOFTWARE)
         if body["error_code"] != ErrorCode.UNSUPPORTED_VERSION:
             break
-    _accept(body["error_code"], "ApiVersions")
+    check_error(body["error_code"], "ApiVersions")
     return Supported(
         {api["api_key"]: (api["min_version"], api["max_version"]) for api in body["api_keys"]},
         {feature["name"]: feature["max_version_level"] for feature in body["finalized_features"]},
@@ -163,7 +163,7 @@ def _create(connection: Connection, topic: Value) -> None:
         time.sleep(_PAUSE_S)
         with Connection(*_controller(connection)) as controller:
             error, message = _created(controller.ask(*request, timeout_ms=_CREATE_TIMEOUT_MS))
-    _accept(error, f"CreateTopics {name}: {message}")
+    check_error(error, f"CreateTopics {name}: {message}")
 
 
 def _created(body: Value) -> tuple[int, str | None]:
@@ -196,7 +196,7 @@ def await_leader(connection: Connection, partitions: Iterable[TopicPartition]) -
                     if partition["error_code"] == ErrorCode.CORRUPT_MESSAGE:
                         waiting.remove((topic["name"], partition["index"]))
                     elif time.monotonic() > deadline:
-                        _accept(partition["error_code"], f"leader of {topic['name']}")
+                        check_error(partition["error_code"], f"leader of {topic['name']}")
         time.sleep(_PAUSE_S if waiting else 0)
 
 
@@ -219,7 +219,7 @@ def init_producer_ids(connection: Connection, count: int) -> list[ProducerIdenti
         # All answers are read before one is judged: a refusal leaves none behind.
         for body in [answer.body for answer in connection.pipeline(requests)]:
             if body["error_code"] not in _NOT_YET or time.monotonic() > deadline:
-                _accept(body["error_code"], "InitProducerId")
+                check_error(body["error_code"], "InitProducerId")
                 identities.append(ProducerIdentity(body["producer_id"], body["producer_epoch"]))
         time.sleep(_PAUSE_S if len(identities) < count else 0)
     return identities
@@ -283,7 +283,7 @@ def log_start_offsets(
     for body in [answer.body for answer in connection.pipeline(requests)]:
         for topic in body["topics"]:
             for partition in topic["partitions"]:
-                _accept(partition["error_code"], f"ListOffsets of {topic['name']}")
+                check_error(partition["error_code"], f"ListOffsets of {topic['name']}")
                 found[topic["name"], partition["partition_index"]] = partition["offset"]
     return found
 
@@ -330,19 +330,15 @@ def _producers(partition: Value) -> PartitionProducers:
         partition["error_code"],
         {
             producer["producer_id"]: ActiveProducer(
-                producer["producer_id"],
-                producer["producer_epoch"],
-                producer["last_sequence"],
-                producer["last_timestamp"],
-                producer["coordinator_epoch"],
-                producer["current_txn_start_offset"],
+                *(producer[f.name] for f in fields(ActiveProducer))
             )
             for producer in partition["active_producers"]
         },
     )
 
 
-def _accept(error_code: int, what: str) -> None:
+def check_error(error_code: int, what: str) -> None:
+    """Raise RequestRefused for an error code other than NONE."""
     if error_code != ErrorCode.NONE:
         known = error_code in ErrorCode.__members__.values()
         name = ErrorCode(error_code).name if known else "not in the table of errors"

@@ -201,7 +201,8 @@ def _title(word: str, rest: list[str]) -> tuple[int | str, str, str]:
     return word, f"{rest[0]}_header", rest[0]
 
 
-def _parse_table(text: str) -> dict[tuple[int | str, str], Message]:
+def parse_table(text: str) -> dict[tuple[int | str, str], Message]:
+    """The messages of a table, by key and direction; see the head of this file."""
     messages: dict[tuple[int | str, str], Message] = {}
     lines = [line for line in text.splitlines() if line]
     key: int | str = ""
@@ -220,7 +221,7 @@ def _parse_table(text: str) -> dict[tuple[int | str, str], Message]:
 
 
 MESSAGES: Final = MappingProxyType(
-    _parse_table(schemas_data.TABLE) | _parse_table(schemas_transactions.TABLE)
+    parse_table(schemas_data.TABLE) | parse_table(schemas_transactions.TABLE)
 )
 """`(api_key, "request" | "response")`, `("header", ...)` or `(name, "record")` to its `Message`."""
 

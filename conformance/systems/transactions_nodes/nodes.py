@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import Final
 
 from conformance.kafka.admin import TopicPartition
-from conformance.kafka.elections import elect_preferred, unregister
+from conformance.kafka.administration import elect_preferred, unregister
 from conformance.kafka.errors import BrokerFailed, KafkaError
 from conformance.transactions.reading import (
     TRANSACTION_STATE,

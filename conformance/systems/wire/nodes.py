@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from conformance.kafka.administration import set_config
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
-from conformance.kafka.configs import set_config
 from conformance.kafka.releases import Release
 from conformance.systems.wire.script import FAIL_OVER, ISOLATE
 

@@ -138,7 +138,7 @@ def test_a_divergence_is_a_file_with_its_trace(tmp_path: Path, capsys):
         (["--system", "client"], "--client java:RELEASE"),
         (["--client", "x"], "--system client"),
         (["--system", "client", "--client", "java:1.0.0"], "1.0.0"),
-        (["--system", "client", "--client", "x", "--on", "values"], "--on"),
+        (["--system", "client", "--client", "x", "--on", "values"], "--codec"),
         (["--system", "client", "--client", "x", "--faults", "nodes"], "--faults"),
     ],
 )

@@ -13,10 +13,9 @@ import pytest
 
 from conformance.kafka import cluster as clusters
 from conformance.kafka.admin import Led, create_topic, leaders, log_start_offsets
+from conformance.kafka.administration import elect_preferred, set_config, unregister
 from conformance.kafka.cluster import KafkaCluster
-from conformance.kafka.configs import set_config
 from conformance.kafka.connection import Connection
-from conformance.kafka.elections import elect_preferred, unregister
 from conformance.kafka.errors import BrokerFailed, RequestRefused
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, encode_response

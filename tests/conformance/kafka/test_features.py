@@ -5,9 +5,9 @@ import time
 import pytest
 
 from conformance.kafka.admin import api_versions
+from conformance.kafka.administration import set_level
 from conformance.kafka.connection import Connection
 from conformance.kafka.errors import RequestRefused
-from conformance.kafka.features import set_level
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
 

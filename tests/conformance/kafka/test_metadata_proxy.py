@@ -15,7 +15,7 @@ from kio.schema.alter_partition_reassignments.v0.request import (
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader
 
-from conformance.kafka.elections import order_replicas
+from conformance.kafka.administration import order_replicas
 from conformance.kafka.errors import RequestRefused
 from conformance.kafka.metadata_proxy import MetadataProxy, client_id, through
 from conformance.kafka.ports import free_ports

@@ -1,0 +1,173 @@
+"""Changes to a running cluster: configs, feature levels, leaders. No client here needs them.
+
+Their messages are a table of their own, as `impl.protocol` has those of clients. Sources: the
+message definitions of Kafka 4.x; KIP-339, KIP-455, KIP-460, KIP-584, KIP-631.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from conformance.kafka.admin import TopicPartition, check_error
+from conformance.kafka.connection import UNNUMBERED, Connection
+from impl.protocol.codegen import Value, compile_decoder, compile_encoder
+from impl.protocol.schemas import MESSAGES, parse_table
+
+_TABLE: Final = """
+api 43 ELECT_LEADERS versions 1-1 flexible 2
+request
+  election_type int8
+  topic_partitions []
+    topic string
+    partitions []int32
+  timeout_ms int32
+response
+  throttle_time_ms int32
+  error_code int16
+  replica_election_results []
+    topic string
+    partition_result []
+      partition_id int32
+      error_code int16
+      error_message string?
+
+api 44 INCREMENTAL_ALTER_CONFIGS versions 0-0 flexible 1
+request
+  resources []
+    resource_type int8
+    resource_name string
+    configs []
+      name string
+      config_operation int8
+      value string?
+  validate_only bool = false
+response
+  throttle_time_ms int32
+  responses []
+    error_code int16
+    error_message string?
+    resource_type int8
+    resource_name string
+
+api 45 ALTER_PARTITION_REASSIGNMENTS versions 0-0 flexible 0
+request
+  timeout_ms int32
+  topics []
+    name string
+    partitions []
+      partition_index int32
+      replicas []int32
+response
+  throttle_time_ms int32
+  error_code int16
+  error_message string?
+  responses []
+    name string
+    partitions []
+      partition_index int32
+      error_code int16
+      error_message string?
+
+api 57 UPDATE_FEATURES versions 1-1 flexible 0
+request
+  timeout_ms int32
+  feature_updates []
+    feature string
+    max_version_level int16
+    upgrade_type int8
+  validate_only bool = false
+response
+  throttle_time_ms int32
+  error_code int16
+  error_message string?
+  results []
+    feature string
+    error_code int16
+    error_message string?
+
+api 64 UNREGISTER_BROKER versions 0-0 flexible 0
+request
+  broker_id int32
+response
+  throttle_time_ms int32
+  error_code int16
+  error_message string?
+"""
+_MESSAGES: Final = parse_table(_TABLE)
+_TIMEOUT_MS: Final = 10_000
+_PREFERRED, _BROKER, _SET, _UPGRADE, _SAFE_DOWNGRADE = 0, 4, 0, 1, 2
+
+
+def set_config(connection: Connection, node_id: int, name: str, value: str) -> None:
+    """Set a dynamic config of the broker `node_id`, which answers before it uses the new value.
+
+    Raises RequestRefused, and as `Connection.ask`.
+    """
+    configs = [{"name": name, "config_operation": _SET, "value": value}]
+    broker = {"resource_type": _BROKER, "resource_name": str(node_id), "configs": configs}
+    _change(connection, 44, {"resources": [broker]}, f"{name}={value} at broker {node_id}")
+
+
+def set_level(connection: Connection, feature: str, level: int, *, is_upgrade: bool) -> None:
+    """Finalize a feature's level; the controller answers before brokers use it.
+
+    Raises RequestRefused, and as `Connection.ask`.
+    """
+    kind = _UPGRADE if is_upgrade else _SAFE_DOWNGRADE
+    update = {"feature": feature, "max_version_level": level, "upgrade_type": kind}
+    body = {"timeout_ms": _TIMEOUT_MS, "feature_updates": [update]}
+    _change(connection, 57, body, f"{feature}={level}")
+
+
+def elect_preferred(connection: Connection, partition: TopicPartition) -> None:
+    """Elect the first of a partition's replicas, which must be in sync.
+
+    Raises RequestRefused, also where it leads already; and as `Connection.ask`.
+    """
+    topic, index = partition
+    row = {"topic": topic, "partitions": [index]}
+    body = {"election_type": _PREFERRED, "topic_partitions": [row], "timeout_ms": _TIMEOUT_MS}
+    _change(connection, 43, body, f"election of {topic}-{index}")
+
+
+def order_replicas(
+    connection: Connection, partition: TopicPartition, replicas: Sequence[int]
+) -> None:
+    """Put the replicas of a partition in another order; its leader stays.
+
+    Raises RequestRefused, and as `Connection.ask`.
+    """
+    topic, index = partition
+    rows = [{"partition_index": index, "replicas": replicas}]
+    body = {"timeout_ms": _TIMEOUT_MS, "topics": [{"name": topic, "partitions": rows}]}
+    _change(connection, 45, body, f"order of {topic}-{index}")
+
+
+def unregister(connection: Connection, node_id: int) -> None:
+    """Remove a broker that is gone from the cluster (KRaft): its partitions get leaders at once.
+
+    A removed broker that still runs must be restarted. Raises RequestRefused, and as
+    `Connection.ask`.
+    """
+    _change(connection, 64, {"broker_id": node_id}, f"broker {node_id} cannot be forgotten")
+
+
+def _change(connection: Connection, api_key: int, body: Value, what: str) -> None:
+    """Send one request; its response must name no error, neither of the whole nor of a row."""
+    request, response = _MESSAGES[api_key, "request"], _MESSAGES[api_key, "response"]
+    version = request.versions.first
+    is_flexible = version >= request.flexible
+    encode = compile_encoder(MESSAGES["header", "request"], 1 + is_flexible, request, version)
+    decode = compile_decoder(MESSAGES["header", "response"], is_flexible, response, version)
+    answer = connection.ask_bytes(encode(api_key, version, UNNUMBERED, "kafka-eos", body))
+    for error_code in _error_codes(decode(answer)[1]):
+        check_error(error_code, what)
+
+
+def _error_codes(value: Value) -> Iterator[int]:
+    for name, field in value.items():
+        if name == "error_code":
+            yield field
+        for row in field if isinstance(field, list) else ():
+            yield from _error_codes(row)
