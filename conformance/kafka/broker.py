@@ -19,7 +19,7 @@ from conformance.kafka.connection import ANSWER_TIMEOUT_MS, Connection
 from conformance.kafka.errors import BrokerFailed, WireError
 from conformance.kafka.fetch import fetch, release_folder, say
 from conformance.kafka.ports import free_ports
-from conformance.kafka.process import JavaProcess
+from conformance.kafka.process import JavaProcess, JavaServer
 from conformance.kafka.recipe import (
     HOST,
     Ensemble,
@@ -45,7 +45,7 @@ _USE: Final = "-XX:SharedArchiveFile={}"
 _RECORD: Final = "-XX:ArchiveClassesAtExit={}"
 
 
-class KafkaBroker:
+class KafkaBroker(JavaServer):
     """A broker on loopback ports; a context manager that starts it.
 
     In KRaft mode it is a controller, too; in ZooKeeper mode it has a ZooKeeper, which stays up
@@ -81,7 +81,6 @@ class KafkaBroker:
         [self.node] = [node for node in self._ensemble.nodes if node.node_id == node_id]
         self._properties = dict(properties or {})
         self._jvm_flags = tuple(jvm_flags)
-        self._process: JavaProcess | None = None
 
     @property
     def address(self) -> tuple[str, int]:
@@ -92,11 +91,6 @@ class KafkaBroker:
     def zookeeper_address(self) -> tuple[str, int] | None:
         """Host and port of its ZooKeeper, if it has one."""
         return None if self._zookeeper is None else (HOST, self._zookeeper.port)
-
-    @property
-    def is_running(self) -> bool:
-        """Whether its process runs; a paused one does."""
-        return self._process is not None and self._process.exit_code is None
 
     @property
     def pid(self) -> int | None:
@@ -150,16 +144,6 @@ class KafkaBroker:
                 self._zookeeper.stop(RECORD_TIMEOUT_S)
         finally:
             self.close()
-
-    def stop(self) -> None:
-        """End it in order (SIGTERM, then SIGKILL); its data stays. Harmless when it is down."""
-        if self._process is not None:
-            self._process.stop()
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL); its data stays. Harmless when it is down."""
-        if self._process is not None:
-            self._process.kill()
 
     def close(self) -> None:
         """End at once what still runs of it, its own ZooKeeper included."""

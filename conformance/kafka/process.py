@@ -90,3 +90,24 @@ class JavaProcess:
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
+
+
+class JavaServer:
+    """A server that may be down: each method is harmless then. `_process` is its last process."""
+
+    _process: JavaProcess | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process runs; a paused one does."""
+        return self._process is not None and self._process.exit_code is None
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """End it in order (SIGTERM, then SIGKILL); its data stays."""
+        if self._process is not None:
+            self._process.stop(timeout_s)
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL); its data stays."""
+        if self._process is not None:
+            self._process.kill()

@@ -1,7 +1,7 @@
 """The ZooKeeper beside the brokers of a release that keeps its metadata there.
 
-It comes with those releases' jars. What is asked of it here are its own four-letter words: whether
-it serves (`ruok`), and which brokers it believes alive (`dump`).
+It comes with those releases' jars. Its four-letter words say whether it serves (`ruok`) and which
+brokers it believes alive (`dump`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from conformance.kafka.errors import BrokerFailed
 from conformance.kafka.ports import free_ports
-from conformance.kafka.process import JavaProcess
+from conformance.kafka.process import JavaProcess, JavaServer
 from conformance.kafka.recipe import HOST, java_command, properties_text, zookeeper_properties
 from proofs.java import find_java
 
@@ -29,18 +29,12 @@ _PAUSE_S: Final = 0.02
 _CHUNK_BYTES: Final = 1 << 16
 
 
-class ZooKeeper:
+class ZooKeeper(JavaServer):
     """A server on a loopback port, with its data and its log in `folder`, which must exist."""
 
     def __init__(self, folder: Path) -> None:
         [self.port] = free_ports(1)
         self.folder = folder
-        self._process: JavaProcess | None = None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether its process runs."""
-        return self._process is not None and self._process.exit_code is None
 
     def start(self, jars: tuple[Path, ...], flags: tuple[str, ...] = ()) -> None:
         """Start it, on the data that it left if any, and wait until it serves.
@@ -55,16 +49,6 @@ class ZooKeeper:
         command = java_command(find_java(), jars, (*_FLAGS, *flags), _MAIN, file)
         self._process = JavaProcess(command, self.folder / "zookeeper.log")
         self._await_service(self._process)
-
-    def stop(self, timeout_s: float) -> None:
-        """End it in order; harmless when it is down."""
-        if self._process is not None:
-            self._process.stop(timeout_s)
-
-    def kill(self) -> None:
-        """End it at once; harmless when it is down."""
-        if self._process is not None:
-            self._process.kill()
 
     def await_absence(self, node_id: int) -> None:
         """Wait until it has noticed that a broker is gone: a dead one's session lasts a while.
