@@ -9,9 +9,8 @@ from conformance.experiments.session import Session, await_true
 from conformance.experiments.setup import begin, end, open_
 from conformance.experiments.vocabulary import NO_NODES, Committed, Node, Nodes, verb
 from conformance.kafka.admin import TopicPartition, api_versions
-from conformance.kafka.administration import elect_preferred, order_replicas, unregister
+from conformance.kafka.administration import elect_preferred, order_replicas, set_level, unregister
 from conformance.kafka.errors import KafkaError
-from conformance.kafka.administration import set_level
 from conformance.transactions.reading import TRANSACTION_STATE, leadership
 from conformance.transactions.testbed import HOME, NOBODY, SEAT
 from conformance.transactions.wire import find_coordinator
