@@ -20,7 +20,7 @@ from typing import Final
 
 from conformance.kafka.admin import api_versions
 from conformance.kafka.broker import KafkaBroker, class_archives
-from conformance.kafka.connection import Connection
+from conformance.kafka.connection import BrokerConnection
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import NEWEST, find_release
 from proofs.cache import cache_folder, make_once
@@ -63,9 +63,9 @@ class Running:
     address: tuple[str, int]
     pid: int
 
-    def connect(self) -> Connection:
+    def connect(self) -> BrokerConnection:
         """Raises ConnectionLost."""
-        return Connection(*self.address)
+        return BrokerConnection(*self.address)
 
     def cpu_seconds(self) -> float:
         """The time of all its threads until now, in steps of a tick (10 ms). See proc(5)."""

@@ -14,7 +14,7 @@ from conformance.experiments.vocabulary import (
     request,
 )
 from conformance.kafka.admin import TopicPartition
-from conformance.kafka.connection import Request
+from conformance.kafka.connection import WireRequest
 from conformance.transactions.wire import (
     ALL_REPLICAS,
     TRANSACTION_TIMEOUT_MS,
@@ -69,7 +69,7 @@ def produce(
     if named is OWN:
         return call
     body = {**call.request.body, "transactional_id": named}
-    return Call(Request(call.request.api_key, call.request.api_version, body), call.read)
+    return Call(WireRequest(call.request.api_key, call.request.api_version, body), call.read)
 
 
 @request("ProduceTogether", "leader", "produce_version")
@@ -82,7 +82,7 @@ def produce_together(
     [more] = c.produce(second, other, 0, "value").request.body["topics"]
     both = {**topic, "partitions": topic["partitions"] + more["partitions"]}
     body = {**asked.body, "topics": [both]}
-    return Call(Request(asked.api_key, asked.api_version, body), _errors)
+    return Call(WireRequest(asked.api_key, asked.api_version, body), _errors)
 
 
 def _errors(body: Any) -> PerPartition:

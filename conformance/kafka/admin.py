@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from itertools import groupby, islice
 from typing import Final
 
-from conformance.kafka.connection import Connection, Request
+from conformance.kafka.connection import BrokerConnection, WireRequest
 from conformance.kafka.errors import RequestRefused
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
@@ -36,7 +36,7 @@ _EARLIEST: Final = -2
 # Since version 3 an empty name is an INVALID_REQUEST (KIP-511).
 _CLIENT_SOFTWARE: Final = {"client_software_name": "kafka-eos", "client_software_version": "1"}
 
-_INIT_PRODUCER_ID: Final = Request(
+_INIT_PRODUCER_ID: Final = WireRequest(
     ApiKey.INIT_PRODUCER_ID, 1, {"transactional_id": None, "transaction_timeout_ms": 60_000}
 )
 _NOT_CONTROLLER: Final = 41
@@ -86,7 +86,7 @@ class PartitionProducers:
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
+class PartitionLeadership:
     """Who leads a partition (-1: nobody), who is in sync, and who has it."""
 
     leader: int
@@ -94,8 +94,8 @@ class Led:
     replicas: frozenset[int]
 
 
-def api_versions(connection: Connection) -> Supported:
-    """Ask what the broker supports. Raises RequestRefused and what `Connection.ask` raises."""
+def api_versions(connection: BrokerConnection) -> Supported:
+    """Ask what the broker supports. Raises RequestRefused and what `BrokerConnection.ask` raises."""
     for version in _API_VERSIONS_VERSIONS:
         body = connection.ask(ApiKey.API_VERSIONS, version, _CLIENT_SOFTWARE)
         if body["error_code"] != ErrorCode.UNSUPPORTED_VERSION:
@@ -108,7 +108,7 @@ def api_versions(connection: Connection) -> Supported:
 
 
 def create_topic(
-    connection: Connection,
+    connection: BrokerConnection,
     name: str,
     partitions: int,
     *,
@@ -124,7 +124,7 @@ def create_topic(
 
 
 def ask_for_topic(
-    connection: Connection,
+    connection: BrokerConnection,
     name: str,
     partitions: int,
     *,
@@ -149,7 +149,7 @@ def ask_for_topic(
     _create(connection, topic)
 
 
-def _create(connection: Connection, topic: Value) -> None:
+def _create(connection: BrokerConnection, topic: Value) -> None:
     """Ask until the answer is no longer that it is too early, at the controller if that is wanted.
 
     A broker answers some time before its cluster counts it; and only in KRaft mode does it pass
@@ -161,7 +161,7 @@ def _create(connection: Connection, topic: Value) -> None:
     error, message = _created(connection.ask(*request, timeout_ms=_CREATE_TIMEOUT_MS))
     while error in _TOO_EARLY and time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
-        with Connection(*_controller(connection)) as controller:
+        with BrokerConnection(*_controller(connection)) as controller:
             error, message = _created(controller.ask(*request, timeout_ms=_CREATE_TIMEOUT_MS))
     check_error(error, f"CreateTopics {name}: {message}")
 
@@ -171,14 +171,14 @@ def _created(body: Value) -> tuple[int, str | None]:
     return created["error_code"], created["error_message"]
 
 
-def _controller(connection: Connection) -> tuple[str, int]:
+def _controller(connection: BrokerConnection) -> tuple[str, int]:
     """The address of the controller, as a broker knows it; of any broker in KRaft mode."""
     body = connection.ask(ApiKey.METADATA, _METADATA_VERSION, {"topics": []})
     addresses = {broker["node_id"]: (broker["host"], broker["port"]) for broker in body["brokers"]}
     return addresses.get(body["controller_id"]) or connection.address
 
 
-def await_leader(connection: Connection, partitions: Iterable[TopicPartition]) -> None:
+def await_leader(connection: BrokerConnection, partitions: Iterable[TopicPartition]) -> None:
     """Wait until the broker acts as the leader of each of `partitions`; nothing is appended.
 
     The probe is a batch with a wrong checksum: a leader refuses it as corrupt, any other broker as
@@ -200,17 +200,17 @@ def await_leader(connection: Connection, partitions: Iterable[TopicPartition]) -
         time.sleep(_PAUSE_S if waiting else 0)
 
 
-def init_producer_id(connection: Connection) -> ProducerIdentity:
+def init_producer_id(connection: BrokerConnection) -> ProducerIdentity:
     """Ask for one producer id; as `init_producer_ids`."""
     [identity] = init_producer_ids(connection, 1)
     return identity
 
 
-def init_producer_ids(connection: Connection, count: int) -> list[ProducerIdentity]:
+def init_producer_ids(connection: BrokerConnection, count: int) -> list[ProducerIdentity]:
     """Ask for `count` producer ids without transactional id, many in flight.
 
     A broker that is between two blocks of ids is asked again. Raises RequestRefused, also when
-    that takes longer than READY_TIMEOUT_S, and what `Connection.pipeline` raises.
+    that takes longer than READY_TIMEOUT_S, and what `BrokerConnection.pipeline` raises.
     """
     deadline = time.monotonic() + READY_TIMEOUT_S
     identities: list[ProducerIdentity] = []
@@ -226,22 +226,22 @@ def init_producer_ids(connection: Connection, count: int) -> list[ProducerIdenti
 
 
 def describe_producers(
-    connection: Connection, partitions: Iterable[TopicPartition]
+    connection: BrokerConnection, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, PartitionProducers]:
     """Ask for the producer states of `partitions`, many in one request and many in flight.
 
     Needs a broker of 2.8 or later (KIP-664), which need not be the leader: see `await_leader`.
-    Raises what `Connection.pipeline` raises.
+    Raises what `BrokerConnection.pipeline` raises.
     """
     requests = [producers_request(chunk) for chunk in _chunks(partitions)]
     answers = [producers_in(answer.body) for answer in connection.pipeline(requests)]
     return {partition: told for answer in answers for partition, told in answer.items()}
 
 
-def producers_request(indexes_of: Mapping[str, Sequence[int]]) -> Request:
+def producers_request(indexes_of: Mapping[str, Sequence[int]]) -> WireRequest:
     """DescribeProducers, of partitions by the name of their topic."""
     topics = [{"name": name, "partition_indexes": indexes} for name, indexes in indexes_of.items()]
-    return Request(ApiKey.DESCRIBE_PRODUCERS, _DESCRIBE_PRODUCERS_VERSION, {"topics": topics})
+    return WireRequest(ApiKey.DESCRIBE_PRODUCERS, _DESCRIBE_PRODUCERS_VERSION, {"topics": topics})
 
 
 def producers_in(body: Value) -> dict[TopicPartition, PartitionProducers]:
@@ -253,14 +253,14 @@ def producers_in(body: Value) -> dict[TopicPartition, PartitionProducers]:
     }
 
 
-def leaders(connection: Connection) -> dict[TopicPartition, Led]:
+def leaders(connection: BrokerConnection) -> dict[TopicPartition, PartitionLeadership]:
     """Ask who leads each partition of the cluster, and who is in sync.
 
-    Raises what `Connection.ask` raises.
+    Raises what `BrokerConnection.ask` raises.
     """
     body = connection.ask(ApiKey.METADATA, _METADATA_VERSION, {"topics": None})
     return {
-        (topic["name"], partition["partition_index"]): Led(
+        (topic["name"], partition["partition_index"]): PartitionLeadership(
             partition["leader_id"],
             frozenset(partition["isr_nodes"]),
             frozenset(partition["replica_nodes"]),
@@ -272,11 +272,11 @@ def leaders(connection: Connection) -> dict[TopicPartition, Led]:
 
 
 def log_start_offsets(
-    connection: Connection, partitions: Iterable[TopicPartition]
+    connection: BrokerConnection, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Ask where the logs of `partitions` start, at the broker that leads them.
 
-    Raises RequestRefused and what `Connection.pipeline` raises.
+    Raises RequestRefused and what `BrokerConnection.pipeline` raises.
     """
     found: dict[TopicPartition, int] = {}
     requests = [_start_request(chunk) for chunk in _chunks(partitions)]
@@ -296,7 +296,7 @@ def _chunks(partitions: Iterable[TopicPartition]) -> Iterator[dict[str, list[int
         yield {name: [partition for _, partition in group] for name, group in by_topic}
 
 
-def _start_request(chunk: Mapping[str, Sequence[int]]) -> Request:
+def _start_request(chunk: Mapping[str, Sequence[int]]) -> WireRequest:
     topics = [
         {
             "name": name,
@@ -304,16 +304,18 @@ def _start_request(chunk: Mapping[str, Sequence[int]]) -> Request:
         }
         for name, indexes in chunk.items()
     ]
-    return Request(ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSION, {"replica_id": -1, "topics": topics})
+    return WireRequest(
+        ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSION, {"replica_id": -1, "topics": topics}
+    )
 
 
-def _probe_request(chunk: Mapping[str, Sequence[int]]) -> Request:
+def _probe_request(chunk: Mapping[str, Sequence[int]]) -> WireRequest:
     topics = [
         {"name": name, "partitions": [{"index": index, "records": _CORRUPT} for index in indexes]}
         for name, indexes in chunk.items()
     ]
     body = {"acks": 1, "timeout_ms": 1_000, "topics": topics}
-    return Request(ApiKey.PRODUCE, _PRODUCE_VERSION, body)
+    return WireRequest(ApiKey.PRODUCE, _PRODUCE_VERSION, body)
 
 
 def _corrupt_batch() -> bytes:

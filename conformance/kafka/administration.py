@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from conformance.kafka.admin import TopicPartition, check_error
-from conformance.kafka.connection import UNNUMBERED, Connection
+from conformance.kafka.connection import UNNUMBERED, BrokerConnection
 from impl.protocol.codegen import Value, compile_decoder, compile_encoder
 from impl.protocol.schemas import MESSAGES, parse_table
 
@@ -99,20 +99,20 @@ _TIMEOUT_MS: Final = 10_000
 _PREFERRED, _BROKER, _SET, _UPGRADE, _SAFE_DOWNGRADE = 0, 4, 0, 1, 2
 
 
-def set_config(connection: Connection, node_id: int, name: str, value: str) -> None:
+def set_config(connection: BrokerConnection, node_id: int, name: str, value: str) -> None:
     """Set a dynamic config of the broker `node_id`, which answers before it uses the new value.
 
-    Raises RequestRefused, and as `Connection.ask`.
+    Raises RequestRefused, and as `BrokerConnection.ask`.
     """
     configs = [{"name": name, "config_operation": _SET, "value": value}]
     broker = {"resource_type": _BROKER, "resource_name": str(node_id), "configs": configs}
     _change(connection, 44, {"resources": [broker]}, f"{name}={value} at broker {node_id}")
 
 
-def set_level(connection: Connection, feature: str, level: int, *, is_upgrade: bool) -> None:
+def set_level(connection: BrokerConnection, feature: str, level: int, *, is_upgrade: bool) -> None:
     """Finalize a feature's level; the controller answers before brokers use it.
 
-    Raises RequestRefused, and as `Connection.ask`.
+    Raises RequestRefused, and as `BrokerConnection.ask`.
     """
     kind = _UPGRADE if is_upgrade else _SAFE_DOWNGRADE
     update = {"feature": feature, "max_version_level": level, "upgrade_type": kind}
@@ -120,10 +120,10 @@ def set_level(connection: Connection, feature: str, level: int, *, is_upgrade: b
     _change(connection, 57, body, f"{feature}={level}")
 
 
-def elect_preferred(connection: Connection, partition: TopicPartition) -> None:
+def elect_preferred(connection: BrokerConnection, partition: TopicPartition) -> None:
     """Elect the first of a partition's replicas, which must be in sync.
 
-    Raises RequestRefused, also where it leads already; and as `Connection.ask`.
+    Raises RequestRefused, also where it leads already; and as `BrokerConnection.ask`.
     """
     topic, index = partition
     row = {"topic": topic, "partitions": [index]}
@@ -132,11 +132,11 @@ def elect_preferred(connection: Connection, partition: TopicPartition) -> None:
 
 
 def order_replicas(
-    connection: Connection, partition: TopicPartition, replicas: Sequence[int]
+    connection: BrokerConnection, partition: TopicPartition, replicas: Sequence[int]
 ) -> None:
     """Put the replicas of a partition in another order; its leader stays.
 
-    Raises RequestRefused, and as `Connection.ask`.
+    Raises RequestRefused, and as `BrokerConnection.ask`.
     """
     topic, index = partition
     rows = [{"partition_index": index, "replicas": replicas}]
@@ -144,16 +144,16 @@ def order_replicas(
     _change(connection, 45, body, f"order of {topic}-{index}")
 
 
-def unregister(connection: Connection, node_id: int) -> None:
+def unregister(connection: BrokerConnection, node_id: int) -> None:
     """Remove a broker that is gone from the cluster (KRaft): its partitions get leaders at once.
 
     A removed broker that still runs must be restarted. Raises RequestRefused, and as
-    `Connection.ask`.
+    `BrokerConnection.ask`.
     """
     _change(connection, 64, {"broker_id": node_id}, f"broker {node_id} cannot be forgotten")
 
 
-def _change(connection: Connection, api_key: int, body: Value, what: str) -> None:
+def _change(connection: BrokerConnection, api_key: int, body: Value, what: str) -> None:
     """Send one request; its response must name no error, neither of the whole nor of a row."""
     request, response = _MESSAGES[api_key, "request"], _MESSAGES[api_key, "response"]
     version = request.versions.first

@@ -15,15 +15,15 @@ from types import TracebackType
 from typing import Final, Self
 
 from conformance.kafka.admin import api_versions
-from conformance.kafka.connection import ANSWER_TIMEOUT_MS, Connection
+from conformance.kafka.connection import ANSWER_TIMEOUT_MS, BrokerConnection
 from conformance.kafka.errors import BrokerFailed, WireError
 from conformance.kafka.fetch import fetch, release_folder, say
 from conformance.kafka.ports import free_ports
 from conformance.kafka.process import JavaProcess, JavaServer
 from conformance.kafka.recipe import (
     HOST,
+    BrokerNode,
     Ensemble,
-    Node,
     java_command,
     properties_text,
     server_properties,
@@ -77,7 +77,7 @@ class KafkaBroker(JavaServer):
         self._zookeeper = zookeeper
         if self.release.has_zookeeper and zookeeper is None:
             self._zookeeper = ZooKeeper(self.folder)
-        self._ensemble = ensemble or self._ensemble_of(Node(node_id, *free_ports(2)))
+        self._ensemble = ensemble or self._ensemble_of(BrokerNode(node_id, *free_ports(2)))
         [self.node] = [node for node in self._ensemble.nodes if node.node_id == node_id]
         self._properties = dict(properties or {})
         self._jvm_flags = tuple(jvm_flags)
@@ -97,9 +97,9 @@ class KafkaBroker(JavaServer):
         """The id of its process; None before the first start."""
         return None if self._process is None else self._process.pid
 
-    def connect(self, timeout_ms: int = ANSWER_TIMEOUT_MS) -> Connection:
+    def connect(self, timeout_ms: int = ANSWER_TIMEOUT_MS) -> BrokerConnection:
         """Return a new connection to it. Raises ConnectionLost."""
-        return Connection(*self.address, timeout_ms=timeout_ms)
+        return BrokerConnection(*self.address, timeout_ms=timeout_ms)
 
     def start(self) -> None:
         """Start it, on the data that it left if any, and wait until it answers ApiVersions.
@@ -128,7 +128,7 @@ class KafkaBroker(JavaServer):
             except BrokerFailed as error:
                 if _PORT_TAKEN not in str(error) or not self._is_alone:
                     raise
-                self.node = Node(self.node.node_id, *free_ports(2))
+                self.node = BrokerNode(self.node.node_id, *free_ports(2))
                 self._ensemble = self._ensemble_of(self.node)
                 self.launch()
         await_answer(self._process, self.node.port)
@@ -186,7 +186,7 @@ class KafkaBroker(JavaServer):
         if self._is_temporary and error is None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _ensemble_of(self, node: Node) -> Ensemble:
+    def _ensemble_of(self, node: BrokerNode) -> Ensemble:
         return Ensemble((node,), self._zookeeper.port if self._zookeeper else None)
 
     def _launch(self, archives: Path, flag: str) -> None:
@@ -218,7 +218,7 @@ def await_answer(process: JavaProcess, port: int) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while process.exit_code is None and time.monotonic() < deadline:
         try:
-            with Connection(HOST, port, timeout_ms=_PROBE_TIMEOUT_MS) as connection:
+            with BrokerConnection(HOST, port, timeout_ms=_PROBE_TIMEOUT_MS) as connection:
                 api_versions(connection)
             return
         except WireError:

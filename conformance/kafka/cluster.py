@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from conformance.kafka.admin import Led, leaders
+from conformance.kafka.admin import PartitionLeadership, leaders
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.errors import BrokerFailed, KafkaError
 from conformance.kafka.ports import free_ports
-from conformance.kafka.recipe import Ensemble, Node
+from conformance.kafka.recipe import BrokerNode, Ensemble
 from conformance.kafka.releases import find_release
 from conformance.kafka.zookeeper import ZooKeeper
 
@@ -48,11 +48,13 @@ class KafkaCluster:
         level: int | None = None,
         properties: Mapping[str, str] | None = None,
         voters: tuple[int, ...] = (),
-        properties_of: Callable[[Node], Mapping[str, str]] = lambda node: {},
+        properties_of: Callable[[BrokerNode], Mapping[str, str]] = lambda node: {},
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
         ports = iter(free_ports(2 * NODES))
-        nodes = tuple(Node(number, next(ports), next(ports)) for number in range(1, NODES + 1))
+        nodes = tuple(
+            BrokerNode(number, next(ports), next(ports)) for number in range(1, NODES + 1)
+        )
         self._zookeeper = ZooKeeper(self.folder) if find_release(release).has_zookeeper else None
         port = self._zookeeper.port if self._zookeeper else None
         self.brokers = {
@@ -94,9 +96,9 @@ class KafkaCluster:
         """Wait until all replicas of all partitions are in sync. Raises as `await_leader`."""
         self._await(asked, lambda led: led.in_sync == led.replicas)
 
-    def _await(self, asked: int, settled: Callable[[Led], bool]) -> None:
+    def _await(self, asked: int, settled: Callable[[PartitionLeadership], bool]) -> None:
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
-        late: list[Led] = []
+        late: list[PartitionLeadership] = []
         while time.monotonic() < deadline:
             with suppress(KafkaError), self.brokers[asked].connect() as connection:
                 late = [led for led in leaders(connection).values() if not settled(led)]
@@ -123,7 +125,7 @@ class KafkaCluster:
         if error is None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _folder_of(self, node: Node) -> Path:
+    def _folder_of(self, node: BrokerNode) -> Path:
         folder = self.folder / str(node.node_id)
         folder.mkdir()
         return folder

@@ -38,7 +38,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # linger on, for 0 s
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WireRequest:
     """What to ask: an API, a version of it, and its fields as in `impl.protocol.schemas`."""
 
     api_key: int
@@ -47,15 +47,15 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WireAnswer:
     """What a broker answered, beside the request's correlation id."""
 
     correlation_id: int
-    request: Request
+    request: WireRequest
     body: Value
 
 
-class Connection:
+class BrokerConnection:
     """One TCP connection; a context manager that closes it. Not safe between threads.
 
     `timeout_ms` is how long an answer, the connecting and the taking of a request may last.
@@ -75,7 +75,7 @@ class Connection:
         self.timeout_ms = timeout_ms
         self._client_id = client_id
         self._next_correlation_id = 0
-        self._asked: deque[tuple[int, Request]] = deque()
+        self._asked: deque[tuple[int, WireRequest]] = deque()
         self._arrived: deque[bytes] = deque()
         self._unfinished = bytearray()
         try:
@@ -108,10 +108,10 @@ class Connection:
             0 if correlation_id == _LAST_CORRELATION_ID else correlation_id + 1
         )
         if is_answered:
-            self._asked.append((correlation_id, Request(api_key, api_version, body)))
+            self._asked.append((correlation_id, WireRequest(api_key, api_version, body)))
         return correlation_id
 
-    def receive(self, timeout_ms: int | None = None) -> Answer:
+    def receive(self, timeout_ms: int | None = None) -> WireAnswer:
         """Return the answer to the oldest unanswered request.
 
         `timeout_ms` is the connection's unless given. Raises AnswerTimeout, ConnectionLost,
@@ -127,7 +127,7 @@ class Connection:
                 f"{self.peer}: correlation id {header['correlation_id']} came, "
                 f"{correlation_id} was next"
             )
-        return Answer(correlation_id, request, body)
+        return WireAnswer(correlation_id, request, body)
 
     def ask(
         self, api_key: int, api_version: int, body: Value, timeout_ms: int | None = None
@@ -155,15 +155,15 @@ class Connection:
         except OSError as error:
             raise ConnectionLost(f"{self.peer}: cannot send: {error}") from error
         api_key, api_version = _HEAD.unpack_from(payload)
-        self._asked.append((UNNUMBERED, Request(api_key, api_version, {})))
+        self._asked.append((UNNUMBERED, WireRequest(api_key, api_version, {})))
         try:
             return self._next_payload(self.timeout_ms)
         finally:
             self._asked.clear()
 
     def pipeline(
-        self, requests: Iterable[Request], in_flight: int = USUAL_IN_FLIGHT
-    ) -> Iterator[Answer]:
+        self, requests: Iterable[WireRequest], in_flight: int = USUAL_IN_FLIGHT
+    ) -> Iterator[WireAnswer]:
         """Send `requests`, at most `in_flight` ahead of the answers; yield these in order.
 
         Raises what `send` and `receive` raise.

@@ -18,7 +18,7 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Condition, Thread
 from typing import Final, Self, cast
 
-from conformance.kafka.recipe import HOST, Node
+from conformance.kafka.recipe import HOST, BrokerNode
 from conformance.kafka.releases import Release
 from impl.protocol.primitives import frame, take_frames
 
@@ -35,7 +35,7 @@ _LOOK_S: Final = 0.05
 _CLIENT_ID: Final = struct.Struct(">8xh")  # behind API, version and correlation id: its length
 
 
-def through(port: int, controller: int, release: Release, node: Node) -> dict[str, str]:
+def through(port: int, controller: int, release: Release, node: BrokerNode) -> dict[str, str]:
     """Properties of `node` for a cluster whose brokers reach the controller by `port` only."""
     if node.node_id != controller:
         return {"controller.quorum.voters": f"{controller}@{HOST}:{port}"}

@@ -67,7 +67,7 @@ _JVM: Final = (
 
 
 @dataclass(frozen=True)
-class Node:
+class BrokerNode:
     """One broker's place: its id and its two loopback ports."""
 
     node_id: int
@@ -82,12 +82,12 @@ class Ensemble:
     In KRaft mode `voters` are the brokers that are controllers, too; empty: all are.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[BrokerNode, ...]
     zookeeper_port: int | None = None
     voters: tuple[int, ...] = ()
 
     @property
-    def controllers(self) -> tuple[Node, ...]:
+    def controllers(self) -> tuple[BrokerNode, ...]:
         """The nodes that vote."""
         return tuple(n for n in self.nodes if not self.voters or n.node_id in self.voters)
 
@@ -95,7 +95,7 @@ class Ensemble:
 def server_properties(
     release: Release,
     level: int,
-    node: Node,
+    node: BrokerNode,
     ensemble: Ensemble,
     data: Path,
     overrides: Mapping[str, str],
@@ -112,7 +112,7 @@ def server_properties(
     return {**properties, **overrides}
 
 
-def _kraft(node: Node, ensemble: Ensemble) -> dict[str, str]:
+def _kraft(node: BrokerNode, ensemble: Ensemble) -> dict[str, str]:
     voters = ensemble.controllers
     quorum = ",".join(f"{n.node_id}@{HOST}:{n.controller_port}" for n in voters)
     votes = node in voters
@@ -129,7 +129,7 @@ def _kraft(node: Node, ensemble: Ensemble) -> dict[str, str]:
     }
 
 
-def _with_zookeeper(node: Node, ensemble: Ensemble) -> dict[str, str]:
+def _with_zookeeper(node: BrokerNode, ensemble: Ensemble) -> dict[str, str]:
     return {
         **_TUNED_ZOOKEEPER,
         "broker.id": str(node.node_id),

@@ -11,8 +11,8 @@ from typing import Final
 from conformance.kafka.errors import FormatFailed
 from conformance.kafka.fetch import fetch, release_folder
 from conformance.kafka.recipe import (
+    BrokerNode,
     Ensemble,
-    Node,
     java_command,
     properties_text,
     server_properties,
@@ -44,7 +44,7 @@ def copy_formatted(release: Release, level: int, node_id: int, data: Path) -> No
 
 def _format(release: Release, level: int, node_id: int, draft: Path) -> None:
     """Run the storage tool; the ports that it is told are stored nowhere."""
-    node = Node(node_id, port=1, controller_port=2)
+    node = BrokerNode(node_id, port=1, controller_port=2)
     data = draft / "data"
     properties = server_properties(release, level, node, Ensemble((node,)), data, {})
     file = draft / "server.properties"

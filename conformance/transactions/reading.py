@@ -16,7 +16,7 @@ from conformance.kafka.admin import (
     producers_in,
     producers_request,
 )
-from conformance.kafka.connection import Request
+from conformance.kafka.connection import WireRequest
 from conformance.transactions.wire import Call, by_topic, error_of
 from impl.protocol.codegen import Value
 from impl.protocol.control_records import read_marker
@@ -152,13 +152,13 @@ def leadership(partition: TopicPartition) -> Call[Leadership]:
         [row] = [row for row in topic["partitions"] if row["partition_index"] == partition[1]]
         return Leadership(row["leader_epoch"], frozenset(row["isr_nodes"]))
 
-    return Call(Request(ApiKey.METADATA, _METADATA_VERSION, body), read)
+    return Call(WireRequest(ApiKey.METADATA, _METADATA_VERSION, body), read)
 
 
 def describe_transactions(ids: Sequence[str]) -> Call[dict[str, TransactionSeen]]:
     """The states of transactional ids, at their coordinator (KIP-664)."""
     body = {"transactional_ids": list(ids)}
-    request = Request(ApiKey.DESCRIBE_TRANSACTIONS, _DESCRIBE_TRANSACTIONS_VERSION, body)
+    request = WireRequest(ApiKey.DESCRIBE_TRANSACTIONS, _DESCRIBE_TRANSACTIONS_VERSION, body)
     return Call(request, _transactions)
 
 
@@ -177,7 +177,7 @@ def list_latest(partition: TopicPartition, isolation: Isolation) -> Call[int]:
         "isolation_level": isolation,
         "topics": [{"name": name, "partitions": rows}],
     }
-    return Call(Request(ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSION, body), _latest)
+    return Call(WireRequest(ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSION, body), _latest)
 
 
 def fetch(partition: TopicPartition, offset: int, isolation: Isolation) -> Call[Fetched]:
@@ -191,7 +191,7 @@ def fetch(partition: TopicPartition, offset: int, isolation: Isolation) -> Call[
         "isolation_level": isolation,
         "topics": [{"topic": name, "partitions": [row]}],
     }
-    return Call(Request(ApiKey.FETCH, _FETCH_VERSION, body), _fetched)
+    return Call(WireRequest(ApiKey.FETCH, _FETCH_VERSION, body), _fetched)
 
 
 def fetch_offsets(
@@ -200,7 +200,7 @@ def fetch_offsets(
     """A group's offsets, at its coordinator (KIP-447)."""
     topics = [{"name": n, "partition_indexes": i} for n, i in by_topic(partitions).items()]
     body = {"group_id": group_id, "topics": topics, "require_stable": require_stable}
-    return Call(Request(ApiKey.OFFSET_FETCH, _OFFSET_FETCH_VERSION, body), _offsets)
+    return Call(WireRequest(ApiKey.OFFSET_FETCH, _OFFSET_FETCH_VERSION, body), _offsets)
 
 
 def see(batch: RecordBatch) -> BatchSeen:

@@ -20,11 +20,11 @@ from conformance.kafka.admin import (
 )
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
-from conformance.kafka.connection import Connection
+from conformance.kafka.connection import BrokerConnection
 from conformance.kafka.errors import RequestRefused, UnknownRelease
 from conformance.kafka.metadata_proxy import MetadataProxy, through
 from conformance.kafka.ports import free_ports
-from conformance.kafka.recipe import Node
+from conformance.kafka.recipe import BrokerNode
 from conformance.kafka.releases import find_release
 from conformance.transactions.reading import (
     CONSUMER_OFFSETS,
@@ -127,7 +127,7 @@ class KafkaTestbed:
         self._leaders: dict[TopicPartition, int] = {}
         self._asked = 1
 
-    def _properties_of(self, node: Node) -> Mapping[str, str]:
+    def _properties_of(self, node: BrokerNode) -> Mapping[str, str]:
         """Those of one broker alone: where it finds the controller."""
         if not self._proxy_port:
             return {}
@@ -303,7 +303,7 @@ class KafkaTestbed:
             raise
         return self
 
-    def _create_internal_topics(self, connection: Connection) -> None:
+    def _create_internal_topics(self, connection: BrokerConnection) -> None:
         """Where the layout wants them."""
         if self._layout:
             name, replicas = TRANSACTION_STATE[0], (SEAT, HOME)

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from conformance.kafka.admin import Supported, TopicPartition
-from conformance.kafka.connection import USUAL_IN_FLIGHT, Connection, Request
+from conformance.kafka.connection import USUAL_IN_FLIGHT, BrokerConnection, WireRequest
 from conformance.kafka.errors import RequestRefused
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
@@ -54,7 +54,7 @@ BUSY: Final = frozenset(
 class Call(Generic[A]):
     """A request, and how its answer is read."""
 
-    request: Request
+    request: WireRequest
     read: Callable[[Value], A]
 
 
@@ -140,7 +140,7 @@ class Group:
 class Wire:
     """One connection on which calls are asked, or sent ahead of their answers."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: BrokerConnection) -> None:
         self.connection = connection
         self._sent: deque[Call[Any]] = deque()
 
@@ -209,7 +209,7 @@ class Conversation:
             "producer_id": expected[0],
             "producer_epoch": expected[1],
         }
-        request = Request(ApiKey.INIT_PRODUCER_ID, self.init_producer_id_version, body)
+        request = WireRequest(ApiKey.INIT_PRODUCER_ID, self.init_producer_id_version, body)
         return Call(request, _identified)
 
     def add_partitions(
@@ -224,7 +224,7 @@ class Conversation:
         else:
             one = {**_who(producer), "verify_only": verify_only, "topics": topics}
             body = {"transactions": [one]}
-        return Call(Request(ApiKey.ADD_PARTITIONS_TO_TXN, version, body), _added)
+        return Call(WireRequest(ApiKey.ADD_PARTITIONS_TO_TXN, version, body), _added)
 
     def produce(
         self,
@@ -244,12 +244,12 @@ class Conversation:
             "timeout_ms": PRODUCE_TIMEOUT_MS,
             "topics": [{"name": name, "partitions": [{"index": index, "records": batch}]}],
         }
-        return Call(Request(ApiKey.PRODUCE, self.produce_version, body), _produced)
+        return Call(WireRequest(ApiKey.PRODUCE, self.produce_version, body), _produced)
 
     def add_offsets(self, producer: Producer, group_id: str) -> Call[ErrorCode]:
         """Register the offsets of a group."""
         body = {**_who(producer), "group_id": group_id}
-        return Call(Request(ApiKey.ADD_OFFSETS_TO_TXN, self.add_offsets_version, body), _error)
+        return Call(WireRequest(ApiKey.ADD_OFFSETS_TO_TXN, self.add_offsets_version, body), _error)
 
     def txn_offset_commit(
         self, producer: Producer, group: Group, partition: TopicPartition, offset: int
@@ -264,13 +264,13 @@ class Conversation:
             "member_id": group.member_id,
             "topics": [{"name": partition[0], "partitions": [one]}],
         }
-        request = Request(ApiKey.TXN_OFFSET_COMMIT, self.txn_offset_commit_version, body)
+        request = WireRequest(ApiKey.TXN_OFFSET_COMMIT, self.txn_offset_commit_version, body)
         return Call(request, _flat)
 
     def end_txn(self, producer: Producer, committed: bool) -> Call[Identified]:
         """Commit or abort."""
         body = {**_who(producer), "committed": committed}
-        return Call(Request(ApiKey.END_TXN, self.end_txn_version, body), _identified)
+        return Call(WireRequest(ApiKey.END_TXN, self.end_txn_version, body), _identified)
 
     def write_txn_markers(self, marker: Marker) -> Call[PerPartition]:
         """What a coordinator tells a leader when a transaction ends."""
@@ -283,7 +283,7 @@ class Conversation:
             "transaction_version": marker.transaction_version,
         }
         version = self.write_txn_markers_version
-        return Call(Request(ApiKey.WRITE_TXN_MARKERS, version, {"markers": [one]}), _marked)
+        return Call(WireRequest(ApiKey.WRITE_TXN_MARKERS, version, {"markers": [one]}), _marked)
 
 
 Requests = Literal["v1", "v2"]
@@ -329,7 +329,7 @@ def conversation(supported: Supported, requests: Requests) -> Conversation:
 def find_coordinator(key: str, *, of_group: bool = False) -> Call[Coordinator]:
     """Who coordinates a transactional id, or a group."""
     body = {"key": key, "key_type": _GROUP if of_group else _TRANSACTION}
-    request = Request(ApiKey.FIND_COORDINATOR, _FIND_COORDINATOR_VERSION, body)
+    request = WireRequest(ApiKey.FIND_COORDINATOR, _FIND_COORDINATOR_VERSION, body)
     return Call(request, _coordinator)
 
 

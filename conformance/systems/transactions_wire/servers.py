@@ -13,7 +13,7 @@ from itertools import count
 from typing import Final, Protocol
 
 from conformance.kafka.admin import Supported, TopicPartition, create_topic
-from conformance.kafka.connection import Connection, Request
+from conformance.kafka.connection import BrokerConnection, WireRequest
 from conformance.kafka.errors import RequestRefused
 from conformance.systems.wire.brokers import NoBroker, address_of, running
 from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE, leadership
@@ -130,7 +130,7 @@ class Listening:
 
     def connect(self) -> Wire:
         """See `Servers`."""
-        wire = Wire(Connection(*self._address, timeout_ms=10_000))
+        wire = Wire(BrokerConnection(*self._address, timeout_ms=10_000))
         self._wires.append(wire)
         return wire
 
@@ -195,7 +195,7 @@ def leader_epochs(topic: str) -> Call[dict[int, int]]:
             for row in one["partitions"]
         }
 
-    return Call(Request(ApiKey.METADATA, _METADATA_VERSION, body), read)
+    return Call(WireRequest(ApiKey.METADATA, _METADATA_VERSION, body), read)
 
 
 def newest_variant(supported: Supported) -> str:

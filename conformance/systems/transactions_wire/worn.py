@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from conformance.backends import BackendFailed
-from conformance.kafka.connection import Connection, Request
+from conformance.kafka.connection import BrokerConnection, WireRequest
 from conformance.kafka.errors import RequestRefused
 from conformance.transactions.reading import TRANSACTION_STATE, Fetched, Isolation, fetch
 from conformance.transactions.testbed import KafkaTestbed
@@ -115,7 +115,7 @@ def _key(name: str) -> bytes:
 def _write(ground: KafkaTestbed, records: Sequence[tuple[bytes, bytes | None]]) -> None:
     """Into the log of transactions. Raises RequestRefused."""
     address = ground.coordinator().connection.address
-    with Connection(*address, client_id=ADMIN_CLIENT) as connection:
+    with BrokerConnection(*address, client_id=ADMIN_CLIENT) as connection:
         for first in range(0, len(records), _IN_A_BATCH):
             rows = records[first : first + _IN_A_BATCH]
             request = _produce([Record(i, 0, *row) for i, row in enumerate(rows)])
@@ -125,7 +125,7 @@ def _write(ground: KafkaTestbed, records: Sequence[tuple[bytes, bytes | None]]) 
                 raise RequestRefused(f"{TRANSACTION_STATE}: {error_of(row['error_code']).name}")
 
 
-def _produce(records: Sequence[Record]) -> Request:
+def _produce(records: Sequence[Record]) -> WireRequest:
     topic, partition = TRANSACTION_STATE
     row: Value = {"index": partition, "records": encode_batch(client_batch(records))}
     body = {
@@ -134,4 +134,4 @@ def _produce(records: Sequence[Record]) -> Request:
         "timeout_ms": _PRODUCE_TIMEOUT_MS,
         "topics": [{"name": topic, "partitions": [row]}],
     }
-    return Request(ApiKey.PRODUCE, _PRODUCE_VERSION, body)
+    return WireRequest(ApiKey.PRODUCE, _PRODUCE_VERSION, body)

@@ -14,7 +14,7 @@ from conformance.backends import BackendError, BackendFailed
 from conformance.kafka.admin import Supported, api_versions
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
-from conformance.kafka.connection import ANSWER_TIMEOUT_MS, Connection
+from conformance.kafka.connection import ANSWER_TIMEOUT_MS, BrokerConnection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError
 from conformance.systems.wire.harness import Broker
 from conformance.systems.wire.nodes import Address, Listening, OneBroker, TwoReplicas
@@ -50,7 +50,7 @@ def running(text: str, timeout_ms: int = ANSWER_TIMEOUT_MS) -> Broker:
     address = address_of(text)
     where = f"{address[0]}:{address[1]}"
     try:
-        connection = Connection(*address, timeout_ms=timeout_ms)
+        connection = BrokerConnection(*address, timeout_ms=timeout_ms)
     except ConnectionLost as error:
         raise NoBroker(
             f"nothing listens at {where} ({error}); start the broker, or name the address of its"
@@ -65,7 +65,7 @@ def running(text: str, timeout_ms: int = ANSWER_TIMEOUT_MS) -> Broker:
     return broker
 
 
-def supported_by(connection: Connection, where: str) -> Supported:
+def supported_by(connection: BrokerConnection, where: str) -> Supported:
     """What a broker says of itself. Raises NoBroker, BackendFailed."""
     try:
         return api_versions(connection)

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from conformance.backends import BackendFailed
 from conformance.kafka.admin import Supported, api_versions, describe_producers
-from conformance.kafka.connection import ANSWER_TIMEOUT_MS, Connection
+from conformance.kafka.connection import ANSWER_TIMEOUT_MS, BrokerConnection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError, WireError
 from conformance.systems.wire.messages import (
     NEWEST_PRODUCE,
@@ -105,9 +105,9 @@ class Broker:
         """Its answers to Produce have it."""
         return self.produce_version >= TELLS_LOG_START
 
-    def connect(self) -> Connection:
+    def connect(self) -> BrokerConnection:
         """One more connection, to whoever leads. Raises ConnectionLost."""
-        return Connection(*self.nodes.address, timeout_ms=self.timeout_ms)
+        return BrokerConnection(*self.nodes.address, timeout_ms=self.timeout_ms)
 
 
 class Lane:

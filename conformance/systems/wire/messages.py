@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from conformance.kafka.admin import PartitionProducers
-from conformance.kafka.connection import Request
+from conformance.kafka.connection import WireRequest
 from conformance.systems.wire.observer import Answer, ProducerState
 from conformance.systems.wire.supply import Booking
 from conformance.systems.wire.trial import Delete, Deleted, Produce, Silent
@@ -47,7 +47,7 @@ class Binding:
     produce_version: int
     timestamp_ms: int
 
-    def request(self, asked: Produce) -> Request:
+    def request(self, asked: Produce) -> WireRequest:
         """A Produce request with one batch: acks=all, or 1 where no follower fetches."""
         slot = self.booking.slots[asked.partition]
         data = {"index": slot.partition, "records": self._records(asked.batch)}
@@ -57,7 +57,7 @@ class Binding:
             "timeout_ms": TIMEOUT_MS,
             "topics": [{"name": slot.topic, "partitions": [data]}],
         }
-        return Request(ApiKey.PRODUCE, self.produce_version, body)
+        return WireRequest(ApiKey.PRODUCE, self.produce_version, body)
 
     def answer(self, asked: Produce, body: Value) -> Answer:
         """What was answered. Raises Misaddressed."""
@@ -77,13 +77,13 @@ class Binding:
             start if start < 0 else slot.told_start(start),
         )
 
-    def deletion(self, asked: Delete) -> Request:
+    def deletion(self, asked: Delete) -> WireRequest:
         """A DeleteRecords request up to an offset of the model."""
         slot = self.booking.slots[asked.partition]
         data = {"partition_index": slot.partition, "offset": slot.log_end_offset + asked.offset}
         topics = [{"name": slot.topic, "partitions": [data]}]
         body = {"topics": topics, "timeout_ms": TIMEOUT_MS}
-        return Request(ApiKey.DELETE_RECORDS, DELETE_RECORDS_VERSION, body)
+        return WireRequest(ApiKey.DELETE_RECORDS, DELETE_RECORDS_VERSION, body)
 
     def deleted(self, asked: Delete, body: Value) -> Deleted:
         """What was answered to a DeleteRecords request."""

@@ -26,7 +26,7 @@ from conformance.kafka.admin import (
     init_producer_ids,
     log_start_offsets,
 )
-from conformance.kafka.connection import Connection
+from conformance.kafka.connection import BrokerConnection
 
 USES: Final = 32
 """Traces that a partition serves."""
@@ -83,7 +83,7 @@ class Supply:
     """
 
     def __init__(
-        self, connection: Connection, traces: int, at_once: int, topic: TopicForm = PLAIN
+        self, connection: BrokerConnection, traces: int, at_once: int, topic: TopicForm = PLAIN
     ) -> None:
         self._connection = connection
         self._form = topic
@@ -119,7 +119,7 @@ class Supply:
                 )
                 self._slots.append(here)
 
-    def reconnect(self, connection: Connection) -> None:
+    def reconnect(self, connection: BrokerConnection) -> None:
         """The broker was away: go on over this connection once it leads all partitions again.
 
         A log may start earlier now: what was deleted from it is there again after a crash.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.connection import Connection
+from conformance.kafka.connection import BrokerConnection
 from proofs.java import MissingTool
 
 
@@ -21,6 +21,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture
-def connection(broker: KafkaBroker) -> Iterator[Connection]:
+def connection(broker: KafkaBroker) -> Iterator[BrokerConnection]:
     with broker.connect() as connection:
         yield connection

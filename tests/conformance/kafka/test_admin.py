@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from conformance.kafka import cluster as clusters
-from conformance.kafka.admin import Led, create_topic, leaders, log_start_offsets
+from conformance.kafka.admin import PartitionLeadership, create_topic, leaders, log_start_offsets
 from conformance.kafka.administration import elect_preferred, set_config, unregister
 from conformance.kafka.cluster import KafkaCluster
-from conformance.kafka.connection import Connection
+from conformance.kafka.connection import BrokerConnection
 from conformance.kafka.errors import BrokerFailed, RequestRefused
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, encode_response
@@ -147,7 +147,7 @@ def test_a_topic_is_created_at_the_controller(scripted):
             }
         )
     )
-    with Connection(*other.address) as connection:
+    with BrokerConnection(*other.address) as connection:
         create_topic(connection, "t", 2, replicas=(2, 1), configs={"a": "b"})
     [topic] = asked[0]["topics"]
     assert [row["broker_ids"] for row in topic["assignments"]] == [[2, 1], [2, 1]]
@@ -157,7 +157,7 @@ def test_a_topic_is_created_at_the_controller(scripted):
 
 def test_a_topic_that_nobody_creates_is_refused(scripted):
     refuses = scripted(by_api({ApiKey.CREATE_TOPICS: created(ErrorCode.INVALID_CONFIG)}))
-    with Connection(*refuses.address) as connection, pytest.raises(RequestRefused):
+    with BrokerConnection(*refuses.address) as connection, pytest.raises(RequestRefused):
         create_topic(connection, "t", 2)
 
 
@@ -178,7 +178,7 @@ def test_logs_are_asked_where_they_start(scripted):
         }
 
     broker = scripted(by_api({ApiKey.LIST_OFFSETS: offsets}))
-    with Connection(*broker.address) as connection:
+    with BrokerConnection(*broker.address) as connection:
         assert log_start_offsets(connection, [("t", 0), ("t", 3)]) == {("t", 0): 9, ("t", 3): 9}
 
 
@@ -192,7 +192,7 @@ def test_a_config_is_set_in_the_bytes_of_its_first_version(scripted):
         heard.append(payload)
         return struct.pack(">iiihhbh", -1, 0, 1, 0, -1, 4, 1) + b"1"
 
-    with Connection(*scripted(handle).address) as connection:
+    with BrokerConnection(*scripted(handle).address) as connection:
         set_config(connection, 1, "some.name", "20")
     header = bytes.fromhex("002c 0000 ffffffff 0009") + b"kafka-eos"
     resource = bytes.fromhex("00000001 04 0001") + b"1"
@@ -203,7 +203,7 @@ def test_a_config_is_set_in_the_bytes_of_its_first_version(scripted):
 def test_a_config_that_is_refused_is_named(scripted):
     answer = struct.pack(">iiihhbh", -1, 0, 1, 40, -1, 4, 1) + b"1"
     with (
-        Connection(*scripted(lambda _: answer).address) as connection,
+        BrokerConnection(*scripted(lambda _: answer).address) as connection,
         pytest.raises(RequestRefused, match=r"name=20 at broker 1: error 40"),
     ):
         set_config(connection, 1, "name", "20")
@@ -228,7 +228,7 @@ def test_a_leader_is_elected_in_the_bytes_of_version_1(scripted):
         heard.append(payload)
         return elected(0, of_partition=0)
 
-    with Connection(*scripted(handle).address) as connection:
+    with BrokerConnection(*scripted(handle).address) as connection:
         elect_preferred(connection, ("t", 3))
     header = bytes.fromhex("002b 0001 ffffffff 0009") + b"kafka-eos"
     topic = bytes.fromhex("00 00000001 0001") + b"t" + bytes.fromhex("00000001 00000003")
@@ -238,7 +238,7 @@ def test_a_leader_is_elected_in_the_bytes_of_version_1(scripted):
 @pytest.mark.parametrize("answer", [elected(41), elected(0, of_partition=80)])
 def test_an_election_that_is_refused_is_named(scripted, answer):
     with (
-        Connection(*scripted(lambda _: answer).address) as connection,
+        BrokerConnection(*scripted(lambda _: answer).address) as connection,
         pytest.raises(RequestRefused, match=r"election of t-3: error (41|80)"),
     ):
         elect_preferred(connection, ("t", 3))
@@ -251,7 +251,7 @@ def test_an_election_that_nothing_is_said_of_was_held(scripted):
         heard.append(payload)
         return elected(0)
 
-    with Connection(*scripted(handle).address) as connection:
+    with BrokerConnection(*scripted(handle).address) as connection:
         elect_preferred(connection, ("t", 3))
     assert len(heard) == 1, "it was asked for once, and nothing was raised"
 
@@ -264,7 +264,7 @@ def test_a_broker_is_forgotten_in_the_bytes_of_version_0(scripted, error):
         heard.append(payload)
         return struct.pack(">ibihbb", -1, 0, 0, error, 0, 0)
 
-    with Connection(*scripted(handle).address) as connection:
+    with BrokerConnection(*scripted(handle).address) as connection:
         if error:
             with pytest.raises(RequestRefused, match="broker 2 cannot be forgotten: error 102"):
                 unregister(connection, 2)
@@ -285,7 +285,7 @@ def cluster(scripted, monkeypatch) -> Iterator[Callable[[list[Any]], KafkaCluste
         broker = scripted(by_api({ApiKey.METADATA: metadata(("h", 1), partitions)}))
         made.append(KafkaCluster("4.3.1"))
         monkeypatch.setattr(
-            type(made[-1].brokers[2]), "connect", lambda _: Connection(*broker.address)
+            type(made[-1].brokers[2]), "connect", lambda _: BrokerConnection(*broker.address)
         )
         return made[-1]
 
@@ -310,5 +310,7 @@ def test_replicas_are_in_sync_once_all_are(cluster):
 
 def test_leaders_are_read_with_who_is_in_sync(scripted):
     broker = scripted(by_api({ApiKey.METADATA: metadata(("h", 1), [partition(0, 2, 2, 1)])}))
-    with Connection(*broker.address) as connection:
-        assert leaders(connection) == {("t", 0): Led(2, frozenset((2, 1)), frozenset((1, 2)))}
+    with BrokerConnection(*broker.address) as connection:
+        assert leaders(connection) == {
+            ("t", 0): PartitionLeadership(2, frozenset((2, 1)), frozenset((1, 2)))
+        }

@@ -15,7 +15,7 @@ import pytest
 
 from conformance.kafka.admin import create_topic, init_producer_id
 from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.connection import Connection
+from conformance.kafka.connection import BrokerConnection
 from conformance.kafka.releases import find_release
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
@@ -145,13 +145,13 @@ def permissions(
     await_denials(client, [])
 
 
-def ask_producer_id(connection: Connection) -> int:
+def ask_producer_id(connection: BrokerConnection) -> int:
     body = {"transactional_id": None, "transaction_timeout_ms": 60_000}
     error: int = connection.ask(ApiKey.INIT_PRODUCER_ID, 0, body)["error_code"]
     return error
 
 
-def produce(connection: Connection) -> int:
+def produce(connection: BrokerConnection) -> int:
     """The first batch of a producer id that is new."""
     batch = client_batch(
         [Record(0, time.time_ns() // 1_000_000, None, b"value")],

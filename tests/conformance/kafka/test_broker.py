@@ -15,7 +15,7 @@ from conformance.kafka.admin import (
     init_producer_ids,
 )
 from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.connection import Connection, Request
+from conformance.kafka.connection import BrokerConnection, WireRequest
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, RequestRefused
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
@@ -32,7 +32,7 @@ fresh = count()
 
 
 @pytest.fixture
-def topic(connection: Connection) -> str:
+def topic(connection: BrokerConnection) -> str:
     name = f"topic-{next(fresh)}"
     create_topic(connection, name, 3)
     return name
@@ -44,7 +44,7 @@ def produce(
     base_sequence: int,
     acks: int = ALL_REPLICAS,
     ago: int = 0,
-) -> Request:
+) -> WireRequest:
     """One record; `ago` is how many milliseconds before now it is dated."""
     batch = client_batch(
         [Record(0, time.time_ns() // 1_000_000 - ago, b"key", b"value")],
@@ -55,11 +55,15 @@ def produce(
     partitions = [{"index": 0, "records": encode_batch(batch)}]
     topics = [{"name": topic, "partitions": partitions}]
     body = {"acks": acks, "timeout_ms": 5_000, "topics": topics}
-    return Request(ApiKey.PRODUCE, PRODUCE_VERSION, body)
+    return WireRequest(ApiKey.PRODUCE, PRODUCE_VERSION, body)
 
 
 def append(
-    connection: Connection, topic: str, producer: ProducerIdentity, sequence: int, ago: int = 0
+    connection: BrokerConnection,
+    topic: str,
+    producer: ProducerIdentity,
+    sequence: int,
+    ago: int = 0,
 ) -> Value:
     request = produce(topic, producer, sequence, ago=ago)
     body = connection.ask(request.api_key, request.api_version, request.body)

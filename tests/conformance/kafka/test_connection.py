@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from conformance.kafka.connection import MAX_IN_FLIGHT, Connection
+from conformance.kafka.connection import MAX_IN_FLIGHT, BrokerConnection
 from conformance.kafka.errors import (
     AnswerTimeout,
     ConnectionLost,
@@ -19,7 +19,7 @@ from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
 
 Script = Callable[[socket.socket], None]
-Serve = Callable[[Script], Connection]
+Serve = Callable[[Script], BrokerConnection]
 
 BODY = {"transaction_timeout_ms": 1_000}
 
@@ -34,16 +34,16 @@ def serve() -> Iterator[Serve]:
     """Connect to a peer that runs `script` on its end of the connection."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         threads: list[threading.Thread] = []
-        connections: list[Connection] = []
+        connections: list[BrokerConnection] = []
 
         def run(script: Script) -> None:
             with server.accept()[0] as peer:
                 script(peer)
 
-        def start(script: Script) -> Connection:
+        def start(script: Script) -> BrokerConnection:
             threads.append(threading.Thread(target=run, args=(script,)))
             threads[-1].start()
-            connections.append(Connection(*server.getsockname(), timeout_ms=2_000))
+            connections.append(BrokerConnection(*server.getsockname(), timeout_ms=2_000))
             return connections[-1]
 
         yield start
@@ -58,7 +58,7 @@ def wait_for_the_end(peer: socket.socket) -> None:
         pass
 
 
-def ask(connection: Connection) -> int:
+def ask(connection: BrokerConnection) -> int:
     return connection.send(ApiKey.INIT_PRODUCER_ID, 1, BODY)
 
 
@@ -165,4 +165,4 @@ def test_a_port_where_nobody_listens_is_named():
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     with pytest.raises(ConnectionLost, match="cannot connect"):
-        Connection(*address)
+        BrokerConnection(*address)

@@ -6,7 +6,7 @@ import pytest
 
 from conformance.kafka.admin import api_versions
 from conformance.kafka.administration import set_level
-from conformance.kafka.connection import Connection
+from conformance.kafka.connection import BrokerConnection
 from conformance.kafka.errors import RequestRefused
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
@@ -14,14 +14,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
 FEATURE = "transaction.version"
 
 
-def await_level(connection: Connection, level: int) -> None:
+def await_level(connection: BrokerConnection, level: int) -> None:
     deadline = time.monotonic() + 5
     while api_versions(connection).levels.get(FEATURE, 0) != level:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_a_level_goes_down_and_up_again(connection: Connection):
+def test_a_level_goes_down_and_up_again(connection: BrokerConnection):
     try:
         set_level(connection, FEATURE, 1, is_upgrade=False)
         await_level(connection, 1)
@@ -31,7 +31,7 @@ def test_a_level_goes_down_and_up_again(connection: Connection):
 
 
 @pytest.mark.parametrize(("feature", "level"), [(FEATURE, 9), ("no.such.feature", 1)])
-def test_what_there_is_not_is_refused(connection: Connection, feature: str, level: int):
+def test_what_there_is_not_is_refused(connection: BrokerConnection, feature: str, level: int):
     with pytest.raises(RequestRefused, match=f"{feature}={level}: error"):
         set_level(connection, feature, level, is_upgrade=True)
     assert api_versions(connection).levels[FEATURE] == 2

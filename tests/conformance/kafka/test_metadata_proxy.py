@@ -19,7 +19,7 @@ from conformance.kafka.administration import order_replicas
 from conformance.kafka.errors import RequestRefused
 from conformance.kafka.metadata_proxy import MetadataProxy, client_id, through
 from conformance.kafka.ports import free_ports
-from conformance.kafka.recipe import HOST, Node
+from conformance.kafka.recipe import HOST, BrokerNode
 from conformance.kafka.releases import find_release
 from impl.protocol.messages import encode_request
 from impl.protocol.primitives import frame
@@ -150,7 +150,7 @@ def test_a_request_without_a_name_is_nobodys() -> None:
     ("release", "is_told"), [("3.3.2", False), ("3.9.2", True), ("4.3.1", True)]
 )
 def test_brokers_reach_the_controller_by_one_port_only(release: str, is_told: bool) -> None:
-    first, second = Node(1, 21, 22), Node(2, 23, 24)
+    first, second = BrokerNode(1, 21, 22), BrokerNode(2, 23, 24)
     assert through(9, 1, find_release(release), second) == {
         "controller.quorum.voters": f"1@{HOST}:9"
     }

@@ -11,8 +11,8 @@ from conformance.kafka.errors import BrokerFailed, UnknownRelease
 from conformance.kafka.fetch import fetch
 from conformance.kafka.ports import PORTS, free_ports
 from conformance.kafka.recipe import (
+    BrokerNode,
     Ensemble,
-    Node,
     properties_text,
     server_properties,
     zookeeper_properties,
@@ -24,8 +24,8 @@ from proofs.java import FetchFailed, MissingTool, download_jars, find_java, java
 
 
 def properties_of(release: Release, level: int, **overrides: str) -> dict[str, str]:
-    node = Node(1, 1001, 1002)
-    ensemble = Ensemble((node, Node(2, 2001, 2002)), zookeeper_port=3001)
+    node = BrokerNode(1, 1001, 1002)
+    ensemble = Ensemble((node, BrokerNode(2, 2001, 2002)), zookeeper_port=3001)
     return server_properties(release, level, node, ensemble, Path("/data"), overrides)
 
 
@@ -58,7 +58,7 @@ def test_properties_name_all_voters_and_overrides_win():
 
 
 def test_who_does_not_vote_is_no_controller():
-    one, other = Node(1, 1001, 1002), Node(2, 2001, 2002)
+    one, other = BrokerNode(1, 1001, 1002), BrokerNode(2, 2001, 2002)
     ensemble = Ensemble((one, other), voters=(1,))
     votes, serves = (
         server_properties(find_release(NEWEST), 2, node, ensemble, Path("/data"), {})

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from conformance.kafka.connection import Request
+from conformance.kafka.connection import WireRequest
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration, prepare
 from conformance.systems.wire.backend import traces_plan
@@ -57,9 +57,9 @@ def record(name: str) -> None:
             observer = Observer(k)
             writer = ScriptWriter(k, Tables(k), observer)
             first = len({line.get("trace") for line in lines}) - 1
-            heard: dict[int, list[tuple[Request, Any]]] = {}
+            heard: dict[int, list[tuple[WireRequest, Any]]] = {}
 
-            def listen(number: int, request: Request, body: Any, heard: Any = heard) -> None:
+            def listen(number: int, request: WireRequest, body: Any, heard: Any = heard) -> None:
                 heard.setdefault(number, []).append((request, body))
 
             harness = Harness(observer, broker, traces, listen)
@@ -74,7 +74,7 @@ def record(name: str) -> None:
     (FIXTURES / f"kafka-{name}.jsonl").write_text(text)
 
 
-def line(trace: int, request: Request, body: Any) -> dict[str, Any]:
+def line(trace: int, request: WireRequest, body: Any) -> dict[str, Any]:
     """One request and its answer. Correlation ids are 0: they say nothing of a broker."""
     key, version = request.api_key, request.api_version
     return {
