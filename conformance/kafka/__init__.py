@@ -1,4 +1,4 @@
-"""Real Apache Kafka brokers as judges: get their jars, start and stop them, talk to them.
+"""Real Apache Kafka brokers: their jars, their processes, connections to them.
 
-`KafkaBroker("4.3.1", level=2)` is a context manager; `connect()` gives a pipelining `BrokerConnection`.
+`KafkaBroker("4.3.1", level=2)` is a context manager; its `connect()` gives a `BrokerConnection`.
 """

@@ -95,7 +95,7 @@ class PartitionLeadership:
 
 
 def api_versions(connection: BrokerConnection) -> Supported:
-    """Ask what the broker supports. Raises RequestRefused and what `BrokerConnection.ask` raises."""
+    """Ask what the broker supports. Raises RequestRefused, and as `BrokerConnection.ask`."""
     for version in _API_VERSIONS_VERSIONS:
         body = connection.ask(ApiKey.API_VERSIONS, version, _CLIENT_SOFTWARE)
         if body["error_code"] != ErrorCode.UNSUPPORTED_VERSION:
