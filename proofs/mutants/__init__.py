@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from proofs.mutants.table import MUTANTS, Mutant
+from proofs.mutants.table import MUTANTS, ModelMutant
 
 
 class UnknownMutant(ValueError):
     """No mutant has this name; the message lists those that there are."""
 
 
-def find(name: str) -> Mutant:
+def find(name: str) -> ModelMutant:
     """The mutant of this name. Raises UnknownMutant."""
     for mutant in MUTANTS:
         if mutant.name == name:

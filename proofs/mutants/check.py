@@ -9,7 +9,7 @@ from proofs.explore.scope import Finding, ScopeReport, explore_scope
 from proofs.lift.build import is_endless
 from proofs.lift.source import Model, model_for
 from proofs.live.check import Outcome, explore_live
-from proofs.mutants.table import Mutant
+from proofs.mutants.table import ModelMutant
 from proofs.trace.events import events
 from proofs.trace.replay import configuration_of
 
@@ -21,7 +21,7 @@ MAX_EVENTS = 25
 class Checked:
     """What exploring a mutant and its twin showed; `finding` is None if nothing was found."""
 
-    mutant: Mutant
+    mutant: ModelMutant
     finding: Finding | None
     twin_clean: bool
 
@@ -36,13 +36,13 @@ def is_clean(report: ScopeReport, name: str) -> bool:
     return report.verdict == "holds" and report.found(name) is None
 
 
-def is_of_the_end(mutant: Mutant) -> bool:
+def is_of_the_end(mutant: ModelMutant) -> bool:
     """The defect shows in runs that go on for ever."""
     model = model_for(mutant.scope)
     return is_endless(configuration_of(model, mutant.scope, mutant.variant))
 
 
-def check(mutant: Mutant, *, engine: str = "ints", workers: int = 1) -> Checked:
+def check(mutant: ModelMutant, *, engine: str = "ints", workers: int = 1) -> Checked:
     """Explore a mutant and its twin. Raises as `explore_scope` and `explore_live`."""
     if is_of_the_end(mutant):
         return check_in_the_end(mutant, engine)
@@ -61,7 +61,7 @@ def check(mutant: Mutant, *, engine: str = "ints", workers: int = 1) -> Checked:
     return Checked(mutant, found, is_clean(twin, mutant.property))
 
 
-def check_in_the_end(mutant: Mutant, engine: str) -> Checked:
+def check_in_the_end(mutant: ModelMutant, engine: str) -> Checked:
     """The same of what a guarantee says that happens in the end: the trace is a lasso's."""
     by = engine if engine in ("c", "ints") else "ints"
     live = explore_live(mutant.scope, mutant.variant, patches=mutant.patches, engine=by)
@@ -85,7 +85,7 @@ def lassoed(model: Model, outcome: Outcome) -> Finding | None:
 
 
 def check_all(
-    mutants: tuple[Mutant, ...], seen: Callable[[Checked], None], *, engine: str, workers: int
+    mutants: tuple[ModelMutant, ...], seen: Callable[[Checked], None], *, engine: str, workers: int
 ) -> tuple[Checked, ...]:
     """Check several; `seen` is told each as it is done."""
     results = []

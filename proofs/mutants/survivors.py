@@ -24,8 +24,8 @@ from proofs.explore.scope import EnginesDisagree
 from proofs.lift.noted import LiftError
 from proofs.lift.source import model_for
 from proofs.live.check import explore_live
-from proofs.mutants.ground import Ground, Overgrown
-from proofs.mutants.systematic import Point
+from proofs.mutants.baseline import Baseline, Overgrown
+from proofs.mutants.systematic import SystematicMutant
 
 BEST = "first_sequence=strict/restart_window=full"
 """The variant of which most is guaranteed."""
@@ -123,11 +123,11 @@ REFUSED = (LiftError, RangeBroken, Overgrown, IndexError)
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class MutantFate:
     """`breaks`, `loses`, `stalls`, `refused`, `disagrees`, `same`, `unmet` or `survives`; in which
     configuration it showed, and how. Engines that disagree on a change are a defect of ours."""
 
-    point: Point
+    point: SystematicMutant
     fate: str
     scope: str = ""
     variant: str = ""
@@ -135,38 +135,38 @@ class Fate:
 
 
 @functools.cache
-def ground(scope: str, variant: str) -> Ground:
+def ground(scope: str, variant: str) -> Baseline:
     """A configuration as it is; made once."""
-    return Ground(scope, variant)
+    return Baseline(scope, variant)
 
 
-def fate_of(point: Point) -> Fate:
+def fate_of(point: SystematicMutant) -> MutantFate:
     """Try one mutant in every configuration until something notices it."""
     safe = fate_in_configurations(point)
     return safe if safe.fate in FOUND else fate_in_the_end(point) or safe
 
 
-def fate_in_configurations(point: Point) -> Fate:
+def fate_in_configurations(point: SystematicMutant) -> MutantFate:
     """What becomes of guarantees, witnesses and events."""
-    best = Fate(point, "same")
+    best = MutantFate(point, "same")
     model = model_for(CONFIGURATIONS[point.group][0][0], [point.patch])
     for scope, variant in CONFIGURATIONS[point.group]:
         try:
             seen = ground(scope, variant).see(model)
         except REFUSED as refusal:
-            return Fate(point, "refused", scope, variant, str(refusal).partition("\n")[0])
+            return MutantFate(point, "refused", scope, variant, str(refusal).partition("\n")[0])
         except EnginesDisagree as defect:
-            return Fate(point, "disagrees", scope, variant, str(defect).partition("\n")[0])
+            return MutantFate(point, "disagrees", scope, variant, str(defect).partition("\n")[0])
         if seen.fate in FOUND:
-            return Fate(point, seen.fate, scope, variant, seen.how)
+            return MutantFate(point, seen.fate, scope, variant, seen.how)
         if seen.fate == "differs" and best.fate != "survives":
-            best = Fate(point, "survives", scope, variant, seen.how)
+            best = MutantFate(point, "survives", scope, variant, seen.how)
         if seen.fate == "unmet" and best.fate == "same":
-            best = Fate(point, "unmet", scope, variant)
+            best = MutantFate(point, "unmet", scope, variant)
     return best
 
 
-def fate_in_the_end(point: Point) -> Fate | None:
+def fate_in_the_end(point: SystematicMutant) -> MutantFate | None:
     """What runs that go on for ever show; None if they are as guaranteed, or cannot be followed."""
     for scope, variant in IN_THE_END[point.group]:
         try:
@@ -178,7 +178,7 @@ def fate_in_the_end(point: Point) -> Fate | None:
         for outcome in live.report().outcomes:
             if outcome.guaranteed and outcome.lasso is not None:
                 steps = len(outcome.lasso.trace.steps)
-                return Fate(point, "stalls", scope, variant, f"{outcome.name}, {steps} steps")
+                return MutantFate(point, "stalls", scope, variant, f"{outcome.name}, {steps} steps")
     return None
 
 

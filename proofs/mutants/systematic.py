@@ -92,7 +92,7 @@ class UnknownFunction(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SystematicMutant:
     """One small change, and the model that it is a change of."""
 
     group: str
@@ -108,7 +108,7 @@ MUTATED = ("idempotent", "transactions")
 """The compositions that are mutated."""
 
 
-def explanation(point: Point) -> str | None:
+def explanation(point: SystematicMutant) -> str | None:
     """Why it is right that no check notices the change; None if nothing says so."""
     return EQUIVALENT[point.group].get(point.says)
 
@@ -127,7 +127,7 @@ def functions_that_act(model: Model) -> list[str]:
     return [name for name in named if name in acting]
 
 
-def every_point(only: str | None = None) -> list[Point]:
+def every_point(only: str | None = None) -> list[SystematicMutant]:
     """All changes, those of a group, or of one function, `GROUP.module.function`.
 
     Raises UnknownFunction.
@@ -143,10 +143,12 @@ def every_point(only: str | None = None) -> list[Point]:
     if not chosen:
         known = ", ".join(f"{g}.{f}" for g, functions in names.items() for f in functions)
         raise UnknownFunction(f"no function is called {only!r}; choose one of {known}")
-    return [Point(g, patch) for g, f in chosen for patch in mutants_of(model_of(g), f)]
+    return [SystematicMutant(g, patch) for g, f in chosen for patch in mutants_of(model_of(g), f)]
 
 
-def sample(points: Sequence[Point], count: int | None, seed: int) -> list[Point]:
+def sample(
+    points: Sequence[SystematicMutant], count: int | None, seed: int
+) -> list[SystematicMutant]:
     """So many of them, in their order; all where no count is given."""
     if count is None or count >= len(points):
         return list(points)

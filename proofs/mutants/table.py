@@ -18,7 +18,7 @@ BASE = "4.3.1/level=2/requests=v2"
 
 
 @dataclass(frozen=True, slots=True)
-class Mutant:
+class ModelMutant:
     """A defect, where it shows, and what it breaks.
 
     `kind` is "mutant" (a patch of the model) or "variant" (what some release does, or what a scope
@@ -47,9 +47,9 @@ def _read(name: str) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def _mutant(group: str, name: str, row: Mapping[str, Any]) -> Mutant:
+def _mutant(group: str, name: str, row: Mapping[str, Any]) -> ModelMutant:
     variant = row.get("variant", BASE)
-    return Mutant(
+    return ModelMutant(
         name=name,
         group=group,
         kind="mutant" if "patches" in row else "variant",
@@ -66,7 +66,7 @@ def _mutant(group: str, name: str, row: Mapping[str, Any]) -> Mutant:
     )
 
 
-def _mutants(table: Mapping[str, Any]) -> Iterator[Mutant]:
+def _mutants(table: Mapping[str, Any]) -> Iterator[ModelMutant]:
     for group, rows in table.items():
         yield from (_mutant(group, name, row) for name, row in rows.items())
 
@@ -76,9 +76,9 @@ _TRANSACTIONS = _read("transactions")
 NOT_EXPRESSIBLE: Mapping[str, str] = _TRANSACTIONS.pop("not_expressible")
 """Defects that shipped, and what the model lacks to show them."""
 
-TRANSACTIONAL: tuple[Mutant, ...] = tuple(_mutants(_TRANSACTIONS))
+TRANSACTIONAL: tuple[ModelMutant, ...] = tuple(_mutants(_TRANSACTIONS))
 
-MUTANTS: tuple[Mutant, ...] = (*_mutants(_read("idempotent")), *TRANSACTIONAL)
+MUTANTS: tuple[ModelMutant, ...] = (*_mutants(_read("idempotent")), *TRANSACTIONAL)
 
 EQUIVALENT: Mapping[str, Mapping[str, str]] = {
     "idempotent": {

@@ -20,7 +20,7 @@ class BadEvidence(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class ShortestRun:
     """A shortest run that breaks a guarantee; `told` has its steps in lines, where a page shows
     them."""
 
@@ -34,7 +34,7 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ExploredScope:
     """A scope explored to its end under a variant, and the guarantees that it breaks."""
 
     home: str
@@ -43,15 +43,15 @@ class Seen:
     distinct: int
     transitions: int
     depth: int
-    broken: tuple[Broken, ...]
+    broken: tuple[ShortestRun, ...]
 
-    def found(self, name: str) -> Broken | None:
+    def found(self, name: str) -> ShortestRun | None:
         """The run that breaks a guarantee; None if none does."""
         return next((run for run in self.broken if run.property == name), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Endless:
+class LivenessScope:
     """An endless scope explored: the guarantees that were asked about with what they assume, and of
     those that are exercised the ones that are guaranteed, and the ones that hold."""
 
@@ -66,7 +66,7 @@ class Endless:
 
 
 @dataclass(frozen=True, slots=True)
-class Lasting:
+class LassoRun:
     """A run without end that does not keep a guarantee, nor the assumption that it is `without`
     ("": it keeps all of them). After `stem` steps there are `loop` more for ever; 0: nothing
     more happens."""
@@ -90,19 +90,19 @@ class Evidence:
     and the last of these as files, by name."""
 
     asked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    seen: tuple[Seen, ...] = ()
-    endless: tuple[Endless, ...] = ()
-    lasting: tuple[Lasting, ...] = ()
-    shown: Mapping[str, Broken] = field(default_factory=dict)
-    without: Mapping[str, Broken] = field(default_factory=dict)
-    defects: Mapping[str, Broken] = field(default_factory=dict)
+    seen: tuple[ExploredScope, ...] = ()
+    endless: tuple[LivenessScope, ...] = ()
+    lasting: tuple[LassoRun, ...] = ()
+    shown: Mapping[str, ShortestRun] = field(default_factory=dict)
+    without: Mapping[str, ShortestRun] = field(default_factory=dict)
+    defects: Mapping[str, ShortestRun] = field(default_factory=dict)
     traces: Mapping[str, Trace] = field(default_factory=dict)
 
-    def of(self, home: str, variant: str) -> Iterator[Seen]:
+    def of(self, home: str, variant: str) -> Iterator[ExploredScope]:
         """The scopes of a variant."""
         return (s for s in self.seen if (s.home, s.variant) == (home, variant))
 
-    def shortest(self, home: str, name: str, variant: str) -> Broken | None:
+    def shortest(self, home: str, name: str, variant: str) -> ShortestRun | None:
         """The shortest run of a variant that breaks a guarantee; None if none does."""
         found = [run for seen in self.of(home, variant) if (run := seen.found(name))]
         return min(found, key=lambda run: (run.events, run.steps), default=None)
@@ -136,12 +136,12 @@ def thawed(row: Any) -> Any:
     return {name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}
 
 
-def run_of(row: Any) -> Broken:
+def run_of(row: Any) -> ShortestRun:
     """A run from JSON."""
-    return Broken(**thawed(row))
+    return ShortestRun(**thawed(row))
 
 
-def runs_of(rows: Any) -> dict[str, Broken]:
+def runs_of(rows: Any) -> dict[str, ShortestRun]:
     """Runs by name from JSON."""
     return {row["name"]: run_of(row["run"]) for row in rows}
 
@@ -153,11 +153,11 @@ def loads(text: str, traces: Mapping[str, Trace]) -> Evidence:
         return Evidence(
             asked={row["home"]: tuple(row["names"]) for row in content["asked"]},
             seen=tuple(
-                Seen(**{**row, "broken": tuple(map(run_of, row["broken"]))})
+                ExploredScope(**{**row, "broken": tuple(map(run_of, row["broken"]))})
                 for row in content["seen"]
             ),
-            endless=tuple(Endless(**thawed(row)) for row in content["endless"]),
-            lasting=tuple(Lasting(**thawed(row)) for row in content["lasting"]),
+            endless=tuple(LivenessScope(**thawed(row)) for row in content["endless"]),
+            lasting=tuple(LassoRun(**thawed(row)) for row in content["lasting"]),
             shown=runs_of(content["shown"]),
             without=runs_of(content["without"]),
             defects=runs_of(content["defects"]),

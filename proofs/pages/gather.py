@@ -15,8 +15,8 @@ from typing import Any
 from proofs.explore.expected import EXPECTED
 from proofs.explore.scope import Finding, explore_scope
 from proofs.live.check import Live, Outcome, explore_live
-from proofs.mutants.table import Mutant
-from proofs.pages.evidence import Broken, Endless, Evidence, Lasting, Seen
+from proofs.mutants.table import ModelMutant
+from proofs.pages.evidence import Evidence, ExploredScope, LassoRun, LivenessScope, ShortestRun
 from proofs.pages.subjects import (
     assumed_properties_in,
     columns,
@@ -28,7 +28,7 @@ from proofs.pages.subjects import (
     page_of,
     trace_of,
 )
-from proofs.prove.dropped import DROPPED, trace_without
+from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.trace.format import Trace, label
 from proofs.trace.pictures import text
 from proofs.trace.replay import configuration_of, model_of, replay
@@ -83,9 +83,9 @@ def told(trace: Trace) -> tuple[str, ...]:
     return tuple(text(story, with_changes=False).splitlines()[1:])
 
 
-def broken(finding: Finding, lines: tuple[str, ...] = ()) -> Broken:
+def broken(finding: Finding, lines: tuple[str, ...] = ()) -> ShortestRun:
     """What is kept of a finding."""
-    return Broken(
+    return ShortestRun(
         property=finding.property,
         scope=finding.trace.header.scope,
         variant=finding.trace.header.variant,
@@ -125,14 +125,14 @@ def small_places() -> Iterator[Place]:
             yield from ((home, scope, column.variant) for scope in small_scopes(home))
 
 
-def see(home: str, scope: str, variant: str) -> tuple[Seen, tuple[Finding, ...]]:
+def see(home: str, scope: str, variant: str) -> tuple[ExploredScope, tuple[Finding, ...]]:
     """One scope explored to its end, and its findings with their traces."""
     report = explore_scope(
         scope, variant, assumed_properties=assumed_properties_in(home), engine="ints"
     )
     counts = report.counts
     assert counts.transitions is not None
-    seen = Seen(
+    seen = ExploredScope(
         home=home,
         scope=scope,
         variant=variant,
@@ -144,7 +144,7 @@ def see(home: str, scope: str, variant: str) -> tuple[Seen, tuple[Finding, ...]]
     return seen, report.violations
 
 
-def is_expected(row: Seen) -> bool:
+def is_expected(row: ExploredScope) -> bool:
     """Whether its counts, if the variant is the newest, are what the tests expect of them."""
     known = EXPECTED.get(row.scope)
     if known is None or row.variant != columns(row.home)[0].variant:
@@ -152,7 +152,7 @@ def is_expected(row: Seen) -> bool:
     return (row.distinct, row.transitions) == (known.distinct, known.transitions)
 
 
-def newest_runs(seen: Evidence) -> Iterator[tuple[str, Broken]]:
+def newest_runs(seen: Evidence) -> Iterator[tuple[str, ShortestRun]]:
     """(home, run): of each guarantee or assumed property that some variant breaks, the shortest
     run of the
     newest."""
@@ -183,11 +183,11 @@ def questions(home: str, scope: str, variant: str) -> tuple[str, ...]:
     return tuple(f"{p.name}: {', '.join(p.under)}" for p in in_the_end(home) if p.asked(k))
 
 
-def lasting(home: str, live: Live, outcome: Outcome, without: str) -> Lasting:
+def lasting(home: str, live: Live, outcome: Outcome, without: str) -> LassoRun:
     """What is kept of a lasso."""
     found = outcome.lasso
     assert found is not None
-    return Lasting(
+    return LassoRun(
         home=home,
         property=outcome.name,
         without=without,
@@ -199,7 +199,7 @@ def lasting(home: str, live: Live, outcome: Outcome, without: str) -> Lasting:
     )
 
 
-def lassos(home: str, live: Live, holds: tuple[str, ...]) -> Iterator[Lasting]:
+def lassos(home: str, live: Live, holds: tuple[str, ...]) -> Iterator[LassoRun]:
     """The lassos of what is not guaranteed; and those of what holds, without each assumption."""
     for outcome in live.report().outcomes:
         if outcome.lasso is not None:
@@ -211,14 +211,16 @@ def lassos(home: str, live: Live, holds: tuple[str, ...]) -> Iterator[Lasting]:
                 yield lasting(home, live, outcome, assumption)
 
 
-def look_to_the_end(home: str, scope: str, variant: str) -> tuple[Endless, tuple[Lasting, ...]]:
+def look_to_the_end(
+    home: str, scope: str, variant: str
+) -> tuple[LivenessScope, tuple[LassoRun, ...]]:
     """One endless scope: what holds in it, and the lassos."""
     engine = "source" if scope in REDUCED.values() else "ints"
     live = explore_live(scope, variant, engine=engine)
     report = live.report()
     asked = [outcome for outcome in report.outcomes if outcome.exercised]
     holds = tuple(outcome.name for outcome in asked if outcome.holds)
-    endless = Endless(
+    endless = LivenessScope(
         home=home,
         scope=report.scope,
         variant=report.variant,
@@ -231,9 +233,9 @@ def look_to_the_end(home: str, scope: str, variant: str) -> tuple[Endless, tuple
     return endless, tuple(lassos(home, live, holds))
 
 
-def shortest_lassos(found: Iterable[Lasting]) -> tuple[Lasting, ...]:
+def shortest_lassos(found: Iterable[LassoRun]) -> tuple[LassoRun, ...]:
     """Of each guarantee without each assumption the shortest; all keep their order."""
-    best: dict[tuple[str, ...], Lasting] = {}
+    best: dict[tuple[str, ...], LassoRun] = {}
     for one in found:
         key = (one.home, one.property, one.without)
         known = best.setdefault(key, one)
@@ -245,7 +247,7 @@ def shortest_lassos(found: Iterable[Lasting]) -> tuple[Lasting, ...]:
 # What is left out
 
 
-def without(name: str) -> Broken:
+def without(name: str) -> ShortestRun:
     """What an assumption of the theorems is for. Raises NotFound."""
     found = trace_without(name)
     if found is None:
@@ -253,7 +255,7 @@ def without(name: str) -> Broken:
     return broken(found, tuple(label(s.rule, s.choice) for s in found.trace.steps))
 
 
-def finding_of(mutant: Mutant) -> Finding:
+def finding_of(mutant: ModelMutant) -> Finding:
     """The run by which a known defect shows. Raises NotFound."""
     size = EXPECTED[mutant.scope.partition("/")[0]].distinct
     engine = "ints" if size <= MOST_STATES else "c"
@@ -298,7 +300,7 @@ class Gathering:
                 self.know(seen=tuple(rows.values()))
         self.know(seen=tuple(rows[place] for place in wanted))
 
-    def see(self, home: str, scope: str, variant: str) -> Seen:
+    def see(self, home: str, scope: str, variant: str) -> ExploredScope:
         """One scope; its findings are remembered."""
         self.say(f"{scope}, {variant}")
         seen, findings = see(home, scope, variant)
@@ -309,7 +311,7 @@ class Gathering:
 
     def add_shown(self) -> None:
         """The runs that the pages of guarantees tell."""
-        shown: dict[str, Broken] = {}
+        shown: dict[str, ShortestRun] = {}
         traces = dict(self.evidence.traces)
         for home, run in newest_runs(self.evidence):
             page = page_of(home, run.property)
@@ -321,7 +323,7 @@ class Gathering:
             shown[page] = before
         self.know(shown=shown, traces=traces)
 
-    def finding(self, home: str, run: Broken) -> Finding:
+    def finding(self, home: str, run: ShortestRun) -> Finding:
         """A run with its trace: from this gathering, or looked for again."""
         known = self.findings.get((run.scope, run.variant, run.property))
         if known is None:

@@ -10,7 +10,7 @@ from typing import Any
 from model.properties import always
 from proofs.explore.expected import EXPECTED
 from proofs.lift.source import COMPOSITIONS, Model, assumed_properties_of, composition
-from proofs.mutants.table import MUTANTS, Mutant
+from proofs.mutants.table import MUTANTS, ModelMutant
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS
 from proofs.prove.transactions.compositions import ONLY_EXPLORED as OF_TRANSACTIONS
@@ -201,13 +201,13 @@ def covers(theorem: Theorem, variant: str) -> bool:
 # What is known to go wrong
 
 
-def home_of_mutant(mutant: Mutant) -> str:
+def home_of_mutant(mutant: ModelMutant) -> str:
     """The composition that a mutant's scope belongs to."""
     scope = mutant.scope.partition("/")[0]
     return next(home for home in homes() if scope in model_of_home(home).scopes.SCOPES)
 
 
-def known_defects() -> tuple[Mutant, ...]:
+def known_defects() -> tuple[ModelMutant, ...]:
     """What releases and applications do, and what scopes of their own let happen; other patches of
     the model are no Kafka's, and what goes wrong in the end is on its guarantee's page."""
     known = (m for m in MUTANTS if m.kind == "variant" or m.group == "believed")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from proofs.mutants.table import Mutant
-from proofs.pages.evidence import Broken, Evidence, Lasting, Seen
+from proofs.mutants.table import ModelMutant
+from proofs.pages.evidence import Evidence, ExploredScope, LassoRun, ShortestRun
 from proofs.pages.markdown import (
     Lines,
     counted,
@@ -39,8 +39,8 @@ from proofs.pages.subjects import (
     why_not_proved,
 )
 from proofs.pages.unseen import UNSEEN
+from proofs.prove.assumption_necessity import DROPPED
 from proofs.prove.assumptions import ASSUMPTIONS
-from proofs.prove.dropped import DROPPED
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
 
@@ -52,12 +52,12 @@ def title(name: str, says: str) -> Lines:
     return [f"# {name}", "", f"> {says}", "", GENERATED, ""]
 
 
-def length(run: Broken) -> str:
+def length(run: ShortestRun) -> str:
     """How long a run is."""
     return f"{counted(run.steps, 'step')} ({counted(run.events, 'event')})"
 
 
-def after(run: Broken) -> str:
+def after(run: ShortestRun) -> str:
     """What breaks in a run, and when."""
     return f"`{run.property}` is broken after {length(run)}"
 
@@ -96,7 +96,7 @@ def theorems_section(evidence: Evidence, home: str, name: str) -> Lines:
 # Of one guarantee: scopes
 
 
-def named(scopes: list[Seen], name: str) -> str:
+def named(scopes: list[ExploredScope], name: str) -> str:
     """How much was seen, and where the most."""
     largest = max(scopes, key=lambda seen: seen.distinct)
     states = sum(seen.distinct for seen in scopes)
@@ -108,11 +108,11 @@ def named(scopes: list[Seen], name: str) -> str:
 
 def by_condition(
     evidence: Evidence, home: str, name: str, variant: str
-) -> tuple[list[Seen], list[Seen], list[Seen]]:
+) -> tuple[list[ExploredScope], list[ExploredScope], list[ExploredScope]]:
     """Scopes where it is guaranteed, where it is not and is broken, where it is not and is kept."""
-    guaranteed: list[Seen] = []
-    broken: list[Seen] = []
-    kept: list[Seen] = []
+    guaranteed: list[ExploredScope] = []
+    broken: list[ExploredScope] = []
+    kept: list[ExploredScope] = []
     for seen in evidence.of(home, variant):
         if is_guaranteed(home, name, seen.scope, variant):
             guaranteed.append(seen)
@@ -216,13 +216,13 @@ def assumed_property_page(evidence: Evidence, home: str, name: str) -> str:
 # In the end
 
 
-def ends(loop: Lasting) -> str:
+def ends(loop: LassoRun) -> str:
     """How a run goes on."""
     what = f"{counted(loop.loop, 'step')} for ever" if loop.loop else "nothing more happens"
     return f"after {counted(loop.stem, 'step')} {what}"
 
 
-def loops_of(evidence: Evidence, home: str, name: str) -> Iterator[Lasting]:
+def loops_of(evidence: Evidence, home: str, name: str) -> Iterator[LassoRun]:
     """The runs that do not keep a guarantee."""
     return (x for x in evidence.lasting if (x.home, x.property) == (home, name))
 
@@ -248,7 +248,7 @@ def endless_rows(evidence: Evidence, home: str, name: str) -> Iterator[tuple[str
             yield f"`{row.scope}`", row.variant, size, f"{guaranteed}, {holds}"
 
 
-def lasting_section(loop: Lasting) -> Lines:
+def lasting_section(loop: LassoRun) -> Lines:
     """A run without end."""
     command = f"proofs live {loop.scope} --variant {loop.variant}"
     if loop.without:
@@ -278,7 +278,7 @@ def end_page(evidence: Evidence, home: str, guarantee: Any) -> str:
 # What is not guaranteed
 
 
-def defect_page(mutant: Mutant, run: Broken) -> str:
+def defect_page(mutant: ModelMutant, run: ShortestRun) -> str:
     """The page of what some release does."""
     home = home_of_mutant(mutant)
     broken = f"[`{run.property}`](../{page_of(home, run.property)}.md)"
@@ -394,7 +394,7 @@ def ends_table(evidence: Evidence, home: str) -> Lines:
     return table(("in the end", "under", "assumptions"), rows)
 
 
-def not_guaranteed(evidence: Evidence) -> dict[Mutant, Broken]:
+def not_guaranteed(evidence: Evidence) -> dict[ModelMutant, ShortestRun]:
     """The known defects that break what is not guaranteed there, with their runs."""
     runs = {mutant: evidence.defects.get(mutant.name) for mutant in known_defects()}
     return {mutant: run for mutant, run in runs.items() if run is not None and not run.guaranteed}

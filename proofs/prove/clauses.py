@@ -18,9 +18,9 @@ from proofs.lift.containers import FocusMap
 from proofs.lift.dag import ZERO, Node, Operand, conjunction, const, ite
 from proofs.lift.values import Rec, Scalars, Seq
 from proofs.prove.induction import conjuncts
-from proofs.prove.regimes import LARGEST_BATCH
+from proofs.prove.sequence_arithmetic import LARGEST_BATCH
 from proofs.prove.smt import Formula
-from proofs.prove.state import PRODUCER, P, State, Stored, stored
+from proofs.prove.state import PRODUCER, LogEntry, P, ProofState, stored
 from proofs.prove.unknowns import number
 
 ONE = const(1)
@@ -37,17 +37,17 @@ def within(node: Node, lo: Operand, hi: Operand) -> Node:
     return (lo <= node) & (node <= hi)
 
 
-def in_log(state: State, place: Node) -> Node:
+def in_log(state: ProofState, place: Node) -> Node:
     """A place of the log."""
     return (place >= 0) & (place < state.log.length)
 
 
-def mine(state: State, place: Node) -> Node:
+def mine(state: ProofState, place: Node) -> Node:
     """A place of the log with a batch of p."""
     return in_log(state, place) & stored(state, place).mine
 
 
-def pair(state: State) -> tuple[Node, Stored, Stored]:
+def pair(state: ProofState) -> tuple[Node, LogEntry, LogEntry]:
     """Two places i < j of p, and what stands there."""
     both = mine(state, AT) & mine(state, NEXT) & (AT < NEXT)
     return both, stored(state, AT), stored(state, NEXT)
@@ -59,7 +59,7 @@ def slots(sequence: Any) -> list[tuple[Node, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentBatch:
     """A batch of p as the clauses see it: `begin` and `end` are positions in its epoch."""
 
     epoch: Node
@@ -77,25 +77,25 @@ class Sent:
         """The record after its last."""
         return self.first + self.count
 
-    def same_as(self, other: Sent) -> Node:
+    def same_as(self, other: SentBatch) -> Node:
         """Equal positions and equal records."""
         return self.begin.eq(other.begin) & self.count.eq(other.count) & self.first.eq(other.first)
 
-    def before(self, other: Sent) -> Node:
+    def before(self, other: SentBatch) -> Node:
         """Positions and records are all before the other's."""
         return (self.end <= other.begin) & (self.last <= other.first)
 
-    def placed(self, other: Sent) -> Node:
+    def placed(self, other: SentBatch) -> Node:
         """The same, or one wholly before the other."""
         return self.same_as(other) | self.before(other) | other.before(self)
 
 
-def batch_at(state: State, epoch: Node, count: Node, first: Node) -> Sent:
+def batch_at(state: ProofState, epoch: Node, count: Node, first: Node) -> SentBatch:
     """The batch of an epoch that has these records."""
-    return Sent(epoch, state.position(epoch, first), count, first)
+    return SentBatch(epoch, state.position(epoch, first), count, first)
 
 
-def flying(state: State) -> list[tuple[Node, Sent, Scalars]]:
+def flying(state: ProofState) -> list[tuple[Node, SentBatch, Scalars]]:
     """Each in-flight slot: whether it is used, its batch, and the batch's fields."""
     found = []
     for used, fields in slots(state.in_flight):
@@ -106,7 +106,7 @@ def flying(state: State) -> list[tuple[Node, Sent, Scalars]]:
     return found
 
 
-def sent_one(state: State) -> tuple[Node, Sent]:
+def sent_one(state: ProofState) -> tuple[Node, SentBatch]:
     """Any batch, and whether it was sent."""
     return state.sent(E1, C1, F1), batch_at(state, E1, C1, F1)
 
@@ -119,40 +119,40 @@ def apart(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
 # Guarantees
 
 
-def at_most_once(state: State) -> Formula:
+def at_most_once(state: ProofState) -> Formula:
     """No record stands twice in the log under one epoch of p."""
     both, a, b = pair(state)
     disjoint = apart((a.first, a.last), (b.first, b.last))
     return (AT, NEXT), (both & a.epoch.eq(b.epoch)).implies(disjoint)
 
 
-def order_within_epoch(state: State) -> Formula:
+def order_within_epoch(state: ProofState) -> Formula:
     """Under one epoch records stand in the order of their sends."""
     both, a, b = pair(state)
     return (AT, NEXT), (both & a.epoch.eq(b.epoch)).implies(a.last <= b.first)
 
 
-def has_record(state: State, place: Node, record: Node) -> Node:
+def has_record(state: ProofState, place: Node, record: Node) -> Node:
     """At this place stands a batch of p with this record."""
     at = stored(state, place)
     return mine(state, place) & (at.first <= record) & (record < at.last)
 
 
-def acked_is_replicated(state: State) -> Formula:
+def acked_is_replicated(state: ProofState) -> Formula:
     """An acknowledged record stands in the log, below the high watermark."""
     place = state.place(R)
     below = stored(state, place).end_offset <= state.high_watermark
     return (R,), state.acknowledged(R).implies(has_record(state, place, R) & below)
 
 
-def acked_is_stored(state: State) -> Formula:
+def acked_is_stored(state: ProofState) -> Formula:
     """An acknowledged record stands in the log, and a success says where its batch stands."""
     bound, told = answers_are_true(state)
     held = state.acknowledged(RECORD).implies(has_record(state, state.place(RECORD), RECORD))
     return (*bound, RECORD), held & told
 
 
-def no_gap(state: State) -> Formula:
+def no_gap(state: ProofState) -> Formula:
     """Each batch begins where the one before it in its epoch ended; the first begins at 0."""
     before = state.previous(NEXT)
     a, b = stored(state, before), stored(state, NEXT)
@@ -170,7 +170,7 @@ def no_gap(state: State) -> Formula:
 # The client
 
 
-def epochs_rise(state: State) -> Formula:
+def epochs_rise(state: ProofState) -> Formula:
     """The partition's epoch is of the producer's id, and not ahead of the producer's."""
     client, entry = state.client, state.entry
     return (), client.producer_id.eq(P) & client.producer.eq(PRODUCER) & entry.producer_id.eq(
@@ -178,7 +178,7 @@ def epochs_rise(state: State) -> Formula:
     ) & within(entry.producer_epoch, 0, client.producer_epoch)
 
 
-def in_flight_in_order(state: State) -> Formula:
+def in_flight_in_order(state: ProofState) -> Formula:
     """Batches in flight are of the partition's epoch, in order, none empty, all before the next."""
     facts = []
     entry = state.entry
@@ -196,14 +196,14 @@ def in_flight_in_order(state: State) -> Formula:
     return (), conjunction(facts)
 
 
-def fits(state: State, sent: Sent) -> Node:
+def fits(state: ProofState, sent: SentBatch) -> Node:
     """A batch is as small as the regime has it."""
     if state.regime.wraps:
         return sent.count <= LARGEST_BATCH
     return sent.end <= state.regime.max_sequence
 
 
-def in_flight_is_numbered(state: State) -> Formula:
+def in_flight_is_numbered(state: ProofState) -> Formula:
     """Sequences are those of the positions, of batches in flight and of the next."""
     sequence = state.regime.sequence
     facts = [state.entry.next_sequence.eq(sequence(state.next_position))]
@@ -213,7 +213,7 @@ def in_flight_is_numbered(state: State) -> Formula:
     return (), conjunction(facts)
 
 
-def in_flight_is_mine(state: State) -> Formula:
+def in_flight_is_mine(state: ProofState) -> Formula:
     """Batches in flight carry the producer and its id."""
     return (), conjunction(
         (
@@ -226,7 +226,7 @@ def in_flight_is_mine(state: State) -> Formula:
 # What was sent
 
 
-def sent_is_numbered(state: State) -> Formula:
+def sent_is_numbered(state: ProofState) -> Formula:
     """Of what was sent no batch is empty, none is ahead of the client."""
     entry = state.entry
     was, sent = sent_one(state)
@@ -242,14 +242,14 @@ def sent_is_numbered(state: State) -> Formula:
     return (E1, C1, F1), was.implies(facts)
 
 
-def sent_once_numbered(state: State) -> Formula:
+def sent_once_numbered(state: ProofState) -> Formula:
     """Under one epoch two sent batches are the same, or one wholly before the other."""
     a, b = batch_at(state, E1, C1, F1), batch_at(state, E1, C2, F2)
     both = state.sent(E1, C1, F1) & state.sent(E1, C2, F2)
     return (E1, C1, F1, C2, F2), both.implies(a.placed(b))
 
 
-def in_flight_is_whole(state: State, other: Sent) -> Node:
+def in_flight_is_whole(state: ProofState, other: SentBatch) -> Node:
     """A batch in flight has the records of the other, or shares none."""
     facts = []
     for used, sent, _ in flying(state):
@@ -259,23 +259,23 @@ def in_flight_is_whole(state: State, other: Sent) -> Node:
     return conjunction(facts)
 
 
-def in_flight_is_placed(state: State, other: Sent) -> Node:
+def in_flight_is_placed(state: ProofState, other: SentBatch) -> Node:
     """A batch in flight is the other, or one is wholly before."""
     return conjunction([used.implies(sent.placed(other)) for used, sent, _ in flying(state)])
 
 
-def is_epoch_in_use(state: State) -> Node:
+def is_epoch_in_use(state: ProofState) -> Node:
     """The epoch is the one that the client writes the partition with."""
     return E1.eq(state.entry.producer_epoch)
 
 
-def batches_stay_whole(state: State) -> Formula:
+def batches_stay_whole(state: ProofState) -> Formula:
     """A batch in flight has the records that it had whenever it was sent, or shares none."""
     was, other = sent_one(state)
     return (E1, C1, F1), was.implies(in_flight_is_whole(state, other))
 
 
-def in_flight_has_its_place(state: State) -> Formula:
+def in_flight_has_its_place(state: ProofState) -> Formula:
     """A batch in flight and a sent one of its epoch are the same, or one is wholly before."""
     was, other = sent_one(state)
     return (E1, C1, F1), (was & is_epoch_in_use(state)).implies(in_flight_is_placed(state, other))
@@ -284,7 +284,7 @@ def in_flight_has_its_place(state: State) -> Formula:
 # The log
 
 
-def log_is_whole(state: State) -> Formula:
+def log_is_whole(state: ProofState) -> Formula:
     """Of an epoch in the log each position before the end of any of its batches stands in the log,
     there or before."""
     at = stored(state, AT)
@@ -300,7 +300,7 @@ def log_is_whole(state: State) -> Formula:
     return (AT, POSITION), (mine(state, AT) & inside).implies(facts)
 
 
-def log_was_sent(state: State) -> Formula:
+def log_was_sent(state: ProofState) -> Formula:
     """What p has in the log, p sent."""
     at = stored(state, AT)
     facts = (
@@ -311,40 +311,40 @@ def log_was_sent(state: State) -> Formula:
     return (AT,), mine(state, AT).implies(conjunction(facts))
 
 
-def log_is_numbered(state: State) -> Formula:
+def log_is_numbered(state: ProofState) -> Formula:
     """What p has in the log has the sequence of its position."""
     at = stored(state, AT)
     numbered = at.base_sequence.eq(state.regime.sequence(at.begin))
     return (AT,), mine(state, AT).implies(numbered)
 
 
-def log_rises(state: State) -> Formula:
+def log_rises(state: ProofState) -> Formula:
     """Epochs of p never fall along the log; within one, each batch is after the one before."""
     both, a, b = pair(state)
     rises = a.epoch.eq(b.epoch).implies(a.end <= b.begin)
     return (AT, NEXT), both.implies((a.epoch <= b.epoch) & rises)
 
 
-def offsets_rise(state: State) -> Formula:
+def offsets_rise(state: ProofState) -> Formula:
     """Offsets are given once."""
     a, b = stored(state, AT), stored(state, NEXT)
     places = in_log(state, AT) & in_log(state, NEXT) & (AT < NEXT)
     return (AT, NEXT), places.implies(a.end_offset <= b.offset)
 
 
-def nothing_stored_is_empty(state: State) -> Formula:
+def nothing_stored_is_empty(state: ProofState) -> Formula:
     """Each stored batch has a record and an offset."""
     at = stored(state, AT)
     return (AT,), in_log(state, AT).implies((at.count >= 1) & (at.offset >= 0))
 
 
-def end_offset(state: State, length: Node) -> Node:
+def end_offset(state: ProofState, length: Node) -> Node:
     """The offset after so many batches of the log."""
     last = stored(state, length - 1).end_offset
     return ite(length > 0, last, 0)
 
 
-def watermark_within_log(state: State) -> Formula:
+def watermark_within_log(state: ProofState) -> Formula:
     """The high watermark does not pass the log's end, nor does either go below 0."""
     length = state.log.length
     log_end = end_offset(state, length)
@@ -379,24 +379,24 @@ def memory(entry: Rec, length: Node) -> Memory:
     return Memory(entry.producer_epoch, entry.batches, length)
 
 
-def place_of(state: State, slot: Scalars) -> Node:
+def place_of(state: ProofState, slot: Scalars) -> Node:
     """Where in the log a remembered batch stands."""
     return state.where(slot.last_offset + 1)
 
 
-def before_end(state: State, known: Memory, place: Node) -> Node:
+def before_end(state: ProofState, known: Memory, place: Node) -> Node:
     """A place of p among those that are known."""
     at = stored(state, place)
     return (place >= 0) & (place < known.length) & at.mine
 
 
-def memory_has_last_epoch(state: State, known: Memory) -> Formula:
+def memory_has_last_epoch(state: ProofState, known: Memory) -> Formula:
     """No batch of p in the log has a later epoch than the one known."""
     at = stored(state, AT)
     return (AT,), before_end(state, known, AT).implies(within(at.epoch, 0, known.epoch))
 
 
-def memory_is_sound(state: State, known: Memory) -> Formula:
+def memory_is_sound(state: ProofState, known: Memory) -> Formula:
     """A known epoch comes with a remembered batch, an unknown one (-1) with none."""
     some = known.window.length > 0
     return (), (known.epoch >= -1) & within(known.window.length, 0, len(known.window.slots)) & (
@@ -404,7 +404,7 @@ def memory_is_sound(state: State, known: Memory) -> Formula:
     ).eq(some)
 
 
-def window_is_log(state: State, known: Memory) -> Formula:
+def window_is_log(state: ProofState, known: Memory) -> Formula:
     """Each remembered batch stands in the log."""
     facts = []
     for used, slot in slots(known.window):
@@ -419,7 +419,7 @@ def window_is_log(state: State, known: Memory) -> Formula:
     return (), conjunction(facts)
 
 
-def window_is_numbered(state: State, known: Memory) -> Formula:
+def window_is_numbered(state: ProofState, known: Memory) -> Formula:
     """Of each remembered batch the sequence of its last position is remembered."""
     facts = []
     for used, slot in slots(known.window):
@@ -429,7 +429,7 @@ def window_is_numbered(state: State, known: Memory) -> Formula:
     return (), conjunction(facts)
 
 
-def window_has_no_gap(state: State, known: Memory) -> Formula:
+def window_has_no_gap(state: ProofState, known: Memory) -> Formula:
     """Remembered batches follow each other, in the log and in their epoch."""
     facts = []
     remembered = slots(known.window)
@@ -440,13 +440,13 @@ def window_has_no_gap(state: State, known: Memory) -> Formula:
     return (), conjunction(facts)
 
 
-def newest_is_last(state: State, known: Memory) -> Formula:
+def newest_is_last(state: ProofState, known: Memory) -> Formula:
     """No batch of p in the log stands behind the newest remembered."""
     newest = place_of(state, known.newest)
     return (AT,), before_end(state, known, AT).implies(newest >= AT)
 
 
-def remembers_all(state: State, known: Memory) -> Formula:
+def remembers_all(state: ProofState, known: Memory) -> Formula:
     """Of the known epoch five batches are remembered, or all that the log has."""
     oldest = place_of(state, known.window.slots[0])
     whole = known.window.length.eq(len(known.window.slots)) | (oldest <= AT)
@@ -454,23 +454,23 @@ def remembers_all(state: State, known: Memory) -> Formula:
     return (AT,), (before_end(state, known, AT) & same).implies(whole)
 
 
-MemoryFormula = Callable[[State, Memory], Formula]
+MemoryFormula = Callable[[ProofState, Memory], Formula]
 
 
-def known_now(state: State) -> Memory:
+def known_now(state: ProofState) -> Memory:
     """What the leader knows."""
     return memory(state.known, state.log.length)
 
 
-def of_leader(function: MemoryFormula) -> Callable[[State], Formula]:
+def of_leader(function: MemoryFormula) -> Callable[[ProofState], Formula]:
     """The formula, of what the leader knows."""
     return lambda state: function(state, known_now(state))
 
 
-def of_replay(function: MemoryFormula) -> Callable[[State, Node], Formula]:
+def of_replay(function: MemoryFormula) -> Callable[[ProofState, Node], Formula]:
     """The formula, of what a replay of the prefix of a length gives."""
 
-    def formula(state: State, length: Node) -> Formula:
+    def formula(state: ProofState, length: Node) -> Formula:
         bound, body = function(state, memory(state.history(length), length))
         prefix = within(length, 0, state.log.length)
         return bound, conjunction(prefix.implies(part) for part in conjuncts(body))
@@ -478,12 +478,12 @@ def of_replay(function: MemoryFormula) -> Callable[[State, Node], Formula]:
     return formula
 
 
-def remembers_five(state: State) -> Formula:
+def remembers_five(state: ProofState) -> Formula:
     """Of the producer's epoch the leader remembers five batches, or all of them."""
     return remembers_all(state, known_now(state))
 
 
-def replayed_once(state: State, places: Node) -> tuple[Rec, Rec]:
+def replayed_once(state: ProofState, places: Node) -> tuple[Rec, Rec]:
     """The history after one more batch, and what the model's own replay makes of it."""
     others = state.leader.producers.elsewhere
     producers = FocusMap(P, state.history(places), others)
@@ -491,7 +491,7 @@ def replayed_once(state: State, places: Node) -> tuple[Rec, Rec]:
     return state.history(places + 1), following.value
 
 
-def history_is_replay(state: State, length: Node) -> Formula:
+def history_is_replay(state: ProofState, length: Node) -> Formula:
     """One batch more in the log is one replayed more; before the first nothing is known."""
     history, replay = replayed_once(state, length)
     more = (length >= 0) & (length < state.log.length)
@@ -499,7 +499,7 @@ def history_is_replay(state: State, length: Node) -> Formula:
     return (), begins & more.implies(containers.equal(history, replay))
 
 
-def history_agrees(state: State) -> Formula:
+def history_agrees(state: ProofState) -> Formula:
     """The leader's epoch and newest batch are those that a replay of its whole log gives."""
     known, history = known_now(state), memory(state.history(state.log.length), state.log.length)
     some = known.window.length > 0
@@ -511,7 +511,7 @@ def history_agrees(state: State) -> Formula:
 # Answers
 
 
-def answers_are_true(state: State) -> Formula:
+def answers_are_true(state: ProofState) -> Formula:
     """A success says where the batch stands, if it says it (-1 is no offset)."""
     place = state.told(F, B, R)
     at = stored(state, place)

@@ -17,7 +17,7 @@ from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
 from proofs.prove.lemmas import WRAPPING
-from proofs.prove.smt import Formula, Obligation, obligation
+from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.state import RECORDS_IN, Builder
 from proofs.prove.unknowns import number
 
@@ -29,7 +29,7 @@ OVERDUE = leaf("overdue", 0, 5)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class FirstIdState:
     """One client, and how many producer ids were given."""
 
     client: Rec
@@ -44,26 +44,26 @@ class FirstIds:
         self.model = model
         self.k = replace(k, bounds=bounds)
         self.builder = Builder(model, self.k, WRAPPING)
-        self.before = Begun(self.builder.record(model.client.Client, "client"), GIVEN)
+        self.before = FirstIdState(self.builder.record(model.client.Client, "client"), GIVEN)
 
-    def holds(self, of: Begun) -> Node:
+    def holds(self, of: FirstIdState) -> Node:
         """The guarantee, and that who can have no id has done nothing."""
         guaranteed = self.builder.guarantee("ids_come_first", self.world(of))
         idle = (of.given > 0) | has_done_nothing(of.client)
         return (of.given >= 0) & guaranteed & idle
 
-    def world(self, of: Begun) -> Rec:
+    def world(self, of: FirstIdState) -> Rec:
         """The world with one client."""
         clients = MapValue((of.client,))
         return self.builder.world(clients=clients, given_producer_ids=of.given)
 
-    def initial(self) -> Begun:
+    def initial(self) -> FirstIdState:
         """Where every scope begins that has no ids yet."""
         world = self.model.scopes.initial(self.k)
         client = self.builder.evaluator().lift(world.clients[0])
-        return Begun(client, const(world.given_producer_ids))
+        return FirstIdState(client, const(world.given_producer_ids))
 
-    def rules(self) -> Iterator[tuple[str, Evaluator, Begun]]:
+    def rules(self) -> Iterator[tuple[str, Evaluator, FirstIdState]]:
         """Each rule by name, with its guards and what it leads to."""
         rules, answers = self.model.recovery, self.model.responses
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
@@ -79,17 +79,17 @@ class FirstIds:
             evaluator = self.builder.evaluator()
             after = evaluator.call(function, [self.k, self.before.client, *arguments])
             client = after.fields.get("actor", after)
-            yield function.__name__, evaluator, Begun(client, GIVEN)
+            yield function.__name__, evaluator, FirstIdState(client, GIVEN)
         yield self.giving()
 
-    def giving(self) -> tuple[str, Evaluator, Begun]:
+    def giving(self) -> tuple[str, Evaluator, FirstIdState]:
         """The world's rule that gives an id, to this client; to others it is a greater number."""
         rule, evaluator = (
             self.model.world.client_receives_producer_id,
             self.builder.evaluator(),
         )
         after = evaluator.call(rule, [self.k, self.world(self.before), ZERO])
-        begun = Begun(after.clients.slots[0], after.given_producer_ids)
+        begun = FirstIdState(after.clients.slots[0], after.given_producer_ids)
         return rule.__name__, evaluator, begun
 
 
@@ -109,7 +109,7 @@ def has_done_nothing(client: Rec) -> Node:
     return conjunction(facts)
 
 
-def first_id_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
+def first_id_lemmas(model: Model, k: Any) -> Iterator[ProofObligation]:
     """It holds at first, and after each rule."""
     of = FirstIds(model, k)
     yield obligation("initial/ids_come_first", [], ((), of.holds(of.initial())))

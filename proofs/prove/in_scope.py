@@ -25,7 +25,7 @@ from proofs.prove.invariant import (
     UNFENCED,
     WHOLE,
 )
-from proofs.prove.regimes import NO_WRAP, SEQUENCE, Regime, wrapping
+from proofs.prove.sequence_arithmetic import NO_WRAP, SEQUENCE, SequenceArithmetic, wrapping
 from proofs.prove.smt import Formula
 from proofs.prove.state import VARIANT, Builder
 
@@ -59,7 +59,7 @@ class ScopeCheck:
     failed: tuple[str, ...]
 
 
-class Facts:
+class IdempotentValuation:
     """One world, as the unknowns and functions of the proofs.
 
     `past` are the batches that were numbered on a way to this world: what the world alone does not
@@ -251,7 +251,7 @@ def flat(name: str, value: Any) -> Iterator[tuple[str, int]]:
         yield name, int(value)
 
 
-class Known(Protocol):
+class Valuation(Protocol):
     """A world as the unknowns and functions of the proofs."""
 
     values: dict[str, int]
@@ -263,7 +263,7 @@ class Known(Protocol):
         """The values of bound numbers that can matter."""
 
 
-Check = Callable[[Known], bool]
+Check = Callable[[Valuation], bool]
 
 
 def compiled(formula: Formula) -> Check:
@@ -298,7 +298,7 @@ def expression(node: Node, names: dict[int, str], bound: Mapping[str, str]) -> s
     return _SYNTAX[node.op].format(*arguments)
 
 
-def regime_of(k: Any) -> Regime:
+def regime_of(k: Any) -> SequenceArithmetic:
     """A scope that begins late is one in which sequences wrap."""
     return wrapping(k.bounds.max_sequence + 1) if k.bounds.first_sequence > 0 else NO_WRAP
 
@@ -358,7 +358,7 @@ def check_scope(model: Model, k: Any, name: str) -> ScopeCheck:
     checks = {c.name: compiled(c.formula(before)) for c in clauses_for(k)}
     failed: dict[str, None] = {}
     for world, past in zip(found.worlds, pasts(found.worlds, found.edges), strict=True):
-        facts = Facts(model, k, world, past)
+        facts = IdempotentValuation(model, k, world, past)
         for clause, check in checks.items():
             if clause not in failed and not check(facts):
                 failed[clause] = None

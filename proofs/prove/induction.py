@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from proofs.lift.dag import Node, conjunction
-from proofs.prove.regimes import NO_WRAP, Regime
-from proofs.prove.smt import Formula, Obligation, obligation
+from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
+from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.unknowns import number
 
 LENGTH = number("length")
@@ -23,7 +23,7 @@ ARITHMETIC = "sequences_are_remainders"
 RULED = "rules_of_variant"
 """What the variant says of the rules that are unknown to all other clauses."""
 
-Named = Iterator[tuple[str, Obligation | None]]
+Named = Iterator[tuple[str, ProofObligation | None]]
 """(step/clause, obligation); None where the step leaves the clause unchanged."""
 
 
@@ -68,7 +68,7 @@ class Lemma:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProofStep:
     """A rule applied to any state. `assumed` is what it requires of the state before.
 
     `prefixes` are the lengths of the prefixes of the log that the step is about. `lemmas` hold too
@@ -129,13 +129,13 @@ class Induction:
         self,
         before: Any,
         initial: Any,
-        steps: Callable[[], Iterable[Step]],
+        steps: Callable[[], Iterable[ProofStep]],
         clauses: Iterable[Clause],
         *,
         facts: Mapping[str, Formula] | None = None,
         prefix: str = "",
         groups: int = 0,
-        regime: Regime = NO_WRAP,
+        regime: SequenceArithmetic = NO_WRAP,
         absent: frozenset[str] = frozenset(),
     ) -> None:
         self.state, self.first, self._steps = before, initial, steps
@@ -146,11 +146,11 @@ class Induction:
         self.regime, self.absent = regime, absent
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[ProofStep, ...]:
         """All steps; evaluated where they are first asked for."""
         return tuple(self._steps())
 
-    def assumed(self, uses: Collection[str], step: Step | None = None) -> list[Formula]:
+    def assumed(self, uses: Collection[str], step: ProofStep | None = None) -> list[Formula]:
         """Clauses, facts, lemmas and assumptions by name: of clauses about prefixes, what they say
         of the prefix in question and of those that the step is about."""
         lengths = (LENGTH, *(step.prefixes if step else ()))
@@ -169,7 +169,7 @@ class Induction:
 
     def posed(
         self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula
-    ) -> Obligation:
+    ) -> ProofObligation:
         """The obligation, with what sequences mean if it uses that."""
         meant: list[Formula] = []
         if ARITHMETIC in uses:
@@ -201,7 +201,7 @@ class Induction:
             for c in inductive:
                 yield from self.kept(c, step, rules)
 
-    def kept(self, clause: Clause, step: Step, rules: Sequence[Formula] = ()) -> Named:
+    def kept(self, clause: Clause, step: ProofStep, rules: Sequence[Formula] = ()) -> Named:
         """That a step leaves a clause true."""
         goal = clause.formula(step.after)
         if goal == self.before[clause.name]:
@@ -212,7 +212,7 @@ class Induction:
             yield from self.posed_in_parts(f"{step.rule}/{name}", uses, assumed, asked)
 
     def goals(
-        self, clause: Clause, step: Step, goal: Formula
+        self, clause: Clause, step: ProofStep, goal: Formula
     ) -> Iterator[tuple[str, Formula, frozenset[str]]]:
         """(name, clause after the step, clauses to use): the `goal`; of a clause about prefixes, if
         the log may grow, first of the old ones."""
@@ -226,7 +226,7 @@ class Induction:
         yield f"{clause.name}/old", ((LENGTH, *bound), parts), uses
         yield f"{clause.name}/new", clause.of_prefix(step.after, longer), uses
 
-    def lemmas_of(self, step: Step) -> list[Lemma]:
+    def lemmas_of(self, step: ProofStep) -> list[Lemma]:
         """The lemmas of a step whose clauses are known here."""
         return [lemma for lemma in step.lemmas if not self.absent.intersection(lemma.uses)]
 

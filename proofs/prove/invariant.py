@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from proofs.lift.dag import Node
-from proofs.prove import by_itself, in_turn, order
+from proofs.prove import auxiliary, fifo, order
 from proofs.prove.clauses import (
     MemoryFormula,
     acked_is_replicated,
@@ -48,15 +48,15 @@ from proofs.prove.clauses import (
 )
 from proofs.prove.induction import ARITHMETIC, LENGTH, RULED, Clause, clause, follows
 from proofs.prove.smt import Formula
-from proofs.prove.state import State
+from proofs.prove.state import ProofState
 
 
 def every_prefix(
-    name: str, says: str, of_prefix: Callable[[State, Node], Formula], *uses: str
+    name: str, says: str, of_prefix: Callable[[ProofState, Node], Formula], *uses: str
 ) -> Clause:
     """A clause about every prefix of the log."""
 
-    def formula(state: State) -> Formula:
+    def formula(state: ProofState) -> Formula:
         bound, body = of_prefix(state, LENGTH)
         return (LENGTH, *bound), body
 
@@ -207,14 +207,14 @@ CALM = ("nothing_to_recover", "first_epoch", "no_false_error", IN_ORDER, IN_TIME
 PLACED = ("positions_are_records", "sent_in_first_epoch", *CLIENT, *CALM)
 ANSWERED_IN_TURN, STORED_IN_TURN = "is_answered", "is_stored_then"
 IN_TURN: tuple[Clause, ...] = (
-    clause(in_turn.nothing_to_recover, *CALM),
-    clause(in_turn.first_epoch, *CALM),
-    clause(in_turn.positions_are_records, *PLACED, "requests_in_order"),
-    clause(in_turn.sent_in_first_epoch, *PLACED),
-    clause(in_turn.acknowledged_in_order, *PLACED, "requests_in_order"),
-    clause(in_turn.requests_in_order, *PLACED),
+    clause(fifo.nothing_to_recover, *CALM),
+    clause(fifo.first_epoch, *CALM),
+    clause(fifo.positions_are_records, *PLACED, "requests_in_order"),
+    clause(fifo.sent_in_first_epoch, *PLACED),
+    clause(fifo.acknowledged_in_order, *PLACED, "requests_in_order"),
+    clause(fifo.requests_in_order, *PLACED),
     clause(
-        in_turn.handled_is_stored,
+        fifo.handled_is_stored,
         *PLACED,
         "requests_in_order",
         "memory_is_sound",
@@ -222,17 +222,17 @@ IN_TURN: tuple[Clause, ...] = (
         *OFFSETS,
         STORED_IN_TURN,
     ),
-    clause(in_turn.no_false_error, *CALM, ANSWERED_IN_TURN),
+    clause(fifo.no_false_error, *CALM, ANSWERED_IN_TURN),
 )
 """True where no answer refuses what is stored, and nothing times out, of one open connection."""
 
 
-NEIGHBOURS: tuple[Clause, ...] = (clause(by_itself.neighbours_follow, *CLIENT),)
+NEIGHBOURS: tuple[Clause, ...] = (clause(auxiliary.neighbours_follow, *CLIENT),)
 """What is so of batches in flight with records that follow each other."""
 
 UNFENCED: tuple[Clause, ...] = (
     clause(
-        by_itself.epochs_in_turn,
+        auxiliary.epochs_in_turn,
         *CLIENT,
         "sent_is_numbered",
         "memory_is_sound",
@@ -240,7 +240,7 @@ UNFENCED: tuple[Clause, ...] = (
         "memory_has_last_epoch",
         AS_SENT,
     ),
-    clause(by_itself.nobody_is_fenced, "epochs_in_turn", AS_SENT),
+    clause(auxiliary.nobody_is_fenced, "epochs_in_turn", AS_SENT),
 )
 """True where each connection carries requests in the order of their sends."""
 
@@ -340,28 +340,28 @@ GUARANTEED: dict[str, Clause] = {
         ),
         clause(remembers_five, *OFFSETS, *MEMORY[remembers_all], ACCEPTED, RULED),
         IN_TURN[-1],
-        follows(in_turn.bumps_have_causes, "first_epoch", "no_false_error"),
+        follows(fifo.bumps_have_causes, "first_epoch", "no_false_error"),
         follows(
-            in_turn.acked_once,
+            fifo.acked_once,
             "acked_is_replicated",
             "at_most_once",
             "log_was_sent",
             "sent_in_first_epoch",
         ),
         follows(
-            by_itself.sequences_follow,
+            auxiliary.sequences_follow,
             *CLIENT,
             "neighbours_follow",
             "in_flight_is_numbered",
             ARITHMETIC,
         ),
         follows(
-            by_itself.remembers_the_newest,
+            auxiliary.remembers_the_newest,
             "memory_is_sound",
             "memory_has_last_epoch",
             "window_is_log",
             "newest_is_last",
         ),
-        clause(by_itself.nothing_fails, "nobody_is_fenced", HEARD, IN_TIME),
+        clause(auxiliary.nothing_fails, "nobody_is_fenced", HEARD, IN_TIME),
     )
 }

@@ -11,8 +11,8 @@ from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
 from proofs.prove.clauses import within
-from proofs.prove.regimes import MAX_SEQUENCE, NO_WRAP
-from proofs.prove.smt import Formula, Obligation, obligation
+from proofs.prove.sequence_arithmetic import MAX_SEQUENCE, NO_WRAP
+from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.state import Builder, P
 from proofs.prove.unknowns import number
 
@@ -25,7 +25,7 @@ def wrapping_evaluator(model: Model, k: Any) -> Evaluator:
     return Builder(model, k, WRAPPING).evaluator()
 
 
-def wrap_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
+def wrap_lemmas(model: Model, k: Any) -> Iterator[ProofObligation]:
     """The successor of every sequence is accepted; what was added can be taken off again."""
     evaluator = wrapping_evaluator(model, k)
     sequence, count = number("sequence"), number("count")
@@ -44,7 +44,7 @@ def wrap_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
     yield obligation("in_sequence/accepts_the_successor", assumed, ((), accepted))
 
 
-def duplicate_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
+def duplicate_lemmas(model: Model, k: Any) -> Iterator[ProofObligation]:
     """A remembered batch is answered with its offset, and nothing changes."""
     builder = Builder(model, k, WRAPPING)
     leader = builder.leader()

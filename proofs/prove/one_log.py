@@ -17,11 +17,11 @@ from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
 from proofs.prove.clauses import AT, NEXT
+from proofs.prove.composition import no_limit
 from proofs.prove.lemmas import WRAPPING
-from proofs.prove.smt import Formula, Obligation, obligation
+from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.state import REPLICAS, Builder, P
 from proofs.prove.unknowns import number
-from proofs.prove.worlds import no_limit
 
 CHOSEN = number("chosen")
 """How many batches are deleted, or kept; which producer id expires; which connection was broken."""
@@ -119,7 +119,7 @@ class OneLog:
         return [bounds, self.no_request_is_empty(world), *guards], after.leaders.slots[0]
 
 
-def one_log_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
+def one_log_lemmas(model: Model, k: Any) -> Iterator[ProofObligation]:
     """It holds at first, and after each rule."""
     of = OneLog(model, k)
     for name, goal in of.clauses(of.initial()).items():

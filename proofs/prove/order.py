@@ -19,7 +19,7 @@ from proofs.prove.clauses import (
     F1,
     F2,
     NEXT,
-    Sent,
+    SentBatch,
     batch_at,
     flying,
     in_flight_is_placed,
@@ -30,15 +30,15 @@ from proofs.prove.clauses import (
     within,
 )
 from proofs.prove.smt import Formula
-from proofs.prove.state import State, stored
+from proofs.prove.state import ProofState, stored
 
 
-def numbered_one(state: State) -> tuple[Node, Sent]:
+def numbered_one(state: ProofState) -> tuple[Node, SentBatch]:
     """Any batch, and whether it was numbered."""
     return state.numbered(E1, C1, F1), batch_at(state, E1, C1, F1)
 
 
-def numbered_is_known(state: State) -> Formula:
+def numbered_is_known(state: ProofState) -> Formula:
     """Of what was numbered no batch is empty, none is ahead of the client."""
     entry = state.entry
     was, batch = numbered_one(state)
@@ -54,7 +54,7 @@ def numbered_is_known(state: State) -> Formula:
     return (E1, C1, F1), was.implies(facts)
 
 
-def in_flight_was_numbered(state: State) -> Formula:
+def in_flight_was_numbered(state: ProofState) -> Formula:
     """A batch in flight was numbered in the partition's epoch."""
     facts = [
         used.implies(state.numbered(sent.epoch, sent.count, sent.first))
@@ -63,31 +63,31 @@ def in_flight_was_numbered(state: State) -> Formula:
     return (), conjunction(facts)
 
 
-def sent_was_numbered(state: State) -> Formula:
+def sent_was_numbered(state: ProofState) -> Formula:
     """What was sent was numbered."""
     return (E1, C1, F1), state.sent(E1, C1, F1).implies(state.numbered(E1, C1, F1))
 
 
-def numbered_stays_whole(state: State) -> Formula:
+def numbered_stays_whole(state: ProofState) -> Formula:
     """A batch in flight has the records that it had whenever it was numbered, or shares none."""
     was, other = numbered_one(state)
     return (E1, C1, F1), was.implies(in_flight_is_whole(state, other))
 
 
-def in_flight_keeps_its_place(state: State) -> Formula:
+def in_flight_keeps_its_place(state: ProofState) -> Formula:
     """A batch in flight and a numbered one of its epoch are the same, or one is wholly before."""
     was, other = numbered_one(state)
     return (E1, C1, F1), (was & is_epoch_in_use(state)).implies(in_flight_is_placed(state, other))
 
 
-def numbered_once(state: State) -> Formula:
+def numbered_once(state: ProofState) -> Formula:
     """Under one epoch two numbered batches are the same, or one wholly before the other."""
     a, b = batch_at(state, E1, C1, F1), batch_at(state, E1, C2, F2)
     both = state.numbered(E1, C1, F1) & state.numbered(E1, C2, F2)
     return (E1, C1, F1, C2, F2), both.implies(a.placed(b))
 
 
-def in_flight_was_there_before(state: State) -> Formula:
+def in_flight_was_there_before(state: ProofState) -> Formula:
     """A batch in flight was numbered in each epoch in which a later record was sent."""
     was = state.sent(E1, C1, F1)
     facts = [
@@ -97,14 +97,14 @@ def in_flight_was_there_before(state: State) -> Formula:
     return (E1, C1, F1), was.implies(conjunction(facts))
 
 
-def sent_was_there_before(state: State) -> Formula:
+def sent_was_there_before(state: ProofState) -> Formula:
     """What was sent was numbered in each earlier epoch in which a later record was sent."""
     both = state.sent(E1, C1, F1) & state.sent(E2, C2, F2)
     crossed = (E1 < E2) & (F2 < F1)
     return (E1, C1, F1, E2, C2, F2), (both & crossed).implies(state.numbered(E1, C2, F2))
 
 
-def order_kept(state: State) -> Formula:
+def order_kept(state: ProofState) -> Formula:
     """Records stand in the order of their sends: within an epoch each, over all epochs the first
     copy of each."""
     both, a, b = pair(state)

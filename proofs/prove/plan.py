@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proofs.lift.source import Model, composition
+from proofs.prove.composition import CompositionInduction
 from proofs.prove.induction import (
     Clause,
     Induction,
@@ -22,24 +23,23 @@ from proofs.prove.invariant import (
     UNFENCED,
     WHOLE,
 )
-from proofs.prove.regimes import Regime
-from proofs.prove.smt import Formula, Obligation
+from proofs.prove.sequence_arithmetic import SequenceArithmetic
+from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.state import BEFORE_KIP_360, VARIANT, resets
-from proofs.prove.steps import Steps, initial
+from proofs.prove.steps import IdempotentSteps, initial
 from proofs.prove.theorem import Theorem
-from proofs.prove.worlds import CompositionInduction
 
 
 @dataclass(frozen=True, slots=True)
 class Duty:
     """An obligation, and the theorems that need it."""
 
-    obligation: Obligation
+    obligation: ProofObligation
     needed_by: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProofPlan:
     """All obligations of some theorems, each question once; `unchanged` need no solver."""
 
     duties: tuple[Duty, ...]
@@ -75,12 +75,12 @@ class IdempotentInduction(Induction):
         self,
         model: Model,
         k: Any,
-        regime: Regime,
+        regime: SequenceArithmetic,
         extra: tuple[Clause, ...] = (),
         rules: tuple[Formula, ...] = (),
     ) -> None:
         helpers = HELPERS_WITH_RESETS if resets(k.variant) else HELPERS
-        steps = Steps(model, k, regime)
+        steps = IdempotentSteps(model, k, regime)
         self.proved = {c.name for c in (*helpers, *extra)}
         super().__init__(
             steps.before,
@@ -143,7 +143,7 @@ class Planner:
             )
         return self.inductions[key]
 
-    def needs(self, theorem: Theorem, variant: str) -> Iterator[tuple[str, Obligation | None]]:
+    def needs(self, theorem: Theorem, variant: str) -> Iterator[tuple[str, ProofObligation | None]]:
         """(name, obligation or None where nothing changes) of a theorem."""
         if theorem.composition is not None:
             model = self.composed.get(theorem.home) or composition(theorem.home)
@@ -157,7 +157,7 @@ class Planner:
             yield from self.induction(variant, theorem).guaranteed(theorem.clause, rules)
 
 
-def plan(model: Model, theorems: tuple[Theorem, ...], under: Callable[[Theorem], str]) -> Plan:
+def plan(model: Model, theorems: tuple[Theorem, ...], under: Callable[[Theorem], str]) -> ProofPlan:
     """The obligations of the theorems, each under the variant that `under` says; see Planner."""
     planner = Planner(model)
     duties: dict[str, Duty] = {}
@@ -170,4 +170,4 @@ def plan(model: Model, theorems: tuple[Theorem, ...], under: Callable[[Theorem],
                 known = duties.get(found.text)
                 before = known.needed_by if known else ()
                 duties[found.text] = Duty(found, (*before, theorem.name))
-    return Plan(tuple(duties.values()), tuple(unchanged))
+    return ProofPlan(tuple(duties.values()), tuple(unchanged))

@@ -17,10 +17,10 @@ from proofs.lift.dag import INFINITE, Node, conjunction, const, eq, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.values import Rec, Scalars
 from proofs.prove.clauses import within
+from proofs.prove.composition import Composition, Worlds
 from proofs.prove.induction import clause
-from proofs.prove.smt import Formula, Obligation, obligation
+from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.unknowns import function, number
-from proofs.prove.worlds import Composition, Worlds
 
 FORM, FETCHING = leaf("form", 0, 2), leaf("fetching", 0, 1)
 BLOCK_SIZE = leaf("block_size", 1, INFINITE)
@@ -144,7 +144,7 @@ def next_id(_evaluator: Evaluator, _k: Any, giver: Rec) -> Node:
     return id_at(giver.block, giver.used)
 
 
-def next_id_tells_its_place(worlds: Worlds) -> Iterator[Obligation]:
+def next_id_tells_its_place(worlds: Worlds) -> Iterator[ProofObligation]:
     """What `next_id` stands for: by the model's text no two places have the same id."""
     evaluator = Evaluator(worlds.model, worlds.k, worlds.of.unknown)
     cls = worlds.model.manager.Manager

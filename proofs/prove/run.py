@@ -15,10 +15,10 @@ from proofs.explore.scope import Finding, ScopeReport, explore_scope
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, composition, composition_of
 from proofs.mutants import find
-from proofs.mutants.table import Mutant
-from proofs.prove.plan import Duty, Plan
+from proofs.mutants.table import ModelMutant
+from proofs.prove.plan import Duty, ProofPlan
 from proofs.prove.seeds import Answers
-from proofs.prove.solvers import SOLVERS, Answer, ask
+from proofs.prove.solvers import SOLVERS, SolverAnswer, ask
 from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
@@ -35,11 +35,11 @@ SEARCHED_SCOPES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ObligationVerdict:
     """One obligation and what one solver said of it."""
 
     duty: Duty
-    answer: Answer
+    answer: SolverAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +58,20 @@ class UnknownName(ValueError):
 Question = tuple[int, str, str, int]
 
 
-def _answer(question: Question) -> tuple[int, Answer]:
+def _answer(question: Question) -> tuple[int, SolverAnswer]:
     number, solver, text, seed = question
     return number, ask(solver, text, seed)
 
 
 def solve(
-    plan: Plan,
+    plan: ProofPlan,
     *,
     seed: int,
     processes: int,
     seen: Callable[[int, int], None],
     answers: Answers | None = None,
     solvers: Sequence[str] = tuple(SOLVERS),
-) -> tuple[Verdict, ...]:
+) -> tuple[ObligationVerdict, ...]:
     """Every obligation put to each of the solvers; `seen(done, total)` after each answer.
 
     What `answers` knows is not asked again. The slow solver's questions go first, so that the
@@ -83,24 +83,24 @@ def solve(
         for solver in reversed(solvers)
         for number, duty in enumerate(plan.duties)
     ]
-    verdicts: list[Verdict] = []
+    verdicts: list[ObligationVerdict] = []
     asked: list[Question] = []
     for number, solver, text, _ in questions:
         answer = kept.find(seed, solver, text)
         if answer is None:
             asked.append((number, solver, text, seed))
         else:
-            verdicts.append(Verdict(plan.duties[number], answer))
+            verdicts.append(ObligationVerdict(plan.duties[number], answer))
     for number, answer in _answers(asked, processes):
         kept.keep(seed, plan.duties[number].obligation.text, answer)
-        verdicts.append(Verdict(plan.duties[number], answer))
+        verdicts.append(ObligationVerdict(plan.duties[number], answer))
         seen(len(verdicts), len(questions))
     order = {duty.obligation.text: i for i, duty in enumerate(plan.duties)}
     verdicts.sort(key=lambda v: (order[v.duty.obligation.text], v.answer.solver))
     return tuple(verdicts)
 
 
-def _answers(questions: Sequence[Question], processes: int) -> Iterator[tuple[int, Answer]]:
+def _answers(questions: Sequence[Question], processes: int) -> Iterator[tuple[int, SolverAnswer]]:
     if processes == 1:
         yield from map(_answer, questions)
         return
@@ -127,7 +127,7 @@ def home(theorem: Theorem) -> str:
     return theorem.home
 
 
-def failed(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+def failed(verdicts: Sequence[ObligationVerdict]) -> tuple[str, ...]:
     """The theorems with an obligation that some solver did not prove."""
     unproved = (v.duty.needed_by for v in verdicts if v.answer.result != "proved")
     names = {name for needed_by in unproved for name in needed_by}
@@ -135,7 +135,7 @@ def failed(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ProofTarget:
     """What is proved, and where traces are looked for that answer a failure.
 
     `variants` replaces the variants of theorems: of all ("*"), by name, or of those that need just
@@ -195,23 +195,25 @@ def knows(theorem: Theorem, variant: str) -> bool:
     return resets(parsed) == resets(model.variants.parse(theorem.variant))
 
 
-def subject(mutant: str | None, variant: str | None) -> Subject:
+def subject(mutant: str | None, variant: str | None) -> ProofTarget:
     """The subject of a mutant's name, of a variant's text, or the plain one.
 
     Raises UnknownMutant.
     """
     variants = {"*": variant} if variant else {}
     if mutant is None:
-        return Subject(variants=variants)
+        return ProofTarget(variants=variants)
     found = find(mutant)
     home = composition_of(found.scope)
     whose = "" if home == "idempotent" else home
     if found.kind == "variant" and not variants:
         variants = taken_back(found, composition(home))
-    return Subject(found.patches, variants, (found.scope,), found.variant, found.property, whose)
+    return ProofTarget(
+        found.patches, variants, (found.scope,), found.variant, found.property, whose
+    )
 
 
-def taken_back(mutant: Mutant, model: Model) -> dict[str, str]:
+def taken_back(mutant: ModelMutant, model: Model) -> dict[str, str]:
     """The variants of theorems, by name or text, that a mutant's replaces: those of its twin; in a
     composition of all theorems that hold for the twin's requests, whatever its other rules."""
     twin = model.variants.parse(mutant.twin)
@@ -232,7 +234,7 @@ def holds_for(theorem: Theorem, twin: Any, model: Model) -> bool:
     return any_requests or getattr(own, "requests", 0) == getattr(twin, "requests", 0)
 
 
-def counterexample(theorem: Theorem, of: Subject) -> Counterexample | None:
+def counterexample(theorem: Theorem, of: ProofTarget) -> Counterexample | None:
     """A shortest trace in the first of the scopes that has one; None if none has."""
     names = (of.shown_as,) if of.shown_as else theorem.answered_by
     patches = of.patches if (of.home or "idempotent") == theorem.home else ()
@@ -253,7 +255,7 @@ def explored(scope: str, variant: str, patches: tuple[Patch, ...], engine: str) 
     return explore_scope(scope, variant, patches=patches, engine=engine)
 
 
-def places(theorem: Theorem, of: Subject) -> Iterator[tuple[str, str]]:
+def places(theorem: Theorem, of: ProofTarget) -> Iterator[tuple[str, str]]:
     """The scopes, with variants, where a trace is looked for."""
     composed = theorem.composition
     if composed is None or of.shown_in:
@@ -264,7 +266,7 @@ def places(theorem: Theorem, of: Subject) -> Iterator[tuple[str, str]]:
         yield from product(composed.scopes, composed.variants)
 
 
-def write_texts(asked: Plan, folder: Path) -> list[Path]:
+def write_texts(asked: ProofPlan, folder: Path) -> list[Path]:
     """Each obligation as a file of SMT-LIB 2; `unsat` proves it."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []

@@ -15,13 +15,13 @@ from typing import Any
 from proofs.explore.scope import Finding
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, composition
-from proofs.prove.dropped import DROPPED, trace_without
+from proofs.prove.assumption_necessity import DROPPED, trace_without
+from proofs.prove.composition_in_scope import check_world_scope
 from proofs.prove.in_scope import ScopeCheck, check_scope
 from proofs.prove.ranges import RangeCheck, check_ranges
 from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import COVERED, THEOREMS
-from proofs.prove.worlds_in_scope import check_world_scope
 from proofs.trace.replay import configuration_of
 
 STRICT = "first_sequence=strict/restart_window=full"
@@ -48,7 +48,7 @@ COMPOSITIONS = {t.name: t.composition for t in THEOREMS if t.composition is not 
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ScopeJob:
     """One look: of what kind, and at what; `patches` are those of the plain model."""
 
     kind: str
@@ -59,22 +59,22 @@ class Job:
     patches: tuple[Patch, ...] = ()
 
 
-Seen = ScopeCheck | RangeCheck | Finding | None
+JobResult = ScopeCheck | RangeCheck | Finding | None
 
 
-def clauses_of(job: Job) -> ScopeCheck:
+def clauses_of(job: ScopeJob) -> ScopeCheck:
     """The clauses about one producer, on every state of a scope."""
     model = composition("idempotent", job.patches)
     return check_scope(model, configuration_of(model, job.scope, job.variant), job.scope)
 
 
-def ranges_of(job: Job) -> RangeCheck:
+def ranges_of(job: ScopeJob) -> RangeCheck:
     """The ranges of a scope."""
     model = composition("idempotent", job.patches)
     return check_ranges(model, configuration_of(model, job.scope, job.variant), job.scope)
 
 
-def composed_of(job: Job) -> ScopeCheck:
+def composed_of(job: ScopeJob) -> ScopeCheck:
     """The clauses of a composition, on every world of one of its scopes."""
     of = COMPOSITIONS[job.theorem]
     model = composition(of.home)
@@ -82,7 +82,7 @@ def composed_of(job: Job) -> ScopeCheck:
     return (of.check or check_world_scope)(of, model, k, job.scope)
 
 
-KINDS: Mapping[str, Callable[[Job], Seen]] = {
+KINDS: Mapping[str, Callable[[ScopeJob], JobResult]] = {
     "composed": composed_of,
     "clauses": clauses_of,
     "ranges": ranges_of,
@@ -115,13 +115,13 @@ class Scoped:
 
 def jobs_for(
     theorems: Sequence[Theorem], plain: Sequence[str], patches: tuple[Patch, ...]
-) -> Iterator[Job]:
+) -> Iterator[ScopeJob]:
     """All looks that the theorems need, the long ones first; `plain` are the variants of those that
     are about one producer."""
     for theorem in theorems:
         of = theorem.composition
         for scope, variant in product(of.scopes, of.variants) if of else ():
-            yield Job("composed", theorem=theorem.name, scope=scope, variant=variant)
+            yield ScopeJob("composed", theorem=theorem.name, scope=scope, variant=variant)
     model = composition("idempotent", patches)
     keeping = [text for text in plain if not resets(model.variants.parse(text))]
     for kind, scopes, variants in (
@@ -130,19 +130,19 @@ def jobs_for(
     ):
         for scope, text in scopes.items() if plain else ():
             for variant in (text,) if text else variants:
-                yield Job(kind, scope=scope, variant=variant, patches=patches)
+                yield ScopeJob(kind, scope=scope, variant=variant, patches=patches)
     for assumption in dict.fromkeys(a for t in theorems for a in t.assumptions):
-        yield Job("excluded", assumption=assumption)
+        yield ScopeJob("excluded", assumption=assumption)
 
 
-def look(job: Job) -> Seen:
+def look(job: ScopeJob) -> JobResult:
     """What is seen."""
     return KINDS[job.kind](job)
 
 
 def look_at(
-    jobs: Sequence[Job], processes: int, seen: Callable[[int, int], None]
-) -> list[tuple[Job, Any]]:
+    jobs: Sequence[ScopeJob], processes: int, seen: Callable[[int, int], None]
+) -> list[tuple[ScopeJob, Any]]:
     """Each job with what is seen, in their order; `seen(done, total)` after each."""
     if processes == 1:
         return list(_counted(jobs, map(look, jobs), seen))
@@ -151,8 +151,8 @@ def look_at(
 
 
 def _counted(
-    jobs: Sequence[Job], found: Iterable[Seen], seen: Callable[[int, int], None]
-) -> Iterator[tuple[Job, Seen]]:
+    jobs: Sequence[ScopeJob], found: Iterable[JobResult], seen: Callable[[int, int], None]
+) -> Iterator[tuple[ScopeJob, JobResult]]:
     for done, pair in enumerate(zip(jobs, found, strict=True), 1):
         seen(done, len(jobs))
         yield pair
@@ -183,7 +183,9 @@ def never_taken(checks: Sequence[ScopeCheck]) -> tuple[str, ...]:
     return tuple(rule for rule in COVERED if rule not in taken)
 
 
-def of_composition(theorem: Theorem, found: Iterable[tuple[Job, Any]]) -> tuple[ScopeCheck, ...]:
+def of_composition(
+    theorem: Theorem, found: Iterable[tuple[ScopeJob, Any]]
+) -> tuple[ScopeCheck, ...]:
     """The checks of one composition. Rules that no scope of it takes, which would leave their
     steps vacuous, are named among the failures."""
     of = theorem.composition

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from proofs.prove.solvers import Answer
+from proofs.prove.solvers import SolverAnswer
 
 UNSTABLE = 5
 """How many times its median a query may take with another seed."""
@@ -25,19 +25,19 @@ class Answers:
 
     def __init__(self, file: Path | None = None) -> None:
         self.file = file
-        self.known: dict[str, Answer] = {}
+        self.known: dict[str, SolverAnswer] = {}
         if file is not None and file.exists():
             for line in file.read_text(encoding="utf-8").splitlines():
                 if line.endswith("}"):
                     row = json.loads(line)
-                    answer = Answer(row["solver"], row["result"], row["seconds"])
+                    answer = SolverAnswer(row["solver"], row["result"], row["seconds"])
                     self.known[row["key"]] = answer
 
-    def find(self, seed: int, solver: str, text: str) -> Answer | None:
+    def find(self, seed: int, solver: str, text: str) -> SolverAnswer | None:
         """The answer, if it is known."""
         return self.known.get(key(seed, solver, text))
 
-    def keep(self, seed: int, text: str, answer: Answer) -> None:
+    def keep(self, seed: int, text: str, answer: SolverAnswer) -> None:
         """One more answer."""
         name = key(seed, answer.solver, text)
         self.known[name] = answer

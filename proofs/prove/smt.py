@@ -28,7 +28,7 @@ _OPERATORS = {
 
 
 @dataclass(frozen=True)
-class Obligation:
+class ProofObligation:
     """One thing to prove. `name` is rule/clause; `text` asks whether it can fail."""
 
     name: str
@@ -179,6 +179,6 @@ def logic(roots: Sequence[Node]) -> str:
     return "UFLIA" if all(map(is_linear, roots)) else "UFNIA"
 
 
-def obligation(name: str, assumed: Sequence[Formula], goal: Formula) -> Obligation:
+def obligation(name: str, assumed: Sequence[Formula], goal: Formula) -> ProofObligation:
     """The goal, and all that may be assumed for it."""
-    return Obligation(name, tuple(assumed), goal)
+    return ProofObligation(name, tuple(assumed), goal)

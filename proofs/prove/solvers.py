@@ -10,7 +10,7 @@ TIMEOUT_S = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SolverAnswer:
     """What a solver said: proved (unsat), failed (sat) or unknown; and how much of a processor's
     time it took."""
 
@@ -51,7 +51,7 @@ SOLVERS: dict[str, Callable[[str, int, int], str]] = {"z3": with_z3, "cvc5": wit
 RESULTS = {"unsat": "proved", "sat": "failed"}
 
 
-def ask(solver: str, text: str, seed: int = 0, timeout_s: int = TIMEOUT_S) -> Answer:
+def ask(solver: str, text: str, seed: int = 0, timeout_s: int = TIMEOUT_S) -> SolverAnswer:
     """One solver's answer to one obligation; unknown after `timeout_s` of a processor's time.
 
     Solvers look at the clock on the wall: where other work has had the processor, so that less than
@@ -63,5 +63,5 @@ def ask(solver: str, text: str, seed: int = 0, timeout_s: int = TIMEOUT_S) -> An
         said = SOLVERS[solver](text, seed, patience)
         used, waited = time.process_time() - began, time.monotonic() - clock
         if said in RESULTS or waited < patience or used >= timeout_s / 2:
-            return Answer(solver, RESULTS.get(said, "unknown"), used)
+            return SolverAnswer(solver, RESULTS.get(said, "unknown"), used)
         patience *= 4

@@ -32,7 +32,7 @@ from proofs.lift.dag import INFINITE, ZERO, Node, const, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq
-from proofs.prove.regimes import NO_WRAP, Regime
+from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
 from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
 
 P = leaf("p", 0, INFINITE)
@@ -74,10 +74,10 @@ class Text:
 
 
 @dataclass(frozen=True)
-class State:
+class ProofState:
     """One state. A batch that p sent is its epoch, its record count and its first record."""
 
-    regime: Regime
+    regime: SequenceArithmetic
     client: Rec
     leader: Rec
     next_position: Node
@@ -98,7 +98,7 @@ class State:
     history: Callable[[Node], Rec]
     text: Text
 
-    def changed(self, **changes: Any) -> State:
+    def changed(self, **changes: Any) -> ProofState:
         """The state with parts replaced."""
         return replace(self, **changes)
 
@@ -146,7 +146,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class LogEntry:
     """A log position, seen as numbers; `begin` and `end` are positions in the batch's epoch."""
 
     mine: Node
@@ -174,11 +174,11 @@ class Stored:
         return self.offset + self.count
 
 
-def stored(state: State, place: Node) -> Stored:
+def stored(state: ProofState, place: Node) -> LogEntry:
     """What stands at a place of the log."""
     at = state.log.at(place)
     batch = at.batch
-    return Stored(
+    return LogEntry(
         mine=batch.producer_id.eq(P),
         producer=batch.producer,
         epoch=batch.producer_epoch,
@@ -193,7 +193,7 @@ def stored(state: State, place: Node) -> Stored:
 class Builder(Unknowns):
     """Makes the state of unknowns, for one model."""
 
-    def __init__(self, model: Model, k: Any, regime: Regime = NO_WRAP) -> None:
+    def __init__(self, model: Model, k: Any, regime: SequenceArithmetic = NO_WRAP) -> None:
         super().__init__(k.bounds)
         self.model = model
         self.k = k
@@ -273,10 +273,10 @@ class Builder(Unknowns):
         """Any batch."""
         return self.record(self.model.messages.Batch, name)
 
-    def state(self) -> State:
+    def state(self) -> ProofState:
         """Any state."""
         entry = self.model.leader.ProducerStateEntry
-        return State(
+        return ProofState(
             regime=self.regime,
             client=self.client(),
             leader=self.leader(),

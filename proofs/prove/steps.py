@@ -17,16 +17,15 @@ from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const, disjunction, ite, le
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Scalars, SetValue
-from proofs.prove.by_itself import arrives_as_sent
+from proofs.prove.auxiliary import arrives_as_sent
 from proofs.prove.clauses import batch_at, end_offset, fits, known_now, place_of, slots, within
-from proofs.prove.cuts import Cuts
-from proofs.prove.in_turn import (
+from proofs.prove.fifo import (
     IN_TURN,
     answers_the_first,
     is_next_in_turn,
     overtakes_nothing,
 )
-from proofs.prove.induction import Lemma, Step
+from proofs.prove.induction import Lemma, ProofStep
 from proofs.prove.invariant import (
     AS_SENT,
     COUNTED,
@@ -38,7 +37,7 @@ from proofs.prove.invariant import (
     NO_RESTART,
     SURVIVES,
 )
-from proofs.prove.regimes import LIFETIME, NO_WRAP, Regime
+from proofs.prove.sequence_arithmetic import LIFETIME, NO_WRAP, SequenceArithmetic
 from proofs.prove.smt import Formula
 from proofs.prove.state import (
     PRODUCER,
@@ -46,9 +45,10 @@ from proofs.prove.state import (
     REPLICAS,
     Builder,
     P,
-    State,
+    ProofState,
     stored,
 )
+from proofs.prove.step_lemmas import StepLemmas
 from proofs.prove.unknowns import Predicate, number
 
 OVERDUE = leaf("overdue", 0, 1)
@@ -57,10 +57,10 @@ FOLDED = number("folded")
 """How many batches a replay has taken in so far."""
 
 
-class Steps(Cuts):
+class IdempotentSteps(StepLemmas):
     """All steps from any state of one model in one configuration and regime."""
 
-    def all(self) -> tuple[Step, ...]:
+    def all(self) -> tuple[ProofStep, ...]:
         """Every step."""
         return (
             self.send_new(),
@@ -80,7 +80,7 @@ class Steps(Cuts):
 
     def outcome(
         self, rule: str, evaluator: Evaluator, assumed: Sequence[Node], **changes: Any
-    ) -> Step:
+    ) -> ProofStep:
         """The step, with the guards that the evaluator met and the sequence regime."""
         guards = [limit.condition for limit in evaluator.limits if not limit.by_scope]
         after = self.before.changed(**changes)
@@ -88,9 +88,9 @@ class Steps(Cuts):
         formulas = tuple(((), node) for node in (*guards, *assumed, replicas) if node is not TRUE)
         given = ((COUNTED, ((), self.counted(after))),)
         lengths = (self.before.log.length,)
-        return Step(rule, self.before, after, formulas, prefixes=lengths, given=given)
+        return ProofStep(rule, self.before, after, formulas, prefixes=lengths, given=given)
 
-    def counted(self, after: State) -> Node:
+    def counted(self, after: ProofState) -> Node:
         """Where sequences do not wrap, no epoch has more records than there are sequences."""
         if self.regime.wraps:
             return TRUE
@@ -98,7 +98,7 @@ class Steps(Cuts):
 
     # The client
 
-    def send_new(self) -> Step:
+    def send_new(self) -> ProofStep:
         """A new batch, at the next position of the epoch."""
         evaluator, client, batch = self.sending(self.model.client.send_new, RECORDS_IN)
         before = self.before
@@ -123,7 +123,7 @@ class Steps(Cuts):
         sent = batch_at(step.after, epoch, batch.record_count, batch.first_record)
         return replace(step, given=(*step.given, (COUNTED, ((), fits(before, sent)))))
 
-    def send_again(self) -> Step:
+    def send_again(self) -> ProofStep:
         """A retry."""
         evaluator, client, batch = self.sending(self.model.client.send_again)
         sent = with_batch(self.before.sent, batch)
@@ -138,7 +138,7 @@ class Steps(Cuts):
         request = step.sends.slots[0].batch
         return evaluator, step.actor, request
 
-    def bump_epoch(self) -> Step:
+    def bump_epoch(self) -> ProofStep:
         """The next epoch: what is in flight has the positions from 0 on, if it is rewritten."""
         evaluator = self.builder.evaluator()
         before = self.before
@@ -170,17 +170,17 @@ class Steps(Cuts):
             next_position=ite(rewritten, begin, before.next_position),
         )
 
-    def expire_batch(self) -> Step:
+    def expire_batch(self) -> ProofStep:
         """The time of a batch is up."""
         call = self.model.recovery.expire_batch
         step = self.moved("expire_batch", call, ZERO, number("expired"))
         return replace(step, given=(*step.given, (IN_TIME, ((), FALSE))))
 
-    def resolve_sequences(self) -> Step:
+    def resolve_sequences(self) -> ProofStep:
         """All in flight has ended after a batch of unknown outcome."""
         return self.moved("resolve_sequences", self.model.recovery.resolve_sequences)
 
-    def moved(self, rule: str, function: Callable[..., Any], *arguments: Node) -> Step:
+    def moved(self, rule: str, function: Callable[..., Any], *arguments: Node) -> ProofStep:
         """A rule of the client that sends nothing."""
         evaluator = self.builder.evaluator()
         client = evaluator.call(function, [self.k, self.before.client, *arguments])
@@ -192,7 +192,7 @@ class Steps(Cuts):
         call = self.model.responses.on_answer
         return evaluator, evaluator.call(call, [self.k, self.before.client, ZERO, answer, OVERDUE])
 
-    def on_success(self) -> Step:
+    def on_success(self) -> ProofStep:
         """An answer without error, once the high watermark lets it go."""
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
         answer = answer.changed(error=ZERO)
@@ -217,7 +217,7 @@ class Steps(Cuts):
         )
         return replace(step, given=(*step.given, (IN_ORDER, answers_the_first(before, first))))
 
-    def on_error(self) -> Step:
+    def on_error(self) -> ProofStep:
         """Any error but that a batch is too large, for any batch, at any time."""
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
         evaluator, client = self.answered(answer)
@@ -238,7 +238,7 @@ class Steps(Cuts):
         fences = error.eq(errors.INVALID_PRODUCER_EPOCH)
         return HEARD, ((), is_known & fences.implies(self.before.fenced))
 
-    def on_disconnect(self) -> Step:
+    def on_disconnect(self) -> ProofStep:
         """A connection breaks."""
         step = self.moved("on_disconnect", self.model.responses.on_disconnect, ZERO, OVERDUE)
         in_time = (IN_TIME, ((), OVERDUE.eq(0)))
@@ -256,7 +256,7 @@ class Steps(Cuts):
         step = evaluator.call(call, [self.k, self.before.leader, request])
         return evaluator, step.actor, step.sends.slots[0]
 
-    def on_produce(self) -> Step:
+    def on_produce(self) -> ProofStep:
         """Any request that p sent arrives."""
         batch = self.builder.batch("batch")
         begin = self.before.position(batch.producer_epoch, batch.first_record)
@@ -369,7 +369,7 @@ class Steps(Cuts):
         newest = place_of(self.before, known_now(self.before).newest)
         return lambda j: ite(j.eq(length), newest, previous(j))
 
-    def on_produce_of_others(self) -> Step:
+    def on_produce_of_others(self) -> ProofStep:
         """Any batch of any other producer arrives."""
         batch = self.builder.batch("other")
         theirs = ~batch.producer_id.eq(P)
@@ -383,21 +383,21 @@ class Steps(Cuts):
             **self.now_stored(batch, ZERO, FALSE),
         )
 
-    def advance_high_watermark(self) -> Step:
+    def advance_high_watermark(self) -> ProofStep:
         """The followers catch up."""
         evaluator = self.builder.evaluator()
         call = self.model.leader.advance_high_watermark
         leader = evaluator.call(call, [self.k, self.before.leader])
         return self.outcome("advance_high_watermark", evaluator, [], leader=leader)
 
-    def restart(self) -> Step:
+    def restart(self) -> ProofStep:
         """The broker comes back from its log and snapshot."""
         evaluator = self.builder.evaluator()
         leader = evaluator.call(self.model.leader.restart, [self.k, self.before.leader])
         step = self.outcome("restart", evaluator, [], leader=leader)
         return replace(step, given=(*step.given, (NO_RESTART, ((), FALSE))))
 
-    def fail_over(self) -> Step:
+    def fail_over(self) -> ProofStep:
         """A replica leads with any prefix of the log.
 
         It replays that prefix: an induction over the prefix, whose two lemmas are about the
@@ -420,7 +420,7 @@ class Steps(Cuts):
         )
         chosen = within(kept, 0, before.log.length)
         survives = before.high_watermark <= end_offset(after, after.log.length)
-        return Step(
+        return ProofStep(
             "fail_over",
             before,
             after,
@@ -471,7 +471,7 @@ def with_batch(known: Predicate, batch: Scalars, where: Node = TRUE) -> Callable
     return now
 
 
-def initial(model: Model, k: Any, regime: Regime = NO_WRAP) -> State:
+def initial(model: Model, k: Any, regime: SequenceArithmetic = NO_WRAP) -> ProofState:
     """Nothing sent, nothing stored, nothing known."""
     builder = Builder(model, k, regime)
     state = builder.state()

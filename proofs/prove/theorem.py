@@ -9,11 +9,11 @@ from typing import Any
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model
 from proofs.prove.assumptions import EVERYWHERE
+from proofs.prove.composition import Composition
 from proofs.prove.induction import Clause
 from proofs.prove.invariant import HELPERS
-from proofs.prove.regimes import Regime
-from proofs.prove.smt import Obligation
-from proofs.prove.worlds import Composition
+from proofs.prove.sequence_arithmetic import SequenceArithmetic
+from proofs.prove.smt import ProofObligation
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Theorem:
     name: str
     says: str
     variant: str
-    regime: Regime
+    regime: SequenceArithmetic
     rests_on: tuple[str, ...]
     answered_by: tuple[str, ...]
     clause: Clause | None = None
     extra: tuple[Clause, ...] = ()
     patches: tuple[Patch, ...] = ()
-    lemmas: Callable[[Model, Any], Iterator[Obligation]] | None = None
+    lemmas: Callable[[Model, Any], Iterator[ProofObligation]] | None = None
     composition: Composition | None = None
     part: bool = False
     left_out: tuple[str, ...] = EVERYWHERE

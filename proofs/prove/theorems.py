@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from proofs.prove.assumption_necessity import BELOW_IS_DUPLICATE
 from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
-from proofs.prove.dropped import BELOW_IS_DUPLICATE
 from proofs.prove.first_ids import first_id_lemmas
 from proofs.prove.induction import Clause
 from proofs.prove.invariant import (
@@ -26,7 +26,7 @@ from proofs.prove.invariant import (
 from proofs.prove.lemmas import WRAPPING, duplicate_lemmas, wrap_lemmas
 from proofs.prove.one_log import one_log_lemmas
 from proofs.prove.producer_ids import PRODUCER_IDS
-from proofs.prove.regimes import NO_WRAP, UNCOUNTED, WRAPS, Regime
+from proofs.prove.sequence_arithmetic import NO_WRAP, UNCOUNTED, WRAPS, SequenceArithmetic
 from proofs.prove.theorem import Theorem
 from proofs.prove.transactions.theorems import TRANSACTIONAL
 from proofs.prove.why_five import why_five_lemmas
@@ -124,7 +124,7 @@ ABOUT_CLIENTS = frozenset({"sequences_follow"})
 """Those whose proofs say nothing of leaders."""
 
 
-def safety(regime: Regime) -> tuple[Theorem, ...]:
+def safety(regime: SequenceArithmetic) -> tuple[Theorem, ...]:
     """What holds in every state, in one regime."""
     suffix = "_across_wraps" if regime.wraps else ""
     order = "/sequence_order=wraps" if regime.wraps else ""
@@ -149,7 +149,7 @@ CALMLY = ("acked_once", "no_false_error", "bumps_have_causes")
 """What holds where no producer has to recover."""
 
 
-def in_its_turn(name: str, regime: Regime) -> Iterator[Theorem]:
+def in_its_turn(name: str, regime: SequenceArithmetic) -> Iterator[Theorem]:
     """What holds where answers come in the order of their batches: with leaders that are strict and
     remember all, and with those of today, if none of them restarts."""
     across, order = ("_across_wraps", "/sequence_order=wraps") if regime.wraps else ("", "")

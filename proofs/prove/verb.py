@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from proofs.explore.scope import Finding
+from proofs.prove.assumption_necessity import trace_without
 from proofs.prove.assumptions import ASSUMPTIONS
-from proofs.prove.dropped import trace_without
 from proofs.prove.in_scope import ScopeCheck
-from proofs.prove.plan import Plan, plan
+from proofs.prove.plan import ProofPlan, plan
 from proofs.prove.run import (
     Counterexample,
-    Subject,
+    ObligationVerdict,
+    ProofTarget,
     UnknownName,
-    Verdict,
     chosen,
     counterexample,
     elapsed,
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="report.json, run.json, texts")
 
 
-class Progress:
+class ProveProgress:
     """Tells how far the work is, every 10 s; `what` is counted."""
 
     def __init__(self, what: str) -> None:
@@ -73,7 +73,7 @@ class Progress:
             say(f"  {done} of {total} {self.what}")
 
 
-def theorem_json(theorem: Theorem, of: Subject) -> dict[str, Any]:
+def theorem_json(theorem: Theorem, of: ProofTarget) -> dict[str, Any]:
     """A theorem in the report."""
     return {
         "name": theorem.name,
@@ -85,7 +85,7 @@ def theorem_json(theorem: Theorem, of: Subject) -> dict[str, Any]:
     }
 
 
-def obligation_json(verdict: Verdict) -> dict[str, Any]:
+def obligation_json(verdict: ObligationVerdict) -> dict[str, Any]:
     """One solver's answer in the report."""
     return {
         "name": verdict.duty.obligation.name,
@@ -119,7 +119,9 @@ def counterexample_json(found: Counterexample) -> dict[str, Any]:
     }
 
 
-def tell(theorems: Sequence[Theorem], verdicts: Sequence[Verdict], of: Subject) -> None:
+def tell(
+    theorems: Sequence[Theorem], verdicts: Sequence[ObligationVerdict], of: ProofTarget
+) -> None:
     """Each theorem with its regime and assumptions, each obligation by name."""
     for theorem in theorems:
         say(f"\n{theorem.name}  [{of.under(theorem)}; {theorem.regime.says}]")
@@ -170,7 +172,7 @@ def drop(name: str) -> int:
     return EXIT_CODES["violated" if found else "undecided"]
 
 
-def tell_obligations(verdicts: Sequence[Verdict]) -> None:
+def tell_obligations(verdicts: Sequence[ObligationVerdict]) -> None:
     """A line an obligation, with what each solver said and how long it took."""
     rows: dict[str, list[str]] = {}
     for verdict in verdicts:
@@ -182,7 +184,7 @@ def tell_obligations(verdicts: Sequence[Verdict]) -> None:
 
 
 def answer_failures(
-    names: Sequence[str], theorems: Sequence[Theorem], of: Subject
+    names: Sequence[str], theorems: Sequence[Theorem], of: ProofTarget
 ) -> list[Counterexample]:
     """A trace for each failed theorem that has one."""
     found = []
@@ -235,18 +237,18 @@ class Seeds:
     """All seeds: the first one's verdicts, or the first that failed; the solvers' seconds of each
     seed; and the queries whose time depends on it."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ObligationVerdict, ...]
     totals: tuple[float, ...]
     unstable: Mapping[str, tuple[float, float]]
 
 
-def seeds_run(asked: Plan, arguments: argparse.Namespace) -> Seeds:
+def seeds_run(asked: ProofPlan, arguments: argparse.Namespace) -> Seeds:
     """All obligations once for each seed; with a folder for artifacts, this goes on there."""
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
     answers = Answers(arguments.out / "responses.jsonl" if arguments.out else None)
     solvers = (arguments.solver,) if arguments.solver else tuple(SOLVERS)
-    kept: tuple[Verdict, ...] = ()
+    kept: tuple[ObligationVerdict, ...] = ()
     totals: list[float] = []
     times: dict[str, list[float]] = {}
     for seed in range(arguments.seeds):
@@ -254,7 +256,7 @@ def seeds_run(asked: Plan, arguments: argparse.Namespace) -> Seeds:
             asked,
             seed=seed,
             processes=arguments.processes,
-            seen=Progress("answers"),
+            seen=ProveProgress("answers"),
             answers=answers,
             solvers=solvers,
         )
@@ -282,13 +284,13 @@ def tell_seeds(seeds: Seeds) -> None:
         say(f"  unstable: {name}: median {usual:.2f} s, worst {longest:.2f} s")
 
 
-def full_name(verdict: Verdict) -> str:
+def full_name(verdict: ObligationVerdict) -> str:
     """The theorem, the obligation, and the solver."""
     duty, answer = verdict.duty, verdict.answer
     return f"{duty.needed_by[0]}: {duty.obligation.name} ({answer.solver})"
 
 
-def write(arguments: argparse.Namespace, asked: Plan, report: Any, times: Any) -> None:
+def write(arguments: argparse.Namespace, asked: ProofPlan, report: Any, times: Any) -> None:
     """The files that were asked for."""
     if arguments.json:
         text = json.dumps({**report, "run": times}, indent=1, sort_keys=True)
@@ -341,11 +343,13 @@ def execute(arguments: argparse.Namespace) -> int:
     return EXIT_CODES[verdict]
 
 
-def look_in_scopes(theorems: Sequence[Theorem], of: Subject, processes: int) -> Scoped:
+def look_in_scopes(theorems: Sequence[Theorem], of: ProofTarget, processes: int) -> Scoped:
     """What the theorems stand on, under the variants that they are proved under."""
     plain = sorted({of.under(t) for t in theorems if t.clause})
     patches = () if of.home else of.patches
-    return scoped(theorems, plain, patches, processes=processes, seen=Progress("looks at scopes"))
+    return scoped(
+        theorems, plain, patches, processes=processes, seen=ProveProgress("looks at scopes")
+    )
 
 
 def times_of(seeds: Seeds, began: float) -> dict[str, Any]:

@@ -25,8 +25,8 @@ from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
 from proofs.prove.clauses import within
-from proofs.prove.regimes import MAX_SEQUENCE
-from proofs.prove.smt import Formula, Obligation, obligation
+from proofs.prove.sequence_arithmetic import MAX_SEQUENCE
+from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.state import PRODUCER, REPLICAS, VARIANT, Builder, P
 from proofs.prove.unknowns import function, number
 
@@ -135,7 +135,7 @@ class WhyFive:
             ((SLOT,) if at is SLOT else (), used.implies(is_it)),
         ]
 
-    def window(self) -> Iterator[Obligation]:
+    def window(self) -> Iterator[ProofObligation]:
         """The window is the last W: at the beginning, and after each batch more."""
         entry = self.entry()
         known = self.remembers_the_last(entry, STORED)
@@ -153,7 +153,7 @@ class WhyFive:
             yield obligation(f"initial/window_is_the_last/{part}", numbering(), first)
             yield obligation(f"remember/window_is_the_last/{part}", assumed, goal)
 
-    def sending(self) -> Iterator[Obligation]:
+    def sending(self) -> Iterator[ProofObligation]:
         """A client that sends has at most F in flight afterwards."""
         evaluator = self.evaluator()
         client = self.builder.client()
@@ -170,7 +170,7 @@ class WhyFive:
         goal = (after.length <= IN_FLIGHT) & after.length.eq(in_flight.length + 1)
         yield obligation("send_new/at_most_F_in_flight", guards, ((), goal))
 
-    def retry(self) -> Iterator[Obligation]:
+    def retry(self) -> Iterator[ProofObligation]:
         """A batch that is not finished arrives, and none before it is missing: it is stored once,
         and answered without error."""
         leader = self.builder.leader()
@@ -205,7 +205,7 @@ class WhyFive:
             yield obligation(f"on_produce/{name}", assumed, ((), goal))
 
 
-def why_five_lemmas(model: Model, k: Any) -> Iterator[Obligation]:
+def why_five_lemmas(model: Model, k: Any) -> Iterator[ProofObligation]:
     """All of it."""
     why = WhyFive(model, k)
     yield from why.window()

@@ -15,8 +15,8 @@ import model
 from proofs.lift.source import model_for
 from proofs.mutants import find
 from proofs.mutants.check import MAX_EVENTS, Checked, check_all
-from proofs.mutants.survivors import CONFIGURATIONS, FATES, FOUND, IN_THE_END, Fate, fate_of
-from proofs.mutants.systematic import Point, every_point, explanation, sample
+from proofs.mutants.survivors import CONFIGURATIONS, FATES, FOUND, IN_THE_END, MutantFate, fate_of
+from proofs.mutants.systematic import SystematicMutant, every_point, explanation, sample
 from proofs.mutants.table import MUTANTS, NOT_EXPRESSIBLE
 from proofs.say import say
 from proofs.verbs.options import add_engine, add_output, positive
@@ -176,12 +176,12 @@ def tell_fate(row: Mapping[str, Any]) -> None:
         say(f"    {row['why']}")
 
 
-def fate_of_json(point: Point, row: Mapping[str, Any]) -> Fate:
+def fate_of_json(point: SystematicMutant, row: Mapping[str, Any]) -> MutantFate:
     """What an earlier report says of a mutant."""
-    return Fate(point, row["fate"], row["scope"], row["variant"], row["how"])
+    return MutantFate(point, row["fate"], row["scope"], row["variant"], row["how"])
 
 
-def fate_json(fate: Fate) -> dict[str, Any]:
+def fate_json(fate: MutantFate) -> dict[str, Any]:
     """One systematic mutant in the report. `open`: it breaks nothing and nobody has said why, or
     it breaks something and a row says that it does not."""
     found = fate.fate in FOUND

@@ -13,9 +13,9 @@ from proofs.explore.scope import explore_scope
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of
 from proofs.pages import gather, subjects
-from proofs.pages.evidence import BadEvidence, Evidence, Seen, dumps, kept_in, loads
+from proofs.pages.evidence import BadEvidence, Evidence, ExploredScope, dumps, kept_in, loads
 from proofs.pages.writing import pages
-from proofs.prove.dropped import DROPPED
+from proofs.prove.assumption_necessity import DROPPED
 from proofs.trace.replay import configuration_of, model_of, replay
 from tests.docs.pages import REPOSITORY, ROOMS, called, missing, page
 
@@ -74,7 +74,7 @@ def test_every_assumed_property_is_true_where_its_condition_says_so() -> None:
         assert all(s.found(name) is None for s in met), AGAIN
 
 
-def is_met(home: str, name: str, row: Seen) -> bool:
+def is_met(home: str, name: str, row: ExploredScope) -> bool:
     """Whether a scope that was seen meets a assumed property's condition."""
     return subjects.is_guaranteed(home, name, row.scope, row.variant)
 
@@ -141,7 +141,7 @@ def test_the_command_writes_the_same_again(tmp_path: Path, monkeypatch: pytest.M
 # The evidence
 
 
-def seen(evidence: Evidence) -> dict[tuple[str, str, str], Seen]:
+def seen(evidence: Evidence) -> dict[tuple[str, str, str], ExploredScope]:
     return {(row.home, row.scope, row.variant): row for row in evidence.seen}
 
 

@@ -24,8 +24,8 @@ from proofs.prove.transactions.coordinator import (
     is_prepared,
     some,
 )
-from proofs.prove.transactions.instances import Instance, T, is_of_group, its_pair, present
-from proofs.prove.transactions.state import HERE, NONE, State, both_are, is_before, pair
+from proofs.prove.transactions.instances import InstanceState, T, is_of_group, its_pair, present
+from proofs.prove.transactions.state import HERE, NONE, TransactionsState, both_are, is_before, pair
 from proofs.prove.unknowns import number
 
 N, SEQUENCE, U = number("number"), number("sequence"), number("u")
@@ -44,41 +44,41 @@ def one_of(node: Node, values: Iterable[Node]) -> Node:
     return disjunction(node.eq(value) for value in values)
 
 
-def state_of(s: Instance) -> Node:
+def state_of(s: InstanceState) -> Node:
     """The client's state."""
     result: Node = s.client.state
     return result
 
 
-def there(s: Instance, place: Node) -> Rec:
+def there(s: InstanceState, place: Node) -> Rec:
     """A partition as the client sees it."""
     found: Rec = s.client.partitions.at(place)
     return found
 
 
-def sent_here(s: Instance, transaction: Node) -> Node:
+def sent_here(s: InstanceState, transaction: Node) -> Node:
     """How many records of a transaction the application has sent to the partition here."""
     result: Node = there(s, HERE).sent.at(transaction)
     return result
 
 
-def outcome(s: Instance, transaction: Node) -> Node:
+def outcome(s: InstanceState, transaction: Node) -> Node:
     """What the application asked for a transaction, or was told."""
     result: Node = s.client.outcomes.at(transaction)
     return result
 
 
-def own_pair(s: Instance) -> tuple[Node, Node]:
+def own_pair(s: InstanceState) -> tuple[Node, Node]:
     """What the client holds."""
     return s.client.producer_id, s.client.producer_epoch
 
 
-def has_begun(s: Instance) -> Node:
+def has_begun(s: InstanceState) -> Node:
     """A transaction is there, and the client is not finished."""
     return one_of(state_of(s), (IN_TRANSACTION, COMMITTING, ABORTING, ABORTABLE))
 
 
-def is_started(s: Instance, transaction: Node) -> Node:
+def is_started(s: InstanceState, transaction: Node) -> Node:
     """Something was sent in a transaction: it has its pair."""
     return some(s.its_id(transaction))
 
@@ -86,7 +86,7 @@ def is_started(s: Instance, transaction: Node) -> Node:
 # What the client is
 
 
-def client_speaks_v2(s: Instance) -> Formula:
+def client_speaks_v2(s: InstanceState) -> Formula:
     """A client of V2 has its pair from InitProducerId on, adds no partitions, and bumps nothing;
     where nothing was sent in a transaction, none is in it."""
     c, at = s.client, there(s, PLACE)
@@ -111,7 +111,7 @@ def client_speaks_v2(s: Instance) -> Formula:
     return (PLACE,), conjunction(facts)
 
 
-def writes_are_numbered(s: Instance) -> Formula:
+def writes_are_numbered(s: InstanceState) -> Formula:
     """Here a batch has its number for its sequence, also when it is sent again; a queued one will
     have. The group's offsets have none."""
     at = there(s, HERE)
@@ -134,7 +134,7 @@ def writes_are_numbered(s: Instance) -> Formula:
     return (), conjunction(parts)
 
 
-def sent_is_counted(s: Instance) -> Formula:
+def sent_is_counted(s: InstanceState) -> Formula:
     """What the application has sent in the present transaction is what is written in it; nothing
     in those to come."""
     now = sent_here(s, present(s)).eq(there(s, HERE).written)
@@ -142,7 +142,7 @@ def sent_is_counted(s: Instance) -> Formula:
     return (T,), has_begun(s).implies(now) & later & (sent_here(s, T) >= 0)
 
 
-def outcomes_are_of_states(s: Instance) -> Formula:
+def outcomes_are_of_states(s: InstanceState) -> Formula:
     """The present transaction's outcome is what its state says; those to come are open."""
     state, now = state_of(s), outcome(s, present(s))
     said = (
@@ -159,7 +159,7 @@ def outcomes_are_of_states(s: Instance) -> Formula:
 # Whose a pair is
 
 
-def below_the_last(s: State) -> Formula:
+def below_the_last(s: TransactionsState) -> Formula:
     """Nobody was told the last epoch, where epochs end; nor does the id rest there."""
 
     def rests(image: Scalars) -> Node:
@@ -173,7 +173,7 @@ def below_the_last(s: State) -> Formula:
     return (P, E), counted & last
 
 
-def next_id_is_nobodys(s: State) -> Formula:
+def next_id_is_nobodys(s: TransactionsState) -> Formula:
     """A producer id that is not known yet was told to nobody; the id before is in the log too, and
     not after the present one; the epoch before is not in the log."""
     known, log = s.known("known"), s.known("log")
@@ -209,7 +209,7 @@ def next_id_is_nobodys(s: State) -> Formula:
     return (P, E), conjunction(facts)
 
 
-def before_is_known(s: State) -> Formula:
+def before_is_known(s: TransactionsState) -> Formula:
     """What ends a transaction remembers the pair that it ends, or has forgotten it."""
 
     def remembers(image: Scalars) -> Node:
@@ -224,7 +224,7 @@ def before_is_known(s: State) -> Formula:
     return (), images(s, remembers)
 
 
-def pairs_have_one_owner(s: Instance) -> Formula:
+def pairs_have_one_owner(s: InstanceState) -> Formula:
     """A pair that the instance holds, or held, was told to no other; it holds the latest."""
     mine, theirs = s.mine(P, E), s.theirs(P, E)
     late = is_before(own_pair(s), (P, E))
@@ -238,7 +238,7 @@ def pairs_have_one_owner(s: Instance) -> Formula:
     return (P, E), conjunction(facts)
 
 
-def heirs_are_the_same(s: Instance) -> Formula:
+def heirs_are_the_same(s: InstanceState) -> Formula:
     """Who ended a transaction, and nobody else, may have been told what its end makes known; and
     who showed the pair before, what it may be told again."""
 
@@ -266,7 +266,7 @@ def heirs_are_the_same(s: Instance) -> Formula:
     return (), images(s, same) & images(s, again)
 
 
-def transactions_have_pairs(s: Instance) -> Formula:
+def transactions_have_pairs(s: InstanceState) -> Formula:
     """A transaction in which something was sent has the pair that the client held."""
     mine, now = its_pair(s, T), present(s)
     begun = is_started(s, T).implies((T >= 0) & (now >= T))
@@ -278,7 +278,7 @@ def transactions_have_pairs(s: Instance) -> Formula:
     return (T,), begun & earlier & present_one & holds & owned
 
 
-def later_pairs_are_later(s: Instance) -> Formula:
+def later_pairs_are_later(s: InstanceState) -> Formula:
     """No two transactions have one pair: a later one has a later pair."""
     started = is_started(s, T) & is_started(s, U)
     ordered = is_before(its_pair(s, T), its_pair(s, U))
@@ -288,7 +288,7 @@ def later_pairs_are_later(s: Instance) -> Formula:
 # What it sends
 
 
-def ends_are_asked(s: Instance) -> Formula:
+def ends_are_asked(s: InstanceState) -> Formula:
     """EndTxn says what the application asked for, and nothing else is asked after it."""
     sent, commits = s.sent_end(T, OUTCOME), OUTCOME.eq(1)
     asked = ite(
@@ -307,14 +307,14 @@ def ends_are_asked(s: Instance) -> Formula:
     return (T, OUTCOME), sent.implies(conjunction(facts))
 
 
-def ends_wait_for_batches(s: Instance) -> Formula:
+def ends_wait_for_batches(s: InstanceState) -> Formula:
     """Once EndTxn is sent, no batch is unfinished."""
     sent = s.sent_end(present(s), ZERO) | s.sent_end(present(s), ONE)
     finished = there(s, PLACE).write.eq(NOTHING)
     return (PLACE,), (sent & has_begun(s) & inside(PLACE)).implies(finished)
 
 
-def batches_are_sent(s: Instance) -> Formula:
+def batches_are_sent(s: InstanceState) -> Formula:
     """A batch that was sent is one of its transaction's records."""
     sent = s.sent_batch(T, N)
     facts = (

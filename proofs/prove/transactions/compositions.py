@@ -6,14 +6,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from proofs.lift.dag import leaf
+from proofs.prove.composition import Composition
 from proofs.prove.induction import clause, follows
-from proofs.prove.transactions import alone as of_one
+from proofs.prove.transactions import acknowledgements as of_told
 from proofs.prove.transactions import client as of_client
 from proofs.prove.transactions import coordinator as of_coordinator
 from proofs.prove.transactions import markers as of_markers
 from proofs.prove.transactions import partition as of_partition
 from proofs.prove.transactions import records as of_records
-from proofs.prove.transactions import told as of_told
+from proofs.prove.transactions import single_instance as of_one
 from proofs.prove.transactions.coordinator import COORDINATOR_STEPS, epochs_are_many, without
 from proofs.prove.transactions.in_scope import check_transactions_scope
 from proofs.prove.transactions.instances import Instances
@@ -22,7 +23,6 @@ from proofs.prove.transactions.records import Records
 from proofs.prove.transactions.state import HERE
 from proofs.prove.transactions.steps import COVERED, Transactions
 from proofs.prove.unknowns import number
-from proofs.prove.worlds import Composition
 
 CONTRACTS = {
     "first_open": of_partition.first_open,
@@ -495,7 +495,7 @@ ALONE = replace(
     },
     contracts={**CONTRACTS, "begun_reign": lambda _evaluator, w, _answer: w.reign},
     steps=(*ALONE_RULES, "marker_is_sent", "marker_arrives"),
-    worlds=of_one.Alone,
+    worlds=of_one.SoleInstanceSteps,
     check=check_lone_scope,
     scopes=(
         "transactions-tiny",

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator
 from proofs.lift import dag
 from proofs.lift.dag import Node, conjunction, const, disjunction, ite, leaf
 from proofs.lift.values import Scalars
-from proofs.prove.smt import Formula, Obligation, obligation
+from proofs.prove.composition import Worlds
+from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.transactions.state import (
     ANEW,
     NONE,
     PARTITIONS,
     PRODUCER_IDS,
     Image,
-    State,
+    TransactionsState,
     is_before,
 )
 from proofs.prove.transactions.steps import Transactions
 from proofs.prove.unknowns import number, truth
-from proofs.prove.worlds import Worlds
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, ABSENT = (const(i) for i in (0, 1, 2, 3, 6))
 COMPLETE = (const(4), const(5))
@@ -72,7 +72,7 @@ def is_prepared(image: Scalars) -> Node:
     return image.state.eq(PREPARE_COMMIT) | image.state.eq(PREPARE_ABORT)
 
 
-def counts(s: State, which: str) -> Node:
+def counts(s: TransactionsState, which: str) -> Node:
     """Whether an image means something: what is on its way does so only while it is."""
     return s.coordinator.is_appending if which == "image" else dag.TRUE
 
@@ -82,7 +82,9 @@ def some(producer_id: Node) -> Node:
     return ~producer_id.eq(NONE)
 
 
-def images(s: State, says: Callable[[Image], Node], of: tuple[str, ...] = IMAGES) -> Node:
+def images(
+    s: TransactionsState, says: Callable[[Image], Node], of: tuple[str, ...] = IMAGES
+) -> Node:
     """What is so of all that is known, in the log, or on its way there."""
     return conjunction(counts(s, which).implies(says(s.known(which))) for which in of)
 
@@ -108,12 +110,12 @@ def is_nameless(image: Scalars) -> Node:
     return conjunction((absent, *(getattr(image, name).eq(NONE) for name in names)))
 
 
-def is_unlogged(s: State, image: Scalars) -> Node:
+def is_unlogged(s: TransactionsState, image: Scalars) -> Node:
     """Nothing of the id is there yet, and its producer id is in memory only."""
     return is_unborn(s.known("known")) & image.state.eq(ABSENT)
 
 
-def ids_are_counted(s: State) -> Formula:
+def ids_are_counted(s: TransactionsState) -> Formula:
     """Every producer id was counted when it was taken; an id that is forgotten has none."""
     count: Node = s.coordinator.given_producer_ids
 
@@ -136,7 +138,7 @@ def ids_are_counted(s: State) -> Formula:
     return (), (count >= 0) & images(s, sound)
 
 
-def log_is_ahead(s: State) -> Formula:
+def log_is_ahead(s: TransactionsState) -> Formula:
     """What is in the log, or on its way there, is not older than what is known; but where a fence
     has failed, its epoch is in memory."""
     known, failed = s.known("known"), s.coordinator.unlogged_fence
@@ -178,7 +180,7 @@ def not_before(a: Scalars, b: Scalars) -> Node:
     return a.producer_epoch <= b.producer_epoch
 
 
-def appends_take_time(s: State) -> Formula:
+def appends_take_time(s: TransactionsState) -> Formula:
     """Only where appends take time is one on its way; where none is, nobody waits; and behind what
     is prepared only its completion is, once all markers are there."""
     c, known, image = s.coordinator, s.known("known"), s.known("image")
@@ -193,7 +195,7 @@ def appends_take_time(s: State) -> Formula:
     ).implies(~there)
 
 
-def is_answer(s: State) -> Node:
+def is_answer(s: TransactionsState) -> Node:
     """The answer that waits for an append tells a producer id."""
     answer: Scalars = s.coordinator.answer
     return answer.error.eq(0) & some(answer.producer_id)
@@ -207,7 +209,7 @@ def inside(place: Node) -> Node:
 # Epochs
 
 
-def given_is_past(s: State) -> Formula:
+def given_is_past(s: TransactionsState) -> Formula:
     """A pair that was told is not ahead of what is known; of the next producer id, only the first
     epoch may have been told."""
     count: Node = s.coordinator.given_producer_ids
@@ -220,7 +222,7 @@ def given_is_past(s: State) -> Formula:
     return (P, E), s.given(P, E).implies(numbers & images(s, past))
 
 
-def what_is_awaited_is_new(s: State) -> Formula:
+def what_is_awaited_is_new(s: TransactionsState) -> Formula:
     """Who waits for a new pair waits for the one on its way to the log, which nobody was told; who
     waits for one at all, for that one."""
     c = s.coordinator
@@ -232,7 +234,7 @@ def what_is_awaited_is_new(s: State) -> Formula:
     return (), waits.implies(this & anew.implies(~s.given(*told)))
 
 
-def answers_are_of_images(s: State) -> Formula:
+def answers_are_of_images(s: TransactionsState) -> Formula:
     """What an answer will tell is what the image makes known, or the next producer id's first."""
     c = s.coordinator
     answer, image = c.answer, s.known("image")
@@ -243,13 +245,13 @@ def answers_are_of_images(s: State) -> Formula:
     return (), (c.is_appending & good).implies(this | after)
 
 
-def epochs_unique(s: State) -> Formula:
+def epochs_unique(s: TransactionsState) -> Formula:
     """InitProducerId tells a pair that nobody was told before; but for whoever shows the pair
     before the present one: it may hear the present one again."""
     return (), ~s.repeated
 
 
-def reign_is_past(s: State) -> Formula:
+def reign_is_past(s: TransactionsState) -> Formula:
     """What InitProducerId told last is not ahead of what is known, or the id is forgotten."""
     reign = (s.reign_id, s.reign_epoch)
 
@@ -261,12 +263,12 @@ def reign_is_past(s: State) -> Formula:
     return (), (s.reign_id < count) & images(s, past)
 
 
-def epochs_never_go_back(s: State) -> Formula:
+def epochs_never_go_back(s: TransactionsState) -> Formula:
     """What InitProducerId tells is never before what it told before."""
     return (), ~s.went_back
 
 
-def fenced_change_nothing(s: State) -> Formula:
+def fenced_change_nothing(s: TransactionsState) -> Formula:
     """After InitProducerId has told a pair, no EndTxn and no AddPartitionsToTxn of an older pair
     changes what the coordinator knows, or logs."""
     return (), ~s.disturbed
@@ -275,7 +277,7 @@ def fenced_change_nothing(s: State) -> Formula:
 # Decisions
 
 
-def ids_are_remembered(s: State) -> Formula:
+def ids_are_remembered(s: TransactionsState) -> Formula:
     """Where epochs end, whoever comes to the last takes the next producer id, and the log has
     it."""
 
@@ -296,7 +298,7 @@ def epochs_rotate() -> Formula:
     return (), EPOCHS_END.implies(conjunction(rules))
 
 
-def prepare_is_next(s: State) -> Formula:
+def prepare_is_next(s: TransactionsState) -> Formula:
     """What is prepared on its way to the log, or there and not known, has the epoch after the
     present one, or after that of a failed fence the same; only what is open commits."""
     known = s.known("known")
@@ -322,7 +324,7 @@ def is_same(a: Scalars, b: Scalars) -> Node:
     )
 
 
-def decided_is_past(s: State) -> Formula:
+def decided_is_past(s: TransactionsState) -> Formula:
     """No pair ahead of the present one is decided; nor is that of a failed fence."""
     decided = ~s.decision(P, E).eq(NONE)
     count: Node = s.coordinator.given_producer_ids
@@ -339,7 +341,7 @@ def decided_is_past(s: State) -> Formula:
     return (P, E), decided.implies(numbers & images(s, past))
 
 
-def prepared_is_decided(s: State) -> Formula:
+def prepared_is_decided(s: TransactionsState) -> Formula:
     """What is prepared says what was decided."""
     known = s.known("known")
     outcome = ite(known.state.eq(PREPARE_COMMIT), 1, 0)
@@ -347,13 +349,13 @@ def prepared_is_decided(s: State) -> Formula:
     return (), is_prepared(known).implies(decided)
 
 
-def markers_say_decisions(s: State) -> Formula:
+def markers_say_decisions(s: TransactionsState) -> Formula:
     """Every marker that was ever sent says what its pair was decided."""
     sent = s.sent(P, E, OUTCOME, TERM)
     return (P, E, OUTCOME, TERM), sent.implies(s.decision(P, E).eq(OUTCOME))
 
 
-def outcomes_are_outcomes(s: State) -> Formula:
+def outcomes_are_outcomes(s: TransactionsState) -> Formula:
     """A marker commits or aborts, and has an epoch."""
     sent = s.sent(P, E, OUTCOME, TERM)
     outcome = (OUTCOME >= 0) & (OUTCOME <= 1)
@@ -361,12 +363,12 @@ def outcomes_are_outcomes(s: State) -> Formula:
     return (P, E, OUTCOME, TERM), sent.implies(valid)
 
 
-def one_outcome(s: State) -> Formula:
+def one_outcome(s: TransactionsState) -> Formula:
     """PREPARE is never known with another outcome than its pair has."""
     return (), ~s.contradicted
 
 
-def last_epoch(worlds: Worlds) -> Iterator[Obligation]:
+def last_epoch(worlds: Worlds) -> Iterator[ProofObligation]:
     """The guarantee as its text says it: no transaction is open under the last epoch."""
     assert isinstance(worlds, Transactions)
     s, evaluator = worlds.before, worlds.evaluator()

@@ -15,9 +15,9 @@ from typing import Any
 from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.dag import Node
 from proofs.lift.source import Model
+from proofs.prove.composition import Composition
 from proofs.prove.in_scope import Row, ScopeCheck, compiled, flat
 from proofs.prove.transactions.steps import Transactions
-from proofs.prove.worlds import Composition
 
 Pair = tuple[int, int]
 
@@ -130,7 +130,7 @@ def pasts(found: SourceGraph) -> list[Past]:
     return [pasts[i] for i in range(len(found.worlds))]
 
 
-class WorldFacts:
+class TransactionsValuation:
     """One world and one partition, as the unknowns and functions of the proofs."""
 
     def __init__(self, of: Composition, k: Any, world: Any, past: Past, here: int) -> None:
@@ -250,7 +250,7 @@ def check_transactions_scope(of: Composition, model: Model, k: Any, name: str) -
     before = Transactions(of, model, k.variant.name).before
     everything = list(zip(found.worlds, pasts(found), strict=True))
     facts = (
-        WorldFacts(of, k, world, past, here)
+        TransactionsValuation(of, k, world, past, here)
         for world, past in everything
         for here in range(k.bounds.partitions)
     )

@@ -18,14 +18,15 @@ from typing import Any
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, conjunction, const, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
-from proofs.prove.induction import Step
+from proofs.prove.composition import Composition
+from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
 from proofs.prove.transactions.state import (
     HERE,
     NONE,
     PARTITIONS,
-    State,
+    TransactionsState,
     both_are,
     never,
     pair,
@@ -40,7 +41,6 @@ from proofs.prove.transactions.steps import (
     merged,
 )
 from proofs.prove.unknowns import Predicate, function, number, truth
-from proofs.prove.worlds import Composition
 
 ME = number("me")
 """The instance that is looked at: any."""
@@ -51,7 +51,7 @@ OFFSETS = truth("offsets")
 
 
 @dataclass(frozen=True, slots=True)
-class Instance(State):
+class InstanceState(TransactionsState):
     """A state with one instance in it."""
 
     client: Rec
@@ -65,15 +65,17 @@ class Instance(State):
     placed: Predicate
 
 
-def with_instance(state: State, client: Rec, ghosts: dict[str, Predicate]) -> Instance:
+def with_instance(
+    state: TransactionsState, client: Rec, ghosts: dict[str, Predicate]
+) -> InstanceState:
     """A state, and an instance in it."""
-    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(State)}
-    return Instance(**{**known, **ghosts, "client": client})
+    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(TransactionsState)}
+    return InstanceState(**{**known, **ghosts, "client": client})
 
 
-def instance_of(state: State) -> Instance:
+def instance_of(state: TransactionsState) -> InstanceState:
     """What a step of others has left of a state with an instance."""
-    assert isinstance(state, Instance)
+    assert isinstance(state, InstanceState)
     return state
 
 
@@ -95,13 +97,13 @@ def is_of_group() -> Node:
     return OFFSETS & HERE.eq(IN_LAST)
 
 
-def present(state: Instance) -> Node:
+def present(state: InstanceState) -> Node:
     """The number of the instance's present transaction."""
     begun: Node = state.client.begun
     return begun - 1
 
 
-def its_pair(state: Instance, transaction: Node) -> tuple[Node, Node]:
+def its_pair(state: InstanceState, transaction: Node) -> tuple[Node, Node]:
     """The pair under which a transaction has sent; -1 if it has sent nothing."""
     return state.its_id(transaction), state.its_epoch(transaction)
 
@@ -109,7 +111,7 @@ def its_pair(state: Instance, transaction: Node) -> tuple[Node, Node]:
 class Instances(Transactions):
     """The steps of `Transactions` with one instance, and its own."""
 
-    before: Instance
+    before: InstanceState
 
     def __init__(self, of: Composition, model: Model, variant: str) -> None:
         super().__init__(of, model, variant)
@@ -117,28 +119,28 @@ class Instances(Transactions):
         ghosts = {n: function(n, is_bool=value.is_bool) for n, value in GHOSTS.items()}
         self.before = with_instance(self.before, client, ghosts)
 
-    def initial(self) -> Instance:
+    def initial(self) -> InstanceState:
         """Nobody has begun."""
         client = self.world.clients.at(ME)
         ghosts = {name: never(value) for name, value in GHOSTS.items()}
         return with_instance(super().initial(), client, ghosts)
 
-    def named(self, name: str) -> Step:
+    def named(self, name: str) -> ProofStep:
         """A step by its name: one of the instance's own, or of the others'."""
         return OWN[name](self) if name in OWN else self.others(name)
 
-    def others(self, name: str) -> Step:
+    def others(self, name: str) -> ProofStep:
         """A step in which the instance has no part: it is not who asks."""
         step = STEPS[name](self)
         another: Formula = ((), ~number("requester").eq(ME))
         given = (is_instance(), another, *step.assumed)
-        return Step(name, step.before, step.after, given)
+        return ProofStep(name, step.before, step.after, given)
 
     # The application, and what is given up on its way
 
-    def by_itself(
+    def act_alone(
         self, name: str, rule: str, *arguments: Node, sends: str = "", given: Node = TRUE
-    ) -> Step:
+    ) -> ProofStep:
         """The instance does something that nobody else hears of: it `sends` what may arrive."""
         evaluator = self.evaluator()
         function = getattr(self.model.client, rule)
@@ -147,9 +149,9 @@ class Instances(Transactions):
         after = self.with_client(client)
         if sends:
             after = self.also_sent(after, sends, found.sends.slots[0])
-        return self.told(name, evaluator, after, is_instance(), ((), given))
+        return self.make_step(name, evaluator, after, is_instance(), ((), given))
 
-    def with_client(self, client: Rec, state: Instance | None = None) -> Instance:
+    def with_client(self, client: Rec, state: InstanceState | None = None) -> InstanceState:
         """The instance after a step. A transaction has its pair once it is started."""
         state = state or self.before
         before = self.before.client
@@ -167,7 +169,7 @@ class Instances(Transactions):
             its_epoch=its(1, state.its_epoch),
         )
 
-    def also_sent(self, state: Instance, kind: str, request: Rec) -> Instance:
+    def also_sent(self, state: InstanceState, kind: str, request: Rec) -> InstanceState:
         """A request is on its way: the end of the present transaction, or a batch for here."""
         mine = present(self.before)
         if kind == "end":
@@ -184,7 +186,7 @@ class Instances(Transactions):
             sent_batch=lambda t, n: before(t, n) | both_are((t, n), (mine, sent)),
         )
 
-    def elsewhere(self, name: str, sends: str, hears: str) -> Step:
+    def elsewhere(self, name: str, sends: str, hears: str) -> ProofStep:
         """A batch for another partition, and any answer, or none."""
         evaluator, rules = self.evaluator(), self.model.client
         asked = evaluator.call(getattr(rules, sends), [self.k, self.before.client, ME, PLACE]).actor
@@ -192,16 +194,16 @@ class Instances(Transactions):
         told = evaluator.call(getattr(rules, hears), [self.k, asked, PLACE, answer])
         client = merged(evaluator, truth("heard"), told, asked)
         there: Formula = ((), ~PLACE.eq(HERE))
-        return self.told(name, evaluator, self.with_client(client), is_instance(), there)
+        return self.make_step(name, evaluator, self.with_client(client), is_instance(), there)
 
     # The coordinator
 
-    def begins(self) -> Step:
+    def begins(self) -> ProofStep:
         """InitProducerId of the instance, and the answer if it comes at once."""
         rules, client = self.model, self.before.client
         asking = self.evaluator()
         request = asking.call(rules.client.ask_producer_id, [self.k, client]).sends
-        return self.heard_at_once(
+        return self.answer_at_once(
             "i_begin",
             asking,
             (rules.coordinator.on_init_producer_id, "init", request.slots[0]),
@@ -209,12 +211,12 @@ class Instances(Transactions):
             self.before,
         )
 
-    def ends(self) -> Step:
+    def ends(self) -> ProofStep:
         """EndTxn of the instance, and the answer if it comes at once."""
         rules, client = self.model, self.before.client
         asking = self.evaluator()
         request = asking.call(rules.client.end_transaction, [self.k, client]).sends
-        return self.heard_at_once(
+        return self.answer_at_once(
             "i_end",
             asking,
             (rules.end_txn.on_end_txn, "end", request.slots[0]),
@@ -222,17 +224,17 @@ class Instances(Transactions):
             self.also_sent(self.before, "end", request.slots[0]),
         )
 
-    def heard_at_once(
+    def answer_at_once(
         self,
         name: str,
         asking: UnboundedEvaluator,
         asked: tuple[Callable[..., Any], str, Rec],
         hears: Callable[..., Any],
-        sent: Instance,
-    ) -> Step:
+        sent: InstanceState,
+    ) -> ProofStep:
         """The coordinator answers the instance, or begins an append for it."""
         function, kind, request = asked
-        evaluator, moved, sends = self.handled(function, kind, request, ME)
+        evaluator, moved, sends = self.handle_request(function, kind, request, ME)
         evaluator.limits = [*asking.limits, *evaluator.limits]
         evaluator.choices = [*asking.choices, *evaluator.choices]
         answer = sends.slots[0]
@@ -241,10 +243,12 @@ class Instances(Transactions):
         client = merged(evaluator, heard, told, self.before.client)
         state = with_ghosts(instance_of(moved), sent_end=sent.sent_end)
         after = self.with_client(client, state)
-        after = self.owned(after, heard & is_success(answer), answer, "mine")
-        return self.told(name, evaluator, after, is_instance())
+        after = self.grant_pair(after, heard & is_success(answer), answer, "mine")
+        return self.make_step(name, evaluator, after, is_instance())
 
-    def owned(self, state: Instance, heard: Node, answer: Rec, whose: str) -> Instance:
+    def grant_pair(
+        self, state: InstanceState, heard: Node, answer: Rec, whose: str
+    ) -> InstanceState:
         """A pair that was told belongs to whom it was told to."""
         told, old = pair(answer), getattr(state, whose)
         return with_ghosts(
@@ -252,7 +256,7 @@ class Instances(Transactions):
             **{whose: lambda p, e: old(p, e) | heard & both_are((p, e), told)},
         )
 
-    def late_end(self) -> Step:
+    def late_end(self) -> ProofStep:
         """EndTxn of the instance arrives, and nobody waits for its answer."""
         commits = const(1), ZERO
         committed = truth("committed")
@@ -262,43 +266,45 @@ class Instances(Transactions):
         mine = {"producer_id": its_id, "producer_epoch": its_epoch, "committed": committed}
         request = request.changed(**mine)
         function = self.model.end_txn.on_end_txn
-        evaluator, after, _ = self.handled(function, "end", request, NONE)
+        evaluator, after, _ = self.handle_request(function, "end", request, NONE)
         sent: Formula = ((), self.before.sent_end(T, outcome))
-        return self.told("my_late_end", evaluator, after, is_instance(), sent)
+        return self.make_step("my_late_end", evaluator, after, is_instance(), sent)
 
-    def theirs(self, name: str, function: Callable[..., Any], kind: str) -> Step:
+    def theirs(self, name: str, function: Callable[..., Any], kind: str) -> ProofStep:
         """A request of another instance, or one for which nobody waits: its pair was told to
         another; or it shows none, and wants its first."""
         request = self.request()
-        evaluator, after, sends = self.handled(function, kind, request, number("requester"))
+        evaluator, after, sends = self.handle_request(function, kind, request, number("requester"))
         answer = sends.slots[0]
         heard = (sends.length > 0) & is_success(answer)
         shown = self.before.theirs(*pair(request))
         if kind == "init":
             shown = shown | request.producer_id.eq(NONE)
         other: Formula = ((), shown & ~number("requester").eq(ME))
-        after = self.owned(instance_of(after), heard, answer, "theirs")
-        return self.told(name, evaluator, after, is_instance(), is_request(request, kind), other)
+        after = self.grant_pair(instance_of(after), heard, answer, "theirs")
+        return self.make_step(
+            name, evaluator, after, is_instance(), is_request(request, kind), other
+        )
 
-    def append_succeeds(self) -> Step:
+    def append_succeeds(self) -> ProofStep:
         """What is on its way is in the log, and whoever waits is told."""
         answer = self.before.coordinator.answer
         step = self.append_is_heard(super().append_succeeds(), answer)
         requester = self.before.coordinator.requester
         good, waits = is_success(answer), requester.eq(ME)
         others = ~waits & ~requester.eq(NONE)
-        after = self.owned(step.after, good & waits, answer, "mine")
-        after = self.owned(after, good & others, answer, "theirs")
+        after = self.grant_pair(step.after, good & waits, answer, "mine")
+        after = self.grant_pair(after, good & others, answer, "theirs")
         return replace(step, after=after)
 
-    def append_fails(self, name: str, in_log: Node) -> Step:
+    def append_fails(self, name: str, in_log: Node) -> ProofStep:
         """An append is reported as failed, to whoever waits."""
         rules = self.model
         error = rules.messages.Error.COORDINATOR_NOT_AVAILABLE
         answer = self.evaluator().call(rules.messages.failed, [const(int(error))])
         return self.append_is_heard(super().append_fails(name, in_log), answer)
 
-    def append_is_heard(self, step: Step, answer: Rec) -> Step:
+    def append_is_heard(self, step: ProofStep, answer: Rec) -> ProofStep:
         """The instance hears of an append, if it is the one that waits."""
         evaluator = self.evaluator()
         hears, coordinator = self.model.world.heard_after_append, self.before.coordinator
@@ -310,19 +316,19 @@ class Instances(Transactions):
 
     # Batches
 
-    def batch_arrives_here(self, name: str, sends: str, hears: str) -> Step:
+    def batch_arrives_here(self, name: str, sends: str, hears: str) -> ProofStep:
         """A batch of the instance for the partition here, and its answer, heard or not."""
         rules = self.model.client
         asking = self.evaluator()
         asked = asking.call(getattr(rules, sends), [self.k, self.before.client, ME, HERE])
         request, sender = asked.sends.slots[0], asked.actor
-        evaluator, moved, answer = self.delivered(request.batch)
+        evaluator, moved, answer = self.deliver_batch(request.batch)
         evaluator.limits = [*asking.limits, *evaluator.limits]
         evaluator.choices = [*asking.choices, *evaluator.choices]
         told = evaluator.call(getattr(rules, hears), [self.k, sender, HERE, answer])
         client = merged(evaluator, truth("heard"), told, sender)
         after = self.with_client(client, self.also_sent(instance_of(moved), "batch", request))
-        return self.told(
+        return self.make_step(
             name,
             evaluator,
             self.kept(after, request.batch, is_mine=True),
@@ -330,7 +336,7 @@ class Instances(Transactions):
             is_batch(request.batch),
         )
 
-    def kept(self, state: Instance, batch: Rec, *, is_mine: bool) -> Instance:
+    def kept(self, state: InstanceState, batch: Rec, *, is_mine: bool) -> InstanceState:
         """Where a batch stands, if it is new in the log."""
         end = self.before.leader.log.length
         grew = end < state.leader.log.length
@@ -350,7 +356,7 @@ class Instances(Transactions):
             return after
         return with_ghosts(after, held_at=lambda t, n: ite(is_it((t, n), mine), end, held(t, n)))
 
-    def late_batch(self) -> Step:
+    def late_batch(self) -> ProofStep:
         """A batch of the instance arrives, and nobody waits for its answer."""
         its_id, its_epoch = its_pair(self.before, T)
         batch = self.batch()
@@ -363,21 +369,25 @@ class Instances(Transactions):
             "number": NUMBER,
         }
         batch = batch.changed(**mine)
-        evaluator, after, _ = self.delivered(batch)
+        evaluator, after, _ = self.deliver_batch(batch)
         sent: Formula = ((), self.before.sent_batch(T, NUMBER))
         after = self.kept(instance_of(after), batch, is_mine=True)
-        return self.told("my_late_batch", evaluator, after, is_instance(), is_batch(batch), sent)
+        return self.make_step(
+            "my_late_batch", evaluator, after, is_instance(), is_batch(batch), sent
+        )
 
-    def their_batch(self) -> Step:
+    def their_batch(self) -> ProofStep:
         """A batch of another instance arrives here."""
         batch = self.batch()
-        evaluator, after, _ = self.delivered(batch)
+        evaluator, after, _ = self.deliver_batch(batch)
         others: Formula = (
             (),
             self.before.theirs(*pair(batch)) & ~batch.instance.eq(ME),
         )
         after = self.kept(instance_of(after), batch, is_mine=False)
-        return self.told("their_batch", evaluator, after, is_instance(), is_batch(batch), others)
+        return self.make_step(
+            "their_batch", evaluator, after, is_instance(), is_batch(batch), others
+        )
 
 
 def is_instance() -> Formula:
@@ -386,7 +396,7 @@ def is_instance() -> Formula:
     return (), (ME >= 0) & inside
 
 
-OWN: dict[str, Callable[[Instances], Step]] = {
+OWN: dict[str, Callable[[Instances], ProofStep]] = {
     "i_begin": Instances.begins,
     "i_end": Instances.ends,
     "my_late_end": Instances.late_end,
@@ -405,15 +415,15 @@ OWN: dict[str, Callable[[Instances], Step]] = {
     ),
     "init": lambda s: s.theirs("init", s.model.coordinator.on_init_producer_id, "init"),
     "end": lambda s: s.theirs("end", s.model.end_txn.on_end_txn, "end"),
-    "init_transactions": lambda s: s.by_itself("init_transactions", "init_transactions"),
-    "begin_transaction": lambda s: s.by_itself("begin_transaction", "begin_transaction"),
-    "send": lambda s: s.by_itself("send", "send", PLACE),
-    "commit_transaction": lambda s: s.by_itself("commit_transaction", "commit_transaction"),
-    "abort_transaction": lambda s: s.by_itself("abort_transaction", "abort_transaction"),
-    "give_up": lambda s: s.by_itself("give_up", "give_up", PLACE, truth("waits")),
-    "end_is_sent": lambda s: s.by_itself("end_is_sent", "end_transaction", sends="end"),
-    "batch_is_sent": lambda s: s.by_itself("batch_is_sent", "produce", ME, HERE, sends="batch"),
-    "offsets_are_sent": lambda s: s.by_itself(
+    "init_transactions": lambda s: s.act_alone("init_transactions", "init_transactions"),
+    "begin_transaction": lambda s: s.act_alone("begin_transaction", "begin_transaction"),
+    "send": lambda s: s.act_alone("send", "send", PLACE),
+    "commit_transaction": lambda s: s.act_alone("commit_transaction", "commit_transaction"),
+    "abort_transaction": lambda s: s.act_alone("abort_transaction", "abort_transaction"),
+    "give_up": lambda s: s.act_alone("give_up", "give_up", PLACE, truth("waits")),
+    "end_is_sent": lambda s: s.act_alone("end_is_sent", "end_transaction", sends="end"),
+    "batch_is_sent": lambda s: s.act_alone("batch_is_sent", "produce", ME, HERE, sends="batch"),
+    "offsets_are_sent": lambda s: s.act_alone(
         "offsets_are_sent", "commit_offsets", ME, HERE, sends="batch"
     ),
 }

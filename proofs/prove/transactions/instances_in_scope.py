@@ -9,10 +9,10 @@ from typing import Any
 
 from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.source import Model
+from proofs.prove.composition import Composition
 from proofs.prove.in_scope import ScopeCheck
-from proofs.prove.transactions.in_scope import Past, WorldFacts, checked, pasts
+from proofs.prove.transactions.in_scope import Past, TransactionsValuation, checked, pasts
 from proofs.prove.transactions.records import BATCH
-from proofs.prove.worlds import Composition
 
 Pair = tuple[int, int]
 Key = tuple[int, int, int, int]
@@ -87,7 +87,7 @@ def owns(found: SourceGraph, pasts: Sequence[Past]) -> list[Own]:
     return [known[i] for i in range(len(found.worlds))]
 
 
-class InstanceFacts(WorldFacts):
+class InstanceValuation(TransactionsValuation):
     """One world, one partition and one instance, as the unknowns and functions of the proofs."""
 
     def __init__(
@@ -154,7 +154,7 @@ def working(client: Any) -> dict[str, int]:
     return {"works_at": (*works, -1)[0], "asked_at": (*asked, -1)[0]}
 
 
-class LoneFacts(WorldFacts):
+class SoleInstanceValuation(TransactionsValuation):
     """One world and one partition, with the only instance."""
 
     def __init__(self, of: Composition, k: Any, world: Any, past: Past, here: int) -> None:
@@ -169,7 +169,7 @@ def check_lone_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeC
     before = of.worlds(of, model, k.variant.name).before
     everything = list(zip(found.worlds, pasts(found), strict=True))
     facts = (
-        LoneFacts(of, k, world, past, here)
+        SoleInstanceValuation(of, k, world, past, here)
         for world, past in everything
         for here in range(k.bounds.partitions)
     )
@@ -185,6 +185,8 @@ def check_instances_scope(of: Composition, model: Model, k: Any, name: str) -> S
     everything = list(zip(found.worlds, zip(left, owns(found, left), strict=True), strict=True))
     places = list(product(range(k.bounds.partitions), range(k.bounds.instances)))
     facts = (
-        InstanceFacts(of, k, world, past, place) for world, past in everything for place in places
+        InstanceValuation(of, k, world, past, place)
+        for world, past in everything
+        for place in places
     )
     return checked(of, before, (name, k.variant.name), found, facts)

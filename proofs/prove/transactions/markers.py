@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from proofs.lift.dag import Node, conjunction
 from proofs.lift.values import Scalars
-from proofs.prove.induction import Step
+from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.coordinator import (
     EPOCHS_END,
@@ -32,7 +32,14 @@ from proofs.prove.transactions.coordinator import (
     is_prepared,
 )
 from proofs.prove.transactions.partition import entry, is_open
-from proofs.prove.transactions.state import HERE, NONE, State, any_leader, pair, with_ghosts
+from proofs.prove.transactions.state import (
+    HERE,
+    NONE,
+    TransactionsState,
+    any_leader,
+    pair,
+    with_ghosts,
+)
 from proofs.prove.transactions.steps import Transactions, also_sent, is_batch
 from proofs.prove.unknowns import number
 
@@ -42,18 +49,18 @@ ELSEWHERE = number("partition")
 class Takers(Transactions):
     """The steps in which batches have pairs that somebody was told, and each leader answers."""
 
-    def named(self, name: str) -> Step:
+    def named(self, name: str) -> ProofStep:
         """A step by its name."""
         return TAKING[name](self) if name in TAKING else super().named(name)
 
-    def told_batch(self) -> Step:
+    def told_batch(self) -> ProofStep:
         """Any batch of a pair that somebody was told arrives here."""
         batch = self.batch()
-        evaluator, after, _ = self.delivered(batch)
+        evaluator, after, _ = self.deliver_batch(batch)
         told: Formula = ((), self.before.given(*pair(batch)))
-        return self.told("told_batch", evaluator, after, is_batch(batch), told)
+        return self.make_step("told_batch", evaluator, after, is_batch(batch), told)
 
-    def other_takes(self) -> Step:
+    def other_takes(self) -> ProofStep:
         """Another partition gets its marker, and answers; its leader is like the one here."""
         evaluator, rules = self.evaluator(), self.model.coordinator
         before = self.before
@@ -68,10 +75,10 @@ class Takers(Transactions):
         after = with_ghosts(before, coordinator=told, sent=also_sent(before, marker))
         there: Formula = ((), inside(ELSEWHERE) & ~ELSEWHERE.eq(HERE))
         alike = (formula(with_ghosts(before, leader=other)) for formula in OF_LEADERS)
-        return self.told("other_takes", evaluator, after, there, *alike)
+        return self.make_step("other_takes", evaluator, after, there, *alike)
 
 
-TAKING: dict[str, Callable[[Takers], Step]] = {
+TAKING: dict[str, Callable[[Takers], ProofStep]] = {
     "told_batch": Takers.told_batch,
     "other_takes": Takers.other_takes,
 }
@@ -108,7 +115,7 @@ def must_be_newer() -> Node:
 # Clauses
 
 
-def past(s: State, producer_id: Node, epoch: Node) -> Node:
+def past(s: TransactionsState, producer_id: Node, epoch: Node) -> Node:
     """A pair is not ahead of what is known; nor is it of the producer id that is to come, but for
     the first epoch."""
     count: Node = s.coordinator.given_producer_ids
@@ -122,32 +129,32 @@ def past(s: State, producer_id: Node, epoch: Node) -> Node:
     return numbered & images(s, behind)
 
 
-def terms_are_past(s: State) -> Formula:
+def terms_are_past(s: TransactionsState) -> Formula:
     """No coordinator's epoch at a leader, or in a marker, is ahead of the coordinator's."""
     now = s.coordinator.coordinator_epoch
     sent = s.sent(P, E, OUTCOME, TERM).implies(now >= TERM)
     return (P, E, OUTCOME, TERM), (entry(s, P).coordinator_epoch <= now) & sent
 
 
-def markers_are_past(s: State) -> Formula:
+def markers_are_past(s: TransactionsState) -> Formula:
     """No marker that was ever sent is ahead of what is known."""
     return (P, E, OUTCOME, TERM), s.sent(P, E, OUTCOME, TERM).implies(past(s, P, E))
 
 
-def written_is_past(s: State) -> Formula:
+def written_is_past(s: TransactionsState) -> Formula:
     """No epoch that a leader knows is ahead of what is known."""
     epoch = entry(s, P).producer_epoch
     return (P,), epoch.eq(NONE) | past(s, P, epoch)
 
 
-def nobody_rests_at_the_last(s: State) -> Formula:
+def nobody_rests_at_the_last(s: TransactionsState) -> Formula:
     """Where a marker must be newer, nobody comes to the last epoch but with the next producer
     id."""
     variables, remembered = ids_are_remembered(s)
     return variables, must_be_newer().implies(remembered)
 
 
-def told_is_before_its_marker(s: State) -> Formula:
+def told_is_before_its_marker(s: TransactionsState) -> Formula:
     """Where a marker must be newer, nobody was told an epoch that a marker will have before PREPARE
     is known; nor that of a failed fence."""
     known = s.known("known")
@@ -171,7 +178,7 @@ def told_is_before_its_marker(s: State) -> Formula:
     return (P, E), images(s, before) & fenced & unsaid
 
 
-def open_is_before_its_marker(s: State) -> Formula:
+def open_is_before_its_marker(s: TransactionsState) -> Formula:
     """Where a marker must be newer, what is open here is of an epoch before the marker's."""
     epoch = entry(s, P).producer_epoch
 
@@ -185,7 +192,7 @@ def open_is_before_its_marker(s: State) -> Formula:
     return (P,), (must_be_newer() & is_open(s, P)).implies(facts)
 
 
-def markers_are_taken(s: State) -> Formula:
+def markers_are_taken(s: TransactionsState) -> Formula:
     """No partition has refused a marker of the coordinator that leads."""
     return (), ~s.coordinator.is_stopped
 

@@ -9,7 +9,8 @@ from typing import Any
 from proofs.lift.dag import Node, conjunction, const, disjunction, ite
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.values import Rec, Scalars
-from proofs.prove.smt import Formula, Obligation, obligation
+from proofs.prove.composition import Worlds
+from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.transactions.coordinator import (
     COMPLETE,
     ONGOING,
@@ -22,34 +23,41 @@ from proofs.prove.transactions.coordinator import (
     inside,
     is_prepared,
 )
-from proofs.prove.transactions.state import HERE, NONE, Image, State, both_are, is_before, pair
+from proofs.prove.transactions.state import (
+    HERE,
+    NONE,
+    Image,
+    TransactionsState,
+    both_are,
+    is_before,
+    pair,
+)
 from proofs.prove.transactions.steps import Transactions, wanted
 from proofs.prove.unknowns import Unknowns, number
-from proofs.prove.worlds import Worlds
 
 I, J = number("i"), number("j")  # noqa: E741
 DATA, COMMIT, ABORT, OTHER = (const(i) for i in range(4))
 
 
-def log(s: State, offset: Node) -> Scalars:
+def log(s: TransactionsState, offset: Node) -> Scalars:
     """What stands at an offset."""
     found: Scalars = s.leader.log.at(offset)
     return found
 
 
-def end(s: State) -> Node:
+def end(s: TransactionsState) -> Node:
     """Where the log ends."""
     result: Node = s.leader.log.length
     return result
 
 
-def entry(s: State, producer_id: Node) -> Scalars:
+def entry(s: TransactionsState, producer_id: Node) -> Scalars:
     """What the leader knows of a producer id."""
     found: Scalars = s.leader.producers.at(producer_id)
     return found
 
 
-def in_log(s: State, offset: Node) -> Node:
+def in_log(s: TransactionsState, offset: Node) -> Node:
     """There is such an offset."""
     return (offset >= 0) & (offset < end(s))
 
@@ -69,7 +77,7 @@ def is_ours(stored: Scalars) -> Node:
     return is_data(stored) | is_marker(stored)
 
 
-def is_open(s: State, producer_id: Node) -> Node:
+def is_open(s: TransactionsState, producer_id: Node) -> Node:
     """The producer id has a transaction open here."""
     return ~entry(s, producer_id).current_txn_first_offset.eq(NONE)
 
@@ -77,7 +85,7 @@ def is_open(s: State, producer_id: Node) -> Node:
 # The leader by itself
 
 
-def log_has_epochs(s: State) -> Formula:
+def log_has_epochs(s: TransactionsState) -> Formula:
     """What the leader knows of a producer id has the last epoch that it wrote."""
     stored = log(s, I)
     mine = in_log(s, I) & is_ours(stored)
@@ -86,7 +94,7 @@ def log_has_epochs(s: State) -> Formula:
     return (I,), (end(s) >= 0) & mine.implies(valid)
 
 
-def epochs_rise_in_the_log(s: State) -> Formula:
+def epochs_rise_in_the_log(s: TransactionsState) -> Formula:
     """No epoch of a producer id is behind a later one in the log."""
     a, b = log(s, I), log(s, J)
     both = in_log(s, I) & in_log(s, J) & (I < J)
@@ -96,7 +104,7 @@ def epochs_rise_in_the_log(s: State) -> Formula:
     return (I, J), (both & mine & same).implies(rises)
 
 
-def last_marker_is_last(s: State) -> Formula:
+def last_marker_is_last(s: TransactionsState) -> Formula:
     """The last marker of a producer id is one, and none is behind it."""
     at = s.last_marker(P)
     stored = log(s, at)
@@ -106,7 +114,7 @@ def last_marker_is_last(s: State) -> Formula:
     return (P, I), facts
 
 
-def first_offset_is_exact(s: State) -> Formula:
+def first_offset_is_exact(s: TransactionsState) -> Formula:
     """current_txn_first_offset is where the first record stands behind the last marker of the
     producer id: -1 if there is none. So a marker closes what is open, and at most one is."""
     first, last = entry(s, P).current_txn_first_offset, s.last_marker(P)
@@ -124,7 +132,7 @@ def first_offset_is_exact(s: State) -> Formula:
     return (P, I), facts
 
 
-def others_are_in_the_log(s: State) -> Formula:
+def others_are_in_the_log(s: TransactionsState) -> Formula:
     """What another transactional id has open began in this log."""
     first = s.leader.other_first_offset
     return (), (first >= NONE) & (first < end(s))
@@ -152,7 +160,7 @@ def first_open(evaluator: Evaluator, _k: Any, leader: Rec) -> Node:
     return least
 
 
-def stable_offsets(worlds: Worlds) -> Iterator[Obligation]:
+def stable_offsets(worlds: Worlds) -> Iterator[ProofObligation]:
     """The last stable offset passes no open transaction, and never goes back."""
     assert isinstance(worlds, Transactions)
     exact = [f(worlds.before) for f in (first_offset_is_exact, others_are_in_the_log)]
@@ -174,7 +182,7 @@ def stable_offsets(worlds: Worlds) -> Iterator[Obligation]:
     yield stable_is_first_open(worlds)
 
 
-def below_is_decided(worlds: Transactions) -> Obligation:
+def below_is_decided(worlds: Transactions) -> ProofObligation:
     """What stands below the last stable offset has its marker."""
     s, evaluator = worlds.before, worlds.evaluator()
     stable = evaluator.call(worlds.model.leader.last_stable_offset, [worlds.k, s.leader])
@@ -186,7 +194,7 @@ def below_is_decided(worlds: Transactions) -> Obligation:
     )
 
 
-def late_markers(worlds: Worlds) -> Iterator[Obligation]:
+def late_markers(worlds: Worlds) -> Iterator[ProofObligation]:
     """KIP-1228: no marker, however late, closes a transaction with a batch of its own epoch, or of
     a later one."""
     assert isinstance(worlds, Transactions)
@@ -217,7 +225,7 @@ SOME = 4
 """Offsets, in the lemma of what the sum over offsets comes to."""
 
 
-def stable_is_first_open(worlds: Transactions) -> Obligation:
+def stable_is_first_open(worlds: Transactions) -> ProofObligation:
     """What `first_open` stands for: the text's own sum, in logs of up to SOME offsets with two
     producer ids."""
     cls, rules = worlds.model.configuration, worlds.model.leader
@@ -251,7 +259,7 @@ def in_transaction(image: Scalars) -> Node:
     return image.state.eq(ONGOING) | is_prepared(image)
 
 
-def partitions_are_in_transactions(s: State) -> Formula:
+def partitions_are_in_transactions(s: TransactionsState) -> Formula:
     """Only an open transaction has partitions; what is known to be in it is in the log, and stays
     in whatever is on its way."""
     there: Node = s.known("known").partitions.at(PLACE)
@@ -264,7 +272,7 @@ def partitions_are_in_transactions(s: State) -> Formula:
     return (PLACE,), inside(PLACE).implies(images(s, has))
 
 
-def no_write_outside(s: State) -> Formula:
+def no_write_outside(s: TransactionsState) -> Formula:
     """What is open at a partition is open at the coordinator too: nothing hangs."""
 
     def covers(image: Image) -> Node:
@@ -275,26 +283,26 @@ def no_write_outside(s: State) -> Formula:
     return (P,), is_open(s, P).implies(images(s, covers))
 
 
-def who_waits_begins(s: State) -> Formula:
+def who_waits_begins(s: TransactionsState) -> Formula:
     """Who waits for a pair waits for an image in which no transaction is open."""
     waits = s.coordinator.is_appending & (s.awaited > 0)
     return (), waits.implies(~in_transaction(s.known("image")))
 
 
-def open_is_not_older(s: State) -> Formula:
+def open_is_not_older(s: TransactionsState) -> Formula:
     """What is open here has no older pair than InitProducerId told last: what is older is over."""
     reign = (s.reign_id, s.reign_epoch)
     older = is_before((P, entry(s, P).producer_epoch), reign)
     return (P,), is_open(s, P).implies(~older)
 
 
-def nothing_older_is_written(s: State) -> Formula:
+def nothing_older_is_written(s: TransactionsState) -> Formula:
     """After InitProducerId has told a pair, no batch of an older one comes into the log: nothing
     older becomes visible but what was there, and is decided."""
     return (), ~s.trespassed
 
 
-def no_fence_fails(s: State) -> Formula:
+def no_fence_fails(s: TransactionsState) -> Formula:
     """At level 2 a fence that fails leaves nothing in memory: a transaction that is open in the
     log, or on its way there, has the present pair."""
     known = s.known("known")
@@ -305,7 +313,7 @@ def no_fence_fails(s: State) -> Formula:
     return (), images(s, present) & ~s.coordinator.unlogged_fence
 
 
-def open_has_present_epoch(s: State) -> Formula:
+def open_has_present_epoch(s: TransactionsState) -> Formula:
     """What is open here has the epoch of the coordinator's transaction; what ends it, the next."""
     mine = entry(s, P).producer_epoch
 
@@ -316,7 +324,7 @@ def open_has_present_epoch(s: State) -> Formula:
     return (P,), is_open(s, P).implies(images(s, present))
 
 
-def open_has_one_epoch(s: State) -> Formula:
+def open_has_one_epoch(s: TransactionsState) -> Formula:
     """All that is open of one producer id is of one transaction."""
     stored = log(s, I)
     known = entry(s, stored.producer_id)
@@ -325,7 +333,7 @@ def open_has_one_epoch(s: State) -> Formula:
     return (I,), mine.implies(stored.producer_epoch.eq(known.producer_epoch))
 
 
-def ended_is_exact(s: State) -> Formula:
+def ended_is_exact(s: TransactionsState) -> Formula:
     """What is not open was ended by a marker of its producer id behind it."""
     stored, at = log(s, I), s.ended(I)
     marker = log(s, at)
@@ -339,7 +347,7 @@ def ended_is_exact(s: State) -> Formula:
     return (I,), new & mine.implies(facts)
 
 
-def ended_by_the_first(s: State) -> Formula:
+def ended_by_the_first(s: TransactionsState) -> Formula:
     """No marker of a record's producer id stands between the record and the one that ended it."""
     a, b = log(s, I), log(s, J)
     records = in_log(s, I) & is_data(a) & in_log(s, J) & is_marker(b)
@@ -348,7 +356,7 @@ def ended_by_the_first(s: State) -> Formula:
     return (I, J), (records & behind).implies(ended)
 
 
-def visible_as_decided(s: State) -> Formula:
+def visible_as_decided(s: TransactionsState) -> Formula:
     """The marker that ends a record is its own transaction's, and says what was decided of it: a
     record is visible if and only if its transaction commits."""
     stored, marker = log(s, I), log(s, s.ended(I))
@@ -370,7 +378,7 @@ N = number("n")
 COMPLETED = {PREPARE_COMMIT: COMPLETE[0], PREPARE_ABORT: COMPLETE[1]}
 
 
-def log_comes_next(s: State) -> Formula:
+def log_comes_next(s: TransactionsState) -> Formula:
     """What is on its way to the log, or there and not known, follows what is known: only what is
     open is prepared, and that is completed as it says."""
     now = s.known("known").state
@@ -390,7 +398,7 @@ def log_comes_next(s: State) -> Formula:
     return (), images(s, follows, ("image",)) & logged
 
 
-def turns_are_prepared_once(s: State) -> Formula:
+def turns_are_prepared_once(s: TransactionsState) -> Formula:
     """What is prepared is the present transaction, as it says; before that nothing is decided of
     it, and nothing of those to come."""
     known, outcome = s.known("known"), s.outcome_of(s.turn)
@@ -400,7 +408,7 @@ def turns_are_prepared_once(s: State) -> Formula:
     return (N,), now & later
 
 
-def commits_are_wanted(s: State) -> Formula:
+def commits_are_wanted(s: TransactionsState) -> Formula:
     """Only a transaction that its application wants to commit is prepared so, or is on its way."""
 
     def asked(image: Scalars) -> Node:
@@ -410,7 +418,7 @@ def commits_are_wanted(s: State) -> Formula:
     return (N,), images(s, asked) & decided
 
 
-def open_is_of_this_turn(s: State) -> Formula:
+def open_is_of_this_turn(s: TransactionsState) -> Formula:
     """What is open here is of the present transaction."""
     stored = log(s, I)
     known = entry(s, stored.producer_id)
@@ -419,7 +427,7 @@ def open_is_of_this_turn(s: State) -> Formula:
     return (I,), mine.implies(s.turn_of(I).eq(s.turn))
 
 
-def visible_as_wanted(s: State) -> Formula:
+def visible_as_wanted(s: TransactionsState) -> Formula:
     """The marker that ends a record says what was decided of the record's own transaction; and of
     no transaction was a commit decided that its application did not want."""
     marker = log(s, s.ended(I))

@@ -19,8 +19,10 @@ from typing import Any
 from proofs.lift.dag import FALSE, TRUE, Node, conjunction, const, eq, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
-from proofs.prove.induction import Step
+from proofs.prove.composition import Composition
+from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
+from proofs.prove.transactions.acknowledgements import holds, is_mine, is_placed, remembers
 from proofs.prove.transactions.client import (
     IN,
     INITIALIZING,
@@ -40,8 +42,8 @@ from proofs.prove.transactions.instances import (
     ME,
     NUMBER,
     PLACE,
-    Instance,
     Instances,
+    InstanceState,
     T,
     is_instance,
     is_of_group,
@@ -58,16 +60,14 @@ from proofs.prove.transactions.state import (
     with_ghosts,
 )
 from proofs.prove.transactions.steps import is_batch, merged
-from proofs.prove.transactions.told import holds, is_mine, is_placed, remembers
 from proofs.prove.unknowns import Predicate, function, truth
-from proofs.prove.worlds import Composition
 
 ONE = const(1)
 BATCH = ("batch_id", "batch_epoch", "batch_sequence")
 
 
 @dataclass(frozen=True, slots=True)
-class Sender(Instance):
+class RecordsState(InstanceState):
     """A state in which each batch of the instance is known by its transaction and number."""
 
     batch_id: Predicate
@@ -76,32 +76,32 @@ class Sender(Instance):
     acked: Predicate
 
 
-def sender(state: Instance, batch: dict[str, Predicate]) -> Sender:
+def sender(state: InstanceState, batch: dict[str, Predicate]) -> RecordsState:
     """A state, with what is known of batches."""
-    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(Instance)}
-    return Sender(**{**known, **batch})
+    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(InstanceState)}
+    return RecordsState(**{**known, **batch})
 
 
 class Records(Instances):
     """The steps of one instance and one leader."""
 
-    before: Sender
+    before: RecordsState
 
     def __init__(self, of: Composition, model: Model, variant: str) -> None:
         super().__init__(of, model, variant)
         batch = {name: function(name) for name in BATCH}
         self.before = sender(self.before, {**batch, "acked": function("acked", is_bool=True)})
 
-    def initial(self) -> Sender:
+    def initial(self) -> RecordsState:
         """Nobody has begun."""
         batch = {name: never(NONE) for name in BATCH}
         return sender(super().initial(), {**batch, "acked": never(FALSE)})
 
-    def named(self, name: str) -> Step:
+    def named(self, name: str) -> ProofStep:
         """A step by its name."""
         return SENDERS[name](self) if name in SENDERS else super().named(name)
 
-    def heard(self, name: str, sends: str, hears: str, *, adds: bool = False) -> Step:
+    def heard(self, name: str, sends: str, hears: str, *, adds: bool = False) -> ProofStep:
         """A request to the coordinator, and any answer that one may give, or none. Only who is
         asked whether a partition is in a transaction answers TRANSACTION_ABORTABLE."""
         evaluator, rules = self.evaluator(), self.model.client
@@ -115,14 +115,14 @@ class Records(Instances):
         aborts = int(self.model.messages.Error.TRANSACTION_ABORTABLE)
         possible: Formula = ((), ~answer.error.eq(aborts))
         new = (self.is_new(after),) if self.is_on_time else ()
-        return self.told(name, evaluator, after, is_instance(), possible, *new)
+        return self.make_step(name, evaluator, after, is_instance(), possible, *new)
 
     @property
     def is_on_time(self) -> bool:
         """Nothing is late, nothing that is stored is refused, and pairs are kept."""
         return "my_late_batch" not in self.of.steps
 
-    def is_new(self, after: Sender) -> Formula:
+    def is_new(self, after: RecordsState) -> Formula:
         """A pair that the instance is told, under which it counts anew, has no record here."""
         stored, told = log(self.before, I), own_pair(after)
         counts = [there(state, HERE).next_sequence for state in (self.before, after)]
@@ -131,7 +131,7 @@ class Records(Instances):
         some = in_log(self.before, I) & is_data(stored) & written
         return (I,), same | ~some
 
-    def arrives(self, name: str, sends: str, hears: str, rule: str) -> Step:
+    def arrives(self, name: str, sends: str, hears: str, rule: str) -> ProofStep:
         """A batch of the instance is sent, first or again; the leader takes it, or it is refused
         unread; and its answer is heard, or not."""
         rules, evaluator = self.model.client, self.evaluator()
@@ -160,16 +160,16 @@ class Records(Instances):
         given.append(((), ~refusal.error.eq(0)))
         if self.is_on_time:
             given.append(self.refused_is_absent(batch, answer))
-        return self.told(name, evaluator, state, *given)
+        return self.make_step(name, evaluator, state, *given)
 
-    def is_sent(self, name: str, sends: str) -> Step:
+    def is_sent(self, name: str, sends: str) -> ProofStep:
         """A batch of the instance is given up on its way."""
         evaluator = self.evaluator()
         rule = getattr(self.model.client, sends)
         asked = evaluator.call(rule, [self.k, self.before.client, ME, HERE])
         named = self.also_named(asked.sends.slots[0].batch)
         after = with_ghosts(named, client=asked.actor)
-        return self.told(name, evaluator, after, is_instance())
+        return self.make_step(name, evaluator, after, is_instance())
 
     def refused_is_absent(self, batch: Rec, answer: Rec) -> Formula:
         """A batch that is refused is not in the log."""
@@ -182,7 +182,7 @@ class Records(Instances):
         )
         return (I,), answer.error.eq(0) | ~same
 
-    def also_named(self, batch: Rec) -> Sender:
+    def also_named(self, batch: Rec) -> RecordsState:
         """A batch has its pair and its sequence from its first sending on."""
         before, named = self.before, batch
         key = (present(before), named.number)
@@ -201,7 +201,7 @@ class Records(Instances):
             **changed,
         )
 
-    def late(self, name: str, rule: str, place: Node) -> Step:
+    def late(self, name: str, rule: str, place: Node) -> ProofStep:
         """A batch that the instance has sent arrives, and nobody waits for its answer."""
         evaluator, batch = self.evaluator(), self.batch()
         mine = {
@@ -217,21 +217,21 @@ class Records(Instances):
         after = self.kept(with_ghosts(self.before, leader=step.actor), batch, is_mine=True)
         sent: Formula = ((), self.before.sent_batch(T, NUMBER))
         given = (is_instance(), is_batch(batch), sent, ((), place))
-        return self.told(name, evaluator, after, *given)
+        return self.make_step(name, evaluator, after, *given)
 
-    def others_batch(self, name: str, rule: str, place: Node) -> Step:
+    def others_batch(self, name: str, rule: str, place: Node) -> ProofStep:
         """A batch of another instance arrives; where nothing is late, under another pair."""
         evaluator, batch = self.evaluator(), self.batch()
         step = evaluator.call(getattr(self.model.leader, rule), [self.k, self.before.leader, batch])
         after = self.kept(with_ghosts(self.before, leader=step.actor), batch, is_mine=False)
         kept = ~both_are(pair(batch), own_pair(self.before))
         other = ~batch.instance.eq(ME) & (kept if self.is_on_time else TRUE) & place
-        return self.told(name, evaluator, after, is_instance(), is_batch(batch), ((), other))
+        return self.make_step(name, evaluator, after, is_instance(), is_batch(batch), ((), other))
 
 
 GROUP, PLAIN = is_of_group(), ~is_of_group()
 
-SENDERS: dict[str, Callable[[Records], Step]] = {
+SENDERS: dict[str, Callable[[Records], ProofStep]] = {
     "i_begin": lambda s: s.heard("i_begin", "ask_producer_id", "on_producer_id"),
     "i_add": lambda s: s.heard("i_add", "add_partitions", "on_partitions_added", adds=True),
     "i_add_offsets": lambda s: s.heard(
@@ -254,7 +254,7 @@ SENDERS: dict[str, Callable[[Records], Step]] = {
 # Clauses
 
 
-def client_has_batches(s: Instance) -> Formula:
+def client_has_batches(s: InstanceState) -> Formula:
     """Where there is a batch, its partition is in the transaction, or will be; it is there once
     the batch is sent, and then the transaction is started. Between transactions there is none."""
     c, at = s.client, there(s, PLACE)
@@ -278,7 +278,7 @@ def client_has_batches(s: Instance) -> Formula:
     return (PLACE,), counted & (lives & here).implies(conjunction(rows))
 
 
-def batches_keep_their_names(s: Sender) -> Formula:
+def batches_keep_their_names(s: RecordsState) -> Formula:
     """A batch that was sent has the pair and the sequence that it had first; one that is queued was
     not sent yet."""
     at, now = there(s, HERE), present(s)
@@ -297,7 +297,7 @@ def batches_keep_their_names(s: Sender) -> Formula:
     return (T, N), waits.implies(same) & s.sent_batch(T, N).implies(sent)
 
 
-def log_has_names(s: Sender) -> Formula:
+def log_has_names(s: RecordsState) -> Formula:
     """A record of the instance is one that it has sent, as it was."""
     stored = log(s, I)
     key = (stored.transaction, stored.number)
@@ -310,7 +310,7 @@ def log_has_names(s: Sender) -> Formula:
     return (I,), (in_log(s, I) & is_mine(s, stored)).implies(named)
 
 
-def own_sequences_are_counted(s: Sender) -> Formula:
+def own_sequences_are_counted(s: RecordsState) -> Formula:
     """Under the pair that the instance holds, the log has no sequence but those that it has given;
     the last of them is that of the batch which waits for its answer."""
     stored, at = log(s, I), there(s, HERE)
@@ -324,7 +324,7 @@ def own_sequences_are_counted(s: Sender) -> Formula:
     return (I,), ours.implies(given & waits.implies(it))
 
 
-def is_known(s: Sender) -> tuple[Node, Node]:
+def is_known(s: RecordsState) -> tuple[Node, Node]:
     """Whether a leader remembers a batch of the sequence that the instance sends now; and that."""
     at = there(s, HERE)
     queued = at.write.eq(QUEUED)
@@ -333,13 +333,13 @@ def is_known(s: Sender) -> tuple[Node, Node]:
     return of_partition & remembers(s, sequence), sequence
 
 
-def known_batch_is_there(s: Sender) -> Formula:
+def known_batch_is_there(s: RecordsState) -> Formula:
     """Then one of that sequence is in the log."""
     remembered, sequence = is_known(s)
     return (), remembered.implies(is_placed(s, sequence))
 
 
-def known_batch_is_it(s: Sender) -> Formula:
+def known_batch_is_it(s: RecordsState) -> Formula:
     """And it is the batch that the instance sends again."""
     remembered, _ = is_known(s)
     at = there(s, HERE)
@@ -347,6 +347,6 @@ def known_batch_is_it(s: Sender) -> Formula:
     return (), remembered.implies(at.write.eq(SENT) & it)
 
 
-def acked_is_stored(s: Sender) -> Formula:
+def acked_is_stored(s: RecordsState) -> Formula:
     """A record that was answered without error is in the log."""
     return (T, N), s.acked(T, N).implies(holds(s, T, N))

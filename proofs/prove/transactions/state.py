@@ -45,7 +45,7 @@ class Image(Scalars, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TransactionsState:
     """One state of a run, with what its past left in the ghosts."""
 
     coordinator: Rec
@@ -101,9 +101,9 @@ def any_coordinator(model: Model, unknowns: Unknowns) -> Rec:
     return bare.changed(tenure=const(model.coordinator.Tenure.LEADS))
 
 
-def any_state(model: Model, unknowns: Unknowns) -> State:
+def any_state(model: Model, unknowns: Unknowns) -> TransactionsState:
     """A state of which nothing is known."""
-    return State(
+    return TransactionsState(
         coordinator=any_coordinator(model, unknowns),
         leader=any_leader(model, unknowns),
         given=function("given", is_bool=True),
@@ -130,12 +130,12 @@ def never(_answer: Node) -> Callable[..., Node]:
     return lambda *_args: _answer
 
 
-def first_state(model: Model, unknowns: Unknowns, world: Rec) -> State:
+def first_state(model: Model, unknowns: Unknowns, world: Rec) -> TransactionsState:
     """The state that a run begins in, out of the world that every scope begins in."""
     leader = world.leaders.at(HERE)
     stored = unknowns.record(model.leader.Stored, "nothing", (HERE,))
     log = FunctionSeq(ZERO, lambda _i: stored)
-    return State(
+    return TransactionsState(
         coordinator=world.coordinator,
         leader=leader.changed(log=log),
         given=never(FALSE),
@@ -173,7 +173,7 @@ def is_before(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
     return (a[0] < b[0]) | same
 
 
-S = TypeVar("S", bound=State)
+S = TypeVar("S", bound=TransactionsState)
 
 
 def with_ghosts(state: S, **changes: Any) -> S:

@@ -16,7 +16,8 @@ from proofs.lift.containers import FocusMap
 from proofs.lift.dag import FALSE, TRUE, Node, conjunction, const, disjunction, eq, ite, leaf
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Scalars, Seq
-from proofs.prove.induction import Step
+from proofs.prove.composition import Composition, Worlds
+from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
 from proofs.prove.transactions.state import (
@@ -27,7 +28,7 @@ from proofs.prove.transactions.state import (
     NONE,
     PARTITIONS,
     MapsOfAnySize,
-    State,
+    TransactionsState,
     any_state,
     both_are,
     first_state,
@@ -36,7 +37,6 @@ from proofs.prove.transactions.state import (
     with_ghosts,
 )
 from proofs.prove.unknowns import Predicate, function, number
-from proofs.prove.worlds import Composition, Worlds
 
 COVERED = {
     "producer_id_is_asked": ("init",),
@@ -104,7 +104,7 @@ class Transactions(Worlds):
         self.model = model
         self.k = of.configuration(model, variant)
         self.unknowns = MapsOfAnySize(self.k.bounds)
-        self.before: State = any_state(model, self.unknowns)
+        self.before: TransactionsState = any_state(model, self.unknowns)
         self.world: Rec = super().initial()
 
     def evaluator(self) -> UnboundedEvaluator:
@@ -112,15 +112,15 @@ class Transactions(Worlds):
         plain = super().evaluator()
         return UnboundedEvaluator(self.model, self.k, plain.overrides, plain.contracts)
 
-    def initial(self) -> State:
+    def initial(self) -> TransactionsState:
         """Nobody has begun."""
         return first_state(self.model, self.unknowns, self.world)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[ProofStep]:
         """Those that the composition names."""
         yield from map(self.named, self.of.steps)
 
-    def named(self, name: str) -> Step:
+    def named(self, name: str) -> ProofStep:
         """One of them."""
         return STEPS[name](self)
 
@@ -134,39 +134,45 @@ class Transactions(Worlds):
         """Any batch."""
         return self.unknowns.record(self.model.messages.Batch, "batch")
 
-    def told(self, name: str, evaluator: UnboundedEvaluator, after: State, *more: Formula) -> Step:
+    def make_step(
+        self, name: str, evaluator: UnboundedEvaluator, after: TransactionsState, *more: Formula
+    ) -> ProofStep:
         """The step, with what was decided on the way."""
         required: list[Formula] = [((), limit.condition) for limit in evaluator.limits]
         here: Formula = ((), (HERE >= 0) & (HERE < PARTITIONS))
         assumed = (here, *required, *evaluator.choices, *more)
-        return Step(name, self.before, self.decided(evaluator, after), assumed)
+        return ProofStep(name, self.before, self.record_decisions(evaluator, after), assumed)
 
-    def decided(self, evaluator: UnboundedEvaluator, after: State) -> State:
+    def record_decisions(
+        self, evaluator: UnboundedEvaluator, after: TransactionsState
+    ) -> TransactionsState:
         """The decisions of the images that are known to be in the log."""
         for reached, image in evaluator.written:
             after = with_decision(self.model, after, reached, image)
         return after
 
-    def coordinator_moves(self, name: str, function: Callable[..., Any], *arguments: Any) -> Step:
+    def coordinator_moves(
+        self, name: str, function: Callable[..., Any], *arguments: Any
+    ) -> ProofStep:
         """A step of the coordinator by itself, which answers nobody."""
         evaluator = self.evaluator()
         actor = evaluator.call(function, [self.k, self.before.coordinator, *arguments])
-        return self.told(name, evaluator, with_ghosts(self.before, coordinator=actor))
+        return self.make_step(name, evaluator, with_ghosts(self.before, coordinator=actor))
 
     # Requests
 
     def asked(
         self, name: str, function: Callable[..., Any], kind: str, *, on_time: bool = False
-    ) -> Step:
+    ) -> ProofStep:
         """Any request to the coordinator, and its answer."""
         request = self.request()
-        evaluator, after, _ = self.handled(function, kind, request, number("requester"))
+        evaluator, after, _ = self.handle_request(function, kind, request, number("requester"))
         late = self.on_time(request) if on_time else ()
-        return self.told(name, evaluator, after, is_request(request, kind), *late)
+        return self.make_step(name, evaluator, after, is_request(request, kind), *late)
 
-    def handled(
+    def handle_request(
         self, function: Callable[..., Any], kind: str, request: Rec, requester: Node
-    ) -> tuple[UnboundedEvaluator, State, Seq]:
+    ) -> tuple[UnboundedEvaluator, TransactionsState, Seq]:
         """The coordinator has a request: what it is then, and the answer that goes at once."""
         evaluator = self.evaluator()
         step = evaluator.call(function, [self.k, self.before.coordinator, request, requester])
@@ -210,7 +216,7 @@ class Transactions(Worlds):
 
     # Appends
 
-    def append_succeeds(self) -> Step:
+    def append_succeeds(self) -> ProofStep:
         """What is on its way is in the log, and whoever waits is told."""
         evaluator = self.evaluator()
         rule = self.model.coordinator.append_succeeds
@@ -218,17 +224,17 @@ class Transactions(Worlds):
         answer = self.before.coordinator.answer
         after = with_answer(self.before, is_success(answer), answer, self.before.awaited)
         after = with_ghosts(after, coordinator=step.actor, awaited=NOBODY_WAITS)
-        return self.told("append_succeeds", evaluator, after)
+        return self.make_step("append_succeeds", evaluator, after)
 
-    def append_fails(self, name: str, in_log: Node) -> Step:
+    def append_fails(self, name: str, in_log: Node) -> ProofStep:
         """An append is reported as failed."""
         evaluator = self.evaluator()
         rule = self.model.coordinator.append_fails
         step = evaluator.call(rule, [self.k, self.before.coordinator, in_log])
         after = with_ghosts(self.before, coordinator=step.actor, awaited=NOBODY_WAITS)
-        return self.told(name, evaluator, after)
+        return self.make_step(name, evaluator, after)
 
-    def takes_over(self, name: str, *, with_append: bool) -> Step:
+    def takes_over(self, name: str, *, with_append: bool) -> ProofStep:
         """Another broker reads the log, in which the last append may be."""
         evaluator = self.evaluator()
         c, rules = self.before.coordinator, self.model.coordinator
@@ -240,27 +246,27 @@ class Transactions(Worlds):
         evaluator.written.append((is_news, c.log))
         actor = evaluator.call(self.model.coordinator_leadership.take_over, [self.k, c])
         after = with_ghosts(self.before, coordinator=actor, awaited=NOBODY_WAITS)
-        return self.told(name, evaluator, after, appending)
+        return self.make_step(name, evaluator, after, appending)
 
-    def requester_leaves(self) -> Step:
+    def requester_leaves(self) -> ProofStep:
         """Nobody waits any more."""
         c = self.before.coordinator
         alone = c.changed(requester=NONE)
         after = with_ghosts(self.before, coordinator=alone)
-        return self.told("requester_leaves", self.evaluator(), after)
+        return self.make_step("requester_leaves", self.evaluator(), after)
 
     # Markers
 
-    def marker_is_sent(self) -> Step:
+    def marker_is_sent(self) -> ProofStep:
         """The coordinator sends a marker to a partition."""
         evaluator, c = self.evaluator(), self.before.coordinator
         rule = self.model.coordinator.marker_for
         step = evaluator.call(rule, [self.k, c, number("partition")])
         marker = step.sends.slots[0]
         after = with_ghosts(self.before, sent=also_sent(self.before, marker))
-        return self.told("marker_is_sent", evaluator, after)
+        return self.make_step("marker_is_sent", evaluator, after)
 
-    def marker_is_answered(self) -> Step:
+    def marker_is_answered(self) -> ProofStep:
         """Another partition has answered."""
         evaluator, partition = self.evaluator(), number("partition")
         rule = self.model.coordinator.on_marker_written
@@ -275,9 +281,9 @@ class Transactions(Worlds):
         )
         elsewhere: Formula = ((), ~partition.eq(HERE))
         inside: Formula = ((), (partition >= 0) & (partition < PARTITIONS))
-        return self.told("marker_is_answered", evaluator, after, elsewhere, inside)
+        return self.make_step("marker_is_answered", evaluator, after, elsewhere, inside)
 
-    def marker_is_written(self) -> Step:
+    def marker_is_written(self) -> ProofStep:
         """The partition here gets its marker, and answers; the answer may be lost."""
         evaluator, rules = self.evaluator(), self.model.coordinator
         before = self.before
@@ -295,42 +301,42 @@ class Transactions(Worlds):
         )
         written = [(heard & reached, image) for reached, image in evaluator.written]
         evaluator.written = written
-        return self.told("marker_is_written", evaluator, after)
+        return self.make_step("marker_is_written", evaluator, after)
 
-    def marker_arrives(self) -> Step:
+    def marker_arrives(self) -> ProofStep:
         """A marker that was ever sent arrives here, perhaps not for the first time."""
         marker = self.unknowns.record(self.model.messages.Marker, "marker")
         sent: Formula = ((), was_sent(self.before, marker))
         return self.leader_hears("marker_arrives", marker, sent)
 
-    def any_marker_arrives(self) -> Step:
+    def any_marker_arrives(self) -> ProofStep:
         """Any marker at all arrives here."""
         marker = self.unknowns.record(self.model.messages.Marker, "marker")
         is_one: Formula = ((), marker.producer_epoch >= 0)
         return self.leader_hears("any_marker_arrives", marker, is_one)
 
-    def leader_hears(self, name: str, marker: Rec, *given: Formula) -> Step:
+    def leader_hears(self, name: str, marker: Rec, *given: Formula) -> ProofStep:
         """The leader takes a marker, or refuses it."""
         evaluator = self.evaluator()
         rule = self.model.leader.on_marker
         step = evaluator.call(rule, [self.k, self.before.leader, marker])
         after = with_marker(self.before, marker, step.sends.slots[0])
-        return self.told(name, evaluator, with_ghosts(after, leader=step.actor), *given)
+        return self.make_step(name, evaluator, with_ghosts(after, leader=step.actor), *given)
 
     # Batches
 
-    def batch_arrives(self, name: str, *, on_time: bool) -> Step:
+    def batch_arrives(self, name: str, *, on_time: bool) -> ProofStep:
         """Any batch arrives here. On time is what comes before its sender begins the next
         transaction."""
         batch = self.batch()
-        evaluator, after, _ = self.delivered(batch)
+        evaluator, after, _ = self.deliver_batch(batch)
         state = self.before.known("known").state
         open_states = [state.eq(i) for i in (1, 2, 3)]
         mine = ~disjunction(open_states) | SENDERS.eq(self.before.turn)
         given: tuple[Formula, ...] = (((), mine),) if on_time else ()
-        return self.told(name, evaluator, after, is_batch(batch), *given)
+        return self.make_step(name, evaluator, after, is_batch(batch), *given)
 
-    def delivered(self, batch: Rec) -> tuple[UnboundedEvaluator, State, Rec]:
+    def deliver_batch(self, batch: Rec) -> tuple[UnboundedEvaluator, TransactionsState, Rec]:
         """A batch is here, and its answer: the coordinator is asked if it must be."""
         evaluator = self.evaluator()
         leaders = FocusMap(HERE, self.before.leader, self.world.leaders.at(HERE))
@@ -372,18 +378,20 @@ class Transactions(Worlds):
         old = is_before(pair(batch), reign)
         return old & grew | self.before.trespassed
 
-    def leader_takes(self, name: str, rule: Callable[..., Any], *more: Any) -> Step:
+    def leader_takes(self, name: str, rule: Callable[..., Any], *more: Any) -> ProofStep:
         """Any batch is for the leader, whatever the coordinator would say."""
         evaluator, batch = self.evaluator(), self.batch()
         step = evaluator.call(rule, [self.k, self.before.leader, batch, *more])
         leader = step.fields.get("actor", step)
-        return self.told(name, evaluator, with_ghosts(self.before, leader=leader), is_batch(batch))
+        return self.make_step(
+            name, evaluator, with_ghosts(self.before, leader=leader), is_batch(batch)
+        )
 
-    def other_writes(self) -> Step:
+    def other_writes(self) -> ProofStep:
         """Another transactional id writes here, or ends what it wrote."""
         evaluator = self.evaluator()
         leader = evaluator.call(self.model.leader.on_other, [self.k, self.before.leader])
-        return self.told("other_writes", evaluator, with_ghosts(self.before, leader=leader))
+        return self.make_step("other_writes", evaluator, with_ghosts(self.before, leader=leader))
 
 
 # Ghosts
@@ -410,7 +418,9 @@ def is_success(answer: Scalars) -> Node:
     return answer.error.eq(0) & ~answer.producer_id.eq(NONE)
 
 
-def with_answer(state: State, heard: Node, answer: Any, waits: Node) -> State:
+def with_answer(
+    state: TransactionsState, heard: Node, answer: Any, waits: Node
+) -> TransactionsState:
     """A pair is told to somebody, who waits for what `waits` says."""
     told = pair(answer)
     known = state.given(*told)
@@ -442,7 +452,9 @@ def prepares(model: Model, image: Any) -> tuple[Node, Node]:
     return commits | aborts, ite(commits, 1, 0)
 
 
-def with_outcome(model: Model, state: State, reached: Node, image: Rec) -> State:
+def with_outcome(
+    model: Model, state: TransactionsState, reached: Node, image: Rec
+) -> TransactionsState:
     """The present transaction is prepared; or it is complete, and the next one's turn comes."""
     is_prepare, outcome = prepares(model, image)
     states = model.coordinator.TransactionState
@@ -459,7 +471,9 @@ def with_outcome(model: Model, state: State, reached: Node, image: Rec) -> State
     return with_ghosts(state, outcome_of=outcome_of, turn=following)
 
 
-def with_decision(model: Model, state: State, reached: Node, image: Rec) -> State:
+def with_decision(
+    model: Model, state: TransactionsState, reached: Node, image: Rec
+) -> TransactionsState:
     """PREPARE is known: the pair of its markers is decided, and stays so."""
     state = with_outcome(model, state, reached, image)
     is_prepare, outcome = prepares(model, image)
@@ -487,7 +501,7 @@ IMAGE = (
 """What an image says, but for its partitions."""
 
 
-def differs(state: State, actor: Rec) -> Node:
+def differs(state: TransactionsState, actor: Rec) -> Node:
     """The coordinator is not as it was: in what it knows, or in what it has begun to append."""
     after = with_ghosts(state, coordinator=actor)
     changes = [~state.coordinator.is_appending.eq(actor.is_appending)]
@@ -504,12 +518,12 @@ def marker_key(marker: Scalars) -> tuple[Node, ...]:
     return (*pair(marker), committed, marker.coordinator_epoch, marker.partition)
 
 
-def was_sent(state: State, marker: Scalars) -> Node:
+def was_sent(state: TransactionsState, marker: Scalars) -> Node:
     """Some coordinator has sent it, to this partition."""
     return state.sent(*marker_key(marker)[:-1]) & marker.partition.eq(HERE)
 
 
-def also_sent(state: State, marker: Rec) -> Predicate:
+def also_sent(state: TransactionsState, marker: Rec) -> Predicate:
     """One more marker that was sent, to whichever partition."""
     key = marker_key(marker)[:-1]
 
@@ -520,7 +534,7 @@ def also_sent(state: State, marker: Rec) -> Predicate:
     return sent
 
 
-def with_marker(state: State, marker: Rec, error: Node) -> State:
+def with_marker(state: TransactionsState, marker: Rec, error: Node) -> TransactionsState:
     """A marker was taken: it ends all that its producer id has open."""
     taken = error.eq(0)
     producer_id = marker.producer_id
@@ -546,11 +560,11 @@ def merged(evaluator: UnboundedEvaluator, condition: Node, a: Rec, b: Rec) -> Re
     return result
 
 
-def _of_coordinator(name: str, *arguments: Node) -> Callable[[Transactions], Step]:
+def _of_coordinator(name: str, *arguments: Node) -> Callable[[Transactions], ProofStep]:
     return lambda t: t.coordinator_moves(name, getattr(t.model.coordinator, name), *arguments)
 
 
-STEPS: dict[str, Callable[[Transactions], Step]] = {
+STEPS: dict[str, Callable[[Transactions], ProofStep]] = {
     "init": lambda t: t.asked("init", t.model.coordinator.on_init_producer_id, "init"),
     "add": lambda t: t.asked("add", t.model.add_partitions.on_add_partitions, "add"),
     "end": lambda t: t.asked("end", t.model.end_txn.on_end_txn, "end"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proofs.prove.regimes import UNCOUNTED
+from proofs.prove.sequence_arithmetic import UNCOUNTED
 from proofs.prove.theorem import Theorem
 from proofs.prove.transactions.compositions import (
     ACKNOWLEDGED,
@@ -20,7 +20,7 @@ from proofs.prove.transactions.compositions import (
     RECORDS,
     VISIBILITY,
 )
-from proofs.prove.transactions.on_time import TOLD_V1, VISIBILITY_V1
+from proofs.prove.transactions.no_delays import TOLD_V1, VISIBILITY_V1
 
 TRANSACTIONAL: tuple[Theorem, ...] = (
     Theorem(

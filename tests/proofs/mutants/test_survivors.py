@@ -14,7 +14,7 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import model_for
 from proofs.live.check import Outcome
 from proofs.mutants import survivors
-from proofs.mutants.ground import Overgrown
+from proofs.mutants.baseline import Overgrown
 from proofs.mutants.survivors import (
     CONFIGURATIONS,
     FATES,
@@ -29,7 +29,7 @@ from proofs.mutants.survivors import (
 )
 from proofs.mutants.systematic import (
     MUTATED,
-    Point,
+    SystematicMutant,
     UnknownFunction,
     every_point,
     explanation,
@@ -133,7 +133,7 @@ def test_what_is_seen_of_a_change_is_what_the_explorer_finds(point):
 
 
 def fate(text, before, after, group="idempotent"):
-    return fate_of(Point(group, Patch(text, before, after)))
+    return fate_of(SystematicMutant(group, Patch(text, before, after)))
 
 
 def test_fates(small):

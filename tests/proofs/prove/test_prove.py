@@ -16,18 +16,18 @@ from proofs.lift import dag
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition
 from proofs.mutants import find
+from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.assumptions import ASSUMPTIONS, EVERYWHERE
-from proofs.prove.dropped import DROPPED, trace_without
 from proofs.prove.in_scope import check_scope, compiled
 from proofs.prove.invariant import GUARANTEED
-from proofs.prove.plan import Plan, Planner, configuration, plan
+from proofs.prove.plan import Planner, ProofPlan, configuration, plan
 from proofs.prove.ranges import check_ranges
-from proofs.prove.run import Verdict, counterexample, solve, subject
+from proofs.prove.run import ObligationVerdict, counterexample, solve, subject
 from proofs.prove.scoped import CHECKED_SCOPES, RANGED_SCOPES, never_taken
 from proofs.prove.seeds import Answers, ratio, unstable
 from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import SOLVERS, ask
-from proofs.prove.steps import Steps
+from proofs.prove.steps import IdempotentSteps
 from proofs.prove.theorems import COVERED, LEFT_OUT, ONLY_EXPLORED, THEOREMS
 from proofs.trace.replay import configuration_of
 
@@ -57,7 +57,7 @@ def planner(patches: tuple[Patch, ...]) -> Planner:
 
 
 @cache
-def whole_plan() -> Plan:
+def whole_plan() -> ProofPlan:
     """All obligations of all theorems: some 15 s of work."""
     return plan(composition("idempotent"), THEOREMS, lambda t: t.variant)
 
@@ -82,7 +82,7 @@ def test_every_rule_of_the_world_is_a_step_or_left_out_by_an_assumption() -> Non
     model = composition("idempotent")
     assert set(COVERED) | set(LEFT_OUT) == set(model.rules)
     assert not set(COVERED) & set(LEFT_OUT)
-    steps = Steps(model, configuration(model, "4.3.1")).all()
+    steps = IdempotentSteps(model, configuration(model, "4.3.1")).all()
     assert {step for names in COVERED.values() for step in names} == {s.rule for s in steps}
     assert set(LEFT_OUT.values()) <= set(EVERYWHERE)
     assert all(set(t.assumptions) <= set(ASSUMPTIONS) for t in THEOREMS)
@@ -301,7 +301,7 @@ def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
     asked = plan(composition("idempotent"), (BY_NAME["sequences_wrap"],), lambda t: t.variant)
     file = tmp_path / "responses.jsonl"
 
-    def run(seed: int) -> tuple[Verdict, ...]:
+    def run(seed: int) -> tuple[ObligationVerdict, ...]:
         seen: list[int] = []
         return solve(
             asked,

@@ -9,13 +9,13 @@ import pytest
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition
 from proofs.mutants import find
+from proofs.prove.composition import Composition, CompositionInduction, Worlds
+from proofs.prove.composition_in_scope import check_world_scope
 from proofs.prove.producer_ids import PRODUCER_IDS, blocks_have_one_owner
 from proofs.prove.run import counterexample, subject
 from proofs.prove.scoped import scoped
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.theorems import THEOREMS
-from proofs.prove.worlds import Composition, CompositionInduction, Worlds
-from proofs.prove.worlds_in_scope import check_world_scope
 from proofs.trace.replay import configuration_of
 
 THEOREM = next(t for t in THEOREMS if t.name == "producer_ids_unique")

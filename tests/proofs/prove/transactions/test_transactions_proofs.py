@@ -12,8 +12,9 @@ from proofs.lift import dag
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition, composition_of
 from proofs.mutants.table import TRANSACTIONAL
+from proofs.prove.assumption_necessity import trace_without
 from proofs.prove.assumptions import ASSUMPTIONS
-from proofs.prove.dropped import trace_without
+from proofs.prove.composition import CompositionInduction
 from proofs.prove.run import counterexample, places, subject
 from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import ask
@@ -22,7 +23,6 @@ from proofs.prove.transactions.compositions import ONLY_EXPLORED, PROVED_AS, WIT
 from proofs.prove.transactions.in_scope import check_transactions_scope
 from proofs.prove.transactions.instances import Instances
 from proofs.prove.transactions.steps import COVERED, LEFT_OUT, OF_CLIENTS, STEPS, Transactions
-from proofs.prove.worlds import CompositionInduction
 from proofs.trace.replay import configuration_of
 from tests.proofs.prove.transactions.planted import PLANTED
 

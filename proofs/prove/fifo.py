@@ -32,7 +32,7 @@ from proofs.prove.clauses import (
     within,
 )
 from proofs.prove.smt import Formula
-from proofs.prove.state import State, Stored, stored
+from proofs.prove.state import LogEntry, ProofState, stored
 
 NO_SEQUENCE = const(-1)
 
@@ -40,12 +40,12 @@ NO_SEQUENCE = const(-1)
 # What is so
 
 
-def asks_for_nothing(state: State) -> Node:
+def asks_for_nothing(state: ProofState) -> Node:
     """No partition asks for a new epoch."""
     return ~disjunction(state.client.bump_for.bits)
 
 
-def nothing_to_recover(state: State) -> Formula:
+def nothing_to_recover(state: ProofState) -> Formula:
     """No partition asks for a new epoch, or has a batch of unknown outcome; none is given up."""
     entries = state.client.partitions.slots
     resolved = (entry.unresolved_sequence.eq(NO_SEQUENCE) for entry in entries)
@@ -53,12 +53,12 @@ def nothing_to_recover(state: State) -> Formula:
     return (), conjunction((asks_for_nothing(state), none_given_up, *resolved))
 
 
-def first_epoch(state: State) -> Formula:
+def first_epoch(state: ProofState) -> Formula:
     """The producer is in its first epoch."""
     return (), state.client.producer_epoch.eq(0)
 
 
-def positions_are_records(state: State) -> Formula:
+def positions_are_records(state: ProofState) -> Formula:
     """In flight, a batch begins where the one before ended; positions are numbers of records."""
     facts = [state.next_position.eq(state.entry.records_sent)]
     batches = flying(state)
@@ -71,25 +71,25 @@ def positions_are_records(state: State) -> Formula:
     return (), conjunction(facts)
 
 
-def sent_in_first_epoch(state: State) -> Formula:
+def sent_in_first_epoch(state: ProofState) -> Formula:
     """What was sent was sent in the first epoch, each record at its number."""
     facts = E1.eq(0) & state.position(E1, F1).eq(F1)
     return (E1, C1, F1), state.sent(E1, C1, F1).implies(facts)
 
 
-def head(state: State) -> Node:
+def head(state: ProofState) -> Node:
     """The first record that is not finished."""
     first = state.in_flight.slots[0].batch.first_record
     some = state.in_flight.length > 0
     return ite(some, first, state.entry.records_sent)
 
 
-def acknowledged_in_order(state: State) -> Formula:
+def acknowledged_in_order(state: ProofState) -> Formula:
     """All records before the first unfinished one are acknowledged."""
     return (R,), ((R >= 0) & (head(state) > R)).implies(state.acknowledged(R))
 
 
-def requests_in_order(state: State) -> Formula:
+def requests_in_order(state: ProofState) -> Formula:
     """Those in flight that await an answer come first; the first of them were handled."""
     facts = [within(state.handled, 0, state.in_flight.length)]
     batches = slots(state.in_flight)
@@ -101,7 +101,7 @@ def requests_in_order(state: State) -> Formula:
     return (), conjunction(facts)
 
 
-def reaches(state: State, position: Node) -> Node:
+def reaches(state: ProofState, position: Node) -> Node:
     """The log has all of the producer's epoch before a position."""
     known = known_now(state)
     newest = stored(state, place_of(state, known.newest))
@@ -109,7 +109,7 @@ def reaches(state: State, position: Node) -> Node:
     return some & (position <= newest.end)
 
 
-def handled_is_stored(state: State) -> Formula:
+def handled_is_stored(state: ProofState) -> Formula:
     """What was handled and not yet answered is stored."""
     facts = (
         (i < state.handled).implies(reaches(state, sent.end))
@@ -121,17 +121,17 @@ def handled_is_stored(state: State) -> Formula:
 # Guarantees
 
 
-def no_false_error(state: State) -> Formula:
+def no_false_error(state: ProofState) -> Formula:
     """No request is refused in its turn, and no partition asks for a new epoch."""
     return (), ~state.refused & asks_for_nothing(state)
 
 
-def bumps_have_causes(state: State) -> Formula:
+def bumps_have_causes(state: ProofState) -> Formula:
     """No producer begins an epoch, or asks for one."""
     return (), first_epoch(state)[1] & asks_for_nothing(state)
 
 
-def acked_once(state: State) -> Formula:
+def acked_once(state: ProofState) -> Formula:
     """What was acknowledged is in the log once, over all epochs."""
     only = NEXT.eq(state.place(R))
     return (R, NEXT), (state.acknowledged(R) & has_record(state, NEXT, R)).implies(only)
@@ -140,7 +140,7 @@ def acked_once(state: State) -> Formula:
 # What is assumed of the network
 
 
-def is_next_in_turn(state: State, batch: Scalars) -> Formula:
+def is_next_in_turn(state: ProofState, batch: Scalars) -> Formula:
     """A request that is handled in its turn is of the first batch that was not handled."""
     facts = [within(state.handled, 0, len(state.in_flight.slots) - 1)]
     for i, (used, slot) in enumerate(slots(state.in_flight)):
@@ -151,12 +151,12 @@ def is_next_in_turn(state: State, batch: Scalars) -> Formula:
     return (), IN_TURN.implies(conjunction(facts))
 
 
-def overtakes_nothing(state: State, begin: Node) -> Formula:
+def overtakes_nothing(state: ProofState, begin: Node) -> Formula:
     """What arrives finds all stored that its producer numbered before it."""
     return (), begin.eq(0) | reaches(state, begin)
 
 
-def answers_the_first(state: State, first_record: Node) -> Formula:
+def answers_the_first(state: ProofState, first_record: Node) -> Formula:
     """An answer that arrives is of the first in flight, which was handled."""
     first = state.in_flight.slots[0].batch.first_record
     return (), (state.handled >= 1) & first.eq(first_record)
@@ -170,26 +170,26 @@ BATCH = ("producer_epoch", "record_count", "first_record")
 # Cuts: what is so of a request that is handled in its turn
 
 
-def head_is_stored(state: State) -> Formula:
+def head_is_stored(state: ProofState) -> Formula:
     """All before the first unfinished record is stored."""
     first = head(state)
     told = state.acknowledged(first - 1)
     return (), (first > 0).implies(told & reaches(state, first))
 
 
-def begins_within(state: State, begin: Node) -> Formula:
+def begins_within(state: ProofState, begin: Node) -> Formula:
     """All before the request is stored."""
     nothing = begin.eq(0) & known_now(state).window.length.eq(0)
     return (), IN_TURN.implies(nothing | reaches(state, begin))
 
 
-def remembered(state: State) -> list[tuple[Node, Stored]]:
+def remembered(state: ProofState) -> list[tuple[Node, LogEntry]]:
     """Each remembered batch: whether there is one, and what stands in the log."""
     window = slots(known_now(state).window)
     return [(used, stored(state, place_of(state, slot))) for used, slot in window]
 
 
-def remembered_is_placed(state: State) -> Formula:
+def remembered_is_placed(state: ProofState) -> Formula:
     """A batch in flight and a remembered one are the same, or one is wholly before."""
     facts = []
     for used, at in remembered(state):
@@ -202,7 +202,7 @@ def remembered_is_placed(state: State) -> Formula:
     return (), conjunction(facts)
 
 
-def window_begins_epoch(state: State) -> Formula:
+def window_begins_epoch(state: ProofState) -> Formula:
     """What is remembered begins with the epoch, or there are as many as can be."""
     known = known_now(state)
     _, oldest = remembered(state)[0]
@@ -212,7 +212,7 @@ def window_begins_epoch(state: State) -> Formula:
     return (), some.implies(is_first & (oldest.begin <= 0))
 
 
-def is_remembered(state: State, begin: Node, batch: Scalars) -> Formula:
+def is_remembered(state: ProofState, begin: Node, batch: Scalars) -> Formula:
     """A request in its turn that is stored already is remembered."""
     newest = stored(state, place_of(state, known_now(state).newest))
     some = known_now(state).window.length > 0
@@ -234,7 +234,7 @@ def is_answered(answer: Scalars) -> Formula:
     return (), IN_TURN.implies(answer.error.eq(0))
 
 
-def is_stored_then(before: State, after: State, begin: Node, batch: Scalars) -> Formula:
+def is_stored_then(before: ProofState, after: ProofState, begin: Node, batch: Scalars) -> Formula:
     """After a request in its turn, its batch is stored; no request takes anything away."""
     end = begin + batch.record_count
     newest = stored(before, place_of(before, known_now(before).newest))

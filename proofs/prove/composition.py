@@ -18,8 +18,8 @@ from proofs.lift.dag import Node, reachable
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.prove.in_scope import ScopeCheck
-from proofs.prove.induction import Clause, Induction, Named, Step
-from proofs.prove.smt import Formula, Obligation
+from proofs.prove.induction import Clause, Induction, Named, ProofStep
+from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.unknowns import Unknowns, number
 
 
@@ -48,7 +48,7 @@ class Composition:
     clauses: tuple[Clause, ...]
     facts: Mapping[str, Formula] = field(default_factory=dict)
     contracts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    lemmas: Callable[[Worlds], Iterator[Obligation]] | None = None
+    lemmas: Callable[[Worlds], Iterator[ProofObligation]] | None = None
     scopes: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     functions: Mapping[str, Callable[..., int]] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Worlds:
         result: Any = self.evaluator().call(self.model.scopes.initial, [self.k])
         return result
 
-    def step(self, rule: str, function: Callable[..., Any]) -> Step:
+    def step(self, rule: str, function: Callable[..., Any]) -> ProofStep:
         """One rule, its choices any numbers."""
         names = list(inspect.signature(function).parameters)[2:]
         choices = {name: number(name) for name in names}
@@ -116,9 +116,9 @@ class Worlds:
         after = evaluator.call(function, [self.k, self.before, *choices.values()])
         required: list[Formula] = [((), limit.condition) for limit in evaluator.limits]
         assumed = (*required, *evaluator.choices)
-        return Step(rule, self.before, after, assumed, choices)
+        return ProofStep(rule, self.before, after, assumed, choices)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[ProofStep]:
         """All rules, in the order of the text."""
         for rule, function in self.model.rules.items():
             yield self.step(rule, function)

@@ -14,11 +14,11 @@ from typing import Any
 from proofs.explore.source import source_graph
 from proofs.lift.dag import Node
 from proofs.lift.source import Model
+from proofs.prove.composition import Composition, Worlds
 from proofs.prove.in_scope import Row, ScopeCheck, compiled, flat
-from proofs.prove.worlds import Composition, Worlds
 
 
-class WorldFacts:
+class WorldValuation:
     """One world, as the unknowns and functions of the proofs."""
 
     def __init__(self, of: Composition, k: Any, world: Any) -> None:
@@ -56,7 +56,7 @@ def check_world_scope(of: Composition, model: Model, k: Any, name: str) -> Scope
     checks = {name: compiled(formula) for name, formula in formulas.items()}
     broken: dict[str, None] = {}
     for world in found.worlds:
-        facts = WorldFacts(of, k, world)
+        facts = WorldValuation(of, k, world)
         broken |= dict.fromkeys(n for n, check in checks.items() if not check(facts))
     firings = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
     return ScopeCheck(name, k.variant.name, len(found.worlds), firings, tuple(broken))

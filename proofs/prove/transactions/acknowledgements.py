@@ -38,19 +38,19 @@ from proofs.prove.transactions.coordinator import (
     is_prepared,
     some,
 )
-from proofs.prove.transactions.instances import ME, Instance, T, is_of_group, its_pair, present
+from proofs.prove.transactions.instances import ME, InstanceState, T, is_of_group, its_pair, present
 from proofs.prove.transactions.partition import COMMIT, I, J, entry, in_log, is_data, log
-from proofs.prove.transactions.state import HERE, NONE, State, both_are
+from proofs.prove.transactions.state import HERE, NONE, TransactionsState, both_are
 
 # What is in the log
 
 
-def is_mine(s: Instance, stored: Scalars) -> Node:
+def is_mine(s: InstanceState, stored: Scalars) -> Node:
     """A record of the instance."""
     return is_data(stored) & stored.instance.eq(ME)
 
 
-def log_says_who(s: Instance) -> Formula:
+def log_says_who(s: InstanceState) -> Formula:
     """A record of the instance has its transaction's pair, and its number for its sequence; no
     other record has a pair of the instance."""
     stored = log(s, I)
@@ -70,7 +70,7 @@ def log_says_who(s: Instance) -> Formula:
     return (I,), there_is.implies(owned)
 
 
-def holds(s: Instance, transaction: Node, record: Node) -> Node:
+def holds(s: InstanceState, transaction: Node, record: Node) -> Node:
     """A record of a transaction is in the log here."""
     at = s.held_at(transaction, record)
     stored = log(s, at)
@@ -82,14 +82,14 @@ def holds(s: Instance, transaction: Node, record: Node) -> Node:
     )
 
 
-def held_is_there(s: Instance) -> Formula:
+def held_is_there(s: InstanceState) -> Formula:
     """Of each record of the instance in the log it is known where one stands."""
     stored = log(s, I)
     mine = in_log(s, I) & is_mine(s, stored)
     return (I,), mine.implies(holds(s, stored.transaction, stored.number))
 
 
-def sequences_rise(s: State) -> Formula:
+def sequences_rise(s: TransactionsState) -> Formula:
     """Of each epoch no sequence stands twice in the log: they rise. The group's offsets have
     none."""
     a, b = log(s, I), log(s, J)
@@ -103,7 +103,7 @@ def sequences_rise(s: State) -> Formula:
     return (I, J), (~is_of_group()).implies(facts)
 
 
-def remembered_is_stored(s: Instance) -> Formula:
+def remembered_is_stored(s: InstanceState) -> Formula:
     """Each batch that a leader remembers is in its log."""
     known = entry(s, P)
     at = s.placed(P, known.producer_epoch, SEQUENCE)
@@ -123,7 +123,7 @@ def remembered_is_stored(s: Instance) -> Formula:
     return (P, SEQUENCE), remembered.implies(found)
 
 
-def remembers(s: Instance, sequence: Node) -> Node:
+def remembers(s: InstanceState, sequence: Node) -> Node:
     """Whether the leader remembers a batch of the instance's own pair and of this sequence."""
     known = entry(s, own_pair(s)[0])
     return (
@@ -134,7 +134,7 @@ def remembers(s: Instance, sequence: Node) -> Node:
     )
 
 
-def is_placed(s: Instance, sequence: Node) -> Node:
+def is_placed(s: InstanceState, sequence: Node) -> Node:
     """Whether a batch of the instance's own pair and of this sequence is in the log."""
     at = s.placed(*own_pair(s), sequence)
     stored = log(s, at)
@@ -146,7 +146,7 @@ def is_placed(s: Instance, sequence: Node) -> Node:
     )
 
 
-def is_known(s: Instance) -> tuple[Node, Node]:
+def is_known(s: InstanceState) -> tuple[Node, Node]:
     """Whether a leader remembers the batch that the instance has for the partition here; and which
     sequence that has."""
     last = there(s, HERE).written - 1
@@ -154,20 +154,20 @@ def is_known(s: Instance) -> tuple[Node, Node]:
     return of_partition & remembers(s, last), last
 
 
-def known_batch_is_placed(s: Instance) -> Formula:
+def known_batch_is_placed(s: InstanceState) -> Formula:
     """If a leader remembers the batch that the instance has for the partition here, one of its
     sequence is in the log."""
     remembered, last = is_known(s)
     return (), remembered.implies(is_placed(s, last))
 
 
-def known_batch_is_stored(s: Instance) -> Formula:
+def known_batch_is_stored(s: InstanceState) -> Formula:
     """And it is that batch."""
     remembered, last = is_known(s)
     return (), remembered.implies(holds(s, present(s), last))
 
 
-def settled_is_stored(s: Instance) -> Formula:
+def settled_is_stored(s: InstanceState) -> Formula:
     """Unless something has failed, each record that was sent is in the log, but for the one that
     waits for its answer."""
     at = there(s, HERE)
@@ -178,7 +178,7 @@ def settled_is_stored(s: Instance) -> Formula:
     return (N,), (works & sent & settled).implies(holds(s, present(s), N))
 
 
-def committed_is_stored(s: Instance) -> Formula:
+def committed_is_stored(s: InstanceState) -> Formula:
     """What was sent in a transaction whose commit succeeded is in the log."""
     sent = (N >= 0) & (sent_here(s, T) > N)
     told = (present(s) >= T) & outcome(s, T).eq(COMMITTED)
@@ -188,19 +188,19 @@ def committed_is_stored(s: Instance) -> Formula:
 # What is decided
 
 
-def marked(s: Instance, transaction: Node) -> Node:
+def marked(s: InstanceState, transaction: Node) -> Node:
     """What was decided of a transaction: its markers have the epoch after its own."""
     its_id, its_epoch = its_pair(s, transaction)
     return s.decision(its_id, its_epoch + 1)
 
 
-def commits_are_asked(s: Instance) -> Formula:
+def commits_are_asked(s: InstanceState) -> Formula:
     """Only a transaction whose commit the instance has sent is decided so, or is about to be."""
     commits = marked(s, T).eq(1) | commits_soon(s, its_pair(s, T))
     return (T,), (is_started(s, T) & commits).implies(s.sent_end(T, ONE))
 
 
-def commits_soon(s: Instance, pair: tuple[Node, Node]) -> Node:
+def commits_soon(s: InstanceState, pair: tuple[Node, Node]) -> Node:
     """A commit of a pair is in the log, or on its way there."""
     ends = (pair[0], pair[1] + 1)
 
@@ -211,7 +211,7 @@ def commits_soon(s: Instance, pair: tuple[Node, Node]) -> Node:
     return ~images(s, says, ("log", "image"))
 
 
-def unsent_is_undecided(s: Instance) -> Formula:
+def unsent_is_undecided(s: InstanceState) -> Formula:
     """Of a pair under which nothing was sent yet no commit is decided, or about to be."""
     own_id, own_epoch = own_pair(s)
     idle = state_of(s).eq(READY) | has_begun(s) & ~s.client.is_started
@@ -220,7 +220,7 @@ def unsent_is_undecided(s: Instance) -> Formula:
     return (), idle.implies(~commits)
 
 
-def complete_is_decided(s: Instance) -> Formula:
+def complete_is_decided(s: InstanceState) -> Formula:
     """What is complete says what was decided: of its pair, or of the last epoch before its id."""
 
     def said(image: Scalars) -> Node:
@@ -234,7 +234,7 @@ def complete_is_decided(s: Instance) -> Formula:
     return (), images(s, said)
 
 
-def who_waits(s: Instance) -> Formula:
+def who_waits(s: InstanceState) -> Formula:
     """Where an append is the instance's own, it waits for just that: its first pair, the end that
     it has asked for, or to ask again; another waits for the end of its own pair."""
     c, image = s.coordinator, s.known("image")
@@ -271,7 +271,7 @@ def who_waits(s: Instance) -> Formula:
     return (), conjunction(facts)
 
 
-def told_is_decided(s: Instance) -> Formula:
+def told_is_decided(s: InstanceState) -> Formula:
     """What the application was told is committed was decided so."""
     told = (present(s) >= T) & outcome(s, T).eq(COMMITTED)
     return (T,), (told & is_started(s, T)).implies(marked(s, T).eq(1))
@@ -280,7 +280,7 @@ def told_is_decided(s: Instance) -> Formula:
 # What follows
 
 
-def told_is_visible(s: Instance) -> Formula:
+def told_is_visible(s: InstanceState) -> Formula:
     """A record of the instance becomes visible, wherever it stands, if and only if its transaction
     was decided to commit, which its application asked for; it is so once that was told."""
     stored, marker = log(s, I), log(s, s.ended(I))
@@ -296,7 +296,7 @@ def told_is_visible(s: Instance) -> Formula:
     return (I,), ended.implies(conjunction(facts))
 
 
-def told_is_whole(s: Instance) -> Formula:
+def told_is_whole(s: InstanceState) -> Formula:
     """Once a commit was told, each record that was sent here is in the log, and was decided to be
     visible; so it is with each partition, at its own time."""
     sent = (N >= 0) & (sent_here(s, T) > N)
@@ -305,7 +305,7 @@ def told_is_whole(s: Instance) -> Formula:
     return (T, N), (told & sent).implies(there_is)
 
 
-def stored_once(s: Instance) -> Formula:
+def stored_once(s: InstanceState) -> Formula:
     """No record of the instance stands twice in the log here; the group's offsets may."""
     a, b = log(s, I), log(s, J)
     both = in_log(s, I) & in_log(s, J) & is_mine(s, a) & is_mine(s, b)

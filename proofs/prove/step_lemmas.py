@@ -11,7 +11,7 @@ from typing import Any
 from proofs.lift.dag import Node, conjunction, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Scalars
-from proofs.prove import in_turn
+from proofs.prove import fifo
 from proofs.prove.clauses import end_offset, known_now, mine, place_of, slots, within
 from proofs.prove.induction import ARITHMETIC, Lemma
 from proofs.prove.invariant import (
@@ -28,27 +28,27 @@ from proofs.prove.invariant import (
     SENT,
     TURN,
 )
-from proofs.prove.regimes import LIFETIME, NO_WRAP, Regime
+from proofs.prove.sequence_arithmetic import LIFETIME, NO_WRAP, SequenceArithmetic
 from proofs.prove.state import (
     VARIANT,
     Builder,
-    State,
-    Stored,
+    LogEntry,
+    ProofState,
     stored,
 )
 
 
-class Cuts:
+class StepLemmas:
     """The lemmas, over any state of one model in one configuration and regime."""
 
-    def __init__(self, model: Model, k: Any, regime: Regime = NO_WRAP) -> None:
+    def __init__(self, model: Model, k: Any, regime: SequenceArithmetic = NO_WRAP) -> None:
         self.model = model
         self.k = k
         self.regime = regime
         self.builder = Builder(model, k, regime)
         self.before = self.builder.state()
 
-    def remembered(self) -> list[tuple[Node, Scalars, Stored]]:
+    def remembered(self) -> list[tuple[Node, Scalars, LogEntry]]:
         """Each slot of the window: whether it is used, its fields, and the batch in the log."""
         found = slots(self.before.window)
         return [(used, s, stored(self.before, place_of(self.before, s))) for used, s in found]
@@ -67,7 +67,7 @@ class Cuts:
         uses = ("memory_is_sound", "window_is_log", "window_has_no_gap", "log_was_sent", *SENT)
         return (Lemma(NEAR, ((), facts), uses),)
 
-    def first_sequences(self) -> list[tuple[Node, Node, Stored]]:
+    def first_sequences(self) -> list[tuple[Node, Node, LogEntry]]:
         """Each slot: whether it is used, the first sequence that is derived, and the batch."""
         evaluator = self.builder.evaluator()
         call = self.model.leader.first_sequence
@@ -112,7 +112,7 @@ class Cuts:
         uses = (NAMED, "memory_is_sound", "window_is_log", "log_was_sent", *SENT)
         return Lemma(SAME, ((), facts), uses)
 
-    def accepted_follows(self, after: State, request: Rec, begin: Node) -> Lemma:
+    def accepted_follows(self, after: ProofState, request: Rec, begin: Node) -> Lemma:
         """What is appended has a record, no older epoch, and in the same one follows the newest."""
         batch, call = request, self.model.messages.last_sequence
         last = self.builder.evaluator().call(call, [self.k, request])
@@ -135,7 +135,7 @@ class Cuts:
         uses = (*window, "log_was_sent", "sent_is_numbered", ARITHMETIC)
         return Lemma(ACCEPTED, ((), facts), uses)
 
-    def newest_is_appended(self, after: State, batch: Scalars) -> Lemma:
+    def newest_is_appended(self, after: ProofState, batch: Scalars) -> Lemma:
         """What is appended is what the leader remembers as the newest; else nothing is new."""
         length = self.before.log.length
         appended = length < after.log.length
@@ -171,7 +171,7 @@ class Cuts:
 
     def duplicate_is_the_same(
         self,
-        after: State,
+        after: ProofState,
         batch: Scalars,
         begin: Node,
         answer: Scalars,
@@ -221,7 +221,7 @@ class Cuts:
 
     def in_its_turn(
         self,
-        after: State,
+        after: ProofState,
         batch: Scalars,
         begin: Node,
         answer: Scalars,
@@ -229,13 +229,13 @@ class Cuts:
         """What is so of a request that is handled in its turn; see `in_turn`."""
         before = self.before
         found = (
-            in_turn.head_is_stored(before),
-            in_turn.begins_within(before, begin),
-            in_turn.remembered_is_placed(before),
-            in_turn.window_begins_epoch(before),
-            in_turn.is_remembered(before, begin, batch),
-            in_turn.is_answered(answer),
-            in_turn.is_stored_then(before, after, begin, batch),
+            fifo.head_is_stored(before),
+            fifo.begins_within(before, begin),
+            fifo.remembered_is_placed(before),
+            fifo.window_begins_epoch(before),
+            fifo.is_remembered(before, begin, batch),
+            fifo.is_answered(answer),
+            fifo.is_stored_then(before, after, begin, batch),
         )
         return tuple(
             Lemma(name, formula, uses)

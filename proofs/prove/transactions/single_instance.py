@@ -19,7 +19,8 @@ from proofs.lift.containers import FocusMap
 from proofs.lift.dag import ZERO, Node, conjunction, const, disjunction, ite, leaf
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Scalars
-from proofs.prove.induction import Step
+from proofs.prove.composition import Composition
+from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.client import (
     ABORTABLE,
@@ -63,7 +64,7 @@ from proofs.prove.transactions.partition import entry, is_open
 from proofs.prove.transactions.state import (
     HERE,
     NONE,
-    State,
+    TransactionsState,
     any_leader,
     both_are,
     is_before,
@@ -72,7 +73,6 @@ from proofs.prove.transactions.state import (
 )
 from proofs.prove.transactions.steps import Transactions, merged
 from proofs.prove.unknowns import number
-from proofs.prove.worlds import Composition
 
 PARTITION = number("partition")
 """The partition of a step."""
@@ -86,7 +86,7 @@ CHOICES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Lone(State):
+class SoleInstanceState(TransactionsState):
     """A state with the only instance in it; a partition that is not out of its transaction, and one
     that it has asked to add, if there are any."""
 
@@ -95,25 +95,25 @@ class Lone(State):
     asked_at: Node
 
 
-class Alone(Transactions):
+class SoleInstanceSteps(Transactions):
     """The rules of the world, with one instance of which nothing is late."""
 
-    before: Lone
+    before: SoleInstanceState
 
     def __init__(self, of: Composition, model: Model, variant: str) -> None:
         super().__init__(of, model, variant)
         client = self.unknowns.record(model.client.Client, "w.clients", (ZERO,))
         self.before = lone(self.before, client, "")
 
-    def initial(self) -> Lone:
+    def initial(self) -> SoleInstanceState:
         """Nobody has begun."""
         return lone(super().initial(), self.world.clients.at(ZERO), "")
 
-    def named(self, name: str) -> Step:
+    def named(self, name: str) -> ProofStep:
         """A rule of the world; or what is late of markers."""
         return self.rule(name) if name in self.model.rules else super().named(name)
 
-    def rule(self, name: str) -> Step:
+    def rule(self, name: str) -> ProofStep:
         """A rule of the world, at any partition."""
         evaluator, before = self.evaluator(), self.before
         function = self.model.rules[name]
@@ -138,22 +138,24 @@ class Alone(Transactions):
         )
         alike = (formula(with_ghosts(before, leader=there)) for formula in OF_LEADERS)
         state = lone(moved, after.clients.slots[0], "'")
-        return self.told(name, evaluator, state, ((), inside(PARTITION)), *alike)
+        return self.make_step(name, evaluator, state, ((), inside(PARTITION)), *alike)
 
-    def told(self, name: str, evaluator: UnboundedEvaluator, after: State, *more: Formula) -> Step:
+    def make_step(
+        self, name: str, evaluator: UnboundedEvaluator, after: TransactionsState, *more: Formula
+    ) -> ProofStep:
         """The step; partitions stand for those that there are."""
-        assert isinstance(after, Lone)
-        return super().told(name, evaluator, after, *more, *chosen(after))
+        assert isinstance(after, SoleInstanceState)
+        return super().make_step(name, evaluator, after, *more, *chosen(after))
 
 
-def lone(state: State, client: Rec, mark: str) -> Lone:
+def lone(state: TransactionsState, client: Rec, mark: str) -> SoleInstanceState:
     """A state, and the only instance in it."""
-    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(State)}
+    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(TransactionsState)}
     works_at, asked_at = (number(f"{name}{mark}") for name in ("works_at", "asked_at"))
-    return Lone(**known, client=client, works_at=works_at, asked_at=asked_at)
+    return SoleInstanceState(**known, client=client, works_at=works_at, asked_at=asked_at)
 
 
-def chosen(s: Lone) -> tuple[Formula, ...]:
+def chosen(s: SoleInstanceState) -> tuple[Formula, ...]:
     """If any partition works, `works_at` does; if any was asked for, `asked_at` was."""
     return tuple(
         ((PLACE,), (inside(PLACE) & does(s, PLACE)).implies(inside(at) & does(s, at)))
@@ -161,18 +163,18 @@ def chosen(s: Lone) -> tuple[Formula, ...]:
     )
 
 
-def at_place(s: Lone, place: Node) -> Scalars:
+def at_place(s: SoleInstanceState, place: Node) -> Scalars:
     """A partition as the client sees it."""
     found: Scalars = s.client.partitions.at(place)
     return found
 
 
-def works(s: Lone, place: Node) -> Node:
+def works(s: SoleInstanceState, place: Node) -> Node:
     """It is in the transaction, or to be added."""
     return ~at_place(s, place).membership.eq(0)
 
 
-def is_asked(s: Lone, place: Node) -> Node:
+def is_asked(s: SoleInstanceState, place: Node) -> Node:
     """A request was sent that adds it, and was not answered."""
     return at_place(s, place).membership.eq(ASKED)
 
@@ -221,23 +223,23 @@ def is_exhausted(epoch: Node) -> Node:
     return EPOCHS_END & EXHAUSTED.eq(epoch)
 
 
-def own(s: Lone) -> tuple[Node, Node]:
+def own(s: SoleInstanceState) -> tuple[Node, Node]:
     """What the instance uses."""
     return pair(s.client)
 
 
-def becomes(s: Lone, *says: Node) -> Node:
+def becomes(s: SoleInstanceState, *says: Node) -> Node:
     """What is on its way, if anything is, is one of these."""
     return counts(s, "image").implies(disjunction(says))
 
 
-def completes(s: Lone) -> Node:
+def completes(s: SoleInstanceState) -> Node:
     """What is on its way completes what is prepared."""
     known, image = s.known("known"), s.known("image")
     return is_prepared(known) & is_complete(image)
 
 
-def is_ending(s: Lone, image: Scalars, commit: Node, abort: Node) -> Node:
+def is_ending(s: SoleInstanceState, image: Scalars, commit: Node, abort: Node) -> Node:
     """The end that the instance asks for, in one of its states; with V2 it is one epoch ahead, or
     behind the last the next producer id's."""
     state: Node = s.client.state
@@ -257,7 +259,7 @@ def is_ending(s: Lone, image: Scalars, commit: Node, abort: Node) -> Node:
     return (commits | aborts) & ahead
 
 
-def is_next(s: Lone) -> Node:
+def is_next(s: SoleInstanceState) -> Node:
     """What the instance does next is not known to the coordinator yet."""
     known, image = s.known("known"), s.known("image")
     rests = is_finished(known) | is_prepared(known)
@@ -265,7 +267,7 @@ def is_next(s: Lone) -> Node:
     return rests & both_are(next_pair(known), own(s)) & becomes(s, completes(s) & same)
 
 
-def is_coming(s: Lone, *states: Node) -> Node:
+def is_coming(s: SoleInstanceState, *states: Node) -> Node:
     """What the instance does next is on its way to the log: a partition, or an abort of nothing."""
     known, image = s.known("known"), s.known("image")
     rests = counts(s, "image") & is_finished(known) & both_are(pair(known), own(s))
@@ -274,7 +276,7 @@ def is_coming(s: Lone, *states: Node) -> Node:
     return rests & (adds | speaks_v2() & aborts)
 
 
-def is_registered(s: Lone) -> Node:
+def is_registered(s: SoleInstanceState) -> Node:
     """The instance's transaction is open at the coordinator, or its end is on its way."""
     known, image = s.known("known"), s.known("image")
     goes_on = is_ongoing(image) & both_are(pair(image), own(s))
@@ -282,7 +284,7 @@ def is_registered(s: Lone) -> Node:
     return is_ongoing(known) & both_are(pair(known), own(s)) & becomes(s, goes_on, ends)
 
 
-def is_ended(s: Lone) -> Node:
+def is_ended(s: SoleInstanceState) -> Node:
     """The end that the instance asks for is known, or complete."""
     known, image = s.known("known"), s.known("image")
     prepared = is_ending(s, known, PREPARE_COMMIT, PREPARE_ABORT)
@@ -291,7 +293,7 @@ def is_ended(s: Lone) -> Node:
     return (prepared | complete) & becomes(s, done)
 
 
-def is_bumped(s: Lone, image: Scalars) -> Node:
+def is_bumped(s: SoleInstanceState, image: Scalars) -> Node:
     """The next epoch that the instance has asked for, or the next producer id."""
     my_id, my_epoch = own(s)
     before = image.previous_producer_id.eq(my_id)
@@ -300,7 +302,7 @@ def is_bumped(s: Lone, image: Scalars) -> Node:
     return image.state.eq(EMPTY) & last & mine
 
 
-def is_asking(s: Lone) -> Node:
+def is_asking(s: SoleInstanceState) -> Node:
     """What the coordinator knows while the instance asks for its first pair, or for the next."""
     known, image = s.known("known"), s.known("image")
     nobody = known.state.eq(ABSENT) & ~counts(s, "image")
@@ -318,7 +320,7 @@ def is_asking(s: Lone) -> Node:
 # Clauses
 
 
-def in_step(s: Lone) -> Formula:
+def in_step(s: SoleInstanceState) -> Formula:
     """The coordinator knows what the instance expects."""
     state, c = s.client.state, s.client
     nobody = s.known("known").state.eq(ABSENT) & ~counts(s, "image") & own(s)[0].eq(NONE)
@@ -336,12 +338,12 @@ def in_step(s: Lone) -> Formula:
     ) & (own(s)[0] >= NONE)
 
 
-def has_begun_alone(s: Lone) -> Node:
+def has_begun_alone(s: SoleInstanceState) -> Node:
     """A transaction is there, and the client is not finished."""
     return one_of(s.client.state, (IN_TRANSACTION, COMMITTING, ABORTING, ABORTABLE))
 
 
-def ends_are_quiet(s: Lone) -> Formula:
+def ends_are_quiet(s: SoleInstanceState) -> Formula:
     """Once the end of a transaction is on its way, no batch is unfinished, and no partition is to
     be added."""
     ends = counts(s, "image") & is_prepared(s.known("image"))
@@ -351,7 +353,7 @@ def ends_are_quiet(s: Lone) -> Formula:
     return (PLACE,), (inside(PLACE) & over).implies(quiet)
 
 
-def acked_is_registered(s: Lone) -> Formula:
+def acked_is_registered(s: SoleInstanceState) -> Formula:
     """With V2, once a batch has its answer, the coordinator knows of the transaction."""
     works_on = one_of(s.client.state, (IN_TRANSACTION, COMMITTING))
     at = at_place(s, PLACE)
@@ -361,7 +363,7 @@ def acked_is_registered(s: Lone) -> Formula:
     return (PLACE,), (inside(PLACE) & speaks_v2() & started & acked).implies(known)
 
 
-def ends_have_work(s: Lone) -> Formula:
+def ends_have_work(s: SoleInstanceState) -> Formula:
     """A transaction that is ended by a request has a partition; with V2, once it has begun; and
     nothing is added there by a request."""
     state, started = s.client.state, s.client.is_started
@@ -386,7 +388,7 @@ def ends_have_work(s: Lone) -> Formula:
     return (PLACE,), conjunction(facts)
 
 
-def who_waits_is_answered(s: Lone) -> Formula:
+def who_waits_is_answered(s: SoleInstanceState) -> Formula:
     """Where the instance waits for an append, the answer is of what it asks for, or has asked for
     before it aborts."""
     c, image, state = s.coordinator, s.known("image"), s.client.state
@@ -403,14 +405,14 @@ def who_waits_is_answered(s: Lone) -> Formula:
     return (), (nobody | busy) & (nobody | waits)
 
 
-def log_is_memory(s: State) -> Formula:
+def log_is_memory(s: TransactionsState) -> Formula:
     """What is known is in the log."""
     known, log = s.known("known"), s.known("log")
     kept = one_of(log.next_producer_id, (NONE, known.next_producer_id))
     return (), is_unlogged(s, log) | is_same(known, log) & kept
 
 
-def epochs_are_usable(s: State) -> Formula:
+def epochs_are_usable(s: TransactionsState) -> Formula:
     """Only what is prepared with V2 has the last epoch, and then it names the producer id that is
     to come; what is on its way is not behind what is known, and with V2 an end is ahead."""
 
@@ -430,14 +432,14 @@ def epochs_are_usable(s: State) -> Formula:
     return (), usable(known) & coming
 
 
-def markers_are_not_ahead(s: State) -> Formula:
+def markers_are_not_ahead(s: TransactionsState) -> Formula:
     """No marker that was ever sent is ahead of what comes next."""
     sent = s.sent(P, E, OUTCOME, TERM)
     behind = ~is_before(next_pair(s.known("known")), (P, E))
     return (P, E, OUTCOME, TERM), sent.implies(behind)
 
 
-def written_is_not_ahead(s: State) -> Formula:
+def written_is_not_ahead(s: TransactionsState) -> Formula:
     """No epoch that a leader knows is ahead of what comes next; and with V2 what is open is open at
     the coordinator, or behind that."""
     known, here = s.known("known"), (P, entry(s, P).producer_epoch)
@@ -449,7 +451,7 @@ def written_is_not_ahead(s: State) -> Formula:
     return (P,), (P >= 0).implies(nothing | something)
 
 
-def no_false_fencing(s: Lone) -> Formula:
+def no_false_fencing(s: SoleInstanceState) -> Formula:
     """The instance is never told that it is fenced."""
     return (), ~s.client.state.eq(FATAL)
 

@@ -16,11 +16,11 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import composition
 from proofs.mutants import find
 from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
-from proofs.prove.in_scope import Facts, compiled, pasts
+from proofs.prove.in_scope import IdempotentValuation, compiled, pasts
 from proofs.prove.invariant import GUARANTEED
 from proofs.prove.one_log import RULES, OneLog
 from proofs.prove.plan import Planner, configuration, plan
-from proofs.prove.run import Subject, counterexample
+from proofs.prove.run import ProofTarget, counterexample
 from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.state import Builder
@@ -52,7 +52,7 @@ def planner(patches: tuple[Patch, ...]) -> Planner:
     return Planner(composition("idempotent", patches))
 
 
-def failed(theorem: Theorem, subject: Subject, only: str, solver: str = "z3") -> set[str]:
+def failed(theorem: Theorem, subject: ProofTarget, only: str, solver: str = "z3") -> set[str]:
     """The obligations, of those that begin so, that a solver does not prove."""
     asked = planner(subject.patches).needs(theorem, subject.under(theorem))
     chosen = {o.text: name for name, o in asked if o is not None and name.startswith(only)}
@@ -64,7 +64,7 @@ def failed(theorem: Theorem, subject: Subject, only: str, solver: str = "z3") ->
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", LEMMAS)
 def test_inductions_over_the_rules_of_the_world_are_proved(name: str, solver: str) -> None:
-    assert failed(BY_NAME[name], Subject(), "", solver) == set()
+    assert failed(BY_NAME[name], ProofTarget(), "", solver) == set()
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ BUGS = (
 def test_a_planted_bug_fails_its_own_obligation_and_is_answered_by_a_trace(bug: Bug) -> None:
     theorem = BY_NAME[bug.theorem]
     variants = {"*": bug.variant} if bug.variant else {}
-    subject = Subject(tuple(bug.patches), variants, (bug.scope,))
-    assert failed(theorem, Subject(scopes=(bug.scope,)), bug.obligation) == set()
+    subject = ProofTarget(tuple(bug.patches), variants, (bug.scope,))
+    assert failed(theorem, ProofTarget(scopes=(bug.scope,)), bug.obligation) == set()
     assert failed(theorem, subject, bug.obligation) == {bug.obligation}
     found = counterexample(theorem, subject)
     assert found is not None
@@ -189,7 +189,7 @@ def test_a_formula_says_what_the_guarantee_says(
     check = compiled(GUARANTEED[name].formula(Builder(model, k).state()))
     found = source_graph(model, k, scope)
     said = [
-        (check(Facts(model, k, world, past)), guarantee(k, world))
+        (check(IdempotentValuation(model, k, world, past)), guarantee(k, world))
         for world, past in zip(found.worlds, pasts(found.worlds, found.edges), strict=True)
     ]
     assert all(bool(a) == bool(b) for a, b in said)

@@ -49,7 +49,7 @@ class Overgrown(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Effect:
     """What a configuration shows of a change.
 
     `fate` is "same" (the machine is the same graph), "unmet" (it differs in no state that is
@@ -61,7 +61,7 @@ class Seen:
     how: str = ""
 
 
-class Ground:
+class Baseline:
     """A configuration as it is: its machine, all its states, and which rule calls what."""
 
     def __init__(self, scope: str, variant: str) -> None:
@@ -119,7 +119,7 @@ class Ground:
 
     # ---- one change
 
-    def see(self, model: Model) -> Seen:
+    def see(self, model: Model) -> Effect:
         """What a model with one patch makes of the configuration.
 
         Raises LiftError, RangeBroken, EnginesDisagree, Overgrown, and an IndexError where a rule is
@@ -128,20 +128,20 @@ class Ground:
         [patch] = model.patches
         touched = {name for name, called in self._calls.items() if patch.function in called}
         if not touched:
-            return Seen("same")
+            return Effect("same")
         changed = self._changed(model, touched)
         where = self._first_difference(changed)
         if where is None and sentences_of(changed) == sentences_of(self.machine):
             alike = changed.rules == self.machine.rules and changed.initial == self.machine.initial
-            return Seen("same" if alike else "unmet")
+            return Effect("same" if alike else "unmet")
         result = self._explored(changed)
         found = self._broken(model, patch, changed, result)
         if found is not None:
-            return Seen("breaks", f"{found.property}, {found.steps} steps")
+            return Effect("breaks", f"{found.property}, {found.steps} steps")
         lost = sorted(self._happens - happening(result))
         if lost:
-            return Seen("loses", lost[0])
-        return Seen("differs", where or "a guarantee says something else")
+            return Effect("loses", lost[0])
+        return Effect("differs", where or "a guarantee says something else")
 
     def _changed(self, model: Model, touched: set[str]) -> Machine:
         """The machine of the changed model: what it does not touch is as it is."""

@@ -22,7 +22,7 @@ MAX_SEQUENCE = leaf("max_sequence", -INFINITE, INFINITE)
 
 
 @dataclass(frozen=True, slots=True)
-class Regime:
+class SequenceArithmetic:
     """`sequence` gives a position its sequence; `wraps` if positions pass the last one.
 
     Where they do, `sequence` is the remainder by the number of sequences, but an obligation is
@@ -53,7 +53,7 @@ def _same(position: Node) -> Node:
     return position
 
 
-NO_WRAP = Regime(
+NO_WRAP = SequenceArithmetic(
     "no_wrap",
     "fewer than 2^31 records per epoch",
     MAX_SEQUENCE,
@@ -62,9 +62,9 @@ NO_WRAP = Regime(
 )
 
 
-def wrapping(sequences: int) -> Regime:
+def wrapping(sequences: int) -> SequenceArithmetic:
     """So many sequences, used again and again."""
-    return Regime(
+    return SequenceArithmetic(
         "wraps",
         "any number of records per epoch: sequences wrap after 2^31 - 1",
         const(sequences - 1),

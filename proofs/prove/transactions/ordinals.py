@@ -20,8 +20,10 @@ from proofs.lift import dag
 from proofs.lift.dag import ZERO, Node, conjunction, const, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Scalars
-from proofs.prove.induction import Step
+from proofs.prove.composition import Composition
+from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
+from proofs.prove.transactions.acknowledgements import is_mine
 from proofs.prove.transactions.client import (
     ABORTING,
     COMMIT_ASKED,
@@ -69,8 +71,8 @@ from proofs.prove.transactions.coordinator import (
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
 from proofs.prove.transactions.instances import (
     ME,
-    Instance,
     Instances,
+    InstanceState,
     T,
     instance_of,
     is_instance,
@@ -86,18 +88,24 @@ from proofs.prove.transactions.partition import (
     is_open,
     log,
 )
-from proofs.prove.transactions.state import NONE, Image, State, both_are, never, pair, with_ghosts
+from proofs.prove.transactions.state import (
+    NONE,
+    Image,
+    TransactionsState,
+    both_are,
+    never,
+    pair,
+    with_ghosts,
+)
 from proofs.prove.transactions.steps import SENDERS, merged
-from proofs.prove.transactions.told import is_mine
 from proofs.prove.unknowns import Predicate, function, number, truth
-from proofs.prove.worlds import Composition
 
 NEW, ASKED = const(1), const(2)
 BEHIND = ("log", "image")
 
 
 @dataclass(frozen=True, slots=True)
-class Turned(Instance):
+class OrdinalState(InstanceState):
     """A state in which each transaction of the instance has its turn."""
 
     its_turn: Predicate
@@ -105,41 +113,43 @@ class Turned(Instance):
     asked_at: Node
 
 
-def turned(state: Instance, its_turn: Predicate, mark: str) -> Turned:
+def turned(state: InstanceState, its_turn: Predicate, mark: str) -> OrdinalState:
     """A state, with the turns of the instance's transactions."""
-    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(Instance)}
+    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(InstanceState)}
     works_at, asked_at = (number(f"{name}{mark}") for name in ("works_at", "asked_at"))
-    return Turned(**known, its_turn=its_turn, works_at=works_at, asked_at=asked_at)
+    return OrdinalState(**known, its_turn=its_turn, works_at=works_at, asked_at=asked_at)
 
 
-class Turns(Instances):
+class OrdinalSteps(Instances):
     """The steps of an instance that is on time, and of others who need not be."""
 
-    before: Turned
+    before: OrdinalState
 
     def __init__(self, of: Composition, model: Model, variant: str) -> None:
         super().__init__(of, model, variant)
         self.before = turned(self.before, function("its_turn"), "")
 
-    def initial(self) -> Turned:
+    def initial(self) -> OrdinalState:
         """Nobody has begun."""
         return turned(super().initial(), never(NONE), "")
 
-    def named(self, name: str) -> Step:
+    def named(self, name: str) -> ProofStep:
         """A step by its name."""
         return ON_TIME[name](self) if name in ON_TIME else super().named(name)
 
-    def told(self, name: str, evaluator: UnboundedEvaluator, after: State, *more: Formula) -> Step:
+    def make_step(
+        self, name: str, evaluator: UnboundedEvaluator, after: TransactionsState, *more: Formula
+    ) -> ProofStep:
         """The step. A record is of the turn in which it comes into the log."""
-        assert isinstance(after, Turned)
+        assert isinstance(after, OrdinalState)
         counted: Formula = ((), SENDERS.eq(self.before.turn))
         after = turned(after, after.its_turn, "'")
-        return super().told(name, evaluator, after, counted, *chosen(after), *more)
+        return super().make_step(name, evaluator, after, counted, *chosen(after), *more)
 
-    def with_client(self, client: Rec, state: Instance | None = None) -> Instance:
+    def with_client(self, client: Rec, state: InstanceState | None = None) -> InstanceState:
         """The instance after a step. A transaction has its turn once it is started."""
         after = super().with_client(client, state)
-        assert isinstance(after, Turned)
+        assert isinstance(after, OrdinalState)
         before = self.before
         started = before.client.is_started
         begins = client.is_started & ~started
@@ -149,19 +159,19 @@ class Turns(Instances):
             its_turn=lambda t: ite(begins & t.eq(mine), before.turn, old(t)),
         )
 
-    def append_is_heard(self, step: Step, answer: Rec) -> Step:
+    def append_is_heard(self, step: ProofStep, answer: Rec) -> ProofStep:
         """The instance hears of an append, if it is the one that waits."""
         heard = super().append_is_heard(step, answer)
         after = turned(heard.after, heard.after.its_turn, "''")
         return replace(heard, after=after, assumed=(*heard.assumed, *chosen(after)))
 
-    def adds(self, name: str, sends: str) -> Step:
+    def adds(self, name: str, sends: str) -> ProofStep:
         """A request of the instance that adds partitions, and the answer if it comes at once."""
         rules, asking = self.model, self.evaluator()
         asked = asking.call(getattr(rules.client, sends), [self.k, self.before.client])
         request, sender = asked.sends.slots[0], asked.actor
         adding = rules.add_partitions.on_add_partitions
-        evaluator, moved, sends_back = self.handled(adding, "add", request, ME)
+        evaluator, moved, sends_back = self.handle_request(adding, "add", request, ME)
         evaluator.limits = [*asking.limits, *evaluator.limits]
         evaluator.choices = [*asking.choices, *evaluator.choices]
         told = evaluator.call(
@@ -171,17 +181,17 @@ class Turns(Instances):
         heard = (sends_back.length > 0) & truth("heard")
         client = merged(evaluator, heard, told, sender)
         after = self.with_client(client, instance_of(moved))
-        return self.told(name, evaluator, after, is_instance())
+        return self.make_step(name, evaluator, after, is_instance())
 
 
-ON_TIME: dict[str, Callable[[Turns], Step]] = {
+ON_TIME: dict[str, Callable[[OrdinalSteps], ProofStep]] = {
     "i_add": lambda s: s.adds("i_add", "add_partitions"),
     "i_add_offsets": lambda s: s.adds("i_add_offsets", "add_offsets"),
     "add": lambda s: s.theirs("add", s.model.add_partitions.on_add_partitions, "add"),
 }
 
 
-def chosen(s: Turned) -> tuple[Formula, ...]:
+def chosen(s: OrdinalState) -> tuple[Formula, ...]:
     """If any partition works, `works_at` does; if any was asked for, `asked_at` was."""
     return tuple(
         ((PLACE,), (inside(PLACE) & does(s, PLACE)).implies(inside(at) & does(s, at)))
@@ -189,24 +199,24 @@ def chosen(s: Turned) -> tuple[Formula, ...]:
     )
 
 
-def works(s: Instance, place: Node) -> Node:
+def works(s: InstanceState, place: Node) -> Node:
     """It is in the transaction, or to be added."""
     membership: Node = there(s, place).membership
     return ~membership.eq(0)
 
 
-def is_asked(s: Instance, place: Node) -> Node:
+def is_asked(s: InstanceState, place: Node) -> Node:
     """A request was sent that adds it, and was not answered."""
     membership: Node = there(s, place).membership
     return membership.eq(ASKED)
 
 
-def is_own(s: Instance, image: Scalars) -> Node:
+def is_own(s: InstanceState, image: Scalars) -> Node:
     """An image has the pair that the instance holds."""
     return both_are(pair(image), own_pair(s)) & some(own_pair(s)[0])
 
 
-def now_known(s: State) -> Image:
+def now_known(s: TransactionsState) -> Image:
     """What is known, with the epoch of the transaction that is open: a fence whose append has not
     succeeded is one ahead of it in memory."""
     known, failed = s.known("known"), s.coordinator.unlogged_fence
@@ -224,18 +234,18 @@ def is_complete(image: Scalars) -> Node:
     return one_of(image.state, COMPLETE)
 
 
-def is_idle(s: Instance) -> Node:
+def is_idle(s: InstanceState) -> Node:
     """The instance is in no transaction, and not finished."""
     return one_of(state_of(s), (UNINITIALIZED, INITIALIZING, READY))
 
 
-def works_now(s: Instance) -> Node:
+def works_now(s: InstanceState) -> Node:
     """The instance's transaction is known to it to be open at the coordinator."""
     started: Node = s.client.is_started
     return started & has_begun(s)
 
 
-def ends_as(s: Instance, image: Scalars, states: tuple[Node, Node], of: Node) -> Node:
+def ends_as(s: InstanceState, image: Scalars, states: tuple[Node, Node], of: Node) -> Node:
     """If an image is an end, the instance has asked for that of a transaction."""
     commits, aborts = states
     return image.state.eq(commits).implies(s.sent_end(of, ONE)) & image.state.eq(aborts).implies(
@@ -249,7 +259,7 @@ PREPARED = (PREPARE_COMMIT, PREPARE_ABORT)
 # Pairs
 
 
-def given_is_not_ahead(s: State) -> Formula:
+def given_is_not_ahead(s: TransactionsState) -> Formula:
     """A pair that was told has an epoch, and no producer id after the present one; who waits for a
     pair waits for that of the image."""
 
@@ -263,7 +273,7 @@ def given_is_not_ahead(s: State) -> Formula:
     return (P, E), told & waits.implies(this)
 
 
-def pairs_are_told_again(s: Instance) -> Formula:
+def pairs_are_told_again(s: InstanceState) -> Formula:
     """Who showed the pair before may be told the present one again, and nobody else has it. Where
     that was of another producer id, this one is at its first epoch, or at the next, which nobody
     is told: the coordinator has aborted of itself."""
@@ -298,7 +308,7 @@ def has_shown(told: Predicate, image: Scalars) -> Node:
     return told(image.producer_id, last) | before
 
 
-def fences_are_untold(s: State) -> Formula:
+def fences_are_untold(s: TransactionsState) -> Formula:
     """Nobody was told the epoch of a fence whose append has not succeeded; it is of what is
     open."""
     known = s.known("known")
@@ -308,7 +318,7 @@ def fences_are_untold(s: State) -> Formula:
     return (P, E), told & failed.implies(is_ongoing(known))
 
 
-def pairs_come_next(s: State) -> Formula:
+def pairs_come_next(s: TransactionsState) -> Formula:
     """What is on its way to the log, or there and not known, has the present pair; the next epoch,
     if the coordinator aborts of itself; or the next producer id, if it is complete."""
     known = now_known(s)
@@ -333,7 +343,7 @@ def pairs_come_next(s: State) -> Formula:
     return (), conjunction(facts)
 
 
-def transactions_have_turns(s: Turned) -> Formula:
+def transactions_have_turns(s: OrdinalState) -> Formula:
     """A transaction that has begun at the coordinator has the pair that the instance held."""
     now, started = present(s), s.client.is_started
     facts = (
@@ -353,7 +363,7 @@ def transactions_have_turns(s: Turned) -> Formula:
 # What the instance does
 
 
-def work_is_ended(s: Turned) -> Formula:
+def work_is_ended(s: OrdinalState) -> Formula:
     """What is to be ended is known to be open, or is still to be added; before that, only what a
     batch waits for is added."""
     started = s.client.is_started
@@ -370,7 +380,7 @@ def work_is_ended(s: Turned) -> Formula:
     return (PLACE,), conjunction(facts)
 
 
-def ends_are_quiet(s: Instance) -> Formula:
+def ends_are_quiet(s: InstanceState) -> Formula:
     """Once EndTxn is sent, its transaction is started, no batch is unfinished, and nothing is to be
     added."""
     sent = s.sent_end(present(s), ZERO) | s.sent_end(present(s), ONE)
@@ -381,7 +391,7 @@ def ends_are_quiet(s: Instance) -> Formula:
     ).implies(is_started(s, T))
 
 
-def waits_for_its_own(s: Turned) -> Formula:
+def waits_for_its_own(s: OrdinalState) -> Formula:
     """Where an append is the instance's own, it waits for just that: a pair, a partition, the end
     that it has asked for, or to ask again. What another waits for the instance was not told."""
     c, image, state = s.coordinator, s.known("image"), state_of(s)
@@ -430,7 +440,7 @@ def waits_for_its_own(s: Turned) -> Formula:
 # Turns
 
 
-def nothing_is_prepared_early(s: Instance) -> Formula:
+def nothing_is_prepared_early(s: InstanceState) -> Formula:
     """While the instance has not heard that its transaction is open, nobody has ended it."""
     lives = has_begun(s) | is_idle(s)
     waits = lives & ~s.client.is_started
@@ -443,7 +453,7 @@ def nothing_is_prepared_early(s: Instance) -> Formula:
     return (), (waits & opened).implies(images(s, unsaid, BEHIND))
 
 
-def its_turn_is_now(s: Turned) -> Formula:
+def its_turn_is_now(s: OrdinalState) -> Formula:
     """What the coordinator knows under the instance's pair, while its transaction is open: that, in
     this turn; or its end as it has asked for it, in this turn or in the one before."""
     known, now = now_known(s), present(s)
@@ -462,7 +472,7 @@ def its_turn_is_now(s: Turned) -> Formula:
     return (), works_now(s).implies(is_here & images(s, follows, BEHIND))
 
 
-def turns_have_pairs(s: Turned) -> Formula:
+def turns_have_pairs(s: OrdinalState) -> Formula:
     """A transaction of the instance whose turn it is has the coordinator's pair, and is over for
     the instance only if it is prepared; its commit is decided, or about to be, only if the
     instance has sent it."""
@@ -485,7 +495,7 @@ def turns_have_pairs(s: Turned) -> Formula:
     ).implies(s.sent_end(T, ONE))
 
 
-def complete_says_its_turn(s: State) -> Formula:
+def complete_says_its_turn(s: TransactionsState) -> Formula:
     """What is complete says what was decided in the turn before."""
     state, before = s.known("known").state, s.outcome_of(s.turn - 1)
     return (), state.eq(COMPLETE[0]).implies(before.eq(1)) & state.eq(COMPLETE[1]).implies(
@@ -493,7 +503,7 @@ def complete_says_its_turn(s: State) -> Formula:
     )
 
 
-def open_is_of_its_turn(s: Turned) -> Formula:
+def open_is_of_its_turn(s: OrdinalState) -> Formula:
     """What is open here under the instance's pair, or an older one of its producer id, while its
     transaction is, is of this turn."""
     own_id, own_epoch = own_pair(s)
@@ -502,7 +512,7 @@ def open_is_of_its_turn(s: Turned) -> Formula:
     return (), mine.implies(s.its_turn(present(s)).eq(s.turn))
 
 
-def log_says_its_turn(s: Turned) -> Formula:
+def log_says_its_turn(s: OrdinalState) -> Formula:
     """A record of the instance is of a transaction that was open then, and of its turn."""
     stored = log(s, I)
     t = stored.transaction
@@ -510,14 +520,14 @@ def log_says_its_turn(s: Turned) -> Formula:
     return (I,), (in_log(s, I) & is_mine(s, stored)).implies(conjunction(facts))
 
 
-def told_was_decided(s: Turned) -> Formula:
+def told_was_decided(s: OrdinalState) -> Formula:
     """What the application was told is committed was decided so, in its turn."""
     told = (present(s) >= T) & outcome(s, T).eq(COMMITTED)
     decided = s.outcome_of(s.its_turn(T)).eq(1)
     return (T,), (told & is_started(s, T)).implies(decided)
 
 
-def visible_as_told(s: Turned) -> Formula:
+def visible_as_told(s: OrdinalState) -> Formula:
     """A record of the instance becomes visible, wherever it stands, if and only if its own
     transaction was decided to commit, which its application asked for; it is so once that was
     told."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from proofs.prove.induction import clause, follows
 from proofs.prove.transactions import client as of_client
+from proofs.prove.transactions import ordinals as of_turns
 from proofs.prove.transactions import partition as of_partition
 from proofs.prove.transactions import records as of_records
-from proofs.prove.transactions import turns as of_turns
 from proofs.prove.transactions.compositions import (
     ANYONE,
     BOUNDS,
@@ -27,7 +27,7 @@ from proofs.prove.transactions.compositions import (
 )
 from proofs.prove.transactions.coordinator import without
 from proofs.prove.transactions.instances_in_scope import check_instances_scope
-from proofs.prove.transactions.turns import Turns
+from proofs.prove.transactions.ordinals import OrdinalSteps
 
 ON_TIME = (
     *(step for step in DECIDING if step != "end"),
@@ -127,7 +127,7 @@ TOLD_V1 = replace(
     ),
     steps=IN_TIME,
     variants=("v1", "3.9.2"),
-    worlds=Turns,
+    worlds=OrdinalSteps,
     check=check_instances_scope,
     scopes=(
         *ON_TIME_SCOPES,

@@ -18,14 +18,14 @@ from itertools import pairwise
 from proofs.lift.containers import contains
 from proofs.lift.dag import Node, conjunction, ite
 from proofs.prove.clauses import AT, R, flying, known_now, mine, place_of
-from proofs.prove.in_turn import IN_TURN
+from proofs.prove.fifo import IN_TURN
 from proofs.prove.smt import Formula
-from proofs.prove.state import State, stored
+from proofs.prove.state import ProofState, stored
 
 # Sequences in flight
 
 
-def neighbours_follow(state: State) -> Formula:
+def neighbours_follow(state: ProofState) -> Formula:
     """In flight, what has the next records has the next positions, and so has what is sent next."""
     batches, sent_so_far = flying(state), state.entry.records_sent
     facts = [
@@ -39,7 +39,7 @@ def neighbours_follow(state: State) -> Formula:
     return (), conjunction(facts)
 
 
-def sequences_follow(state: State) -> Formula:
+def sequences_follow(state: ProofState) -> Formula:
     """Of what a producer has in flight each batch begins where the one before ends, and the next
     begins where the last ends: no sequence is left out, and none is given twice."""
     return (), state.text.guaranteed("sequences_follow", state.client)
@@ -48,7 +48,7 @@ def sequences_follow(state: State) -> Formula:
 # Leaders
 
 
-def remembers_the_newest(state: State) -> Formula:
+def remembers_the_newest(state: ProofState) -> Formula:
     """The leader remembers the newest batch of p in its log."""
     known = known_now(state)
     end_offset = known.newest.last_offset + 1
@@ -62,7 +62,7 @@ def remembers_the_newest(state: State) -> Formula:
 # What fails
 
 
-def epochs_in_turn(state: State) -> Formula:
+def epochs_in_turn(state: ProofState) -> Formula:
     """The leader knows of no newer epoch than what comes in its turn has, nor that of any newer
     than the client's partition has."""
     epoch = state.entry.producer_epoch
@@ -70,12 +70,12 @@ def epochs_in_turn(state: State) -> Formula:
     return (), facts
 
 
-def nobody_is_fenced(state: State) -> Formula:
+def nobody_is_fenced(state: ProofState) -> Formula:
     """No request is refused in its turn for an older epoch."""
     return (), ~state.fenced
 
 
-def nothing_fails(state: State) -> Formula:
+def nothing_fails(state: ProofState) -> Formula:
     """The application hears of no record that it has failed."""
     return (R,), ~contains(state.entry.failed, R)
 
@@ -83,7 +83,7 @@ def nothing_fails(state: State) -> Formula:
 # What is assumed of the network
 
 
-def arrives_as_sent(state: State, epoch: Node) -> Formula:
+def arrives_as_sent(state: ProofState, epoch: Node) -> Formula:
     """What comes in its turn is of no older epoch than what came before it, what is late of no
     newer one."""
     in_turn = state.epoch_in_turn <= epoch
