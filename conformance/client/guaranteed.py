@@ -1,7 +1,6 @@
-"""What the runs showed of the guarantees: the node's logs and the acknowledgements, as a world.
+"""The guarantees in a run: the node's logs and the acknowledgements, checked as a world.
 
-Only runs count in which the network and the broker did what they could rightly do, and which the
-model explains.
+Only runs count whose faults a correct network and broker may have, and which the model explains.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from model.language import Map
 
 DUPLICATE: Final = "duplicate_on_its_way"
 SHOWN: Final = ("at_most_once", "no_gap", "order_kept", "acked_is_stored", "acked_once")
-"""The guarantees that logs and acknowledgements show; of the others a run says nothing."""
+"""The guarantees that logs and acknowledgements can violate."""
 
 
 def configuration_of_guarantees(variant: Variant, partitions: int, records: int) -> Configuration:
@@ -36,7 +35,7 @@ def configuration_of_guarantees(variant: Variant, partitions: int, records: int)
 
 
 def seen_in(variant: Variant, trace: ClientTrace, client: Client) -> Seen:
-    """What one run shows at its end."""
+    """The guarantees that one run violates, and the witnesses that it meets."""
     if not trace.plan.is_honest:
         return Seen()
     most = max(send.number for send in trace.plan.sends) + 1
@@ -67,7 +66,7 @@ def states(seen: Seen, k: Configuration) -> dict[str, str]:
 
 
 def log_of(trace: ClientTrace, partition: int) -> tuple[StoredBatch, ...]:
-    """A partition's log, as the model has logs."""
+    """A partition's log, as the model's."""
     log: list[StoredBatch] = []
     offset = 0
     for b in trace.stored:

@@ -287,7 +287,7 @@ class ClientObserver:
 
 
 def outcome_in(candidate: Candidate, send: Send) -> str:
-    """What became of a record. One that was never sent has failed: nobody waits for it."""
+    """The outcome of a record in a candidate; a record that was never sent has failed."""
     entry = candidate.client.partitions[send.partition]
     if send.number in entry.acknowledged:
         return STORED

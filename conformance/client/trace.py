@@ -229,7 +229,7 @@ def read_trace(path: Path) -> ClientTrace:
     return parse_trace(path.read_text(encoding="utf-8"), str(path))
 
 
-# What is asked of a trace
+# Queries
 
 
 def produce_requests(trace: ClientTrace) -> Iterator[tuple[int, ProduceRequested]]:

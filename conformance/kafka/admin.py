@@ -1,7 +1,7 @@
-"""What a judge does around its traces: versions, topics, producer ids, producer states.
+"""Administration of a broker under test: versions, topics, producer ids, producer states.
 
-Each request has the oldest version that every release in the table serves. Only answers that mean
-"not yet" are asked again, for a bounded time.
+Each request has the oldest version that every release in the table serves. Only requests answered
+"not yet" are retried, for a bounded time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Supported:
-    """What a broker says of itself: versions (oldest, newest) by API key; finalized levels."""
+    """A broker's versions (oldest, newest) by API key, and the finalized levels by feature."""
 
     versions: Mapping[int, tuple[int, int]]
     levels: Mapping[str, int]
@@ -67,7 +67,7 @@ class ProducerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ActiveProducer:
-    """What a partition's leader remembers of one producer; -1 where it remembers nothing."""
+    """A leader's state of one producer; -1 where it has none."""
 
     producer_id: int
     producer_epoch: int
@@ -87,7 +87,7 @@ class PartitionProducers:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLeadership:
-    """Who leads a partition (-1: nobody), who is in sync, and who has it."""
+    """The leader of a partition (-1: none), its in-sync replicas and all its replicas."""
 
     leader: int
     in_sync: frozenset[int]
@@ -95,7 +95,7 @@ class PartitionLeadership:
 
 
 def api_versions(connection: BrokerConnection) -> Supported:
-    """Ask what the broker supports. Raises RequestRefused, and as `BrokerConnection.ask`."""
+    """Fetch what the broker supports. Raises RequestRefused, and as `BrokerConnection.ask`."""
     for version in _API_VERSIONS_VERSIONS:
         body = connection.ask(ApiKey.API_VERSIONS, version, _CLIENT_SOFTWARE)
         if body["error_code"] != ErrorCode.UNSUPPORTED_VERSION:
@@ -131,10 +131,10 @@ def ask_for_topic(
     replicas: Sequence[int],
     configs: Mapping[str, str] | None,
 ) -> None:
-    """Create a topic, also one of Kafka's own; nothing is awaited.
+    """Create a topic, also one of Kafka's own, without waiting for its leaders.
 
-    `replicas` are the brokers that each partition is on, the first one leads; if they are none,
-    there is one, wherever the cluster puts it. Raises RequestRefused.
+    `replicas` are the brokers of each partition, its leader first; if they are empty, each has one
+    replica, where the cluster puts it. Raises RequestRefused.
     """
     topic = {
         "name": name,
@@ -150,10 +150,10 @@ def ask_for_topic(
 
 
 def _create(connection: BrokerConnection, topic: Value) -> None:
-    """Ask until the answer is no longer that it is too early, at the controller if that is wanted.
+    """Retry at the controller as long as it is too early.
 
-    A broker answers some time before its cluster counts it; and only in KRaft mode does it pass
-    on what is the controller's to do.
+    A broker serves requests before its cluster counts it, and only in KRaft mode does it forward
+    them to the controller.
     """
     name = topic["name"]
     request = (ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, {"topics": [topic]})
@@ -172,7 +172,7 @@ def _created(body: Value) -> tuple[int, str | None]:
 
 
 def _controller(connection: BrokerConnection) -> tuple[str, int]:
-    """The address of the controller, as a broker knows it; of any broker in KRaft mode."""
+    """The address of the controller in a broker's metadata; in KRaft mode that of any broker."""
     body = connection.ask(ApiKey.METADATA, _METADATA_VERSION, {"topics": []})
     addresses = {broker["node_id"]: (broker["host"], broker["port"]) for broker in body["brokers"]}
     return addresses.get(body["controller_id"]) or connection.address
@@ -209,7 +209,7 @@ def init_producer_id(connection: BrokerConnection) -> ProducerIdentity:
 def init_producer_ids(connection: BrokerConnection, count: int) -> list[ProducerIdentity]:
     """Ask for `count` producer ids without transactional id, many in flight.
 
-    A broker that is between two blocks of ids is asked again. Raises RequestRefused, also when
+    A broker that is between two blocks of ids is retried. Raises RequestRefused, also when
     that takes longer than READY_TIMEOUT_S, and what `BrokerConnection.pipeline` raises.
     """
     deadline = time.monotonic() + READY_TIMEOUT_S
@@ -228,14 +228,14 @@ def init_producer_ids(connection: BrokerConnection, count: int) -> list[Producer
 def describe_producers(
     connection: BrokerConnection, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, PartitionProducers]:
-    """Ask for the producer states of `partitions`, many in one request and many in flight.
+    """Fetch the producer states of `partitions`, many in one request and many in flight.
 
     Needs a broker of 2.8 or later (KIP-664), which need not be the leader: see `await_leader`.
     Raises what `BrokerConnection.pipeline` raises.
     """
     requests = [producers_request(chunk) for chunk in _chunks(partitions)]
     answers = [producers_in(answer.body) for answer in connection.pipeline(requests)]
-    return {partition: told for answer in answers for partition, told in answer.items()}
+    return {partition: state for answer in answers for partition, state in answer.items()}
 
 
 def producers_request(indexes_of: Mapping[str, Sequence[int]]) -> WireRequest:
@@ -245,7 +245,7 @@ def producers_request(indexes_of: Mapping[str, Sequence[int]]) -> WireRequest:
 
 
 def producers_in(body: Value) -> dict[TopicPartition, PartitionProducers]:
-    """What an answer to `producers_request` says."""
+    """The producer states in a response to `producers_request`."""
     return {
         (topic["name"], partition["partition_index"]): _producers(partition)
         for topic in body["topics"]
@@ -254,7 +254,7 @@ def producers_in(body: Value) -> dict[TopicPartition, PartitionProducers]:
 
 
 def leaders(connection: BrokerConnection) -> dict[TopicPartition, PartitionLeadership]:
-    """Ask who leads each partition of the cluster, and who is in sync.
+    """Fetch the leader and the replicas of each partition of the cluster.
 
     Raises what `BrokerConnection.ask` raises.
     """
@@ -274,7 +274,7 @@ def leaders(connection: BrokerConnection) -> dict[TopicPartition, PartitionLeade
 def log_start_offsets(
     connection: BrokerConnection, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Ask where the logs of `partitions` start, at the broker that leads them.
+    """Fetch the log start offsets of `partitions` from the broker that leads them.
 
     Raises RequestRefused and what `BrokerConnection.pipeline` raises.
     """

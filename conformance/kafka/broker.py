@@ -1,4 +1,4 @@
-"""One real broker: start it, stop it, kill it, freeze it; it never outlives this process.
+"""One real broker: started, stopped, killed or frozen; it never outlives this process.
 
 The first start of a release gets its jars, formats a folder and writes archives of the classes
 that its servers load (AppCDS); these stay in the cache. Later starts take about a second.
@@ -112,13 +112,13 @@ class KafkaBroker(JavaServer):
         self.await_answer()
 
     def launch(self) -> None:
-        """Begin to start it; nothing is awaited but its ZooKeeper. Raises as `start`."""
+        """Launch its process, without waiting for its first answer. Raises as `start`."""
         self._launch(class_archives(self.release), _USE)
 
     def await_answer(self) -> None:
         """Wait until it answers, after `launch`. Raises as `start`; it is dead then.
 
-        One that is alone, and that nobody knows yet, moves to other ports when its are taken.
+        A broker without a cluster moves to other ports when its own are taken.
         """
         assert self._process is not None
         for _ in range(PORT_ATTEMPTS - 1):
@@ -146,7 +146,7 @@ class KafkaBroker(JavaServer):
             self.close()
 
     def close(self) -> None:
-        """End at once what still runs of it, its own ZooKeeper included."""
+        """Kill what still runs of it, its own ZooKeeper included."""
         self.kill()
         if self._zookeeper is not None and self._is_alone:
             self._zookeeper.kill()

@@ -21,12 +21,12 @@ from conformance.kafka.zookeeper import ZooKeeper
 
 NODES: Final = 3
 SETTLE_TIMEOUT_S: Final = 120.0
-"""How long the cluster may take to agree who leads and who is in sync."""
+"""How long the cluster may take to agree on leaders and in-sync replicas."""
 
 _PAUSE_S: Final = 0.1
 
 _PATIENT: Final = {
-    # A broker that is frozen for a moment is not given up; one that is dead is, after this time.
+    # A broker that is frozen for a moment keeps its session; a dead one loses it after this time.
     "broker.session.timeout.ms": "10000",
     "zookeeper.session.timeout.ms": "10000",
     "replica.lag.time.max.ms": "60000",
@@ -35,10 +35,10 @@ _PATIENT: Final = {
 
 
 class KafkaCluster:
-    """Three brokers; a context manager that starts them, and ends them all. `brokers` by id.
+    """Three brokers, `brokers` by id; a context manager that starts and ends them all.
 
-    Each votes who is the controller, or only `voters` do: then the others can all be gone at once.
-    `properties_of` are those of one broker alone. Raises UnknownRelease.
+    All are voters of the controller quorum unless `voters` are given: then all others may be down
+    at once. `properties_of` gives the properties of a single broker. Raises UnknownRelease.
     """
 
     def __init__(
@@ -85,22 +85,22 @@ class KafkaCluster:
         if self._zookeeper is not None:
             self._zookeeper.kill()
 
-    def await_leader(self, asked: int, leader: int) -> None:
-        """Wait until `leader` leads all partitions, as the broker `asked` says.
+    def await_leader(self, observer: int, leader: int) -> None:
+        """Wait until `leader` leads all partitions in the metadata of the broker `observer`.
 
         Raises BrokerFailed after SETTLE_TIMEOUT_S.
         """
-        self._await(asked, lambda led: led.leader == leader)
+        self._await(observer, lambda led: led.leader == leader)
 
-    def await_in_sync(self, asked: int) -> None:
+    def await_in_sync(self, observer: int) -> None:
         """Wait until all replicas of all partitions are in sync. Raises as `await_leader`."""
-        self._await(asked, lambda led: led.in_sync == led.replicas)
+        self._await(observer, lambda led: led.in_sync == led.replicas)
 
-    def _await(self, asked: int, settled: Callable[[PartitionLeadership], bool]) -> None:
+    def _await(self, observer: int, settled: Callable[[PartitionLeadership], bool]) -> None:
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         late: list[PartitionLeadership] = []
         while time.monotonic() < deadline:
-            with suppress(KafkaError), self.brokers[asked].connect() as connection:
+            with suppress(KafkaError), self.brokers[observer].connect() as connection:
                 late = [led for led in leaders(connection).values() if not settled(led)]
                 if not late:
                     return

@@ -1,7 +1,7 @@
 """A blocking client connection that keeps many requests in flight.
 
-Kafka answers the requests of one connection in their order, so a queue of what was asked is all
-that telling the answers apart takes. Bytes are those of `impl.protocol`.
+Kafka answers the requests of one connection in order, so a queue of requests matches the responses.
+Bytes are those of `impl.protocol`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # linger on, for 0 s
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """What to ask: an API, a version of it, and its fields as in `impl.protocol.schemas`."""
+    """A request: an API, a version of it, and its fields as in `impl.protocol.schemas`."""
 
     api_key: int
     api_version: int
@@ -48,7 +48,7 @@ class WireRequest:
 
 @dataclass(frozen=True, slots=True)
 class WireAnswer:
-    """What a broker answered, beside the request's correlation id."""
+    """A response beside its request and the correlation id of both."""
 
     correlation_id: int
     request: WireRequest
@@ -58,7 +58,7 @@ class WireAnswer:
 class BrokerConnection:
     """One TCP connection; a context manager that closes it. Not safe between threads.
 
-    `timeout_ms` is how long an answer, the connecting and the taking of a request may last.
+    `timeout_ms` limits connecting, sending a request and waiting for a response.
     Raises ConnectionLost when the broker cannot be reached.
     """
 
@@ -90,7 +90,7 @@ class BrokerConnection:
         return len(self._asked)
 
     def send(self, api_key: int, api_version: int, body: Value, *, is_answered: bool = True) -> int:
-        """Send one request and return its correlation id; nothing is awaited.
+        """Send one request and return its correlation id, without waiting.
 
         `is_answered` is False for a Produce with acks=0, which no broker answers. Raises
         ConnectionLost, TooManyInFlight, and `EncodeError` for a body that cannot be written.
@@ -143,7 +143,7 @@ class BrokerConnection:
         return self.receive(timeout_ms).body
 
     def ask_bytes(self, payload: bytes) -> bytes:
-        """As `ask`, for an API that the table of messages lacks: payloads with their headers.
+        """As `ask`, for an API that the table of messages lacks: whole payloads, headers included.
 
         The request has correlation id UNNUMBERED. Raises as `ask`.
         """

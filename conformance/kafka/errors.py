@@ -1,4 +1,4 @@
-"""What can go wrong with a real broker, by name."""
+"""The errors of real brokers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BrokerFailed(KafkaError):
 
 
 class WireError(KafkaError):
-    """Something between a connection and its broker."""
+    """The connection to a broker failed."""
 
 
 class ConnectionLost(WireError):
@@ -36,7 +36,7 @@ class AnswerTimeout(WireError):
 
 
 class UnexpectedAnswer(WireError):
-    """A correlation id out of order, or an answer that nobody asked for. Abort the connection."""
+    """A correlation id out of order, or a response without a request. Abort the connection."""
 
 
 class TooManyInFlight(KafkaError):
@@ -44,4 +44,4 @@ class TooManyInFlight(KafkaError):
 
 
 class RequestRefused(KafkaError):
-    """An error code that a helper cannot go on with, or one that did not go away in time."""
+    """An error code that is final, or that did not go away in time."""

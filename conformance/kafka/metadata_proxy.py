@@ -1,11 +1,11 @@
-"""The network between brokers and the only controller: it can lose the news alone, or all.
+"""The network between brokers and the only controller: it can hold metadata alone, or all.
 
-A broker in KRaft mode learns what the cluster decides by fetching the controllers' log, on a
-connection of its own; heartbeats and requests are others (KIP-595, KIP-631). So a broker may be
-alive in the controller's eyes, and serve, and not know what was decided a while ago.
+A broker in KRaft mode fetches the metadata log on a connection of its own; heartbeats and other
+requests have another (KIP-595, KIP-631). So a broker may be alive to the controller and serve
+clients, with stale metadata.
 
-Of a broker that is deaf, requests for that log are held, and what would come back, too; of one that
-is lost, all requests: the controller takes it for dead. Nothing is ever sent twice.
+For a deaf broker the proxy holds the fetches of that log and their responses; for a lost one it
+holds all requests, so the controller fences it. Nothing is ever sent twice.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from conformance.kafka.releases import Release
 from impl.protocol.primitives import frame, take_frames
 
 FETCHER: Final = "raft-client-{}"
-"""What a broker calls itself where it fetches the log. Source: `KafkaRaftManager.clientId`."""
+"""The client id of a broker that fetches the log. Source: `KafkaRaftManager.clientId`."""
 ASKER: Final = "{}"
-"""And where it asks for anything else. Source: `NodeToControllerChannelManagerImpl`."""
-TOLD_SINCE: Final = (3, 9)
-"""From this release on the controller tells brokers its address with each answer (KIP-853)."""
+"""Its client id for all other requests. Source: `NodeToControllerChannelManagerImpl`."""
+ADDRESS_IN_RESPONSES_SINCE: Final = (3, 9)
+"""From this release on each response of the controller has its address (KIP-853)."""
 
 _CHUNK_BYTES: Final = 1 << 16
 _LOOK_S: Final = 0.05
-"""How long it may take to see that it is over."""
+"""How often the server checks whether it is shut down."""
 _CLIENT_ID: Final = struct.Struct(">8xh")  # behind API, version and correlation id: its length
 
 
@@ -39,7 +39,7 @@ def through(port: int, controller: int, release: Release, node: BrokerNode) -> d
     """Properties of `node` for a cluster whose brokers reach the controller by `port` only."""
     if node.node_id != controller:
         return {"controller.quorum.voters": f"{controller}@{HOST}:{port}"}
-    if tuple(map(int, release.version.split("."))) < TOLD_SINCE:
+    if tuple(map(int, release.version.split("."))) < ADDRESS_IN_RESPONSES_SINCE:
         return {}
     listeners = f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{port}"
     return {"advertised.listeners": listeners}
@@ -61,8 +61,7 @@ class MetadataProxy(ThreadingTCPServer):
         self._held: frozenset[str] = frozenset()
 
     def hold(self, deaf: Iterable[int] = (), lost: Iterable[int] = ()) -> None:
-        """From now on these brokers hear no news, or are cut off; all others are as they were
-        before anything was held."""
+        """From now on these brokers are `deaf` to metadata or `lost`, and all others neither."""
         lost = tuple(lost)
         fetchers = map(FETCHER.format, (*deaf, *lost))
         with self._changed:
@@ -70,7 +69,7 @@ class MetadataProxy(ThreadingTCPServer):
             self._changed.notify_all()
 
     def await_way(self, client_id: str) -> None:
-        """Wait while what a broker sends under this name is held."""
+        """Wait while the requests with this client id are held."""
         with self._changed:
             self._changed.wait_for(lambda: client_id not in self._held)
 
@@ -90,7 +89,7 @@ class _Passing(BaseRequestHandler):
     request: socket.socket
 
     def setup(self) -> None:
-        """Nobody has said who asks."""
+        """No request has named its client yet."""
         self._proxy = cast(MetadataProxy, self.server)
         self._client_id = ""
 
@@ -119,6 +118,6 @@ class _Passing(BaseRequestHandler):
 
 
 def client_id(payload: bytes) -> str:
-    """What the sender of a request calls itself; nothing if it does not say. `RequestHeader`."""
+    """The client id of a request; empty if it has none. `RequestHeader`."""
     (length,) = _CLIENT_ID.unpack_from(payload)
     return payload[_CLIENT_ID.size : _CLIENT_ID.size + max(length, 0)].decode()

@@ -1,8 +1,8 @@
 """How servers are set up: properties and JVM flags for tests, as pure functions.
 
 Loopback only, small and quick to start: a broker takes about 1.2 s and 160 MB where the defaults
-take 4 s and 330 MB. In KRaft mode each broker is a controller, too; in ZooKeeper mode one
-ZooKeeper stands beside all brokers.
+take 4 s and 330 MB. In KRaft mode each broker is a controller, too; in ZooKeeper mode all
+brokers share one ZooKeeper.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TUNED: Final = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
-    "auto.leader.rebalance.enable": "false",  # who leads is decided by what is done to brokers
+    "auto.leader.rebalance.enable": "false",  # tests alone decide who leads
     "log.cleaner.dedupe.buffer.size": "2097152",  # default 128 MiB, half of the memory
     "log.index.size.max.bytes": "65536",  # default preallocates 2 x 10 MiB a partition
     "num.network.threads": "2",
@@ -77,7 +77,7 @@ class BrokerNode:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Who belongs together: all brokers, and the port of their ZooKeeper if they have one.
+    """The brokers of one cluster, and the port of their ZooKeeper if they have one.
 
     In KRaft mode `voters` are the brokers that are controllers, too; empty: all are.
     """

@@ -1,9 +1,8 @@
-"""The releases that can be run, and in what they differ from outside.
+"""The releases that can be run, and how they differ from outside.
 
-A row says where the jars come from, which levels of `transaction.version` a cluster can have, and
-whether its brokers stand beside a ZooKeeper. What a broker can be asked is not here: it says so
-itself (ApiVersions). Facts: the release notes and, for levels, `TransactionVersion` and `Feature`
-in Kafka's sources.
+A row has the artifacts of the jars, the levels of `transaction.version` that a cluster can have,
+and whether its brokers need a ZooKeeper. A broker names its APIs itself (ApiVersions). Sources: the
+release notes; for levels, Kafka's `TransactionVersion` and `Feature`.
 """
 
 from __future__ import annotations

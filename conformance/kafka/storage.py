@@ -43,7 +43,7 @@ def copy_formatted(release: Release, level: int, node_id: int, data: Path) -> No
 
 
 def _format(release: Release, level: int, node_id: int, draft: Path) -> None:
-    """Run the storage tool; the ports that it is told are stored nowhere."""
+    """Run the storage tool; it does not store the ports."""
     node = BrokerNode(node_id, port=1, controller_port=2)
     data = draft / "data"
     properties = server_properties(release, level, node, Ensemble((node,)), data, {})

@@ -89,20 +89,20 @@ def changed(trace: ClientTrace, position: int, **fields: int) -> ClientTrace:
     return replace(trace, events=(*trace.events[:position], other, *trace.events[position + 1 :]))
 
 
-def all_that_is_told() -> str:
-    """What is reported of all runs, as they were and with a number changed."""
-    lines_told: list[str] = []
+def format_all_runs() -> str:
+    """The reports of all runs, as they were and with one number changed."""
+    all_lines: list[str] = []
     for release in RELEASES:
         for trace in (*runs_of(f"java-{release}.jsonl"), *runs_of(f"java-{release}-time.jsonl")):
             last = max(i for i, e in enumerate(trace.events) if isinstance(e, ProduceRequested))
             for run in (trace, changed(trace, last, base_sequence=7)):
-                lines_told.append(repr(outcome_of(parse(release), run)))
-                lines_told += format_run(run, judge_trace(parse(release), run))
-    return "\n".join(lines_told)
+                all_lines.append(repr(outcome_of(parse(release), run)))
+                all_lines += format_run(run, judge_trace(parse(release), run))
+    return "\n".join(all_lines)
 
 
-def test_what_is_told_does_not_depend_on_the_order_of_hashes():
-    program = "from tests.conformance.client.test_recorded import *; print(all_that_is_told())"
+def test_reports_do_not_depend_on_the_order_of_hashes():
+    program = "from tests.conformance.client.test_recorded import *; print(format_all_runs())"
     told = {
         subprocess.run(
             [sys.executable, "-c", program],
@@ -115,7 +115,7 @@ def test_what_is_told_does_not_depend_on_the_order_of_hashes():
         for seed in range(5)
     }
     (text,) = told
-    assert text == all_that_is_told() + "\n"
+    assert text == format_all_runs() + "\n"
     assert text.count("verdict='explained'") == text.count("nothing explains this") > 30
 
 
