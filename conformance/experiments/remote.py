@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from threading import Thread
 from typing import Final, NamedTuple
 
 from conformance.experiments.story import OWN, RESTARTED, UPGRADED, Brokers, Experiment
 from conformance.kafka.admin import TopicPartition
-from conformance.kafka.releases import NEWEST
 from conformance.systems.transactions_wire.servers import Listening, newest_variant
 from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE
-from conformance.transactions.wire import Conversation, Requests, Wire, speaks
+from conformance.transactions.wire import Requests, Wire, speaks
 from impl.broker.config import NodeConfig
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
@@ -61,22 +60,22 @@ class RemoteRelease(NamedTuple):
     version: str
 
 
-class RemoteTestbed:
-    """One broker at an address, instead of a `KafkaTestbed`. Raises NoBroker, BackendFailed."""
+class RemoteTestbed(Listening):
+    """One broker at an address, instead of a `KafkaTestbed`: it coordinates all, and leads all.
 
-    def __init__(self, address: str) -> None:
+    Raises NoBroker, BackendFailed.
+    """
+
+    def __init__(self, address: str, release: str = "") -> None:
+        super().__init__(address)
         self.address = address
-        self._broker = Listening(address)
-        supported = self._broker.supported
-        version = newest_variant(supported).partition("/")[0]
-        self.release = RemoteRelease(version, version)
-        self.level = supported.levels.get(TRANSACTION_VERSION, 0)
-        self.fresh = self._broker.fresh
-        self.coordinator_epoch = self._broker.coordinator_epoch
-        self.offsets_log = self._broker.offsets_of
-        self._wire = self._broker.connect()
+        version = newest_variant(self.supported).partition("/")[0]
+        self.release = RemoteRelease(release or version, version)
+        self.level = self.supported.levels.get(TRANSACTION_VERSION, 0)
+        self.offsets_log = self.offsets_of
+        self._wire = super().connect()
         for topic, _ in (TRANSACTION_STATE, CONSUMER_OFFSETS):
-            self._broker.epochs(topic)  # coordinators serve from here on
+            self.epochs(topic)  # coordinators serve from here on
 
     @property
     def name(self) -> str:
@@ -85,52 +84,38 @@ class RemoteTestbed:
 
     def can_use(self, requests: Requests) -> bool:
         """Whether a transaction can be begun by them."""
-        return speaks(self._broker.supported, requests) and (requests == "v1" or self.level > 0)
-
-    def conversation(self, requests: Requests) -> Conversation:
-        """The newest versions of the kind."""
-        return self._broker.conversation(requests)
-
-    def topic(self, partitions: int = 1, *, on: int | None = None) -> list[TopicPartition]:
-        """A new topic's partitions."""
-        return self._broker.topic(partitions)
+        return speaks(self.supported, requests) and (requests == "v1" or self.level > 0)
 
     def transaction_logs(self) -> list[TopicPartition]:
         """The partitions of `__transaction_state`."""
         topic = TRANSACTION_STATE[0]
-        return [(topic, index) for index in self._broker.epochs(topic)]
+        return [(topic, index) for index in self.epochs(topic)]
 
     def connect(self, node_id: int = NODE) -> Wire:
         """One more connection."""
-        return self._broker.connect()
+        return super().connect()
 
     def wire(self, node_id: int = NODE) -> Wire:
         """The usual connection."""
         return self._wire
 
     def coordinator(self) -> Wire:
-        """It coordinates all transactional ids."""
+        """See `wire`."""
         return self._wire
 
-    def group_coordinator(self) -> Wire:
-        """And all groups."""
-        return self._wire
+    group_coordinator = coordinator
 
     def leader(self, partition: TopicPartition) -> Wire:
-        """And leads all partitions."""
+        """See `wire`."""
         return self._wire
-
-    def leader_of(self, partition: TopicPartition) -> int:
-        """See `leader`."""
-        return NODE
 
     def role(self, name: str) -> tuple[int, ...]:
         """It has all roles."""
         return (NODE,)
 
-    def close(self) -> None:
-        """Close all connections."""
-        self._broker.close()
+    def leader_of(self, partition: TopicPartition) -> int:
+        """It leads all partitions."""
+        return NODE
 
 
 def why_not(experiment: Experiment, *, is_ours: bool) -> str:
@@ -168,11 +153,11 @@ def implementation(level: int, wants: Brokers) -> Iterator[RemoteTestbed]:
     )
     for name, value in wants.properties:
         config = SETTINGS[name](config, value)
-    with _serving(config) as port, ExitStack() as stack:
-        remote = RemoteTestbed(f"wire://{HOST}:{port}")
-        stack.callback(remote.close)
-        remote.release = RemoteRelease("impl", NEWEST)
-        yield remote
+    with (
+        _serving(config) as port,
+        closing(RemoteTestbed(f"wire://{HOST}:{port}", "impl")) as testbed,
+    ):
+        yield testbed
 
 
 @contextmanager

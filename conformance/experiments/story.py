@@ -38,11 +38,12 @@ from conformance.experiments.text import (
     parse_table,
     read_lines,
 )
+from conformance.transactions.wire import Requests
 
 FOLDER: Final = Path(__file__).with_name("stories")
 SUFFIX: Final = ".story"
 
-REQUESTS: Final = ("v1", "v2")
+REQUESTS: Final[Mapping[str, Requests]] = {"v1": "v1", "v2": "v2"}
 RESTARTED, OWN, UPGRADED = "restarted", "own", "upgraded"
 LAYOUTS: Final = ("", "seated", "proxied")
 
@@ -69,7 +70,7 @@ class Experiment:
     summary: str
     body: tuple[Statement, ...]
     variables: Mapping[str, str] = field(default_factory=dict)
-    requests: tuple[str, ...] = ("v1",)
+    requests: tuple[Requests, ...] = ("v1",)
     brokers: Brokers = ONE_BROKER
     only: Condition = ALWAYS
     broker: str = ""
@@ -81,7 +82,7 @@ class Experiment:
         """Whether others can be played on the same brokers afterwards."""
         return self.broker in ("", RESTARTED)
 
-    def fits(self, release: str, level: int, can_use: Callable[[str], bool]) -> bool:
+    def fits(self, release: str, level: int, can_use: Callable[[Requests], bool]) -> bool:
         """Whether it makes sense at a broker that can use some kinds of requests."""
         here = {**self.variables, "release": release, "level": str(level)}
         return self.only.holds(here) and all(map(can_use, self.requests))
@@ -169,7 +170,9 @@ def _name(e: Experiment, text: str, line: Line) -> Experiment:
 
 
 def _requests(e: Experiment, text: str, line: Line) -> Experiment:
-    return replace(e, requests=tuple(_one_of(line, word, REQUESTS) for word in text.split()))
+    return replace(
+        e, requests=tuple(REQUESTS[_one_of(line, word, REQUESTS)] for word in text.split())
+    )
 
 
 def _only(e: Experiment, text: str, line: Line) -> Experiment:
@@ -207,7 +210,7 @@ def _times(e: Experiment, text: str, line: Line) -> Experiment:
     return replace(e, times=int(text))
 
 
-def _one_of(line: Line, word: str, there_are: tuple[str, ...]) -> str:
+def _one_of(line: Line, word: str, there_are: Iterable[str]) -> str:
     if word not in there_are:
         raise line.error(f"{word!r} is none of {', '.join(filter(None, there_are))}")
     return word

@@ -3,102 +3,67 @@
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from conformance.experiments.player import Played, play
-from conformance.experiments.report import story_report, story_table
-from conformance.experiments.story import Experiment, stories
+from conformance.experiments.story import REQUESTS, Experiment, stories
+from conformance.experiments.verb import KAFKA, answer
 from conformance.transactions.testbed import KafkaTestbed
-from conformance.transactions.verb import add_testbed, open_testbed, write_answer
-from conformance.transactions.wire import Requests
-from conformance.verbs import EXIT_CODES, BadUse, note, one_of
-from proofs.say import say
+from conformance.transactions.verb import add_testbed
+from conformance.verbs import BadUse, one_of
 
-REQUESTS: Final[dict[str, Requests]] = {"v1": "v1", "v2": "v2"}
+SCHEMA_VERSION: Final = 2
 
 
 class StoryVerb:
-    """The verb of one story."""
+    """The verb of one story, whose experiments differ by `shape` and `requests`."""
 
     def __init__(self, story: str) -> None:
         self._story = story
+        self._experiments = [one for one in stories().values() if one.story == story]
+        self._shapes = tuple(dict.fromkeys(one.variables["shape"] for one in self._experiments))
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what the verb takes."""
         add_testbed(parser)
         parser.add_argument("--requests", default="v1", help="v1 or v2 (default: v1)")
-        parser.add_argument("--only", metavar="NAMES", help=f"of {', '.join(_shapes(self._story))}")
+        parser.add_argument("--only", metavar="NAMES", help=f"of {', '.join(self._shapes)}")
         parser.add_argument("--times", type=int, help="each (default: as the story has it)")
-        if any("watch_s" in one.variables for one in _experiments(self._story)):
+        if "watch_s" in self._experiments[0].variables:
             parser.add_argument("--watch-s", type=float, help="watch readers, in s (default: 2)")
+        parser.set_defaults(system=KAFKA, guarantees=True, differing=False)
 
     def execute(self, options: argparse.Namespace) -> int:
         """Play; 0 if no guarantee is broken, 1 if one is, 3 if that cannot be decided.
 
         Raises BadUse for a release, a level, requests, shapes or times that there are not.
         """
-        return _execute(options, self._story)
-
-
-def _experiments(story: str) -> list[Experiment]:
-    return [one for one in stories().values() if one.story == story]
-
-
-def _shapes(story: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.variables["shape"] for one in _experiments(story)))
-
-
-def _execute(options: argparse.Namespace, story: str) -> int:
-    shapes = _shapes(story)
-    requests = REQUESTS[one_of("--requests", options.requests, tuple(REQUESTS))]
-    names = [
-        one_of("--only", name, shapes) for name in (options.only or ",".join(shapes)).split(",")
-    ]
-    variables = _variables(options)
-    experiments = [
-        one
-        for one in _experiments(story)
-        if one.requests == (requests,) and one.variables["shape"] in names
-    ]
-    started = time.monotonic()
-    wants = experiments[0].brokers
-    properties = dict(wants.properties)
-    with open_testbed(
-        options, nodes=wants.count, properties=properties, layout=wants.layout
-    ) as testbed:
-        if not testbed.speaks(requests):
-            raise BadUse(f"Kafka {testbed.release.name} does not serve {requests} requests")
-        rows = _played(experiments, testbed, options.times, variables)
-        report = story_report(
-            story.replace("_", "-"), testbed.release.name, testbed.level, requests, rows
+        requests = one_of("--requests", options.requests, tuple(REQUESTS))
+        words = (options.only or ",".join(self._shapes)).split(",")
+        shapes = [one_of("--only", word, self._shapes) for word in words]
+        watch_s = getattr(options, "watch_s", None)
+        if (options.times is not None and options.times < 1) or (watch_s or 0) < 0:
+            raise BadUse("--times is at least 1, and --watch-s not negative")
+        return answer(
+            options,
+            [
+                one
+                for one in self._experiments
+                if one.requests == (requests,) and one.variables["shape"] in shapes
+            ],
+            _is_served,
+            {} if watch_s is None else {"watch_s": str(watch_s)},
+            options.times,
+            {
+                "schema_version": SCHEMA_VERSION,
+                "story": self._story.replace("_", "-"),
+                "requests": requests,
+            },
         )
-    for line in story_table(report):
-        say(line)
-    write_answer(options, report, {"seconds": round(time.monotonic() - started, 3)})
-    return EXIT_CODES[report["verdict"]]
 
 
-def _variables(options: argparse.Namespace) -> dict[str, str]:
-    """What replaces the story's own variables. Raises BadUse."""
-    watch_s = getattr(options, "watch_s", None)
-    if (options.times is not None and options.times < 1) or (watch_s is not None and watch_s < 0):
-        raise BadUse("--times is at least 1, and --watch-s not negative")
-    return {} if watch_s is None else {"watch_s": str(watch_s)}
-
-
-def _played(
-    experiments: Sequence[Experiment],
-    testbed: KafkaTestbed,
-    times: int | None,
-    variables: dict[str, Any],
-) -> list[tuple[Experiment, Played]]:
-    """Up to the first one that fails: it leaves the brokers in an unknown state."""
-    rows: list[tuple[Experiment, Played]] = []
-    for experiment in experiments:
-        note(f"{testbed.name}: {experiment.name}")
-        rows.append((experiment, play(experiment, testbed, times, variables)))
-        if rows[-1][1].failure:
-            break
-    return rows
+def _is_served(experiment: Experiment, testbed: KafkaTestbed) -> bool:
+    """Also where a broker is known to refuse. Raises BadUse for requests that it does not know."""
+    [requests] = experiment.requests
+    if not testbed.speaks(requests):
+        raise BadUse(f"Kafka {testbed.release.name} does not serve {requests} requests")
+    return True

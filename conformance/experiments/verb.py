@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from conformance.experiments.report import report_of, table, verdict_by_guarante
 from conformance.experiments.session import Fact
 from conformance.experiments.story import FOLDER, RESTARTED, Brokers, Experiment, stories
 from conformance.kafka.releases import NEWEST, RELEASES
+from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.verb import KAFKAS, add_testbed, open_testbed, write_answer
 from conformance.verbs import EXIT_CODES, BadUse, note, one_of
 from proofs.say import say
 
 KAFKA, IMPL, WIRE = "kafka", "impl", "wire"
+Fits = Callable[[Experiment, KafkaTestbed], bool]
 SYSTEMS = (KAFKA, IMPL, "wire://HOST:PORT")
 
 
@@ -51,8 +53,23 @@ def execute(options: argparse.Namespace) -> int:
         for experiment in experiments:
             say(f"{experiment.name:<44} {experiment.summary}")
         return 0
+    return answer(options, experiments, _fits, {"client": options.client})
+
+
+def answer(
+    options: argparse.Namespace,
+    experiments: Sequence[Experiment],
+    fits: Fits,
+    variables: Mapping[str, str],
+    times: int | None = None,
+    heading: Mapping[str, Any] | None = None,
+) -> int:
+    """Play those that fit, with other `variables` and as often as wanted; report, and decide.
+
+    The exit code. `heading` is more to report. Raises BadUse.
+    """
     started = time.monotonic()
-    report = played(options, experiments)
+    report = {**played(options, experiments, fits, variables, times), **(heading or {})}
     if options.guarantees:
         report["verdict"] = verdict_by_guarantees(report)
     for line in table(report, differing=options.differing):
@@ -61,14 +78,27 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_CODES[report["verdict"]]
 
 
+def _fits(experiment: Experiment, testbed: KafkaTestbed) -> bool:
+    return experiment.fits(testbed.release.version, testbed.level, testbed.can_use)
+
+
 def wanted(there_are: dict[str, Experiment], names: Iterable[str]) -> list[Experiment]:
     """The experiments of some names, all without a name. Raises BadUse."""
     named = [one_of("experiment", name, tuple(there_are)) for name in names if name]
     return [there_are[name] for name in named] or list(there_are.values())
 
 
-def played(options: argparse.Namespace, experiments: Sequence[Experiment]) -> dict[str, Any]:
+def played(
+    options: argparse.Namespace,
+    experiments: Sequence[Experiment],
+    fits: Fits,
+    variables: Mapping[str, str],
+    times: int | None,
+) -> dict[str, Any]:
     """The report of all that could be played. Raises BadUse."""
+    if options.system == KAFKA:
+        has_client = any(one.has_client for one in experiments)
+        one_of("--kafka", options.kafka, RELEASES if has_client else KAFKAS)
     facts: list[Fact] = []
     failed: dict[str, str] = {}
     problems = {one.name: why_not(one, options) for one in experiments}
@@ -77,13 +107,13 @@ def played(options: argparse.Namespace, experiments: Sequence[Experiment]) -> di
     for wants, group in grouped(playable):
         with opened(options, wants) as testbed:
             release, level = testbed.release.name, testbed.level
-            for one in group:
-                if not one.fits(testbed.release.version, level, testbed.can_use):
-                    continue
+            for one in (one for one in group if fits(one, testbed)):
                 note(f"experiments: {testbed.name}: {one.name}")
-                found, failure = play(one, testbed, variables={"client": options.client})
+                found, failure = play(one, testbed, times, variables)
                 facts += found
                 failed |= {one.name: failure} if failure else {}
+                if failure and wants.layout:
+                    break  # who leads what is unknown now
     not_applicable = {name: problem for name, problem in problems.items() if problem}
     return report_of(release, level, facts, failed, not_applicable)
 

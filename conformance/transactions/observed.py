@@ -1,9 +1,9 @@
-"""All that a server shows at one moment, as one frozen record."""
+"""What a server shows of a partition, and of the logs of its coordinators."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from conformance.kafka.admin import ActiveProducer, TopicPartition
 from conformance.transactions.reading import (
@@ -12,14 +12,10 @@ from conformance.transactions.reading import (
     Fetched,
     Isolation,
     OffsetRecord,
-    OffsetSeen,
     TransactionRecord,
-    TransactionSeen,
     committed_values,
     describe_producers,
-    describe_transactions,
     fetch,
-    fetch_offsets,
     list_latest,
     offset_records,
     see,
@@ -43,45 +39,6 @@ class PartitionSeen:
     committed: tuple[str, ...]
     aborted: tuple[tuple[int, int], ...]
     producers: Mapping[int, ActiveProducer]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What to look at: transactional ids, partitions, and the groups' offsets of partitions."""
-
-    ids: tuple[str, ...] = ()
-    partitions: tuple[TopicPartition, ...] = ()
-    offsets: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """A server's state: by transactional id, by partition, by group and partition.
-
-    `stable` are the groups' offsets as a read_committed consumer asks for them. `log` are the
-    records of `__transaction_state` that belong to the ids that were asked about; `offset_log`
-    those of `__consumer_offsets` that belong to the groups, with their transactions' markers.
-    """
-
-    transactions: Mapping[str, TransactionSeen]
-    partitions: Mapping[TopicPartition, PartitionSeen]
-    offsets: Mapping[tuple[str, TopicPartition], OffsetSeen]
-    stable: Mapping[tuple[str, TopicPartition], OffsetSeen]
-    log: tuple[TransactionRecord, ...]
-    offset_log: tuple[OffsetRecord | BatchSeen, ...]
-
-
-def observe(testbed: KafkaTestbed, asked: Asked) -> Observed:
-    """Look at all that was asked. Raises what a `Wire` raises, RequestRefused."""
-    transactions = testbed.coordinator().ask(describe_transactions(asked.ids))
-    return Observed(
-        transactions,
-        {partition: see_partition(testbed, partition) for partition in asked.partitions},
-        _offsets(testbed, asked, require_stable=False),
-        _offsets(testbed, asked, require_stable=True),
-        see_log(testbed, asked.ids),
-        see_offset_log(testbed, asked.offsets) if asked.offsets else (),
-    )
 
 
 def see_partition(testbed: KafkaTestbed, partition: TopicPartition) -> PartitionSeen:
@@ -135,15 +92,3 @@ def _pieces(wire: Wire, partition: TopicPartition, offset: int) -> Iterator[Fetc
     while (got := wire.ask(fetch(partition, offset, Isolation.READ_UNCOMMITTED))).batches:
         yield got
         offset = got.batches[-1].last_offset + 1
-
-
-def _offsets(
-    testbed: KafkaTestbed, asked: Asked, *, require_stable: bool
-) -> dict[tuple[str, TopicPartition], OffsetSeen]:
-    return {
-        (group, partition): seen
-        for group, partitions in asked.offsets.items()
-        for partition, seen in testbed.group_coordinator()
-        .ask(fetch_offsets(group, partitions, require_stable=require_stable))
-        .items()
-    }

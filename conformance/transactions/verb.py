@@ -1,4 +1,4 @@
-"""What the verbs about transactions share: which testbed, what is written, which verdict."""
+"""What the verbs about transactions share: a testbed, reports, verdicts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.files import pretty, write_whole
 from conformance.kafka.errors import UnknownRelease
 from conformance.kafka.releases import NEWEST, RELEASES
 from conformance.transactions.testbed import KafkaTestbed
-from conformance.verbs import BadUse, write_json
+from conformance.verbs import BadUse, one_of, write_json
 
 WORST_FIRST: Final = ("violated", "undecided", "holds")
 
@@ -31,10 +31,9 @@ def open_testbed(
     options: argparse.Namespace, there_are: Sequence[str] = KAFKAS, **more: Any
 ) -> KafkaTestbed:
     """The testbed that the arguments name. Raises BadUse."""
-    if options.kafka not in there_are:
-        raise BadUse(f"--kafka {options.kafka!r} is not built; there are: {', '.join(there_are)}")
+    release = one_of("--kafka", options.kafka, there_are)
     try:
-        return KafkaTestbed(options.kafka, level=options.level, **more)
+        return KafkaTestbed(release, level=options.level, **more)
     except UnknownRelease as error:
         raise BadUse(str(error)) from error
 

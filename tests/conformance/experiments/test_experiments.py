@@ -17,6 +17,7 @@ FACTS_KEYS = {
     "facts",
     "failed",
     "not_applicable",
+    "broken",
     "verdict",
     "run",
 }
@@ -74,8 +75,7 @@ def test_a_broker_at_an_address_is_held_to_the_newest_release_that_it_fits(
         code, report = played(tmp_path, *names, "--system", remote.address)
     assert (code, report["verdict"], report["release"]) == (0, "holds", "4.3.1")
     assert report["not_applicable"] == {"exhaustion_goes_on_v2": "they leave the broker broken"}
-    broken = {fact["guarantee"] for fact in report["facts"] if fact.get("is_broken")}
-    assert broken == {"no_lost_write", "all_or_none"}
+    assert report["broken"] == {"delayed_end_txn_lost_write_v1": ["no_lost_write", "all_or_none"]}
     assert "an id that nobody knows" in capsys.readouterr().out
 
 
@@ -151,7 +151,7 @@ def test_experiments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "named"),
     [
         (["delayed-end-txn", "--kafka", "1.2.3"], "4.3.1, 4.2.1"),
-        (["delayed-end-txn", "--kafka", "2.8.2"], "is not built"),
+        (["delayed-end-txn", "--kafka", "2.8.2"], "valid: 4.3.1"),
         (["delayed-end-txn", "--kafka", "3.9.2", "--level", "2"], "it has [0]"),
         (["delayed-end-txn", "--requests", "v3"], "v1, v2"),
         (["delayed-end-txn", "--only", "nothing"], "lost_write"),

@@ -65,10 +65,11 @@ def test_a_story_has_only_verbs_and_variables_that_there_are(experiment: Experim
 def broken(release: str, level: int, name: str) -> list[str]:
     """The guarantees that a recording breaks: the first expected answer keeps one."""
     answers = FACTS[release, level][name]
-    return broken_by(
+    found = broken_by(
         Fact(name, fact.name, fact.expected, answers[fact.name], fact.guarantee, fact.kept)
         for fact in rehearse(EXPERIMENTS[name], release, level)
     )
+    return found.get(name, [])
 
 
 @pytest.mark.parametrize("release", ["3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1"])
