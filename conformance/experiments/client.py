@@ -99,7 +99,8 @@ def lose_answers(s: Session, *records: str) -> None:
 
 @verb
 def hold_answers(s: Session, *records: str) -> None:
-    """The answers about these records reach the client later, with all behind them."""
+    """The answers about these records, as they were sent first, reach the client later, and with
+    them all that are behind them; those about others come."""
     _network(s).change(_network(s).held_answers, set(records))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Condition, Thread
@@ -112,7 +112,8 @@ class ClientNetwork(ThreadingTCPServer):
         if key in ADDRESSED:
             self._readdress(body)
             return encode_response(key, version, correlation_id, body)
-        records = {batch.record for batch in _batches(asked)} if key == ApiKey.PRODUCE else set()
+        batches = list(_batches(asked)) if key == ApiKey.PRODUCE else []
+        records = {batch.record for batch in batches}
         is_lost = bool(records & self.lost_answers)
         if key not in SILENT:
             note(
@@ -121,8 +122,13 @@ class ClientNetwork(ThreadingTCPServer):
         with self.changed:
             self.answered |= records
             self.changed.notify_all()
-            self.changed.wait_for(lambda: not records & self.held_answers)
+            self.changed.wait_for(lambda: not self._holds(batches))
         return None if is_lost else answer
+
+    def _holds(self, batches: Iterable[Sent]) -> bool:
+        """Whether the answer about a batch is held: as its record was sent first."""
+        first = {sent.record: sent for sent in reversed(self.sent)}
+        return any(b.record in self.held_answers and b == first[b.record] for b in batches)
 
     def _readdress(self, body: Value) -> None:
         """All brokers are where the network listens."""

@@ -83,8 +83,7 @@ class Condition:
     @property
     def names(self) -> set[str]:
         """The variables that it looks at."""
-        found = map(_COMPARED.fullmatch, self.terms)
-        return {match[1] for match in found if match}
+        return {match[1] for match in map(_COMPARED.fullmatch, self.terms) if match}
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,15 +263,11 @@ def parse_table(line: Line) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...
     table = [one for one in line.below if one.text.startswith("|")]
     if len(table) < 2:
         raise line.error("no table below: a row with names, and one with values")
-    names, *rows = (_cells(one, len(_split(table[0]))) for one in table)
+    names, *rows = map(_split, table)
+    for one, cells in zip(table[1:], rows, strict=True):
+        if len(cells) != len(names):
+            raise one.error(f"{len(cells)} cells where {len(names)} are expected")
     return names, tuple(rows), list(line.below[len(table) :])
-
-
-def _cells(line: Line, count: int) -> tuple[str, ...]:
-    cells = _split(line)
-    if len(cells) != count:
-        raise line.error(f"{len(cells)} cells where {count} are expected")
-    return cells
 
 
 def _split(line: Line) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 1. What works is `impl`'s own producer and consumer; what judges is a reader of its own, once every
    transaction has its markers.
-2. The steps at which clients crash are those that all lives without a crash have in common.
+2. The steps at which clients crash are those that all attempts without a crash have in common.
 3. A run has topics, a group and a transactional id that nobody had. Its clients come one after the
    other with the same id; the first ones crash, the last one finds nothing left to do.
 4. A check that cannot fail says nothing: the same job without a transaction is done beside it, with
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from conformance.backends import BackendFailed
-from conformance.transactions.mortal import MortalNetwork, Step
+from conformance.transactions.crashing_client import CrashingNetwork, Step
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import Requests
 from impl import Consumer, Producer, ProducerError
@@ -28,8 +28,8 @@ from impl.client.transport import AsyncioNetwork, Network
 from impl.consumer.errors import ConsumerError
 from impl.simulator.job import Compared, Job, Order, Seen, work
 
-LIVES_TO_LEARN: Final = 3
-MOST_LIVES: Final = 40
+ATTEMPTS_TO_LEARN: Final = 3
+MOST_ATTEMPTS: Final = 40
 MOST_RUN_S: Final = 180.0
 AT_ONCE: Final = 4
 SETTLE_S: Final = 0.05
@@ -50,13 +50,13 @@ WRITES: Final = ("PRODUCE", "OFFSET_COMMIT")
 
 
 class Crashes(NamedTuple):
-    """The first `lives` of a run crash at `step`, each at its own."""
+    """The first `attempts` of a run crash at `step`, each at its own."""
 
     step: Step | None = None
-    lives: int = 0
+    attempts: int = 0
 
 
-class Life(NamedTuple):
+class Attempt(NamedTuple):
     """What became of a client: `failure` says why it gave up, "" if it did not."""
 
     steps: tuple[Step, ...]
@@ -68,7 +68,7 @@ class Outcome(NamedTuple):
     """What came of a run. `aborted` counts records; `is_at_rest` is false where time ran out."""
 
     crashes: Crashes
-    lives: tuple[Life, ...]
+    attempts: tuple[Attempt, ...]
     compared: Compared
     aborted: int
     is_at_rest: bool
@@ -89,12 +89,14 @@ class Measured(NamedTuple):
     @property
     def crash_steps(self) -> set[Step]:
         """The steps at which some client did crash."""
-        crashed = {o.crashes.step for o in self.outcomes if o.lives[:1] and o.lives[0].is_crashed}
+        crashed = {
+            o.crashes.step for o in self.outcomes if o.attempts[:1] and o.attempts[0].is_crashed
+        }
         return {step for step in self.steps if step in crashed}
 
 
 def crash_points(steps: Sequence[Step], runs: int) -> Iterable[Crashes]:
-    """Each step has its turn, and then again with one more life; fewer runs are spread evenly."""
+    """Each step in turn, and then again with one more attempt; fewer runs are spread evenly."""
     for run in range(runs):
         at = run * len(steps) // runs if runs < len(steps) else run % len(steps)
         yield Crashes(steps[at], 1 + run // len(steps))
@@ -107,19 +109,21 @@ def instead(steps: Sequence[Step], outcomes: Sequence[Outcome], missed: int) -> 
     return list(crash_points(left, min(missed, len(left))))
 
 
-def steps_of(quiet: Sequence[Sequence[Life]]) -> tuple[Step, ...]:
-    """What runs without a crash, of one life each, have in common. Raises BackendFailed."""
-    for lives in quiet:
-        if len(lives) != 1 or lives[0].failure:
-            why = lives[0].failure if lives else "no client began in time"
+def steps_of(quiet: Sequence[Sequence[Attempt]]) -> tuple[Step, ...]:
+    """What runs without a crash, of one attempt each, have in common. Raises BackendFailed."""
+    for attempts in quiet:
+        if len(attempts) != 1 or attempts[0].failure:
+            why = attempts[0].failure if attempts else "no client began in time"
             raise BackendFailed(f"a client that nothing happens to does not end its work: {why}")
-    return in_all(quiet[0][0].steps, [lives[0] for lives in quiet])
+    return in_all(quiet[0][0].steps, [attempts[0] for attempts in quiet])
 
 
-def in_all(steps: Sequence[Step], lives: Iterable[Life]) -> tuple[Step, ...]:
-    """Those of the steps that each whole life has: not what was asked again in some alone."""
-    whole = [set(life.steps) for life in lives if not (life.is_crashed or life.failure)]
-    return tuple(step for step in steps if all(step in life for life in whole))
+def in_all(steps: Sequence[Step], attempts: Iterable[Attempt]) -> tuple[Step, ...]:
+    """Those of the steps that each whole attempt has: not what was asked again in some alone."""
+    whole = [
+        set(attempt.steps) for attempt in attempts if not (attempt.is_crashed or attempt.failure)
+    ]
+    return tuple(step for step in steps if all(step in one for one in whole))
 
 
 def from_first_write(steps: Sequence[Step]) -> tuple[Step, ...]:
@@ -135,14 +139,14 @@ async def measure(
     runs: int | None,
     told: Callable[[str, float], None],
 ) -> Measured:
-    """Learn the steps of a life, then let clients crash at them, without `runs` at each once.
+    """Learn the steps of a attempt, then let clients crash at them, without `runs` at each once.
 
     Raises KafkaError, BackendFailed where a client fails that nothing happens to.
     """
     quiet = [
-        await Run(testbed, requests, order, Crashes()).outcome() for _ in range(LIVES_TO_LEARN)
+        await Run(testbed, requests, order, Crashes()).outcome() for _ in range(ATTEMPTS_TO_LEARN)
     ]
-    steps = steps_of([outcome.lives for outcome in quiet])
+    steps = steps_of([outcome.attempts for outcome in quiet])
     if order is not Order.TRANSACTION:
         steps = from_first_write(steps)
     points = list(crash_points(steps, len(steps) if runs is None else runs))
@@ -162,8 +166,8 @@ async def measure(
         done = 0
         played = await asyncio.gather(*map(play, points))
         outcomes = [*outcomes, *played]
-        # Who lived because its step never came shows that not every life has that step.
-        steps = in_all(steps, (outcome.lives[0] for outcome in outcomes if outcome.lives))
+        # Who lived because its step never came shows that not every attempt has that step.
+        steps = in_all(steps, (outcome.attempts[0] for outcome in outcomes if outcome.attempts))
         points = instead(steps, outcomes, sum(o.crashes.step not in steps for o in played))
     return Measured(order, steps, tuple(outcomes))
 
@@ -181,50 +185,50 @@ class Run:
         """Write the input, let clients work, read the output. Raises KafkaError."""
         [source, *_], [target, *_] = (self.testbed.topic(Job().partitions) for _ in range(2))
         job = Job(source[0], target[0], self.testbed.fresh("workers"))
-        lives: list[Life] = []
+        attempts: list[Attempt] = []
         seen: Seen = {}
         everything: Seen = {}
         try:
             async with asyncio.timeout(MOST_RUN_S):
                 async with self._producer(AsyncioNetwork(), {}) as producer:
                     await job.write_input(producer)
-                await self._work(job, lives)
+                await self._work(job, attempts)
                 await self._settle(job)
                 seen = await self._read(job, READ_COMMITTED)
                 everything = await self._read(job, READ_UNCOMMITTED)
         except TimeoutError:
-            return Outcome(self.crashes, tuple(lives), UNSEEN, 0, is_at_rest=False)
+            return Outcome(self.crashes, tuple(attempts), UNSEEN, 0, is_at_rest=False)
         aborted = _count(everything) - _count(seen)
-        return Outcome(self.crashes, tuple(lives), job.compared(seen), aborted, is_at_rest=True)
+        return Outcome(self.crashes, tuple(attempts), job.compared(seen), aborted, is_at_rest=True)
 
     # ---- clients
 
-    async def _work(self, job: Job, lives: list[Life]) -> None:
+    async def _work(self, job: Job, attempts: list[Attempt]) -> None:
         """One client after the other. Raises TimeoutError when they are too many."""
-        while not lives or lives[-1].is_crashed or lives[-1].failure:
-            if len(lives) == MOST_LIVES:
+        while not attempts or attempts[-1].is_crashed or attempts[-1].failure:
+            if len(attempts) == MOST_ATTEMPTS:
                 raise TimeoutError
-            is_to_crash = len(lives) < self.crashes.lives
-            lives.append(await self._life(job, self.crashes.step if is_to_crash else None))
+            is_to_crash = len(attempts) < self.crashes.attempts
+            attempts.append(await self._attempt(job, self.crashes.step if is_to_crash else None))
 
-    async def _life(self, job: Job, crash: Step | None) -> Life:
+    async def _attempt(self, job: Job, crash: Step | None) -> Attempt:
         """One client, until nothing is left, or it fails, or dies."""
-        network = MortalNetwork(crash)
+        network = CrashingNetwork(crash)
         transactional = {"transactional_id": f"worker of {job.output_topic}"}
         producer = self._producer(network, transactional if self.order is Order.TRANSACTION else {})
         consumer = self._consumer(network, READ_COMMITTED, group_id=job.group_id)
-        life = asyncio.create_task(_live(job, self.order, producer, consumer))
-        death = asyncio.create_task(network.died.wait())
+        attempt = asyncio.create_task(_work_until_done(job, self.order, producer, consumer))
+        crashed = asyncio.create_task(network.has_crashed.wait())
         try:
-            await asyncio.wait([life, death], return_when=asyncio.FIRST_COMPLETED)
-            is_crashed = network.died.is_set()
+            await asyncio.wait([attempt, crashed], return_when=asyncio.FIRST_COMPLETED)
+            is_crashed = network.has_crashed.is_set()
         finally:
-            network.die()
-            await _bury(life, death)
+            network.crash()
+            await _cancel(attempt, crashed)
             await producer.stop(timeout_ms=0)
             await consumer.stop()
-        failure = "" if is_crashed else life.result()
-        return Life(tuple(network.steps), is_crashed, failure)
+        failure = "" if is_crashed else attempt.result()
+        return Attempt(tuple(network.steps), is_crashed, failure)
 
     def _producer(self, network: Network, more: dict[str, Any]) -> Producer:
         if more:
@@ -265,7 +269,7 @@ class Run:
             return await job.read(consumer)
 
 
-async def _live(job: Job, order: Order, producer: Producer, consumer: Consumer) -> str:
+async def _work_until_done(job: Job, order: Order, producer: Producer, consumer: Consumer) -> str:
     """Work; "" once nothing is left, else why that failed."""
     try:
         await producer.start()
@@ -276,9 +280,9 @@ async def _live(job: Job, order: Order, producer: Producer, consumer: Consumer) 
     return ""
 
 
-async def _bury(*tasks: asyncio.Task[Any]) -> None:
-    """End them. A transaction that is cancelled wants to abort, and waits: the dead do not tidy
-    up."""
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    """End them. A transaction that is cancelled wants to abort, and waits: who has crashed does
+    not."""
     while not all(task.done() for task in tasks):
         for task in tasks:
             task.cancel()

@@ -91,7 +91,7 @@ def row_of(measured: Measured) -> dict[str, Any]:
     crashed = measured.crash_steps
     wrong = [o for o in measured.outcomes if o.is_at_rest and not o.is_exactly_once]
     return {
-        "runs": sum(outcome.crashes.lives > 0 for outcome in measured.outcomes),
+        "runs": sum(outcome.crashes.attempts > 0 for outcome in measured.outcomes),
         "steps": [str(step) for step in measured.steps],
         "crash_steps": len(crashed),
         "no_crash_at": [str(step) for step in measured.steps if step not in crashed],
@@ -125,11 +125,11 @@ def run_of(measured: Mapping[Order, Measured], seconds: float) -> dict[str, Any]
 
 def clients_of(measured: Measured) -> dict[str, Any]:
     """How many clients there were, and how they ended."""
-    lives = [life for outcome in measured.outcomes for life in outcome.lives]
-    failures = Counter(life.failure.partition(":")[0] for life in lives if life.failure)
+    attempts = [attempt for outcome in measured.outcomes for attempt in outcome.attempts]
+    failures = Counter(attempt.failure.partition(":")[0] for attempt in attempts if attempt.failure)
     return {
-        "clients": len(lives),
-        "crashed": sum(life.is_crashed for life in lives),
+        "clients": len(attempts),
+        "crashed": sum(attempt.is_crashed for attempt in attempts),
         "failures": dict(sorted(failures.items())),
         "aborted_records": sum(outcome.aborted for outcome in measured.outcomes),
     }

@@ -26,6 +26,7 @@ for each
     "{what}, its answer": AddPartitionsToTxn p a on=waiting -> COORDINATOR_NOT_AVAILABLE
   if what=EndTxn*
     "{what}, its answer": EndTxn p commit on=waiting -> COORDINATOR_NOT_AVAILABLE
+  # Looked at before the next scan for transactions whose time is up, 100 ms at most.
   "{what}, the state": state p -> {state} P:1
   thaw
   wait 0.5

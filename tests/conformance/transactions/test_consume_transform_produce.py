@@ -10,8 +10,13 @@ import pytest
 from conformance.__main__ import main
 from conformance.backends import BackendFailed
 from conformance.transactions import consume_transform_produce
-from conformance.transactions.consume_transform_produce import Life, crash_points, in_all, steps_of
-from conformance.transactions.mortal import HEARS, SENDS, MortalNetwork, Step
+from conformance.transactions.consume_transform_produce import (
+    Attempt,
+    crash_points,
+    in_all,
+    steps_of,
+)
+from conformance.transactions.crashing_client import RECEIVES, SENDS, CrashingNetwork, Step
 from impl.protocol.messages import encode_request
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
@@ -20,14 +25,17 @@ from impl.simulator.job import Order
 from proofs.java import MissingTool, find_java
 
 VERB = "consume-transform-produce"
-STEPS = [Step(deed, ApiKey.METADATA.name, nth) for nth, deed in product((1, 2), (SENDS, HEARS))]
+STEPS = [
+    Step(direction, ApiKey.METADATA.name, nth)
+    for nth, direction in product((1, 2), (SENDS, RECEIVES))
+]
 REPORT_KEYS = {"schema_version", "verb", "release", "level", "requests", "orders", "verdict", "run"}
 
 
 # A machine, and a server that keeps what it is asked
 
 
-async def three_questions(crash: Step | None) -> tuple[MortalNetwork, int, int]:
+async def three_questions(crash: Step | None) -> tuple[CrashingNetwork, int, int]:
     """A client asks three times: its network, what the server was asked, what the client heard."""
     asked = heard = 0
     is_over = asyncio.Event()
@@ -43,7 +51,7 @@ async def three_questions(crash: Step | None) -> tuple[MortalNetwork, int, int]:
             writer.close()
             is_over.set()
 
-    network = MortalNetwork(crash)
+    network = CrashingNetwork(crash)
     question = encode_request(ApiKey.METADATA, 9, 1, "c", {"topics": []})
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         address = server.sockets[0].getsockname()
@@ -55,7 +63,7 @@ async def three_questions(crash: Step | None) -> tuple[MortalNetwork, int, int]:
         except ConnectionResetError:
             with pytest.raises(ConnectionRefusedError):
                 await network.connect(*address)
-        network.die()
+        network.crash()
         await asyncio.wait_for(is_over.wait(), 10)
     return network, asked, heard
 
@@ -63,7 +71,7 @@ async def three_questions(crash: Step | None) -> tuple[MortalNetwork, int, int]:
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_who_sends_has_sent_and_who_hears_has_not_heard(step: Step):
     network, asked, heard = asyncio.run(three_questions(step))
-    assert network.died.is_set()
+    assert network.has_crashed.is_set()
     assert network.steps[-1] == step
     assert network.steps == STEPS[: STEPS.index(step) + 1]
     assert (asked, heard) == (step.number, step.number - 1)
@@ -75,7 +83,7 @@ def test_a_client_without_a_crash_hears_all():
 
 
 def test_each_step_has_its_turn_and_then_one_with_another_life():
-    assert [(c.step, c.lives) for c in crash_points(STEPS, 6)] == [
+    assert [(c.step, c.attempts) for c in crash_points(STEPS, 6)] == [
         *((step, 1) for step in STEPS),
         (STEPS[0], 2),
         (STEPS[1], 2),
@@ -85,14 +93,17 @@ def test_each_step_has_its_turn_and_then_one_with_another_life():
 
 def test_steps_are_those_that_all_quiet_lives_have():
     repeated = Step(SENDS, ApiKey.METADATA.name, 3)
-    lives = [[Life((*STEPS, repeated), False, "")], [Life((repeated, *STEPS[1:]), False, "")]]
-    assert steps_of(lives) == (*STEPS[1:], repeated)
-    crashed, failed = Life((), True, ""), Life((), False, "it fails")
+    attempts = [
+        [Attempt((*STEPS, repeated), False, "")],
+        [Attempt((repeated, *STEPS[1:]), False, "")],
+    ]
+    assert steps_of(attempts) == (*STEPS[1:], repeated)
+    crashed, failed = Attempt((), True, ""), Attempt((), False, "it fails")
     assert in_all(STEPS, [crashed, failed]) == tuple(STEPS)
-    assert in_all(STEPS, [crashed, lives[1][0]]) == tuple(STEPS[1:])
-    for wrong in ([Life((), False, "it fails")], [Life((), False, "")] * 2, []):
+    assert in_all(STEPS, [crashed, attempts[1][0]]) == tuple(STEPS[1:])
+    for wrong in ([Attempt((), False, "it fails")], [Attempt((), False, "")] * 2, []):
         with pytest.raises(BackendFailed, match="nothing happens to"):
-            steps_of([*lives, wrong])
+            steps_of([*attempts, wrong])
 
 
 # A real broker

@@ -1,11 +1,11 @@
-"""A client's machine that dies at a step of its life: asyncio sockets, cut without a goodbye.
+"""The network of a client that crashes at a step: asyncio sockets, cut without a goodbye.
 
 1. A step is a message of the client, by its name: `sends END_TXN 2` is the second EndTxn that it
-   sends, `hears END_TXN 2` the answer to that. Names stay the same when other messages are repeated
-   more often than last time.
-2. Who dies when it sends has sent: the request meets whatever comes next. Who dies when it hears
-   has not heard: the broker has done all that it was asked.
-3. The dead say nothing: connections end as those of a killed process, and there are no new ones.
+   sends, `receives END_TXN 2` the answer to that. Names stay the same when other messages are
+   repeated more often than last time.
+2. A client that crashes when it sends has sent: the request meets whatever comes next. One that
+   crashes when it receives has not received: the broker has done all that it was asked.
+3. Connections end as those of a killed process, and there are no new ones.
 """
 
 from __future__ import annotations
@@ -18,71 +18,71 @@ from impl.client.transport import AsyncioTransport
 from impl.protocol.schemas import ApiKey
 
 SENDS: Final = "sends"
-HEARS: Final = "hears"
+RECEIVES: Final = "receives"
 
 _API_KEY: Final = slice(0, 2)
 
 
 class Step(NamedTuple):
-    """A message of one life; the messages of an API are counted from 1."""
+    """A message of one client; the messages of an API are counted from 1."""
 
-    deed: str
+    direction: str
     api: str
     number: int
 
     def __str__(self) -> str:
-        return f"{self.deed} {self.api} {self.number}"
+        return f"{self.direction} {self.api} {self.number}"
 
 
-class MortalNetwork:
-    """A `Network` until its client dies, at `crash` or when told to.
+class CrashingNetwork:
+    """A `Network` until its client crashes, at a step or by `crash`.
 
-    Attributes: `steps` so far, `died`, an event.
+    Attributes: `steps` so far, `has_crashed`, an event.
     """
 
     def __init__(self, crash: Step | None) -> None:
-        self._crash = crash
+        self._crash_at = crash
         self._counts: Counter[tuple[str, str]] = Counter()
         self._writers: list[asyncio.StreamWriter] = []
         self.steps: list[Step] = []
-        self.died = asyncio.Event()
+        self.has_crashed = asyncio.Event()
 
     async def connect(self, host: str, port: int) -> _Line:
         """See `Network`."""
-        if not self.died.is_set():
+        if not self.has_crashed.is_set():
             reader, writer = await asyncio.open_connection(host, port)
             self._writers.append(writer)
-            if not self.died.is_set():
+            if not self.has_crashed.is_set():
                 return _Line(AsyncioTransport(reader, writer), self)
             writer.transport.abort()
-        raise ConnectionRefusedError(f"{host}:{port}: the client is dead")
+        raise ConnectionRefusedError(f"{host}:{port}: the client has crashed")
 
-    def die(self) -> None:
-        """Cut every connection; nothing is sent or heard any more."""
-        self.died.set()
+    def crash(self) -> None:
+        """Cut every connection; nothing is sent or received any more."""
+        self.has_crashed.set()
         for writer in self._writers:
             writer.transport.abort()
 
-    def step(self, deed: str, api: str) -> None:
-        """One more step; whether the client lives to see the next, `died` says."""
-        self._counts[deed, api] += 1
-        step = Step(deed, api, self._counts[deed, api])
+    def step(self, direction: str, api: str) -> None:
+        """One more step; `has_crashed` says whether it was the last one."""
+        self._counts[direction, api] += 1
+        step = Step(direction, api, self._counts[direction, api])
         self.steps.append(step)
-        if step == self._crash:
-            self.die()
+        if step == self._crash_at:
+            self.crash()
 
 
 class _Line:
     """A `Transport`. Answers come in the order of the requests: that names them."""
 
-    def __init__(self, transport: AsyncioTransport, network: MortalNetwork) -> None:
+    def __init__(self, transport: AsyncioTransport, network: CrashingNetwork) -> None:
         self._transport = transport
         self._network = network
         self._asked: deque[str] = deque()
 
     def send(self, payload: bytes) -> None:
         """See `Transport`."""
-        if not self._network.died.is_set():
+        if not self._network.has_crashed.is_set():
             api = ApiKey(int.from_bytes(payload[_API_KEY], "big")).name
             self._asked.append(api)
             self._transport.send(payload)
@@ -91,9 +91,9 @@ class _Line:
     async def receive(self) -> bytes:
         """See `Transport`."""
         payload = await self._transport.receive()
-        self._network.step(HEARS, self._asked.popleft())
-        if self._network.died.is_set():
-            raise ConnectionResetError("the client is dead")
+        self._network.step(RECEIVES, self._asked.popleft())
+        if self._network.has_crashed.is_set():
+            raise ConnectionResetError("the client has crashed")
         return payload
 
     def close(self) -> None:
