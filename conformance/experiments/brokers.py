@@ -11,8 +11,9 @@ from conformance.experiments.vocabulary import NO_NODES, Committed, Node, Nodes,
 from conformance.kafka.admin import TopicPartition, api_versions
 from conformance.kafka.administration import elect_preferred, order_replicas, set_level, unregister
 from conformance.kafka.errors import KafkaError
+from conformance.transactions.layouts import HOME, SEAT
 from conformance.transactions.reading import TRANSACTION_STATE, leadership
-from conformance.transactions.testbed import HOME, NOBODY, SEAT
+from conformance.transactions.testbed import NOBODY
 from conformance.transactions.wire import find_coordinator
 
 FEATURE: Final = "transaction.version"

@@ -13,19 +13,26 @@ from typing import Final, Self
 from conformance.kafka.admin import (
     TopicPartition,
     api_versions,
-    ask_for_topic,
     await_leader,
     create_topic,
     leaders,
 )
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
-from conformance.kafka.connection import BrokerConnection
 from conformance.kafka.errors import RequestRefused, UnknownRelease
 from conformance.kafka.metadata_proxy import MetadataProxy, through
 from conformance.kafka.ports import free_ports
 from conformance.kafka.recipe import BrokerNode
 from conformance.kafka.releases import find_release
+from conformance.transactions.layouts import (
+    FAR,
+    HOME,
+    PATIENT,
+    PROPERTIES,
+    PROXIED,
+    SEAT,
+    create_internal_topics,
+)
 from conformance.transactions.reading import (
     CONSUMER_OFFSETS,
     TRANSACTION_STATE,
@@ -44,34 +51,6 @@ from conformance.transactions.wire import (
 )
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
-
-PATIENT: Final = {
-    # A frozen node stays the leader of what it leads for as long as an experiment lasts.
-    "broker.session.timeout.ms": "60000",
-}
-
-HOME, SEAT, FAR = 1, 2, 3
-"""Who is who on a testbed that is seated."""
-SEATED, PROXIED = "seated", "proxied"
-PROPERTIES: Final[Mapping[str, Mapping[str, str]]] = {
-    "": {},
-    SEATED: {
-        "broker.session.timeout.ms": "120000",
-        "request.timeout.ms": "120000",  # a marker for who is frozen is not sent a second time
-    },
-    PROXIED: {
-        # The coordinator need not wait long for a follower that does not know of it.
-        "replica.lag.time.max.ms": "1500",
-        "broker.session.timeout.ms": "9000",  # Kafka's own
-        "request.timeout.ms": "120000",
-    },
-}
-"""Over those of the recipe, by layout."""
-SEATED_LOG: Final = {
-    "cleanup.policy": "compact",
-    "min.insync.replicas": "1",
-    "unclean.leader.election.enable": "false",
-}
 
 NOBODY: Final = "nobody"
 """A group and a transactional id that do not exist."""
@@ -297,20 +276,11 @@ class KafkaTestbed:
             self._below.enter_context(self._servers)
             with next(iter(self.brokers.values())).connect() as connection:
                 self._supported = api_versions(connection)
-                self._create_internal_topics(connection)
+                create_internal_topics(connection, self._layout)
         except BaseException:
             self._below.__exit__(*sys.exc_info())
             raise
         return self
-
-    def _create_internal_topics(self, connection: BrokerConnection) -> None:
-        """Where the layout wants them."""
-        if self._layout:
-            name, replicas = TRANSACTION_STATE[0], (SEAT, HOME)
-            ask_for_topic(connection, name, 1, replicas=replicas, configs=SEATED_LOG)
-        if self._layout == PROXIED:
-            configs = {"cleanup.policy": "compact"}
-            ask_for_topic(connection, CONSUMER_OFFSETS[0], 1, replicas=(FAR,), configs=configs)
 
     def __exit__(
         self,

@@ -22,7 +22,7 @@ from conformance.systems.transactions_nodes.script import NodeScript
 from conformance.systems.transactions_nodes.trial import Do, NodesTrial
 from conformance.systems.transactions_wire.harness import Supply
 from conformance.systems.transactions_wire.trial import NONE, Ended, Ground, Rest, Times
-from conformance.transactions.testbed import FAR, HOME
+from conformance.transactions.layouts import FAR, HOME
 from conformance.transactions.wire import Conversation, Wire
 from impl import DecodeError
 from proofs.java import JavaError

@@ -26,12 +26,13 @@ from typing import Final
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.administration import elect_preferred, unregister
 from conformance.kafka.errors import BrokerFailed, KafkaError
+from conformance.transactions.layouts import FAR, HOME, SEAT, SEATED
 from conformance.transactions.reading import (
     TRANSACTION_STATE,
     describe_transactions,
     leadership,
 )
-from conformance.transactions.testbed import FAR, HOME, NOBODY, SEAT, SEATED, KafkaTestbed
+from conformance.transactions.testbed import NOBODY, KafkaTestbed
 from conformance.transactions.wire import Call, Conversation, Producer, error_in, find_coordinator
 from impl.protocol.errors import ErrorCode
 
