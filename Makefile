@@ -10,7 +10,7 @@ READY  := $(VENV)/.ready
 
 BENCHMARKS := $(filter-out __init__ peers,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
-.PHONY: help setup conformance test prove explore bench lint clean
+.PHONY: help setup conformance check test full prove explore bench lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -25,8 +25,14 @@ $(READY): pyproject.toml
 conformance: $(READY)  ## judge impl against the model (SCOPE=idempotent-default OUT=out/conformance)
 	$(PYTHON) -m conformance run --system impl --scope $(SCOPE) --out $(OUT)
 
+check: lint  ## lint, types and the fast tests of every room, at each save (WORKERS=2)
+	$(PYTHON) -m pytest -q -m fast -n $(WORKERS) --dist loadgroup
+
 test: $(READY)  ## all tests (WORKERS=2)
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup
+
+full: $(READY)  ## all tests, and the larger sizes of some (WORKERS=2)
+	$(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup --full
 
 prove: $(READY)  ## check the theorems
 	$(PYTHON) -m proofs prove

@@ -1,7 +1,9 @@
 """Settings for all tests: Hypothesis repeats the same examples unless asked to search; what is made
 once for several tests is made once, however many workers there are."""
 
+import gc
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,21 +15,58 @@ settings.register_profile(
 
 WIDE = ("module", "package", "session")
 
+TESTS = Path(__file__).parent
+FAST = (TESTS / "model", TESTS / "impl")
+"""The folders of `make check`, but for what is marked `slow` there. In other folders the tests of
+`make check` are those marked `fast`."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="larger sizes, too: tests marked `full`")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--hypothesis-profile") or "repeatable")
+    # The graphs that most tests make are large, and have no cycles: looking for some is a tenth of
+    # the time.
+    gc.set_threshold(100_000, 20, 50)
     # A shell's background jobs ignore Ctrl-C, and would hand that on to what tests start and stop.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a fixture of a module or of a session share a worker."""
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups, and pytest selects by marker
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the fast tests, and leaves out larger sizes. Tests that share a fixture of a module or
+    of a session share a worker."""
+    if not config.getoption("--full"):
+        full = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=full)
+        items[:] = [item for item in items if item not in full]
     for item in items:
+        if is_fast(item):
+            item.add_marker("fast")
         home = shared_fixtures_of(item)
         if home and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(home))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m fast` does not even import modules that have nothing to do with it: half a minute."""
+    is_other = collection_path.suffix == ".py" and not is_in_fast_folder(collection_path)
+    if config.option.markexpr == "fast" and is_other:
+        return "mark.fast" not in collection_path.read_text(encoding="utf-8") or None
+    return None
+
+
+def is_in_fast_folder(path: Path) -> bool:
+    return any(folder in path.parents for folder in FAST)
+
+
+def is_fast(item: pytest.Item) -> bool:
+    """Whether a test lies in a fast folder, and is not slow for all that."""
+    slow = any(item.get_closest_marker(name) for name in ("slow", "kafka"))
+    return not slow and is_in_fast_folder(item.path)
 
 
 def shared_fixtures_of(item: pytest.Item) -> str:

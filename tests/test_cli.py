@@ -20,6 +20,8 @@ from proofs.__main__ import main as proofs
 from proofs.explore.result import LimitReached
 from proofs.explore.scope import EnginesDisagree
 
+pytestmark = pytest.mark.fast
+
 REPOSITORY = Path(__file__).parent.parent
 
 Execute = Callable[[argparse.Namespace], int]

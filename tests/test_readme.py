@@ -12,6 +12,8 @@ import pytest
 from conformance.__main__ import main as conformance
 from proofs.__main__ import main as proofs
 
+pytestmark = pytest.mark.fast
+
 REPOSITORY = Path(__file__).parent.parent
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 EXAMPLE = REPOSITORY / "docs" / "examples" / "lost_answer.py"

@@ -44,30 +44,38 @@ def is_of_the_end(mutant: ModelMutant) -> bool:
 
 def check(mutant: ModelMutant, *, engine: str = "ints", workers: int = 1) -> Checked:
     """Explore a mutant and its twin. Raises as `explore_scope` and `explore_live`."""
+    finding = find_defect(mutant, engine=engine, workers=workers)
+    return Checked(mutant, finding, is_twin_clean(mutant, engine=engine, workers=workers))
+
+
+def find_defect(mutant: ModelMutant, *, engine: str, workers: int = 1) -> Finding | None:
+    """The shortest trace to what a mutant breaks; of what happens in the end, a lasso's."""
     if is_of_the_end(mutant):
-        return check_in_the_end(mutant, engine)
-
-    def explored(scope: str, variant: str, patched: bool) -> ScopeReport:
-        return explore_scope(
-            scope,
-            variant,
-            patches=mutant.patches if patched else (),
-            engine=engine,
-            workers=workers,
+        live = explore_live(
+            mutant.scope, mutant.variant, patches=mutant.patches, engine=engine_of_lassos(engine)
         )
+        return lassoed(
+            live.stepper.model, live.report(only=[mutant.property]).outcome(mutant.property)
+        )
+    report = explore_scope(
+        mutant.scope, mutant.variant, patches=mutant.patches, engine=engine, workers=workers
+    )
+    return report.found(mutant.property)
 
-    found = explored(mutant.scope, mutant.variant, True).found(mutant.property)
-    twin = explored(mutant.twin_scope or mutant.scope, mutant.twin, False)
-    return Checked(mutant, found, is_clean(twin, mutant.property))
+
+def is_twin_clean(mutant: ModelMutant, *, engine: str, workers: int = 1) -> bool:
+    """Whether the twin, seen to its end, does not have the defect."""
+    scope = mutant.twin_scope or mutant.scope
+    if is_of_the_end(mutant):
+        live = explore_live(scope, mutant.twin, engine=engine_of_lassos(engine))
+        return live.report(only=[mutant.property]).verdict == "holds"
+    report = explore_scope(scope, mutant.twin, engine=engine, workers=workers)
+    return is_clean(report, mutant.property)
 
 
-def check_in_the_end(mutant: ModelMutant, engine: str) -> Checked:
-    """The same of what a guarantee says that happens in the end: the trace is a lasso's."""
-    by = engine if engine in ("c", "ints") else "ints"
-    live = explore_live(mutant.scope, mutant.variant, patches=mutant.patches, engine=by)
-    outcome = live.report(only=[mutant.property]).outcome(mutant.property)
-    twin = explore_live(mutant.scope, mutant.twin, engine=by).report(only=[mutant.property])
-    return Checked(mutant, lassoed(live.stepper.model, outcome), twin.verdict == "holds")
+def engine_of_lassos(engine: str) -> str:
+    """The engine that is asked for, where it knows graphs without an end."""
+    return engine if engine in ("c", "ints") else "ints"
 
 
 def lassoed(model: Model, outcome: Outcome) -> Finding | None:

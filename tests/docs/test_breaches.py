@@ -10,6 +10,8 @@ import pytest
 
 from tests.docs.pages import REPOSITORY, ROOMS, page
 
+pytestmark = pytest.mark.fast
+
 PAGE = page("breaches.md")
 RECORDED = REPOSITORY / "tests" / "conformance" / "experiments" / "recorded"
 

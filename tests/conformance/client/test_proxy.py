@@ -14,6 +14,8 @@ from model.idempotent.variants import parse
 from tests.conformance.client.test_legacy import all_runs
 from tests.conformance.client.test_recorded import RELEASES, with_connections
 
+pytestmark = pytest.mark.fast
+
 PLAN = RunPlan(0, 0, ClientSettings(), (Send(0, 0),))
 
 

@@ -14,7 +14,7 @@ from conformance.generate.graph import Graph, TooLarge, explored, machine_of
 from proofs.lift.source import composition
 from proofs.trace.replay import configuration_of
 
-pytestmark = pytest.mark.xdist_group("cover")  # what is explored is cached
+pytestmark = [pytest.mark.fast, pytest.mark.xdist_group("cover")]  # what is explored is cached
 
 
 @cache

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from conformance.generate.graph import explored, machine_of
 from conformance.generate.hunt import (
     MAX_STEPS,
@@ -16,6 +18,8 @@ from conformance.generate.hunt import (
 )
 from proofs.lift.source import composition
 from proofs.trace.replay import Stepper, configuration_of
+
+pytestmark = pytest.mark.fast
 
 K = configuration_of(composition("idempotent"), "idempotent-restart", "4.3.1")
 MACHINE = machine_of(K, "idempotent-restart")

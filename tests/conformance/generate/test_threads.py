@@ -10,6 +10,8 @@ import pytest
 from conformance.generate.threads import KINDS, UNHEARD, NoThread, thread_of, threads_of
 from conformance.homes import HOMES
 
+pytestmark = pytest.mark.fast
+
 RULES = {name: rule for home in HOMES.values() for name, rule in home.model.rules.items()}
 
 

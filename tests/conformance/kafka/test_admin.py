@@ -22,6 +22,8 @@ from impl.protocol.messages import decode_request, encode_response
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.schemas import ApiKey
 
+pytestmark = pytest.mark.fast
+
 NOT_CONTROLLER = 41
 Handle = Callable[[bytes], bytes]
 

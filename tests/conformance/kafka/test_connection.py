@@ -18,6 +18,8 @@ from impl.protocol.messages import encode_response
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
 
+pytestmark = pytest.mark.fast
+
 Script = Callable[[socket.socket], None]
 Serve = Callable[[Script], BrokerConnection]
 

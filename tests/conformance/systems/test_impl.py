@@ -13,6 +13,8 @@ from impl.producer import InFlightBatch
 from model.idempotent.configuration import Bounds, Budgets, Configuration
 from model.idempotent.variants import parse
 
+pytestmark = pytest.mark.fast
+
 ALL = frozenset({"client", "leader"})
 
 

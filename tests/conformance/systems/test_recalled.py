@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from conformance.systems.base import Reaction, View
 from conformance.systems.recalled import Alike, NotTheSame, Recalled
 
+pytestmark = pytest.mark.fast
+
 Deed = tuple[str, tuple[int, ...]]
 """A method, and what it is given."""
 

@@ -21,6 +21,8 @@ from conformance.systems.transactions_wire.script import Ending, Moved, Script, 
 from conformance.systems.transactions_wire.trial import Ended, Rest
 from proofs.trace.format import Instance
 
+pytestmark = pytest.mark.fast
+
 # Which are stuck
 
 

@@ -22,6 +22,8 @@ from model.idempotent.configuration import Bounds, Configuration, FirstSequence,
 from model.idempotent.messages import Batch, Error
 from model.idempotent.variants import RELEASES, parse
 
+pytestmark = pytest.mark.fast
+
 FIXTURES = sorted((Path(__file__).parents[1] / "fixtures").glob("kafka-*.jsonl"))
 NOW_MS = 2**41
 

@@ -21,6 +21,8 @@ from conformance.systems.wire.producer_ids import (
     node_from,
 )
 
+pytestmark = pytest.mark.fast
+
 BLOCK = 1_000
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,8 @@ from impl.protocol.control_records import ControlType, EndTransactionMarker, mar
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import Record, RecordBatch, client_batch
 from impl.protocol.state_records import encode_record
+
+pytestmark = pytest.mark.fast
 
 NOW = 1_700_000_000_000
 

@@ -25,6 +25,8 @@ from impl.protocol.messages import decode_request, decode_response, encode_reque
 from impl.protocol.record_batch import decode_batch
 from impl.protocol.schemas import ApiKey
 
+pytestmark = pytest.mark.fast
+
 AT = ("topic", 3)
 GROUP = Group("group")
 

@@ -21,6 +21,7 @@ from impl.producer.connections import NO_NODE
 from impl.producer.txn_queue import TxnQueue
 from impl.producer.txn_requests import TxnRequest
 from impl.protocol.errors import ErrorCode
+from tests.sizes import sized
 
 add_partitions = TransactionCoordinator.add_partitions
 find = TransactionStateManager.find
@@ -82,7 +83,16 @@ COVERED = {
 """Transitions that are followed, of how many."""
 
 
-@pytest.mark.parametrize(("scope", "variant"), COVERED)
+FULL = {
+    ("late-batch/begun=1/delays=1", "v1/late_bump=asked"),
+    ("offsets-again", "v1"),
+    ("moves/unheard=0/delays=0/expirations=0", "v1"),
+    ("leaderless", "v1/leaderless_marker=waits"),
+}
+"""The longest, each with another beside it that has the same events."""
+
+
+@pytest.mark.parametrize(("scope", "variant"), sized(COVERED, FULL))
 def test_a_scope_is_followed(prepared: Callable[..., Prepared], scope: str, variant: str):
     whole = prepared(scope, variant)
     found = judged(whole)

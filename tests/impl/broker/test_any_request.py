@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +12,8 @@ from impl import CloseConnection, Node, Record, client_batch, decode_response, e
 from impl.broker.topics import CONFIGS, INTERNAL_TOPICS
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 from tests.impl.protocol.wire_messages import FORMS, Form, bodies, encode
+
+pytestmark = pytest.mark.slow  # thousands of generated steps
 
 NOW_MS = 1_700_000_000_000
 REQUESTS = [form for form in FORMS if form[2] == "request"]

@@ -16,6 +16,8 @@ from impl.broker.producer_ids import (
 )
 from impl.protocol.errors import ErrorCode
 
+pytestmark = pytest.mark.slow  # thousands of generated steps
+
 BUSY = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
 
 

@@ -26,6 +26,8 @@ from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
 from tests.impl.protocol.kafka_clients import BEFORE_REMOVALS, NEWEST, jars
 
+pytestmark = pytest.mark.slow  # clients of others, in processes of their own
+
 SECONDS = 20
 
 

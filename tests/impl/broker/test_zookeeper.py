@@ -46,6 +46,8 @@ from impl.protocol.errors import ErrorCode
 from tests.impl.broker import zookeeper_server
 from tests.impl.jars import Unavailable
 
+pytestmark = pytest.mark.slow  # Java
+
 FORMS = pytest.mark.parametrize("checks_own_data", [True, False], ids=["2.8", "3.0"])
 LAST = ProducerIdBlock(MAX_PRODUCER_ID - 2 * BLOCK_SIZE + 1, BLOCK_SIZE)
 """The last block after which there is another one: it ends at 2^63 - 1 - 1000."""

@@ -31,6 +31,8 @@ from impl.protocol.record_batch import (
 )
 from tests.impl.coordinator.shard import ABORT, COMMIT, NOBODY, NONE, NOW_MS, UNSTABLE, Shard
 
+pytestmark = pytest.mark.slow  # thousands of generated steps
+
 ILLEGAL_GENERATION = ErrorCode.ILLEGAL_GENERATION
 UNKNOWN_MEMBER = ErrorCode.UNKNOWN_MEMBER_ID
 

@@ -24,6 +24,8 @@ from impl.protocol.record_batch import (
 )
 from tests.impl.jars import Unavailable, jars
 
+pytestmark = pytest.mark.slow  # Java
+
 RELEASE = "4.3.1"
 HISTORIES = 30
 STEPS = 60

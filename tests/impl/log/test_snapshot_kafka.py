@@ -10,6 +10,8 @@ from impl.log.snapshot_directory import SnapshotDirectory
 from impl.protocol.record_batch import MAX_SEQUENCE
 from tests.impl.jars import Unavailable, jars
 
+pytestmark = pytest.mark.slow  # Java
+
 RELEASE = "4.3.1"
 NOW_MS = 10_000_000_000
 DAY_MS = 86_400_000

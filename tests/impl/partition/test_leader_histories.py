@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -18,6 +19,8 @@ from impl.protocol.record_batch import (
     increment_sequence,
     is_next_sequence,
 )
+
+pytestmark = pytest.mark.slow  # thousands of generated steps
 
 NOW_MS = 5
 PRODUCERS = (1, 2)

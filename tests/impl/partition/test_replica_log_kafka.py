@@ -30,6 +30,8 @@ from impl.protocol.record_batch import (
 from tests.impl.partition.kafka_log import KafkaLog, described
 from tests.impl.partition.test_leader import GOOD, INVALID, a_batch, damaged, p1, sealed
 
+pytestmark = pytest.mark.slow  # Java
+
 NOW_MS = int(time.time() * 1000)
 """Kafka's log has a clock of its own; the time is in no answer."""
 

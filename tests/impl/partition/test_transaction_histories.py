@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -20,6 +21,8 @@ from impl.protocol.record_batch import (
     decode_batches,
 )
 from tests.impl.partition.test_leader import NOW_MS, a_batch
+
+pytestmark = pytest.mark.slow  # thousands of generated steps
 
 CONFIG = LogConfig(segment_bytes=400)
 PRODUCERS = (1, 2)

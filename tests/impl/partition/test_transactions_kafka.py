@@ -35,6 +35,8 @@ from tests.impl.partition.kafka_log import KafkaLog, described, kafka_log
 from tests.impl.partition.test_leader import a_batch
 from tests.impl.partition.test_replica_log_kafka import CONFIG, NEVER_MS, NOW_MS, History
 
+pytestmark = pytest.mark.slow  # Java
+
 HISTORIES = 40
 STEPS = 60
 LAST_EPOCH = 32_767

@@ -11,6 +11,8 @@ import pytest
 from impl.producer import ConfigError, ProducerConfig
 from tests.impl.jars import Unavailable, jars
 
+pytestmark = pytest.mark.slow  # Java
+
 RELEASE = "4.3.1"
 UNSET = object()
 

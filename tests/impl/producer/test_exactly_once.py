@@ -7,6 +7,7 @@ when it breaks, answers are lost and requests on their way arrive later, once, o
 from collections import deque
 from typing import ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -15,6 +16,8 @@ from impl.partition.validation import LogConfig
 from impl.producer import Disconnect
 from impl.protocol.errors import ErrorCode
 from tests.impl.producer.driver import Driver, Wire, batches_of, refusal
+
+pytestmark = pytest.mark.slow  # thousands of generated steps
 
 NODES = (1, 2)
 PARTITIONS = (0, 1)

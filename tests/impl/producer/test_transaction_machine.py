@@ -15,6 +15,8 @@ from impl.protocol.schemas import ApiKey
 from tests.impl.producer.driver import batches_of, through_the_wire
 from tests.impl.producer.txn_driver import TxnDriver
 
+pytestmark = pytest.mark.slow  # thousands of generated steps
+
 CALLS = {
     "start": lambda core: core.initialize(),
     "begin_transaction": lambda core: core.begin(),

@@ -30,6 +30,8 @@ from impl.protocol.record_batch import (
 from tests.impl.protocol.wire_batches import stored_batches
 from tests.impl.protocol.wire_messages import FORMS, Form, bodies, decode, encode
 
+pytestmark = pytest.mark.slow  # thousands of generated steps
+
 
 def spoil(data: st.DataObject, good: bytes, begin: int = 0) -> bytes:
     """`good` with one to three wounds behind byte `begin`: a byte changed, bytes more or less."""

@@ -22,6 +22,8 @@ from impl.protocol.record_batch import (
 from tests.impl.protocol.kafka_clients import KafkaBatches
 from tests.impl.protocol.wire_batches import as_pairs, client_batches, stored_batches
 
+pytestmark = pytest.mark.slow  # Java
+
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[KafkaBatches]:

@@ -13,6 +13,8 @@ from impl.protocol.schemas import MESSAGES, ApiKey, Field
 from tests.impl.protocol.kafka_clients import BEFORE_REMOVALS, NEWEST, KafkaMessages
 from tests.impl.protocol.wire_messages import FORMS, Form, bodies, encode, name_of
 
+pytestmark = pytest.mark.slow  # Java
+
 REMOVED_BEFORE = {
     ApiKey.PRODUCE: 3,
     ApiKey.FETCH: 4,

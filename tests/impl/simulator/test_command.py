@@ -7,6 +7,8 @@ import pytest
 from impl.simulator import consume_transform_produce
 from impl.simulator.__main__ import main
 
+pytestmark = pytest.mark.slow  # whole clusters, simulated from end to end
+
 VERB = "consume-transform-produce"
 
 

@@ -6,6 +6,8 @@ from impl.simulator.consume_transform_produce import JOB, Program, simulate
 from impl.simulator.faults import Faults
 from impl.simulator.job import Order
 
+pytestmark = pytest.mark.slow  # whole clusters, simulated from end to end
+
 TRANSACTION = Program()
 STEPS = simulate(0, Faults(), TRANSACTION).steps
 

@@ -8,6 +8,8 @@ import pytest
 from proofs.coverage.points import acting, conditions, points, sites
 from proofs.lift.source import composition
 
+pytestmark = pytest.mark.fast
+
 MODEL = composition("idempotent")
 
 

@@ -16,6 +16,8 @@ from proofs.lift.source import composition
 from proofs.trace.format import read
 from proofs.trace.replay import ReplayError
 
+pytestmark = pytest.mark.fast
+
 MODEL = composition("transactions")
 FILES = sorted((Path(__file__).parent / "witnesses").glob("*.jsonl"))
 ASKED = Survey(MODEL, events_of(MODEL, "transactions"))

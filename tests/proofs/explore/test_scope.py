@@ -1,6 +1,7 @@
 """Every scope's exact counts, by every engine; what is guaranteed holds; traces replay."""
 
 import dataclasses
+from itertools import product
 
 import pytest
 
@@ -14,8 +15,11 @@ from proofs.lift.compiler import NoCompiler
 from proofs.lift.patch import Patch, PatchError
 from proofs.lift.source import COMPOSITIONS, composition
 from proofs.trace.replay import UnknownScope, configuration_of, replay
+from tests.sizes import sized
 
-SMALL = [name for name in EXPECTED if EXPECTED[name].distinct < 20_000]
+SMALL = {name for name in EXPECTED if EXPECTED[name].distinct < 20_000}
+TINY = {name for name in SMALL if EXPECTED[name].distinct < 2_000}
+FAST = {"idempotent-tiny", "producer-ids-alone", "transactions-tiny", "transactions-trouble"}
 CORE = (
     "idempotent-small",
     "idempotent-tiny",
@@ -48,9 +52,14 @@ def test_every_scope_has_expected_counts():
 LONG = {"idempotent-medium", *BY_NAME_ONLY}
 
 
-@pytest.mark.parametrize("scope", [name for name in EXPECTED if name not in LONG])
+def marked_fast(name):
+    return pytest.param(name, marks=pytest.mark.fast if name in FAST else ())
+
+
+@pytest.mark.parametrize("scope", [marked_fast(name) for name in EXPECTED if name not in LONG])
 def test_counts_are_exact_and_engines_agree_on_everything(scope):
-    """The source and integers where the scope is small."""
+    """Integers where the scope is small, the source where it is tiny; `make explore` compares
+    larger ones."""
     report = explore_scope(scope, engine="c", workers=2)
     assert counted(report) == dataclasses.astuple(EXPECTED[scope])
     assert report.verdict == "holds"
@@ -58,7 +67,8 @@ def test_counts_are_exact_and_engines_agree_on_everything(scope):
     assert report.counts.collision_bound < 1e-9
     assert sum(report.counts.levels) == report.counts.distinct
     assert sum(report.counts.firings.values()) == report.counts.transitions
-    for engine in ("source", "ints") if scope in SMALL else ():
+    slower = {"ints": SMALL, "source": TINY}
+    for engine in (engine for engine, scopes in slower.items() if scope in scopes):
         assert comparable(explore_scope(scope, engine=engine)) == comparable(report)
 
 
@@ -79,10 +89,15 @@ def test_what_is_guaranteed_holds(scope, variant):
         assert {found.property for found in report.violations} <= {"no_false_error"}
 
 
-@pytest.mark.parametrize("release", ["2.0.0", "2.4.1"])
-@pytest.mark.parametrize(
-    "scope", ["idempotent-tiny", "idempotent-timeout", "idempotent-deletion", "idempotent-split"]
+OLDER = list(
+    product(
+        ("idempotent-tiny", "idempotent-timeout", "idempotent-deletion", "idempotent-split"),
+        ("2.0.0", "2.4.1"),
+    )
 )
+
+
+@pytest.mark.parametrize(("scope", "release"), sized(OLDER, OLDER[3:5] + OLDER[7:]))
 def test_what_older_releases_guarantee_holds(scope, release):
     report = explore_scope(scope, release, engine="c", workers=2)
     assert report.verdict == "holds"

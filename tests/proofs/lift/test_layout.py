@@ -8,6 +8,8 @@ from proofs.lift.machine import Leaf, Machine, RuleInstance
 from proofs.lift.specialise import specialise
 from tests.proofs.lift.toys import counters, two_phase_commit, window
 
+pytestmark = pytest.mark.fast
+
 
 def machine_of(leaves: tuple[Leaf, ...]) -> Machine:
     """A machine that writes every leaf."""

@@ -7,6 +7,8 @@ import pytest
 
 from proofs.lift.patch import Patch, PatchError, apply
 
+pytestmark = pytest.mark.fast
+
 TEXT = """
 LIMITS = {"a": 1, "b": (2, 3), **MORE}
 

@@ -14,6 +14,8 @@ from proofs.lift.patch import Patch, PatchError
 from proofs.lift.source import COMPOSITIONS, NOT_LIFTED, Model, composition
 from proofs.trace.replay import configuration_of
 
+pytestmark = pytest.mark.fast
+
 
 def with_function(text: str) -> Model:
     """The model with one more function in leader.py."""

@@ -88,7 +88,7 @@ def loops(d: Drawn) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
                 yield frozenset(graph), frozenset(chosen)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(drawn())
 def test_there_is_a_fair_loop_just_where_some_subgraph_is_one(d: Drawn) -> None:
     states, _, _ = fair_part(asked(d))
@@ -96,7 +96,7 @@ def test_there_is_a_fair_loop_just_where_some_subgraph_is_one(d: Drawn) -> None:
     assert frozenset(np.flatnonzero(states).tolist()) == frozenset().union(*fair)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(drawn())
 def test_the_loop_that_is_shown_is_fair_and_closed(d: Drawn) -> None:
     loop = shortest_loop(asked(d), np.arange(STATES))

@@ -9,6 +9,7 @@ from proofs.explore.expected import EXPECTED
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition
 from proofs.live.refine import NoSpec, Refinement, UnknownAssumption, refine
+from tests.sizes import sized
 
 pytestmark = pytest.mark.xdist_group("refine")  # what is walked is cached
 
@@ -82,8 +83,17 @@ def last_step(found: Refinement) -> tuple[int, str]:
     return len(found.trace.steps), found.trace.steps[-1].rule
 
 
-@pytest.mark.parametrize("where", SIZES, ids=" ".join)
-def test_each_step_is_one_of_the_page(where: tuple[str, str]) -> None:
+FULL = {
+    ("transactions-large/begun=1/delays=0/moves=0/timeouts=0/unheard=0", "v2"),
+    ("transactions-exhausted/delays=0/moves=0/unheard=0", "v2"),
+    ("transactions-others", "v2"),
+    ("transactions-window", "v1"),
+}
+
+
+@pytest.mark.parametrize(("scope", "variant"), sized(SIZES, FULL))
+def test_each_step_is_one_of_the_page(scope: str, variant: str) -> None:
+    where = scope, variant
     found = walked(*where)
     assert (found.distinct, found.transitions) == SIZES[where]
     assert found.verdict == "holds"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -21,10 +22,17 @@ from proofs.trace.replay import configuration_of
 THEOREM = next(t for t in THEOREMS if t.name == "producer_ids_unique")
 
 
+@cache
+def as_it_stands() -> CompositionInduction:
+    return CompositionInduction(PRODUCER_IDS, composition("producer_ids"), "4.3.1")
+
+
 def proved(name: str, *patches: Patch, of: Composition = PRODUCER_IDS) -> bool:
     """Whether Z3 proves an obligation of the composition with patches."""
-    asked = dict(CompositionInduction(of, composition(of.home, patches), "4.3.1").obligations())
-    found = asked[f"{of.home}/{name}"]
+    changed = patches or of is not PRODUCER_IDS
+    model = composition(of.home, patches)
+    induction = CompositionInduction(of, model, "4.3.1") if changed else as_it_stands()
+    found = dict(induction.obligations())[f"{of.home}/{name}"]
     assert found is not None
     return ask("z3", found.text, timeout_s=2).result == "proved"
 

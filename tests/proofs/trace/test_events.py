@@ -8,6 +8,8 @@ from proofs.trace.events import events, only_delivers, requests
 from proofs.trace.format import Header
 from proofs.trace.replay import Stepper, configuration_of, domains, record
 
+pytestmark = pytest.mark.fast
+
 DELIVERIES = {
     "idempotent": {
         "request_arrives",

@@ -19,6 +19,8 @@ from proofs.trace.format import (
     write,
 )
 
+pytestmark = pytest.mark.fast
+
 HEADER = Header("idempotent-tiny", "4.3.1/level=2/requests=v2", patches=(("a.b", "c", "d"),))
 STEP = TraceStep("client_sends", (("producer", 0),), ({"error": "NONE"},), {"clients[0]": "00"})
 TRACE = Trace(HEADER, (STEP, TraceStep("leader_restarts", (("partition", 0),))))

@@ -12,6 +12,8 @@ from proofs.trace.pictures import mermaid, text
 from proofs.trace.replay import Stepper, configuration_of, record
 from proofs.trace.story import Kind, network_verb, tell
 
+pytestmark = pytest.mark.fast
+
 LINK = (("producer", 0), ("partition", 0))
 TRACE = (
     ("client_sends", LINK),

@@ -22,6 +22,8 @@ from proofs.trace.replay import (
     replay,
 )
 
+pytestmark = pytest.mark.fast
+
 LINK = (("producer", 0), ("partition", 0))
 HEADER = Header("idempotent-tiny", "4.3.1")
 

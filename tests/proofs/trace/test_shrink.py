@@ -10,6 +10,8 @@ from proofs.lift.source import composition
 from proofs.trace.replay import Stepper, configuration_of
 from proofs.trace.shrink import NothingToShrink, enabled_only, shrink, without_each
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture(scope="module")
 def stepper():

@@ -20,6 +20,7 @@ from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, model_of, replay
 from proofs.verbs import guarantees
 from proofs.verbs.asked import ERAS, Idempotent
+from tests.sizes import sized
 
 Ask = Callable[..., tuple[int, dict[str, Any]]]
 
@@ -176,10 +177,13 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize(("words", "broken"), TOLD.values(), ids=TOLD)
-def test_transactions_are_asked_about_too(
-    ask: Ask, words: tuple[str, ...], broken: dict[str, int]
-) -> None:
+FULL = {"V1, and nothing is late", "V2 without trouble", "the same, where markers wait"}
+"""Where all holds: the scopes that `test_scope.py` explores, with the rules of other releases."""
+
+
+@pytest.mark.parametrize("case", sized(TOLD, FULL))
+def test_transactions_are_asked_about_too(ask: Ask, case: str) -> None:
+    words, broken = TOLD[case]
     _, report = ask("--transactions", "--engine", "c", *words)
     rows = report["by_name"]
     assert set(rows) == {p.name for p in composition("transactions").guarantees.GUARANTEES}
