@@ -6,6 +6,8 @@ from conformance.experiments.names import ProducerNames
 from conformance.transactions.wire import Identified, PerPartition, Produced
 from impl.protocol.errors import ErrorCode
 
+pytestmark = pytest.mark.fast
+
 NONE, FENCED = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED
 
 

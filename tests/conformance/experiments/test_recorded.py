@@ -11,6 +11,8 @@ from conformance.experiments.report import broken_by
 from conformance.experiments.session import Fact
 from conformance.experiments.story import Experiment, stories
 
+pytestmark = pytest.mark.fast
+
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*-level-*.json"))
 WHOLE = [
     ("3.3.2", 0),

@@ -8,6 +8,8 @@ from conformance.experiments.player import check, rehearse
 from conformance.experiments.story import read_story
 from conformance.experiments.text import Condition, NotUnderstood, StoryError
 
+pytestmark = pytest.mark.fast
+
 HERE = {"release": "4.1.2", "level": "2", "state": "PrepareCommit"}
 
 
