@@ -38,7 +38,7 @@ from impl import (
 )
 from impl.producer import InFlightBatch, State
 from impl.producer.batch import ProducerBatch
-from impl.producer.transaction_manager import PartitionEntry, TransactionManager
+from impl.producer.sequence_manager import PartitionEntry, SequenceManager
 from model.idempotent.configuration import Acks, Configuration, Idempotence, Retries
 
 INIT_PRODUCER_ID_VERSION: Final = 5
@@ -117,14 +117,14 @@ class ImplClient:
 
     def begin_at(self, partition: int, sequence: int) -> None:
         """The next batch begins with this sequence: see the theory of operation."""
-        entry = self._core._transaction_manager.entry((TOPIC, partition))
+        entry = self._core._manager.entry((TOPIC, partition))
         entry.start_sequences_at_beginning(self._core.producer_id, self._core.producer_epoch)
         entry.next_sequence = sequence
 
     def view(self) -> View:
         """Shaped as CLIENT. Every step makes one: it is read where it is kept, without the copies
         of `partition_state`."""
-        manager = self._core._transaction_manager
+        manager = self._core._manager
         partitions = tuple([self._partition_view(manager, p) for p in self._partitions])
         bump_is_due = manager.epoch_bump_required
         return manager.producer_id, manager.producer_epoch, bump_is_due, partitions
@@ -245,12 +245,12 @@ class ImplClient:
         polled = only_request(self._core.poll(self._clock.now_ms))
         correlation_id, body = self._codec.request(polled)
         if not self._config.acks:
-            self._core.sent(polled.correlation_id, self._clock.now_ms)
+            self._core.confirm_sent(polled.correlation_id, self._clock.now_ms)
             self._hear(partition)
         view = self._views.requests[body["topics"][0]["partitions"][0]["records"]]
         return self.view(), ((view, self._post(Request(correlation_id, body, view))),)
 
-    def _partition_view(self, manager: TransactionManager, partition: int) -> View:
+    def _partition_view(self, manager: SequenceManager, partition: int) -> View:
         """An entry of a partition not used yet has no epoch; in the model it has the first."""
         topic_partition = self._places[partition]
         entry = manager.entries.get(topic_partition, UNUSED)

@@ -149,7 +149,7 @@ class ImplLeader:
         recovery_point: int | None = None,
     ) -> Reaction:
         leader = self._leader
-        self._leader = PartitionLeader.restarted(
+        self._leader = PartitionLeader.restart(
             b"".join(batch.data for batch in leader.batches),
             snapshots,
             leader_epoch=leader.leader_epoch + 1,
@@ -166,7 +166,7 @@ class ImplLeader:
     def _elected(self, kept: int) -> PartitionLeader:
         leader, stored = self._leader, self._stored[:kept]
         end = stored[-1].base_offset + stored[-1].last_offset_delta + 1 if stored else 0
-        elected = PartitionLeader.elected(
+        elected = PartitionLeader.elect(
             stored,
             leader_epoch=leader.leader_epoch + 1,
             high_watermark=min(leader.high_watermark, end),

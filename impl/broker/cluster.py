@@ -88,7 +88,7 @@ class Cluster:
             raise UnknownPlace(f"{name}-{partition} can move to {known}, not to broker {node_id}")
         old.resign()
         kept = [batch for batch in old.batches if batch.last_offset < old.high_watermark]
-        leader = PartitionLeader.elected(
+        leader = PartitionLeader.elect(
             kept,
             leader_epoch=old.leader_epoch + 1,
             high_watermark=old.high_watermark,

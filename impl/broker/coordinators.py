@@ -28,8 +28,8 @@ from typing import Final
 
 from impl.broker.services import NodeServices
 from impl.broker.topics import Topic
-from impl.coordinator.effects import Answered, AppendRecords, Effect, SendMarkers
-from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
+from impl.coordinator.effects import AppendRecords, Effect, SendAnswer, SendMarkers
+from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.offsets import OffsetsCoordinator
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, partition_for
 from impl.coordinator.transactions import TransactionCoordinator
@@ -39,13 +39,19 @@ from impl.protocol.codegen import Value
 from impl.protocol.control_records import ControlType
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import group_by_topic
-from impl.protocol.record_batch import Record, RecordBatch, decode_batch, encode_batch
+from impl.protocol.record_batch import (
+    ProducerIdAndEpoch,
+    Record,
+    RecordBatch,
+    decode_batch,
+    encode_batch,
+)
 from impl.protocol.schemas import ApiKey
 
 MARKERS_VERSION: Final = 2
 """WriteTxnMarkers between brokers: the first version with the transaction version (KIP-1228)."""
 
-AnswerCallback = Callable[[Answered, int], None]
+AnswerCallback = Callable[[SendAnswer, int], None]
 """Receives a transaction coordinator's answer, and the time."""
 
 RETRY_BACKOFF_MS: Final = 50
@@ -226,7 +232,7 @@ class Coordinators:
         todo = deque(effects)
         while todo:
             effect = todo.popleft()
-            if isinstance(effect, Answered):
+            if isinstance(effect, SendAnswer):
                 assert isinstance(effect.request, int)
                 self._callbacks.pop(effect.request)(effect, now_ms)
             elif isinstance(effect, AppendRecords):

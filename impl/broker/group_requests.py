@@ -20,7 +20,7 @@ from typing import Final
 from impl.broker.coordinators import AddPartitionsRequest
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import LATER, Later, Request
-from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
+from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.offsets import (
     ANY_VERSION,
     CommitDecision,
@@ -37,7 +37,7 @@ from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import group_by_topic
 from impl.protocol.primitives import ZERO_UUID
-from impl.protocol.record_batch import NO_SEQUENCE
+from impl.protocol.record_batch import NO_SEQUENCE, ProducerIdAndEpoch
 from impl.protocol.schemas import ApiKey
 
 ABORTABLE_FROM: Final = 4

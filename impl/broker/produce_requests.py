@@ -24,7 +24,7 @@ from impl.broker.coordinators import AddPartitionsRequest
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import LATER, CloseConnection, Later, Request
 from impl.broker.topics import Topic
-from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
+from impl.coordinator.metadata import TopicPartition
 from impl.partition.leader import VALID_ACKS, PartitionLeader, ProduceOutcome
 from impl.partition.validation import first_batch
 from impl.partition.verification import NO_GUARD
@@ -40,6 +40,7 @@ from impl.protocol.record_batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
+    ProducerIdAndEpoch,
     read_header,
 )
 from impl.protocol.schemas import ApiKey
@@ -71,7 +72,7 @@ _UNAVAILABLE: Final = frozenset(
         _E.NOT_COORDINATOR,
     }
 )
-"""Answered as NOT_ENOUGH_REPLICAS, on which clients retry without a metadata request."""
+"""SendAnswer as NOT_ENOUGH_REPLICAS, on which clients retry without a metadata request."""
 
 
 class _PartitionData:

@@ -21,14 +21,14 @@ from impl.broker.coordinators import IMPLICIT_ADD, AddPartitionsRequest
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import LATER, Later, Request
 from impl.broker.topics import TopicRefused
-from impl.coordinator.effects import Answered
-from impl.coordinator.inspection import Filters
-from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
+from impl.coordinator.effects import SendAnswer
+from impl.coordinator.inspection import ListFilters
+from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import CoordinatorType, group_by_topic
-from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 from impl.protocol.schemas import ApiKey
 
 BATCHED_KEYS_FROM: Final = 4
@@ -92,7 +92,9 @@ def _coordinator_row(node: HandlerContext, key_type: int, key: str) -> Value:
 # ---- requests of one producer
 
 
-def _answer_with(node: HandlerContext, request: Request, body: Callable[[Answered], Value]) -> int:
+def _answer_with(
+    node: HandlerContext, request: Request, body: Callable[[SendAnswer], Value]
+) -> int:
     """A number for the coordinator's request; its answer is sent as `body` makes it."""
     return node.coordinators.register_callback(
         lambda answer, now_ms: node.answer(request, body(answer))
@@ -116,7 +118,7 @@ def init_producer_id(node: HandlerContext, request: Request, now_ms: int) -> Val
     return LATER
 
 
-def _producer_row(request: Request, answer: Answered) -> Value:
+def _producer_row(request: Request, answer: SendAnswer) -> Value:
     return {"error_code": _error_for_version(request, answer.error), **answer.producer._asdict()}
 
 
@@ -304,7 +306,7 @@ def _describe_transaction(node: HandlerContext, name: str) -> Value:
 def list_transactions(node: HandlerContext, request: Request, now_ms: int) -> Value:
     """The ids of this broker that pass the filters."""
     body = request.body
-    filters = Filters(
+    filters = ListFilters(
         frozenset(body["state_filters"]),
         frozenset(body["producer_id_filters"]),
         body["duration_filter"],

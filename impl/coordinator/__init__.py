@@ -1,8 +1,8 @@
-"""The coordinators: transactions, and the offsets of groups. Decisions without I/O.
+"""The coordinators of transactions and of group offsets: decisions without I/O.
 
-Transactions, in the order to read: `transactions` (the front door: requests in, effects out),
-`effects`, `metadata` (the two steps of a transition), `states`, `end_txn` and `init_producer_id`
-(answers as tables), `markers`, `state_manager` (what is owned, loaded and logged), `log_records`,
-`inspection` (frozen views), `config` (settings, and what differs by release), `placement`.
-Group offsets: `offsets`, which names its own.
+Transactions, in reading order: `transactions` (requests in, effects out), `effects`, `metadata`
+(the two steps of a transition), `states`, `end_txn` and `init_producer_id` (answers as tables),
+`markers`, `state_manager` (what is owned, loaded and logged), `log_records`, `inspection`
+(snapshots), `config` (settings, and differences by release), `placement`. Group offsets:
+`offsets`, which names its own modules.
 """

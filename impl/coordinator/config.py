@@ -1,7 +1,7 @@
 """Settings of a transaction coordinator, and the rules that differ by release.
 
-The defaults are those of Kafka 4.3.1 at `transaction.version` 2. A rule names the releases that
-have its other value; a release is a choice of them all.
+The defaults are those of Kafka 4.3.1 at `transaction.version` 2. The comment of a rule names the
+releases with its other value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEAST: Final = {
 class TransactionConfig:
     """A coordinator's settings; times in milliseconds. `TransactionConfig`, `TransactionLogConfig`.
 
-    Raises `InvalidSetting` for a number that no broker starts with.
+    Raises `InvalidSetting` for a value out of range.
     """
 
     num_partitions: int = 50
@@ -41,27 +41,27 @@ class TransactionConfig:
     request_timeout_ms: int = 30_000
     max_tombstone_batch_bytes: int = 16_384
     transaction_version: int = 2
-    """The cluster's level: the form of log values, and how the coordinator itself aborts."""
+    """The cluster's level: the version of log values, and whether own aborts bump the epoch."""
 
     fence_bump: Literal["once", "twice"] = "once"
-    """Of a fence at level 2; "twice" in 4.0.0 (KAFKA-19367)."""
+    """How often a fence at level 2 bumps the epoch; "twice" in 4.0.0 (KAFKA-19367)."""
     end_txn_pending_first: bool = True
-    """EndTxn V2 looks for a pending transition before it compares ids; not before KAFKA-18464."""
+    """EndTxn V2 checks for a pending transition before ids; not before KAFKA-18464."""
     add_partitions_pending_first: bool = True
     """The same for AddPartitionsToTxn; not before KAFKA-18660."""
     strict_end_txn_epoch: bool = True
-    """A client's EndTxn V1 must have the very epoch; before 2.6 a higher one passed."""
+    """EndTxn V1 needs exactly the current epoch; before 2.6 a higher one was accepted."""
     absent_partition_error: ErrorCode = ErrorCode.TRANSACTION_ABORTABLE
-    """What verification says of a partition outside; INVALID_TXN_STATE before 3.8."""
+    """The error for a partition not in the transaction; INVALID_TXN_STATE before 3.8."""
     transition_assigns: Literal["all", "by_target"] = "all"
     """Which fields a completed transition sets; "by_target" before 4.1."""
     logs_producer_ids: bool = True
-    """Previous and next producer id stand in log values of version 1; not before 4.3."""
+    """Log values of version 1 have previous and next producer id; not before 4.3."""
     tolerates_last_epoch: bool = True
     """A producer at epoch 32767 can be fenced and aborted; not before 4.3 (KAFKA-20090)."""
     own_aborts_rotate: bool = True
-    """The coordinator's own abort takes the next producer id, too, where it uses up the last epoch;
-    before 4.3 only a client's end does (KAFKA-20090)."""
+    """An abort by the coordinator that exhausts the epochs takes a new producer id, as a client's
+    end does; not before 4.3 (KAFKA-20090)."""
 
     def __post_init__(self) -> None:
         check_least(self, _LEAST)
@@ -70,7 +70,7 @@ class TransactionConfig:
 
     @property
     def bumps_epoch(self) -> bool:
-        """Whether the coordinator's own aborts end a transaction as V2 does (KIP-890)."""
+        """Whether aborts by the coordinator bump the epoch (KIP-890)."""
         return self.transaction_version >= EPOCH_BUMP_FROM
 
 
@@ -103,5 +103,5 @@ CONFIGS: Final[Mapping[str, TransactionConfig]] = MappingProxyType(
         "2.4": replace(_BEFORE_3_8, strict_end_txn_epoch=False),
     }
 )
-"""The settings by the release that brought their rules, of its last patch unless it names one; a
-release between has those before it. Below 4.0 the level is 0."""
+"""The settings of each release that changed them, of its last patch unless it names one. Below 4.0
+the level is 0."""

@@ -1,9 +1,8 @@
-"""What a transaction coordinator wants done, as values.
+"""Effects of the transaction coordinator.
 
-- `Answered`: an answer to the request that was given.
-- `AppendRecords`: write these to the log of `__transaction_state`, then call `on_appended` with the
-  token and an error. Between the two steps everything is open: the write may fail, or succeed
-  while its caller hears an error.
+- `SendAnswer`: answer a request.
+- `AppendRecords`: append to a partition of `__transaction_state`, then call `on_appended` with the
+  token and an error. The append may fail, or succeed although its caller gets an error.
 - `SendMarkers`: write a marker to each of these partitions, then call `on_markers_written`.
 """
 
@@ -12,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from impl.coordinator.metadata import NO_PRODUCER, ProducerIdAndEpoch, TopicPartition
+from impl.coordinator.metadata import TopicPartition
 from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import NO_PRODUCER, ProducerIdAndEpoch
 
-Request = Hashable
-"""Whatever the caller knows its request by."""
+RequestReference = Hashable
+"""The caller's reference to a request."""
 
 
-class Answered(NamedTuple):
+class SendAnswer(NamedTuple):
     """The answer to one request; `producer` of InitProducerId and of EndTxn V2."""
 
-    request: Request
+    request: RequestReference
     error: ErrorCode
     producer: ProducerIdAndEpoch = NO_PRODUCER
 
@@ -31,8 +31,8 @@ class AppendRecords(NamedTuple):
     """Records for one partition of `__transaction_state`, with acks=all.
 
     `records` are pairs of key and value; no value is a tombstone. The write waits at most
-    `timeout_ms` for its replicas. It fails with NOT_LEADER_OR_FOLLOWER where the partition is led
-    by another, or under another `coordinator_epoch`.
+    `timeout_ms` for its replicas. It fails with NOT_LEADER_OR_FOLLOWER if another broker
+    leads the partition, or under another `coordinator_epoch`.
     """
 
     token: int
@@ -44,9 +44,9 @@ class AppendRecords(NamedTuple):
 
 
 class SendMarkers(NamedTuple):
-    """The end of one transaction, for these partitions. A partition that is gone counts as done.
+    """Markers of one transaction's end. A deleted partition counts as written.
 
-    `token` is the same whenever markers of this end are sent.
+    `token` is the same for all markers of this end.
     """
 
     token: int
@@ -58,4 +58,4 @@ class SendMarkers(NamedTuple):
     partitions: frozenset[TopicPartition]
 
 
-Effect = Answered | AppendRecords | SendMarkers
+Effect = SendAnswer | AppendRecords | SendMarkers

@@ -1,4 +1,4 @@
-"""InitProducerId on an id that is known: the guards in Kafka's order, as a table.
+"""How a coordinator answers InitProducerId for a known id: a table, in Kafka's order.
 
 Source: `TransactionCoordinator.prepareInitProducerIdTransit`; KIP-98, KIP-360.
 """
@@ -9,19 +9,14 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
-from impl.coordinator.metadata import (
-    IllegalTransition,
-    ProducerIdAndEpoch,
-    TransactionMetadata,
-    is_epoch_exhausted,
-)
+from impl.coordinator.metadata import IllegalTransition, TransactionMetadata, is_epoch_exhausted
 from impl.coordinator.states import IDLE, PREPARED, TransactionState
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import NO_PRODUCER_EPOCH
+from impl.protocol.record_batch import NO_PRODUCER_EPOCH, ProducerIdAndEpoch
 
 
-class Step(Enum):
-    """What is to be done where there is no answer yet."""
+class InitAction(Enum):
+    """What to do before there is an answer."""
 
     BUMP = "the next epoch, or the same one again for a retry"
     ROTATE = "a new producer id"
@@ -31,12 +26,12 @@ class Step(Enum):
 _Expected = ProducerIdAndEpoch | None
 
 
-class Row(NamedTuple):
-    """The first row whose guard holds decides."""
+class InitRule(NamedTuple):
+    """A rule of the table: the first one whose guard holds decides."""
 
     name: str
     guard: Callable[[TransactionMetadata, _Expected], bool]
-    outcome: ErrorCode | Step
+    outcome: ErrorCode | InitAction
 
 
 def _is_pending(metadata: TransactionMetadata, expected: _Expected) -> bool:
@@ -44,7 +39,7 @@ def _is_pending(metadata: TransactionMetadata, expected: _Expected) -> bool:
 
 
 def _is_stranger(metadata: TransactionMetadata, expected: _Expected) -> bool:
-    """The producer id is not the known one, nor the one before it, used up: a lost answer."""
+    """Neither the current producer id nor the exhausted one before it (a lost answer)."""
     now = metadata.current
     if expected is None or now.producer_epoch == NO_PRODUCER_EPOCH:
         return False
@@ -64,27 +59,27 @@ def _is_open(metadata: TransactionMetadata, expected: _Expected) -> bool:
 
 def _is_exhausted(metadata: TransactionMetadata, expected: _Expected) -> bool:
     now = metadata.current
-    is_its_own = expected is None or expected.producer_epoch == now.producer_epoch
-    return now.state in IDLE and is_epoch_exhausted(now.producer_epoch) and is_its_own
+    is_current = expected is None or expected.producer_epoch == now.producer_epoch
+    return now.state in IDLE and is_epoch_exhausted(now.producer_epoch) and is_current
 
 
 def _is_idle(metadata: TransactionMetadata, expected: _Expected) -> bool:
     return metadata.current.state in IDLE
 
 
-ROWS: Final = (
-    Row("a transition is pending", _is_pending, ErrorCode.CONCURRENT_TRANSACTIONS),
-    Row("another producer id", _is_stranger, ErrorCode.PRODUCER_FENCED),
-    Row("markers are on their way", _is_prepared, ErrorCode.CONCURRENT_TRANSACTIONS),
-    Row("a transaction is open", _is_open, Step.FENCE),
-    Row("the epochs are used up", _is_exhausted, Step.ROTATE),
-    Row("no transaction is open", _is_idle, Step.BUMP),
+INIT_RULES: Final = (
+    InitRule("a transition is pending", _is_pending, ErrorCode.CONCURRENT_TRANSACTIONS),
+    InitRule("another producer id", _is_stranger, ErrorCode.PRODUCER_FENCED),
+    InitRule("markers are being written", _is_prepared, ErrorCode.CONCURRENT_TRANSACTIONS),
+    InitRule("a transaction is open", _is_open, InitAction.FENCE),
+    InitRule("the epochs are exhausted", _is_exhausted, InitAction.ROTATE),
+    InitRule("no transaction is open", _is_idle, InitAction.BUMP),
 )
 
 
-def decide(metadata: TransactionMetadata, expected: _Expected) -> ErrorCode | Step:
-    """The first row that holds. Raises `IllegalTransition` for a state that no id is ever in."""
-    for row in ROWS:
-        if row.guard(metadata, expected):
-            return row.outcome
+def decide(metadata: TransactionMetadata, expected: _Expected) -> ErrorCode | InitAction:
+    """The outcome of the first matching rule. Raises `IllegalTransition` for an invalid state."""
+    for rule in INIT_RULES:
+        if rule.guard(metadata, expected):
+            return rule.outcome
     raise IllegalTransition(f"InitProducerId in {metadata.current.state.title}")

@@ -1,4 +1,4 @@
-"""What a coordinator tells of itself: to admins on the wire, and to whoever holds the object.
+"""Answers of DescribeTransactions and ListTransactions, and snapshots of a coordinator.
 
 Source: `TransactionCoordinator.handleDescribeTransactions`, `listTransactionStates`; KIP-664,
 KIP-994, KIP-1152.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from impl.coordinator.markers import Completions
 from impl.coordinator.metadata import TopicPartition, TransactionImage
-from impl.coordinator.state_manager import Entry, PendingAppend, TransactionStateManager
+from impl.coordinator.state_manager import EpochAndMetadata, PendingAppend, TransactionStateManager
 from impl.coordinator.states import TransactionState
 from impl.protocol.errors import ErrorCode
 
@@ -20,16 +20,16 @@ _TITLES = {state.title: state for state in TransactionState}
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """One id, or why there is none."""
+class DescribeResult:
+    """One id, or an error."""
 
     error: ErrorCode
     image: TransactionImage | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """What ListTransactions asks for; an empty filter lets everything pass. Duration in ms."""
+class ListFilters:
+    """Filters of ListTransactions; an empty one matches everything. Duration in ms."""
 
     states: frozenset[str] = frozenset()
     producer_ids: frozenset[int] = frozenset()
@@ -38,8 +38,8 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """The ids that pass, and the names of states that nobody knows."""
+class ListResult:
+    """The matching ids, and the unknown state names."""
 
     error: ErrorCode
     unknown_states: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class TransactionView:
-    """One id: what is logged and remembered, what is pending, which markers are still missing.
+    """One id: its state, the pending one, and the missing markers.
 
     `markers_sent` await an answer, `markers_waiting` the next `retry`.
     """
@@ -65,7 +65,7 @@ class TransactionView:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorView:
-    """Everything: epochs by partition, loaded or loading; ids in order; appends by token."""
+    """Epochs by partition, loaded or loading; ids in order; pending appends."""
 
     coordinator_epochs: Mapping[int, int]
     loading: Mapping[int, int]
@@ -73,33 +73,35 @@ class CoordinatorView:
     pending_appends: tuple[PendingAppend, ...]
 
 
-def describe(states: TransactionStateManager, transactional_id: str) -> Described:
-    """DescribeTransactions of one id; what is pending does not show."""
+def describe(states: TransactionStateManager, transactional_id: str) -> DescribeResult:
+    """DescribeTransactions for one id; a pending state is not visible."""
     if not transactional_id:
-        return Described(ErrorCode.INVALID_REQUEST)
+        return DescribeResult(ErrorCode.INVALID_REQUEST)
     found = states.find(transactional_id)
     if found is None:
-        return Described(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return DescribeResult(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     if isinstance(found, ErrorCode):
-        return Described(found)
-    return Described(ErrorCode.NONE, found.metadata.current)
+        return DescribeResult(found)
+    return DescribeResult(ErrorCode.NONE, found.metadata.current)
 
 
-def list_transactions(states: TransactionStateManager, filters: Filters, now_ms: int) -> Listed:
-    """ListTransactions; refused as a whole while any partition loads."""
+def list_transactions(
+    states: TransactionStateManager, filters: ListFilters, now_ms: int
+) -> ListResult:
+    """ListTransactions; refused while any partition loads."""
     if states.loading:
-        return Listed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return ListResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     try:
         pattern = re.compile(filters.pattern) if filters.pattern else None
     except (re.error, OverflowError, RecursionError):
-        return Listed(ErrorCode.INVALID_REGULAR_EXPRESSION)
+        return ListResult(ErrorCode.INVALID_REGULAR_EXPRESSION)
     unknown = tuple(sorted(filters.states - _TITLES.keys()))
     rows = tuple(
         (name, image)
         for name, image in _images(states)
-        if _passes(image, filters, now_ms) and (pattern is None or pattern.fullmatch(name))
+        if _matches(image, filters, now_ms) and (pattern is None or pattern.fullmatch(name))
     )
-    return Listed(ErrorCode.NONE, unknown, rows)
+    return ListResult(ErrorCode.NONE, unknown, rows)
 
 
 def _images(states: TransactionStateManager) -> Iterator[tuple[str, TransactionImage]]:
@@ -107,7 +109,7 @@ def _images(states: TransactionStateManager) -> Iterator[tuple[str, TransactionI
         yield entry.metadata.transactional_id, entry.metadata.current
 
 
-def _passes(image: TransactionImage, filters: Filters, now_ms: int) -> bool:
+def _matches(image: TransactionImage, filters: ListFilters, now_ms: int) -> bool:
     lasts_ms = now_ms - image.start_timestamp_ms
     return (
         (not filters.states or image.state.title in filters.states)
@@ -117,7 +119,7 @@ def _passes(image: TransactionImage, filters: Filters, now_ms: int) -> bool:
 
 
 def view(states: TransactionStateManager, completions: Completions) -> CoordinatorView:
-    """All that is known, frozen."""
+    """A snapshot of the coordinator."""
     rows = (_view(partition, entry, completions) for partition, entry in states.entries())
     return CoordinatorView(
         dict(states.coordinator_epochs),
@@ -127,7 +129,7 @@ def view(states: TransactionStateManager, completions: Completions) -> Coordinat
     )
 
 
-def _view(partition: int, entry: Entry, completions: Completions) -> TransactionView:
+def _view(partition: int, entry: EpochAndMetadata, completions: Completions) -> TransactionView:
     metadata = entry.metadata
     completion = completions.find(metadata.transactional_id, entry.coordinator_epoch)
     return TransactionView(

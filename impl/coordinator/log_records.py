@@ -2,8 +2,8 @@
 
 Two rules:
 
-1. The partitions are null for an Empty id, and for no other.
-2. A record that this version of the protocol never writes is a named error, not a guess.
+1. The partitions are null only for an Empty id.
+2. A record that no coordinator writes is a named error.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ VALUE = "TRANSACTION_LOG_VALUE"
 
 
 class InvalidTransactionRecord(DecodeError):
-    """A value whose state no log may hold, or whose partitions contradict it."""
+    """A value with an illegal state, or with partitions that contradict it."""
 
-    advice = "look who wrote it: no coordinator does"
+    advice = "check its writer: no coordinator writes it"
 
 
 def encode_key(transactional_id: str) -> bytes:
@@ -35,7 +35,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(data: bytes) -> str:
-    """The id of a key. Raises `DecodeError`; an `UnknownRecordVersion` is to be skipped."""
+    """The id of a key. Raises `DecodeError`; callers skip an `UnknownRecordVersion`."""
     name: str = decode_record(KEY, data)[1]["transactional_id"]
     return name
 

@@ -1,11 +1,11 @@
-"""From PrepareX to CompleteX: which markers are still to be written, and what each answer means.
+"""From PrepareX to CompleteX: the markers that are missing, and what each answer means.
 
 Three rules:
 
-1. A completion is done when each of its partitions has its marker, or is gone; then it is logged.
-2. What may succeed later is tried again without end. A marker that is fenced ends the attempt:
-   another coordinator has taken over, and the transaction is its now.
-3. At most one completion per transactional id; a newer one takes the place of the old.
+1. A completion is done when each partition has its marker, or was deleted; then it is logged.
+2. Retriable errors are retried without a limit. A fenced marker stops the completion: another
+   coordinator owns the transaction now.
+3. A transactional id has at most one completion; a newer one replaces it.
 
 Sources: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
 """
@@ -19,50 +19,51 @@ from types import MappingProxyType
 from typing import Final
 
 from impl.coordinator.effects import SendMarkers
-from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition, TransactionImage
+from impl.coordinator.metadata import TopicPartition, TransactionImage
 from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import ProducerIdAndEpoch
 
 
-class Action(Enum):
+class MarkerAction(Enum):
     """What to do with a partition after its leader's answer."""
 
     DONE = "done"
-    AGAIN = "again"
+    RETRY = "retry"
     STOP = "stop"
 
 
 _E = ErrorCode
 
-ACTIONS: Final[Mapping[ErrorCode, Action]] = MappingProxyType(
+ACTIONS: Final[Mapping[ErrorCode, MarkerAction]] = MappingProxyType(
     {
-        _E.NONE: Action.DONE,
-        _E.UNSUPPORTED_FOR_MESSAGE_FORMAT: Action.DONE,
-        _E.UNSUPPORTED_VERSION: Action.DONE,
-        _E.UNKNOWN_TOPIC_OR_PARTITION: Action.AGAIN,
-        _E.NOT_LEADER_OR_FOLLOWER: Action.AGAIN,
-        _E.NOT_ENOUGH_REPLICAS: Action.AGAIN,
-        _E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Action.AGAIN,
-        _E.REQUEST_TIMED_OUT: Action.AGAIN,
-        _E.KAFKA_STORAGE_ERROR: Action.AGAIN,
-        _E.NETWORK_EXCEPTION: Action.AGAIN,  # no answer came: the connection broke
-        _E.INVALID_PRODUCER_EPOCH: Action.STOP,
-        _E.TRANSACTION_COORDINATOR_FENCED: Action.STOP,
+        _E.NONE: MarkerAction.DONE,
+        _E.UNSUPPORTED_FOR_MESSAGE_FORMAT: MarkerAction.DONE,
+        _E.UNSUPPORTED_VERSION: MarkerAction.DONE,
+        _E.UNKNOWN_TOPIC_OR_PARTITION: MarkerAction.RETRY,
+        _E.NOT_LEADER_OR_FOLLOWER: MarkerAction.RETRY,
+        _E.NOT_ENOUGH_REPLICAS: MarkerAction.RETRY,
+        _E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: MarkerAction.RETRY,
+        _E.REQUEST_TIMED_OUT: MarkerAction.RETRY,
+        _E.KAFKA_STORAGE_ERROR: MarkerAction.RETRY,
+        _E.NETWORK_EXCEPTION: MarkerAction.RETRY,  # no answer: the connection broke
+        _E.INVALID_PRODUCER_EPOCH: MarkerAction.STOP,
+        _E.TRANSACTION_COORDINATOR_FENCED: MarkerAction.STOP,
     }
 )
-"""Any other answer stops the completion, too: in Kafka it ends the thread that sends."""
+"""Any other answer stops the completion; in Kafka it ends the sending thread."""
 
 
-class Logging(Enum):
-    """How far CompleteX is."""
+class CompletionState(Enum):
+    """The progress of CompleteX."""
 
-    NOT_YET = "markers are missing"
-    UNDER_WAY = "its append is not answered"
-    AGAIN = "its append failed; to be tried again"
+    AWAITING_MARKERS = "markers are missing"
+    APPENDING = "its append is pending"
+    APPEND_FAILED = "its append failed and will be retried"
 
 
 @dataclass(slots=True)
 class Completion:
-    """One transaction whose end is logged, until CompleteX is."""
+    """One transaction between PrepareX and CompleteX."""
 
     token: int
     transactional_id: str
@@ -74,10 +75,10 @@ class Completion:
     transaction_version: int
     sent: set[TopicPartition] = field(default_factory=set)
     waiting: set[TopicPartition] = field(default_factory=set)
-    logging: Logging = Logging.NOT_YET
+    state: CompletionState = CompletionState.AWAITING_MARKERS
 
     def send(self) -> SendMarkers:
-        """Markers for all that wait."""
+        """Markers for all waiting partitions."""
         partitions, self.waiting = frozenset(self.waiting), set()
         self.sent |= partitions
         return SendMarkers(
@@ -90,11 +91,11 @@ class Completion:
             partitions,
         )
 
-    def take(self, partition: TopicPartition, error: ErrorCode) -> Action:
-        """What the answer of a partition's leader means."""
+    def apply_answer(self, partition: TopicPartition, error: ErrorCode) -> MarkerAction:
+        """Apply a leader's answer for a partition."""
         self.sent.discard(partition)
-        action = ACTIONS.get(error, Action.STOP)
-        if action is Action.AGAIN:
+        action = ACTIONS.get(error, MarkerAction.STOP)
+        if action is MarkerAction.RETRY:
             self.waiting.add(partition)
         return action
 
@@ -111,21 +112,21 @@ class Completions:
         return iter(list(self._by_id.values()))
 
     def add(self, completion: Completion) -> None:
-        """Begin, in the place of any other of this id."""
+        """Add a completion; it replaces another one of its id."""
         self._by_id[completion.transactional_id] = completion
 
     def find(self, transactional_id: str, coordinator_epoch: int) -> Completion | None:
-        """The completion that was begun under this epoch, or None."""
+        """The completion of this coordinator epoch, or None."""
         found = self._by_id.get(transactional_id)
         return found if found and found.coordinator_epoch == coordinator_epoch else None
 
     def remove(self, completion: Completion) -> None:
-        """It is logged, or given up."""
+        """Remove a completion that is logged or abandoned."""
         if self._by_id.get(completion.transactional_id) is completion:
             del self._by_id[completion.transactional_id]
 
     def remove_partition(self, log_partition: int) -> None:
-        """This broker coordinates that partition's ids no more, or loads them afresh."""
+        """Remove a partition's completions: its leader changed, or it is loaded again."""
         for completion in self:
             if completion.log_partition == log_partition:
                 self.remove(completion)

@@ -1,14 +1,15 @@
-"""What a coordinator knows of one transactional id, and the two steps in which it changes.
+"""The state of one transactional id, and the two steps in which it changes.
 
 Three rules:
 
 1. `prepare_*` makes the image of the next state and marks it pending; nothing else changes.
-2. The image goes to the log. Then `complete` makes it the state, or `cancel` takes the mark away.
-3. One transition at a time: with one pending, every `prepare_*` raises `IllegalTransition`.
+2. The image is appended to the log. Then `complete` makes it the state, or `cancel` clears the
+   pending mark.
+3. One transition at a time: while one is pending, every `prepare_*` raises `IllegalTransition`.
 
-Theory of operation: the state is one frozen `TransactionImage`; a transition is another one. The
-log holds images, so what memory knows is what the log said last, but for `last_producer_epoch`,
-the failed fence, and the partitions whose markers are written already.
+Theory of operation: the state is one frozen `TransactionImage`; a transition replaces it. The log
+holds images, so memory equals the last logged image, except for `last_producer_epoch`, a failed
+fence, and the partitions whose markers are written already.
 Source: `TransactionMetadata` of Kafka 4.3.1 (`prepareTransitionTo`, `completeTransitionTo`);
 KIP-98, KIP-360, KIP-890.
 """
@@ -23,13 +24,15 @@ from typing import ClassVar, Final, NamedTuple
 from impl.coordinator.config import EPOCH_BUMP_FROM, TransactionConfig
 from impl.coordinator.states import IDLE, PREPARED, PREVIOUS_STATES, TransactionState
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from impl.protocol.record_batch import (
+    LAST_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerIdAndEpoch,
+)
 
 NO_START: Final = -1
-"""The start of a transaction that has not begun."""
-
-LAST_EPOCH: Final = 32767
-"""Kept back for the coordinator, so that it can always fence."""
+"""The start time without a transaction."""
 
 _S = TransactionState
 
@@ -41,7 +44,7 @@ class IllegalTransition(Exception):
 
 
 class UnwritableImage(IllegalTransition):
-    """At level 0 a log value has no place for the client's transaction version.
+    """At level 0 log values have no field for the client's transaction version.
 
     QUIRK: the transition stays pending, until another coordinator loads the id.
     """
@@ -56,19 +59,9 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-class ProducerIdAndEpoch(NamedTuple):
-    """Who a producer says it is."""
-
-    producer_id: int
-    producer_epoch: int
-
-
-NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-
-
 @dataclass(frozen=True, slots=True)
 class TransactionImage:
-    """One state of a transactional id, as it stands in the log; times in ms since the epoch.
+    """One state of a transactional id, as logged; times in ms since the epoch.
 
     `TxnTransitMetadata`.
     """
@@ -87,7 +80,7 @@ class TransactionImage:
 
     @property
     def bumps_epoch(self) -> bool:
-        """Whether the transaction ends as V2 does."""
+        """Whether the end of the transaction bumps the epoch (V2)."""
         return self.client_transaction_version >= EPOCH_BUMP_FROM
 
     @property
@@ -97,12 +90,12 @@ class TransactionImage:
 
 
 def is_epoch_exhausted(producer_epoch: int) -> bool:
-    """Whether no client may get a higher epoch. `TransactionMetadata.isEpochExhausted`."""
+    """Whether clients cannot get a higher epoch. `TransactionMetadata.isEpochExhausted`."""
     return producer_epoch >= LAST_EPOCH - 1
 
 
 class TransactionMetadata:
-    """One transactional id. Public state, to be read: the slots without underscore."""
+    """One transactional id. Read-only: the slots without underscore."""
 
     __slots__ = (
         "_config",
@@ -126,9 +119,9 @@ class TransactionMetadata:
     def prepare_epoch_bump(
         self, timeout_ms: int, expected_epoch: int | None, now_ms: int
     ) -> TransactionImage | None:
-        """The answer to InitProducerId on the same producer id; None for a fenced producer.
+        """InitProducerId with the same producer id; None if the producer is fenced.
 
-        A producer that repeats its last epoch had a bump whose answer was lost: it gets it again.
+        A producer with the last epoch lost the answer to its bump: it gets the same epoch again.
         `prepareIncrementProducerEpoch`, KIP-360.
         """
         now = self.current
@@ -149,9 +142,9 @@ class TransactionMetadata:
     def prepare_rotation(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last: bool
     ) -> TransactionImage:
-        """A new producer id: the old one's epochs are used up. `prepareProducerIdRotation`.
+        """A new producer id, as the epochs are exhausted. `prepareProducerIdRotation`.
 
-        `keep_last`: the producer named its epoch, so a retry of it is to be recognised.
+        `keep_last`: the producer sent its epoch, so that its retry can be recognized.
         """
         last = self.current.producer_epoch if keep_last else NO_PRODUCER_EPOCH
         rotated = replace(
@@ -176,7 +169,7 @@ class TransactionMetadata:
     def prepare_add_partitions(
         self, partitions: frozenset[TopicPartition], client_transaction_version: int, now_ms: int
     ) -> TransactionImage:
-        """More partitions; the first ones start the timeout's clock. `prepareAddPartitions`."""
+        """Add partitions; the first ones start the timeout. `prepareAddPartitions`."""
         now = self.current
         return self._prepare(
             replace(
@@ -190,9 +183,9 @@ class TransactionMetadata:
         )
 
     def prepare_fence(self) -> int:
-        """Make way for the coordinator's own abort; returns the epoch that fences.
+        """Begin an abort by the coordinator; returns the fencing epoch.
 
-        An epoch that a failed fence took is used again: nobody was ever told of it.
+        The epoch of a failed fence is reused: no producer ever got it.
         `prepareFenceProducerEpoch`.
         """
         epoch = self.current.producer_epoch
@@ -203,7 +196,7 @@ class TransactionMetadata:
         return epoch if self.has_failed_epoch_fence or epoch == LAST_EPOCH else epoch + 1
 
     def take_fenced_epoch(self, producer_epoch: int) -> None:
-        """Memory has the fencing epoch before the log, where the abort itself bumps none."""
+        """Set the fencing epoch before it is logged, if the abort itself does not bump it."""
         self.current = replace(
             self.current, producer_epoch=producer_epoch, last_producer_epoch=NO_PRODUCER_EPOCH
         )
@@ -211,7 +204,7 @@ class TransactionMetadata:
     def prepare_end(
         self, state: TransactionState, client_transaction_version: int, next_id: int, now_ms: int
     ) -> TransactionImage:
-        """PrepareCommit or PrepareAbort; from V2 on with the next epoch. `prepareAbortOrCommit`."""
+        """PrepareCommit or PrepareAbort; in V2 with the next epoch. `prepareAbortOrCommit`."""
         now = self.current
         image = replace(
             now,
@@ -234,7 +227,7 @@ class TransactionMetadata:
         )
 
     def prepare_complete(self, now_ms: int) -> TransactionImage:
-        """CompleteCommit or CompleteAbort; on the next producer id if one was kept ready.
+        """CompleteCommit or CompleteAbort; with the next producer id, if there is one.
 
         `prepareComplete`.
         """
@@ -253,7 +246,7 @@ class TransactionMetadata:
         return self._prepare(image)
 
     def prepare_dead(self) -> TransactionImage:
-        """The id is to be forgotten; a tombstone says so in the log. `prepareDead`."""
+        """Prepare to forget the id, with a tombstone. `prepareDead`."""
         return self._prepare(replace(self.current, state=_S.DEAD, partitions=frozenset()))
 
     def _prepare(self, image: TransactionImage) -> TransactionImage:
@@ -274,7 +267,7 @@ class TransactionMetadata:
     # ---- second step
 
     def complete(self, image: TransactionImage) -> None:
-        """The image is in the log: it is the state now. `completeTransitionTo`."""
+        """Make a logged image the state. `completeTransitionTo`."""
         may_follow = _MAY_COMPLETE.get(image.state)
         if self.pending_state is not image.state or may_follow is None:
             raise IllegalTransition(f"{image.state.title} was not prepared")
@@ -286,11 +279,11 @@ class TransactionMetadata:
         self.pending_state = None
 
     def cancel(self) -> None:
-        """The image did not get into the log, or nobody knows: memory stays as it was."""
+        """Drop the pending transition: its append failed, or its result is unknown."""
         self.pending_state = None
 
     def remove_partition(self, partition: TopicPartition) -> None:
-        """Its marker is written, or it is gone. Not logged: after a failover all are sent again."""
+        """Remove a partition with its marker. Not logged: after a failover all are sent again."""
         if self.current.state not in PREPARED:
             raise IllegalTransition(f"a marker in {self.current.state.title}")
         self.current = replace(self.current, partitions=self.current.partitions - {partition})
@@ -349,7 +342,7 @@ _MAY_COMPLETE: Final[
         _S.COMPLETE_ABORT: _may_be_complete,
     }
 )
-"""What must hold between the state and the image that replaces it."""
+"""Conditions on the state and the image that replaces it."""
 
 _IDS: Final = ("previous_producer_id", "next_producer_id", "last_producer_epoch")
 _KEPT: Final[Mapping[TransactionState, tuple[str, ...]]] = MappingProxyType(
@@ -362,7 +355,7 @@ _KEPT: Final[Mapping[TransactionState, tuple[str, ...]]] = MappingProxyType(
         _S.COMPLETE_ABORT: (),
     }
 )
-"""What a transition leaves as it was, before 4.1; one that ends as V1 does keeps all of `_IDS`."""
+"""The fields that a transition kept before 4.1; an end in V1 keeps all of `_IDS`."""
 
 
 def _with_kept_fields(now: TransactionImage, image: TransactionImage) -> TransactionImage:

@@ -1,24 +1,24 @@
-"""The coordinator of group offsets: commits to batches of `__consumer_offsets`, fetches to answers.
+"""The coordinator of group offsets: commits to batches of `__consumer_offsets`, and fetches.
 
 Five rules:
 
-1. A group belongs to the leader of its partition. While that partition loads, its groups are
+1. The leader of a group's partition coordinates it. While that partition loads, its groups are
    COORDINATOR_LOAD_IN_PROGRESS; elsewhere, NOT_COORDINATOR.
-2. A commit is judged, and becomes a batch. It changes nothing until that batch is in the log and
-   has been given to `replay`, and so with markers.
-3. A commit of a transaction is one transactional batch with sequence 0; the partition's leader
-   verifies it and compares its epoch (origin COORDINATOR), this module does not.
-4. Partitions of one commit fail by themselves only for their metadata; else all fail alike.
-5. An answer that was read is valid once the log is replicated up to its `required_offset`.
+2. A commit that passes its checks becomes a batch. The state changes when that batch is in the log
+   and is passed to `replay`; the same for markers.
+3. A transactional commit is one transactional batch with sequence 0; the partition's leader, not
+   this module, verifies it and checks its epoch (origin COORDINATOR).
+4. A row of a commit fails by itself only because of its metadata; all other errors fail all rows.
+5. A fetched answer is valid once the log is replicated up to its `required_offset`.
 
-Theory of operation, as the broker has to call it. OffsetCommit: `commit`; if it gives a batch,
-`append_as_coordinator` on the leader of the partition that `partition_of` names; then `replay` with
-what was stored, and answer when it is replicated; on an error answer `on_append_error` of it.
-TxnOffsetCommit: first `find` (an error is the answer), then `begin_verification` on that leader
-with sequence -1 and what the transaction coordinator says; then as before with
-`commit_in_transaction` and the guard. WriteTxnMarkers: `write_marker` there, then `replay`.
-OffsetFetch: `fetch`. DeleteTopics: append what `forget_topics` gives, and `replay` it. What topics
-a request may name is the caller's to check beforehand.
+Theory of operation, as the broker has to call it. OffsetCommit: `commit`; if it returns a batch,
+`append_as_coordinator` on the leader of the partition of `partition_of`; then `replay` with the
+stored bytes, and the answer when it is replicated; after an error the answer is
+`on_append_error`. TxnOffsetCommit: first `find` (an error is the answer), then
+`begin_verification` on that leader with sequence -1, and the transaction coordinator; then as
+before with `commit_in_transaction` and the guard. WriteTxnMarkers: `write_marker`, then `replay`.
+OffsetFetch: `fetch`. DeleteTopics: append and `replay` the batches of `forget_topics`. The caller
+checks which topics a request may name.
 Sources: `GroupCoordinatorService`, `OffsetMetadataManager`, `CoordinatorRuntime`; release 4.3.1.
 """
 
@@ -63,11 +63,11 @@ from impl.settings import check_least
 _E = ErrorCode
 
 ANY_VERSION: Final = 32_767
-"""Of a caller whose request has no version in which an error has another name."""
+"""For requests whose errors do not depend on their version."""
 GROUP_ID_NOT_FOUND_FROM: Final = 9
-"""The first OffsetCommit version that is told so; older ones are told ILLEGAL_GENERATION."""
+"""The first OffsetCommit version with this error; older ones get ILLEGAL_GENERATION."""
 LOADING_FROM: Final = 2
-"""The first TxnOffsetCommit version whose clients survive COORDINATOR_LOAD_IN_PROGRESS."""
+"""The first TxnOffsetCommit version whose clients handle COORDINATOR_LOAD_IN_PROGRESS."""
 
 DEFAULT_RETENTION: Final = -1
 DEFAULT_TIMESTAMP: Final = -1
@@ -84,7 +84,7 @@ class OffsetsConfig:
     num_partitions: int = 50
     """Of `__consumer_offsets`; it must never change."""
     offset_metadata_max_bytes: int = 4096
-    """offset.metadata.max.bytes; it counts UTF-16 units all the same."""
+    """offset.metadata.max.bytes. QUIRK: it counts UTF-16 units."""
     size_error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
     """Of a batch too large for the log; INVALID_COMMIT_OFFSET_SIZE before 4.0."""
     value_version: int = VALUE_VERSION
@@ -105,14 +105,14 @@ APPEND_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType(
         _E.KAFKA_STORAGE_ERROR: _E.NOT_COORDINATOR,
     }
 )
-"""What an error of verification or of the log is to a client; any other stays what it is.
+"""The answer to a client for an error of verification or of the log; other errors stay.
 `CoordinatorOperationExceptionHelper`."""
 
 _TOO_LARGE: Final = frozenset((_E.MESSAGE_TOO_LARGE, _E.RECORD_LIST_TOO_LARGE))
 
 
 class OffsetToCommit(NamedTuple):
-    """One row of a commit; `commit_timestamp_ms` is OffsetCommit 1's own."""
+    """One row of a commit; `commit_timestamp_ms` is only in OffsetCommit 1."""
 
     topic: str
     partition: int
@@ -131,14 +131,14 @@ class RowError(NamedTuple):
 
 
 class CommitDecision(NamedTuple):
-    """What a commit comes to if its batch, where it has one, gets into the log."""
+    """The answer to a commit, valid if its batch, if it has one, is appended."""
 
     rows: tuple[RowError, ...]
     batch: bytes | None = None
 
 
 class FetchedOffset(NamedTuple):
-    """The answer to one partition of a fetch; offset and epoch are -1 where there is none."""
+    """The answer to one partition of a fetch; offset and epoch are -1 for none."""
 
     topic: str
     partition: int
@@ -151,7 +151,7 @@ class FetchedOffset(NamedTuple):
 class FetchedOffsets(NamedTuple):
     """The answer to a fetch: an error for the group, or its rows.
 
-    `required_offset` is the high watermark of the partition at which the answer may leave.
+    The answer may be sent when the partition's high watermark reaches `required_offset`.
     """
 
     error: ErrorCode
@@ -169,9 +169,8 @@ class Tombstones(NamedTuple):
 class OffsetsCoordinator:
     """The group offsets of one broker: see the rules above.
 
-    To be read and written: `members` (group id to its membership), `is_active` (false until the
-    broker has started, and when it stops). To be read: `partitions` (those it leads; None while
-    one loads), `config`.
+    Writable: `members` (by group id), `is_active` (false until the broker has started, and when it
+    stops). Read-only: `partitions` (that it leads; None while one loads), `config`.
     """
 
     __slots__ = ("config", "is_active", "members", "partitions")
@@ -189,34 +188,34 @@ class OffsetsCoordinator:
             for partition, offsets in sorted(self.partitions.items(), key=itemgetter(0))
         )
 
-    # ---- leading
+    # ---- leadership
 
     def begin_loading(self, partition: int) -> None:
-        """This broker leads the partition from now on; its log is to be read first."""
+        """This broker leads the partition, which is loaded next."""
         self.partitions[partition] = None
 
     def load(self, partition: int, batches: Iterable[bytes]) -> None:
-        """All batches of the partition's log, in order. Raises `DecodeError`: then it loads on."""
+        """Load the partition's batches. Raises `DecodeError`; it is still loading then."""
         offsets = GroupOffsets()
         for data in batches:
             offsets.replay(decode_batch(data))
         self.partitions[partition] = offsets
 
     def resign(self, partition: int) -> None:
-        """Another broker leads the partition, or nobody does."""
+        """This broker does not lead the partition any more."""
         self.partitions.pop(partition, None)
 
     def replay(self, partition: int, data: bytes) -> None:
-        """A batch, a marker or not, has been appended to a partition that this broker leads.
+        """Apply an appended batch or marker. Does nothing unless the partition is loaded here.
 
-        While it loads, or where it is another's, nothing is to be done. Raises `DecodeError`.
+        Raises `DecodeError`.
         """
         offsets = self.partitions.get(partition)
         if offsets is not None:
             offsets.replay(decode_batch(data))
 
     def has_loaded(self, partition: int) -> bool:
-        """Whether this broker coordinates the partition, and has read its log."""
+        """Whether this broker coordinates the partition, and has loaded it."""
         return self.partitions.get(partition) is not None
 
     # ---- lookup
@@ -226,7 +225,7 @@ class OffsetsCoordinator:
         return partition_for(group_id, self.config.num_partitions)
 
     def find(self, group_id: str | None, *, may_be_empty: bool) -> GroupOffsets | ErrorCode:
-        """The offsets of the group's partition, or why they are not here."""
+        """The offsets of the group's partition, or the error."""
         if not self.is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if group_id is None or (group_id == "" and not may_be_empty):
@@ -241,7 +240,7 @@ class OffsetsCoordinator:
         simple = SIMPLE_GROUP if group_id in offsets.groups else None
         return self.members.get(group_id, simple)
 
-    # ---- committing
+    # ---- commits
 
     def commit(
         self,
@@ -260,10 +259,10 @@ class OffsetsCoordinator:
         found = self.find(group_id, may_be_empty=True)
         error = self._check(found, group_id, committer, unknown, is_transactional=False)
         if error or group_id is None:
-            return _all(rows, error)
+            return _answer_all(rows, error)
         expiry = NO_EXPIRY
         if retention_time_ms != DEFAULT_RETENTION:
-            # QUIRK: one without end is over long ago, for Java's long wraps.
+            # QUIRK: an infinite retention is expired at once, because Java's long wraps.
             expiry = (now_ms + retention_time_ms + _LONG) % (2 * _LONG) - _LONG
         return self._decide(group_id, rows, RecordBatch(()), now_ms, expiry)
 
@@ -283,7 +282,7 @@ class OffsetsCoordinator:
         found = self.find(group_id, may_be_empty=False)
         error = self._check(found, group_id, committer, unknown, is_transactional=True)
         if error or group_id is None:
-            return _all(rows, _for_version(error, api_version))
+            return _answer_all(rows, _error_for_version(error, api_version))
         header = RecordBatch(
             (),
             attributes=TRANSACTIONAL,
@@ -295,13 +294,13 @@ class OffsetsCoordinator:
     def on_append_error(
         self, rows: Sequence[RowError], error: ErrorCode, *, txn_version: int = ANY_VERSION
     ) -> tuple[RowError, ...]:
-        """The answer where a commit's batch was not verified or not appended.
+        """The answer if a commit's batch was not verified or not appended.
 
-        `txn_version` is that of a TxnOffsetCommit.
+        `txn_version` is the version of a TxnOffsetCommit.
         """
-        told = self.config.size_error if error in _TOO_LARGE else APPEND_ERRORS.get(error, error)
-        told = _for_version(told, txn_version)
-        return tuple(RowError(topic, partition, told) for topic, partition, _ in rows)
+        answer = self.config.size_error if error in _TOO_LARGE else APPEND_ERRORS.get(error, error)
+        answer = _error_for_version(answer, txn_version)
+        return tuple(RowError(topic, partition, answer) for topic, partition, _ in rows)
 
     def _check(
         self,
@@ -328,7 +327,7 @@ class OffsetsCoordinator:
         now_ms: int,
         expire_timestamp_ms: int,
     ) -> CommitDecision:
-        """The answers, and the batch of those rows whose metadata is short enough."""
+        """The answers, and the batch of the rows whose metadata is short enough."""
         answers: list[RowError] = []
         records: list[Record] = []
         for row in rows:
@@ -337,22 +336,21 @@ class OffsetsCoordinator:
             answers.append(RowError(row.topic, row.partition, error))
             if not is_long:
                 key = OffsetKey(group_id, row.topic, row.partition)
-                committed = _committed(row, now_ms, expire_timestamp_ms)
+                committed = _to_committed_offset(row, now_ms, expire_timestamp_ms)
                 value = encode_value(committed, self.config.value_version)
                 records.append(Record(len(records), now_ms, encode_key(key), value))
-        batch = _encoded(header, records, now_ms) if records else None
+        batch = _encode_commit(header, records, now_ms) if records else None
         return CommitDecision(tuple(answers), batch)
 
     def _is_too_long(self, metadata: str | None) -> bool:
         units = len((metadata or "").encode("utf-16-le", "surrogatepass")) // 2
         return units > self.config.offset_metadata_max_bytes
 
-    # ---- deleting
+    # ---- deleted topics
 
     def forget_topics(self, topics: Collection[str], *, now_ms: int) -> tuple[Tombstones, ...]:
-        """Topics are gone: what is to be written, so that no group goes on where another ended.
+        """Tombstones for the offsets of deleted topics, pending ones too, a batch a partition.
 
-        For each partition that this broker leads and that has offsets of theirs, pending ones too.
         `OffsetMetadataManager.onTopicsDeleted`.
         """
         found = []
@@ -362,7 +360,7 @@ class OffsetsCoordinator:
                 found.append(Tombstones(partition, _tombstones(keys, now_ms)))
         return tuple(found)
 
-    # ---- fetching
+    # ---- fetches
 
     def fetch(
         self,
@@ -371,9 +369,9 @@ class OffsetsCoordinator:
         *,
         require_stable: bool,
     ) -> FetchedOffsets:
-        """OffsetFetch for one group; None asks for all that has an offset.
+        """OffsetFetch for one group; None for all partitions with an offset.
 
-        With `require_stable` (versions 7 and later) what is pending is UNSTABLE_OFFSET_COMMIT
+        With `require_stable` (versions 7 and later) pending offsets are UNSTABLE_OFFSET_COMMIT
         (KIP-447). `fetchOffsets`, `fetchAllOffsets`.
         """
         found = self.find(group_id, may_be_empty=True)
@@ -389,11 +387,11 @@ class OffsetsCoordinator:
             if partitions is None
             else [OffsetKey(group_id, topic, partition) for topic, partition in partitions]
         )
-        rows = tuple(_fetched(offsets, key, require_stable=require_stable) for key in keys)
+        rows = tuple(_fetch_row(offsets, key, require_stable=require_stable) for key in keys)
         return FetchedOffsets(ErrorCode.NONE, rows, found.next_offset)
 
 
-def _fetched(offsets: GroupOffsets, key: OffsetKey, *, require_stable: bool) -> FetchedOffset:
+def _fetch_row(offsets: GroupOffsets, key: OffsetKey, *, require_stable: bool) -> FetchedOffset:
     if require_stable and offsets.has_pending(key):
         return FetchedOffset(key.topic, key.partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     committed = offsets.committed.get(key)
@@ -409,7 +407,9 @@ def _fetched(offsets: GroupOffsets, key: OffsetKey, *, require_stable: bool) -> 
     )
 
 
-def _committed(row: OffsetToCommit, now_ms: int, expire_timestamp_ms: int) -> CommittedOffset:
+def _to_committed_offset(
+    row: OffsetToCommit, now_ms: int, expire_timestamp_ms: int
+) -> CommittedOffset:
     """`OffsetAndMetadata.fromRequest`."""
     is_default = row.commit_timestamp_ms == DEFAULT_TIMESTAMP
     return CommittedOffset(
@@ -421,8 +421,8 @@ def _committed(row: OffsetToCommit, now_ms: int, expire_timestamp_ms: int) -> Co
     )
 
 
-def _encoded(header: RecordBatch, records: Sequence[Record], now_ms: int) -> bytes:
-    """One batch of sequence 0, with a producer id or without. `CoordinatorRuntime`."""
+def _encode_commit(header: RecordBatch, records: Sequence[Record], now_ms: int) -> bytes:
+    """One batch with sequence 0, transactional or not. `CoordinatorRuntime`."""
     batch = header._replace(
         records=tuple(records),
         last_offset_delta=len(records) - 1,
@@ -435,15 +435,15 @@ def _encoded(header: RecordBatch, records: Sequence[Record], now_ms: int) -> byt
 
 def _tombstones(keys: Sequence[OffsetKey], now_ms: int) -> bytes:
     rows = [Record(n, now_ms, encode_key(key), None) for n, key in enumerate(keys)]
-    return _encoded(RecordBatch(()), rows, now_ms)
+    return _encode_commit(RecordBatch(()), rows, now_ms)
 
 
-def _all(rows: Sequence[OffsetToCommit], error: ErrorCode) -> CommitDecision:
+def _answer_all(rows: Sequence[OffsetToCommit], error: ErrorCode) -> CommitDecision:
     return CommitDecision(tuple(RowError(row.topic, row.partition, error) for row in rows))
 
 
-def _for_version(error: ErrorCode, txn_version: int) -> ErrorCode:
-    """Producers of old stumble over a coordinator that loads (KAFKA-7296)."""
+def _error_for_version(error: ErrorCode, txn_version: int) -> ErrorCode:
+    """Old producers do not handle COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and txn_version < LOADING_FROM:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return error

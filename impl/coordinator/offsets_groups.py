@@ -1,12 +1,12 @@
-"""Who may commit for a group: its state, its generation, its members.
+"""Which commits a group accepts: its state, its generation, its members.
 
 Two rules:
 
-1. A group that nobody joined takes commits from anyone who claims no generation.
-2. Where a commit claims a member, it must be one, under the generation of now (KIP-447).
+1. A group without members accepts commits that claim no generation.
+2. A commit that claims a member must come from one of the current generation (KIP-447).
 
-Theory of operation: one frozen `GroupMembers` a group, given by whoever runs its membership; a
-group without one has no members. Source: `ClassicGroup.validateOffsetCommit`; release 4.3.1.
+Theory of operation: one frozen `GroupMembers` a group, set by whoever manages membership; a group
+without one has no members. Source: `ClassicGroup.validateOffsetCommit`; release 4.3.1.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class GroupMembers:
 
 
 SIMPLE_GROUP: Final = GroupMembers()
-"""A group that exists by its commits alone."""
+"""A group that only commits offsets."""
 
 
 class Committer(NamedTuple):
-    """Who a commit says it is from."""
+    """The member that a commit claims to be from."""
 
     generation_id: int = NO_GENERATION
     member_id: str = NO_MEMBER
@@ -55,18 +55,17 @@ class Committer(NamedTuple):
 
     @property
     def is_member(self) -> bool:
-        """Whether it claims to be one, in any way."""
-        claims_name = self.member_id != NO_MEMBER or self.group_instance_id is not None
-        return self.generation_id >= 0 or claims_name
+        """Whether it claims to be a member, in any way."""
+        claims_id = self.member_id != NO_MEMBER or self.group_instance_id is not None
+        return self.generation_id >= 0 or claims_id
 
 
 def check_committer(
     group: GroupMembers, committer: Committer, *, is_transactional: bool
 ) -> ErrorCode:
-    """Whether a commit to an existing group may pass.
+    """Check a commit to an existing group.
 
-    A transactional one is not held up by a rebalance, and may come without a member at all, as
-    before KIP-447.
+    A transactional one is accepted during a rebalance, and without a member (before KIP-447).
     """
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

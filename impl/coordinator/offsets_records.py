@@ -1,11 +1,11 @@
-"""The records of `__consumer_offsets` that hold committed offsets: values to bytes and back.
+"""The offset records of `__consumer_offsets`: values to bytes and back.
 
 Three rules:
 
-1. Keys are written in version 1; values in version 4 (3 before release 4.1), or in 1 if their
-   commit says when they end.
-2. All versions are read (values 0 to 4); topic ids in them are not looked at.
-3. A key of another version is another kind of record, which is none of this module's business.
+1. Keys are written in version 1; values in version 4 (3 before release 4.1), or in 1 if the commit
+   sets an expiry.
+2. Values of versions 0 to 4 are read; their topic ids are ignored.
+3. A key of another version is another kind of record, and is skipped.
 
 Sources: `GroupCoordinatorRecordHelpers.newOffsetCommitRecord`, `GroupCoordinatorRecordSerde`;
 release 4.3.1.
@@ -24,7 +24,7 @@ VALUE: Final = "OFFSET_COMMIT_VALUE"
 
 VALUE_VERSION: Final = 4
 EXPIRING_VALUE_VERSION: Final = 1
-"""The only version with a time of expiry; it has no leader epoch."""
+"""The only version with an expiry time; it has no leader epoch."""
 
 NO_LEADER_EPOCH: Final = -1
 NO_EXPIRY: Final = -1
@@ -32,7 +32,7 @@ NO_METADATA: Final = ""
 
 
 class OffsetKey(NamedTuple):
-    """Whose offset, and of what."""
+    """The group and partition of an offset."""
 
     group_id: str
     topic: str
@@ -40,9 +40,9 @@ class OffsetKey(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """An offset that a group has reached; times in ms since the epoch. `OffsetAndMetadata`.
+    """A committed offset; times in ms since the epoch. `OffsetAndMetadata`.
 
-    `record_offset` is where its record stands in `__consumer_offsets`, -1 before it does.
+    `record_offset` is that of its record in `__consumer_offsets`, -1 before the append.
     """
 
     offset: int
@@ -71,7 +71,7 @@ def decode_key(data: bytes | None) -> OffsetKey | None:
 
 
 def encode_value(committed: CommittedOffset, version: int = VALUE_VERSION) -> bytes:
-    """The value of an offset's record, in this version if it does not expire by itself.
+    """The value of an offset's record, in this version unless it has an expiry time.
 
     Raises `EncodeError`.
     """
@@ -90,7 +90,7 @@ def encode_value(committed: CommittedOffset, version: int = VALUE_VERSION) -> by
 
 
 def decode_value(data: bytes, record_offset: int) -> CommittedOffset:
-    """The offset in a value, whose record stands at `record_offset`. Raises `DecodeError`."""
+    """The offset in the value of the record at `record_offset`. Raises `DecodeError`."""
     _, body = decode_record(VALUE, data)
     return CommittedOffset(
         body["offset"],

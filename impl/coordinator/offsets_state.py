@@ -1,14 +1,13 @@
-"""What one partition of `__consumer_offsets` says: offsets that are visible, and pending ones.
+"""The offsets of one partition of `__consumer_offsets`: committed ones, and pending ones.
 
 Five rules:
 
-1. All of it follows from the log: a live commit and a load go through the same `replay`.
-2. An offset of a plain commit is visible at once, whatever was there.
-3. One of a transaction is pending, per producer id, until that producer's marker. ABORT drops it;
-   COMMIT makes it visible if its record lies behind the visible one's: a plain commit that came
-   later stays.
-4. A tombstone takes the visible offset and all pending ones of its key.
-5. A group exists from its first commit on, also if that was aborted.
+1. The state follows from the log: live commits and loads go through the same `replay`.
+2. An offset of a plain commit is committed at once.
+3. A transactional offset is pending, by producer id, until that producer's marker. ABORT drops it;
+   COMMIT commits it unless a plain commit has a later record.
+4. A tombstone removes the committed offset and all pending ones of its key.
+5. A group exists from its first commit on, even if that is aborted.
 
 Source: `OffsetMetadataManager.replay`, `replayEndTransactionMarker`; release 4.3.1.
 """
@@ -39,8 +38,8 @@ class OffsetsView(NamedTuple):
 class GroupOffsets:
     """The offsets of all groups of one partition: see the rules above.
 
-    To be read: `committed`, `pending` (producer id to its offsets), `groups`, `next_offset` (behind
-    the last batch that was taken in).
+    Read-only: `committed`, `pending` (by producer id), `groups`, `next_offset` (after the last
+    replayed batch).
     """
 
     __slots__ = ("committed", "groups", "next_offset", "pending")
@@ -52,30 +51,30 @@ class GroupOffsets:
         self.next_offset = 0
 
     def view(self) -> OffsetsView:
-        """These offsets as a value."""
+        """A snapshot of these offsets."""
         pending = ((id_, _items(offsets)) for id_, offsets in sorted(self.pending.items()))
         return OffsetsView(_items(self.committed), tuple(pending), tuple(sorted(self.groups)))
 
     def has_pending(self, key: OffsetKey) -> bool:
-        """Whether some open transaction commits an offset for `key`."""
+        """Whether an open transaction commits an offset for `key`."""
         return any(key in offsets for offsets in self.pending.values())
 
     def keys_of(self, topics: Collection[str]) -> list[OffsetKey]:
-        """The keys of these topics that have an offset, visible or pending, in order."""
+        """The keys of these topics with an offset, committed or pending, in order."""
         known = set(self.committed).union(*self.pending.values())
         return sorted(key for key in known if key.topic in topics)
 
     def replay(self, batch: RecordBatch) -> None:
-        """Take in the next batch of the log. Raises `DecodeError`."""
+        """Apply the next batch of the log. Raises `DecodeError`."""
         for record in batch.records:
             offset = batch.base_offset + record.offset_delta
             if batch.is_control:
-                self._end(batch.producer_id, control_type(record, offset))
+                self._apply_marker(batch.producer_id, control_type(record, offset))
             else:
-                self._take(batch.producer_id, record, offset)
+                self._apply_record(batch.producer_id, record, offset)
         self.next_offset = batch.last_offset + 1
 
-    def _take(self, producer_id: int, record: Record, offset: int) -> None:
+    def _apply_record(self, producer_id: int, record: Record, offset: int) -> None:
         key = decode_key(record.key)
         if key is None:
             return
@@ -94,8 +93,8 @@ class GroupOffsets:
         for offsets in self.pending.values():
             offsets.pop(key, None)
 
-    def _end(self, producer_id: int, number: int) -> None:
-        """A marker; control records of other types mean nothing here."""
+    def _apply_marker(self, producer_id: int, number: int) -> None:
+        """Apply a marker; other control records have no effect."""
         if number not in (ControlType.ABORT, ControlType.COMMIT):
             return
         ended = self.pending.pop(producer_id, {})

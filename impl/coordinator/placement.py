@@ -1,4 +1,4 @@
-"""Which partition of an internal topic a name belongs to; its leader is the name's coordinator."""
+"""The partitions of internal topics, whose leaders are the coordinators of names."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""The ids that a broker coordinates, and the log behind them.
+"""The ids that a broker coordinates, and their log.
 
 Four rules:
 
-1. An id belongs to the leader of its partition of `__transaction_state`, under that leader's epoch.
+1. The leader of an id's partition of `__transaction_state` coordinates it, under its leader epoch.
    While a partition loads, its ids are COORDINATOR_LOAD_IN_PROGRESS; elsewhere, NOT_COORDINATOR.
-2. An image is state only once its append is reported, and only under the epoch that began it.
-3. A failed append takes the pending mark away; only CompleteX keeps it, for it is tried again.
-4. After a load memory is what the log says: the last value of each key, a tombstone removes.
+2. An image becomes the state once its append succeeded, under the epoch that began it.
+3. A failed append clears the pending state, except that of CompleteX, which is retried.
+4. A load restores the log: the last value of each key; a tombstone removes it.
 
-Theory of operation: `append` hands out an `AppendRecords` with a token and remembers what for;
-`appended` takes the token back and says what became of it, in the coordinator's own errors.
+Theory of operation: `append` returns an `AppendRecords` with a token, and remembers its purpose;
+`complete_append` takes the token and the result, and maps it to the coordinator's errors.
 Source: `TransactionStateManager`; release 4.3.1.
 """
 
@@ -22,17 +22,13 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.effects import AppendRecords, Request
+from impl.coordinator.effects import AppendRecords, RequestReference
 from impl.coordinator.log_records import decode_key, decode_value, encode_key, encode_value
-from impl.coordinator.metadata import (
-    NO_PRODUCER,
-    ProducerIdAndEpoch,
-    TransactionImage,
-    TransactionMetadata,
-)
+from impl.coordinator.metadata import TransactionImage, TransactionMetadata
 from impl.coordinator.placement import partition_for
 from impl.coordinator.states import IDLE, TransactionState
 from impl.protocol.errors import ErrorCode, UnknownRecordVersion
+from impl.protocol.record_batch import NO_PRODUCER, ProducerIdAndEpoch
 
 _E = ErrorCode
 
@@ -48,47 +44,47 @@ APPEND_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType(
         _E.RECORD_LIST_TOO_LARGE: _E.UNKNOWN_SERVER_ERROR,
     }
 )
-"""What an error of the log is to a client; any other stays what it is."""
+"""The answer to a client for an error of the log; other errors stay."""
 
 
 class Purpose(Enum):
-    """What an append is for."""
+    """The purpose of an append."""
 
     INIT_PRODUCER_ID = "InitProducerId"
     ADD_PARTITIONS = "AddPartitionsToTxn"
     END_TXN = "EndTxn"
     FENCE = "InitProducerId while a transaction is open"
-    TIME_OUT = "a transaction that took too long"
+    TIME_OUT = "a transaction that timed out"
     COMPLETE = "all markers are written"
-    EXPIRE = "an id that nobody used"
+    EXPIRE = "an unused id"
 
 
 @dataclass(frozen=True, slots=True)
 class PendingAppend:
-    """An append whose outcome is not known. `producer` is who asked, `image` what is written."""
+    """An append without a result. `producer` sent the request, `image` is written."""
 
     purpose: Purpose
     append: AppendRecords
     image: TransactionImage | None = None
-    request: Request = None
+    request: RequestReference = None
     producer: ProducerIdAndEpoch = NO_PRODUCER
     commit: bool = False
 
     @property
     def transactional_id(self) -> str:
-        """The id; the first of those that expire."""
+        """The id; of several expired ids the first."""
         return self.append.transactional_ids[0]
 
 
-class Entry(NamedTuple):
-    """An id with the epoch of its coordinator."""
+class EpochAndMetadata(NamedTuple):
+    """An id with the epoch of its coordinator. `CoordinatorEpochAndTxnMetadata`."""
 
     coordinator_epoch: int
     metadata: TransactionMetadata
 
 
 class TransactionStateManager:
-    """Ids by partition of the log. Public state, to be read: `loading`, `pending_appends`."""
+    """Ids by partition of the log. Read-only: `loading`, `pending_appends`."""
 
     __slots__ = ("_config", "_next_token", "_owned", "loading", "pending_appends")
 
@@ -102,11 +98,11 @@ class TransactionStateManager:
     # ---- ids
 
     def partition_of(self, transactional_id: str) -> int:
-        """Its partition of `__transaction_state`."""
+        """The id's partition of `__transaction_state`."""
         return partition_for(transactional_id, self._config.num_partitions)
 
-    def find(self, transactional_id: str) -> Entry | ErrorCode | None:
-        """The id, None for one that nobody knows, or why this broker cannot say.
+    def find(self, transactional_id: str) -> EpochAndMetadata | ErrorCode | None:
+        """The id, None if it is unknown, or the error if this broker does not coordinate it.
 
         `getAndMaybeAddTransactionState`.
         """
@@ -117,12 +113,12 @@ class TransactionStateManager:
             return ErrorCode.NOT_COORDINATOR
         epoch, by_id = self._owned[partition]
         metadata = by_id.get(transactional_id)
-        return None if metadata is None else Entry(epoch, metadata)
+        return None if metadata is None else EpochAndMetadata(epoch, metadata)
 
     def find_under(
         self, transactional_id: str, coordinator_epoch: int
     ) -> TransactionMetadata | ErrorCode:
-        """The id, if this broker still coordinates it under that epoch; else why not."""
+        """The id, if this broker still coordinates it under that epoch; else the error."""
         found = self.find(transactional_id)
         if isinstance(found, ErrorCode):
             return found
@@ -130,28 +126,28 @@ class TransactionStateManager:
             return ErrorCode.NOT_COORDINATOR
         return found.metadata
 
-    def add(self, transactional_id: str, image: TransactionImage) -> Entry:
-        """A new id, in memory only until its first append. The caller owns its partition."""
+    def add(self, transactional_id: str, image: TransactionImage) -> EpochAndMetadata:
+        """Add an id, in memory until its first append. This broker must own its partition."""
         epoch, by_id = self._owned[self.partition_of(transactional_id)]
         metadata = TransactionMetadata(transactional_id, image, self._config)
         by_id[transactional_id] = metadata
-        return Entry(epoch, metadata)
+        return EpochAndMetadata(epoch, metadata)
 
     @property
     def coordinator_epochs(self) -> Mapping[int, int]:
-        """The partitions that are loaded, with the epoch of this coordinator."""
+        """The loaded partitions, with this coordinator's epoch."""
         return {partition: epoch for partition, (epoch, _) in self._owned.items()}
 
-    def entries(self) -> Iterator[tuple[int, Entry]]:
-        """Every id with its partition, as things stand now."""
+    def entries(self) -> Iterator[tuple[int, EpochAndMetadata]]:
+        """All ids with their partitions."""
         for partition, (epoch, by_id) in list(self._owned.items()):
             for metadata in list(by_id.values()):
-                yield partition, Entry(epoch, metadata)
+                yield partition, EpochAndMetadata(epoch, metadata)
 
     # ---- leadership
 
     def elect(self, partition: int, coordinator_epoch: int) -> None:
-        """This broker leads the partition: nobody is answered until it is loaded."""
+        """This broker leads the partition, whose requests are refused until it is loaded."""
         self._owned.pop(partition, None)
         self.loading[partition] = coordinator_epoch
 
@@ -160,10 +156,10 @@ class TransactionStateManager:
         partition: int,
         coordinator_epoch: int,
         records: Iterable[tuple[bytes, bytes | None]],
-    ) -> list[Entry]:
-        """What the log says, in its order; returns the ids. Raises `DecodeError`.
+    ) -> list[EpochAndMetadata]:
+        """Load a partition from its records; returns the ids. Raises `DecodeError`.
 
-        Nothing happens if the partition is not the one being loaded under this epoch.
+        Does nothing unless the partition is being loaded under this epoch.
         `loadTransactionsForTxnTopicPartition`.
         """
         if self.loading.get(partition) != coordinator_epoch:
@@ -171,10 +167,10 @@ class TransactionStateManager:
         by_id = _replay(records, self._config)
         self._owned[partition] = (coordinator_epoch, by_id)
         del self.loading[partition]
-        return [Entry(coordinator_epoch, metadata) for metadata in by_id.values()]
+        return [EpochAndMetadata(coordinator_epoch, metadata) for metadata in by_id.values()]
 
     def resign(self, partition: int, coordinator_epoch: int | None) -> None:
-        """Another broker leads; a call of an epoch that is not this one's comes too late."""
+        """Another broker leads the partition; a call with an older epoch is ignored."""
         for known in (self.loading.get(partition), self._owned.get(partition, (None,))[0]):
             if known is not None and coordinator_epoch is not None and coordinator_epoch < known:
                 return
@@ -186,14 +182,14 @@ class TransactionStateManager:
     def append(
         self,
         purpose: Purpose,
-        entry: Entry,
+        entry: EpochAndMetadata,
         image: TransactionImage,
         *,
-        request: Request = None,
+        request: RequestReference = None,
         producer: ProducerIdAndEpoch = NO_PRODUCER,
         commit: bool = False,
     ) -> AppendRecords:
-        """Have an image written. It waits as long as its transaction may take.
+        """Append an image; the append may take as long as the transaction's timeout.
 
         `appendTransactionToLog`. Raises `UnwritableImage`.
         """
@@ -215,7 +211,7 @@ class TransactionStateManager:
     def append_tombstones(
         self, partition: int, coordinator_epoch: int, transactional_ids: tuple[str, ...]
     ) -> AppendRecords:
-        """Have ids forgotten that are pending Dead."""
+        """Append tombstones for ids that are pending Dead."""
         records = tuple((encode_key(name), None) for name in transactional_ids)
         timeout_ms = self._config.request_timeout_ms
         append = AppendRecords(
@@ -228,10 +224,10 @@ class TransactionStateManager:
         self._next_token += 1
         return self._next_token
 
-    def appended(self, token: int, error: ErrorCode) -> tuple[PendingAppend, ErrorCode]:
-        """An append is over: what it was for, and what its client may hear.
+    def complete_append(self, token: int, error: ErrorCode) -> tuple[PendingAppend, ErrorCode]:
+        """Finish an append: what it was for, and the error for its client.
 
-        Raises `KeyError` for a token that was not handed out, or came back before.
+        Raises `KeyError` for an unknown token.
         """
         pending = self.pending_appends.pop(token)
         if pending.purpose is Purpose.EXPIRE:
@@ -241,7 +237,7 @@ class TransactionStateManager:
         found = self.find_under(pending.transactional_id, pending.append.coordinator_epoch)
         if isinstance(found, ErrorCode):
             return pending, error or found
-        if error and not _is_tried_again(pending, error):
+        if error and not _will_retry(pending, error):
             found.cancel()
         if not error:
             assert pending.image is not None
@@ -263,7 +259,7 @@ class TransactionStateManager:
                 del by_id[name]
 
 
-def _is_tried_again(pending: PendingAppend, error: ErrorCode) -> bool:
+def _will_retry(pending: PendingAppend, error: ErrorCode) -> bool:
     return pending.purpose is Purpose.COMPLETE and error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -283,8 +279,8 @@ def _replay(
     return by_id
 
 
-def is_timed_out(entry: Entry, now_ms: int) -> bool:
-    """Whether an open transaction took longer than it may. `timedOutTransactions`."""
+def is_timed_out(entry: EpochAndMetadata, now_ms: int) -> bool:
+    """Whether an open transaction exceeded its timeout. `timedOutTransactions`."""
     metadata = entry.metadata
     now = metadata.current
     return (
@@ -295,8 +291,8 @@ def is_timed_out(entry: Entry, now_ms: int) -> bool:
     )
 
 
-def is_expired(entry: Entry, now_ms: int, expiration_ms: int) -> bool:
-    """Whether nobody used the id for so long. `shouldExpire`."""
+def is_expired(entry: EpochAndMetadata, now_ms: int, expiration_ms: int) -> bool:
+    """Whether the id was unused for so long. `shouldExpire`."""
     metadata = entry.metadata
     now = metadata.current
     return (

@@ -1,4 +1,4 @@
-"""The states of a transactional id, and which may follow which. `TransactionState`."""
+"""The states of a transactional id, and their legal transitions. `TransactionState`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class TransactionState(IntEnum):
-    """A state; its number stands in the log. `title` is what DescribeTransactions says."""
+    """A state; its number is logged. `title` is its name in DescribeTransactions."""
 
     title: str
 
@@ -36,10 +36,10 @@ IDLE: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 """No transaction is open; such an id may expire. `TransactionState.isExpirationAllowed`."""
 
 PREPARED: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
-"""The outcome is decided and logged; markers are on their way."""
+"""The outcome is decided and logged; markers are being written."""
 
 ONLY_PENDING: Final = frozenset({_S.DEAD, _S.PREPARE_EPOCH_FENCE})
-"""Targets that no log and no memory ever holds as a state."""
+"""States that are only pending, and never logged."""
 
 PREVIOUS_STATES: Final[Mapping[TransactionState, frozenset[TransactionState]]] = MappingProxyType(
     {
@@ -53,9 +53,9 @@ PREVIOUS_STATES: Final[Mapping[TransactionState, frozenset[TransactionState]]] =
         _S.PREPARE_EPOCH_FENCE: frozenset({_S.ONGOING}),
     }
 )
-"""Target to the states it may follow. `TransactionState.validPreviousStates`."""
+"""Each state to the states that it may follow. `TransactionState.validPreviousStates`."""
 
 
-def prepared(*, commit: bool) -> TransactionState:
+def prepare_state(*, commit: bool) -> TransactionState:
     """PrepareCommit or PrepareAbort."""
     return _S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT

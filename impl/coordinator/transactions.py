@@ -1,22 +1,22 @@
-"""The transaction coordinator: who may write under a transactional id, how transactions end.
+"""The transaction coordinator: owners of transactional ids, and the ends of their transactions.
 
 Five rules:
 
-1. An answer, an append, a marker is an effect; this module does nothing but decide.
-2. A state change is logged first. `on_appended` says how that went; then it is remembered, and
-   then answered.
-3. An EndTxn is answered when PrepareX is logged. The markers, and CompleteX, follow.
-4. One transition at a time for an id: all else is CONCURRENT_TRANSACTIONS meanwhile.
-5. What Kafka calls an illegal state is UNKNOWN_SERVER_ERROR, and changes nothing. What the level's
-   log cannot hold is UNSUPPORTED_VERSION, and (QUIRK) stays pending.
+1. Answers, appends and markers are effects; this module only decides.
+2. A state change is logged first. `on_appended` reports the result; then memory changes, and then
+   the request is answered.
+3. EndTxn is answered when PrepareX is logged. Markers and CompleteX follow.
+4. One transition at a time for an id; meanwhile other requests get CONCURRENT_TRANSACTIONS.
+5. What Kafka calls an illegal state is UNKNOWN_SERVER_ERROR, and changes nothing. A state that the
+   level's log cannot represent is UNSUPPORTED_VERSION, and (QUIRK) stays pending.
 
-Theory of operation: the caller gives requests with a name of its own and the time, gets effects,
+Theory of operation: the caller passes requests with a reference and the time, receives effects,
 and reports back: `on_appended` for each `AppendRecords`, `on_markers_written` for `SendMarkers`
-(all of its partitions at once, or some now and some later). It calls `retry`, `abort_timed_out`
-and `remove_expired` as time goes by, `elect`, `load` and `resign` as leadership moves. What a
-coordinator knows is `view()`.
+(all partitions at once, or some at a time). It calls `retry`, `abort_timed_out` and
+`remove_expired` periodically, `elect`, `load` and `resign` as leadership moves. `view()` is a
+snapshot of the state.
 
-    EndTxn -> AppendRecords(PrepareCommit) -> on_appended -> Answered, SendMarkers
+    EndTxn -> AppendRecords(PrepareCommit) -> on_appended -> SendAnswer, SendMarkers
            -> on_markers_written -> AppendRecords(CompleteCommit) -> on_appended
 
 Sources: `TransactionCoordinator`, `TransactionStateManager`, `TransactionMarkerChannelManager`;
@@ -31,38 +31,41 @@ from typing import Final
 
 from impl.coordinator import inspection
 from impl.coordinator.config import EPOCH_BUMP_FROM, TransactionConfig
-from impl.coordinator.effects import Answered, Effect, Request, SendMarkers
-from impl.coordinator.end_txn import Verdict, answer_v1, answer_v2, check_prepared
-from impl.coordinator.init_producer_id import Step, decide
+from impl.coordinator.effects import Effect, RequestReference, SendAnswer, SendMarkers
+from impl.coordinator.end_txn import EndTxnAction, check_still_prepared, decide_v1, decide_v2
+from impl.coordinator.init_producer_id import InitAction, decide
 from impl.coordinator.log_records import encode_key
-from impl.coordinator.markers import Action, Completion, Completions, Logging
+from impl.coordinator.markers import Completion, Completions, CompletionState, MarkerAction
 from impl.coordinator.metadata import (
-    NO_PRODUCER,
     IllegalTransition,
-    ProducerIdAndEpoch,
     TopicPartition,
     TransactionImage,
     TransactionMetadata,
     is_epoch_exhausted,
 )
 from impl.coordinator.state_manager import (
-    Entry,
+    EpochAndMetadata,
     PendingAppend,
     Purpose,
     TransactionStateManager,
     is_expired,
     is_timed_out,
 )
-from impl.coordinator.states import PREPARED, TransactionState, prepared
+from impl.coordinator.states import PREPARED, TransactionState, prepare_state
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from impl.protocol.record_batch import (
+    NO_PRODUCER,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerIdAndEpoch,
+)
 
 GenerateProducerId = Callable[[int], tuple[ErrorCode, int]]
-"""Of a time in ms: an error, or a fresh id. `ProducerIdManager.generate`."""
+"""From a time in ms to an error, or a new id. `ProducerIdManager.generate`."""
 
 
 class TransactionCoordinator:
-    """One broker's. Public state, to be read: `config`, and `view()`."""
+    """One broker's coordinator. Read-only: `config`."""
 
     __slots__ = ("_completions", "_generate_producer_id", "_next_token", "_states", "config")
 
@@ -79,32 +82,32 @@ class TransactionCoordinator:
 
     def init_producer_id(
         self,
-        request: Request,
+        request: RequestReference,
         transactional_id: str | None,
         transaction_timeout_ms: int,
         expected: ProducerIdAndEpoch | None,
         now_ms: int,
     ) -> list[Effect]:
-        """InitProducerId. `expected` is who the producer was (KIP-360). `handleInitProducerId`."""
+        """InitProducerId. `expected` is the current identity (KIP-360). `handleInitProducerId`."""
         if transactional_id is None:
             error, producer_id = self._generate_producer_id(now_ms)
             producer = NO_PRODUCER if error else ProducerIdAndEpoch(producer_id, 0)
-            return [Answered(request, error, producer)]
+            return [SendAnswer(request, error, producer)]
         if transactional_id == "":
-            return [Answered(request, ErrorCode.INVALID_REQUEST)]
+            return [SendAnswer(request, ErrorCode.INVALID_REQUEST)]
         if not 0 < transaction_timeout_ms <= self.config.transaction_max_timeout_ms:
-            return [Answered(request, ErrorCode.INVALID_TRANSACTION_TIMEOUT)]
+            return [SendAnswer(request, ErrorCode.INVALID_TRANSACTION_TIMEOUT)]
         entry = self._find_or_add(transactional_id, transaction_timeout_ms, now_ms)
         if isinstance(entry, ErrorCode):
-            return [Answered(request, entry)]
+            return [SendAnswer(request, entry)]
         try:
             return self._init(request, entry, transaction_timeout_ms, expected, now_ms)
         except IllegalTransition as refusal:
-            return [Answered(request, refusal.error)]
+            return [SendAnswer(request, refusal.error)]
 
     def _find_or_add(
         self, transactional_id: str, timeout_ms: int, now_ms: int
-    ) -> Entry | ErrorCode:
+    ) -> EpochAndMetadata | ErrorCode:
         found = self._states.find(transactional_id)
         if found is not None:
             return found
@@ -118,22 +121,22 @@ class TransactionCoordinator:
 
     def _init(
         self,
-        request: Request,
-        entry: Entry,
+        request: RequestReference,
+        entry: EpochAndMetadata,
         timeout_ms: int,
         expected: ProducerIdAndEpoch | None,
         now_ms: int,
     ) -> list[Effect]:
         step = decide(entry.metadata, expected)
         if isinstance(step, ErrorCode):
-            return [Answered(request, step)]
-        if step is Step.FENCE:
+            return [SendAnswer(request, step)]
+        if step is InitAction.FENCE:
             return self._abort(Purpose.FENCE, request, entry, now_ms)
         image: TransactionImage | None
-        if step is Step.ROTATE:
+        if step is InitAction.ROTATE:
             error, producer_id = self._generate_producer_id(now_ms)
             if error:
-                return [Answered(request, error)]
+                return [SendAnswer(request, error)]
             image = entry.metadata.prepare_rotation(
                 producer_id, timeout_ms, now_ms, keep_last=expected is not None
             )
@@ -141,35 +144,35 @@ class TransactionCoordinator:
             epoch = None if expected is None else expected.producer_epoch
             image = entry.metadata.prepare_epoch_bump(timeout_ms, epoch, now_ms)
         if image is None:
-            return [Answered(request, ErrorCode.PRODUCER_FENCED)]
+            return [SendAnswer(request, ErrorCode.PRODUCER_FENCED)]
         return [self._states.append(Purpose.INIT_PRODUCER_ID, entry, image, request=request)]
 
     def add_partitions(
         self,
-        request: Request,
+        request: RequestReference,
         transactional_id: str | None,
         producer: ProducerIdAndEpoch,
         partitions: Iterable[TopicPartition],
         client_transaction_version: int,
         now_ms: int,
     ) -> list[Effect]:
-        """AddPartitionsToTxn that adds, and AddOffsetsToTxn. One answer for all partitions.
+        """AddPartitionsToTxn that adds, and AddOffsetsToTxn; one answer for all partitions.
 
         `handleAddPartitionsToTransaction`.
         """
         entry = self._find(transactional_id)
         if isinstance(entry, ErrorCode):
-            return [Answered(request, entry)]
+            return [SendAnswer(request, entry)]
         metadata, wanted = entry.metadata, frozenset(partitions)
         error = self._check_add(metadata, producer)
         is_open = metadata.current.state is TransactionState.ONGOING
         if error or (is_open and wanted <= metadata.current.partitions):
-            return [Answered(request, error)]
+            return [SendAnswer(request, error)]
         try:
             image = metadata.prepare_add_partitions(wanted, client_transaction_version, now_ms)
             return [self._states.append(Purpose.ADD_PARTITIONS, entry, image, request=request)]
         except IllegalTransition as refusal:
-            return [Answered(request, refusal.error)]
+            return [SendAnswer(request, refusal.error)]
 
     def _check_add(self, metadata: TransactionMetadata, producer: ProducerIdAndEpoch) -> ErrorCode:
         is_pending = metadata.pending_state is not None
@@ -188,9 +191,9 @@ class TransactionCoordinator:
         producer: ProducerIdAndEpoch,
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """AddPartitionsToTxn that only asks: writes nothing, waits for nothing.
+        """AddPartitionsToTxn that only verifies: it writes nothing and waits for nothing.
 
-        A pending transition is not looked at: the leader's guard covers it.
+        It ignores a pending transition, which the leader's guard covers.
         `handleVerifyPartitionsInTransaction`.
         """
         entry = self._find(transactional_id)
@@ -210,7 +213,7 @@ class TransactionCoordinator:
 
     def end_txn(
         self,
-        request: Request,
+        request: RequestReference,
         transactional_id: str | None,
         producer: ProducerIdAndEpoch,
         commit: bool,
@@ -223,26 +226,26 @@ class TransactionCoordinator:
         """
         entry = self._find(transactional_id)
         if isinstance(entry, ErrorCode):
-            return [Answered(request, entry)]
+            return [SendAnswer(request, entry)]
         is_v2 = client_transaction_version >= EPOCH_BUMP_FROM
         try:
-            verdict = (answer_v2 if is_v2 else answer_v1)(
+            decision = (decide_v2 if is_v2 else decide_v1)(
                 entry.metadata, producer, commit, self.config
             )
-            if isinstance(verdict, Verdict):
+            if isinstance(decision, EndTxnAction):
                 return self._end(
                     request, entry, producer, commit, client_transaction_version, now_ms
                 )
         except IllegalTransition as refusal:
-            return [Answered(request, refusal.error)]
-        repeats = is_v2 and not verdict
-        identity = entry.metadata.current.identity if repeats else NO_PRODUCER
-        return [Answered(request, verdict, identity)]
+            return [SendAnswer(request, refusal.error)]
+        is_retry = is_v2 and not decision
+        identity = entry.metadata.current.identity if is_retry else NO_PRODUCER
+        return [SendAnswer(request, decision, identity)]
 
     def _end(
         self,
-        request: Request,
-        entry: Entry,
+        request: RequestReference,
+        entry: EpochAndMetadata,
         producer: ProducerIdAndEpoch,
         commit: bool,
         client_transaction_version: int,
@@ -251,9 +254,9 @@ class TransactionCoordinator:
         metadata = entry.metadata
         error, next_id = self._next_producer_id(metadata, client_transaction_version, now_ms)
         if error:
-            return [Answered(request, error)]
+            return [SendAnswer(request, error)]
         image = metadata.prepare_end(
-            prepared(commit=commit), client_transaction_version, next_id, now_ms
+            prepare_state(commit=commit), client_transaction_version, next_id, now_ms
         )
         return [
             self._states.append(
@@ -264,25 +267,27 @@ class TransactionCoordinator:
     def _next_producer_id(
         self, metadata: TransactionMetadata, client_transaction_version: int, now_ms: int
     ) -> tuple[ErrorCode, int]:
-        """The id to go on with, where this end takes the last epoch of the one in use."""
+        """A new producer id, if this end uses the last epoch of the current one."""
         ends_as_v2 = client_transaction_version >= EPOCH_BUMP_FROM
         if ends_as_v2 and is_epoch_exhausted(metadata.current.producer_epoch):
             return self._generate_producer_id(now_ms)
         return ErrorCode.NONE, NO_PRODUCER_ID
 
-    def _find(self, transactional_id: str | None) -> Entry | ErrorCode:
+    def _find(self, transactional_id: str | None) -> EpochAndMetadata | ErrorCode:
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         found = self._states.find(transactional_id)
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING if found is None else found
 
-    # ---- the coordinator's own aborts
+    # ---- aborts by the coordinator
 
-    def _abort(self, purpose: Purpose, request: Request, entry: Entry, now_ms: int) -> list[Effect]:
-        """Fence whoever holds the id, and abort. Raises `IllegalTransition`.
+    def _abort(
+        self, purpose: Purpose, request: RequestReference, entry: EpochAndMetadata, now_ms: int
+    ) -> list[Effect]:
+        """Fence the current producer, and abort. Raises `IllegalTransition`.
 
-        Below level 2 memory takes the fencing epoch before the log does; at level 2 the abort
-        itself bumps it, once (KAFKA-19367), and a fence that fails leaves nothing behind.
+        Below level 2 memory has the fencing epoch before the log; at level 2 the abort itself bumps
+        the epoch, once (KAFKA-19367), and a failed fence changes nothing.
         """
         metadata = entry.metadata
         version = self.config.transaction_version if self.config.bumps_epoch else 0
@@ -294,7 +299,7 @@ class TransactionCoordinator:
         elif self.config.own_aborts_rotate:
             error, next_id = self._next_producer_id(metadata, version, now_ms)
         if error:
-            return [] if purpose is Purpose.TIME_OUT else [Answered(request, error)]
+            return [] if purpose is Purpose.TIME_OUT else [SendAnswer(request, error)]
         producer = ProducerIdAndEpoch(metadata.current.producer_id, fence_epoch)
         image = metadata.prepare_end(TransactionState.PREPARE_ABORT, version, next_id, now_ms)
         return [self._states.append(purpose, entry, image, request=request, producer=producer)]
@@ -304,10 +309,10 @@ class TransactionCoordinator:
         return not self.config.bumps_epoch or self.config.fence_bump == "twice"
 
     def abort_timed_out(self, now_ms: int) -> list[Effect]:
-        """Abort every transaction that took too long; what fails now, the next scan tries again.
+        """Abort transactions that timed out; the next scan retries failures.
 
-        QUIRK: the first one that cannot be fenced ends the scan, each time: those behind it stay
-        open. `abortTimedOutTransactions`.
+        QUIRK: the first one that cannot be fenced ends every scan; those after it stay open.
+        `abortTimedOutTransactions`.
         """
         effects: list[Effect] = []
         with suppress(IllegalTransition):
@@ -317,7 +322,7 @@ class TransactionCoordinator:
         return effects
 
     def remove_expired(self, now_ms: int) -> list[Effect]:
-        """Forget ids that nobody used. `removeExpiredTransactionalIds`."""
+        """Forget unused ids. `removeExpiredTransactionalIds`."""
         expired: dict[tuple[int, int], list[str]] = {}
         for partition, entry in self._states.entries():
             if is_expired(entry, now_ms, self.config.transactional_id_expiration_ms):
@@ -331,16 +336,15 @@ class TransactionCoordinator:
             for names in _chunks(all_names, limit)
         ]
 
-    # ---- what became of it
+    # ---- results of appends
 
     def on_appended(self, token: int, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """The outcome of an `AppendRecords`: NONE, or an error of the log.
+        """The result of an `AppendRecords`: NONE, or an error of the log.
 
-        An error says nothing about the log: the record may be there. Raises `KeyError` for a token
-        that is not open.
+        After an error the record may still be in the log. Raises `KeyError` for an unknown token.
         """
         try:
-            pending, error = self._states.appended(token, error)
+            pending, error = self._states.complete_append(token, error)
         except IllegalTransition:
             return []
         return _AFTER[pending.purpose](self, pending, error, now_ms)
@@ -348,16 +352,16 @@ class TransactionCoordinator:
     def _after_init(self, pending: PendingAppend, error: ErrorCode, now_ms: int) -> list[Effect]:
         assert pending.image is not None
         identity = NO_PRODUCER if error else pending.image.identity
-        return [Answered(pending.request, error, identity)]
+        return [SendAnswer(pending.request, error, identity)]
 
     def _after_add(self, pending: PendingAppend, error: ErrorCode, now_ms: int) -> list[Effect]:
-        return [Answered(pending.request, error)]
+        return [SendAnswer(pending.request, error)]
 
     def _after_expire(self, pending: PendingAppend, error: ErrorCode, now_ms: int) -> list[Effect]:
         return []
 
     def _after_prepare(self, pending: PendingAppend, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """PrepareX is logged, or not: answer, and send the markers. `sendTxnMarkersCallback`."""
+        """Answer after PrepareX, and send the markers if it is logged. `sendTxnMarkersCallback`."""
         epoch = pending.append.coordinator_epoch
         metadata = self._states.find_under(pending.transactional_id, epoch)
         if isinstance(metadata, ErrorCode):
@@ -366,12 +370,12 @@ class TransactionCoordinator:
             is_fence = pending.purpose is not Purpose.END_TXN
             metadata.has_failed_epoch_fence |= is_fence and self._fences_in_memory
             return _end_answer(pending, error)
-        error = check_prepared(metadata, pending.producer, pending.commit)
+        error = check_still_prepared(metadata, pending.producer, pending.commit)
         if error:
             return _end_answer(pending, error)
         image = metadata.prepare_complete(now_ms)
         answer = _end_answer(pending, ErrorCode.NONE, image)
-        return answer + self._begin_completion(Entry(epoch, metadata), image)
+        return answer + self._begin_completion(EpochAndMetadata(epoch, metadata), image)
 
     def _after_complete(
         self, pending: PendingAppend, error: ErrorCode, now_ms: int
@@ -381,14 +385,14 @@ class TransactionCoordinator:
         if completion is None:
             return []
         if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            completion.logging = Logging.AGAIN
+            completion.state = CompletionState.APPEND_FAILED
         else:
             self._completions.remove(completion)
         return []
 
     # ---- markers
 
-    def _begin_completion(self, entry: Entry, image: TransactionImage) -> list[Effect]:
+    def _begin_completion(self, entry: EpochAndMetadata, image: TransactionImage) -> list[Effect]:
         """`TransactionMarkerChannelManager.addTxnMarkersToSend`."""
         now = entry.metadata.current
         self._next_token += 1
@@ -404,11 +408,15 @@ class TransactionCoordinator:
             waiting=set(now.partitions),
         )
         self._completions.add(completion)
-        return [completion.send()] if completion.waiting else self._log(completion, entry)
+        return (
+            [completion.send()]
+            if completion.waiting
+            else self._append_completion(completion, entry)
+        )
 
-    def _log(self, completion: Completion, entry: Entry) -> list[Effect]:
-        """No marker is missing: CompleteX. `writeTxnCompletion`."""
-        completion.logging = Logging.UNDER_WAY
+    def _append_completion(self, completion: Completion, entry: EpochAndMetadata) -> list[Effect]:
+        """Append CompleteX: all markers are written. `writeTxnCompletion`."""
+        completion.state = CompletionState.APPENDING
         try:
             return [self._states.append(Purpose.COMPLETE, entry, completion.image)]
         except IllegalTransition:
@@ -418,7 +426,7 @@ class TransactionCoordinator:
     def on_markers_written(
         self, sent: SendMarkers, errors: Mapping[TopicPartition, ErrorCode]
     ) -> list[Effect]:
-        """The leaders' answers to some markers of `sent`; NETWORK_EXCEPTION where none came.
+        """Leaders' answers to markers of `sent`; NETWORK_EXCEPTION if there was none.
 
         `TransactionMarkerRequestCompletionHandler.onComplete`.
         """
@@ -430,33 +438,35 @@ class TransactionCoordinator:
             self._completions.remove(completion)
             return []
         for partition, error in errors.items():
-            action = completion.take(partition, error)
-            if action is Action.STOP:
+            action = completion.apply_answer(partition, error)
+            if action is MarkerAction.STOP:
                 self._completions.remove(completion)
                 return []
-            if action is Action.DONE:
+            if action is MarkerAction.DONE:
                 metadata.remove_partition(partition)
-        if metadata.current.partitions or completion.logging is not Logging.NOT_YET:
+        if metadata.current.partitions or completion.state is not CompletionState.AWAITING_MARKERS:
             return []
-        return self._log(completion, Entry(sent.coordinator_epoch, metadata))
+        return self._append_completion(
+            completion, EpochAndMetadata(sent.coordinator_epoch, metadata)
+        )
 
     def retry(self) -> list[Effect]:
-        """Send again the markers, and append again the CompleteX, that could not be written."""
+        """Retry the markers, and the appends of CompleteX, that failed."""
         effects: list[Effect] = []
         for completion in self._completions:
             entry = self._states.find(completion.transactional_id)
-            if not isinstance(entry, Entry):
+            if not isinstance(entry, EpochAndMetadata):
                 self._completions.remove(completion)
             elif completion.waiting:
                 effects.append(completion.send())
-            elif completion.logging is Logging.AGAIN:
-                effects += self._log(completion, entry)
+            elif completion.state is CompletionState.APPEND_FAILED:
+                effects += self._append_completion(completion, entry)
         return effects
 
     # ---- leadership
 
     def elect(self, partition: int, coordinator_epoch: int) -> None:
-        """This broker leads a partition of `__transaction_state`: read it, then call `load`."""
+        """This broker leads a partition of `__transaction_state`; `load` comes next."""
         self._completions.remove_partition(partition)
         self._states.elect(partition, coordinator_epoch)
 
@@ -467,7 +477,7 @@ class TransactionCoordinator:
         records: Iterable[tuple[bytes, bytes | None]],
         now_ms: int,
     ) -> list[Effect]:
-        """The partition's records, oldest first. Markers of prepared transactions are sent again.
+        """Load the partition's records, oldest first, and send markers of prepared transactions.
 
         Raises `DecodeError`; the partition is then still loading.
         """
@@ -479,23 +489,25 @@ class TransactionCoordinator:
         return effects
 
     def resign(self, partition: int, coordinator_epoch: int | None = None) -> None:
-        """Another broker leads. What is under way here comes to nothing."""
+        """Another broker leads the partition: drop all that is in progress."""
         self._states.resign(partition, coordinator_epoch)
         if partition not in self._states.coordinator_epochs:
             self._completions.remove_partition(partition)
 
     # ---- inspection
 
-    def describe(self, transactional_id: str) -> inspection.Described:
+    def describe(self, transactional_id: str) -> inspection.DescribeResult:
         """DescribeTransactions, one id. `handleDescribeTransactions`."""
         return inspection.describe(self._states, transactional_id)
 
-    def list_transactions(self, filters: inspection.Filters, now_ms: int) -> inspection.Listed:
+    def list_transactions(
+        self, filters: inspection.ListFilters, now_ms: int
+    ) -> inspection.ListResult:
         """ListTransactions. `listTransactionStates`."""
         return inspection.list_transactions(self._states, filters, now_ms)
 
     def view(self) -> inspection.CoordinatorView:
-        """All that is known, frozen."""
+        """A snapshot of the state."""
         return inspection.view(self._states, self._completions)
 
 
@@ -510,17 +522,17 @@ def _check_producer(now: TransactionImage, producer: ProducerIdAndEpoch) -> Erro
 def _end_answer(
     pending: PendingAppend, error: ErrorCode, complete: TransactionImage | None = None
 ) -> list[Effect]:
-    """EndTxn says who the producer is from now on; a fence sends its client round again."""
+    """Answer EndTxn with the next identity; after a fence the client has to repeat its request."""
     if pending.purpose is Purpose.TIME_OUT:
         return []
     if pending.purpose is Purpose.FENCE:
-        return [Answered(pending.request, error or ErrorCode.CONCURRENT_TRANSACTIONS)]
+        return [SendAnswer(pending.request, error or ErrorCode.CONCURRENT_TRANSACTIONS)]
     producer = complete.identity if complete and complete.bumps_epoch else NO_PRODUCER
-    return [Answered(pending.request, error, producer)]
+    return [SendAnswer(pending.request, error, producer)]
 
 
 def _chunks(names: list[str], limit_bytes: int) -> Iterable[tuple[str, ...]]:
-    """Names whose keys fit into one batch; at least one each."""
+    """Groups of names whose keys fit into one batch, at least one name each."""
     chunk: list[str] = []
     size = 0
     for name in names:

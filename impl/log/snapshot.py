@@ -1,14 +1,14 @@
-"""The producer snapshot: what a partition remembers of its producers across a restart.
+"""The producer snapshot: a partition's producer state in a file.
 
 Three rules:
 
-1. The bytes are Kafka's own: a file written here is read by a broker, and the other way round.
-2. One batch a producer: its last. The other four of a leader's memory are lost with the process.
-3. A snapshot loads whole or not at all (`CorruptSnapshot`); its CRC is checked first.
+1. The bytes are Kafka's: brokers read these files, and the other way round.
+2. A producer has one batch: its last. The other four of a leader's memory are lost on restart.
+3. A snapshot loads completely or not at all (`CorruptSnapshot`); its CRC is checked first.
 
-Theory of operation: version, CRC-32C of all that follows it, a count, 46 bytes an entry. The
-offset up to which the snapshot holds is in the file's name only. Offsets and sequences are -1
-where there is none. Source: `ProducerStateManager.writeSnapshot` and `readSnapshot`.
+Theory of operation: version, CRC-32C of the rest, a count, 46 bytes an entry. The offset up to
+which the snapshot holds is only in the file's name. Offsets and sequences are -1 for none.
+Source: `ProducerStateManager.writeSnapshot` and `readSnapshot`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ENTRY: Final = Struct(">qhiqiqiq")
 
 
 class SnapshotEntry(NamedTuple):
-    """One producer. `last_offset` is -1 where no batch is remembered."""
+    """One producer. `last_offset` is -1 without a batch."""
 
     producer_id: int
     producer_epoch: int
@@ -43,12 +43,12 @@ class SnapshotEntry(NamedTuple):
 
 
 def snapshot_name(offset: int) -> str:
-    """The file name of the snapshot that holds everything below `offset`."""
+    """The file name of the snapshot of the log below `offset`."""
     return f"{offset:020d}.snapshot"
 
 
 def snapshot_offset(name: str) -> int | None:
-    """The offset in a snapshot's file name, None if the file is no snapshot."""
+    """The offset in a snapshot's file name, None for other files."""
     match = _NAME.fullmatch(name)
     return None if match is None else int(match[1])
 

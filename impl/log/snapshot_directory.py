@@ -2,13 +2,13 @@
 
 Three rules:
 
-1. A file is whole or absent: it is written under another name, forced to disk, and then renamed
-   (KAFKA-9892 is what happens otherwise).
-2. The name is Kafka's, so that a broker finds our files and we find a broker's.
-3. Files of other names are nobody's business here.
+1. A file is complete or absent: it is written under another name, synced, and renamed
+   (KAFKA-9892 describes the alternative).
+2. The names are Kafka's, so that brokers find these files, and the other way round.
+3. Files with other names are ignored.
 
-Theory of operation: a mapping from offset to bytes, like the dict that a log in memory keeps. Each
-look goes to the disk; nothing is remembered. Source: `ProducerStateManager.loadSnapshots`,
+Theory of operation: a mapping from offset to bytes, like the dict of a log in memory. Each access
+reads the disk; nothing is cached. Source: `ProducerStateManager.loadSnapshots`,
 `LogFileUtils.producerSnapshotFile`.
 """
 
@@ -22,10 +22,7 @@ from impl.log.snapshot import snapshot_name, snapshot_offset
 
 
 class SnapshotDirectory(MutableMapping[int, bytes]):
-    """`{offset: bytes of the snapshot}`, kept in the files of a folder that exists.
-
-    Raises `OSError` where the disk does.
-    """
+    """`{offset: snapshot bytes}` in the files of an existing folder. Raises `OSError`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,7 +41,7 @@ class SnapshotDirectory(MutableMapping[int, bytes]):
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
-        self._force_names()
+        self._sync_folder()
 
     def __delitem__(self, offset: int) -> None:
         try:
@@ -62,8 +59,8 @@ class SnapshotDirectory(MutableMapping[int, bytes]):
     def _path(self, offset: int) -> Path:
         return self._folder / snapshot_name(offset)
 
-    def _force_names(self) -> None:
-        """A rename is on disk only when its folder is."""
+    def _sync_folder(self) -> None:
+        """Sync the folder, which makes a rename durable."""
         descriptor = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -1,15 +1,15 @@
-"""The transaction index: which transactions of a segment were aborted.
+"""The transaction index: the aborted transactions of a segment.
 
 Three rules:
 
-1. The bytes are Kafka's own, 34 an entry, in the order of the markers.
-2. An entry stands in the segment in which the ABORT marker lies, wherever its transaction began.
-3. A file loads whole or not at all (`CorruptTransactionIndex`).
+1. The bytes are Kafka's, 34 an entry, in the order of the markers.
+2. An entry is in the segment of its ABORT marker, wherever the transaction began.
+3. A file loads completely or not at all (`CorruptTransactionIndex`).
 
 Theory of operation: version, producer id, first offset (of the transaction), last offset (of the
-marker), last stable offset as the marker found it. No entry that follows begins before that last
-stable offset, so a search for what overlaps a range ends at the first entry that has it at or
-behind the range's end. Source: `TransactionIndex`, `AbortedTxn`.
+marker), last stable offset after the marker. No later entry begins before that last stable offset,
+so a search for transactions that overlap a range ends at the first entry whose last stable offset
+is at or after the range's end. Source: `TransactionIndex`, `AbortedTxn`.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def decode_transaction_index(data: bytes, base_offset: int = 0) -> list[AbortedT
     return entries
 
 
-def overlapping(
+def find_overlapping(
     aborted: Sequence[AbortedTransaction], fetch_offset: int, upper_bound: int
 ) -> list[AbortedTransaction]:
-    """What of `aborted` (by last offset) a reader of `fetch_offset` ... `upper_bound` - 1 may meet.
+    """The entries (by last offset) that overlap `fetch_offset` ... `upper_bound` - 1.
 
     `TransactionIndex.collectAbortedTxns`.
     """

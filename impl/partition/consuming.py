@@ -1,13 +1,13 @@
-"""What a read_committed consumer makes of the batches that it fetched.
+"""Filters the batches that a read_committed consumer fetched.
 
 Three rules:
 
 1. Control batches are never delivered, but the position moves past them.
-2. A transaction is left out from its first batch here to its ABORT marker.
-3. A COMMIT marker changes nothing: what is not aborted was never left out.
+2. An aborted transaction is skipped from its first batch to its ABORT marker.
+3. COMMIT markers change nothing: only aborted transactions are skipped.
 
-Theory of operation: the answer names aborted transactions by producer id and first offset. They are
-taken up in that order as the batches pass them; a producer is aborted until its ABORT marker comes.
+Theory of operation: the answer lists aborted transactions by producer id and first offset. Each is
+activated when the batches reach its first offset, and deactivated by its ABORT marker.
 Source: `CompletedFetch.nextFetchedRecord`, `containsAbortMarker`.
 """
 
@@ -23,10 +23,10 @@ from impl.protocol.record_batch import NO_PRODUCER_ID, RecordBatch
 def committed_batches(
     batches: Iterable[RecordBatch], aborted_transactions: Iterable[tuple[int, int]]
 ) -> Iterator[RecordBatch]:
-    """The batches to deliver; the position is then behind the last batch that was fetched.
+    """The batches to deliver; the next position is after the last fetched batch.
 
-    `aborted_transactions` has (producer id, first offset), in any order. What lies before the
-    offset that was asked for is the caller's to skip. Raises `InvalidRecord`.
+    `aborted_transactions` has (producer id, first offset), in any order. The caller skips records
+    before the requested offset. Raises `InvalidRecord`.
     """
     ahead = [(first_offset, producer_id) for producer_id, first_offset in aborted_transactions]
     heapify(ahead)

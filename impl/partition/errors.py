@@ -1,6 +1,6 @@
-"""What a replica refuses. What a client may see is an `ErrorCode` in an outcome instead.
+"""Errors of calls that a replica refuses. A client sees an `ErrorCode` in an outcome instead.
 
-Each message says what was wrong (`problem` first, where a class has one), where, and what to do.
+Each message says what was wrong (`problem` first, if the class has one), where, and what to do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class PartitionError(ValueError):
 class HighWatermarkOutOfRange(PartitionError):
     """The offset is behind the high watermark or past the end of the log."""
 
-    advice = "look who sent it: a high watermark moves forward, within the log"
+    advice = "check the caller: a high watermark moves forward, within the log"
 
 
 class OffsetsNotContiguous(PartitionError):
@@ -31,17 +31,17 @@ class OffsetsNotContiguous(PartitionError):
 
 
 class TransactionNotOngoing(PartitionError):
-    """A marker ends a transaction that is not in the book: two snapshot rows share one offset."""
+    """A marker ends a transaction that is not ongoing: two snapshot rows share one offset."""
 
     problem = "no ongoing transaction"
     advice = "delete the snapshots of this log: they contradict it"
 
 
 class PlainBatchInTransaction(PartitionError):
-    """A replicated batch lies inside its producer's transaction, but is not of it."""
+    """A replicated batch lies inside its producer's transaction, but does not belong to it."""
 
     problem = "a plain batch inside a transaction"
-    advice = "look who wrote it: no leader accepts it"
+    advice = "check its writer: no leader accepts such a batch"
 
 
 class BatchTooLarge(PartitionError):
@@ -53,10 +53,10 @@ class BatchTooLarge(PartitionError):
 class InvalidOffset(PartitionError):
     """An offset below zero, or a segment that the log does not have."""
 
-    advice = "look who sent it"
+    advice = "check the caller"
 
 
 class InvalidInSyncReplicas(PartitionError):
-    """More replicas in sync than there are, or none: the leader itself always is."""
+    """More in-sync replicas than replicas, or none: the leader itself always is in sync."""
 
     advice = "give a count from 1 to the replication factor"

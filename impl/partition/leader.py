@@ -2,23 +2,24 @@
 
 Seven rules:
 
-1. `produce` appends a batch or leaves everything as it was; there is no third outcome.
-2. The checks come in Kafka's order: shape, acks, leadership, replicas, batch, duplicate,
+1. `produce` appends a batch or leaves everything unchanged.
+2. The checks run in Kafka's order: shape, acks, leadership, replicas, batch, duplicate,
    verification, epoch, sequence, open transaction.
-3. What is stored is the client's batch with offset and leader epoch stamped on.
-4. The high watermark moves only when told, never back, never past the end of the log.
-5. A batch that is in the log stays there whatever its client is told: too few replicas, too late.
-6. A new leader is made by replaying batches unchecked: of a prefix that was replicated (it
-   remembers five batches a producer), or from disk behind a snapshot (one, and what follows).
-7. The first batch of a transaction needs a guard: `begin_verification` gives one, the caller asks
-   the coordinator, and appends with it. Markers come from coordinators only: `write_marker`.
+3. The log stores the client's batch, stamped with offset and leader epoch.
+4. The high watermark moves only on `advance_high_watermark`, forward, up to the end of the log.
+5. A batch that is in the log stays there, even if its client gets an error: too few replicas, or a
+   time-out.
+6. A new leader replays batches without checks: those that were replicated (then it remembers five
+   batches a producer), or those on disk after a snapshot (one batch, and later ones).
+7. The first batch of a transaction needs a guard: `begin_verification` creates it, the caller
+   verifies with the coordinator, and appends with the guard. Only coordinators write markers
+   (`write_marker`).
 
-Theory of operation: `produce` returns a `ProduceOutcome`. Its `required_offset` is the high
-watermark at which an acks=-1 request may be answered; the caller holds the answer and asks `settle`
-until there is one. Producer state is one immutable `ProducerStateEntry` per producer id, replaced
-on append. The log and all that follows from it is a `ReplicaLog`, which a follower has, too:
-`PartitionLeader(log=...)` makes its leader, `resign` gives it back. Nothing here reads a clock or a
-file.
+Theory of operation: `produce` returns a `ProduceOutcome`. An acks=-1 request may be answered when
+the high watermark reaches its `required_offset`; until then `settle` returns None. The state of a
+producer id is one immutable `ProducerStateEntry`, replaced on append. The log and all that follows
+from it is a `ReplicaLog`, the same for leaders and followers: `PartitionLeader(log=...)` leads it,
+`resign` returns it. No clock or file is read here.
 Sources: `ReplicaManager.appendRecords`, `Partition.appendRecordsToLeader`, `UnifiedLog.append`,
 `DelayedProduce`; release 4.3.1.
 """
@@ -38,7 +39,7 @@ from impl.partition.producer_state import (
     check_sequence,
     find_duplicate,
 )
-from impl.partition.producer_states import entry_after
+from impl.partition.producer_states import apply_data_batch
 from impl.partition.replica_log import DEFAULT_CONFIG, Recovery, ReplicaLog
 from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.stored_batch import StoredBatch
@@ -48,11 +49,11 @@ from impl.partition.transactions import (
     check_verified,
     check_verified_sequence,
     is_ongoing,
-    marker_of,
+    parse_marker,
     with_marker,
 )
 from impl.partition.validation import LogConfig, ValidBatch, first_batch, validate_batch
-from impl.partition.verification import NO_GUARD, BegunVerification, VerificationEntry
+from impl.partition.verification import NO_GUARD, VerificationEntry, VerificationStart
 from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
 from impl.protocol.errors import ErrorCode, InvalidRecord
 from impl.protocol.record_batch import (
@@ -71,7 +72,7 @@ ACKS_ALL: Final = -1
 VALID_ACKS: Final = frozenset((ACKS_ALL, 0, 1))
 
 HIGH_WATERMARK: Final = -1
-"""Delete all records that every replica has. `DeleteRecordsRequest.HIGH_WATERMARK`."""
+"""Delete all replicated records. `DeleteRecordsRequest.HIGH_WATERMARK`."""
 
 _CLIENT: Final = CHECKS[AppendOrigin.CLIENT]
 _COORDINATOR: Final = CHECKS[AppendOrigin.COORDINATOR]
@@ -91,8 +92,8 @@ _WITHOUT_LOG_START: Final = frozenset(
 class ProduceOutcome(NamedTuple):
     """The answer to one batch; offsets and times are -1 where there is none.
 
-    `required_offset` is the high watermark that an acks=-1 answer waits for, -1 for no wait.
-    `log_append_time_ms` of a duplicate is the remembered batch's timestamp (Kafka's quirk).
+    `required_offset` is the high watermark that an acks=-1 answer waits for, -1 for no wait. QUIRK:
+    `log_append_time_ms` of a duplicate is the remembered batch's timestamp.
     """
 
     error: ErrorCode
@@ -110,7 +111,7 @@ class DeleteOutcome(NamedTuple):
 
 
 class LeaderView(NamedTuple):
-    """All that a leader's answers follow from, but for the bytes of its log; comparable, hashable.
+    """The state of a leader without the bytes of its log; comparable, hashable.
 
     `ongoing` has (first offset, producer id), `unreplicated` (first offset, the marker's offset).
     """
@@ -129,11 +130,11 @@ class LeaderView(NamedTuple):
 
 
 class PartitionLeader:
-    """The leader of one partition; its transactions are judged by `log.rules`, a release's.
+    """The leader of one partition; `log.rules` are those of a release.
 
-    To be read, not written: `log`, and of it `log_start_offset`, `log_end_offset`,
-    `high_watermark`, `last_stable_offset` (offsets), `config`, `producers` (producer id to its
-    entry), `batches`; further `leader_epoch`, `replication_factor`, `in_sync_replicas`,
+    Read-only: `log`, and of it `log_start_offset`, `log_end_offset`,
+    `high_watermark`, `last_stable_offset` (offsets), `config`, `producers` (entries by
+    producer id), `batches`; also `leader_epoch`, `replication_factor`, `in_sync_replicas`,
     `is_leader`.
     """
 
@@ -149,7 +150,7 @@ class PartitionLeader:
         log: ReplicaLog | None = None,
         rules: TransactionRules = DEFAULT_RULES,
     ) -> None:
-        """The leader of an empty log, or of `log`, which then has start and settings of its own."""
+        """The leader of an empty log, or of `log`, which has its own start and settings."""
         self.log = log or ReplicaLog(log_start_offset=log_start_offset, config=config, rules=rules)
         self.leader_epoch = leader_epoch
         self.replication_factor = replication_factor
@@ -157,7 +158,7 @@ class PartitionLeader:
         self.is_leader = True
 
     @classmethod
-    def elected(
+    def elect(
         cls,
         replicated: Iterable[StoredBatch],
         *,
@@ -168,10 +169,10 @@ class PartitionLeader:
         replication_factor: int = 1,
         rules: TransactionRules = DEFAULT_RULES,
     ) -> PartitionLeader:
-        """A follower that becomes leader with the batches it had fetched, in order.
+        """A leader from a follower's fetched batches, in order.
 
-        It applied them with origin REPLICATION, so it remembers up to five batches a producer, also
-        of records that were deleted since. Raises `PartitionError`.
+        The follower applied them with origin REPLICATION, so it remembers up to five batches a
+        producer, even deleted ones. Raises `PartitionError`.
         """
         log = ReplicaLog(log_start_offset=log_start_offset, config=config, rules=rules)
         log.replicate(replicated)
@@ -179,7 +180,7 @@ class PartitionLeader:
         return cls(leader_epoch=leader_epoch, replication_factor=replication_factor, log=log)
 
     @classmethod
-    def restarted(
+    def restart(
         cls,
         log: bytes,
         snapshots: Mapping[int, bytes],
@@ -197,14 +198,13 @@ class PartitionLeader:
         transaction_indexes: Mapping[int, bytes] | None = None,
         rules: TransactionRules = DEFAULT_RULES,
     ) -> PartitionLeader:
-        """A leader rebuilt from disk: the log's bytes and `{offset: snapshot bytes}`.
+        """A leader from disk: the log's bytes and `{offset: snapshot bytes}`.
 
-        The newest whole snapshot inside the log is loaded, without producers that have expired at
-        `now_ms`; the batches after it are replayed. A corrupt one is passed over; with none left
-        the whole log is. Its own snapshots go to `store`, a copy of `snapshots` unless given; the
-        rest is `ReplicaLog.reload`'s, and what had to be given up is in `recovery`. A high
-        watermark outside the log is moved to its nearer end (`UnifiedLog.updateHighWatermark`).
-        Raises `DecodeError`, `PartitionError`.
+        Loads the newest valid snapshot inside the log, without producers expired at `now_ms`, and
+        replays the batches after it, or the whole log if there is none. New snapshots go to
+        `store`, by default a copy of `snapshots`. `ReplicaLog.reload` documents the other
+        arguments; `recovery` says what was lost. A high watermark outside the log is moved to its
+        nearer end (`UnifiedLog.updateHighWatermark`). Raises `DecodeError`, `PartitionError`.
         `ProducerStateManager.truncateAndReload`, `UnifiedLog.rebuildProducerState`.
         """
         kept = dict(snapshots) if store is None else store
@@ -225,7 +225,7 @@ class PartitionLeader:
         replica.advance_high_watermark(inside)
         return cls(leader_epoch=leader_epoch, replication_factor=replication_factor, log=replica)
 
-    # ---- what the log has
+    # ---- the log
 
     @property
     def config(self) -> LogConfig:
@@ -244,17 +244,17 @@ class PartitionLeader:
 
     @property
     def high_watermark(self) -> int:
-        """All replicas have everything below."""
+        """All replicas have the records below."""
         return self.log.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        """All below is decided and replicated: where a read_committed consumer has to stop."""
+        """All records below are decided and replicated; the bound of read_committed consumers."""
         return self.log.last_stable_offset
 
     @property
     def producers(self) -> dict[int, ProducerStateEntry]:
-        """What is remembered of producers, by producer id."""
+        """Producer state by producer id."""
         return self.log.producer_states.entries
 
     @property
@@ -264,7 +264,7 @@ class PartitionLeader:
 
     @property
     def recovery(self) -> Recovery:
-        """What the last restart had to give up."""
+        """What the last restart lost."""
         return self.log.recovery
 
     def view(self) -> LeaderView:
@@ -294,25 +294,25 @@ class PartitionLeader:
         *,
         supports_epoch_bump: bool,
         now_ms: int,
-    ) -> BegunVerification:
-        """Before a transactional batch is appended: the guard to append it with.
+    ) -> VerificationStart:
+        """The guard with which to append a transactional batch.
 
-        NO_GUARD without an error: its transaction is open here, append at once. Any other guard:
-        ask the coordinator first (AddPartitionsToTxn, to verify for V1 requests, to add for V2) and
-        append with the guard if it agrees. `base_sequence` is the batch's, or -1 for
+        NO_GUARD without an error: the transaction is open in the partition, append at once. Any
+        other guard: first verify with the coordinator (AddPartitionsToTxn, to verify in V1, to add
+        in V2), and append with the guard on success. `base_sequence` is the batch's, or -1 for
         TxnOffsetCommit; `supports_epoch_bump`: the request is V2. Errors: NOT_LEADER_OR_FOLLOWER,
         INVALID_PRODUCER_EPOCH. `UnifiedLog.maybeStartTransactionVerification`.
         """
         states, rules = self.log.producer_states, self.log.rules
         entry = states.entries.get(producer_id, UNKNOWN_PRODUCER)
         if not self.is_leader:
-            return BegunVerification(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return VerificationStart(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if rules.checks_epoch_at_begin and producer_id in states.entries:
             error = check_producer_epoch(entry, producer_epoch)
             if error:
-                return BegunVerification(error)
+                return VerificationStart(error)
         if is_ongoing(entry, producer_epoch, rules):
-            return BegunVerification(ErrorCode.NONE)
+            return VerificationStart(ErrorCode.NONE)
         begun = states.begin_verification(
             producer_id,
             producer_epoch,
@@ -320,7 +320,7 @@ class PartitionLeader:
             supports_epoch_bump=supports_epoch_bump,
             now_ms=now_ms,
         )
-        return BegunVerification(ErrorCode.NONE, begun.guard)
+        return VerificationStart(ErrorCode.NONE, begun.guard)
 
     def produce(
         self,
@@ -330,10 +330,10 @@ class PartitionLeader:
         now_ms: int,
         guard: int = NO_GUARD,
     ) -> ProduceOutcome:
-        """Append the one batch of a client's Produce request (3 or later), origin CLIENT.
+        """Append the batch of a client's Produce request (3 or later), origin CLIENT.
 
         `required_acks` is -1, 0 or 1, `now_ms` the broker's clock, `guard` from
-        `begin_verification`. Every refusal is an outcome; nothing is raised.
+        `begin_verification`. A refusal is an outcome; nothing is raised.
         `ReplicaManager.appendRecords`.
         """
         return self._append_as_leader(batch_bytes, _CLIENT, required_acks, now_ms, guard)
@@ -347,7 +347,7 @@ class PartitionLeader:
         guard: int = NO_GUARD,
         transaction_version: int = 0,
     ) -> ProduceOutcome:
-        """Append a batch that a coordinator of this broker writes: no header check, no sequence.
+        """Append a batch from a coordinator of this broker, without checks of header and sequence.
 
         A transactional batch is verified like a client's. A control batch is a marker:
         `write_marker`.
@@ -366,11 +366,11 @@ class PartitionLeader:
         now_ms: int,
         transaction_version: int = 0,
     ) -> ProduceOutcome:
-        """Append what WriteTxnMarkers asks for: COMMIT or ABORT, answered when it is replicated.
+        """Append the COMMIT or ABORT marker of WriteTxnMarkers, answered when it is replicated.
 
-        `transaction_version` is the request's, 0 where it has none (WriteTxnMarkers 1). Errors
-        beside an append's own: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. Raises
-        `InvalidField` for numbers that no marker can hold.
+        `transaction_version` is the request's, 0 if it has none (WriteTxnMarkers 1). Errors besides
+        those of an append: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. Raises
+        `InvalidField` for numbers out of a marker's range.
         `KafkaApis.handleWriteTxnMarkersRequest`.
         """
         batch = marker_batch(
@@ -427,7 +427,7 @@ class PartitionLeader:
     def _check_producer(
         self, entry: ProducerStateEntry, header: BatchHeader, checks: Checks, guard: int
     ) -> ErrorCode:
-        """Verification, epoch, sequence, open transaction. `ProducerAppendInfo.append`."""
+        """Check verification, epoch, sequence, open transaction. `ProducerAppendInfo.append`."""
         rules, epoch = self.log.rules, header.producer_epoch
         verification = self.log.producer_states.verifications.get(header.producer_id)
         is_transactional = bool(header.attributes & TRANSACTIONAL)
@@ -454,9 +454,9 @@ class PartitionLeader:
         now_ms: int,
         transaction_version: int,
     ) -> ProduceOutcome:
-        """A control batch that holds no marker is stored, and means nothing."""
+        """Check and append a control batch; without a marker it changes no producer state."""
         try:
-            marker = marker_of(batch.data)
+            marker = parse_marker(batch.data)
         except InvalidRecord:
             return self._refuse(ErrorCode.INVALID_RECORD)
         if marker is None:
@@ -468,7 +468,7 @@ class PartitionLeader:
         return self._append(batch, entry, required_acks, now_ms, marker)
 
     def _check_replicas(self, required_acks: int) -> ErrorCode:
-        """Whether this broker leads, with enough replicas. `Partition.appendRecordsToLeader`."""
+        """Check leadership and in-sync replicas. `Partition.appendRecordsToLeader`."""
         if not self.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if required_acks == ACKS_ALL and not self._has_enough_replicas():
@@ -476,7 +476,7 @@ class PartitionLeader:
         return ErrorCode.NONE
 
     def _has_enough_replicas(self) -> bool:
-        """More in-sync replicas than there are replicas are never asked for. `effectiveMinIsr`."""
+        """Whether min_insync_replicas are in sync, or all replicas. `effectiveMinIsr`."""
         least = min(self.log.config.min_insync_replicas, self.replication_factor)
         return self.in_sync_replicas >= least
 
@@ -492,7 +492,7 @@ class PartitionLeader:
         now_ms: int,
         marker: EndTransactionMarker | None = None,
     ) -> ProduceOutcome:
-        """Assign offsets, store, remember. `UnifiedLog.append` from where nothing can fail."""
+        """Assign offsets, store, update producer state. The last part of `UnifiedLog.append`."""
         header, attributes, max_timestamp, data = batch
         log = self.log
         base_offset = log.log_end_offset
@@ -509,7 +509,7 @@ class PartitionLeader:
             place_batch(data, header, base_offset, self.leader_epoch),
         )
         if entry is None or marker is None:
-            log.append(stored, None if entry is None else entry_after(entry, stored))
+            log.append(stored, None if entry is None else apply_data_batch(entry, stored))
         else:
             after = with_marker(
                 entry, header.producer_epoch, marker.coordinator_epoch, max_timestamp
@@ -527,10 +527,10 @@ class PartitionLeader:
     # ---- after the append
 
     def settle(self, outcome: ProduceOutcome, *, is_overdue: bool = False) -> ProduceOutcome | None:
-        """What a request may be answered now; None while its acks are awaited.
+        """The answer to a request now; None while it waits for replicas.
 
-        `is_overdue`: its timeout has passed. Whatever the answer, the batch stays in the log, and a
-        retry of it is a duplicate. `DelayedProduce.tryComplete`, `onExpiration`,
+        `is_overdue`: its timeout has passed. Whatever the answer, the batch stays in the log, and
+        its retry is a duplicate. `DelayedProduce.tryComplete`, `onExpiration`,
         `Partition.checkEnoughReplicasReachOffset`.
         """
         if outcome.error or outcome.required_offset == INVALID_OFFSET:
@@ -544,27 +544,27 @@ class PartitionLeader:
         return outcome._replace(error=ErrorCode.REQUEST_TIMED_OUT) if is_overdue else None
 
     def advance_high_watermark(self, offset: int) -> None:
-        """All replicas have everything below `offset`. Raises `HighWatermarkOutOfRange`."""
+        """All replicas have the records below `offset`. Raises `HighWatermarkOutOfRange`."""
         self.log.advance_high_watermark(offset)
 
     def update_in_sync_replicas(self, count: int) -> None:
-        """So many replicas, this one among them, are in sync. Raises `InvalidInSyncReplicas`."""
+        """Set the number of in-sync replicas, with the leader. Raises `InvalidInSyncReplicas`."""
         if not 1 <= count <= self.replication_factor:
             problem = f"{count} of {self.replication_factor} replicas in sync"
             raise InvalidInSyncReplicas(problem)
         self.in_sync_replicas = count
 
     def resign(self) -> ReplicaLog:
-        """Lead no more: appends and waiting answers are refused from now on; the log goes on."""
+        """Stop leading: refuse appends and waiting answers from now on. Returns the log."""
         self.is_leader = False
         return self.log
 
-    # ---- deleting, forgetting, closing
+    # ---- deletion, expiry, snapshots
 
     def delete_records(self, before: int) -> DeleteOutcome:
         """Delete the records before an offset, or before the high watermark (HIGH_WATERMARK).
 
-        What is remembered of their producers stays, until a restart (KAFKA-7190).
+        Producer state stays until a restart (KAFKA-7190).
         `Partition.deleteRecordsOnLeader`.
         """
         if not self.is_leader:
@@ -580,7 +580,7 @@ class PartitionLeader:
         self.log.producer_states.remove_expired(now_ms)
 
     def snapshot(self) -> bytes:
-        """The producer snapshot at `log_end_offset`, as Kafka writes it into a file."""
+        """The producer snapshot at `log_end_offset`, the bytes of Kafka's file."""
         return self.log.producer_states.encode()
 
 

@@ -2,8 +2,8 @@
 
 Two rules:
 
-1. A leader trusts itself and other brokers, not clients: the table says how far.
-2. What a leader has accepted is never judged again: replication and every rebuild check nothing.
+1. A leader trusts itself and other brokers, but not clients: see the table.
+2. What a leader accepted is never checked again: replication and rebuilds check nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 
 class AppendOrigin(Enum):
-    """`AppendOrigin`, but for the metadata log's own."""
+    """`AppendOrigin`, without that of the metadata log."""
 
     CLIENT = "client"  # a Produce request
     COORDINATOR = "coordinator"  # offsets, transaction states: written by this broker itself
@@ -26,8 +26,8 @@ class Checks(NamedTuple):
     """What is checked of a batch.
 
     `client_header`: offset 0, counts that agree, no control batch, a sequence beside a producer id;
-    `duplicate`: whether a remembered batch is answered and not appended; `verification`: whether a
-    transactional batch must belong to an open transaction.
+    `duplicate`: a remembered batch is acknowledged, not appended; `verification`: a transactional
+    batch needs an open transaction, or a guard.
     """
 
     client_header: bool

@@ -3,15 +3,15 @@
 Four rules:
 
 1. An entry is a value: an append makes a new one, so a refused append cannot have changed it.
-2. The last five batches are remembered, by last sequence and length; the sixth drops the oldest.
-3. A repeat of a remembered batch is a success that appends nothing; the lookup comes first and
-   wants the same epoch. An overlap that is no exact repeat is out of order.
-4. Another epoch forgets all batches: the first batch of an epoch has sequence 0. A producer id
-   that is unknown here may begin anywhere (2.5 and later, KIP-360).
+2. The last five batches are remembered, by last sequence and length; a sixth drops the oldest.
+3. A batch equal to a remembered one is acknowledged and not appended; duplicates are checked first,
+   within one epoch. A batch that overlaps without being equal is out of order.
+4. A new epoch drops all batches: its first batch has sequence 0. An unknown producer id may start
+   with any sequence (2.5 and later, KIP-360).
 
-Theory of operation: the leader asks `find_duplicate`, then `check_producer_epoch`, then
-`check_sequence`, and on success stores `with_batch`. Replication, failover and restart call
-`with_batch` alone: what a leader accepted is not judged again.
+Theory of operation: the leader calls `find_duplicate`, then `check_producer_epoch`, then
+`check_sequence`, and on success stores `with_batch`. Replication, failover and restart only call
+`with_batch`: batches that a leader accepted are not checked again.
 Sources: `ProducerStateEntry`, `ProducerAppendInfo`, release 4.3.1.
 """
 
@@ -31,7 +31,7 @@ from impl.protocol.record_batch import (
 )
 
 BATCHES_REMEMBERED: Final = 5
-"""`ProducerStateEntry.NUM_BATCHES_TO_RETAIN`; a producer's in-flight limit equals it on purpose."""
+"""`ProducerStateEntry.NUM_BATCHES_TO_RETAIN`; equal to a producer's limit of requests in flight."""
 
 NO_COORDINATOR_EPOCH: Final = -1
 
@@ -46,7 +46,7 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """Derived, as Kafka does: the wrap is inside `decrement_sequence` (KAFKA-7692)."""
+        """Sequence of the first record; `decrement_sequence` handles the wrap (KAFKA-7692)."""
         return decrement_sequence(self.last_sequence, self.offset_delta)
 
     @property
@@ -79,7 +79,7 @@ def find_duplicate(
 ) -> BatchMetadata | None:
     """The remembered batch of the same epoch, first and last sequence, or None.
 
-    Equal last sequence and length is equal first sequence, too.
+    Equal last sequence and length imply equal first sequence.
     `ProducerStateEntry.findDuplicateBatch`.
     """
     if producer_epoch == entry.producer_epoch:
@@ -90,14 +90,14 @@ def find_duplicate(
 
 
 def check_producer_epoch(entry: ProducerStateEntry, producer_epoch: int) -> ErrorCode:
-    """An older epoch is a zombie's. `ProducerAppendInfo.checkProducerEpoch`, KIP-98."""
+    """Refuse the epoch of a zombie. `ProducerAppendInfo.checkProducerEpoch`, KIP-98."""
     if producer_epoch < entry.producer_epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return ErrorCode.NONE
 
 
 def check_sequence(entry: ProducerStateEntry, producer_epoch: int, base_sequence: int) -> ErrorCode:
-    """The next sequence, 0 at a new epoch, anything from an unknown producer.
+    """Accept the next sequence, 0 in a new epoch, any from an unknown producer.
 
     `ProducerAppendInfo.checkSequence`.
     """
@@ -126,16 +126,16 @@ def with_batch(
 
 
 def is_expired(entry: ProducerStateEntry, now_ms: int, expiration_ms: int) -> bool:
-    """Nothing heard for `expiration_ms`, and no open transaction.
+    """Whether a producer was idle for `expiration_ms`, and has no open transaction.
 
-    The clock is the records' own. `ProducerStateManager.isProducerExpired`.
+    Idle by the timestamps of its records. `ProducerStateManager.isProducerExpired`.
     """
     is_idle = now_ms - entry.last_timestamp >= expiration_ms
     return is_idle and entry.current_txn_first_offset == INVALID_OFFSET
 
 
 def to_snapshot(producer_id: int, entry: ProducerStateEntry) -> SnapshotEntry:
-    """The snapshot's row: the last batch only. `ProducerStateManager.writeSnapshot`."""
+    """The snapshot row, with only the last batch. `ProducerStateManager.writeSnapshot`."""
     last = entry.batches[-1] if entry.batches else BatchMetadata(NO_SEQUENCE, INVALID_OFFSET, 0, -1)
     return SnapshotEntry(
         producer_id,
@@ -150,7 +150,7 @@ def to_snapshot(producer_id: int, entry: ProducerStateEntry) -> SnapshotEntry:
 
 
 def from_snapshot(row: SnapshotEntry) -> ProducerStateEntry:
-    """The entry that a snapshot's row restores. `ProducerStateManager.readSnapshot`."""
+    """The entry of a snapshot row. `ProducerStateManager.readSnapshot`."""
     batch = BatchMetadata(row.last_sequence, row.last_offset, row.offset_delta, row.timestamp)
     return ProducerStateEntry(
         row.producer_epoch,

@@ -1,20 +1,20 @@
-"""All producers that one replica of a partition remembers, and the snapshots that outlive it.
+"""All producers that a replica of a partition remembers, and their snapshots.
 
 Six rules:
 
-1. Memory is `entries`; `map_end_offset` is the offset up to which the log is in it.
-2. A snapshot is taken only at an offset that is later than the last one's.
-3. A reload begins with nothing: the newest whole snapshot inside the log, then what is replayed.
-4. A corrupt snapshot is deleted, told in `corrupt_snapshots`, and the next older one is tried.
-5. Records that are deleted at the head of the log leave memory as it is (2.4 and later,
-   KAFKA-7190). Disk forgets with the segment: after a restart such a producer is unknown.
-6. A transaction is `ongoing` until its marker is written, and `unreplicated` until that marker is
-   below the high watermark: the first offset of any of them is the first unstable one.
+1. `entries` is the state of the log up to `map_end_offset`.
+2. A snapshot is taken only at an offset beyond the last one's.
+3. A reload starts from nothing: the newest valid snapshot inside the log, then replayed batches.
+4. A corrupt snapshot is deleted and listed in `corrupt_snapshots`; the next older one is tried.
+5. Deleting records at the head of the log keeps memory (2.4 and later, KAFKA-7190), but deletes
+   snapshots with their segments: after a restart such a producer is unknown.
+6. A transaction is `ongoing` until its marker is written, and `unreplicated` until the marker is
+   below the high watermark: the lowest first offset of both is the first unstable offset.
 
-Theory of operation: a log calls `update` for what its leader accepted, `replay` for what another
-one did, `take_snapshot` where a segment begins and where a log is closed, `truncate_and_reload`
-after everything that changes the end of the log. Snapshots are a mapping from offset to the bytes
-of the file: a dict in memory, or a `SnapshotDirectory`. Source: `ProducerStateManager` of 4.3.1.
+Theory of operation: a log calls `update` for batches that its leader accepted, `replay` for those
+of another leader, `take_snapshot` when a segment begins and when it closes, `truncate_and_reload`
+after any change of the end of the log. Snapshots map offsets to the bytes of files: a dict in
+memory, or a `SnapshotDirectory`. Source: `ProducerStateManager` of 4.3.1.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from impl.partition.transactions import (
     CompletedTransaction,
     check_open,
     is_open,
-    marker_of,
+    parse_marker,
     with_marker,
 )
-from impl.partition.verification import VerificationEntry, with_attempt
+from impl.partition.verification import VerificationEntry, update_lowest_sequence
 from impl.protocol.control_records import ControlType
 from impl.protocol.errors import CorruptSnapshot
 from impl.protocol.record_batch import (
@@ -55,14 +55,14 @@ from impl.protocol.record_batch import (
 
 
 class SkippedSnapshot(NamedTuple):
-    """A snapshot that could not be loaded and was deleted: the offset in its name, and why."""
+    """A corrupt snapshot, which was deleted: the offset in its name, and its error."""
 
     offset: int
     error: CorruptSnapshot
 
 
-def entry_after(entry: ProducerStateEntry, stored: StoredBatch) -> ProducerStateEntry:
-    """`entry` with one more data batch, which may begin a transaction.
+def apply_data_batch(entry: ProducerStateEntry, stored: StoredBatch) -> ProducerStateEntry:
+    """The entry after one more data batch, which may begin a transaction.
 
     `ProducerAppendInfo.appendDataBatch`.
     """
@@ -82,7 +82,7 @@ def entry_after(entry: ProducerStateEntry, stored: StoredBatch) -> ProducerState
 class ProducerStates:
     """The producers of one replica: see the rules above.
 
-    To be read: `entries` and `verifications` (by producer id), `ongoing` (first offset to producer
+    Read-only: `entries` and `verifications` (by producer id), `ongoing` (first offset to producer
     id, ascending), `unreplicated` (first offset to that of the marker), `map_end_offset`,
     `last_snapshot_offset`, `snapshots`, `corrupt_snapshots` (of the last reload).
     """
@@ -123,7 +123,7 @@ class ProducerStates:
     # ---- batches
 
     def replay(self, stored: StoredBatch) -> CompletedTransaction | None:
-        """Take in a batch unchecked (origin REPLICATION); what its marker has completed.
+        """Apply a batch without checks (origin REPLICATION); the transaction that its marker ends.
 
         Raises `InvalidRecord`, `PlainBatchInTransaction`, `TransactionNotOngoing`.
         """
@@ -133,9 +133,9 @@ class ProducerStates:
         if not stored.attributes & CONTROL:
             if check_open(entry, bool(stored.attributes & TRANSACTIONAL)):
                 raise PlainBatchInTransaction(f"at offset {stored.base_offset}")
-            self.update(stored, entry_after(entry, stored))
+            self.update(stored, apply_data_batch(entry, stored))
             return None
-        marker = marker_of(stored.data)
+        marker = parse_marker(stored.data)
         if marker is None:
             return None
         after = with_marker(
@@ -144,7 +144,7 @@ class ProducerStates:
         return self.end(stored, after, is_aborted=marker.control_type == ControlType.ABORT)
 
     def update(self, stored: StoredBatch, entry: ProducerStateEntry) -> None:
-        """A data batch is in the log; `entry` is its producer's from now on."""
+        """Apply a data batch in the log; `entry` is its producer's new one."""
         producer_id = stored.producer_id
         self.entries[producer_id] = entry
         if stored.attributes & TRANSACTIONAL:
@@ -155,14 +155,14 @@ class ProducerStates:
     def end(
         self, stored: StoredBatch, entry: ProducerStateEntry, *, is_aborted: bool
     ) -> CompletedTransaction | None:
-        """A marker is in the log; `entry` is its producer's from now on. None if nothing was open.
+        """Apply a marker in the log; `entry` is its producer's new one. None if nothing was open.
 
         Raises `TransactionNotOngoing`. `ProducerStateManager.completeTxn`.
         """
         producer_id = stored.producer_id
         before = self.entries.get(producer_id, UNKNOWN_PRODUCER)
         self.entries[producer_id] = entry
-        if not self._outlives(stored):
+        if not self._keeps_verification(stored):
             self.verifications.pop(producer_id, None)
         if not is_open(before):
             return None
@@ -172,8 +172,8 @@ class ProducerStates:
         self.unreplicated[first_offset] = stored.base_offset
         return CompletedTransaction(producer_id, first_offset, stored.base_offset, is_aborted)
 
-    def _outlives(self, stored: StoredBatch) -> bool:
-        """The producer's next transaction has asked already, in the epoch of this marker."""
+    def _keeps_verification(self, stored: StoredBatch) -> bool:
+        """Whether the next transaction has begun verification already, in the marker's epoch."""
         entry = self.verifications.get(stored.producer_id)
         return (
             entry is not None
@@ -191,14 +191,14 @@ class ProducerStates:
         supports_epoch_bump: bool,
         now_ms: int,
     ) -> VerificationEntry:
-        """The producer's entry, a new one if it has none. `maybeCreateVerificationStateEntry`."""
+        """The producer's entry, created if it has none. `maybeCreateVerificationStateEntry`."""
         entry = self.verifications.get(producer_id)
         if entry is None:
             self._last_guard += 1
             entry = VerificationEntry(
                 now_ms, self._last_guard, base_sequence, producer_epoch, supports_epoch_bump
             )
-        entry = with_attempt(entry, base_sequence, producer_epoch)
+        entry = update_lowest_sequence(entry, base_sequence, producer_epoch)
         self.verifications[producer_id] = entry
         return entry
 
@@ -214,19 +214,19 @@ class ProducerStates:
         return ended if first == INVALID_OFFSET else min(first, ended)
 
     def last_stable_offset(self, completed: CompletedTransaction) -> int:
-        """As far as was decided when this transaction was. `ProducerStateManager`."""
+        """The last stable offset right after this transaction. `ProducerStateManager`."""
         return next(iter(self.ongoing), completed.last_offset + 1)
 
-    def remove_unreplicated(self, offset: int) -> None:
-        """Markers below `offset` are where they need to be. `removeUnreplicatedTransactions`."""
+    def remove_replicated_transactions(self, offset: int) -> None:
+        """Forget transactions whose marker is below `offset`. `removeUnreplicatedTransactions`."""
         for first_offset, last_offset in list(self.unreplicated.items()):
             if last_offset < offset:
                 del self.unreplicated[first_offset]
 
-    # ---- forgetting, and snapshots
+    # ---- expiry and snapshots
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forget idle producers, and verifications that came to nothing.
+        """Forget idle producers, and old verifications.
 
         `ProducerStateManager.removeExpiredProducers`.
         """
@@ -242,23 +242,23 @@ class ProducerStates:
                 del self.verifications[producer_id]
 
     def encode(self) -> bytes:
-        """The bytes of a snapshot of now."""
+        """The bytes of a snapshot."""
         return encode_snapshot(to_snapshot(*item) for item in self.entries.items())
 
     def take_snapshot(self) -> None:
-        """Store a snapshot at `map_end_offset`, unless there is one that late already."""
+        """Store a snapshot at `map_end_offset`, unless the last one is as new."""
         if self.map_end_offset > self.last_snapshot_offset:
             self.snapshots[self.map_end_offset] = self.encode()
             self.last_snapshot_offset = self.map_end_offset
 
     def forget(self) -> None:
-        """As if nothing had been read yet; snapshots stay."""
+        """Clear memory; snapshots stay."""
         self._clear()
         self.map_end_offset = 0
         self.last_snapshot_offset = max(self.snapshots, default=0)
 
     def truncate_and_reload(self, log_start: int, log_end: int, now_ms: int) -> None:
-        """Forget what is not true of a log with these ends; `map_end_offset` says what is left.
+        """Restore the state of a log with these ends, up to `map_end_offset`.
 
         Expired producers are not loaded.
         """
@@ -267,7 +267,7 @@ class ProducerStates:
             if not log_start < offset <= log_end:
                 del self.snapshots[offset]
         if log_end == self.map_end_offset:
-            self.log_start_advanced(log_start)
+            self.on_log_start_incremented(log_start)
         else:
             self._clear()
             self._load_newest(log_start, now_ms)
@@ -300,20 +300,20 @@ class ProducerStates:
             sorted((entry.current_txn_first_offset, producer_id) for producer_id, entry in opened)
         )
 
-    def log_start_advanced(self, log_start: int) -> None:
-        """Records before `log_start` are gone. `onLogStartOffsetIncremented`."""
-        self.remove_unreplicated(log_start)
+    def on_log_start_incremented(self, log_start: int) -> None:
+        """Records before `log_start` were deleted. `onLogStartOffsetIncremented`."""
+        self.remove_replicated_transactions(log_start)
         self.map_end_offset = max(self.map_end_offset, log_start)
         self.last_snapshot_offset = max(self.snapshots, default=log_start)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """An empty log that begins at `offset`: no producer, no snapshot."""
+        """Clear memory and snapshots, for an empty log that begins at `offset`."""
         self._clear()
         self.snapshots.clear()
         self.map_end_offset = self.last_snapshot_offset = offset
 
     def remove_stray_snapshots(self, segments: list[int]) -> None:
-        """Delete what belongs to no segment, but for the latest one if it is behind them all.
+        """Delete snapshots that are not at a segment's start, except the last one if it is newest.
 
         That one was taken when the log was closed. `ProducerStateManager.removeStraySnapshots`.
         """

@@ -1,17 +1,16 @@
-"""What is read from a leader's log: batches from an offset on, and offsets by time.
+"""Reads from a leader's log: batches from an offset on, and offsets by time.
 
 Four rules:
 
-1. A consumer sees what all replicas have: nothing at or behind the high watermark; a read_committed
-   one what is decided, too: nothing at or behind the last stable offset.
-2. Batches are given whole, as they lie in one segment; the first may begin before the offset.
-3. An offset before the log's start, or behind its end, is OFFSET_OUT_OF_RANGE; one between the high
-   watermark and the end is only early.
-4. Aborted data is given, and told: the transactions that reach into what is given, no others. It is
-   the consumer that leaves them out (`impl.partition.consuming`).
+1. A consumer reads below the high watermark; a read_committed one below the last stable offset.
+2. Batches are returned whole, from one segment; the first may begin before the offset.
+3. An offset before the log's start, or after its end, is OFFSET_OUT_OF_RANGE; one between the high
+   watermark and the end is not.
+4. Aborted data is returned, with a list of the aborted transactions that overlap it. The consumer
+   filters it (`impl.partition.consuming`).
 
-Theory of operation: pure functions of a `ReplicaLog`. Kafka's list of aborted transactions goes on
-to the next entry of the offset index, so it may name more of them; a consumer sees no difference.
+Theory of operation: pure functions of a `ReplicaLog`. Kafka's list of aborted transactions extends
+to the next entry of the offset index, so it may name more of them; to a consumer that is the same.
 Sources: `LocalLog.read`, `UnifiedLog.fetchOffsetByTimestamp`, `Partition.fetchOffsetForTimestamp`.
 """
 
@@ -21,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from impl.log.transaction_index import AbortedTransaction, overlapping
+from impl.log.transaction_index import AbortedTransaction, find_overlapping
 from impl.partition.replica_log import ReplicaLog
 from impl.partition.stored_batch import StoredBatch
 from impl.protocol.errors import ErrorCode
@@ -37,7 +36,7 @@ from impl.protocol.record_batch import (
 
 
 class Read(NamedTuple):
-    """Whole batches, one after the other, and what of them is aborted, in the order of markers."""
+    """Concatenated batches, and their aborted transactions in the order of markers."""
 
     error: ErrorCode
     records: bytes
@@ -45,7 +44,7 @@ class Read(NamedTuple):
 
 
 def fetch_bound(log: ReplicaLog, isolation: int) -> int:
-    """The first offset that a consumer may not see; it is also the latest that it is told of."""
+    """The first offset that a consumer may not read; also the answer for the latest offset."""
     is_committed = isolation == Isolation.READ_COMMITTED
     return log.last_stable_offset if is_committed else log.high_watermark
 
@@ -60,8 +59,8 @@ def read(
 ) -> Read:
     """The batches from the one that holds `offset` on, together at most `max_bytes`.
 
-    `at_least_one`: the first is given even if it is larger (KIP-74). Only a read_committed reader
-    is told of aborted transactions.
+    `at_least_one`: the first is returned even if it is larger (KIP-74). Only a read_committed
+    reader gets aborted transactions.
     """
     if not log.log_start_offset <= offset <= log.log_end_offset:
         return Read(ErrorCode.OFFSET_OUT_OF_RANGE, b"")
@@ -76,12 +75,12 @@ def read(
         chosen.append(stored)
     aborted: list[AbortedTransaction] = []
     if chosen and isolation == Isolation.READ_COMMITTED:
-        aborted = overlapping(log.aborted, offset, chosen[-1].last_offset + 1)
+        aborted = find_overlapping(log.aborted, offset, chosen[-1].last_offset + 1)
     return Read(ErrorCode.NONE, b"".join(stored.data for stored in chosen), tuple(aborted))
 
 
 def _rest_of_segment(log: ReplicaLog, offset: int) -> list[StoredBatch]:
-    """From the batch that holds `offset`, or the next one: nothing is read across two files."""
+    """From the batch that holds `offset`, or the next one: a read does not span two files."""
     first = log.index_at(offset)
     if first == len(log.batches):
         return []
@@ -105,11 +104,10 @@ NOT_FOUND: Final = FoundOffset(NO_TIMESTAMP, INVALID_OFFSET, NO_PARTITION_LEADER
 def find_offset(
     log: ReplicaLog, timestamp: int, upper_bound: int, leader_epoch: int
 ) -> FoundOffset:
-    """The first offset whose record is at least this late, or the one that a `Timestamp` names.
+    """The first offset with a record at or after `timestamp`, or the one that a `Timestamp` names.
 
-    `upper_bound` is the first offset that the asker may not see (a consumer's is `fetch_bound`);
-    `leader_epoch` the leader's own.
-    A log without remote storage has no tiered offsets.
+    `upper_bound` is the first offset that the reader may not read (a consumer's is `fetch_bound`);
+    `leader_epoch` is the leader's. A log without remote storage has no tiered offsets.
     """
     if timestamp == Timestamp.LATEST:
         return FoundOffset(NO_TIMESTAMP, upper_bound, leader_epoch)
@@ -128,7 +126,7 @@ def find_offset(
 
 
 def _latest(log: ReplicaLog) -> FoundOffset:
-    """QUIRK: what is still in a file counts, also before the start of the log."""
+    """QUIRK: records before the start of the log count while their file exists."""
     files = log.deleted + log.batches
     latest = max((stored.max_timestamp for stored in files), default=NO_TIMESTAMP)
     return NOT_FOUND if latest == NO_TIMESTAMP else _first_at(files, latest, 0)
@@ -147,7 +145,7 @@ def _first_in(stored: StoredBatch, timestamp: int, log_start: int) -> FoundOffse
     header = read_header(stored.data)
     for offset_delta, written, *_ in scan_records(stored.data, header):
         offset = stored.base_offset + offset_delta
-        # Appended at the broker's time, all records of a batch have that one.
+        # With LogAppendTime all records of a batch have the batch's timestamp.
         at = stored.max_timestamp if stored.attributes & LOG_APPEND_TIME else written
         if at >= timestamp and offset >= log_start:
             return FoundOffset(at, offset, header.partition_leader_epoch)

@@ -1,22 +1,21 @@
-"""The log of one replica of a partition: batches, segments, and the producers they came from.
+"""The log of one replica of a partition: batches, segments, and producer state.
 
 Seven rules:
 
-1. What a replica remembers of producers and transactions follows from its log: whatever changes the
-   log changes it.
-2. A new segment begins when a batch would not fit; a snapshot is taken where it begins.
-3. Records leave at the head (`advance_log_start`) or at the end (`truncate_to`). At the head memory
-   stays; at the end it is rebuilt from the newest snapshot and the batches behind it.
-4. A batch that is partly before the start of the log stays whole; one that is before it is gone.
-5. A log that was closed is believed. One that was not is checked from its recovery point on, cut
-   off at the first damage, and replayed from the beginning of the segment of that point.
-6. The high watermark never passes the end of the log and moves back only with it.
-7. The last stable offset is the first unstable one, or the high watermark if that is less.
+1. Producer and transaction state follow from the log: whatever changes the log updates them.
+2. A new segment begins when a batch does not fit; a snapshot is taken at its start.
+3. Records are deleted at the head (`advance_log_start`) or at the end (`truncate_to`). At the head
+   producer state stays; at the end it is rebuilt from the newest snapshot and later batches.
+4. A batch that is partly before the start of the log stays; one that is wholly before it is gone.
+5. A log that was closed cleanly is trusted. Otherwise it is checked from its recovery point on, cut
+   off at the first damage, and replayed from the start of the recovery point's segment.
+6. The high watermark never passes the end of the log, and moves back only with it.
+7. The last stable offset is the first unstable one, or the high watermark if that is lower.
 
-Theory of operation: `append` is for a leader that has checked the batch, `append_as_follower` for
-what another leader has accepted. `batches` is the log, `segments` are offsets at which files begin,
-`aborted` is what their transaction indexes hold.
-Nothing here reads a clock or a file: times are arguments, logs and snapshots are bytes.
+Theory of operation: a leader calls `append` after its checks; a follower calls `append_as_follower`
+for what its leader accepted. `batches` is the log, `segments` are base offsets of files, `aborted`
+is the content of their transaction indexes. No clock or file is read here: times are arguments,
+logs and snapshots are bytes.
 Sources: `UnifiedLog`, `LocalLog`, `LogSegment`, `LogLoader` of 4.3.1.
 """
 
@@ -43,7 +42,7 @@ from impl.partition.errors import (
 from impl.partition.producer_state import ProducerStateEntry
 from impl.partition.producer_states import ProducerStates, SkippedSnapshot
 from impl.partition.rules import DEFAULT_RULES, TransactionRules
-from impl.partition.stored_batch import StoredBatch, stored_batch
+from impl.partition.stored_batch import StoredBatch, store_batch
 from impl.partition.transactions import CompletedTransaction
 from impl.partition.validation import LogConfig
 from impl.protocol.errors import DecodeError
@@ -59,15 +58,11 @@ DEFAULT_CONFIG: Final = LogConfig()
 
 MAX_OFFSET: Final = 2**63 - 1
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
-"""The index of a segment holds offsets relative to its first one, in 4 bytes."""
+"""A segment's index stores offsets relative to its base offset, in 4 bytes."""
 
 
 class Recovery(NamedTuple):
-    """What a restart had to give up.
-
-    `corrupt_snapshots` were deleted; `cut_bytes` at the end of the log were, for the reason in
-    `damage`.
-    """
+    """What a restart deleted: corrupt snapshots, and the last `cut_bytes` because of `damage`."""
 
     corrupt_snapshots: tuple[SkippedSnapshot, ...] = ()
     cut_bytes: int = 0
@@ -77,9 +72,9 @@ class Recovery(NamedTuple):
 class ReplicaLog:
     """One replica's log: see the rules above.
 
-    To be read: `log_start_offset`, `log_end_offset`, `high_watermark` (offsets), `batches`,
-    `segments` (base offsets), `deleted` (still in the first segment's file, but before the start of
-    the log), `aborted` (by the offset of the marker), `size_bytes` (of the files),
+    Read-only: `log_start_offset`, `log_end_offset`, `high_watermark` (offsets), `batches`,
+    `segments` (base offsets), `deleted` (before the start of the log, in the first segment's file),
+    `aborted` (by the offset of the marker), `size_bytes` (of the files),
     `producer_states`, `recovery`, `config`, `rules`.
     """
 
@@ -108,7 +103,7 @@ class ReplicaLog:
         snapshots: MutableMapping[int, bytes] | None = None,
         rules: TransactionRules = DEFAULT_RULES,
     ) -> None:
-        """An empty log. `snapshots` is where its own are kept: a dict unless given."""
+        """An empty log, with its snapshots in `snapshots`, by default a dict."""
         kept = {} if snapshots is None else snapshots
         self.config = config
         self.rules = rules
@@ -131,7 +126,7 @@ class ReplicaLog:
     # ---- appending
 
     def append(self, stored: StoredBatch, entry: ProducerStateEntry | None) -> None:
-        """Store a batch that a leader has accepted; `entry` is its producer's from now on."""
+        """Store a batch that the leader accepted; `entry` is its producer's new one."""
         self._store(stored)
         if entry is not None:
             self.producer_states.update(stored, entry)
@@ -140,20 +135,20 @@ class ReplicaLog:
     def append_marker(
         self, stored: StoredBatch, entry: ProducerStateEntry, *, is_aborted: bool
     ) -> None:
-        """As `append`, for a marker; what it completes is decided from now on."""
+        """As `append`, for a marker, which completes a transaction."""
         self._store(stored)
         self._index(self.producer_states.end(stored, entry, is_aborted=is_aborted))
         self.producer_states.map_end_offset = self.log_end_offset
 
     def _index(self, completed: CompletedTransaction | None) -> None:
-        self.aborted += _aborted_by(self.producer_states, completed)
+        self.aborted += _index_entries(self.producer_states, completed)
 
     def append_as_follower(self, records: bytes, leader_epoch: int) -> None:
-        """Append the batches of a fetch answer as they are (origin REPLICATION).
+        """Append the batches of a fetch answer unchanged (origin REPLICATION).
 
-        Those from the first one on that is of a later epoch than the leader's are left out
-        (KAFKA-18723). Raises `DecodeError`, `PartitionError`; nothing is appended then, but for
-        what lies before a batch that makes no sense in its transaction.
+        Stops at the first batch with a later epoch than the leader's (KAFKA-18723). Raises
+        `DecodeError`, `PartitionError`, and appends nothing then, except batches before one that
+        contradicts its transaction.
         `UnifiedLog.appendAsFollower`.
         """
         fetched = []
@@ -167,14 +162,14 @@ class ReplicaLog:
             if header.size_bytes > self.config.segment_bytes:
                 raise BatchTooLarge(f"a batch of {header.size_bytes} bytes at offset {following}")
             following = header.last_offset + 1
-            fetched.append(stored_batch(header, records[offset : offset + header.size_bytes]))
+            fetched.append(store_batch(header, records[offset : offset + header.size_bytes]))
         for stored in fetched:
             self.roll_if_full(len(stored.data), stored.last_offset, stored.max_timestamp)
             self._index(self.producer_states.replay(stored))
             self.append(stored, None)
 
     def replicate(self, batches: Iterable[StoredBatch]) -> None:
-        """Fill this empty log as a follower does; batches before its start are only remembered.
+        """Fill this empty log as a follower; batches before its start only update producer state.
 
         Raises `PartitionError`.
         """
@@ -186,7 +181,7 @@ class ReplicaLog:
             self.append(stored, None)
         if self.log_end_offset < log_start:
             raise OffsetsNotContiguous(f"the log ends at {self.log_end_offset}, before {log_start}")
-        self._keep(self.index_at(log_start), len(self.batches))
+        self._retain(self.index_at(log_start), len(self.batches))
 
     def _begin_at(self, offset: int) -> None:
         """The first batch may lie before the start of the log, in part or as a whole."""
@@ -204,9 +199,9 @@ class ReplicaLog:
         self._active_bytes += size_bytes
 
     def roll_if_full(self, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
-        """Begin a segment if the last one has no room for such a batch, or is too old for it.
+        """Begin a segment if the batch does not fit into the last one, by size, offset or age.
 
-        This comes before the producer is judged, so that a refused batch, too, can begin one.
+        This precedes the checks of producer state, so even a refused batch can begin a segment.
         `LogSegment.shouldRoll`, `UnifiedLog.roll`.
         """
         first_timestamp = self._active_timestamp
@@ -230,16 +225,16 @@ class ReplicaLog:
                 f"offset {offset} is not in {self.high_watermark} ... {self.log_end_offset}"
             )
         self.high_watermark = offset
-        self.producer_states.remove_unreplicated(offset)
+        self.producer_states.remove_replicated_transactions(offset)
 
     # ---- transactions
 
     @property
     def first_unstable_offset(self) -> int:
-        """The first offset that can be read and is not decided; INVALID_OFFSET if all are.
+        """The first offset of an undecided transaction; INVALID_OFFSET if there is none.
 
-        QUIRK: where records were deleted, it is where the first batch that is left begins, even if
-        that is before the start of the log. `UnifiedLog.maybeIncrementFirstUnstableOffset`.
+        QUIRK: if its first records were deleted, it is the base offset of the first batch left,
+        even if that is before the start of the log. `UnifiedLog.maybeIncrementFirstUnstableOffset`.
         """
         first = self.producer_states.first_unstable_offset
         if first == INVALID_OFFSET or first >= self.log_start_offset:
@@ -248,12 +243,12 @@ class ReplicaLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """All below is decided and replicated. `UnifiedLog.lastStableOffset`."""
+        """All records below are decided and replicated. `UnifiedLog.lastStableOffset`."""
         first = self.first_unstable_offset
         return self.high_watermark if first == INVALID_OFFSET else min(first, self.high_watermark)
 
     def transaction_index(self, base_offset: int) -> bytes:
-        """The file of the segment that begins there. Raises `InvalidOffset`."""
+        """The bytes of a segment's transaction index. Raises `InvalidOffset`."""
         if base_offset not in self.segments:
             raise InvalidOffset(f"no segment begins at {base_offset}")
         following = [*self.segments, MAX_OFFSET][self.segments.index(base_offset) + 1]
@@ -264,29 +259,29 @@ class ReplicaLog:
     # ---- deleting at the head
 
     def advance_log_start(self, offset: int) -> None:
-        """Delete the records before `offset`, which is not behind the high watermark.
+        """Delete the records before `offset`, at most the high watermark.
 
-        Segments that end there go at once, and their snapshots with them.
+        Whole segments before it are deleted at once, with their snapshots.
         Raises `HighWatermarkOutOfRange`. `UnifiedLog.maybeIncrementLogStartOffset`.
         """
         if offset > self.high_watermark:
-            raise HighWatermarkOutOfRange(f"offset {offset} is behind {self.high_watermark}")
+            raise HighWatermarkOutOfRange(f"offset {offset} is beyond {self.high_watermark}")
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
         states = self.producer_states
         while len(self.segments) > 1 and self.segments[1] <= offset:
             states.snapshots.pop(self.segments.pop(0), None)
-        self._keep(self.index_at(offset), len(self.batches))
-        states.log_start_advanced(offset)
+        self._retain(self.index_at(offset), len(self.batches))
+        states.on_log_start_incremented(offset)
 
     def delete_old_segments(self, now_ms: int) -> None:
-        """Delete the oldest segments that are too old, or too many, and wholly replicated.
+        """Delete the oldest segments beyond the retention time or size, if they are replicated.
 
-        A segment is as old as its youngest record says. If all go, an empty one is begun first.
+        A segment's age is that of its newest record. If all are deleted, an empty one is added.
         `UnifiedLog.deleteOldSegments`.
         """
-        count = max(self._too_many(), self._too_old(now_ms))
+        count = max(self._count_oversized(), self._count_expired(now_ms))
         bounds = [*self.segments[1:], self.log_end_offset]
         while count and bounds[count - 1] > self.high_watermark:
             count -= 1
@@ -296,13 +291,13 @@ class ReplicaLog:
             self.advance_log_start(bounds[count - 1])
 
     def _segment(self, number: int) -> list[StoredBatch]:
-        """What is in a segment's file."""
+        """The batches in a segment's file."""
         base, following = [*self.segments, MAX_OFFSET][number : number + 2]
         files = self.deleted + self.batches
         return [stored for stored in files if base <= stored.base_offset < following]
 
-    def _too_old(self, now_ms: int) -> int:
-        """How many segments, from the oldest on, are beyond retention_ms."""
+    def _count_expired(self, now_ms: int) -> int:
+        """The number of oldest segments beyond retention_ms."""
         if self.config.retention_ms < 0:
             return 0
         for number in range(len(self.segments)):
@@ -311,8 +306,8 @@ class ReplicaLog:
                 return number
         return len(self.segments)
 
-    def _too_many(self) -> int:
-        """How many segments, from the oldest on, can go with retention_bytes still there."""
+    def _count_oversized(self) -> int:
+        """The number of oldest segments beyond retention_bytes."""
         if self.config.retention_bytes < 0:
             return 0
         spare_bytes = self.size_bytes - self.config.retention_bytes
@@ -324,11 +319,11 @@ class ReplicaLog:
         return len(self.segments)
 
     def index_at(self, offset: int) -> int:
-        """The index of the batch that holds `offset`, or of the first one behind it."""
+        """The index of the batch that holds `offset`, or of the first one after it."""
         return bisect_left(self.batches, offset, key=_last_offset)
 
-    def _keep(self, first: int, end: int) -> None:
-        """Only `batches[first:end]` are left; what is before them stays in its segment's file."""
+    def _retain(self, first: int, end: int) -> None:
+        """Retain `batches[first:end]`; earlier ones stay in their segment's file."""
         before = self.deleted + self.batches[:first]
         oldest = self.segments[0]
         self.deleted = [stored for stored in before if stored.base_offset >= oldest]
@@ -337,7 +332,7 @@ class ReplicaLog:
         self._measure()
 
     def _measure(self) -> None:
-        """Sizes are those of files. `LogSegment.size`, `LogSegments.sizeInBytes`."""
+        """Recompute the sizes of files. `LogSegment.size`, `LogSegments.sizeInBytes`."""
         files = self.deleted + self.batches
         active = [stored for stored in files if stored.base_offset >= self.segments[-1]]
         self.size_bytes = sum(len(stored.data) for stored in files)
@@ -363,12 +358,12 @@ class ReplicaLog:
             self.segments.pop()
         self.deleted = [stored for stored in self.deleted if stored.last_offset < offset]
         self.aborted = [entry for entry in self.aborted if entry.last_offset < offset]
-        self._keep(0, self.index_at(offset))
+        self._retain(0, self.index_at(offset))
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self._rebuild(offset, now_ms)
         self.high_watermark = min(self.high_watermark, offset)
-        self.producer_states.remove_unreplicated(self.high_watermark)
+        self.producer_states.remove_replicated_transactions(self.high_watermark)
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -379,10 +374,10 @@ class ReplicaLog:
         self._start_at(offset)
         self.producer_states.truncate_fully_and_start_at(offset)
 
-    # ---- closing and coming back
+    # ---- close and reload
 
     def close(self) -> None:
-        """Leave a snapshot at the end of the log. `UnifiedLog.close`."""
+        """Take a snapshot at the end of the log. `UnifiedLog.close`."""
         self.producer_states.take_snapshot()
 
     def reload(
@@ -395,14 +390,14 @@ class ReplicaLog:
         recovery_point: int | None = None,
         transaction_indexes: Mapping[int, bytes] | None = None,
     ) -> None:
-        """Fill this empty log with the bytes of its files, its producers from the snapshots it has.
+        """Fill this empty log with the bytes of its files, and producer state from its snapshots.
 
-        `segments` are the offsets at which the files begin; of none given, there is one, and a
-        snapshot anywhere is believed. `had_clean_shutdown`: a log without any snapshot had no
-        producers. `recovery_point`: the process was killed, and what follows may not be on disk.
-        `transaction_indexes` are files of segments, by where these begin; what is not there, not
-        whole or not flushed follows from the log. What had to be given up is in `recovery`. Raises
-        `DecodeError` (damage before the recovery point), `PartitionError`. `LogLoader.load`.
+        `segments` are the base offsets of the files; without any, there is one file, and snapshots
+        at any offset are valid. `had_clean_shutdown`: a log without snapshots had no producers.
+        `recovery_point`: the process was killed, and later data may be missing on disk.
+        `transaction_indexes` are files by base offset; those missing, corrupt or not flushed are
+        rebuilt from the log. `recovery` says what was lost. Raises `DecodeError` (damage before the
+        recovery point), `PartitionError`. `LogLoader.load`.
         """
         if had_clean_shutdown and recovery_point is not None:
             raise PartitionError("a log that had a clean shutdown has no recovery point")
@@ -410,8 +405,8 @@ class ReplicaLog:
         self.log_end_offset = min([self.log_end_offset, *segments])
         damage = self._read(log, recovery_point)
         cut_bytes = len(log) - self.size_bytes
-        self._split(segments, is_cut=damage is not None)
-        self._find_aborted(transaction_indexes or {})
+        self._set_segments(segments, is_cut=damage is not None)
+        self._load_transaction_indexes(transaction_indexes or {})
         log_start = max(self.log_start_offset, self.segments[0])
         states = self.producer_states
         if recovery_point is not None:
@@ -422,14 +417,14 @@ class ReplicaLog:
             self.truncate_fully_and_start_at(log_start)
             states.forget()
         self.log_start_offset = self.high_watermark = log_start
-        self._keep(self.index_at(log_start), len(self.batches))
+        self._retain(self.index_at(log_start), len(self.batches))
         self._rebuild(self.log_end_offset, now_ms, had_clean_shutdown=had_clean_shutdown)
         self.recovery = Recovery(states.corrupt_snapshots, cut_bytes, damage)
 
     def _read(
         self, log: bytes, recovery_point: int | None
     ) -> DecodeError | OffsetsNotContiguous | None:
-        """Store all batches up to the first that is damaged, which may only be unflushed."""
+        """Store all batches before the first damage, which must be after the recovery point."""
         position = 0
         try:
             while position < len(log):
@@ -439,7 +434,7 @@ class ReplicaLog:
                     self._begin_at(header.base_offset)
                 self._skip_to(header.base_offset)
                 end = position + header.size_bytes
-                self._store(stored_batch(header, log[position:end]))
+                self._store(store_batch(header, log[position:end]))
                 position = end
         except (DecodeError, OffsetsNotContiguous) as damage:
             if recovery_point is None or self.log_end_offset < recovery_point:
@@ -448,12 +443,12 @@ class ReplicaLog:
         return None
 
     def _skip_to(self, offset: int) -> None:
-        """A file may have gaps: truncation inside a batch leaves one."""
+        """Skip a gap, which truncation inside a batch leaves."""
         if 0 <= offset - self.log_end_offset <= MAX_RELATIVE_OFFSET:
             self.log_end_offset = offset
 
-    def _split(self, segments: Sequence[int], *, is_cut: bool) -> None:
-        """Take over where the files begin: those with something in them, or behind it."""
+    def _set_segments(self, segments: Sequence[int], *, is_cut: bool) -> None:
+        """Set the base offsets of the files, without those after the cut."""
         first = self.batches[0].base_offset if self.batches else self.log_start_offset
         if any(a >= b for a, b in pairwise(segments)) or (segments and segments[0] > first):
             raise InvalidOffset(f"segments {list(segments)} of a log that begins at {first}")
@@ -462,16 +457,16 @@ class ReplicaLog:
         self.log_end_offset = max(self.log_end_offset, found[-1])
         self.segments = found
 
-    def _find_aborted(self, indexes: Mapping[int, bytes]) -> None:
-        """Believe a segment's index that is whole; else find in the log what it had.
+    def _load_transaction_indexes(self, indexes: Mapping[int, bytes]) -> None:
+        """Load the valid transaction indexes; rebuild the others from the log.
 
-        Of a transaction whose head was deleted the log shows as much as a reader can meet.
+        For a transaction whose head was deleted, the log has all that a reader can reach.
         """
         found: list[AbortedTransaction] = []
         states = ProducerStates({}, 0, self.config.producer_id_expiration_ms, self.rules)
         for stored in self.batches:
             if stored.attributes & TRANSACTIONAL:
-                found += _aborted_by(states, states.replay(stored))
+                found += _index_entries(states, states.replay(stored))
         for base, following in pairwise([*self.segments, MAX_OFFSET]):
             try:
                 listed = decode_transaction_index(indexes[base], base)
@@ -482,11 +477,10 @@ class ReplicaLog:
         self.aborted = found
 
     def _recover(self, recovery_point: int, now_ms: int) -> None:
-        """Replay each segment that may not be on disk as a whole, and its index with it; a snapshot
-        is left behind it.
+        """Replay each segment that may not be flushed, rebuild its index, and take a snapshot.
 
-        So nothing more than a producer's last batch is remembered after a kill, either. QUIRK: what
-        was deleted at the head of such a segment is replayed, too. `LogLoader.recoverSegment`.
+        So a restart after a kill also remembers only a producer's last batch. QUIRK: deleted
+        records at the head of such a segment are replayed as well. `LogLoader.recoverSegment`.
         """
         states = self.producer_states
         first = max(bisect_right(self.segments, recovery_point) - 1, 0)
@@ -500,7 +494,7 @@ class ReplicaLog:
         states.forget()
 
     def _rebuild(self, end: int, now_ms: int, *, had_clean_shutdown: bool = False) -> None:
-        """Make producer state follow from the log up to `end`.
+        """Rebuild producer state from the log up to `end`.
 
         `UnifiedLog.rebuildProducerState`.
         """
@@ -511,7 +505,7 @@ class ReplicaLog:
                 states.map_end_offset = offset
                 states.take_snapshot()
             return
-        # QUIRK: of a log without producers that gets shorter nothing is replayed: there were none.
+        # QUIRK: when a log without producers is truncated, nothing is replayed.
         is_empty = not states.entries and not states.unreplicated
         was_empty = is_empty and states.map_end_offset >= end
         states.truncate_and_reload(self.log_start_offset, end, now_ms)
@@ -521,7 +515,7 @@ class ReplicaLog:
         states.take_snapshot()
 
     def _replay(self, marks: Sequence[int], end: int) -> None:
-        """Take in the batches behind the snapshot, with snapshots where the last segments begin."""
+        """Replay the batches after the snapshot, with snapshots at the last segments' starts."""
         states = self.producer_states
         begun = [base for base in self.segments if base < end]
         for base, following in pairwise([*begun, end]):
@@ -535,10 +529,10 @@ class ReplicaLog:
                 states.replay(stored)
 
 
-def _aborted_by(
+def _index_entries(
     states: ProducerStates, completed: CompletedTransaction | None
 ) -> list[AbortedTransaction]:
-    """The entry of the transaction index, if this is one. `LogSegment.updateTxnIndex`."""
+    """The transaction's entry in the index, if it was aborted. `LogSegment.updateTxnIndex`."""
     if completed is None or not completed.is_aborted:
         return []
     last_stable_offset = states.last_stable_offset(completed)

@@ -1,4 +1,4 @@
-"""What releases judge differently about transactions, one field a difference.
+"""How releases differ in their checks of transactions, one field a difference.
 
 Source: the releases themselves (3.9.2, 4.0.2, 4.1.2, 4.2.1, 4.3.1), KIP-890, KIP-1228.
 """
@@ -20,27 +20,27 @@ class TransactionRules:
     transaction.partition.verification.enable is false."""
 
     ongoing_needs_epoch: bool = True
-    """An open transaction of another epoch does not vouch for a batch (4.0, KAFKA-18575)."""
+    """An open transaction only admits batches of its own epoch (4.0, KAFKA-18575)."""
 
     checks_epoch_before_guard: bool = True
-    """An older epoch is told so even without a guard (KAFKA-19690; 4.0.2 and 4.1.2 have it)."""
+    """The epoch is checked before the guard (KAFKA-19690; in 4.0.2 and 4.1.2)."""
 
     checks_epoch_at_begin: bool = True
-    """An older epoch is not even verified (4.1.2 has it, 4.0.2 has not)."""
+    """The epoch is checked before verification begins (in 4.1.2, not in 4.0.2)."""
 
     marker_keeps_verification: bool = True
-    """With V2 requests a marker does not end the verification of the epoch that it bumps to: the
-    next transaction's first batch may have come before it (4.0, KAFKA-18575)."""
+    """In V2 a marker keeps the verification of the epoch that it bumps to: the next transaction's
+    first batch may arrive before the marker (4.0, KAFKA-18575)."""
 
     first_sequence_is_zero: bool = True
-    """With V2 requests a producer without remembered batches begins at 0 (4.1, KAFKA-18202)."""
+    """In V2 a producer without remembered batches starts with sequence 0 (4.1, KAFKA-18202)."""
 
     strict_marker_epoch: bool = True
     """A marker of transaction version 2 needs a greater epoch than the producer's (4.2, KIP-1228),
-    or to be the retry of one that was written: an equal epoch with nothing open (KAFKA-19999)."""
+    or must be a retry: an equal epoch with no open transaction (KAFKA-19999)."""
 
     accepts_last_epoch: bool = True
-    """... or the last epoch there is, which cannot be bumped (4.3, KAFKA-20090)."""
+    """... or the last epoch, which cannot be bumped (4.3, KAFKA-20090)."""
 
 
 DEFAULT_RULES: Final = TransactionRules()
@@ -65,4 +65,4 @@ RULES: Final[Mapping[str, TransactionRules]] = MappingProxyType(
         "2.8": replace(_BEFORE_4_0, verifies=False),
     }
 )
-"""The rules by the release that brought them, of its last patch; one between has those before."""
+"""The rules of the last patch of each release that changed them."""

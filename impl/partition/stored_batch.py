@@ -1,4 +1,4 @@
-"""A batch in a log: its bytes, and what replaying it needs without reading them again."""
+"""A batch in a log: its bytes, and the header fields that replaying it needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from impl.protocol.record_batch import BatchHeader
 
 
 class StoredBatch(NamedTuple):
-    """A batch in the log: its bytes, and what replaying it needs."""
+    """A batch in the log."""
 
     base_offset: int
     last_offset_delta: int
@@ -25,7 +25,7 @@ class StoredBatch(NamedTuple):
         return self.base_offset + self.last_offset_delta
 
 
-def stored_batch(header: BatchHeader, data: bytes) -> StoredBatch:
+def store_batch(header: BatchHeader, data: bytes) -> StoredBatch:
     """The batch with this header, whose bytes are `data`."""
     return StoredBatch(
         header.base_offset,

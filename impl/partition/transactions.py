@@ -1,17 +1,16 @@
-"""What a partition judges and remembers of transactions: their batches and their markers.
+"""What a partition checks and remembers of transactions: their batches and their markers.
 
 Four rules:
 
-1. A transaction begins with its first batch here and ends with the first marker after it.
-2. A batch that begins one must have been verified with the coordinator (KIP-890); those after it
-   need nothing more.
-3. A marker of the producer's epoch keeps its batches and its chain of sequences; one of another
-   epoch forgets them (V2 requests bump at each end).
-4. A marker that ends nothing is written, too: it may be a retry, and it may fence.
+1. A transaction begins with its first batch in the partition and ends with the next marker.
+2. The batch that begins it must be verified with the coordinator (KIP-890); later ones need not.
+3. A marker of the producer's epoch keeps its batches and sequences; one of another epoch drops
+   them (V2 bumps the epoch at the end of each transaction).
+4. A marker that ends no transaction is written as well: it may be a retry, and it may fence.
 
 Theory of operation: pure functions of one producer's entry. The leader calls `check_verified`,
 then the checks of `producer_state`, then `check_open`; for markers `check_marker`. Replication
-calls `with_marker` alone.
+only calls `with_marker`.
 Sources: `UnifiedLog.analyzeAndValidateProducerState`, `ProducerAppendInfo`; release 4.3.1.
 """
 
@@ -28,16 +27,14 @@ from impl.partition.rules import TransactionRules
 from impl.partition.verification import VerificationEntry, is_verified
 from impl.protocol.control_records import EndTransactionMarker, read_marker
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import INVALID_OFFSET, Record, read_header, scan_records
-
-MAX_PRODUCER_EPOCH: Final = 32_767
+from impl.protocol.record_batch import INVALID_OFFSET, LAST_EPOCH, Record, read_header, scan_records
 
 STRICT_MARKERS_FROM: Final = 2
-"""The transaction version of a WriteTxnMarkers request from which on its epoch was bumped."""
+"""From this transaction version on, a marker carries a bumped epoch."""
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction whose marker has just been written at `last_offset`. `CompletedTxn`."""
+    """A transaction with its marker at `last_offset`. `CompletedTxn`."""
 
     producer_id: int
     first_offset: int
@@ -45,8 +42,8 @@ class CompletedTransaction(NamedTuple):
     is_aborted: bool
 
 
-def marker_of(data: bytes) -> EndTransactionMarker | None:
-    """The marker in a control batch; None if it was cleaned away, or is of another type.
+def parse_marker(data: bytes) -> EndTransactionMarker | None:
+    """The marker in a control batch; None if it was compacted, or is of another type.
 
     Raises `InvalidRecord`.
     """
@@ -55,12 +52,12 @@ def marker_of(data: bytes) -> EndTransactionMarker | None:
 
 
 def is_open(entry: ProducerStateEntry) -> bool:
-    """Whether the producer has a transaction here that no marker has ended."""
+    """Whether the producer has an open transaction in the partition."""
     return entry.current_txn_first_offset != INVALID_OFFSET
 
 
 def is_ongoing(entry: ProducerStateEntry, producer_epoch: int, rules: TransactionRules) -> bool:
-    """Whether a batch of this epoch has its transaction open. `hasOngoingTransaction`."""
+    """Whether a batch of this epoch belongs to the open transaction. `hasOngoingTransaction`."""
     return is_open(entry) and (
         entry.producer_epoch == producer_epoch or not rules.ongoing_needs_epoch
     )
@@ -73,7 +70,7 @@ def check_verified(
     guard: int,
     rules: TransactionRules,
 ) -> ErrorCode:
-    """Whether a transactional data batch may begin a transaction, if it does."""
+    """Check the guard of a transactional batch, if it begins a transaction."""
     if is_ongoing(entry, producer_epoch, rules):
         return ErrorCode.NONE
     if rules.checks_epoch_before_guard and entry != UNKNOWN_PRODUCER:
@@ -91,7 +88,7 @@ def check_verified_sequence(
     verification: VerificationEntry | None,
     rules: TransactionRules,
 ) -> ErrorCode:
-    """No batch overtakes one that is being verified. `ProducerAppendInfo.checkSequence`."""
+    """No batch may overtake one that is being verified. `ProducerAppendInfo.checkSequence`."""
     if verification is None:
         return ErrorCode.NONE
     begins = verification.supports_epoch_bump and not entry.batches
@@ -116,21 +113,21 @@ def check_marker(
     transaction_version: int,
     rules: TransactionRules,
 ) -> ErrorCode:
-    """Epoch of the producer, then of the coordinator. `ProducerAppendInfo.appendEndTxnMarker`."""
+    """Check producer epoch, then coordinator epoch. `ProducerAppendInfo.appendEndTxnMarker`."""
     is_strict = rules.strict_marker_epoch and transaction_version >= STRICT_MARKERS_FROM
     is_equal = producer_epoch == entry.producer_epoch
     if producer_epoch < entry.producer_epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if is_strict and is_equal and not _may_be_equal(entry, rules):
+    if is_strict and is_equal and not _allows_equal_epoch(entry, rules):
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if coordinator_epoch < entry.coordinator_epoch:
         return ErrorCode.TRANSACTION_COORDINATOR_FENCED
     return ErrorCode.NONE
 
 
-def _may_be_equal(entry: ProducerStateEntry, rules: TransactionRules) -> bool:
-    """A retry finds nothing open (KAFKA-19999); the last epoch has none behind it (KAFKA-20090)."""
-    is_last = entry.producer_epoch == MAX_PRODUCER_EPOCH
+def _allows_equal_epoch(entry: ProducerStateEntry, rules: TransactionRules) -> bool:
+    """Nothing is open for a retry (KAFKA-19999); the last epoch has no next one (KAFKA-20090)."""
+    is_last = entry.producer_epoch == LAST_EPOCH
     return not is_open(entry) or (rules.accepts_last_epoch and is_last)
 
 

@@ -1,16 +1,16 @@
-"""What a leader checks of a client's batch before it looks at the producer.
+"""The checks of a client's batch that need no producer state.
 
 Four rules:
 
-1. The order of the checks is Kafka's: a batch with two faults gets the answer that Kafka gives.
-2. One produce request carries one batch of magic 2 for a partition, compressed or not.
+1. The checks run in Kafka's order: a batch with two defects gets the answer that Kafka gives.
+2. A Produce request has one batch of magic 2 for each partition, compressed or not.
 3. A wrong maximum timestamp or timestamp type is corrected, with a new CRC, not refused.
-4. A codec that does not exist, or a block that its codec cannot read, is UNKNOWN_SERVER_ERROR: the
-   broker does not expect it.
+4. An unknown codec, or a block that its codec cannot read, is UNKNOWN_SERVER_ERROR, because Kafka
+   does not expect it.
 
-Theory of operation: `first_batch` finds the one batch, `validate_batch` judges it. Both return an
-`ErrorCode` instead of raising: a refusal is an answer here, not a failure. Trailing bytes too few
-for a batch are cut off in silence, as the broker does.
+Theory of operation: `first_batch` finds the batch, `validate_batch` checks it. Both return an
+`ErrorCode` instead of raising, because a refusal is an answer. Trailing bytes that are too few for
+a batch are dropped, as in Kafka.
 Sources: `ProduceRequest.validateRecords`, `ByteBufferLogInputStream.nextBatchSize`,
 `UnifiedLog.analyzeAndValidateRecords`, `LogValidator`; release 4.3.1.
 """
@@ -85,17 +85,17 @@ class LogConfig:
     message_timestamp_after_max_ms: int = 3_600_000
     producer_id_expiration_ms: int = 86_400_000
     retention_ms: int = -1
-    """Kafka's own default is seven days; here nothing goes unless somebody asks for it."""
+    """Kafka's default is seven days; here nothing is deleted by default."""
     retention_bytes: int = -1
     max_log_bytes: int = 1 << 32
-    """A partition holds no more (memory, bytes): the append answers KAFKA_STORAGE_ERROR."""
+    """The limit on a partition's memory, bytes: beyond it appends fail with KAFKA_STORAGE_ERROR."""
 
     def __post_init__(self) -> None:
         check_least(self, _LEAST)
 
 
 class ValidBatch(NamedTuple):
-    """A batch that may be appended as far as it alone tells.
+    """A batch that passed the checks without producer state.
 
     `header` is as the client sent it; `attributes` and `max_timestamp` are those of `data`.
     """
@@ -123,7 +123,7 @@ def _next_size(records: bytes, offset: int) -> int | None:
 
 
 def first_batch(records: bytes | None) -> bytes | ErrorCode:
-    """The only batch of a produce request's `records`, or the error that the request earns.
+    """The only batch of a produce request's `records`, or the error to answer.
 
     `ProduceRequest.validateRecords`: INVALID_RECORD for none, several, or an old format.
     """
@@ -143,7 +143,7 @@ def first_batch(records: bytes | None) -> bytes | ErrorCode:
 
 
 def _check_size_and_crc(data: bytes, config: LogConfig, checks: Checks) -> BatchHeader | ErrorCode:
-    """Step 8 of a partition's checks. `UnifiedLog.analyzeAndValidateRecords`."""
+    """`UnifiedLog.analyzeAndValidateRecords`."""
     if checks.client_header and data[:8] != b"\0\0\0\0\0\0\0\0":
         return ErrorCode.INVALID_RECORD
     if len(data) > config.max_message_bytes:
@@ -173,9 +173,9 @@ def _is_well_formed(header: BatchHeader) -> bool:
 def _has_invalid_timestamp(
     timestamps: list[int], attributes: int, config: LogConfig, now_ms: int
 ) -> bool:
-    """Some record is out of range, or of a type that producers may not set.
+    """Whether a timestamp is out of range, or of a type that producers may not set.
 
-    The type is looked at only where no range applies, which is how the broker has it.
+    QUIRK: the type is checked only where no range applies.
     `LogValidator.validateTimestamp`.
     """
     earliest = now_ms - config.message_timestamp_before_max_ms
@@ -193,7 +193,7 @@ def _has_invalid_timestamp(
 def validate_batch(
     data: bytes, config: LogConfig, now_ms: int, checks: Checks
 ) -> ValidBatch | ErrorCode:
-    """Steps 8 to 10 for the batch `data`; `now_ms` is the broker's clock."""
+    """Check one batch, and correct its timestamps; `now_ms` is the broker's clock."""
     header = _check_size_and_crc(data, config, checks)
     if isinstance(header, ErrorCode):
         return header
@@ -221,7 +221,7 @@ def validate_batch(
 def _with_timestamp_type(
     data: bytes, header: BatchHeader, newest: int, is_log_append_time: bool, now_ms: int
 ) -> ValidBatch:
-    """The topic's timestamp type and the true maximum. `DefaultRecordBatch.setMaxTimestamp`."""
+    """Set timestamp type and maximum timestamp. `DefaultRecordBatch.setMaxTimestamp`."""
     attributes = header.attributes & ~LOG_APPEND_TIME
     if is_log_append_time:
         attributes, newest = attributes | LOG_APPEND_TIME, now_ms

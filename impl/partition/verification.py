@@ -1,12 +1,12 @@
-"""Verification entries: a leader's memory of the question whether a batch has its transaction.
+"""Verification entries: a leader remembers which batches wait for their transaction's coordinator.
 
 Three rules:
 
-1. A producer has one entry at most. It lives until its transaction has a batch or a marker here, or
-   until it is too old; it is never written down and never replicated.
-2. Its guard is a number that is used once: who asked before a marker came has another guard than
-   who asked after it (KAFKA-14884).
-3. It keeps the lowest sequence of the epoch, so that no later batch overtakes one that is asked for
+1. A producer has at most one entry. It lives until its transaction has a batch or a marker in the
+   partition, or until it expires; it is neither persisted nor replicated.
+2. Its guard is a number that is used once: a verification that began before a marker cannot admit a
+   batch after it (KAFKA-14884).
+3. It keeps the lowest sequence of the epoch, so that no later batch overtakes one that is verified
    again (KAFKA-14359).
 
 Source: `VerificationStateEntry`, `VerificationGuard`; KIP-890.
@@ -23,7 +23,7 @@ NO_GUARD: Final = 0
 
 
 class VerificationEntry(NamedTuple):
-    """One producer's. `supports_epoch_bump`: its requests are V2."""
+    """One producer's entry. `supports_epoch_bump`: its requests are V2."""
 
     created_ms: int
     guard: int
@@ -32,17 +32,17 @@ class VerificationEntry(NamedTuple):
     supports_epoch_bump: bool
 
 
-class BegunVerification(NamedTuple):
-    """What `begin_verification` answers; `guard` is NO_GUARD where nothing is to be verified."""
+class VerificationStart(NamedTuple):
+    """The result of `begin_verification`; `guard` is NO_GUARD if no verification is needed."""
 
     error: ErrorCode
     guard: int = NO_GUARD
 
 
-def with_attempt(
+def update_lowest_sequence(
     entry: VerificationEntry, base_sequence: int, producer_epoch: int
 ) -> VerificationEntry:
-    """The entry after one more batch asked. `maybeUpdateLowestSequenceAndEpoch`."""
+    """The entry after a batch with this sequence and epoch. `maybeUpdateLowestSequenceAndEpoch`."""
     if producer_epoch > entry.producer_epoch:
         return entry._replace(producer_epoch=producer_epoch, lowest_sequence=base_sequence)
     if producer_epoch == entry.producer_epoch and base_sequence < entry.lowest_sequence:
@@ -51,5 +51,5 @@ def with_attempt(
 
 
 def is_verified(entry: VerificationEntry | None, guard: int) -> bool:
-    """Whether this guard is the one that was given out. `VerificationGuard.verify`."""
+    """Whether this is the entry's guard. `VerificationGuard.verify`."""
     return entry is not None and entry.guard == guard

@@ -1,5 +1,6 @@
 """The producer, idempotent or transactional: cores that take values and the time."""
 
+from impl.producer.arguments import GroupMetadata, OffsetAndMetadata
 from impl.producer.batch import DeliveryHandle
 from impl.producer.config import ProducerConfig
 from impl.producer.core import Disconnect, Effect, IdempotentProducerCore, SendRequest
@@ -27,14 +28,9 @@ from impl.producer.errors import (
     TransactionAbortedError,
     UnexpectedAnswerError,
 )
-from impl.producer.transaction_manager import InFlightBatch, PartitionState, State
+from impl.producer.sequence_manager import InFlightBatch, PartitionState, State
 from impl.producer.transactional_core import TransactionalProducerCore
-from impl.producer.txn_requests import (
-    CallResult,
-    GroupMetadata,
-    OffsetAndMetadata,
-    RequestVersions,
-)
+from impl.producer.transactional_requests import CallResult, RequestVersions
 
 __all__ = [
     "AbortedError",

@@ -1,16 +1,16 @@
-"""Records waiting to be sent: per partition a queue of batches.
+"""Records waiting to be sent: for each partition a queue of batches.
 
-1. A queue holds batches that wait for a retry first, in sequence order, then those without a
+1. A queue holds first the batches that wait for a retry, in sequence order, then those without a
    sequence in the order of their records. Nothing overtakes the head.
-2. A pass over a node takes at most one batch a partition. A head that backs off hides its
-   partition; a head that may not be sent yet ends the pass for the whole node.
-3. buffer_memory bounds everything here: a batch takes its share when it begins, and gives it back
-   when it has ended and no request carries it any more.
+2. A pass over a node takes at most one batch a partition. A head in backoff hides its partition; a
+   head that may not be sent yet ends the pass for the whole node.
+3. buffer_memory bounds all batches: a batch takes its share when it is created, and returns it when
+   it is finished and not in flight.
 
-Theory of operation: `append` fills the last batch of a queue or puts a new one behind it;
-`ready_nodes` names the leaders that have something due; `drain` takes what one leader gets now;
-`reenqueue` puts back what must be sent again; `split_and_reenqueue` in smaller batches; `expire`
-gives up what is too old. A time is the caller's milliseconds, a due time 0 means at once.
+Theory of operation: `append` fills the last batch of a queue or adds a new one; `ready_nodes` lists
+the leaders with a due partition; `drain` takes what one leader gets now; `reenqueue` puts back what
+must be sent again, `split_and_reenqueue` in smaller batches; `expire` fails what is too old. Times
+are the caller's milliseconds; a due time of 0 means at once.
 Source: `RecordAccumulator` of Kafka 4.3.1.
 """
 
@@ -27,10 +27,9 @@ from impl.producer.batch import (
     size_upper_bound_bytes,
 )
 from impl.producer.config import ProducerConfig
-from impl.producer.connections import NO_NODE
 from impl.producer.errors import BufferExhaustedError, RecordTooLargeError
-from impl.producer.sequence import precedes
-from impl.producer.transaction_manager import TransactionManager
+from impl.producer.in_flight_requests import NO_NODE
+from impl.producer.sequence_manager import SequenceManager, precedes
 from impl.protocol.record_batch import NO_SEQUENCE
 from impl.settings import LONG_MAX
 
@@ -41,15 +40,15 @@ Backoff = Callable[[int], float]
 class RecordAccumulator:
     """The queues of one producer: see the rules above.
 
-    Attributes: `free_bytes`, what is left of buffer_memory; `has_unknown_leaders`, whether the last
-    `ready_nodes` met a partition without a leader; `is_closed`, nothing lingers any more.
+    Attributes: `free_bytes` of buffer_memory; `has_unknown_leaders`, the last `ready_nodes` found a
+    partition without a leader; `is_closed`, nothing lingers any more.
     """
 
     def __init__(
-        self, config: ProducerConfig, transaction_manager: TransactionManager, jitter: Backoff
+        self, config: ProducerConfig, transaction_manager: SequenceManager, jitter: Backoff
     ) -> None:
         self._config = config
-        self._transaction_manager = transaction_manager
+        self._manager = transaction_manager
         self._jitter = jitter
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self._partitions_of: dict[int, tuple[TopicPartition, ...]] = {}
@@ -59,7 +58,7 @@ class RecordAccumulator:
         self._mutes = config.max_in_flight_requests_per_connection == 1
         self._wanted_bytes = 0
         self._leaders: dict[TopicPartition, int] = {}
-        # All that has not ended, the oldest first; a plain dict finds its first key in linear time.
+        # Unfinished batches, the oldest first. A plain dict finds its first key in linear time.
         self._incomplete: OrderedDict[ProducerBatch, None] = OrderedDict()
         self._flushing: deque[ProducerBatch] = deque()
         self.has_unknown_leaders = False
@@ -68,18 +67,18 @@ class RecordAccumulator:
 
     @property
     def oldest(self) -> ProducerBatch | None:
-        """The oldest batch that has not ended."""
+        """The oldest unfinished batch."""
         return next(iter(self._incomplete), None)
 
     # ---- flushing
 
     def begin_flush(self) -> None:
-        """Nothing lingers until all that is here now has ended. `RecordAccumulator.beginFlush`."""
+        """Send without lingering until all batches are finished. `RecordAccumulator.beginFlush`."""
         self._flushing.extend(self._incomplete)
 
     @property
     def is_flushing(self) -> bool:
-        """Whether something that a flush waits for has not ended."""
+        """Whether a flush waits for unfinished batches."""
         while self._flushing and self._flushing[0].has_ended:
             self._flushing.popleft()
         return bool(self._flushing)
@@ -94,7 +93,7 @@ class RecordAccumulator:
     def update_leaders(
         self, leaders: Mapping[TopicPartition, int], leader_epochs: Mapping[TopicPartition, int]
     ) -> None:
-        """Replace what is known; queues and sequences stay (a flapping leader resets nothing)."""
+        """Replace the known leaders; queues and sequences stay."""
         self._leaders = dict(leaders)
         self._leader_epochs = dict(leader_epochs)
         grouped: dict[int, list[TopicPartition]] = {}
@@ -103,10 +102,10 @@ class RecordAccumulator:
         grouped.pop(NO_NODE, None)
         self._partitions_of = {node_id: tuple(led) for node_id, led in grouped.items()}
 
-    def leader_changed(
+    def update_leader(
         self, topic_partition: TopicPartition, node_id: int, leader_epoch: int
     ) -> None:
-        """Believe a leader that an answer named, if it is a known node and newer. KIP-951."""
+        """Take a leader from an answer, if its node is known and its epoch newer. KIP-951."""
         known_epoch = self._leader_epochs.get(topic_partition, -1)
         if node_id in self._partitions_of and leader_epoch > known_epoch:
             self.update_leaders(
@@ -125,7 +124,7 @@ class RecordAccumulator:
         timestamp_ms: int,
         now_ms: int,
     ) -> DeliveryHandle:
-        """Add a record to the partition's last batch, or to a new one behind it.
+        """Add a record to the partition's last batch, or to a new one.
 
         Raises `RecordTooLargeError`, `BufferExhaustedError` (lingering ends until memory is free
         again), `TooManyPartitionsError`, `InvalidArgumentError`; nothing is added then.
@@ -141,13 +140,13 @@ class RecordAccumulator:
                 return handle
         buffer_bytes = max(self._config.batch_size, upper_bound)
         self._check_memory(buffer_bytes)
-        # A name that no request can carry would spoil the records of all others in it.
+        # A topic name that cannot be encoded would fail all other records of its request.
         check_topic(topic_partition[0])
         check_partition(topic_partition[1])
         batch = ProducerBatch(topic_partition, now_ms, buffer_bytes, timestamp_ms)
         handle = batch.try_append(timestamp_ms, key, value, headers)
-        assert handle is not None, "the first record always has room"
-        self._transaction_manager.entry(topic_partition)
+        assert handle is not None, "the first record always fits"
+        self._manager.entry(topic_partition)
         self._add_last(topic_partition, batch)
         return handle
 
@@ -174,7 +173,7 @@ class RecordAccumulator:
     # ---- batches out
 
     def ready_nodes(self, now_ms: int) -> list[int]:
-        """The leaders, ascending, of whose partitions one is due. `RecordAccumulator.ready`."""
+        """The leaders with a due partition, ascending. `RecordAccumulator.ready`."""
         ready: set[int] = set()
         self.has_unknown_leaders = False
         for topic_partition, queue in self._queues.items():
@@ -202,7 +201,7 @@ class RecordAccumulator:
             return 0 if self._leader_is_new(head) else head.retry_at_ms
         if len(queue) > 1 or head.is_full or self._wanted_bytes > self.free_bytes:
             return 0
-        if self.is_closed or self.is_flushing or self._transaction_manager.is_completing:
+        if self.is_closed or self.is_flushing or self._manager.is_completing:
             return 0
         return head.created_ms + self._config.linger_ms
 
@@ -215,10 +214,10 @@ class RecordAccumulator:
         return batch.attempts > 0 and now_ms < batch.retry_at_ms and not self._leader_is_new(batch)
 
     def drain(self, node_id: int, now_ms: int) -> list[ProducerBatch]:
-        """What this leader gets now, each batch with its sequence, in one request.
+        """Take the batches that this leader gets now, in one request, with their sequences.
 
-        The pass begins at the partition where the last one ended. QUIRK: a head that must wait
-        for other batches ends the pass also for the partitions behind it.
+        The pass starts at the partition where the last one ended. QUIRK: a head that must wait for
+        other batches also ends the pass for the remaining partitions.
         Source: `RecordAccumulator.drainBatchesForOneNode`.
         """
         partitions = self._partitions_of[node_id]
@@ -236,22 +235,24 @@ class RecordAccumulator:
             if self._backs_off(head, now_ms):
                 continue
             size_bytes += head.size_bytes
-            if (drained and size_bytes > self._config.max_request_size) or not self._take(queue):
+            if drained and size_bytes > self._config.max_request_size:
+                break
+            if not self._drain_head(queue):
                 break
             drained.append(head)
         return drained
 
-    def _take(self, queue: deque[ProducerBatch]) -> bool:
-        """Take the head out, numbered and closed; False, and nothing happens, if it must wait."""
+    def _drain_head(self, queue: deque[ProducerBatch]) -> bool:
+        """Drain the head of a queue; False, without a change, if it must wait."""
         head = queue[0]
-        manager = self._transaction_manager
+        manager = self._manager
         entry = manager.entry(head.topic_partition)
         if manager.stops_drain(head, entry):
             return False
         if head.base_sequence == NO_SEQUENCE:
             manager.assign(head, entry)
         self._pop_head(queue)
-        head.drained(self._leader_epochs.get(head.topic_partition, -1))
+        head.mark_drained(self._leader_epochs.get(head.topic_partition, -1))
         if self._mutes:
             self._muted.add(head.topic_partition)
         return True
@@ -264,24 +265,24 @@ class RecordAccumulator:
 
     # ---- answers
 
-    def answered(self, batch: ProducerBatch) -> None:
-        """No request carries the batch any more: its answer came, or its connection broke."""
+    def release(self, batch: ProducerBatch) -> None:
+        """A batch is no longer in flight: it was answered, or its connection broke."""
         batch.outstanding = False
         self._muted.discard(batch.topic_partition)
         if batch.is_done:
             self.free_bytes += batch.buffer_bytes
 
     def reenqueue(self, batch: ProducerBatch, now_ms: int) -> None:
-        """Queue a batch for its next attempt, at its place by sequence.
+        """Queue a batch for its next attempt, in sequence order.
 
-        Source: `RecordAccumulator.reenqueue`, `insertInSequenceOrder`; the comparison heeds the
-        wrap, which Kafka's does not (see `sequence`).
+        Source: `RecordAccumulator.reenqueue`, `insertInSequenceOrder`; unlike Kafka's, the
+        comparison handles the wrap (see `sequence_manager`).
         """
-        batch.reenqueued(now_ms + self._backoff_ms(batch.attempts))
+        batch.mark_reenqueued(now_ms + self._backoff_ms(batch.attempts))
         self._insert(batch)
 
     def _insert(self, batch: ProducerBatch) -> None:
-        """Ahead of all that has no sequence; of several without one, ahead of the others."""
+        """Insert by sequence, ahead of all batches without one."""
         queue = self._queues.setdefault(batch.topic_partition, deque())
         place = 0
         for queued in queue:
@@ -293,13 +294,13 @@ class RecordAccumulator:
         queue.insert(place, batch)
 
     def split_and_reenqueue(self, batch: ProducerBatch) -> None:
-        """Queue the records of a batch that a leader found too large, in smaller batches.
+        """Queue the records of a batch that was too large for its leader, in smaller batches.
 
-        They go at once: the attempts of the large batch are not theirs.
+        They are sent without backoff: their attempts start at 0.
         Source: `RecordAccumulator.splitAndReenqueue`.
         """
         parts = batch.split(self._config.batch_size)
-        self._transaction_manager.replace(batch, parts)
+        self._manager.replace(batch, parts)
         for part in reversed(parts):
             self._insert(part)
         order = list(self._incomplete)
@@ -311,20 +312,20 @@ class RecordAccumulator:
     def _backoff_ms(self, attempts: int) -> int:
         """100, 200, 400, 800, 1000, 1000 ... with the default settings. `ExponentialBackoff`."""
         most = self._config.retry_backoff_max_ms
-        # 2^31 is beyond every limit: no need to compute larger powers.
+        # 2^31 exceeds every limit: larger powers are not needed.
         plain = min(self._config.retry_backoff_ms << min(attempts, 31), most)
         return min(int(self._jitter(plain)), most)
 
     def complete(self, batch: ProducerBatch) -> None:
-        """The batch has ended. Its memory is free unless a request still carries it."""
+        """Remove a finished batch. Its memory is free unless it is still in flight."""
         del self._incomplete[batch]
         if not batch.outstanding:
             self.free_bytes += batch.buffer_bytes
 
-    # ---- giving up
+    # ---- expiry and abort
 
     def expire(self, now_ms: int) -> list[ProducerBatch]:
-        """Take out what is too old: queued batches first, then those that await an answer.
+        """Remove and return expired batches: queued ones first, then those in flight.
 
         Source: `RecordAccumulator.expiredBatches`, `Sender.getExpiredInflightBatches`.
         """
@@ -344,7 +345,7 @@ class RecordAccumulator:
         return now_ms - batch.created_ms >= self._config.delivery_timeout_ms
 
     def take_unsequenced(self) -> list[ProducerBatch]:
-        """Take out what was never drained. `RecordAccumulator.abortUndrainedBatches`."""
+        """Remove and return undrained batches. `RecordAccumulator.abortUndrainedBatches`."""
         taken = [batch for batch in self._incomplete if batch.base_sequence == NO_SEQUENCE]
         for topic_partition in {batch.topic_partition: None for batch in taken}:
             queue = self._queues.pop(topic_partition)
@@ -354,6 +355,6 @@ class RecordAccumulator:
         return taken
 
     def take_all(self) -> list[ProducerBatch]:
-        """Take out everything that has not ended. `RecordAccumulator.abortBatches`."""
+        """Remove and return all unfinished batches. `RecordAccumulator.abortBatches`."""
         self._queues.clear()
         return list(self._incomplete)

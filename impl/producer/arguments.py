@@ -1,32 +1,54 @@
-"""What a call of the application may be given, and how it is told that it was given something else.
+"""Validates the arguments of the application's calls.
 
-1. A bad argument is refused before anything has changed, and before anything is waited for.
-2. What only the cluster can know is not judged here: it answers.
+1. An invalid argument is refused before anything changes, and before anything is waited for.
+2. Whether a topic, partition or group exists is not checked here: the brokers answer that.
 
-Theory of operation: each function raises `InvalidArgumentError`, whose message says which argument,
-what it may be, and what it is. `size_upper_bound_bytes` in `batch` meets each record first; it asks
-`bad_record` what was wrong only when something was.
-Those of transactions are in `txn_arguments`. Source: `ProducerRecord`, `Topic.validate`.
+Theory of operation: each function raises `InvalidArgumentError`, whose message names the argument,
+what it may be, and what it is. `size_upper_bound_bytes` in `batch` sees each record first, and
+calls `invalid_record` only if something is wrong.
+Source: `ProducerRecord`, `Topic.validate`, `OffsetAndMetadata`, `ConsumerGroupMetadata`,
+`KafkaProducer.throwIfInvalidGroupMetadata`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from impl.producer.errors import InvalidArgumentError
 from impl.settings import INT_MAX, LONG_MAX
 
 MAX_TOPIC_BYTES: Final = 249
-"""The longest name of a topic. `Topic.MAX_NAME_LENGTH`."""
+"""The longest topic name. `Topic.MAX_NAME_LENGTH`."""
 
 _TOPIC: Final = f"must be a string of 1 to {MAX_TOPIC_BYTES} bytes in UTF-8"
 
 BYTES: Final = (bytes, bytearray)
-"""What keys and values may be."""
+"""The types of keys and values."""
+
+
+class GroupMetadata(NamedTuple):
+    """The consumer whose offsets are committed. `group_id` alone is for manual assignment.
+
+    `ConsumerGroupMetadata`, KIP-447.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class OffsetAndMetadata(NamedTuple):
+    """The offset of the next record to read; `leader_epoch` is -1 if unknown."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
 
 
 def check_topic(topic: object) -> None:
-    """Whether a request can name such a topic. Raises `InvalidArgumentError`."""
+    """Check a topic name. Raises `InvalidArgumentError`."""
     if not isinstance(topic, str):
         raise InvalidArgumentError("topic", _TOPIC, topic)
     try:
@@ -38,24 +60,24 @@ def check_topic(topic: object) -> None:
 
 
 def check_partition(partition: object) -> None:
-    """Whether a request can name such a partition. Raises `InvalidArgumentError`."""
+    """Check a partition index. Raises `InvalidArgumentError`."""
     check_integer("partition", partition, 0, INT_MAX)
 
 
 def check_timestamp_ms(timestamp_ms: object) -> None:
-    """Whether a record can have this timestamp. Raises `InvalidArgumentError`."""
+    """Check a record's timestamp. Raises `InvalidArgumentError`."""
     check_integer("timestamp_ms", timestamp_ms, 0, LONG_MAX)
 
 
 def check_key_and_value(key: object, value: object) -> None:
-    """Whether a record can have these. Raises `InvalidArgumentError`."""
+    """Check a record's key and value. Raises `InvalidArgumentError`."""
     for name, content in (("key", key), ("value", value)):
         if content is not None and not isinstance(content, BYTES):
             raise InvalidArgumentError(name, "must be bytes or None: serialize it", content)
 
 
-def bad_record(key: object, value: object, headers: object) -> InvalidArgumentError:
-    """What is wrong with a record that has no size."""
+def invalid_record(key: object, value: object, headers: object) -> InvalidArgumentError:
+    """The error of a record whose size cannot be computed."""
     try:
         check_key_and_value(key, value)
     except InvalidArgumentError as error:
@@ -64,6 +86,50 @@ def bad_record(key: object, value: object, headers: object) -> InvalidArgumentEr
 
 
 def check_integer(name: str, value: object, least: int, greatest: int) -> None:
-    """Whether the argument of this name is such a number. Raises `InvalidArgumentError`."""
+    """Check an integer argument and its range. Raises `InvalidArgumentError`."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= greatest:
         raise InvalidArgumentError(name, f"must be an integer from {least} to {greatest}", value)
+
+
+def parse_offsets(
+    offsets: Mapping[tuple[str, int], int | OffsetAndMetadata], group: str | GroupMetadata
+) -> tuple[dict[tuple[str, int], OffsetAndMetadata], GroupMetadata]:
+    """The arguments of send_offsets_to_transaction, completed and checked.
+
+    Raises `InvalidArgumentError`.
+    """
+    metadata = GroupMetadata(group) if isinstance(group, str) else group
+    _check_group(metadata)
+    if not isinstance(offsets, Mapping):
+        raise InvalidArgumentError("offsets", "must map (topic, partition) to an offset", offsets)
+    return {
+        _parse_partition(place): _parse_offset(offset) for place, offset in offsets.items()
+    }, metadata
+
+
+def _check_group(group: object) -> None:
+    if not isinstance(group, GroupMetadata):
+        raise InvalidArgumentError("group", "must be a group id or GroupMetadata", group)
+    texts = [group.group_id, group.member_id, group.group_instance_id or ""]
+    if not all(isinstance(text, str) for text in texts) or not group.group_id:
+        raise InvalidArgumentError("group", "must have a group_id, and strings", group)
+    check_integer("generation_id", group.generation_id, -1, INT_MAX)
+    if group.generation_id > 0 and not group.member_id:
+        raise InvalidArgumentError("member_id", "must be given with a generation_id", "")
+
+
+def _parse_partition(place: Any) -> tuple[str, int]:
+    if not isinstance(place, tuple) or len(place) != 2:
+        raise InvalidArgumentError("offsets", "must have (topic, partition) as keys", place)
+    check_topic(place[0])
+    check_partition(place[1])
+    return place
+
+
+def _parse_offset(offset: object) -> OffsetAndMetadata:
+    full = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)  # type: ignore[arg-type]
+    check_integer("offset", full.offset, 0, LONG_MAX)
+    check_integer("leader_epoch", full.leader_epoch, -1, INT_MAX)
+    if not isinstance(full.metadata, str):
+        raise InvalidArgumentError("metadata", "must be a string", full.metadata)
+    return full

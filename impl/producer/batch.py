@@ -1,14 +1,14 @@
-"""A batch of records on its way, and the handle that its sender keeps.
+"""A batch of records, and the handle of each record's outcome.
 
-1. Records are added while the batch is the last of its queue; from the moment it is drained, or
-   something is queued behind it, it is closed for good.
-2. Producer id, epoch and base sequence are set once, by the drain; only a bump rewrites them.
-3. It ends once: SUCCEEDED, FAILED or ABORTED. What a leader says after a local end is told to
-   nobody; after SUCCEEDED nothing can follow. One that is split does not end: its parts do.
+1. Records are added while the batch is the last of its queue. Once it is drained, or another batch
+   is queued after it, it is closed for good.
+2. The drain sets producer id, epoch and base sequence once; only a bump renumbers them.
+3. A batch finishes once: SUCCEEDED, FAILED or ABORTED. An answer after a local failure is ignored;
+   nothing follows SUCCEEDED. A batch that is split does not finish: its parts do.
 
-Theory of operation: a record is encoded when it is added, so that the size of the batch is known
-exactly and a retry only writes a new header. `encode` makes the bytes of one attempt; they never
-change afterwards, also if the batch expires or is renumbered while a request carries them
+Theory of operation: a record is encoded when it is added, so that the batch's size is known exactly
+and a retry only writes a new header. `encode` makes the bytes of one attempt; they never change
+afterwards, even if the batch expires or is renumbered while its request is in flight
 (KAFKA-19012). Source: `ProducerBatch`, `MemoryRecordsBuilder` of Kafka 4.3.1.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
-from impl.producer.arguments import BYTES, bad_record
+from impl.producer.arguments import BYTES, invalid_record
 from impl.producer.errors import DeliveryError
 from impl.protocol.primitives import VARINT
 from impl.protocol.record_batch import (
@@ -46,7 +46,7 @@ MAX_RECORD_OVERHEAD_BYTES: Final = 21
 def size_upper_bound_bytes(
     key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
 ) -> int:
-    """What a batch with this record alone takes at most.
+    """The largest size of a batch with only this record.
 
     Raises `InvalidArgumentError`. Source: `AbstractRecords.estimateSizeInBytesUpperBound`.
     """
@@ -56,7 +56,7 @@ def size_upper_bound_bytes(
         for name, content in headers:
             size += _field_bytes(name.encode()) + _field_bytes(content)
     except (TypeError, ValueError, AttributeError):
-        raise bad_record(key, value, headers) from None
+        raise invalid_record(key, value, headers) from None
     return size
 
 
@@ -69,7 +69,7 @@ def _field_bytes(field: bytes | None) -> int:
 
 
 class FinalState(Enum):
-    """How a batch ended. `ProducerBatch.FinalState`."""
+    """How a batch finished. `ProducerBatch.FinalState`."""
 
     NONE = "none"
     SUCCEEDED = "succeeded"
@@ -80,11 +80,10 @@ class FinalState(Enum):
 class ProducerBatch:
     """Records for one partition under one base sequence. `ProducerBatch`.
 
-    Times are milliseconds. `attempts` counts the failed ones, `in_retry` stays set after the first;
-    `outstanding` while a request that carries the batch awaits its answer; `limit_bytes` is what it
-    may take; `leader_epoch` that of the last attempt, -1 unknown; `is_split`, it
-    is a part of one that was too large; `parts`, those of this one; `is_transactional` from the
-    first drain on.
+    Times are milliseconds. `attempts` counts failed ones, and `in_retry` stays set after the first;
+    `outstanding`: its request is in flight; `limit_bytes`: its largest size; `leader_epoch`: that
+    of the last attempt, -1 if unknown; `is_split`: a part of a batch that was too large; `parts`:
+    what this batch was split into; `is_transactional` from the first drain on.
     """
 
     __slots__ = (
@@ -147,7 +146,7 @@ class ProducerBatch:
 
     @property
     def buffer_bytes(self) -> int:
-        """What it takes from buffer_memory: nothing if it is a part of another one."""
+        """Its share of buffer_memory: none if it is a part of another batch."""
         return 0 if self.is_split else self.limit_bytes
 
     @property
@@ -162,17 +161,17 @@ class ProducerBatch:
 
     @property
     def is_full(self) -> bool:
-        """Whether waiting for more records is of no use. `MemoryRecordsBuilder.isFull`."""
+        """Whether no more records fit. `MemoryRecordsBuilder.isFull`."""
         return self.is_closed or self.size_bytes >= self.limit_bytes
 
     @property
     def is_done(self) -> bool:
-        """Whether it has ended, one way or another."""
+        """Whether it is finished."""
         return self.final_state is not FinalState.NONE
 
     @property
     def has_ended(self) -> bool:
-        """Whether all its records have their outcome, wherever they are now."""
+        """Whether all its records are finished, those of its parts included."""
         return all(part.has_ended for part in self.parts) if self.parts else self.is_done
 
     def try_append(
@@ -182,9 +181,9 @@ class ProducerBatch:
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]],
     ) -> DeliveryHandle | None:
-        """Add a record that has a size; None if the batch is closed or has no room.
+        """Add a record; None if the batch is closed or full. The first record always fits.
 
-        The first always has room. `ProducerBatch.tryAppend`.
+        `ProducerBatch.tryAppend`.
         """
         if self.is_closed:
             return None
@@ -199,20 +198,20 @@ class ProducerBatch:
         return DeliveryHandle(self, count)
 
     def split(self, batch_size: int) -> tuple[ProducerBatch, ...]:
-        """The same records in order in smaller batches: of batch_size bytes, or of one record.
+        """Split the records into batches of batch_size bytes, or of one record.
 
         A part that is split again makes parts of half its size instead (KAFKA-8350), or of one
-        record each if that changes nothing. They are as old as this one, closed, and numbered from
-        its base sequence on if it has one. The handles of its records follow them from now on.
+        record each if that changes nothing. Parts keep this batch's creation time and sequences,
+        and are closed. Handles of its records refer to the parts from now on.
         `ProducerBatch.split`.
         """
         records = decode_batch(self.encode()).records
         alone_bytes = [size_upper_bound_bytes(r.key, r.value, r.headers) for r in records]
         limit_bytes = max(*alone_bytes, self.size_bytes // 2) if self.is_split else batch_size
-        parts = self._packed(records, [max(limit_bytes, least) for least in alone_bytes])
+        parts = self._pack(records, [max(limit_bytes, least) for least in alone_bytes])
         if self.is_split and len(parts) == 1:
-            # Kafka would send it again as it is, at once and until it expires.
-            parts = self._packed(records, [0] * len(records))
+            # Kafka would send the same batch again, without backoff, until it expires.
+            parts = self._pack(records, [0] * len(records))
         sequence = self.base_sequence
         for part in parts:
             part.is_closed = True
@@ -223,10 +222,8 @@ class ProducerBatch:
         self.parts = tuple(parts)
         return self.parts
 
-    def _packed(
-        self, records: Sequence[Record], limits_bytes: Sequence[int]
-    ) -> list[ProducerBatch]:
-        """`records` in batches; the one that begins a batch decides how large it may be."""
+    def _pack(self, records: Sequence[Record], limits_bytes: Sequence[int]) -> list[ProducerBatch]:
+        """Pack records into batches; the first record of each sets its limit."""
         parts: list[ProducerBatch] = []
         for record, limit_bytes in zip(records, limits_bytes, strict=True):
             fields = (record.timestamp, record.key, record.value, record.headers)
@@ -257,15 +254,15 @@ class ProducerBatch:
         self.base_sequence = base_sequence
         self.sequence_has_been_reset = True
 
-    def drained(self, leader_epoch: int) -> None:
-        """A request takes the batch as it is now. `ProducerBatch.close`, `drained`."""
+    def mark_drained(self, leader_epoch: int) -> None:
+        """Close the batch, whose request is sent. `ProducerBatch.close`, `drained`."""
         self.is_closed = True
         self.outstanding = True
         self.sequence_has_been_reset = False
         self.leader_epoch = leader_epoch
 
-    def reenqueued(self, retry_at_ms: int) -> None:
-        """An attempt has failed, the next one waits until then. `ProducerBatch.reenqueued`."""
+    def mark_reenqueued(self, retry_at_ms: int) -> None:
+        """Count a failed attempt; the next one waits until then. `ProducerBatch.reenqueued`."""
         self.attempts += 1
         self.in_retry = True
         self.retry_at_ms = retry_at_ms
@@ -285,19 +282,19 @@ class ProducerBatch:
     def finish(
         self, final_state: FinalState, base_offset: int, error: DeliveryError | None
     ) -> bool:
-        """End the batch; False, and nothing changes, if it has ended. `ProducerBatch.done`."""
+        """Finish the batch; False, without a change, if it is finished. `ProducerBatch.done`."""
         if self.is_done:
-            assert self.final_state is not FinalState.SUCCEEDED, "a batch succeeds once, at the end"
+            assert self.final_state is not FinalState.SUCCEEDED, "a batch succeeds only once"
             return False
         self.final_state, self.base_offset, self.error = final_state, base_offset, error
         return True
 
 
 class DeliveryHandle:
-    """What became of one record. `FutureRecordMetadata`.
+    """The outcome of one record. `FutureRecordMetadata`.
 
-    `done` is true from the end on; then either `error` is None and `offset` is the record's offset
-    in the log (-1 if the leader does not know it any more), or `error` says what happened.
+    Once `done`, either `error` is None and `offset` is the record's offset (-1 if the leader no
+    longer knows it), or `error` says what happened.
     """
 
     __slots__ = ("_batch", "_index")
@@ -320,11 +317,11 @@ class DeliveryHandle:
 
     @property
     def error(self) -> DeliveryError | None:
-        """Why the record was not acknowledged; None while it is open or when it succeeded."""
+        """Why the record was not acknowledged; None before the outcome, and after success."""
         return self._current().error
 
     def _current(self) -> ProducerBatch:
-        """The batch that has the record now: a part of the one it was added to, if that was split.
+        """The batch that has the record now: perhaps a part of the one it was added to.
 
         `FutureRecordMetadata.chain`.
         """

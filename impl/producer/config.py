@@ -1,15 +1,14 @@
-"""The settings of a producer: what each may be, and what they forbid each other.
+"""The settings of a producer: their ranges, and how they constrain each other.
 
-1. One table says for each setting its default and its range (`SETTINGS`); one says what
-   idempotence demands of the others (`IDEMPOTENCE_DEMANDS`).
-2. A demand that is broken is an error when the user asked for idempotence by name; it switches
-   idempotence off when idempotence was only the default. Too many requests in flight are always an
-   error (4.0).
-3. What was changed silently is told in `ProducerConfig.notes`; nothing is logged here.
+1. `SETTINGS` has the default and range of each setting; `IDEMPOTENCE_REQUIREMENTS` what idempotence
+   requires of the others.
+2. A requirement that is not met is an error if the user set enable_idempotence, and else switches
+   idempotence off. Too many requests in flight are always an error (4.0).
+3. `ProducerConfig.notes` lists what was adjusted; nothing is logged here.
 
-Theory of operation: `ProducerConfig.of` takes the settings that the user gave, and only those,
-because whether a setting was given decides between error and adjustment. It checks each value, then
-idempotence (`ProducerConfig.postProcessAndValidateIdempotenceConfigs`), then the delivery timeout
+Theory of operation: `ProducerConfig.of` takes only the settings that the user gave, because that
+decides between error and adjustment. It checks each value, then idempotence
+(`ProducerConfig.postProcessAndValidateIdempotenceConfigs`), then the delivery timeout
 (`KafkaProducer.configureDeliveryTimeout`), and returns a frozen value. Release 4.3.1.
 """
 
@@ -24,7 +23,7 @@ from impl.producer.errors import ConfigError
 from impl.settings import INT_MAX, LONG_MAX
 
 MAX_TEXT_BYTES = 32_767
-"""The longest string of a request."""
+"""The longest string in a request."""
 
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE = 5
 """As many batches as a leader remembers for one producer id and partition. KAFKA-5494."""
@@ -62,18 +61,18 @@ SETTINGS: Mapping[str, Setting] = {
     "transaction_requests": Setting("auto"),
     "remember_groups": Setting(False),
 }
-"""Kafka's names with underscores, units last; the coordinator alone judges
-`transaction_timeout_ms`. Three are ours. `max_partitions`: partitions whose sequences one producer
-keeps, a bound that Kafka's client does not have. `transaction_requests`: "v1" or "v2", or "auto"
-for what the cluster announces. `remember_groups`: send AddOffsetsToTxn once a group and
-transaction, where Kafka's client sends it with every `send_offsets_to_transaction`."""
+"""Kafka's names with underscores; only the coordinator checks `transaction_timeout_ms`. Three are
+not Kafka's. `max_partitions`: a limit on the partitions whose sequences a producer keeps.
+`transaction_requests`: "v1" or "v2", or "auto" for what the cluster supports. `remember_groups`:
+send AddOffsetsToTxn once a group and transaction; Kafka's client repeats it with every
+`send_offsets_to_transaction`."""
 
 TRANSACTION_REQUESTS = ("auto", "v1", "v2")
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """What idempotence demands of one setting; `always` makes breaking it an error in any case."""
+class Requirement:
+    """A condition that idempotence needs of a setting; with `always` a failure is an error."""
 
     setting: str
     holds: Callable[[Any], bool]
@@ -81,23 +80,23 @@ class Demand:
     always: bool = False
 
 
-IDEMPOTENCE_DEMANDS: tuple[Demand, ...] = (
-    Demand("retries", lambda retries: retries != 0, "idempotence needs retries"),
-    Demand("acks", lambda acks: acks == -1, "idempotence needs acks=all"),
-    Demand(
+IDEMPOTENCE_REQUIREMENTS: tuple[Requirement, ...] = (
+    Requirement("retries", lambda retries: retries != 0, "idempotence needs retries"),
+    Requirement("acks", lambda acks: acks == -1, "idempotence needs acks=all"),
+    Requirement(
         "max_in_flight_requests_per_connection",
         lambda in_flight: in_flight <= MAX_IN_FLIGHT_WITH_IDEMPOTENCE,
         f"idempotence allows at most {MAX_IN_FLIGHT_WITH_IDEMPOTENCE}",
         always=True,
     ),
 )
-"""In the order in which they are checked. The last one throws even if an earlier one has already
-decided to switch idempotence off: the client of 4.0 applies that only afterwards."""
+"""In the order of the checks. The last one fails even if an earlier one switches idempotence off:
+the client of 4.0 does that only after all checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerConfig:
-    """The settings in force. Build it with `of`; sizes are bytes, times milliseconds."""
+    """Complete settings. Create them with `of`; sizes are bytes, times milliseconds."""
 
     acks: int
     enable_idempotence: bool
@@ -122,26 +121,26 @@ class ProducerConfig:
 
     @classmethod
     def of(cls, **user: object) -> ProducerConfig:
-        """The settings in force when the user sets just these.
+        """The complete settings, given those of the user.
 
         Raises ConfigError. Source: ProducerConfig (Kafka), KIP-679.
         """
         notes: list[str] = []
         values: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
-        values.update({name: _checked(name, value) for name, value in user.items()})
-        values["acks"] = _acks(values["acks"])
+        values.update({name: _check_value(name, value) for name, value in user.items()})
+        values["acks"] = _parse_acks(values["acks"])
         values["enable_idempotence"] = _idempotence(values, user, notes)
         values["delivery_timeout_ms"] = _delivery_timeout_ms(values, user, notes)
         values["client_id"] = values["client_id"] or _client_id(values["transactional_id"])
         return cls(**values, notes=tuple(notes))
 
 
-def _checked(name: str, value: object) -> object:
+def _check_value(name: str, value: object) -> object:
     setting = SETTINGS.get(name)
     if setting is None:
-        raise ConfigError(name, "there is no such setting")
+        raise ConfigError(name, "unknown setting")
     if setting.least is not None:
-        return _checked_number(name, value, setting.least, setting.greatest)
+        return _check_number(name, value, setting.least, setting.greatest)
     if name in ("enable_idempotence", "remember_groups") and not isinstance(value, bool):
         raise ConfigError(name, f"must be True or False, is {value!r}")
     if name == "transaction_requests" and value not in TRANSACTION_REQUESTS:
@@ -149,12 +148,12 @@ def _checked(name: str, value: object) -> object:
     if name == "client_id" or (name == "transactional_id" and value is not None):
         _check_text(name, value)
     if name == "transactional_id" and value == "":
-        raise ConfigError(name, f"must be a string that is not empty, is {value!r}")
+        raise ConfigError(name, f"must be a non-empty string, is {value!r}")
     return value
 
 
 def _check_text(name: str, value: object) -> None:
-    """Whether a request can hold it."""
+    """Check a string that is sent in requests."""
     if not isinstance(value, str):
         raise ConfigError(name, f"must be a string, is {value!r}")
     try:
@@ -166,7 +165,7 @@ def _check_text(name: str, value: object) -> None:
         raise ConfigError(name, f"must have at most {MAX_TEXT_BYTES} bytes of UTF-8, is {is_now}")
 
 
-def _checked_number(name: str, value: object, least: int, greatest: int) -> int:
+def _check_number(name: str, value: object, least: int, greatest: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(name, f"must be an integer, is {value!r}")
     if not least <= value <= greatest:
@@ -174,7 +173,7 @@ def _checked_number(name: str, value: object, least: int, greatest: int) -> int:
     return value
 
 
-def _acks(value: object) -> int:
+def _parse_acks(value: object) -> int:
     acks = _ACKS.get(str(value))
     if acks is None or isinstance(value, bool):
         raise ConfigError("acks", f"must be one of all, -1, 0, 1, is {value!r}")
@@ -183,13 +182,13 @@ def _acks(value: object) -> int:
 
 def _idempotence(values: Mapping[str, Any], user: Mapping[str, object], notes: list[str]) -> bool:
     enabled: bool = values["enable_idempotence"]
-    broken = [d for d in IDEMPOTENCE_DEMANDS if enabled and not d.holds(values[d.setting])]
-    for demand in broken:
-        if demand.always or "enable_idempotence" in user:
-            raise ConfigError(demand.setting, f"{demand.reason}, is {values[demand.setting]}")
-        notes.append(f"enable_idempotence is switched off: {demand.reason}")
+    broken = [r for r in IDEMPOTENCE_REQUIREMENTS if enabled and not r.holds(values[r.setting])]
+    for unmet in broken:
+        if unmet.always or "enable_idempotence" in user:
+            raise ConfigError(unmet.setting, f"{unmet.reason}, is {values[unmet.setting]}")
+        notes.append(f"enable_idempotence is off: {unmet.reason}")
     enabled = enabled and not broken
-    # QUIRK: what counts is that the key is present, even with the value None.
+    # QUIRK: the presence of the key counts, even with the value None.
     if not enabled and "transactional_id" in user:
         raise ConfigError("transactional_id", "needs idempotence")
     return enabled
@@ -207,11 +206,11 @@ def _delivery_timeout_ms(
             "delivery_timeout_ms",
             f"must be at least linger_ms + request_timeout_ms = {least_ms}, is {timeout_ms}",
         )
-    notes.append(f"delivery_timeout_ms is raised to linger_ms + request_timeout_ms = {least_ms}")
+    notes.append(f"delivery_timeout_ms is increased to linger_ms + request_timeout_ms = {least_ms}")
     return least_ms
 
 
 def _client_id(transactional_id: str | None) -> str:
-    # Kafka numbers the producers of a process; a count of instances is state that only the
-    # program around this core has, so that it names them if it runs several.
+    # Kafka numbers the producers of a process. This core has no process-wide state; a program with
+    # several producers names them.
     return "producer-1" if transactional_id is None else f"producer-{transactional_id}"

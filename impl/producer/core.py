@@ -1,20 +1,20 @@
 """The idempotent producer without sockets, clocks or threads.
 
-1. Calls take values and the time and change only this object; what is to be done outside comes back
-   from `poll` as effects. The same calls give the same effects.
-2. `poll` is one turn of Kafka's sender loop: at most one request a node, at most one batch a
-   partition in it, never more than max_in_flight_requests_per_connection open requests a node.
-3. An answer is accepted for the oldest open request of a connection. When a connection breaks, its
-   requests fail as one and their correlation ids are never accepted again.
+1. Calls take values and the time, and change only this object; `poll` returns what the driver has
+   to do as effects. The same calls give the same effects.
+2. `poll` is one iteration of Kafka's sender loop: at most one request a node, at most one batch a
+   partition in it, never more than max_in_flight_requests_per_connection requests in flight a node.
+3. An answer is accepted for the oldest request in flight of a connection. When a connection breaks,
+   all its requests fail, and their correlation ids are never accepted again.
 4. A call that raises has changed nothing.
 
-Theory of operation: `append` queues records (`accumulator`); `poll` asks for a producer id if there
-is none, otherwise numbers batches (`transaction_manager`) and sends them; `receive` and
-`disconnected` end requests (`connections`), each batch of which is acknowledged, queued again, or
-failed. The driver sends each `SendRequest` to its node in order, closes a connection where
-`Disconnect` says so, answers `metadata_update_requested` with `update_metadata`, and polls
-after `next_timeout_ms`, which is 0 after any call. With acks=0 no answer comes: the driver says
-`sent` instead. Idempotence may be off (`plain_manager`).
+Theory of operation: `append` queues records (`accumulator`); `poll` requests a producer id if there
+is none, else it numbers batches (`sequence_manager`) and sends them; `receive` and `disconnected`
+complete requests (`in_flight_requests`), each batch of which is acknowledged, queued again, or
+failed. The driver sends each `SendRequest` to its node in order, closes the connection of a
+`Disconnect`, answers `metadata_update_requested` with `update_metadata`, and polls again after
+`next_timeout_ms`, which is 0 after any call. With acks=0 there is no answer: the driver calls
+`confirm_sent` instead.
 Source: `Sender` of Kafka 4.3.1; KIP-98, KIP-360.
 """
 
@@ -26,7 +26,6 @@ from typing import Any, Final, NamedTuple
 from impl.producer.accumulator import Backoff, RecordAccumulator
 from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch, TopicPartition
 from impl.producer.config import ProducerConfig
-from impl.producer.connections import NO_NODE, Connections
 from impl.producer.errors import (
     AbortedError,
     ConfigError,
@@ -37,13 +36,15 @@ from impl.producer.errors import (
     ProducerClosedError,
     UnexpectedAnswerError,
 )
-from impl.producer.plain_manager import PlainManager
-from impl.producer.transaction_manager import (
+from impl.producer.in_flight_requests import NO_NODE, InFlightRequests
+from impl.producer.sequence_manager import (
+    NullSequenceManager,
     PartitionState,
+    SequenceManager,
     State,
-    TransactionManager,
 )
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import group_by_topic
 from impl.protocol.record_batch import INVALID_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from impl.protocol.schemas import ApiKey
 from impl.settings import INT_MAX
@@ -52,15 +53,15 @@ Body = dict[str, Any]
 """A message as `impl.protocol.messages` reads and writes it."""
 
 PRODUCE_VERSIONS: Final = range(3, 13)
-"""3 is the first with record batches v2; 13 names topics by ids, which leaders here do not have."""
+"""3 is the first with record batches v2; 13 names topics by id, and leaders are known by name."""
 
 INIT_PRODUCER_ID_VERSIONS: Final = range(6)
 
 
 class SendRequest(NamedTuple):
-    """Send this to the node, behind everything sent to it before; connect first if need be.
+    """Send this to the node, after all earlier requests to it; connect first if necessary.
 
-    A Produce request with acks=0 in its body is never answered: say `sent` when it is.
+    A Produce request with acks=0 is never answered: call `confirm_sent` when it is written.
     """
 
     node_id: int
@@ -71,7 +72,7 @@ class SendRequest(NamedTuple):
 
 
 class Disconnect(NamedTuple):
-    """Close the node's connection: an answer is overdue. Its requests have failed already."""
+    """Close the node's connection: an answer is overdue. Its requests are failed already."""
 
     node_id: int
 
@@ -80,7 +81,7 @@ Effect = SendRequest | Disconnect
 
 
 class _Answer(NamedTuple):
-    """What a Produce answer, or the lack of one, says of one batch."""
+    """The result of one batch in a Produce answer, or of a request without an answer."""
 
     error: ErrorCode
     base_offset: int = INVALID_OFFSET
@@ -91,17 +92,15 @@ class _Answer(NamedTuple):
 
 
 def no_jitter(backoff_ms: int) -> float:
-    """Every backoff as long as the settings say."""
+    """Backoffs without jitter."""
     return backoff_ms
 
 
 class IdempotentProducerCore:
     """A producer that writes each record once, in order, unless idempotence is off.
 
-    `jitter` maps a backoff in milliseconds to the one to use (Kafka's own: plus or minus 20 %);
-    the versions are those of the requests. Raises `ConfigError`.
-
-    Attributes: `metadata_update_requested`, whether the driver should ask a broker for leaders.
+    `jitter` maps a backoff in ms to the one to use (Kafka's: plus or minus 20 %). Raises
+    `ConfigError`. Attributes: `metadata_update_requested`, the driver should refresh leaders.
     """
 
     def __init__(
@@ -116,23 +115,23 @@ class IdempotentProducerCore:
         self._config = config
         self._produce_version = produce_version
         self._init_producer_id_version = init_producer_id_version
-        self._transaction_manager = self._new_manager(config)
-        self._accumulator = RecordAccumulator(config, self._transaction_manager, jitter)
-        self._connections = Connections(
+        self._manager = self._new_manager(config)
+        self._accumulator = RecordAccumulator(config, self._manager, jitter)
+        self._in_flight = InFlightRequests(
             config.max_in_flight_requests_per_connection, config.request_timeout_ms
         )
         self._init_not_before_ms = 0
-        self._has_news = True
+        self._has_changed = True
         self._last_poll_ms = 0
         self.metadata_update_requested = True
 
-    def _new_manager(self, config: ProducerConfig) -> TransactionManager:
+    def _new_manager(self, config: ProducerConfig) -> SequenceManager:
         if config.transactional_id is not None:
             raise ConfigError("transactional_id", "must not be set for this producer")
-        kind = TransactionManager if config.enable_idempotence else PlainManager
+        kind = SequenceManager if config.enable_idempotence else NullSequenceManager
         return kind(config.max_partitions)
 
-    # ---- what the application and the driver call
+    # ---- calls of the application and the driver
 
     def append(
         self,
@@ -148,38 +147,38 @@ class IdempotentProducerCore:
         """Queue one record; its timestamp is `now_ms` unless given.
 
         Raises `RecordTooLargeError`, `BufferExhaustedError`, `TooManyPartitionsError`,
-        `InvalidArgumentError` (no record can have that), in an error state `AuthorizationError` or
-        `FatalProducerError`, and at the end `ProducerClosedError`. Source: `KafkaProducer.doSend`.
+        `InvalidArgumentError`, in an error state `AuthorizationError` or `FatalProducerError`, and
+        after `close` `ProducerClosedError`. Source: `KafkaProducer.doSend`.
         """
         if self._accumulator.is_closed:
-            raise ProducerClosedError("the producer is closed: make another one")
-        error = self._transaction_manager.last_error
+            raise ProducerClosedError("the producer is closed: create another one")
+        error = self._manager.last_error
         if error is not None:
-            raise error.restated(str(error), may_be_written=False)
+            raise error.restate(str(error), may_be_written=False)
         timestamp_ms = now_ms if timestamp_ms is None else timestamp_ms
-        self._has_news = True
+        self._has_changed = True
         return self._accumulator.append(
             (topic, partition), key, value, headers, timestamp_ms, now_ms
         )
 
     def flush(self) -> None:
-        """Send what is queued without lingering; `is_flushed` says when it has ended.
+        """Send what is queued without lingering, until `is_flushed`.
 
         Source: `KafkaProducer.flush`.
         """
-        self._has_news = True
+        self._has_changed = True
         self._accumulator.begin_flush()
 
     def close(self) -> None:
-        """Take no record any more, and send what is queued. Poll until `is_idle`, or `abort`.
+        """Accept no more records, and send what is queued. Poll until `is_idle`, or `abort`.
 
         Source: `KafkaProducer.close`, `Sender.run`.
         """
-        self._has_news = True
+        self._has_changed = True
         self._accumulator.is_closed = True
 
     def abort(self) -> None:
-        """Close, and fail with `AbortedError` what has no outcome yet. Nothing is sent again.
+        """Close, and fail all unfinished records with `AbortedError`. Nothing is sent again.
 
         Source: `Sender.forceClose`, `RecordAccumulator.abortIncompleteBatches`.
         """
@@ -188,32 +187,32 @@ class IdempotentProducerCore:
         self._fail_all(AbortedError(ErrorCode.UNKNOWN_SERVER_ERROR, closed, may_be_written=False))
 
     def poll(self, now_ms: int) -> tuple[Effect, ...]:
-        """One turn of the sender loop; () if there is nothing to send. `Sender.runOnce`."""
-        self._has_news = False
+        """One iteration of the sender loop; () if there is nothing to send. `Sender.runOnce`."""
+        self._has_changed = False
         self._last_poll_ms = now_ms
         effects: list[Effect] = []
-        for node_id in self._connections.overdue(now_ms):
+        for node_id in self._in_flight.overdue_nodes(now_ms):
             effects.append(Disconnect(node_id))
             self.metadata_update_requested = True
             self._fail_requests(node_id, ErrorCode.REQUEST_TIMED_OUT, now_ms)
         if self._may_send(now_ms, effects):
             self._send_producer_data(now_ms, effects)
         if effects:
-            self._has_news = True
+            self._has_changed = True
         return tuple(effects)
 
     def receive(self, correlation_id: int, response_body: Mapping[str, Any], now_ms: int) -> None:
-        """Take the answer to the oldest open request of its connection.
+        """Process the answer to the oldest request in flight of its connection.
 
-        Raises `UnexpectedAnswerError`, `MalformedAnswerError`: close the connection then and say so
-        with `disconnected`. Source: `Sender.handleProduceResponse`.
+        Raises `UnexpectedAnswerError`, `MalformedAnswerError`: close the connection then, and call
+        `disconnected`. Source: `Sender.handleProduceResponse`.
         """
-        batches = self._connections.oldest(correlation_id).batches
+        batches = self._in_flight.oldest(correlation_id).batches
         if batches:
             if not self._config.acks:
                 raise UnexpectedAnswerError(f"{correlation_id} was sent with acks=0")
             answers = _produce_answers(response_body, batches)
-            self._answered(correlation_id, response_body, now_ms)
+            self._close_request(correlation_id, response_body, now_ms)
             for batch, answer in answers:
                 self._complete_batch(batch, answer, now_ms)
         else:
@@ -224,34 +223,34 @@ class IdempotentProducerCore:
     ) -> None:
         """The answer to a request without records: InitProducerId."""
         init_answer = _init_answer(response_body)
-        self._answered(correlation_id, response_body, now_ms)
-        if self._transaction_manager.on_init_producer_id(*init_answer):
+        self._close_request(correlation_id, response_body, now_ms)
+        if self._manager.on_init_producer_id(*init_answer):
             self._init_not_before_ms = now_ms + self._config.retry_backoff_ms
 
-    def sent(self, correlation_id: int, now_ms: int) -> None:
-        """A request with acks=0 has left: that is all that will ever be known of it.
+    def confirm_sent(self, correlation_id: int, now_ms: int) -> None:
+        """Complete a request with acks=0, which is written to its connection.
 
-        Raises `UnexpectedAnswerError` for another one than the oldest open request with acks=0 of
-        its connection. Source: `NetworkClient.handleCompletedSends`.
+        Raises `UnexpectedAnswerError` unless it is the oldest in flight of its connection, with
+        acks=0. Source: `NetworkClient.handleCompletedSends`.
         """
-        batches = self._connections.oldest(correlation_id).batches
+        batches = self._in_flight.oldest(correlation_id).batches
         if self._config.acks:
             raise UnexpectedAnswerError(f"{correlation_id} awaits its answer")
-        self._answered(correlation_id, {}, now_ms)
+        self._close_request(correlation_id, {}, now_ms)
         for batch in batches:
             self._complete_batch(batch, _Answer(ErrorCode.NONE), now_ms)
 
-    def _answered(self, correlation_id: int, body: Mapping[str, Any], now_ms: int) -> None:
-        self._has_news = True
+    def _close_request(self, correlation_id: int, body: Mapping[str, Any], now_ms: int) -> None:
+        self._has_changed = True
         throttle_time_ms: int = body.get("throttle_time_ms", 0)
-        self._connections.answered(correlation_id, now_ms + throttle_time_ms)
+        self._in_flight.complete(correlation_id, now_ms + throttle_time_ms)
 
     def disconnected(self, node_id: int, now_ms: int) -> None:
-        """The node's connection broke: all its open requests fail with NETWORK_EXCEPTION.
+        """The node's connection broke: fail all its requests with NETWORK_EXCEPTION.
 
         Source: `NetworkClient.processDisconnection`, `Sender.handleProduceResponse`.
         """
-        self._has_news = True
+        self._has_changed = True
         self._fail_requests(node_id, ErrorCode.NETWORK_EXCEPTION, now_ms)
 
     def update_metadata(
@@ -259,18 +258,18 @@ class IdempotentProducerCore:
         leaders: Mapping[TopicPartition, int],
         leader_epochs: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """Replace the leaders known: (topic, partition) to node id, -1 for none.
+        """Replace the known leaders: (topic, partition) to node id, -1 for none.
 
-        `leader_epochs` lets a retry to a new leader go without backoff (KIP-951). Partitions that
-        are left out keep their records and sequences.
+        `leader_epochs` lets a retry to a new leader skip its backoff (KIP-951). Partitions without
+        an entry keep their records and sequences.
         """
-        self._has_news = True
+        self._has_changed = True
         self.metadata_update_requested = False
         self._accumulator.update_leaders(leaders, leader_epochs or {})
 
     def next_timeout_ms(self, now_ms: int) -> int | None:
-        """Milliseconds until `poll` may have something to do; 0 now, None not without news."""
-        if self._has_news:
+        """Milliseconds until `poll` may have work; None if only a call can bring some."""
+        if self._has_changed:
             return 0
         due = [due_ms for due_ms in self._due_times_ms() if due_ms > self._last_poll_ms]
         return max(0, min(due) - now_ms) if due else None
@@ -279,50 +278,50 @@ class IdempotentProducerCore:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether all that was queued before the last `flush` has ended."""
+        """Whether all records queued before the last `flush` are finished."""
         return not self._accumulator.is_flushing
 
     @property
     def is_closed(self) -> bool:
-        """Whether no record is taken any more."""
+        """Whether records are refused."""
         return self._accumulator.is_closed
 
     @property
     def is_idle(self) -> bool:
-        """Whether every record has its outcome; copies of it may still be on their way."""
+        """Whether every record is finished; copies of it may still be in the network."""
         return self._accumulator.oldest is None
 
     @property
     def producer_id(self) -> int:
         """The producer id, -1 while there is none."""
-        return self._transaction_manager.producer_id
+        return self._manager.producer_id
 
     @property
     def producer_epoch(self) -> int:
         """The epoch that partitions with nothing in flight use next, -1 while there is none."""
-        return self._transaction_manager.producer_epoch
+        return self._manager.producer_epoch
 
     @property
     def epoch_bump_required(self) -> bool:
         """Whether the next poll bumps the epoch."""
-        return self._transaction_manager.epoch_bump_required
+        return self._manager.epoch_bump_required
 
     @property
     def state(self) -> State:
         """The state of the transaction manager."""
-        return self._transaction_manager.state
+        return self._manager.state
 
     def partition_state(self, topic: str, partition: int) -> PartitionState:
-        """A snapshot of one partition; of one never used, that of a fresh one."""
-        return self._transaction_manager.partition_state((topic, partition))
+        """A snapshot of one partition; initial values if it was never used."""
+        return self._manager.partition_state((topic, partition))
 
     # ---- the sender loop
 
     def _may_send(self, now_ms: int, effects: list[Effect]) -> bool:
-        """Put the transaction manager in order; False if no batch may be sent in this turn."""
+        """Perform pending bumps and requests for ids; False if no batch may be sent now."""
         if self._accumulator.is_closed and self.is_idle:
             return False
-        manager = self._transaction_manager
+        manager = self._manager
         manager.maybe_resolve_sequences()
         if manager.last_error is not None:
             self._abort_batches(manager.last_error)
@@ -337,34 +336,34 @@ class IdempotentProducerCore:
         return True
 
     def _abort_batches(self, error: DeliveryError) -> None:
-        """Fail all that has not ended; ask for a producer id again if that may help (KAFKA-13668).
+        """Fail all unfinished batches; request a producer id again if that may help (KAFKA-13668).
 
         Source: `Sender.maybeAbortBatches`.
         """
         self._fail_all(error)
-        if self._transaction_manager.state is State.ABORTABLE_ERROR:
-            self._transaction_manager.uninitialize()
-            self._has_news = True
+        if self._manager.state is State.ABORTABLE_ERROR:
+            self._manager.uninitialize()
+            self._has_changed = True
 
     def _fail_all(self, error: DeliveryError) -> None:
         for batch in self._accumulator.take_all():
-            aborted = error.restated(f"{_name(batch)}: {error}", _was_sent(batch))
+            aborted = error.restate(f"{_describe(batch)}: {error}", _was_sent(batch))
             batch.finish(FinalState.ABORTED, INVALID_OFFSET, aborted)
-            self._transaction_manager.forget(batch)
+            self._manager.forget(batch)
             self._accumulator.complete(batch)
 
     def _maybe_send_init_producer_id(self, now_ms: int, effects: list[Effect]) -> None:
-        """Ask the least loaded node for a producer id, one request at a time.
+        """Request a producer id from the least loaded node, one request at a time.
 
-        QUIRK: until it is answered nothing else happens; records do not even expire.
+        QUIRK: until the answer nothing else happens; records do not even expire.
         Source: `Sender.maybeSendAndPollTransactionalRequest`.
         """
-        if self._connections.is_initializing or now_ms < self._init_not_before_ms:
+        if self._in_flight.is_initializing or now_ms < self._init_not_before_ms:
             return
         nodes = self._accumulator.nodes
         if not nodes:
             self.metadata_update_requested = True
-        node_id = self._connections.least_loaded(nodes, now_ms)
+        node_id = self._in_flight.least_loaded(nodes, now_ms)
         if node_id == NO_NODE:
             return
         body: Body = {
@@ -373,18 +372,18 @@ class IdempotentProducerCore:
             "producer_id": NO_PRODUCER_ID,
             "producer_epoch": NO_PRODUCER_EPOCH,
         }
-        correlation_id = self._connections.open(node_id, [], now_ms)
+        correlation_id = self._in_flight.open(node_id, [], now_ms)
         version = self._init_producer_id_version
         effects.append(SendRequest(node_id, correlation_id, ApiKey.INIT_PRODUCER_ID, version, body))
 
     def _send_producer_data(self, now_ms: int, effects: list[Effect]) -> None:
-        """Drain, then expire. QUIRK: what expires now may just have been sent for all that.
+        """Drain, then expire. QUIRK: a batch that was just drained may expire.
 
         Source: `Sender.sendProducerData`.
         """
         accumulator = self._accumulator
         for node_id in accumulator.ready_nodes(now_ms):
-            if self._connections.is_ready(node_id, now_ms):
+            if self._in_flight.is_ready(node_id, now_ms):
                 batches = accumulator.drain(node_id, now_ms)
                 if batches:
                     effects.append(self._produce_request(node_id, batches, now_ms))
@@ -397,45 +396,43 @@ class IdempotentProducerCore:
     def _produce_request(
         self, node_id: int, batches: list[ProducerBatch], now_ms: int
     ) -> SendRequest:
-        topics: dict[str, list[Body]] = {}
-        for batch in batches:
-            topic, partition = batch.topic_partition
-            data: Body = {"index": partition, "records": batch.encode()}
-            topics.setdefault(topic, []).append(data)
+        topics = group_by_topic(
+            (batch.topic_partition[0], _partition_data(batch)) for batch in batches
+        )
         body: Body = {
             "transactional_id": None,
             "acks": self._config.acks,
             "timeout_ms": self._config.request_timeout_ms,
             "topics": [{"name": name, "partitions": data} for name, data in topics.items()],
         }
-        correlation_id = self._connections.open(node_id, batches, now_ms)
+        correlation_id = self._in_flight.open(node_id, batches, now_ms)
         return SendRequest(node_id, correlation_id, ApiKey.PRODUCE, self._produce_version, body)
 
     def _expire_batches(self, now_ms: int) -> None:
-        """Fail what has waited for delivery_timeout_ms: queued batches first, then sent ones.
+        """Fail batches after delivery_timeout_ms: queued ones first, then those in flight.
 
-        QUIRK: only a batch that is sent again leaves its sequence unresolved, although a leader may
-        have the first copy of any. Source: `Sender.sendProducerData`, KIP-91.
+        QUIRK: only a batch in retry leaves its sequence unresolved, although a leader may have any
+        batch that was sent once. Source: `Sender.sendProducerData`, KIP-91.
         """
-        self._has_news = True
+        self._has_changed = True
         for batch in self._accumulator.expire(now_ms):
             waited_ms = now_ms - batch.created_ms
-            what = f"{_name(batch)}: not acknowledged within {waited_ms} ms of its creation"
+            what = f"{_describe(batch)}: not acknowledged within {waited_ms} ms of its creation"
             error = DeliveryTimeoutError(ErrorCode.REQUEST_TIMED_OUT, what, _was_sent(batch))
             self._fail_batch(batch, error, adjust=False)
             if batch.in_retry:
-                self._transaction_manager.mark_sequence_unresolved(batch)
+                self._manager.mark_sequence_unresolved(batch)
 
     def _due_times_ms(self) -> Iterator[int]:
-        """When something becomes due by time alone."""
+        """Times at which work becomes due."""
         yield self._init_not_before_ms
-        yield from self._connections.due_times_ms()
+        yield from self._in_flight.due_times_ms()
         yield from self._accumulator.due_times_ms()
 
-    # ---- the end of a request
+    # ---- completed requests
 
     def _fail_requests(self, node_id: int, error: ErrorCode, now_ms: int) -> None:
-        for request in self._connections.end(node_id):
+        for request in self._in_flight.remove_node(node_id):
             if not request.batches:
                 self._init_not_before_ms = now_ms + self._config.retry_backoff_ms
             for batch in request.batches:
@@ -443,7 +440,7 @@ class IdempotentProducerCore:
 
     def _complete_batch(self, batch: ProducerBatch, answer: _Answer, now_ms: int) -> None:
         """Acknowledge, queue again or fail one batch. `Sender.completeBatch`."""
-        self._accumulator.answered(batch)
+        self._accumulator.release(batch)
         error = answer.error
         if error is ErrorCode.NONE:
             self._acknowledge(batch, answer.base_offset)
@@ -455,40 +452,44 @@ class IdempotentProducerCore:
             self._acknowledge(batch, INVALID_OFFSET)
         else:
             adjust = batch.attempts < self._config.retries
-            self._fail_batch(batch, self._refused(batch, answer), adjust=adjust)
+            self._fail_batch(batch, self._refusal_error(batch, answer), adjust=adjust)
         if error.refreshes_metadata:
             self.metadata_update_requested = True
-            self._accumulator.leader_changed(
+            self._accumulator.update_leader(
                 batch.topic_partition, answer.leader_id, answer.leader_epoch
             )
 
     def _can_retry(self, batch: ProducerBatch, answer: _Answer, now_ms: int) -> bool:
-        """Within its limits, and the transaction manager agrees. `Sender.canRetry`."""
+        """Whether limits and sequences allow another attempt. `Sender.canRetry`."""
         return (
             not batch.is_done
             and batch.attempts < self._config.retries
             and not self._accumulator.is_expired(batch, now_ms)
-            and self._transaction_manager.can_retry(batch, answer.error, answer.log_start_offset)
+            and self._manager.can_retry(batch, answer.error, answer.log_start_offset)
         )
 
-    def _refused(self, batch: ProducerBatch, answer: _Answer) -> DeliveryError:
-        """What is told of a refused record. After a retriable error it may be written."""
+    def _refusal_error(self, batch: ProducerBatch, answer: _Answer) -> DeliveryError:
+        """The error of a refused batch. After a retriable error it may be in the log."""
         error = answer.error
-        is_fatal = self._transaction_manager.ends_with(error)
+        is_fatal = self._manager.is_fatal(error)
         kind = FatalProducerError if is_fatal else DeliveryError
-        said = error.name if answer.message is None else f"{error.name}, {answer.message}"
+        reason = error.name if answer.message is None else f"{error.name}, {answer.message}"
         is_unknown = error.is_retriable or error is ErrorCode.UNKNOWN_SERVER_ERROR
-        return kind(error, f"{_name(batch)}: {said}", batch.in_retry or is_unknown)
+        return kind(error, f"{_describe(batch)}: {reason}", batch.in_retry or is_unknown)
 
     def _acknowledge(self, batch: ProducerBatch, base_offset: int) -> None:
-        self._transaction_manager.on_success(batch, base_offset)
+        self._manager.on_success(batch, base_offset)
         if batch.finish(FinalState.SUCCEEDED, base_offset, None):
             self._accumulator.complete(batch)
 
     def _fail_batch(self, batch: ProducerBatch, error: DeliveryError, *, adjust: bool) -> None:
         if batch.finish(FinalState.FAILED, INVALID_OFFSET, error):
-            self._transaction_manager.on_failure(batch, error.error_code, adjust)
+            self._manager.on_failure(batch, error.error_code, adjust)
             self._accumulator.complete(batch)
+
+
+def _partition_data(batch: ProducerBatch) -> Body:
+    return {"index": batch.topic_partition[1], "records": batch.encode()}
 
 
 def _check_versions(produce_version: int, init_producer_id_version: int) -> None:
@@ -512,7 +513,7 @@ def _init_answer(body: Mapping[str, Any]) -> tuple[ErrorCode, int, int]:
 def _produce_answers(
     body: Mapping[str, Any], batches: Sequence[ProducerBatch]
 ) -> list[tuple[ProducerBatch, _Answer]]:
-    """Each batch of the request with what is said of it, in the order of the answer."""
+    """Each batch of the request with its result, in the order of the answer."""
     asked = {batch.topic_partition: batch for batch in batches}
     answers = [
         ((topic["name"], data["index"]), _produce_answer(data))
@@ -541,6 +542,6 @@ def _was_sent(batch: ProducerBatch) -> bool:
     return batch.outstanding or batch.in_retry
 
 
-def _name(batch: ProducerBatch) -> str:
+def _describe(batch: ProducerBatch) -> str:
     topic, partition = batch.topic_partition
     return f"{batch.record_count} record(s) for {topic}-{partition}"

@@ -1,12 +1,12 @@
-"""What can go wrong in the producer, and what the caller may do about it.
+"""The errors of the producer, and what the caller may do after each.
 
-1. Every error names its `advice`: RETRY, ABORT or GIVE_UP. Nobody has to parse a message.
-2. An error raised by a call leaves the producer as it was before the call.
-3. An error of a record (`DeliveryHandle.error`) says with `may_be_written` whether a copy of it
-   can be in the log: sending it again is then a possible duplicate.
-4. An error of a transactional producer names in `legal_calls` the calls that are legal next. A
-   record that is refused makes its transaction fail, whatever its error: a commit holds all that
-   was sent, or nothing (KAFKA-9279).
+1. Every error has an `advice`: RETRY, ABORT or GIVE_UP. Nobody has to parse a message.
+2. A call that raises leaves the producer as it was.
+3. `may_be_written` of a record's error (`DeliveryHandle.error`) says whether the log may have the
+   record: sending it again may then make a duplicate.
+4. `legal_calls` of a transactional producer's error lists the calls that are legal next. A refused
+   record fails its transaction, whatever its error: a commit contains all records that were sent,
+   or none (KAFKA-9279).
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from impl.protocol.errors import ErrorCode
 
 
 class Advice(Enum):
-    """What is legal after an error. KIP-1050 groups errors by the same question."""
+    """What to do after an error. KIP-1050 groups errors in the same way."""
 
     RETRY = "retry"  # nothing was written: the same call may succeed later
-    ABORT = "abort"  # this record (or this call) is lost, the producer goes on
-    GIVE_UP = "give up"  # this producer instance is finished: close it
+    ABORT = "abort"  # this record (or call) failed, the producer continues
+    GIVE_UP = "give up"  # the producer cannot continue: close it
 
 
 class ProducerError(Exception):
     """Any error of the producer. `advice` says what to do next.
 
-    Attributes: `legal_calls`, the calls of a transactional producer that are legal after it; of
-    another producer all are, unless the advice is to give up.
+    Attributes: `legal_calls` of a transactional producer after it. Other producers may call
+    anything, unless the advice is GIVE_UP.
     """
 
     advice = Advice.GIVE_UP
     legal_calls: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copied as it is: `Exception` would call the class with the message alone."""
+        """Pickle the attributes: `Exception` would call the class with only the message."""
         return BaseException.__new__, (type(self), *self.args), self.__dict__
 
 
 class ConfigError(ProducerError):
-    """A setting is unknown, has a value out of range, or contradicts another one.
+    """A setting is unknown, out of range, or contradicts another one.
 
     Attributes: `setting`, the name of the setting to change.
     """
@@ -53,7 +53,7 @@ class ConfigError(ProducerError):
 
 
 class InvalidArgumentError(ProducerError):
-    """An argument that the call cannot take; nothing has changed. `IllegalArgumentException`.
+    """An invalid argument; nothing has changed. `IllegalArgumentException`.
 
     Attributes: `argument`, its name.
     """
@@ -66,7 +66,7 @@ class InvalidArgumentError(ProducerError):
 
 
 class TopicRefusedError(ProducerError):
-    """The cluster has no such topic and makes none: another name, or another right, is needed.
+    """The cluster does not have the topic and does not create it, or denies access to it.
 
     Attributes: `topic`, `error_code`. `InvalidTopicException`, `TopicAuthorizationException`.
     """
@@ -88,8 +88,8 @@ class RecordTooLargeError(ProducerError):
     advice = Advice.ABORT
 
     def __init__(self, size_bytes: int, limit_name: str, limit_bytes: int) -> None:
-        problem = f"the record may take {size_bytes} bytes, {limit_name} is {limit_bytes}"
-        super().__init__(f"{problem}: send less at once, or raise {limit_name}")
+        problem = f"the record takes up to {size_bytes} bytes, {limit_name} is {limit_bytes}"
+        super().__init__(f"{problem}: send a smaller record, or increase {limit_name}")
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
 
@@ -110,18 +110,18 @@ class BufferExhaustedError(ProducerError):
 
 
 class TooManyPartitionsError(ProducerError):
-    """The sequences of max_partitions partitions are kept already; none can be forgotten."""
+    """The producer already keeps the sequences of max_partitions partitions."""
 
     advice = Advice.ABORT
 
     def __init__(self, max_partitions: int) -> None:
-        problem = f"the sequences of max_partitions = {max_partitions} partitions are kept already"
-        super().__init__(f"{problem}: raise it, or use another producer for the others")
+        problem = f"the sequences of max_partitions = {max_partitions} partitions are in use"
+        super().__init__(f"{problem}: increase it, or use another producer for the others")
         self.max_partitions = max_partitions
 
 
 class ProducerClosedError(ProducerError):
-    """The producer was closed: make another one. `KafkaProducer.throwIfProducerClosed`."""
+    """The producer was closed: create another one. `KafkaProducer.throwIfProducerClosed`."""
 
 
 class IllegalStateError(ProducerError):
@@ -140,7 +140,7 @@ class IllegalStateError(ProducerError):
 class KafkaTimeoutError(ProducerError):
     """A call took longer than max_block_ms.
 
-    A record was not queued then; any other call goes on: repeat it to hear of its end.
+    A record was not queued; any other call continues: repeat it to get its result.
     `TimeoutException`.
     """
 
@@ -148,9 +148,9 @@ class KafkaTimeoutError(ProducerError):
 
 
 class UnexpectedAnswerError(ProducerError):
-    """An answer that no open connection waits for next; the connection it came on must be closed.
+    """Not the next answer of any connection; the one that it arrived on must be closed.
 
-    Answers of a connection arrive in the order of its requests, and die with it.
+    A connection's answers arrive in the order of its requests.
     `NetworkClient.correlate`.
     """
 
@@ -158,7 +158,7 @@ class UnexpectedAnswerError(ProducerError):
 
 
 class MalformedAnswerError(ProducerError):
-    """An answer that leaves out a partition of its request, or names one that was not asked."""
+    """An answer that omits a partition of its request, or names another one."""
 
     advice = Advice.ABORT
 
@@ -166,8 +166,8 @@ class MalformedAnswerError(ProducerError):
 class DeliveryError(ProducerError):
     """A record was not acknowledged.
 
-    Attributes: `error_code`, the broker's or the client's own; `may_be_written`, true when a
-    copy of the record can be in the log, so that sending it again can make a duplicate.
+    Attributes: `error_code`, the broker's or the client's own; `may_be_written`, whether the
+    log may have a copy of the record, so that sending it again may make a duplicate.
     """
 
     advice = Advice.ABORT
@@ -177,7 +177,7 @@ class DeliveryError(ProducerError):
         self.error_code = error_code
         self.may_be_written = may_be_written
 
-    def restated(self, message: str, may_be_written: bool) -> DeliveryError:
+    def restate(self, message: str, may_be_written: bool) -> DeliveryError:
         """The same error about another record."""
         return type(self)(self.error_code, message, may_be_written)
 
@@ -187,7 +187,7 @@ class DeliveryTimeoutError(DeliveryError):
 
 
 class AuthorizationError(DeliveryError):
-    """The principal may not do this now; the producer asks again for a producer id. KAFKA-13668."""
+    """The principal is not authorized now; the producer id is requested again. KAFKA-13668."""
 
     advice = Advice.RETRY
 
@@ -199,7 +199,7 @@ class AbortedError(DeliveryError):
 
 
 class FatalProducerError(DeliveryError):
-    """The producer is in the state FATAL_ERROR: every later call fails like this one."""
+    """The producer is in the state FATAL_ERROR: every later call fails with the same error."""
 
     advice = Advice.GIVE_UP
 
@@ -209,14 +209,14 @@ class ProducerFenced(FatalProducerError):
 
 
 class TransactionAbortableError(DeliveryError):
-    """The transaction cannot be committed any more: abort it and begin anew.
+    """The transaction cannot be committed any more: abort it and begin again.
 
     `TransactionAbortableException`, KIP-1050.
     """
 
 
 class CommitFailedError(TransactionAbortableError):
-    """The consumer is not a member of its group's generation any more: its offsets are refused.
+    """The consumer is no longer a member of its group's generation: its offsets are refused.
 
     `CommitFailedException`, KIP-447.
     """

@@ -1,14 +1,14 @@
 """The asyncio producer: idempotent by default, transactional with a `transactional_id`.
 
 1. `send` returns once the record is queued, with a future of its outcome. Records of a partition
-   have their outcomes in the order of `send`.
-2. A call that raises says what is legal next: `error.advice`, and of a transactional producer
+   are resolved in the order of `send`.
+2. An error says what is legal next: `error.advice`, and for a transactional producer
    `error.legal_calls`.
-3. A transaction holds all that was sent in it, or nothing: a record that was refused, whatever the
-   reason, makes the commit fail.
-4. A call that takes longer than max_block_ms raises `KafkaTimeoutError` and goes on: repeat it.
+3. A transaction contains all records that were sent in it, or nothing: a refused record, whatever
+   the reason, fails the commit.
+4. A call that takes longer than max_block_ms raises `KafkaTimeoutError` and continues: repeat it.
 
-Theory of operation: calls go to the core at once; the `Sender` does the rest. Names are aiokafka's.
+Theory of operation: calls go to the core; the `Sender` does the rest. Names are aiokafka's.
 Source: `KafkaProducer` of Kafka 4.3.1.
 """
 
@@ -24,7 +24,13 @@ from typing import Final, TypeVar
 
 from impl.client.cluster import Cluster
 from impl.client.transport import AsyncioNetwork, Network
-from impl.producer.arguments import check_key_and_value, check_partition, check_topic
+from impl.producer.arguments import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    check_key_and_value,
+    check_partition,
+    check_topic,
+)
 from impl.producer.batch import DeliveryHandle, TopicPartition
 from impl.producer.config import ProducerConfig
 from impl.producer.core import (
@@ -43,19 +49,14 @@ from impl.producer.errors import (
 from impl.producer.partitioner import Partitioner
 from impl.producer.sender import RecordMetadata, Sender
 from impl.producer.transactional_core import TransactionalProducerCore
-from impl.producer.txn_requests import (
-    CallResult,
-    GroupMetadata,
-    OffsetAndMetadata,
-    RequestVersions,
-)
+from impl.producer.transactional_requests import CallResult, RequestVersions
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 
 T = TypeVar("T")
 
 JITTER: Final = 0.2
-"""A backoff is shorter or longer by up to this part. `CommonClientConfigs.RETRY_BACKOFF_JITTER`."""
+"""The relative jitter of backoffs. `CommonClientConfigs.RETRY_BACKOFF_JITTER`."""
 
 
 def _wall_clock_ms() -> int:
@@ -63,10 +64,10 @@ def _wall_clock_ms() -> int:
 
 
 class Producer:
-    """A producer on asyncio. Settings are those of `ProducerConfig`, by name; times in ms.
+    """A producer on asyncio. Settings are the fields of `ProducerConfig`; times in ms.
 
-    `network` opens connections, `clock_ms` gives records their timestamps, `rng` the jitter of
-    backoffs. Raises `ConfigError`, `InvalidBootstrapServers`.
+    `network` opens connections, `clock_ms` timestamps records, `rng` makes the jitter of backoffs.
+    Raises `ConfigError`, `InvalidBootstrapServers`.
     """
 
     def __init__(
@@ -93,12 +94,12 @@ class Producer:
         self._starting = asyncio.Lock()
         self._is_stopped = False
 
-    # ---- beginning and end
+    # ---- start and stop
 
     async def start(self) -> None:
-        """Connect; with a transactional id also fence older producers of it, and wait for that.
+        """Connect; with a transactional id also fence older producers of it.
 
-        After `AuthorizationError` or `KafkaTimeoutError` it may be called again. Raises
+        May be called again after `AuthorizationError` or `KafkaTimeoutError`. Raises
         `NoBrokersAvailable`, `UnsupportedClusterError`, `ProducerError`.
         """
         self._check_not_stopped()
@@ -140,9 +141,9 @@ class Producer:
         return backoff_ms * self._rng.uniform(1 - JITTER, 1 + JITTER)
 
     async def stop(self, timeout_ms: int | None = None) -> None:
-        """Send what is queued, abort the transaction that is open, and end.
+        """Send what is queued, abort an open transaction, and close all connections.
 
-        What has no outcome after `timeout_ms` (delivery_timeout_ms unless given) is given up.
+        Records without an outcome after `timeout_ms` (default: delivery_timeout_ms) fail.
         """
         self._is_stopped = True
         limit_ms = self._config.delivery_timeout_ms if timeout_ms is None else timeout_ms
@@ -153,21 +154,21 @@ class Producer:
             await self._cluster.close()
 
     async def _finish(self, core: IdempotentProducerCore, sender: Sender, limit_s: float) -> None:
-        """Give everything its outcome, also if this is cancelled."""
+        """Resolve all futures, even if this is cancelled."""
         core.close()
         sender.notify()
         try:
             async with asyncio.timeout(limit_s):
                 while not core.is_idle:
-                    await sender.changed()
+                    await sender.wait_for_change()
         except TimeoutError:
             pass
         finally:
             core.abort()
-            sender.settle()
+            sender.resolve_futures()
 
     async def __aenter__(self) -> Producer:
-        """Start; if that fails, stop: nothing was sent that is worth waiting for."""
+        """Start; stop at once if that fails."""
         try:
             await self.start()
         except BaseException:
@@ -191,19 +192,19 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> asyncio.Future[RecordMetadata]:
-        """Queue a record; the future has its place, or its `DeliveryError`.
+        """Queue a record; the future has its `RecordMetadata`, or its `DeliveryError`.
 
-        Waits up to max_block_ms for the topic's metadata and for memory. `KafkaTimeoutError` and
-        `TopicRefusedError` say that the record was not queued, so that the transaction, if there is
-        one, cannot commit; after `InvalidArgumentError` it goes on.
+        Waits up to max_block_ms for the topic's metadata and for memory. After `KafkaTimeoutError`
+        or `TopicRefusedError` the record is not queued, and its transaction cannot commit; after
+        `InvalidArgumentError` it can.
         Raises as `IdempotentProducerCore.append`, in a transaction `IllegalStateError`.
         """
-        core, sender = self._started()
+        core, sender = self._check_started()
         if isinstance(core, TransactionalProducerCore):
-            self._legal(core.check_send)
+            self._with_advice(core.check_send)
         stamp_ms = self._clock_ms() if timestamp_ms is None else timestamp_ms
 
-        def queued() -> DeliveryHandle | None:
+        def try_append() -> DeliveryHandle | None:
             nonlocal partition
             partitions = self._partitions_of(topic, sender, partition)
             if partitions is None:
@@ -226,46 +227,47 @@ class Producer:
 
         try:
             _check_record(topic, partition, key, value)
-            self._ask_for(topic, sender)
-            handle = queued()
+            self._watch_topic(topic, sender)
+            handle = try_append()
             if handle is None:
-                handle = await self._awaited(queued, sender)
+                handle = await self._poll_until(try_append, sender)
         except TimeoutError:
-            error = KafkaTimeoutError(self._why_not_queued(topic, partition))
-            raise self._not_queued(core, error, ErrorCode.REQUEST_TIMED_OUT) from None
+            error = KafkaTimeoutError(self._timeout_message(topic, partition))
+            raise self._fail_send(core, error, ErrorCode.REQUEST_TIMED_OUT) from None
         except TopicRefusedError as refused:
-            raise self._not_queued(core, refused, refused.error_code) from None
+            raise self._fail_send(core, refused, refused.error_code) from None
         except ProducerError as error:
             raise self._with_legal_calls(error) from None
         assert partition is not None, "a record that is queued has a partition"
-        return sender.outcome((topic, partition), handle)
+        return sender.track_record((topic, partition), handle)
 
-    async def _awaited(self, ask: Callable[[], T | None], sender: Sender) -> T:
-        """What `ask` gives once it gives something. Raises `TimeoutError` after max_block_ms.
+    async def _poll_until(self, attempt: Callable[[], T | None], sender: Sender) -> T:
+        """The first result of `attempt` that is not None. Raises `TimeoutError` after max_block_ms.
 
-        For what is not there at once: the timer alone costs as much as to queue a record.
+        Callers try once before: the timer alone costs as much as queueing a record.
         """
-        sender.notify()  # What lingers goes now. Once: the sender wakes its waiters in every turn.
+        # Send lingering batches now. Once: each loop of the sender wakes its waiters.
+        sender.notify()
         async with asyncio.timeout(self._config.max_block_ms / 1_000):
             while True:
-                await sender.changed()
-                found = ask()
+                await sender.wait_for_change()
+                found = attempt()
                 if found is not None:
                     return found
 
-    def _not_queued(
+    def _fail_send(
         self, core: IdempotentProducerCore, error: ProducerError, error_code: ErrorCode
     ) -> ProducerError:
         if isinstance(core, TransactionalProducerCore):
             core.fail_transaction(error_code, str(error))
         return self._with_legal_calls(error)
 
-    def _why_not_queued(self, topic: str, partition: int | None) -> str:
-        """What a record has waited for in vain."""
+    def _timeout_message(self, topic: str, partition: int | None) -> str:
+        """What a record waited for."""
         known = self._cluster.partitions.get(topic)
         if not known:
-            said = self._cluster.topic_errors.get(topic)
-            what = f"no metadata of topic {topic!r}" + (f" but {said.name}" if said else "")
+            error = self._cluster.topic_errors.get(topic)
+            what = f"no metadata of topic {topic!r}" + (f" but {error.name}" if error else "")
         elif partition is not None and partition >= known:
             what = f"topic {topic!r} has {known} partition(s), no partition {partition}"
         else:
@@ -289,35 +291,35 @@ class Producer:
         return await outcome
 
     async def flush(self) -> None:
-        """Send what is queued without lingering, and wait until it has its outcome.
+        """Send what is queued without lingering, and wait for all outcomes.
 
         Raises `IllegalStateError` before `start`, `ProducerClosedError` after `stop`.
         """
-        core, sender = self._started()
+        core, sender = self._check_started()
         core.flush()
         sender.notify()
         while not core.is_flushed:
-            await sender.changed()
+            await sender.wait_for_change()
 
     async def partitions_for(self, topic: str) -> set[int]:
         """The partitions of a topic. Waits for its metadata.
 
         Raises `KafkaTimeoutError`, `TopicRefusedError`, `InvalidArgumentError`.
         """
-        _, sender = self._started()
+        _, sender = self._check_started()
         check_topic(topic)
-        self._ask_for(topic, sender)
+        self._watch_topic(topic, sender)
         ask = partial(self._partitions_of, topic, sender)
         try:
             partitions = ask()
             if partitions is None:
-                partitions = await self._awaited(ask, sender)
+                partitions = await self._poll_until(ask, sender)
             return set(range(partitions))
         except TimeoutError:
-            raise KafkaTimeoutError(self._why_not_queued(topic, None)) from None
+            raise KafkaTimeoutError(self._timeout_message(topic, None)) from None
 
-    def _ask_for(self, topic: str, sender: Sender) -> None:
-        """Let the cluster be asked for this topic, and forget what it said of it long ago."""
+    def _watch_topic(self, topic: str, sender: Sender) -> None:
+        """Add the topic to those whose metadata is requested, without its last error."""
         if topic not in sender.topics:
             sender.topics.add(topic)
             self._cluster.topic_errors.pop(topic, None)
@@ -325,10 +327,10 @@ class Producer:
     def _partitions_of(
         self, topic: str, sender: Sender, partition: int | None = None
     ) -> int | None:
-        """How many there are, once `partition` is one of them; None until that is known.
+        """The number of partitions, once it exceeds `partition`; None while it is unknown.
 
-        Raises `TopicRefusedError`; the cluster is not asked for that topic any more then. Raises
-        `ProducerClosedError` if the producer is stopped meanwhile.
+        Raises `TopicRefusedError`, after which the topic's metadata is no longer requested, and
+        `ProducerClosedError` if the producer was stopped.
         """
         partitions = self._cluster.partitions.get(topic, 0)
         if partitions > (partition or 0):
@@ -338,27 +340,27 @@ class Producer:
         if not error.is_retriable:
             sender.topics.discard(topic)
             raise TopicRefusedError(topic, error)
-        sender.want_metadata()
+        sender.request_metadata()
         return None
 
     # ---- transactions
 
     async def begin_transaction(self) -> None:
         """Begin a transaction. Raises `IllegalStateError`, in an error state its error."""
-        self._legal(self._transactional("begin_transaction").begin)
+        self._with_advice(self._transactional("begin_transaction").begin)
 
     async def commit_transaction(self) -> None:
-        """Commit what was sent, once all of it is acknowledged.
+        """Commit the records that were sent, once all are acknowledged.
 
-        Raises `TransactionAbortableError` (abort, then begin anew), `FatalProducerError` and with
-        it `ProducerFenced`, `KafkaTimeoutError` (call it again), `IllegalStateError`.
+        Raises `TransactionAbortableError` (abort, then begin again), `FatalProducerError` and its
+        subclass `ProducerFenced`, `KafkaTimeoutError` (call again), `IllegalStateError`.
         """
         await self._call(
             "commit_transaction", self._transactional("commit_transaction").begin_commit
         )
 
     async def abort_transaction(self) -> None:
-        """Abort what was sent. Raises as `commit_transaction`, but for abortable errors."""
+        """Abort all records. Raises as `commit_transaction`, but for abortable errors."""
         await self._call("abort_transaction", self._transactional("abort_transaction").begin_abort)
 
     async def send_offsets_to_transaction(
@@ -366,10 +368,10 @@ class Producer:
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
         group: str | GroupMetadata,
     ) -> None:
-        """Commit a consumer's offsets, the next to be read, with the transaction.
+        """Commit a consumer's offsets, those of the next records to read, with the transaction.
 
-        Raises as `commit_transaction`, and `CommitFailedError` for a consumer that its group has
-        left behind, `InvalidArgumentError`.
+        Raises as `commit_transaction`, `CommitFailedError` for a consumer that is no longer a
+        member of its group, and `InvalidArgumentError`.
         """
         core = self._transactional("send_offsets_to_transaction")
         await self._call("send_offsets_to_transaction", partial(core.send_offsets, offsets, group))
@@ -378,8 +380,7 @@ class Producer:
     async def transaction(self) -> AsyncIterator[None]:
         """Begin; commit at the end of the block, abort if it, or the commit, raises.
 
-        What was raised is raised again, when the producer is ready for the next transaction, unless
-        the advice is not to abort.
+        The error is raised again once the transaction is aborted, if an abort is legal.
         """
         await self.begin_transaction()
         try:
@@ -394,26 +395,26 @@ class Producer:
             raise
 
     async def _call(self, name: str, begin: Callable[[], CallResult]) -> None:
-        """Begin a call and wait for its end. Raises its error, or `KafkaTimeoutError`."""
-        _, sender = self._started()
-        result = self._legal(begin)
+        """Start a call and wait for its result. Raises its error, or `KafkaTimeoutError`."""
+        _, sender = self._check_started()
+        result = self._with_advice(begin)
         try:
             async with asyncio.timeout(self._config.max_block_ms / 1_000):
-                await sender.ended(result)
+                await sender.track_call(result)
         except TimeoutError:
-            told = self._transactional(name).last_refusal
-            what = f"{name} has not ended within {self._config.max_block_ms} ms, and goes on"
-            what += f": {told}" if told else ""
+            refusal = self._transactional(name).last_refusal
+            what = f"{name} is not done within {self._config.max_block_ms} ms, and continues"
+            what += f": {refusal}" if refusal else ""
             raise self._with_legal_calls(KafkaTimeoutError(what)) from None
-        self._legal(result.acknowledge)
+        self._with_advice(result.acknowledge)
 
     def _transactional(self, name: str) -> TransactionalProducerCore:
-        core, _ = self._started()
+        core, _ = self._check_started()
         if not isinstance(core, TransactionalProducerCore):
             raise IllegalStateError(f"{name} without a transactional_id", ("send", "stop"))
         return core
 
-    def _started(self) -> tuple[IdempotentProducerCore, Sender]:
+    def _check_started(self) -> tuple[IdempotentProducerCore, Sender]:
         self._check_not_stopped()
         if self._core is None or self._sender is None:
             raise IllegalStateError("the producer is not started", ("start",))
@@ -421,10 +422,10 @@ class Producer:
 
     def _check_not_stopped(self) -> None:
         if self._is_stopped or (self._core is not None and self._core.is_closed):
-            raise ProducerClosedError("the producer is stopped: make another one")
+            raise ProducerClosedError("the producer is stopped: create another one")
 
-    def _legal(self, call: Callable[[], T]) -> T:
-        """Call; its error says what is legal after it."""
+    def _with_advice(self, call: Callable[[], T]) -> T:
+        """Call, and add the legal calls to its error."""
         try:
             return call()
         except ProducerError as error:
@@ -438,7 +439,7 @@ class Producer:
 
 
 def _check_record(topic: object, partition: object, key: object, value: object) -> None:
-    """What is to be known before anything is waited for. Raises `InvalidArgumentError`."""
+    """Check a record before anything is waited for. Raises `InvalidArgumentError`."""
     check_topic(topic)
     if partition is not None:
         check_partition(partition)

@@ -1,12 +1,11 @@
-"""The sender of an asyncio producer: it drives a core over connections, and tells who waits.
+"""The sender of an asyncio producer: it drives a core over connections, and resolves futures.
 
-1. One task polls the core, sends what it says, and sleeps until it may have more to say.
-2. Requests to a node leave in the core's order; a node's connection ends with all of them.
-3. What the core knows of the cluster is replaced whenever it asks for it, and at the latest after
-   metadata_max_age_ms.
+1. One task polls the core, sends its requests, and sleeps until the core may have more work.
+2. Requests to a node are sent in the core's order; a broken connection fails all of them.
+3. The core's metadata is replaced when it requests that, and at least every metadata_max_age_ms.
 
-Theory of operation: `notify` wakes the loop; `outcome` and `ended` are futures that the loop sets
-once the core knows. Source: `Sender.run`, `NetworkClient.poll` of Kafka 4.3.1.
+Theory of operation: `notify` wakes the loop; `track_record` and `track_call` return futures that
+the loop resolves. Source: `Sender.run`, `NetworkClient.poll` of Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from impl.producer.batch import DeliveryHandle, TopicPartition
 from impl.producer.core import Effect, IdempotentProducerCore, SendRequest
 from impl.producer.errors import MalformedAnswerError, UnexpectedAnswerError
 from impl.producer.transactional_core import TransactionalProducerCore
-from impl.producer.txn_requests import CallResult
+from impl.producer.transactional_requests import CallResult
 from impl.protocol.errors import ProtocolError
 from impl.protocol.schemas import ApiKey
 
@@ -32,7 +31,7 @@ METADATA_MAX_AGE_MS: Final = 300_000
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is; the offset is -1 where the leader does not know it any more."""
+    """Where a record is; the offset is -1 if the leader no longer knows it."""
 
     topic: str
     partition: int
@@ -43,11 +42,11 @@ _Outcome = asyncio.Future[RecordMetadata]
 
 
 _Waiting = tuple[DeliveryHandle, _Outcome]
-"""A record, and the future of who waits for its outcome."""
+"""A record's handle, and the future of its outcome."""
 
 
-class _Link:
-    """The way to one node: a connection, or what waits for one."""
+class _NodeLink:
+    """A node's connection, or the requests that wait for one."""
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
@@ -55,41 +54,41 @@ class _Link:
 
 
 class Sender:
-    """One core on the network, and on the event loop that runs when this is made."""
+    """Runs one core on the network, and on the current event loop."""
 
     def __init__(
         self, core: IdempotentProducerCore, cluster: Cluster, retry_backoff_ms: int
     ) -> None:
         self._core = core
         self._cluster = cluster
-        # Kept: to ask for it costs a system call, and every record needs it.
+        # Cached: get_running_loop costs a system call, and every record needs it.
         self._loop = asyncio.get_running_loop()
         self._retry_backoff_s = retry_backoff_ms / 1_000
-        self._links: dict[int, _Link] = {}
+        self._links: dict[int, _NodeLink] = {}
         self._wake = asyncio.Event()
-        self._metadata_is_wanted = asyncio.Event()
+        self._metadata_requested = asyncio.Event()
         self._changed = asyncio.Event()
         self._records: dict[TopicPartition, deque[_Waiting]] = {}
         self._calls: list[tuple[CallResult, asyncio.Future[None]]] = []
         self.topics: set[str] = set()
 
     def start(self) -> None:
-        """Begin; `Cluster.close` ends it."""
+        """Start the tasks; `Cluster.close` cancels them."""
         self.update_core()
         for loop in (self._poll, self._keep_metadata):
-            self._cluster.start_task(self._guarded(loop))
+            self._cluster.start_task(self._run_guarded(loop))
 
     def now_ms(self) -> int:
-        """Milliseconds of a clock that never goes back: that of the event loop."""
+        """Monotonic milliseconds: the event loop's clock."""
         return int(self._loop.time() * 1_000)
 
     def notify(self) -> None:
-        """The core may have something to do."""
+        """Wake the loop: the core may have work."""
         self._wake.set()
 
-    # ---- who waits for what
+    # ---- futures
 
-    def outcome(self, place: TopicPartition, handle: DeliveryHandle) -> _Outcome:
+    def track_record(self, place: TopicPartition, handle: DeliveryHandle) -> _Outcome:
         """A future of the record's metadata, or its `DeliveryError`."""
         future: _Outcome = self._loop.create_future()
         waiting = self._records.get(place)
@@ -99,24 +98,24 @@ class Sender:
         self.notify()
         return future
 
-    def ended(self, result: CallResult) -> asyncio.Future[None]:
-        """A future that is set when the call has ended, well or not."""
+    def track_call(self, result: CallResult) -> asyncio.Future[None]:
+        """A future that is resolved when the call is done, successful or not."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._calls.append((result, future))
         self.notify()
         return future
 
-    async def changed(self) -> None:
-        """Wait until the core may have changed: memory is free, metadata is there, all is sent."""
+    async def wait_for_change(self) -> None:
+        """Wait until the core may have free memory, new metadata, or finished records."""
         self._changed.clear()
         await self._changed.wait()
 
-    def settle(self) -> None:
-        """Tell who waits. Records of a partition have their outcomes in the order of `send`."""
+    def resolve_futures(self) -> None:
+        """Resolve what is done. Records of a partition are resolved in the order of `send`."""
         for place in list(self._records):
             waiting = self._records[place]
             while waiting and waiting[0][0].done:
-                self._tell(place, *waiting.popleft())
+                self._resolve(place, *waiting.popleft())
             if not waiting:
                 del self._records[place]
         for result, future in self._calls:
@@ -125,7 +124,7 @@ class Sender:
         self._calls = [waits for waits in self._calls if not waits[1].done()]
         self._changed.set()
 
-    def _tell(self, place: TopicPartition, handle: DeliveryHandle, future: _Outcome) -> None:
+    def _resolve(self, place: TopicPartition, handle: DeliveryHandle, future: _Outcome) -> None:
         if future.done():
             return
         if handle.error is None:
@@ -134,18 +133,18 @@ class Sender:
         future.set_exception(handle.error)
         if isinstance(self._core, TransactionalProducerCore):
             handle.error.legal_calls = self._core.legal_calls()
-            # The commit tells of it, too: nobody has to look at each record.
+            # The commit raises it as well: the application need not await each record.
             future.exception()
 
     # ---- the loop
 
-    async def _guarded(self, loop: Callable[[], Awaitable[None]]) -> None:
-        """Nobody waits for ever: what a loop cannot go on with ends the producer."""
+    async def _run_guarded(self, loop: Callable[[], Awaitable[None]]) -> None:
+        """An unexpected error of a loop aborts the producer, so that no future stays open."""
         try:
             await loop()
         except Exception:
             self._core.abort()
-            self.settle()
+            self.resolve_futures()
             raise
 
     async def _poll(self) -> None:
@@ -154,9 +153,9 @@ class Sender:
             self._wake.clear()
             for effect in self._core.poll(self.now_ms()):
                 self._perform(effect)
-            self.settle()
+            self.resolve_futures()
             if self._core.metadata_update_requested:
-                self._metadata_is_wanted.set()
+                self._metadata_requested.set()
             wait_ms = self._core.next_timeout_ms(self.now_ms())
             if wait_ms == 0:
                 await asyncio.sleep(0)
@@ -171,7 +170,7 @@ class Sender:
         if not isinstance(effect, SendRequest):
             self._drop(effect.node_id)
         elif link is None:
-            link = self._links[effect.node_id] = _Link()
+            link = self._links[effect.node_id] = _NodeLink()
             link.waiting.append(effect)
             self._cluster.start_task(self._connect(effect.node_id, link))
         elif link.connection is None:
@@ -184,30 +183,30 @@ class Sender:
         if link is not None and link.connection is not None:
             link.connection.close()
 
-    async def _connect(self, node_id: int, link: _Link) -> None:
+    async def _connect(self, node_id: int, link: _NodeLink) -> None:
         try:
             connection = await self._cluster.connect_node(node_id)
         except (OSError, UnsupportedClusterError):
-            self._lost(node_id, link)
+            self._on_connection_lost(node_id, link)
             return
         if self._links.get(node_id) is not link:
             return
         link.connection = connection
-        connection.on_closed(partial(self._lost, node_id, link))
+        connection.on_closed(partial(self._on_connection_lost, node_id, link))
         self.update_core()
         for request in link.waiting:
             self._send(connection, link, request)
         link.waiting.clear()
 
-    def _send(self, connection: Connection, link: _Link, request: SendRequest) -> None:
+    def _send(self, connection: Connection, link: _NodeLink, request: SendRequest) -> None:
         if request.api_key is ApiKey.PRODUCE and request.body["acks"] == 0:
             connection.send(request.api_key, request.api_version, request.body, None)
-            self._core.sent(request.correlation_id, self.now_ms())
+            self._core.confirm_sent(request.correlation_id, self.now_ms())
         else:
-            on_answer = partial(self._answered, link, request)
+            on_answer = partial(self._on_answer, link, request)
             connection.send(request.api_key, request.api_version, request.body, on_answer)
 
-    def _answered(self, link: _Link, request: SendRequest, answer: Body | None) -> None:
+    def _on_answer(self, link: _NodeLink, request: SendRequest, answer: Body | None) -> None:
         if answer is None or self._links.get(request.node_id) is not link:
             return
         try:
@@ -225,23 +224,23 @@ class Sender:
             if row["node_id"] >= 0:
                 self._cluster.nodes.setdefault(row["node_id"], (row["host"], row["port"]))
 
-    def _lost(self, node_id: int, link: _Link) -> None:
-        """The node's connection has ended, or was never there."""
+    def _on_connection_lost(self, node_id: int, link: _NodeLink) -> None:
+        """The node's connection broke, or could not be opened."""
         if self._links.get(node_id) is not link:
             return
         del self._links[node_id]
         self._core.disconnected(node_id, self.now_ms())
-        self._metadata_is_wanted.set()
+        self._metadata_requested.set()
         self.notify()
 
     # ---- metadata
 
-    def want_metadata(self) -> None:
-        """Ask the cluster again."""
-        self._metadata_is_wanted.set()
+    def request_metadata(self) -> None:
+        """Request a metadata refresh."""
+        self._metadata_requested.set()
 
     def update_core(self) -> None:
-        """Tell the core what is known of the cluster."""
+        """Pass the cluster's metadata to the core."""
         self._core.update_metadata(self._cluster.leaders, self._cluster.leader_epochs)
         if isinstance(self._core, TransactionalProducerCore):
             self._core.update_nodes(self._cluster.nodes)
@@ -251,14 +250,14 @@ class Sender:
 
     async def _keep_metadata(self) -> None:
         while True:
-            timer = self._loop.call_later(METADATA_MAX_AGE_MS / 1_000, self._metadata_is_wanted.set)
-            await self._metadata_is_wanted.wait()
+            timer = self._loop.call_later(METADATA_MAX_AGE_MS / 1_000, self._metadata_requested.set)
+            await self._metadata_requested.wait()
             timer.cancel()
-            self._metadata_is_wanted.clear()
+            self._metadata_requested.clear()
             try:
                 await self._cluster.refresh(self.topics)
                 self.update_core()
             except (OSError, ProtocolError, UnsupportedClusterError):
-                self._metadata_is_wanted.set()
-            # Not more often than this, also if every answer asks for it.
+                self._metadata_requested.set()
+            # Limits the rate, even if every answer requests a refresh.
             await asyncio.sleep(self._retry_backoff_s)

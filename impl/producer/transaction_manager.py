@@ -1,492 +1,591 @@
-"""The producer id, and for each partition the sequences given to batches.
+"""The transactions of one producer: its state, its requests, and the partitions it may write to.
 
-1. A sequence, once given to a batch, stays with these records until they are acknowledged, failed,
-   or rewritten by an epoch bump. Nothing else ever changes it.
-2. In flight means "has a sequence and is not finished": also while a batch waits for its retry.
-3. A partition keeps the producer id and epoch that it uses while anything of it is in flight; only
-   a partition that asked for the bump is rewritten, from sequence 0 and in sequence order.
-4. After a batch of unknown outcome no new sequence is given in its partition, until the
-   acknowledgements of its successors or a bump settle the matter.
+1. `LEGAL_CALLS` lists what the application may call, `LEGAL_SOURCES` the state transitions; an
+   illegal call changes nothing.
+2. A batch is sent only to a partition of the transaction: V1 adds the partition by a request first,
+   V2 by the batch itself.
+3. EndTxn is sent after all batches are finished; a failed batch fails the commit.
+4. One request at a time. A request whose answer is lost is sent again until it is answered: all of
+   them are safe to repeat.
+5. In V1 an epoch belongs to the producer, and is bumped after an abort that left sequences in
+   doubt. In V2 it belongs to the transaction: the answer to EndTxn has the next one, and all
+   sequences start at 0.
 
-Theory of operation: the sender asks `stops_drain` before and calls `assign` when it takes a
-batch from the queue; each answer comes back as `on_success`, or as `can_retry` and perhaps
-`on_failure`. Answers only *request* a bump; `bump_epoch` performs all requests since the last
-one at once, at the beginning of a sender loop, without a word to any broker (KIP-360): the leader
-sees a higher epoch that begins with sequence 0. At epoch 32767 a new producer id is asked for.
-
-Source: `TransactionManager`, `TxnPartitionEntry` of Kafka 4.3.1, without transactions, which are in
-`transactional_manager`. Its defects that show on the wire are kept and marked QUIRK, except its raw
-comparison of sequences (see `sequence`).
+Theory of operation: calls change the state and queue requests (`transactional_requests`). The
+sender takes `next_request` and reports the result to `receive` or `on_request_failed`; `ANSWERS`
+decides what follows. A call that takes time returns a `CallResult`: until the application has
+acknowledged it, the same call returns the same result and no other one is legal, so that a call
+that timed out is repeated.
+Source: `TransactionManager` of Kafka 4.3.1; KIP-98, KIP-360, KIP-447, KIP-588, KIP-654, KIP-890.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from impl.producer.arguments import GroupMetadata, OffsetAndMetadata, parse_offsets
 from impl.producer.batch import ProducerBatch, TopicPartition
+from impl.producer.config import ProducerConfig
 from impl.producer.errors import (
-    AuthorizationError,
     DeliveryError,
     FatalProducerError,
-    TooManyPartitionsError,
+    IllegalStateError,
+    ProducerFenced,
+    TransactionAbortableError,
 )
-from impl.producer.sequence import later_sequence
+from impl.producer.sequence_manager import (
+    LEGAL_SOURCES,
+    TRANSACTIONAL_RETRY_TABLE,
+    PartitionEntry,
+    RefusedBatch,
+    SequenceManager,
+    State,
+    precedes,
+)
+from impl.producer.transactional_requests import (
+    CallResult,
+    RequestVersions,
+    TxnRequest,
+    TxnRequestQueue,
+)
+from impl.producer.transactional_responses import (
+    ADD_PARTITIONS_RETRY_BACKOFF_MS,
+    FAILURES,
+    Action,
+    Answer,
+    action_for,
+    added_partitions,
+    check_answer,
+    coordinator_of,
+    decide_error,
+)
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import (
-    INVALID_OFFSET,
-    NO_PRODUCER_EPOCH,
+    NO_PRODUCER,
     NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    increment_sequence,
-    is_next_sequence,
+    ProducerIdAndEpoch,
+    decrement_sequence,
 )
+from impl.protocol.schemas import ApiKey
 
-MAX_EPOCH: Final = 32767
-"""The last epoch of an idempotent producer; a transactional one stops one before it."""
-
-
-class State(Enum):
-    """`TransactionManager.State`; without transactions a producer is never in one or ending one."""
-
-    UNINITIALIZED = "uninitialized"
-    INITIALIZING = "initializing"
-    READY = "ready"
-    IN_TRANSACTION = "in transaction"
-    COMMITTING_TRANSACTION = "committing transaction"
-    ABORTING_TRANSACTION = "aborting transaction"
-    ABORTABLE_ERROR = "abortable error"
-    FATAL_ERROR = "fatal error"
-
-
-LEGAL_SOURCES: Final[Mapping[State, frozenset[State]]] = {
-    State.UNINITIALIZED: frozenset({State.READY, State.ABORTABLE_ERROR}),
-    State.INITIALIZING: frozenset(
-        {State.UNINITIALIZED, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION}
+LEGAL_CALLS: Final[Mapping[State, tuple[str, ...]]] = {
+    State.UNINITIALIZED: ("start", "stop"),
+    State.INITIALIZING: ("stop",),
+    State.READY: ("begin_transaction", "stop"),
+    State.IN_TRANSACTION: (
+        "send",
+        "send_offsets_to_transaction",
+        "commit_transaction",
+        "abort_transaction",
+        "stop",
     ),
-    State.READY: frozenset(
-        {State.INITIALIZING, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION}
-    ),
-    State.IN_TRANSACTION: frozenset({State.READY}),
-    State.COMMITTING_TRANSACTION: frozenset({State.IN_TRANSACTION}),
-    State.ABORTING_TRANSACTION: frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR}),
-    State.ABORTABLE_ERROR: frozenset(
-        {
-            State.IN_TRANSACTION,
-            State.COMMITTING_TRANSACTION,
-            State.ABORTABLE_ERROR,
-            State.INITIALIZING,
-        }
-    ),
-    State.FATAL_ERROR: frozenset(State),
+    State.COMMITTING_TRANSACTION: ("stop",),
+    State.ABORTING_TRANSACTION: ("stop",),
+    State.ABORTABLE_ERROR: ("abort_transaction", "stop"),
+    State.FATAL_ERROR: ("stop",),
 }
-"""From which states a state may be entered. `TransactionManager.State.isTransitionValid`."""
+"""The legal calls of each state. A call that is not finished may always be repeated."""
 
-FATAL_ERRORS: Final = frozenset(
-    {
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.UNSUPPORTED_VERSION,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-    }
-)
-"""Answers to Produce that end the producer. `TransactionManager.maybeTransitionToErrorState`."""
-
-ABORTABLE_WHILE_INITIALIZING: Final = frozenset(
-    {
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
-"""Answers to InitProducerId after which it is asked for again. KAFKA-13668."""
+V2_LEVEL: Final = 2
+"""From this level of the feature transaction.version on, a cluster supports requests V2."""
 
 
-class InFlightBatch(NamedTuple):
-    """A batch that has a sequence and has not ended.
+class PendingCall(NamedTuple):
+    """The last call that takes time, and its result."""
 
-    `outstanding`: a request that carries it awaits its answer (else it waits for its next attempt);
-    `sequence_has_been_reset`: renumbered by a bump and not drained since; `in_retry`: at least one
-    attempt has failed.
+    name: str
+    result: CallResult
+
+
+class TransactionManager(SequenceManager):
+    """The transactional part of Kafka's SequenceManager: see the rules above.
+
+    Attributes: `epoch_bump_required`, InitProducerId follows EndTxn (V1); `partitions` of the
+    transaction; `in_flight`, the request without an answer; `last_refusal`, why the current request
+    is being retried.
     """
 
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
-    outstanding: bool
-    sequence_has_been_reset: bool
-    in_retry: bool
-
-
-class PartitionState(NamedTuple):
-    """What the producer knows of one partition; -1 stands for none in every field.
-
-    `producer_id` and `producer_epoch` are those in use here, which may be older than the producer's
-    own; `in_flight` is in sequence order; `unresolved_sequence` follows the last batch that expired
-    with its outcome unknown.
-    """
-
-    producer_id: int
-    producer_epoch: int
-    next_sequence: int
-    last_acked_sequence: int
-    last_acked_offset: int
-    in_flight: tuple[InFlightBatch, ...]
-    unresolved_sequence: int
-
-
-class PartitionEntry:
-    """The sequences of one partition. `TxnPartitionEntry`.
-
-    `in_flight` is in sequence order: sequences are given in order, and a bump rewrites all.
-    """
-
-    __slots__ = (
-        "in_flight",
-        "last_acked_offset",
-        "last_acked_sequence",
-        "next_sequence",
-        "producer_epoch",
-        "producer_id",
-    )
-
-    def __init__(self) -> None:
-        self.producer_id = NO_PRODUCER_ID
-        self.producer_epoch = NO_PRODUCER_EPOCH
-        self.next_sequence = 0
-        self.last_acked_sequence = NO_SEQUENCE
-        self.last_acked_offset = INVALID_OFFSET
-        self.in_flight: list[ProducerBatch] = []
-
-    def start_sequences_at_beginning(self, producer_id: int, producer_epoch: int) -> None:
-        """Use this id and epoch from sequence 0 on, for all that is in flight first.
-
-        Also a batch whose request is still outstanding is rewritten. QUIRK: the answer to its old
-        copy is then taken for an answer to the new one.
-        """
-        self.producer_id, self.producer_epoch = producer_id, producer_epoch
-        self.next_sequence = 0
-        self.last_acked_sequence = NO_SEQUENCE
-        for batch in self.in_flight:
-            batch.reset_producer_state(producer_id, producer_epoch, self.next_sequence)
-            self.next_sequence = increment_sequence(self.next_sequence, batch.record_count)
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A batch that a leader refused, as the rows of `RETRY_TABLE` look at it.
-
-    `unresolved_sequence` is -1 if the partition has none; `log_start_offset` -1 if unknown.
-    """
-
-    batch: ProducerBatch
-    entry: PartitionEntry
-    unresolved_sequence: int
-    log_start_offset: int
-
-
-def _log_start_is_unknown(refusal: Refusal) -> bool:
-    return refusal.log_start_offset == -1
-
-
-def _was_rewritten(refusal: Refusal) -> bool:
-    return refusal.batch.sequence_has_been_reset
-
-
-def _is_certain_follower(refusal: Refusal) -> bool:
-    """Its predecessors fail first, so this refusal says nothing about the log."""
-    return refusal.unresolved_sequence == NO_SEQUENCE and (
-        refusal.batch.sequence_has_been_reset
-        or not is_next_sequence(refusal.entry.last_acked_sequence, refusal.batch.base_sequence)
-    )
-
-
-def _shows_a_gap(refusal: Refusal) -> bool:
-    """It is next in line, or directly behind the batch of unknown outcome: that one is missing."""
-    return refusal.unresolved_sequence in (NO_SEQUENCE, refusal.batch.base_sequence)
-
-
-def _always(refusal: Refusal) -> bool:
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class RetryRow:
-    """Answer `error` and `when` holds: retry, after asking for a bump if `bump`.
-
-    `renumbers`: all that is in flight in the partition begins at sequence 0, at the same epoch.
-    """
-
-    error: ErrorCode
-    when: Callable[[Refusal], bool]
-    bump: bool
-    renumbers: bool = False
-
-
-RETRY_TABLE: Final = (
-    RetryRow(ErrorCode.UNKNOWN_PRODUCER_ID, _log_start_is_unknown, bump=False),
-    RetryRow(ErrorCode.UNKNOWN_PRODUCER_ID, _was_rewritten, bump=False),
-    RetryRow(ErrorCode.UNKNOWN_PRODUCER_ID, _always, bump=True),
-    RetryRow(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, _is_certain_follower, bump=False),
-    RetryRow(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, _shows_a_gap, bump=True),
-    RetryRow(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, _always, bump=False),
-)
-"""What an idempotent producer does about lost producer state: the first row that fits. It always
-retries; other errors are retried if they are retriable. `TransactionManager.canRetry`."""
-
-_ROWS: Final = {
-    error: tuple(row for row in RETRY_TABLE if row.error is error)
-    for error in (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-}
-
-
-def _log_head_was_deleted(refusal: Refusal) -> bool:
-    """All that the leader knew of the producer was in records that are gone."""
-    return refusal.entry.last_acked_offset < refusal.log_start_offset
-
-
-TRANSACTIONAL_RETRY_TABLE: Final = (
-    RetryRow(ErrorCode.UNKNOWN_PRODUCER_ID, _log_start_is_unknown, bump=False),
-    RetryRow(ErrorCode.UNKNOWN_PRODUCER_ID, _was_rewritten, bump=False),
-    RetryRow(ErrorCode.UNKNOWN_PRODUCER_ID, _log_head_was_deleted, bump=False, renumbers=True),
-    RetryRow(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, _is_certain_follower, bump=False),
-)
-"""The same for a transactional producer: without a row that fits, only retriable errors are
-retried, and the transaction is lost."""
-
-
-class TransactionManager:
-    """The idempotent part of Kafka's TransactionManager: see the rules above.
-
-    Attributes: `state`, `last_error` (in an error state), `producer_id`, `producer_epoch`
-    (-1 without one), `epoch_bump_required`.
-    """
-
-    def __init__(self, max_partitions: int) -> None:
-        self._max_partitions = max_partitions
-        self.state = State.UNINITIALIZED
-        self.last_error: DeliveryError | None = None
-        self.producer_id = NO_PRODUCER_ID
-        self.producer_epoch = NO_PRODUCER_EPOCH
-        self.epoch_bump_required = False
-        self.entries: dict[TopicPartition, PartitionEntry] = {}
-        self._unresolved: dict[TopicPartition, int] = {}
-        self._to_rewrite: set[TopicPartition] = set()
-
-    def entry(self, topic_partition: TopicPartition) -> PartitionEntry:
-        """The partition's entry, a fresh one at its first use. `TxnPartitionMap.getOrCreate`.
-
-        Raises `TooManyPartitionsError`.
-        """
-        found = self.entries.get(topic_partition)
-        if found is None:
-            if len(self.entries) >= self._max_partitions:
-                raise TooManyPartitionsError(self._max_partitions)
-            found = self.entries[topic_partition] = PartitionEntry()
-        return found
-
-    def unresolved_sequence(self, topic_partition: TopicPartition) -> int:
-        """The sequence behind the last batch of unknown outcome, -1 if there is none."""
-        return self._unresolved.get(topic_partition, NO_SEQUENCE)
-
-    def partition_state(self, topic_partition: TopicPartition) -> PartitionState:
-        """A snapshot of the partition; of one never used, that of a fresh one."""
-        entry = self.entries.get(topic_partition) or PartitionEntry()
-        return PartitionState(
-            entry.producer_id,
-            entry.producer_epoch,
-            entry.next_sequence,
-            entry.last_acked_sequence,
-            entry.last_acked_offset,
-            tuple(map(_in_flight_batch, entry.in_flight)),
-            self.unresolved_sequence(topic_partition),
-        )
+    def __init__(self, config: ProducerConfig, versions: RequestVersions) -> None:
+        super().__init__(config.max_partitions)
+        self._config = config
+        self._queue = TxnRequestQueue(config.transactional_id or "", versions)
+        self._queue.is_v2 = config.transaction_requests == "v2"
+        self._level = -1
+        self._is_started = False
+        self._new_partitions: dict[TopicPartition, None] = {}
+        self._groups: set[str] = set()
+        self._pending: PendingCall | None = None
+        self.partitions: set[TopicPartition] = set()
+        self.in_flight: TxnRequest | None = None
+        self.last_refusal = ""
 
     @property
-    def is_completing(self) -> bool:
-        """Whether a transaction is about to end, so that nothing lingers."""
-        return False
+    def is_v2(self) -> bool:
+        """Whether requests are V2 (KIP-890)."""
+        return self._queue.is_v2
 
-    # ---- the state machine
+    @property
+    def identity(self) -> ProducerIdAndEpoch:
+        """Producer id and epoch."""
+        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
 
-    def begin_initializing(self) -> None:
-        """InitProducerId is about to be sent."""
-        self._transition_to(State.INITIALIZING)
+    # ---- calls of the application
 
-    def on_init_producer_id(self, error: ErrorCode, producer_id: int, producer_epoch: int) -> bool:
-        """Take InitProducerId's answer; True if it must be sent again after a backoff.
+    def legal_calls(self) -> tuple[str, ...]:
+        """The names of the calls that are legal now."""
+        pending = self._pending
+        if pending and not pending.result.is_acknowledged and self.state is not State.FATAL_ERROR:
+            return (pending.name, "stop")
+        return LEGAL_CALLS[self.state]
 
-        The answer comes to nothing if the producer has failed meanwhile.
-        Source: `TransactionManager.InitProducerIdHandler`.
+    def initialize(self) -> CallResult:
+        """Request producer id and epoch, which fences older producers of this transactional id.
+
+        Raises `IllegalStateError`, and in an error state the `DeliveryError` that led to it.
+        Source: `TransactionManager.initializeTransactions`.
         """
-        if self.state is State.FATAL_ERROR:
-            return False
-        if error is ErrorCode.NONE:
-            self.producer_id, self.producer_epoch = producer_id, producer_epoch
-            self._transition_to(State.READY)
-        elif error in ABORTABLE_WHILE_INITIALIZING:
-            refused = AuthorizationError(error, "InitProducerId is not authorized", False)
-            self._transition_to(State.ABORTABLE_ERROR, refused)
-        elif not error.is_retriable:
-            self.fail(error, "InitProducerId was refused")
-        return error.is_retriable
+        return self._start_call("start", State.INITIALIZING, self._begin_initialize)
 
-    def uninitialize(self) -> None:
-        """Back to the state in which a producer id is asked for. KAFKA-13668."""
-        self._transition_to(State.UNINITIALIZED)
+    def begin(self) -> None:
+        """Begin a transaction, without a request. Raises as `initialize`."""
+        self._check_call("begin_transaction")
+        self._transition_to(State.IN_TRANSACTION)
 
-    def fail(self, error: ErrorCode, what: str) -> None:
-        """End the producer: FATAL_ERROR is legal from every state and is never left."""
-        fatal = FatalProducerError(error, f"{what}: {error.name}", may_be_written=True)
-        self._transition_to(State.FATAL_ERROR, fatal)
+    def begin_commit(self) -> CallResult:
+        """Commit once every batch is acknowledged. Raises as `initialize`."""
+        return self._start_call("commit_transaction", State.COMMITTING_TRANSACTION, self._begin_end)
 
-    def _transition_to(self, target: State, error: DeliveryError | None = None) -> None:
-        if self.state not in LEGAL_SOURCES[target]:
-            raise AssertionError(f"{self.state} -> {target} is not in LEGAL_SOURCES")
-        self.state, self.last_error = target, error
+    def begin_abort(self) -> CallResult:
+        """Abort; batches that were never sent are dropped. Raises as `initialize`."""
+        return self._start_call("abort_transaction", State.ABORTING_TRANSACTION, self._begin_end)
 
-    # ---- sequences for batches that are drained
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: str | GroupMetadata
+    ) -> CallResult:
+        """Commit a consumer's offsets with the transaction.
 
-    def stops_drain(self, batch: ProducerBatch, entry: PartitionEntry) -> bool:
-        """Whether this head of its queue must wait for others, or for a producer id.
-
-        Source: `RecordAccumulator.shouldStopDrainBatchesForPartition`.
+        Raises as `initialize`, and `InvalidArgumentError`.
+        Source: `TransactionManager.sendOffsetsToTransaction`, KIP-447.
         """
+        sent, group = parse_offsets(offsets, group)
+        self._check_call("send_offsets_to_transaction")
+        if not sent:
+            result = CallResult()
+            result.succeed()
+            return result
+        is_added = self._config.remember_groups and group.group_id in self._groups
+        if not (self.is_v2 or is_added):
+            return self._queue.add_offsets(self.identity, sent, group)
+        self._is_started = True
+        return self._queue.txn_offset_commit(self.identity, sent, group, CallResult())
+
+    def check_send(self) -> None:
+        """Check that a record may be sent now. Raises as `initialize`.
+
+        Source: `TransactionManager.maybeAddPartition`.
+        """
+        self._check_call("send")
         if self.producer_id == NO_PRODUCER_ID:
-            return True
-        in_flight = entry.in_flight
-        if batch.base_sequence != NO_SEQUENCE:
-            # Retries go one at a time, the smallest sequence first.
-            return in_flight[0] is not batch
-        return (bool(in_flight) and self._is_stale(entry)) or (
-            batch.topic_partition in self._unresolved
-        )
+            raise IllegalStateError(
+                "send without a producer id: start was refused", ("abort_transaction", "stop")
+            )
 
-    def assign(self, batch: ProducerBatch, entry: PartitionEntry) -> None:
-        """Give a batch without a sequence the next one; it is in flight from now on."""
-        if self._is_stale(entry):
-            entry.start_sequences_at_beginning(self.producer_id, self.producer_epoch)
-        batch.set_producer_state(entry.producer_id, entry.producer_epoch, entry.next_sequence)
-        entry.next_sequence = increment_sequence(entry.next_sequence, batch.record_count)
-        entry.in_flight.append(batch)
+    def add_partition(self, topic_partition: TopicPartition) -> None:
+        """Add a queued record's partition. `TransactionManager.maybeAddPartition`."""
+        if self.is_v2:
+            self.partitions.add(topic_partition)
+            self._is_started = True
+        elif topic_partition not in self.partitions:
+            self._new_partitions[topic_partition] = None
 
-    def _is_stale(self, entry: PartitionEntry) -> bool:
-        return entry.producer_epoch != self.producer_epoch or entry.producer_id != self.producer_id
+    def abort_at_close(self) -> None:
+        """Abort a transaction that is open when the producer closes. `Sender.run`."""
+        if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+            self._transition_to(State.ABORTING_TRANSACTION)
+            self._begin_end()
+
+    def _start_call(self, name: str, target: State, start: Callable[[], CallResult]) -> CallResult:
+        """Start a call that takes time, or return its result if it is not acknowledged yet.
+
+        Source: `TransactionManager.handleCachedTransactionRequestResult`, KAFKA-13412.
+        """
+        pending = self._pending
+        if pending and pending.name == name and not pending.result.is_acknowledged:
+            return pending.result
+        self._check_call(name)
+        self._transition_to(target)
+        self._pending = PendingCall(name, start())
+        return self._pending.result
+
+    def _check_call(self, name: str) -> None:
+        legal = self.legal_calls()
+        if name in legal:
+            return
+        if self.last_error is not None and legal == LEGAL_CALLS[self.state]:
+            error = self.last_error.restate(f"{name}: {self.last_error}", may_be_written=False)
+            error.legal_calls = legal
+            raise error
+        raise IllegalStateError(f"{name} while {self.state.value}", legal)
+
+    def _begin_initialize(self) -> CallResult:
+        timeout_ms = self._config.transaction_timeout_ms
+        is_bump = self.state is not State.INITIALIZING
+        expected = self.identity if is_bump else NO_PRODUCER
+        return self._queue.init_producer_id(expected, timeout_ms, is_epoch_bump=is_bump)
+
+    def _begin_end(self) -> CallResult:
+        """Queue EndTxn, followed by InitProducerId if a new epoch is needed.
+
+        The transaction ends in the protocol (V1 or V2) in which it began. An upgrade takes effect
+        after it, with a new epoch, so that no epoch is used in both (KAFKA-18227).
+        Source: `TransactionManager.beginCompletingTransaction`.
+        """
+        is_commit = self.state is State.COMMITTING_TRANSACTION
+        if not is_commit:
+            self._new_partitions.clear()
+        self._enqueue_new_partitions()
+        result = self._queue.end_txn(self.identity, is_commit=is_commit)
+        self._choose_protocol(is_first=False)
+        return self._begin_initialize() if self.epoch_bump_required else result
+
+    # ---- V1 and V2
+
+    def update_level(self, level: int) -> None:
+        """Set the cluster's finalized level of transaction.version, -1 for none.
+
+        It takes effect at the next InitProducerId, or at the end of the transaction.
+        Source: `TransactionManager.maybeUpdateTransactionV2Enabled`.
+        """
+        self._level = level
+
+    def _choose_protocol(self, *, is_first: bool) -> None:
+        if self._config.transaction_requests != "auto":
+            return
+        was_v2, self._queue.is_v2 = self.is_v2, self._level >= V2_LEVEL
+        if self.is_v2 and not was_v2 and not is_first:
+            self.epoch_bump_required = True
+
+    @property
+    def produce_version(self) -> int:
+        """The version of Produce for V1 or V2, whichever is in use."""
+        return self._queue.versions.of_api(ApiKey.PRODUCE, self.is_v2)
+
+    # ---- the requests
+
+    def next_request(self, now_ms: int, *, has_incomplete_batches: bool) -> TxnRequest | None:
+        """Remove and return the request to send now, if there is one.
+
+        Source: `TransactionManager.nextRequest`.
+        """
+        self._enqueue_new_partitions()
+        while self._queue:
+            request = self._queue.head
+            is_end = request.api_key is ApiKey.END_TXN
+            if (is_end and has_incomplete_batches) or request.not_before_ms > now_ms:
+                return None
+            self._queue.pop()
+            if self.last_error is not None and request.looks_up is None:
+                request.result.fail(self.last_error)
+            elif is_end and not self._is_started:
+                # The coordinator knows nothing of this transaction.
+                self._complete_transaction()
+                request.result.succeed()
+            else:
+                return request
+        return None
+
+    def _enqueue_new_partitions(self) -> None:
+        if self._new_partitions:
+            self._queue.add_partitions(self.identity, self._new_partitions)
+            self._new_partitions.clear()
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether a request is in flight or waits."""
+        return self.in_flight is not None or bool(self._queue)
+
+    @property
+    def due_ms(self) -> int:
+        """When the next request may be sent, ms; nothing else is sent before."""
+        return self._queue.head.not_before_ms if self._queue else 0
+
+    def coordinator(self, request: TxnRequest) -> int:
+        """The node of the request's coordinator, `NO_NODE` if it must be looked up."""
+        assert request.coordinator is not None, "this request goes to any node"
+        return self._queue.coordinator(request.coordinator)
+
+    def put_back(self, request: TxnRequest) -> None:
+        """Queue again a request that could not be sent."""
+        self._queue.retry(request)
+
+    def look_up(self, request: TxnRequest) -> None:
+        """Queue the request again, behind a lookup of its coordinator."""
+        self._queue.look_up(request)
+        self._queue.retry(request)
 
     # ---- answers
 
-    def on_success(self, batch: ProducerBatch, base_offset: int) -> None:
-        """A leader has the batch. `base_offset` is -1 where it is not known any more.
+    def on_request_failed(self, now_ms: int) -> None:
+        """The connection of the request in flight broke; the broker may have received it.
 
-        Runs also for a batch that has expired meanwhile: its late acknowledgement can settle an
-        unresolved sequence. QUIRK: what is accounted is the sequence that the batch has now, also
-        if the copy that the leader stored had another one.
-        Source: `TransactionManager.handleCompletedBatch`.
+        Source: `TxnRequestHandler.onComplete`.
         """
-        entry = self.entry(batch.topic_partition)
-        entry.last_acked_sequence = later_sequence(entry.last_acked_sequence, batch.last_sequence)
-        if base_offset != INVALID_OFFSET:
-            last_offset = base_offset + batch.record_count - 1
-            entry.last_acked_offset = max(entry.last_acked_offset, last_offset)
-        _remove(entry.in_flight, batch)
+        request = self._take_in_flight()
+        if request.coordinator is not None:
+            self._queue.look_up(request)
+        self._retry(request, self._config.retry_backoff_ms, now_ms)
 
-    def can_retry(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool:
-        """Whether the refused batch may be sent again; may request a bump. See RETRY_TABLE."""
-        rows = _ROWS.get(error)
-        if rows is None:
-            return error.is_retriable
-        topic_partition = batch.topic_partition
-        unresolved = self.unresolved_sequence(topic_partition)
-        refusal = Refusal(batch, self.entry(topic_partition), unresolved, log_start_offset)
-        if next(row for row in rows if row.when(refusal)).bump:
-            self._request_bump(topic_partition)
-        return True
+    def check_answer(self, answer: Answer) -> None:
+        """Raise `MalformedAnswerError` if this cannot answer the request in flight."""
+        assert self.in_flight is not None, "an answer without a request"
+        check_answer(self.in_flight, answer)
 
-    def ends_with(self, error: ErrorCode) -> bool:
-        """Whether this answer to Produce ends the producer."""
-        return error in FATAL_ERRORS
-
-    def on_failure(self, batch: ProducerBatch, error: ErrorCode, adjust: bool) -> None:
-        """The batch is given up. `adjust`: a leader refused it, its sequence is a hole now.
-
-        Source: `TransactionManager.handleFailedBatch`.
-        """
-        if self.ends_with(error):
-            self.fail(error, "Produce was refused")
-        _remove(self.entry(batch.topic_partition).in_flight, batch)
+    def receive(self, answer: Answer, now_ms: int) -> None:
+        """Process the answer to the request in flight; in FATAL_ERROR it has no effect."""
+        request = self._take_in_flight()
         if self.state is State.FATAL_ERROR:
             return
-        if adjust or error in _ROWS:
-            self._request_bump(batch.topic_partition)
-
-    def mark_sequence_unresolved(self, batch: ProducerBatch) -> None:
-        """The batch expired between two attempts: nobody knows whether the log has it."""
-        following = increment_sequence(batch.last_sequence, 1)
-        marked = self.unresolved_sequence(batch.topic_partition)
-        self._unresolved[batch.topic_partition] = later_sequence(marked, following)
-
-    def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-        """A batch in flight was split: its parts are, with its sequences. No new ones are given."""
-        in_flight = self.entry(batch.topic_partition).in_flight
-        place = in_flight.index(batch)
-        in_flight[place : place + 1] = parts
-
-    def forget(self, batch: ProducerBatch) -> None:
-        """The batch was given up in an error state: it is not in flight any more."""
-        _remove(self.entry(batch.topic_partition).in_flight, batch)
-
-    # ---- at the beginning of a sender loop
-
-    def maybe_resolve_sequences(self) -> None:
-        """Settle unresolved partitions with nothing in flight: all acknowledged, or a bump."""
-        for topic_partition in list(self._unresolved):
-            entry = self.entry(topic_partition)
-            if entry.in_flight:
-                continue
-            del self._unresolved[topic_partition]
-            if not is_next_sequence(entry.last_acked_sequence, entry.next_sequence):
-                self._request_bump(topic_partition)
-
-    def bump_epoch(self) -> None:
-        """Perform the requested bump: the next epoch, or no id at all after the last one.
-
-        QUIRK: at the last epoch the batches in flight are rewritten to producer id -1, and later
-        sent like that: plain data without idempotence.
-        Source: `TransactionManager.bumpIdempotentProducerEpoch`, KIP-360.
-        """
-        if self.producer_epoch == MAX_EPOCH:
-            self.producer_id, self.producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
-            self.uninitialize()
+        error = decide_error(request, answer)
+        if error is ErrorCode.NONE:
+            _SUCCESS[request.api_key](self, request, answer)
         else:
-            self.producer_epoch += 1
-        for topic_partition in self._to_rewrite:
-            entry = self.entry(topic_partition)
-            entry.start_sequences_at_beginning(self.producer_id, self.producer_epoch)
-            self._unresolved.pop(topic_partition, None)
-        self._to_rewrite.clear()
+            self._apply_action(request, error, now_ms)
+
+    def _take_in_flight(self) -> TxnRequest:
+        request, self.in_flight = self.in_flight, None
+        self.last_refusal = ""
+        assert request is not None, "an answer without a request"
+        return request
+
+    def _apply_action(self, request: TxnRequest, error: ErrorCode, now_ms: int) -> None:
+        """Do what `ANSWERS` says about an error."""
+        action = action_for(request.api_key, error)
+        if action in FAILURES:
+            self._fail_call(request, error, action)
+            return
+        self.last_refusal = f"{request.api_key.name} was answered {error.name}"
+        backoff_ms = self._config.retry_backoff_ms
+        if action is Action.LOOK_UP:
+            self._queue.look_up(request)
+        elif action is Action.RETRY_SOON and not self.partitions:
+            backoff_ms = min(backoff_ms, ADD_PARTITIONS_RETRY_BACKOFF_MS)
+        self._retry(request, backoff_ms, now_ms)
+
+    def _retry(self, request: TxnRequest, backoff_ms: int, now_ms: int) -> None:
+        if self.state is not State.FATAL_ERROR:
+            self._queue.retry(request, now_ms + backoff_ms)
+
+    def _fail_call(self, request: TxnRequest, error: ErrorCode, action: Action) -> None:
+        kind = FAILURES[action]
+        if action is Action.ABORT_UNLESS_ABORTING and self.state is State.ABORTING_TRANSACTION:
+            kind = FatalProducerError
+        if action is Action.ABORT_AND_BUMP and not self._can_bump:
+            kind = FatalProducerError
+        failure = kind(error, f"{request.api_key.name} was refused: {error.name}", True)
+        request.result.fail(failure)
+        if isinstance(failure, FatalProducerError):
+            self._enter_fatal(failure)
+        else:
+            self._enter_abortable(failure, asks_for_bump=action is Action.ABORT_AND_BUMP)
+
+    def _on_init_producer_id(self, request: TxnRequest, answer: Answer) -> None:
+        self._set_identity(answer)
+        self._enter(State.READY)
+        if request.is_epoch_bump:
+            self._reset_sequences()
+        else:
+            self._choose_protocol(is_first=True)
+        request.result.succeed()
+
+    def _on_partitions_added(self, request: TxnRequest, answer: Answer) -> None:
+        self.partitions.update(added_partitions(answer))
+        self._is_started = True
+
+    def _on_offsets_added(self, request: TxnRequest, answer: Answer) -> None:
+        """The group's partition is in the transaction: commit the offsets."""
+        self._is_started = True
+        self._groups.add(request.group.group_id)
+        self._queue.txn_offset_commit(self.identity, request.offsets, request.group, request.result)
+
+    def _on_offsets_committed(self, request: TxnRequest, answer: Answer) -> None:
+        request.result.succeed()
+
+    def _on_end_txn(self, request: TxnRequest, answer: Answer) -> None:
+        """Complete the transaction. In V2 the answer has the epoch of the next one."""
+        if answer.get("producer_id", NO_PRODUCER_ID) != NO_PRODUCER_ID:
+            self._set_identity(answer)
+            self._reset_sequences()
+        self._complete_transaction()
+        request.result.succeed()
+
+    def _on_coordinator_found(self, request: TxnRequest, answer: Answer) -> None:
+        assert request.looks_up is not None
+        self._queue.set_coordinator(request.looks_up, coordinator_of(answer))
+
+    def _set_identity(self, answer: Answer) -> None:
+        self.producer_id, self.producer_epoch = answer["producer_id"], answer["producer_epoch"]
+
+    def _reset_sequences(self) -> None:
+        self.entries.clear()
+        self._unresolved.clear()
+
+    def _complete_transaction(self) -> None:
+        """Source: `TransactionManager.resetTransactionState`."""
+        self._enter(State.INITIALIZING if self.epoch_bump_required else State.READY)
         self.epoch_bump_required = False
+        self._is_started = False
+        self._new_partitions.clear()
+        self._groups.clear()
+        self.partitions.clear()
+
+    # ---- errors
+
+    @property
+    def _can_bump(self) -> bool:
+        """Whether the producer gets a new epoch after an abort."""
+        return self.is_v2 or self._queue.versions.supports_bump
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether the transaction is being committed or aborted."""
+        return self.state in (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION)
+
+    @property
+    def has_transaction(self) -> bool:
+        """Whether a transaction is open, even a failed one. `hasOngoingTransaction`."""
+        return self.is_completing or self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+
+    def fail_transaction(self, error: ErrorCode, what: str, *, may_be_written: bool) -> None:
+        """Fail the transaction because a record was refused, here or by a leader.
+
+        Source: `TransactionManager.maybeTransitionToErrorState`, KAFKA-9279.
+        """
+        failure = TransactionAbortableError(error, f"{what}: {error.name}", may_be_written)
+        self._enter_abortable(failure, asks_for_bump=not self.is_completing)
+
+    def _enter_abortable(self, error: DeliveryError, *, asks_for_bump: bool) -> None:
+        """Enter ABORTABLE_ERROR, unless an abort is in progress already."""
+        if asks_for_bump and not self.is_v2 and self._queue.versions.supports_bump:
+            self.epoch_bump_required = True
+        if self.state is not State.ABORTING_TRANSACTION:
+            self._enter(State.ABORTABLE_ERROR, error)
+
+    def fail(self, error: ErrorCode, what: str) -> None:
+        """Enter FATAL_ERROR, which is legal from every state and final."""
+        kind = ProducerFenced if error is ErrorCode.PRODUCER_FENCED else FatalProducerError
+        self._enter_fatal(kind(error, f"{what}: {error.name}", True))
+
+    def _enter_fatal(self, error: DeliveryError) -> None:
+        """Enter FATAL_ERROR, and fail all calls."""
+        self._transition_to(State.FATAL_ERROR, error)
+        self.fail_requests(error)
+
+    def fail_requests(self, error: DeliveryError) -> None:
+        """Fail all unfinished calls. `TransactionManager.failPendingRequests`."""
+        waiting = [request.result for request in self._queue.take_all()]
+        if self._pending is not None:
+            waiting.append(self._pending.result)
+        if self.in_flight is not None:
+            waiting.append(self.in_flight.result)
+        for result in waiting:
+            result.fail(error)
+
+    def _enter(self, target: State, error: DeliveryError | None = None) -> None:
+        """Change the state after an answer; an illegal transition is fatal (KAFKA-14831)."""
+        if self.state in LEGAL_SOURCES[target]:
+            self._transition_to(target, error)
+        else:
+            what = f"{self.state.value} cannot become {target.value}"
+            self._enter_fatal(FatalProducerError(ErrorCode.UNKNOWN_SERVER_ERROR, what, True))
+
+    # ---- batches
+
+    def stops_drain(self, batch: ProducerBatch, entry: PartitionEntry) -> bool:
+        """A partition that is not in the transaction yet has to wait as well."""
+        return batch.topic_partition not in self.partitions or super().stops_drain(batch, entry)
+
+    def assign(self, batch: ProducerBatch, entry: PartitionEntry) -> None:
+        """Give the batch a sequence, and mark it as transactional."""
+        super().assign(batch, entry)
+        batch.is_transactional = True
+
+    def can_retry(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool:
+        """Whether the refused batch may be sent again. See `TRANSACTIONAL_RETRY_TABLE`."""
+        entry = self.entry(batch.topic_partition)
+        unresolved = self.unresolved_sequence(batch.topic_partition)
+        refusal = RefusedBatch(batch, entry, unresolved, log_start_offset)
+        for row in TRANSACTIONAL_RETRY_TABLE:
+            if row.error is error and row.when(refusal):
+                if row.renumbers:
+                    entry.start_sequences_at_beginning(*self.identity)
+                return True
+        return error.is_retriable
+
+    def on_failure(self, batch: ProducerBatch, error: ErrorCode, adjust: bool) -> None:
+        """Fail the transaction of a failed batch.
+
+        `adjust`: a leader refused the batch, so later batches take its sequences.
+        Source: `TransactionManager.handleFailedBatch`.
+        """
+        topic, partition = batch.topic_partition
+        if self.is_fatal(error):
+            self.fail(error, "Produce was refused")
+        else:
+            self.fail_transaction(error, f"a batch for {topic}-{partition}", may_be_written=True)
+        self.forget(batch)
+        if self.state is State.FATAL_ERROR:
+            return
+        if error is ErrorCode.UNKNOWN_PRODUCER_ID:
+            self.entries.pop(batch.topic_partition, None)
+            self._unresolved.pop(batch.topic_partition, None)
+        elif adjust:
+            _close_the_gap(self.entry(batch.topic_partition), batch)
 
     def _request_bump(self, topic_partition: TopicPartition) -> None:
-        self.epoch_bump_required = True
-        self._to_rewrite.add(topic_partition)
+        """Sequences of the partition are lost: abort, and continue with a new epoch.
+
+        Source: `TransactionManager.maybeResolveSequences`.
+        """
+        topic, partition = topic_partition
+        what = f"records sent to {topic}-{partition} may be missing"
+        error = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if self._can_bump:
+            failure = TransactionAbortableError(error, what, True)
+            self._enter_abortable(failure, asks_for_bump=True)
+            self._bump_after_abort()
+        else:
+            self.fail(error, what)
+
+    def _bump_after_abort(self) -> None:
+        """Add InitProducerId to an abort that was queued without a bump, and wait for both.
+
+        Kafka's client does not, and then stays in INITIALIZING forever.
+        """
+        end_txn = self._queue.find(ApiKey.END_TXN)
+        is_awaited = end_txn and self._pending and self._pending.result is end_txn.result
+        if end_txn and is_awaited and self.epoch_bump_required and self.last_error is None:
+            self._begin_initialize()
+            bump = self._queue.find(ApiKey.INIT_PRODUCER_ID)
+            assert bump is not None
+            bump.result, end_txn.result = end_txn.result, bump.result
 
 
-def _in_flight_batch(batch: ProducerBatch) -> InFlightBatch:
-    return InFlightBatch(
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.base_sequence,
-        batch.record_count,
-        batch.outstanding,
-        batch.sequence_has_been_reset,
-        batch.in_retry,
-    )
+def _close_the_gap(entry: PartitionEntry, failed: ProducerBatch) -> None:
+    """Give a refused batch's sequences to those after it. `adjustSequencesDueToFailedBatch`."""
+    entry.next_sequence = decrement_sequence(entry.next_sequence, failed.record_count)
+    for batch in entry.in_flight:
+        if not precedes(batch.base_sequence, failed.base_sequence):
+            base_sequence = decrement_sequence(batch.base_sequence, failed.record_count)
+            batch.reset_producer_state(batch.producer_id, batch.producer_epoch, base_sequence)
 
 
-def _remove(in_flight: list[ProducerBatch], batch: ProducerBatch) -> None:
-    # An expired batch whose answer comes late is not in flight any more.
-    if batch in in_flight:
-        in_flight.remove(batch)
+_M = TransactionManager
+_SUCCESS: Final[Mapping[ApiKey, Callable[[_M, TxnRequest, Answer], None]]] = {
+    ApiKey.INIT_PRODUCER_ID: _M._on_init_producer_id,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _M._on_partitions_added,
+    ApiKey.ADD_OFFSETS_TO_TXN: _M._on_offsets_added,
+    ApiKey.TXN_OFFSET_COMMIT: _M._on_offsets_committed,
+    ApiKey.END_TXN: _M._on_end_txn,
+    ApiKey.FIND_COORDINATOR: _M._on_coordinator_found,
+}

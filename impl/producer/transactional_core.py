@@ -1,28 +1,28 @@
 """The transactional producer without sockets, clocks or threads.
 
-1. All rules of the idempotent core hold; a transaction is written all or not at all.
-2. A turn sends either one transactional request or batches, never both, and nothing while such a
-   request is open or waits for its next attempt.
-3. A record that is refused, also one that was never queued, makes its transaction fail: a commit
-   holds all that was sent (KAFKA-9279).
-4. Closing aborts the transaction that is open, after what was sent before has its outcome.
+1. All rules of the idempotent core hold; a transaction is written as a whole or not at all.
+2. One `poll` sends either one transactional request or batches, never both, and nothing while such
+   a request is in flight or waits for its next attempt.
+3. A refused record, even one that was never queued, fails its transaction: a commit contains all
+   records that were sent (KAFKA-9279).
+4. Closing aborts the open transaction, once all records sent before are finished.
 
-Theory of operation: the calls `initialize`, `begin`, `begin_commit`, `begin_abort` and
-`send_offsets` go to the `TransactionalManager`; `poll` takes its next request, finds the node, and
-sends batches when there is none. The driver tells the nodes that it knows with `update_nodes`, and
-what the cluster announces with `update_level`; a coordinator may be a node that the driver knows
-from FindCoordinator's answer only. Source: `Sender`, `KafkaProducer` of Kafka 4.3.1.
+Theory of operation: `initialize`, `begin`, `begin_commit`, `begin_abort` and `send_offsets` go to
+the `TransactionManager`; `poll` takes its next request, finds the node, and sends batches if there
+is none. The driver passes known nodes to `update_nodes`, and the cluster's level of
+transaction.version to `update_level`; coordinators may be nodes that only an answer to
+FindCoordinator named. Source: `Sender`, `KafkaProducer` of Kafka 4.3.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from impl.producer.accumulator import Backoff
+from impl.producer.arguments import GroupMetadata, OffsetAndMetadata
 from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch, TopicPartition
 from impl.producer.config import ProducerConfig
-from impl.producer.connections import NO_NODE
 from impl.producer.core import Effect, IdempotentProducerCore, SendRequest, no_jitter
 from impl.producer.errors import (
     AbortedError,
@@ -33,25 +33,22 @@ from impl.producer.errors import (
     TooManyPartitionsError,
     TransactionAbortedError,
 )
-from impl.producer.transaction_manager import State, TransactionManager
-from impl.producer.transactional_manager import TransactionalManager
-from impl.producer.txn_requests import (
-    CallResult,
-    GroupMetadata,
-    OffsetAndMetadata,
-    RequestVersions,
-    TxnRequest,
-)
+from impl.producer.in_flight_requests import NO_NODE
+from impl.producer.sequence_manager import State
+from impl.producer.transaction_manager import TransactionManager
+from impl.producer.transactional_requests import CallResult, RequestVersions, TxnRequest
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 
 
 class TransactionalProducerCore(IdempotentProducerCore):
-    """A producer whose records become visible together, in the transactions of its id.
+    """A producer whose records become visible in transactions.
 
-    `versions` are the newest that the cluster serves. Raises `ConfigError`.
+    `versions`: the newest that the cluster serves. Raises `ConfigError`.
     """
+
+    _manager: TransactionManager
 
     def __init__(
         self,
@@ -72,20 +69,16 @@ class TransactionalProducerCore(IdempotentProducerCore):
     def _new_manager(self, config: ProducerConfig) -> TransactionManager:
         if config.transactional_id is None:
             raise ConfigError("transactional_id", "must be set for this producer")
-        return TransactionalManager(config, self._versions)
+        return TransactionManager(config, self._versions)
 
-    @property
-    def _manager(self) -> TransactionalManager:
-        return cast(TransactionalManager, self._transaction_manager)
-
-    # ---- what the application calls
+    # ---- calls of the application
 
     def initialize(self) -> CallResult:
-        """Fence older producers of this id and get an epoch. `KafkaProducer.initTransactions`.
+        """Fence older producers of this id, and get an epoch. `KafkaProducer.initTransactions`.
 
         Raises `IllegalStateError`, in an error state the `DeliveryError` that led to it.
         """
-        self._has_news = True
+        self._has_changed = True
         return self._manager.initialize()
 
     def begin(self) -> None:
@@ -94,26 +87,26 @@ class TransactionalProducerCore(IdempotentProducerCore):
 
     def begin_commit(self) -> CallResult:
         """Commit all that was sent. Raises as `initialize`. `KafkaProducer.commitTransaction`."""
-        self._has_news = True
+        self._has_changed = True
         return self._manager.begin_commit()
 
     def begin_abort(self) -> CallResult:
         """Abort all that was sent. Raises as `initialize`. `KafkaProducer.abortTransaction`."""
-        self._has_news = True
+        self._has_changed = True
         return self._manager.begin_abort()
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: str | GroupMetadata
     ) -> CallResult:
-        """Let a consumer's offsets move with the transaction.
+        """Commit a consumer's offsets with the transaction.
 
         Raises as `initialize`, and `InvalidArgumentError`.
         """
-        self._has_news = True
+        self._has_changed = True
         return self._manager.send_offsets(offsets, group)
 
     def check_send(self) -> None:
-        """Whether a record may be sent now. Raises as `initialize`."""
+        """Check that a record may be sent now. Raises as `initialize`."""
         self._manager.check_send()
 
     def append(
@@ -129,8 +122,8 @@ class TransactionalProducerCore(IdempotentProducerCore):
     ) -> DeliveryHandle:
         """Queue one record of the transaction. Raises as the idempotent core, and `initialize`.
 
-        A record that is too large, or whose partition is one too many, makes the transaction fail;
-        so does one for which `fail_transaction` is called. `KafkaProducer.doSend`.
+        A record that is too large, or exceeds the limit on partitions, fails the transaction.
+        `KafkaProducer.doSend`.
         """
         if not self._accumulator.is_closed:
             self._manager.check_send()
@@ -151,8 +144,8 @@ class TransactionalProducerCore(IdempotentProducerCore):
         return handle
 
     def fail_transaction(self, error: ErrorCode, what: str) -> None:
-        """A record of the transaction could not be queued: no memory, no metadata in time."""
-        self._has_news = True
+        """A record could not be queued, for lack of memory or metadata: fail its transaction."""
+        self._has_changed = True
         self._manager.fail_transaction(error, what, may_be_written=False)
 
     def legal_calls(self) -> tuple[str, ...]:
@@ -161,29 +154,29 @@ class TransactionalProducerCore(IdempotentProducerCore):
 
     @property
     def last_refusal(self) -> str:
-        """The last answer that a request is repeated for, in words; empty if all is well."""
+        """Why the current request is being retried; empty if it is not."""
         return self._manager.last_refusal
 
-    # ---- what the driver calls
+    # ---- calls of the driver
 
     def update_nodes(self, node_ids: Collection[int]) -> None:
-        """Replace the nodes of which any may be asked for a coordinator."""
-        self._has_news = True
+        """Replace the nodes to which FindCoordinator may be sent."""
+        self._has_changed = True
         self._node_ids = tuple(sorted(node_ids))
 
     def update_level(self, level: int) -> None:
-        """The cluster announces this level of transaction.version, -1 for none."""
+        """Set the cluster's finalized level of transaction.version, -1 for none."""
         self._manager.update_level(level)
 
     def abort(self) -> None:
-        """Close, and fail every record and call that has no outcome. Nothing is sent again."""
+        """Close, and fail all unfinished records and calls. Nothing is sent again."""
         super().abort()
         closed = AbortedError(ErrorCode.UNKNOWN_SERVER_ERROR, "the producer was closed", True)
         self._manager.fail_requests(closed)
 
     @property
     def is_idle(self) -> bool:
-        """Whether every record and every call has its outcome, and no transaction is open."""
+        """Whether every record and call is finished, and no transaction is open."""
         manager = self._manager
         if manager.state is State.FATAL_ERROR:
             return super().is_idle
@@ -192,7 +185,7 @@ class TransactionalProducerCore(IdempotentProducerCore):
 
     @property
     def is_v2(self) -> bool:
-        """Whether the requests in use are V2."""
+        """Whether requests are V2 (KIP-890)."""
         return self._manager.is_v2
 
     @property
@@ -218,7 +211,7 @@ class TransactionalProducerCore(IdempotentProducerCore):
         return not self._maybe_send_transactional_request(now_ms, effects)
 
     def _maybe_send_transactional_request(self, now_ms: int, effects: list[Effect]) -> bool:
-        """Whether this turn is taken: a request is open, is sent, or waits for its time.
+        """Whether batches must wait: a request is in flight, is sent now, or backs off.
 
         Source: `Sender.maybeSendAndPollTransactionalRequest`.
         """
@@ -241,23 +234,23 @@ class TransactionalProducerCore(IdempotentProducerCore):
 
     def _node_for(self, request: TxnRequest, now_ms: int) -> int:
         if request.coordinator is None:
-            return self._connections.least_loaded(self._node_ids, now_ms)
+            return self._in_flight.least_loaded(self._node_ids, now_ms)
         return self._manager.coordinator(request)
 
     def _send_other(
         self, node_id: int, request: TxnRequest, now_ms: int, effects: list[Effect]
     ) -> None:
-        if not self._connections.is_ready(node_id, now_ms):
+        if not self._in_flight.is_ready(node_id, now_ms):
             self._manager.put_back(request)
             return
         self._manager.in_flight = request
-        correlation_id = self._connections.open(node_id, [], now_ms)
+        correlation_id = self._in_flight.open(node_id, [], now_ms)
         effects.append(
             SendRequest(node_id, correlation_id, request.api_key, request.api_version, request.body)
         )
 
     def _abort_undrained(self) -> None:
-        """What has no sequence yet does not leave any more once the transaction is to be aborted.
+        """Abort batches without a sequence if the transaction cannot be committed.
 
         Source: `RecordAccumulator.abortUndrainedBatches`, KIP-654.
         """
@@ -268,7 +261,7 @@ class TransactionalProducerCore(IdempotentProducerCore):
         if error is None:
             return
         for batch in self._accumulator.take_unsequenced():
-            aborted = error.restated(str(error), may_be_written=False)
+            aborted = error.restate(str(error), may_be_written=False)
             batch.finish(FinalState.ABORTED, INVALID_OFFSET, aborted)
             self._accumulator.complete(batch)
 
@@ -276,14 +269,14 @@ class TransactionalProducerCore(IdempotentProducerCore):
         self, correlation_id: int, response_body: Mapping[str, Any], now_ms: int
     ) -> None:
         self._manager.check_answer(response_body)
-        self._answered(correlation_id, response_body, now_ms)
+        self._close_request(correlation_id, response_body, now_ms)
         self._manager.receive(response_body, now_ms)
 
     def _fail_requests(self, node_id: int, error: ErrorCode, now_ms: int) -> None:
-        had_other = self._connections.is_initializing
+        had_other = self._in_flight.is_initializing
         super()._fail_requests(node_id, error, now_ms)
-        if had_other and not self._connections.is_initializing:
-            self._manager.request_failed(now_ms)
+        if had_other and not self._in_flight.is_initializing:
+            self._manager.on_request_failed(now_ms)
 
     def _produce_request(
         self, node_id: int, batches: list[ProducerBatch], now_ms: int

@@ -42,6 +42,9 @@ from impl.protocol.records import encode_record as encode_record
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
+LAST_EPOCH: Final = 32767
+"""The last epoch. A transactional producer never gets it: its coordinator uses it to fence."""
+
 NO_SEQUENCE: Final = -1
 NO_PARTITION_LEADER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
@@ -98,6 +101,16 @@ def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
 def is_next_sequence(last: int, following: int) -> bool:
     """Whether `following` comes right after `last`. `ProducerAppendInfo.inSequence`."""
     return following == last + 1 or (following == 0 and last == MAX_SEQUENCE)
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """What identifies a producer, -1 without one."""
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+NO_PRODUCER: Final = ProducerIdAndEpoch()
 
 
 class BatchHeader(NamedTuple):

@@ -144,8 +144,7 @@ def test_what_is_recalled_is_judged_as_what_is_lived(
 
 
 def test_the_client_departs_from_kafka_across_the_wrap_in_the_order_of_sequences_only() -> None:
-    """impl.producer.sequence says so: what is in flight, and the last acknowledged sequence,
-    follow the wrap there."""
+    """`impl.producer.sequence_manager` compares serial numbers, where Kafka compares integers."""
     judge = Judge(Tables(KAFKAS_WRAP), ImplSystem(KAFKAS_WRAP, ALL, "bytes"))
     found = [judge.judge(trace).divergence for trace in traces(KAFKAS_WRAP)]
     fields = {path for divergence in found if divergence for path in divergence.observed}

@@ -44,13 +44,9 @@ from conformance.systems.transactions.messages import (
 )
 from impl import ApiKey, DeliveryHandle, ErrorCode, ProducerConfig, ProducerError, SendRequest
 from impl.producer import State
+from impl.producer.arguments import GroupMetadata, OffsetAndMetadata
 from impl.producer.transactional_core import TransactionalProducerCore
-from impl.producer.txn_requests import (
-    CallResult,
-    GroupMetadata,
-    OffsetAndMetadata,
-    TxnRequest,
-)
+from impl.producer.transactional_requests import CallResult, TxnRequest
 from impl.protocol.fields import CoordinatorType
 
 COORDINATOR: Final = 1000

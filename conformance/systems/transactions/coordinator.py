@@ -34,15 +34,11 @@ from impl import ApiKey, ErrorCode
 from impl.broker.coordinators import IMPLICIT_ADD
 from impl.broker.transaction_requests import END_TXN_V2_FROM
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.effects import Answered, AppendRecords, Effect, SendMarkers
+from impl.coordinator.effects import AppendRecords, Effect, SendAnswer, SendMarkers
 from impl.coordinator.log_records import decode_value
-from impl.coordinator.metadata import (
-    NO_PRODUCER,
-    ProducerIdAndEpoch,
-    TopicPartition,
-    TransactionImage,
-)
+from impl.coordinator.metadata import TopicPartition, TransactionImage
 from impl.coordinator.transactions import TransactionCoordinator
+from impl.protocol.record_batch import NO_PRODUCER, ProducerIdAndEpoch
 
 REQUEST: Final = "request"
 
@@ -79,7 +75,7 @@ class Coordinator:
         self._key: bytes = b""
         self._append: AppendRecords | None = None
         self._markers: dict[TopicPartition, SendMarkers] = {}
-        self._answer: Answered | None = None
+        self._answer: SendAnswer | None = None
         self._waiting: Payload | None = None
         self.take_over()
 
@@ -194,7 +190,7 @@ class Coordinator:
             return None
         return self._told(request, answer)
 
-    def _told(self, request: Payload, answer: Answered) -> tuple[View, Payload]:
+    def _told(self, request: Payload, answer: SendAnswer) -> tuple[View, Payload]:
         """The answer as it leaves."""
         _, asked = self._codec.unpack(request)
         payload = self._codec.pack_answer(request, body_of(request, asked, answer))
@@ -205,7 +201,7 @@ class Coordinator:
 
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Answered):
+            if isinstance(effect, SendAnswer):
                 assert self._answer is None, "one request has one answer"
                 self._answer = effect
             elif isinstance(effect, SendMarkers):
@@ -352,7 +348,7 @@ def producer_of(body: Body) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(body["producer_id"], body["producer_epoch"])
 
 
-def body_of(request: Payload, asked: Body, answer: Answered) -> Body:
+def body_of(request: Payload, asked: Body, answer: SendAnswer) -> Body:
     """The answer as a broker gives it."""
     if request.api_key == ApiKey.ADD_OFFSETS_TO_TXN:
         return {"error_code": answer.error}

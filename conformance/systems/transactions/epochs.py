@@ -18,7 +18,7 @@ from impl.partition import transactions
 NAMES: Final[tuple[tuple[ModuleType, str], ...]] = (
     (metadata, "LAST_EPOCH"),
     (end_txn, "LAST_EPOCH"),
-    (transactions, "MAX_PRODUCER_EPOCH"),
+    (transactions, "LAST_EPOCH"),
 )
 """Where the number stands."""
 

@@ -26,14 +26,13 @@ from conformance.systems.transactions.messages import (
 from impl import ErrorCode
 from impl.broker.group_requests import IMPLICIT_ADD_FROM, error_for_version
 from impl.coordinator.effects import SendMarkers
-from impl.coordinator.metadata import ProducerIdAndEpoch
 from impl.coordinator.offsets import OffsetsConfig, OffsetsCoordinator, OffsetToCommit, RowError
 from impl.coordinator.offsets_groups import Committer
 from impl.coordinator.offsets_records import CommittedOffset, decode_value
 from impl.coordinator.offsets_state import GroupOffsets
 from impl.partition.rules import TransactionRules
 from impl.partition.verification import NO_GUARD
-from impl.protocol.record_batch import NO_SEQUENCE, Record
+from impl.protocol.record_batch import NO_SEQUENCE, ProducerIdAndEpoch, Record
 
 LOG: Final = 0
 """The one partition of the topic."""

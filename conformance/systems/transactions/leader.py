@@ -26,7 +26,6 @@ from impl import ErrorCode, PartitionLeader, ProduceOutcome, decode_batch
 from impl.broker.produce_requests import IMPLICIT_ADD_FROM, error_for_version
 from impl.consumer.fetched import seen
 from impl.coordinator.effects import SendMarkers
-from impl.coordinator.metadata import ProducerIdAndEpoch
 from impl.partition.producer_state import UNKNOWN_PRODUCER
 from impl.partition.reading import read
 from impl.partition.rules import TransactionRules
@@ -35,7 +34,14 @@ from impl.partition.transactions import is_open
 from impl.partition.verification import NO_GUARD
 from impl.protocol.control_records import ControlType, read_marker
 from impl.protocol.fields import Isolation
-from impl.protocol.record_batch import CONTROL, Record, RecordBatch, encode_batch, read_header
+from impl.protocol.record_batch import (
+    CONTROL,
+    ProducerIdAndEpoch,
+    Record,
+    RecordBatch,
+    encode_batch,
+    read_header,
+)
 
 NOW_MS: Final = 0
 MAX_BYTES: Final = 2**20
@@ -123,7 +129,7 @@ class Leader:
     def restarted(self) -> None:
         """Its broker went, and is there again with what is on its disk."""
         old = self._leader
-        self._leader = PartitionLeader.restarted(
+        self._leader = PartitionLeader.restart(
             b"".join([stored.data for stored in old.batches]),
             {},
             leader_epoch=old.view().leader_epoch,

@@ -31,9 +31,8 @@ from impl.partition.producer_states import ProducerStates
 from impl.partition.rules import TransactionRules
 from impl.partition.validation import LogConfig
 from impl.producer import ProducerConfig
-from impl.producer.connections import Connections
-from impl.producer.txn_queue import TxnQueue
-from impl.producer.txn_requests import RequestVersions
+from impl.producer.in_flight_requests import InFlightRequests
+from impl.producer.transactional_requests import RequestVersions, TxnRequestQueue
 
 Reduced = tuple[Any, ...]
 MAX_MOMENTS: Final = 500_000
@@ -82,7 +81,7 @@ def _slots(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
-def _connections(connections: Connections) -> Reduced:
+def _connections(connections: InFlightRequests) -> Reduced:
     state = vars(connections).copy()
     state["_nodes"] = {
         node_id: node
@@ -94,7 +93,7 @@ def _connections(connections: Connections) -> Reduced:
     return copyreg.__newobj__, (type(connections),), state  # type: ignore[attr-defined]
 
 
-def _queue(queue: TxnQueue) -> Reduced:
+def _queue(queue: TxnRequestQueue) -> Reduced:
     waiting = [
         (priority, number, request)
         for number, (priority, _, request) in enumerate(sorted(queue._waiting, key=_order))
@@ -145,8 +144,8 @@ _REDUCERS: Final[dict[type, Callable[[Any], Reduced]]] = {
     TransactionConfig: _by_place,
     TransactionRules: _by_place,
     LogConfig: _by_place,
-    Connections: _connections,
-    TxnQueue: _queue,
+    InFlightRequests: _connections,
+    TxnRequestQueue: _queue,
     TransactionStateManager: _states,
     TransactionCoordinator: _coordinator,
     **dict.fromkeys(_kinds(ProducerError), _error),

@@ -14,18 +14,17 @@ import pytest
 
 from conformance.homes import TRANSACTIONS
 from conformance.plan import Plan, Prepared, Summary, judge_of, judge_range, prepare
-from impl.coordinator.effects import Answered
+from impl.coordinator.effects import SendAnswer
 from impl.coordinator.state_manager import TransactionStateManager
 from impl.coordinator.transactions import TransactionCoordinator
-from impl.producer.connections import NO_NODE
-from impl.producer.txn_queue import TxnQueue
-from impl.producer.txn_requests import TxnRequest
+from impl.producer.in_flight_requests import NO_NODE
+from impl.producer.transactional_requests import TxnRequest, TxnRequestQueue
 from impl.protocol.errors import ErrorCode
 from tests.sizes import sized
 
 add_partitions = TransactionCoordinator.add_partitions
 find = TransactionStateManager.find
-look_up = TxnQueue.look_up
+look_up = TxnRequestQueue.look_up
 Planted = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -115,7 +114,7 @@ def ends_well(offsets: Any, producer_id: int, number: int) -> None:
 def hasty(coordinator: Any, request: Any, *given: Any) -> list[Any]:
     """AddPartitionsToTxn is answered, whatever becomes of it."""
     effects = add_partitions(coordinator, request, *given)
-    return [*effects, Answered(request, ErrorCode.NONE)] if len(effects) == 1 else effects
+    return [*effects, SendAnswer(request, ErrorCode.NONE)] if len(effects) == 1 else effects
 
 
 def serves_at_once(states: TransactionStateManager, transactional_id: str) -> Any:
@@ -124,7 +123,7 @@ def serves_at_once(states: TransactionStateManager, transactional_id: str) -> An
     return None if found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else found
 
 
-def looks_once(queue: TxnQueue, request: TxnRequest) -> None:
+def looks_once(queue: TxnRequestQueue, request: TxnRequest) -> None:
     """Whoever was found once is the coordinator for ever."""
     assert request.coordinator is not None
     if queue.coordinator(request.coordinator) == NO_NODE:
@@ -148,7 +147,7 @@ FOUND: dict[str, tuple[str, str, Planted, str]] = {
         "offsets/begun=1/delays=0",
         "v1",
         planted(
-            "impl.producer.txn_queue.TxnQueue.add_offsets",
+            "impl.producer.transactional_requests.TxnRequestQueue.add_offsets",
             lambda queue, identity, offsets, group: queue.txn_offset_commit(
                 identity, offsets, group, queue.end_txn(identity, is_commit=False)
             ),
@@ -209,14 +208,14 @@ FOUND: dict[str, tuple[str, str, Planted, str]] = {
     "a client keeps to a coordinator that is none": (
         "moves/begun=1",
         "v2",
-        planted("impl.producer.txn_queue.TxnQueue.look_up", looks_once),
+        planted("impl.producer.transactional_requests.TxnRequestQueue.look_up", looks_once),
         "client.looks_up",
     ),
     "what has expired was never sent": (
         "late-batch/begun=1/delays=1",
         "v2",
         planted(
-            "impl.producer.transactional_manager.TransactionalManager.fail_transaction",
+            "impl.producer.transaction_manager.TransactionManager.fail_transaction",
             lambda *_, **__: None,
         ),
         "client[0].state",

@@ -40,9 +40,9 @@ from impl.broker.zookeeper import (
     decode_node,
     encode_node,
 )
-from impl.coordinator.effects import Answered
-from impl.coordinator.metadata import ProducerIdAndEpoch
+from impl.coordinator.effects import SendAnswer
 from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import ProducerIdAndEpoch
 from tests.impl.broker import zookeeper_server
 from tests.impl.jars import Unavailable
 
@@ -333,7 +333,7 @@ def test_a_coordinator_of_2_8_takes_its_ids_itself(client: KazooClient) -> None:
     manager = ZooKeeperProducerIdManager(3, ZooKeeperBlocks(client, checks_own_data=True))
     coordinator = TransactionCoordinator(lambda now_ms: manager.generate())
     (answer,) = coordinator.init_producer_id("request", None, 1, None, now_ms=0)
-    assert answer == Answered("request", ErrorCode.NONE, ProducerIdAndEpoch(0, 0))
+    assert answer == SendAnswer("request", ErrorCode.NONE, ProducerIdAndEpoch(0, 0))
 
 
 # the controller of 3.0 to 3.9 in ZooKeeper mode

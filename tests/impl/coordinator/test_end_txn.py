@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from impl.coordinator.effects import Answered
+from impl.coordinator.effects import SendAnswer
 from impl.coordinator.states import ONLY_PENDING, PREPARED, TransactionState
 from impl.protocol.errors import ErrorCode
 from tests.impl.coordinator.world import A0, B0, FIRST_ID, World, producer, refused, served
@@ -245,7 +245,7 @@ def test_a_failed_append_leaves_memory_as_it_was(
     assert world.view().pending_state is S.PREPARE_COMMIT
     assert world.end(producer(FIRST_ID, 0), version=version) == refused(BUSY)
     world.append(log_error, is_written=False)
-    assert world.answers[-1] == Answered("end", wanted)
+    assert world.answers[-1] == SendAnswer("end", wanted)
     assert world.view() == before
 
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from impl.coordinator.config import CONFIGS
-from impl.coordinator.metadata import ProducerIdAndEpoch, TransactionImage
+from impl.coordinator.metadata import TransactionImage
 from impl.coordinator.placement import partition_for
 from impl.coordinator.states import TransactionState
 from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import ProducerIdAndEpoch
 from tests.impl.coordinator.world import A0, FIRST_ID, T, World, producer, refused, served
 
 BUSY = ErrorCode.CONCURRENT_TRANSACTIONS

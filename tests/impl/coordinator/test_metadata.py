@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.end_txn import check_prepared
+from impl.coordinator.end_txn import check_still_prepared
 from impl.coordinator.metadata import IllegalTransition, TransactionImage, TransactionMetadata
 from impl.coordinator.states import TransactionState
 from impl.protocol.errors import ErrorCode
@@ -153,7 +153,7 @@ def test_markers_are_of_prepared_transactions() -> None:
 def test_the_check_after_the_append(
     more: dict[str, Any], who: Any, pending: TransactionState | None, wanted: ErrorCode
 ) -> None:
-    """Step 10 of EndTxn: what was logged must still be what is known."""
+    """InitAction 10 of EndTxn: what was logged must still be what is known."""
     subject = metadata(**{"state": S.PREPARE_COMMIT} | more)
     subject.pending_state = pending
-    assert check_prepared(subject, who, commit=True) is wanted
+    assert check_still_prepared(subject, who, commit=True) is wanted

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from impl.coordinator.inspection import Filters
+from impl.coordinator.inspection import ListFilters
 from impl.protocol.errors import ErrorCode
 from tests.impl.coordinator.world import A0, B0, P0, T, World, begun, log_length
 
@@ -75,9 +75,9 @@ def test_whoever_does_not_coordinate_says_so_and_does_nothing(call: Call) -> Non
 def test_a_list_is_refused_while_one_partition_loads() -> None:
     world = begun()
     world.core.elect(PARTITION - 1, 1)
-    assert world.core.list_transactions(Filters(), 0).error is LOADING
+    assert world.core.list_transactions(ListFilters(), 0).error is LOADING
     world.core.resign(PARTITION - 1)
-    assert world.core.list_transactions(Filters(), 0).error is NONE
+    assert world.core.list_transactions(ListFilters(), 0).error is NONE
 
 
 @pytest.mark.parametrize("call", WRITING)

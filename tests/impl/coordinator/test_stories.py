@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.effects import Answered, AppendRecords, Effect
+from impl.coordinator.effects import AppendRecords, Effect, SendAnswer
 from impl.coordinator.log_records import decode_value
-from impl.coordinator.metadata import ProducerIdAndEpoch, TopicPartition
+from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.states import TransactionState
 from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import ProducerIdAndEpoch
 from tests.impl.coordinator.world import World
 
 STORIES = sorted(Path(__file__).with_name("stories").glob("*.txt"))
@@ -48,7 +49,7 @@ class Teller:
 
     def show(self, effect: Effect) -> Iterable[str]:
         """An effect in words; appends and markers are kept for later commands."""
-        if isinstance(effect, Answered):
+        if isinstance(effect, SendAnswer):
             has_id = effect.producer.producer_id >= 0
             who = f" {name_of(effect.producer)}" if has_id else ""
             yield f"answer {effect.request}: {effect.error.name}{who}"

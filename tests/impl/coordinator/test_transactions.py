@@ -4,7 +4,7 @@ import pytest
 
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.log_records import decode_value
-from impl.coordinator.markers import ACTIONS, Action
+from impl.coordinator.markers import ACTIONS, MarkerAction
 from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.states import TransactionState
 from impl.protocol.errors import ErrorCode
@@ -160,22 +160,22 @@ def test_completion_waits_for_the_last_marker() -> None:
 def test_what_each_answer_of_a_leader_means(error: ErrorCode) -> None:
     world = ended(A0, B0)
     world.write_markers(error, A0)
-    view, action = world.view(), ACTIONS.get(error, Action.STOP)
-    assert view.markers_waiting == ({A0} if action is Action.AGAIN else frozenset())
-    assert view.image.partitions == ({B0} if action is Action.DONE else {A0, B0})
+    view, action = world.view(), ACTIONS.get(error, MarkerAction.STOP)
+    assert view.markers_waiting == ({A0} if action is MarkerAction.RETRY else frozenset())
+    assert view.image.partitions == ({B0} if action is MarkerAction.DONE else {A0, B0})
     world.write_markers(NONE, B0)
     world.carry_out(world.core.retry())
-    if action is Action.AGAIN:
+    if action is MarkerAction.RETRY:
         assert world.markers[-1].partitions == {A0}
         world.write_markers(NONE, A0)
-    stops = action is Action.STOP
+    stops = action is MarkerAction.STOP
     assert world.state == ("PrepareCommit" if stops else "CompleteCommit")
     assert world.view().pending_state is (S.COMPLETE_COMMIT if stops else None)
 
 
 def test_the_actions_are_those_of_kafka() -> None:
-    again = {error for error, action in ACTIONS.items() if action is Action.AGAIN}
-    done = {error for error, action in ACTIONS.items() if action is Action.DONE}
+    again = {error for error, action in ACTIONS.items() if action is MarkerAction.RETRY}
+    done = {error for error, action in ACTIONS.items() if action is MarkerAction.DONE}
     assert {int(error) for error in again} == {3, 6, 7, 13, 19, 20, 56}
     assert {int(error) for error in done} == {0, 35, 43}
 

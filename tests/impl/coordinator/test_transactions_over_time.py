@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from impl.coordinator.config import CONFIGS, TransactionConfig
 from impl.coordinator.effects import AppendRecords, SendMarkers
-from impl.coordinator.inspection import Filters
+from impl.coordinator.inspection import ListFilters
 from impl.coordinator.log_records import decode_value, encode_key
 from impl.coordinator.metadata import TransactionImage
 from impl.coordinator.states import PREPARED, TransactionState
@@ -253,17 +253,17 @@ def test_describe_and_list() -> None:
 @pytest.mark.parametrize(
     ("filters", "names"),
     [
-        (Filters(), {"T", "U"}),
-        (Filters(states=frozenset({"Empty"})), {"U"}),
-        (Filters(states=frozenset({"Empty", "Ongoing", "Odd"})), {"T", "U"}),
-        (Filters(producer_ids=frozenset({FIRST_ID})), {"T"}),
-        (Filters(duration_ms=9), {"T", "U"}),
-        (Filters(duration_ms=10), {"U"}),
-        (Filters(pattern="T|X"), {"T"}),
-        (Filters(pattern="[a-z]"), set()),
+        (ListFilters(), {"T", "U"}),
+        (ListFilters(states=frozenset({"Empty"})), {"U"}),
+        (ListFilters(states=frozenset({"Empty", "Ongoing", "Odd"})), {"T", "U"}),
+        (ListFilters(producer_ids=frozenset({FIRST_ID})), {"T"}),
+        (ListFilters(duration_ms=9), {"T", "U"}),
+        (ListFilters(duration_ms=10), {"U"}),
+        (ListFilters(pattern="T|X"), {"T"}),
+        (ListFilters(pattern="[a-z]"), set()),
     ],
 )
-def test_lists_are_filtered(filters: Filters, names: set[str]) -> None:
+def test_lists_are_filtered(filters: ListFilters, names: set[str]) -> None:
     world = begun()
     world.init(name="U")
     world.now_ms += 10
@@ -275,10 +275,10 @@ def test_lists_are_filtered(filters: Filters, names: set[str]) -> None:
 def test_a_list_may_be_refused() -> None:
     world = begun()
     for pattern in ("(", "a{99999999999}", "(" * 5_000 + ")" * 5_000):
-        listed = world.core.list_transactions(Filters(pattern=pattern), 0)
+        listed = world.core.list_transactions(ListFilters(pattern=pattern), 0)
         assert listed.error is ErrorCode.INVALID_REGULAR_EXPRESSION
     world.core.elect(1, 1)
-    listed = world.core.list_transactions(Filters(), 0)
+    listed = world.core.list_transactions(ListFilters(), 0)
     assert listed.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 

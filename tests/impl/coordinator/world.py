@@ -6,18 +6,14 @@ from collections.abc import Iterable
 from itertools import count
 
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.effects import Answered, AppendRecords, Effect, SendMarkers
+from impl.coordinator.effects import AppendRecords, Effect, SendAnswer, SendMarkers
 from impl.coordinator.inspection import TransactionView
 from impl.coordinator.log_records import encode_key, encode_value
-from impl.coordinator.metadata import (
-    NO_PRODUCER,
-    ProducerIdAndEpoch,
-    TopicPartition,
-    TransactionImage,
-)
+from impl.coordinator.metadata import TopicPartition, TransactionImage
 from impl.coordinator.placement import partition_for
 from impl.coordinator.transactions import TransactionCoordinator
 from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import NO_PRODUCER, ProducerIdAndEpoch
 
 A0 = TopicPartition("a", 0)
 B0 = TopicPartition("b", 0)
@@ -45,7 +41,7 @@ class World:
         self.held_appends: list[AppendRecords] = []
         self.held_markers: list[SendMarkers] = []
         self.holds_appends = self.holds_markers = False
-        self.answers: list[Answered] = []
+        self.answers: list[SendAnswer] = []
         self.coordinator_epoch = 0
         self.start()
 
@@ -76,7 +72,7 @@ class World:
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Answered):
+            if isinstance(effect, SendAnswer):
                 self.answers.append(effect)
             elif isinstance(effect, AppendRecords):
                 self.held_appends.append(effect)
@@ -105,7 +101,7 @@ class World:
 
     # ---- requests, answered
 
-    def _answer(self, effects: list[Effect]) -> Answered | None:
+    def _answer(self, effects: list[Effect]) -> SendAnswer | None:
         before = len(self.answers)
         self.carry_out(effects)
         return self.answers[-1] if len(self.answers) > before else None

@@ -9,7 +9,7 @@ from impl.log.transaction_index import (
     CorruptTransactionIndex,
     decode_transaction_index,
     encode_transaction_index,
-    overlapping,
+    find_overlapping,
 )
 
 OFFSETS = st.integers(-1, 1 << 62)
@@ -75,4 +75,4 @@ def test_the_search_ends_early_and_misses_nothing(
 ) -> None:
     bound = fetch_offset + size
     all_of_them = [e for e in entries if e.last_offset >= fetch_offset and e.first_offset < bound]
-    assert overlapping(entries, fetch_offset, bound) == all_of_them
+    assert find_overlapping(entries, fetch_offset, bound) == all_of_them

@@ -349,7 +349,7 @@ def test_of_two_faults_kafkas_first_is_answered(name: str) -> None:
     old = PartitionLeader()
     assert send(old, GOOD).error == NONE
     config = LogConfig(max_message_bytes=max_message_bytes)
-    leader = PartitionLeader.elected(old.batches, leader_epoch=1, high_watermark=0, config=config)
+    leader = PartitionLeader.elect(old.batches, leader_epoch=1, high_watermark=0, config=config)
     assert send(leader, data, acks).error == error
     assert leader.log_end_offset == 2
 
@@ -452,7 +452,7 @@ def with_seven_batches() -> PartitionLeader:
 
 def test_a_failover_keeps_five_batches() -> None:
     old = with_seven_batches()
-    new = PartitionLeader.elected(old.batches, leader_epoch=1, high_watermark=4)
+    new = PartitionLeader.elect(old.batches, leader_epoch=1, high_watermark=4)
     assert state(new) == state(old)
     send(new, p1(7))
     assert decode_batch(new.batches[-1].data).partition_leader_epoch == 1
@@ -461,7 +461,7 @@ def test_a_failover_keeps_five_batches() -> None:
 
 def test_a_failover_loses_what_was_not_replicated() -> None:
     old = with_seven_batches()
-    new = PartitionLeader.elected(old.batches[:5], leader_epoch=1, high_watermark=4)
+    new = PartitionLeader.elect(old.batches[:5], leader_epoch=1, high_watermark=4)
     assert new.log_end_offset == 5
     refuses(new, p1(6), OUT_OF_ORDER)
     assert send(new, p1(5)).base_offset == 5
@@ -473,7 +473,7 @@ def test_replicated_batches_are_not_judged() -> None:
     for data in (p1(0, epoch=2), a_batch(0, producer_id=2, epoch=0)):
         send(old, data)
     odd = [old.batches[0], old.batches[1]._replace(producer_id=1, producer_epoch=1)]
-    new = PartitionLeader.elected(odd, leader_epoch=1, high_watermark=0)
+    new = PartitionLeader.elect(odd, leader_epoch=1, high_watermark=0)
     assert new.producers[1].producer_epoch == 1
     assert sequences(new) == [(0, 0)]
 
@@ -481,14 +481,14 @@ def test_replicated_batches_are_not_judged() -> None:
 def test_a_prefix_with_a_gap_is_refused() -> None:
     old = with_seven_batches()
     with pytest.raises(OffsetsNotContiguous):
-        PartitionLeader.elected(old.batches[1:], leader_epoch=1, high_watermark=0)
+        PartitionLeader.elect(old.batches[1:], leader_epoch=1, high_watermark=0)
     with pytest.raises(HighWatermarkOutOfRange):
-        PartitionLeader.elected(old.batches, leader_epoch=1, high_watermark=8)
+        PartitionLeader.elect(old.batches, leader_epoch=1, high_watermark=8)
 
 
 def restart(leader: PartitionLeader, snapshots: dict[int, bytes], now_ms: int = NOW_MS) -> Any:
     log = b"".join(batch.data for batch in leader.batches)
-    return PartitionLeader.restarted(
+    return PartitionLeader.restart(
         log,
         snapshots,
         leader_epoch=1,
@@ -551,7 +551,7 @@ def test_a_damaged_log_is_named() -> None:
     log = bytearray(b"".join(batch.data for batch in old.batches))
     log[-1] ^= 1
     with pytest.raises(CrcMismatch):
-        PartitionLeader.restarted(bytes(log), {}, leader_epoch=1, high_watermark=0, now_ms=NOW_MS)
+        PartitionLeader.restart(bytes(log), {}, leader_epoch=1, high_watermark=0, now_ms=NOW_MS)
 
 
 # expiry

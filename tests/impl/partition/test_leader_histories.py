@@ -101,7 +101,7 @@ class Histories(RuleBasedStateMachine):
         lost = old.batches[len(kept) :]
         kept += lost[: data.draw(st.integers(0, len(lost)))]
         self.epoch += 1
-        self.leader = PartitionLeader.elected(
+        self.leader = PartitionLeader.elect(
             kept,
             leader_epoch=self.epoch,
             high_watermark=old.high_watermark,
@@ -114,7 +114,7 @@ class Histories(RuleBasedStateMachine):
     def restart(self) -> None:
         old = self.leader
         self.epoch += 1
-        self.leader = PartitionLeader.restarted(
+        self.leader = PartitionLeader.restart(
             b"".join(batch.data for batch in old.batches),
             self.snapshots,
             leader_epoch=self.epoch,

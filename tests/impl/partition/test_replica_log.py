@@ -65,7 +65,7 @@ def restart(leader: PartitionLeader, **changes: Any) -> PartitionLeader:
         "config": leader.config,
         "segments": leader.log.segments,
     }
-    return PartitionLeader.restarted(**{**arguments, **changes})
+    return PartitionLeader.restart(**{**arguments, **changes})
 
 
 # segments
@@ -163,7 +163,7 @@ def test_a_batch_around_the_start_of_the_log_stays_whole() -> None:
     assert [batch.base_offset for batch in old.batches] == [3]
     for new in (
         restart(old),
-        PartitionLeader.elected(old.batches, leader_epoch=1, high_watermark=6, log_start_offset=4),
+        PartitionLeader.elect(old.batches, leader_epoch=1, high_watermark=6, log_start_offset=4),
     ):
         assert (new.log_start_offset, new.log_end_offset) == (4, 6)
         assert sequences(new) == [(3, 5)]
@@ -172,11 +172,11 @@ def test_a_batch_around_the_start_of_the_log_stays_whole() -> None:
 
 def test_a_follower_remembers_what_was_deleted_since() -> None:
     old = a_leader(5)
-    new = PartitionLeader.elected(old.batches, leader_epoch=1, high_watermark=5, log_start_offset=4)
+    new = PartitionLeader.elect(old.batches, leader_epoch=1, high_watermark=5, log_start_offset=4)
     assert [batch.base_offset for batch in new.batches] == [4]
     assert sequences(new) == sequences(old)
     with pytest.raises(OffsetsNotContiguous):
-        PartitionLeader.elected(old.batches, leader_epoch=1, high_watermark=6, log_start_offset=6)
+        PartitionLeader.elect(old.batches, leader_epoch=1, high_watermark=6, log_start_offset=6)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_a_truncated_log_is_one_that_was_never_longer(kept: int) -> None:
     """Without a snapshot inside, every batch of what is left is replayed."""
     leader = truncated(a_leader(7), kept)
     prefix = a_leader(7).batches[:kept]
-    other = PartitionLeader.elected(prefix, leader_epoch=0, high_watermark=kept)
+    other = PartitionLeader.elect(prefix, leader_epoch=0, high_watermark=kept)
     assert state(leader) == state(other)
     assert leader.log.size_bytes == kept * SIZE
     assert list(snapshots(leader)) == ([kept] if kept else [])
@@ -393,7 +393,7 @@ def test_a_follower_that_diverged_truncates_and_follows() -> None:
     leader = a_leader(4)
     log = followed(leader.batches, LogConfig())
     log.truncate_to(2, NOW_MS)
-    other = PartitionLeader.elected(leader.batches[:2], leader_epoch=0, high_watermark=2)
+    other = PartitionLeader.elect(leader.batches[:2], leader_epoch=0, high_watermark=2)
     send(other, a_batch(0, producer_id=2, epoch=0))
     log.append_as_follower(other.batches[-1].data, leader_epoch=0)
     assert log.batches == other.batches
@@ -403,7 +403,7 @@ def test_a_follower_that_diverged_truncates_and_follows() -> None:
 def test_a_follower_leaves_out_what_a_later_leader_wrote() -> None:
     """KAFKA-18723: a fetch answer may reach beyond the epoch of the leader that was asked."""
     old = a_leader(2)
-    new = PartitionLeader.elected(old.batches, leader_epoch=5, high_watermark=2)
+    new = PartitionLeader.elect(old.batches, leader_epoch=5, high_watermark=2)
     send(new, p1(2))
     assert followed(new.batches).log_end_offset == 2
     log = ReplicaLog()

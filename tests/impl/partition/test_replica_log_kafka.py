@@ -159,18 +159,18 @@ class History:
         self.leader.log.close()
         self.compare(self.kafka.run("close"))
         self.closed_at = self.leader.log_end_offset
-        self.leader = self.restarted(had_clean_shutdown=True)
+        self.leader = self.restart(had_clean_shutdown=True)
         self.open(is_clean=True)
 
     def kill_and_open(self) -> None:
         end = self.leader.log_end_offset
         point = self.random.randint(min(self.closed_at, end), end)
-        self.leader = self.restarted(recovery_point=point)
+        self.leader = self.restart(recovery_point=point)
         self.open(is_clean=False, recovery_point=point)
 
-    def restarted(self, **how: object) -> PartitionLeader:
+    def restart(self, **how: object) -> PartitionLeader:
         log = self.leader.log
-        return PartitionLeader.restarted(
+        return PartitionLeader.restart(
             b"".join(stored.data for stored in log.deleted + log.batches),
             log.producer_states.snapshots,
             leader_epoch=0,

@@ -184,7 +184,7 @@ def test_the_latest_offset_is_the_isolations_own() -> None:
 
 def restarted(leader: PartitionLeader, **how: Any) -> PartitionLeader:
     log = leader.log
-    return PartitionLeader.restarted(
+    return PartitionLeader.restart(
         b"".join(stored.data for stored in log.deleted + log.batches),
         how.pop("snapshots", {}),
         leader_epoch=leader.leader_epoch,
@@ -216,7 +216,7 @@ def with_much() -> PartitionLeader:
 def test_a_follower_knows_the_same() -> None:
     leader = with_much()
     high_watermark = leader.high_watermark
-    elected = PartitionLeader.elected(leader.batches, leader_epoch=0, high_watermark=high_watermark)
+    elected = PartitionLeader.elect(leader.batches, leader_epoch=0, high_watermark=high_watermark)
     assert elected.view() == leader.view()
     follower = ReplicaLog()
     follower.append_as_follower(b"".join(stored.data for stored in leader.batches), 0)
@@ -304,9 +304,9 @@ def test_what_no_leader_wrote_is_named() -> None:
     leader = open_leader()
     data = leader.batches[0]
     plain = data._replace(base_offset=1, attributes=0)
-    said = "^a plain batch inside a transaction at offset 1; look who wrote it"
+    said = "^a plain batch inside a transaction at offset 1; check its writer"
     with pytest.raises(PlainBatchInTransaction, match=said):
-        PartitionLeader.elected([data, plain], leader_epoch=0, high_watermark=0)
+        PartitionLeader.elect([data, plain], leader_epoch=0, high_watermark=0)
     broken = p1(-1, attributes=TRANSACTIONAL | CONTROL, base_offset=0)
     with pytest.raises(InvalidRecord):
         ReplicaLog().append_as_follower(broken, 0)

@@ -151,10 +151,10 @@ class Histories(RuleBasedStateMachine):
         old = self.leader
         log = b"".join(stored.data for stored in old.batches)
         same = {"leader_epoch": old.leader_epoch, "high_watermark": old.high_watermark}
-        yield PartitionLeader.elected(old.batches, config=CONFIG, **same)  # type: ignore[arg-type]
+        yield PartitionLeader.elect(old.batches, config=CONFIG, **same)  # type: ignore[arg-type]
         for snapshots in ({}, self.snapshots):
             for point in (None, old.high_watermark):
-                yield PartitionLeader.restarted(
+                yield PartitionLeader.restart(
                     log,
                     snapshots,
                     now_ms=NOW_MS,

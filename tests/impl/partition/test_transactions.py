@@ -6,7 +6,7 @@ from impl.log.transaction_index import AbortedTransaction
 from impl.partition.leader import PartitionLeader
 from impl.partition.rules import TransactionRules
 from impl.partition.validation import LogConfig
-from impl.partition.verification import NO_GUARD, BegunVerification
+from impl.partition.verification import NO_GUARD, VerificationStart
 from impl.protocol.errors import ErrorCode, InvalidField
 from impl.protocol.record_batch import (
     CONTROL,
@@ -47,7 +47,7 @@ def test_the_first_batch_needs_its_guard_and_the_next_ones_do_not() -> None:
     refuses(leader, t1(0), NOT_IN_TRANSACTION)
     refuses(leader, t1(0), NOT_IN_TRANSACTION, begun.guard + 1)
     assert send(leader, t1(0), begun.guard).error == NONE
-    assert begin(leader, 1) == BegunVerification(NONE, NO_GUARD)
+    assert begin(leader, 1) == VerificationStart(NONE, NO_GUARD)
     assert send(leader, t1(1)).error == NONE
     assert leader.view().verifications == ()
 
@@ -139,7 +139,7 @@ def test_an_open_transaction_of_another_epoch_vouches_for_nothing() -> None:
     refuses(leader, t1(0, epoch=1), NOT_IN_TRANSACTION)
     old = open_leader(rules=TransactionRules(ongoing_needs_epoch=False))
     assert send(old, t1(0, epoch=1)).error == NONE
-    assert begin(old, epoch=7) == BegunVerification(NONE, NO_GUARD)
+    assert begin(old, epoch=7) == VerificationStart(NONE, NO_GUARD)
 
 
 def test_without_verification_no_guard_is_asked_for() -> None:
@@ -152,7 +152,7 @@ def test_an_older_epoch_is_named_before_the_guard() -> None:
     leader = open_leader(epoch=3)
     mark(leader, epoch=3)
     refuses(leader, t1(0, epoch=2), BAD_EPOCH)
-    assert begin(leader, epoch=2) == BegunVerification(BAD_EPOCH)
+    assert begin(leader, epoch=2) == VerificationStart(BAD_EPOCH)
     old = open_leader(epoch=3, rules=IN_3_9)
     mark(old, epoch=3)
     refuses(old, t1(0, epoch=2), NOT_IN_TRANSACTION)
@@ -185,7 +185,7 @@ def test_a_verification_that_came_to_nothing_is_forgotten() -> None:
 def test_a_follower_gives_no_guards() -> None:
     leader = PartitionLeader()
     leader.resign()
-    assert begin(leader) == BegunVerification(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert begin(leader) == VerificationStart(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert mark(leader) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from impl.log.snapshot import decode_snapshot, snapshot_name
-from impl.log.transaction_index import overlapping
+from impl.log.transaction_index import find_overlapping
 from impl.partition.errors import PlainBatchInTransaction
 from impl.partition.leader import PartitionLeader
 from impl.partition.reading import read
@@ -147,7 +147,7 @@ class Transactions(History):
         answer = f"0 {' '.join(str(header.base_offset) for header in headers)}"
         if headers:
             end = next((b for b in log.segments if b > headers[0].base_offset), log.log_end_offset)
-            listed = overlapping(log.aborted, offset, end)
+            listed = find_overlapping(log.aborted, offset, end)
             met = [e for e in listed if e.first_offset <= headers[-1].last_offset]
             assert list(found.aborted_transactions) == met
             answer += "".join(f" {e.producer_id}:{e.first_offset}" for e in listed)
@@ -189,11 +189,11 @@ class Transactions(History):
             written = decode_snapshot((self.folder / snapshot_name(offset)).read_bytes())
             assert sorted(written) == sorted(decode_snapshot(data))
 
-    def restarted(self, **how: object) -> PartitionLeader:
+    def restart(self, **how: object) -> PartitionLeader:
         log = self.leader.log
         self.guards = [0]
         indexes = {base: log.transaction_index(base) for base in log.segments}
-        return super().restarted(transaction_indexes=indexes, rules=self.rules, **how)
+        return super().restart(transaction_indexes=indexes, rules=self.rules, **how)
 
     def run(self) -> None:
         often = (

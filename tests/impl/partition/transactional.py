@@ -4,7 +4,7 @@ from typing import Any
 
 from impl.partition.leader import PartitionLeader, ProduceOutcome
 from impl.partition.rules import TransactionRules
-from impl.partition.verification import NO_GUARD, BegunVerification
+from impl.partition.verification import NO_GUARD, VerificationStart
 from impl.protocol.control_records import ControlType
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import (
@@ -44,7 +44,7 @@ def begin(
     epoch: int = 0,
     v2: bool = True,
     now_ms: int = NOW_MS,
-) -> BegunVerification:
+) -> VerificationStart:
     return leader.begin_verification(
         producer_id, epoch, sequence, supports_epoch_bump=v2, now_ms=now_ms
     )

@@ -12,7 +12,7 @@ SUCCESS = {E.NONE, E.DUPLICATE_SEQUENCE_NUMBER}
 BUMPS_AND_RETRIES = {E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.UNKNOWN_PRODUCER_ID}
 """Of the batch next in line, with the start of the log known."""
 
-ENDS = {
+FAILURES = {
     E.CLUSTER_AUTHORIZATION_FAILED,
     E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     E.PRODUCER_FENCED,
@@ -38,7 +38,7 @@ RETRIED = {
     E.UNSTABLE_OFFSET_COMMIT,
     E.UNKNOWN_TOPIC_ID,
 }
-FAILS_AND_BUMPS = set(E) - SUCCESS - BUMPS_AND_RETRIES - ENDS - RETRIED
+FAILS_AND_BUMPS = set(E) - SUCCESS - BUMPS_AND_RETRIES - FAILURES - RETRIED
 """Among them INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_ABORTABLE."""
 
 
@@ -70,7 +70,7 @@ def shape(driver, handle):
         (RETRIED, (False, False, True, False, State.READY)),
         (BUMPS_AND_RETRIES, (False, False, True, True, State.READY)),
         (FAILS_AND_BUMPS, (True, True, False, True, State.READY)),
-        (ENDS, (True, True, False, False, State.FATAL_ERROR)),
+        (FAILURES, (True, True, False, False, State.FATAL_ERROR)),
     ],
     ids=["success", "retried", "bumps and retries", "fails and bumps", "ends"],
 )

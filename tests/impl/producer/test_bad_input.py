@@ -197,7 +197,7 @@ def test_a_call_that_takes_too_long_says_what_it_waits_for():
     async def program(world):
         async with producer(world, transactional_id="T", max_block_ms=500) as p:
             await p.begin_transaction()
-            what = "send_offsets_to_transaction has not ended within 500 ms, and goes on: "
+            what = "send_offsets_to_transaction is not done within 500 ms, and continues: "
             what += "TXN_OFFSET_COMMIT was answered UNKNOWN_TOPIC_OR_PARTITION"
             with pytest.raises(KafkaTimeoutError, match=what) as late:
                 await p.send_offsets_to_transaction({("t", 9): 1}, "g")
@@ -338,7 +338,7 @@ def test_a_stop_ends_a_send_that_waits(transactional_id):
         began = world.clock_ms()
         await p.stop()
         for call in waiting:
-            with pytest.raises(ProducerClosedError, match="make another one"):
+            with pytest.raises(ProducerClosedError, match="create another one"):
                 await call
         assert world.clock_ms() - began < 1_000
 
@@ -398,7 +398,7 @@ def test_a_start_that_fails_is_not_waited_for_twice():
         before, began = tasks(), world.clock_ms()
         settings = {"transactional_id": "T", "max_block_ms": 700}
         p = Producer(world.bootstrap_servers, network=WithoutEpochs(world, "p"), **settings)
-        with pytest.raises(KafkaTimeoutError, match="start has not ended within 700 ms"):
+        with pytest.raises(KafkaTimeoutError, match="start is not done within 700 ms"):
             async with p:
                 pass
         assert world.clock_ms() - began < 1_500

@@ -126,7 +126,7 @@ def test_transactional_id_needs_idempotence_even_when_it_is_none():
 def test_delivery_timeout_is_raised_unless_it_was_given():
     config = ProducerConfig.of(request_timeout_ms=130_000)
     assert config.delivery_timeout_ms == 130_005
-    assert "raised" in config.notes[0]
+    assert "increased" in config.notes[0]
     with pytest.raises(ConfigError, match="at least"):
         ProducerConfig.of(delivery_timeout_ms=30_004)
     assert ProducerConfig.of(delivery_timeout_ms=30_005).notes == ()

@@ -2,8 +2,13 @@
 
 import pytest
 
-from impl.producer.sequence import later_sequence, precedes
-from impl.producer.transaction_manager import LEGAL_SOURCES, State, TransactionManager
+from impl.producer.sequence_manager import (
+    LEGAL_SOURCES,
+    SequenceManager,
+    State,
+    later_sequence,
+    precedes,
+)
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import increment_sequence
 from impl.protocol.schemas import ApiKey
@@ -236,7 +241,7 @@ def near_the_wrap(driver, next_sequence):
     """A client and a leader that have come this far together."""
     request = driver.send()
     driver.answer(request)
-    entry = driver.core._transaction_manager.entry(("t", 0))
+    entry = driver.core._manager.entry(("t", 0))
     entry.next_sequence = next_sequence
     entry.last_acked_sequence = next_sequence - 1
     driver.leaders["t", 0].producers.clear()
@@ -299,7 +304,7 @@ def test_later_means_less_than_half_the_range_ahead(sequence, ahead):
 def test_every_edge_outside_the_table_is_refused():
     for source in State:
         for target in State:
-            manager = TransactionManager(max_partitions=1)
+            manager = SequenceManager(max_partitions=1)
             manager.state = source
             if source in LEGAL_SOURCES[target]:
                 manager._transition_to(target)

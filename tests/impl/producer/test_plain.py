@@ -162,10 +162,10 @@ def test_what_is_not_answered_is_done_when_it_is_sent():
     handle = driver.append()
     (request,) = driver.poll()
     assert not handle.done
-    driver.core.sent(request.correlation_id, driver.now_ms)
+    driver.core.confirm_sent(request.correlation_id, driver.now_ms)
     assert (handle.done, handle.offset, handle.error) == (True, -1, None)
     with pytest.raises(UnexpectedAnswerError):
-        driver.core.sent(request.correlation_id, driver.now_ms)
+        driver.core.confirm_sent(request.correlation_id, driver.now_ms)
 
 
 def test_what_could_not_be_sent_is_sent_again():
@@ -173,7 +173,7 @@ def test_what_could_not_be_sent_is_sent_again():
     driver.send()
     driver.lose()
     (again,) = driver.poll(after_ms=100)
-    driver.core.sent(again.correlation_id, driver.now_ms)
+    driver.core.confirm_sent(again.correlation_id, driver.now_ms)
     assert driver.poll() == ()
 
 
@@ -182,13 +182,13 @@ def test_nobody_answers_acks_0_and_nobody_sends_the_rest_without_an_answer():
     request = silent.send()
     with pytest.raises(UnexpectedAnswerError, match="acks=0"):
         silent.receive(request, refusal(request, ErrorCode.NONE))
-    silent.core.sent(request.correlation_id, silent.now_ms)
+    silent.core.confirm_sent(request.correlation_id, silent.now_ms)
     for driver in (plain(acks=1), Driver()):
         request = driver.send()
         with pytest.raises(UnexpectedAnswerError, match="awaits"):
-            driver.core.sent(request.correlation_id, driver.now_ms)
+            driver.core.confirm_sent(request.correlation_id, driver.now_ms)
         driver.answer(request)
     waiting = Driver(initialize=False)
     (init,) = waiting.poll()
     with pytest.raises(UnexpectedAnswerError, match="awaits"):
-        waiting.core.sent(init.correlation_id, waiting.now_ms)
+        waiting.core.confirm_sent(init.correlation_id, waiting.now_ms)

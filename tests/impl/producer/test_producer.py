@@ -381,7 +381,7 @@ def test_the_requests_follow_the_cluster_or_the_option(requests, version):
         async with producer(world, transactional_id="T", transaction_requests=requests) as p:
             async with p.transaction():
                 await p.send_and_wait("t", b"a")
-            return p._core._transaction_manager.produce_version
+            return p._core._manager.produce_version
 
     assert in_a_world(program) == version
 

@@ -188,7 +188,7 @@ def test_answers_come_in_the_order_of_requests():
     assert driver.state() == before
     driver.receive(first, answers[0])
     driver.receive(second, answers[1])
-    with pytest.raises(UnexpectedAnswerError, match="no open request"):
+    with pytest.raises(UnexpectedAnswerError, match="no request in flight"):
         driver.receive(second, answers[1])
 
 

@@ -199,7 +199,7 @@ def test_exhausted_memory_ends_lingering():
 @pytest.mark.parametrize("limit", ["max_request_size", "buffer_memory"])
 def test_a_record_beyond_a_limit_is_refused(limit):
     driver = Driver(**{limit: 500})
-    with pytest.raises(RecordTooLargeError, match=f"or raise {limit}$") as refused:
+    with pytest.raises(RecordTooLargeError, match=f"or increase {limit}$") as refused:
         driver.core.append("t", 0, value=bytes(500), now_ms=driver.now_ms)
     assert refused.value.size_bytes > refused.value.limit_bytes == 500
     assert driver.poll() == ()
@@ -210,7 +210,7 @@ def test_a_refused_append_changes_nothing():
     with pytest.raises(InvalidArgumentError):
         driver.core.append("t", 0, value="text", now_ms=driver.now_ms)
     driver.append()
-    with pytest.raises(TooManyPartitionsError, match=r"max_partitions = 1 .*: raise it"):
+    with pytest.raises(TooManyPartitionsError, match=r"max_partitions = 1 .*: increase it"):
         driver.core.append("t", 1, value=b"v", now_ms=driver.now_ms)
     for topic, partition, bad in [
         ("t", 0, {"value": 3.5}),

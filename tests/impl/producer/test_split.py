@@ -175,7 +175,7 @@ def test_parts_lie_across_the_wrap():
     """Kafka adds plain numbers here, and would give a part a negative sequence."""
     driver = Driver()
     driver.answer(driver.send())
-    entry = driver.core._transaction_manager.entry(("t", 0))
+    entry = driver.core._manager.entry(("t", 0))
     entry.next_sequence, entry.last_acked_sequence = MAX - 1, MAX - 2
     small_leader(driver, 85)
     driver.append(4)

@@ -13,8 +13,8 @@ from impl.producer import (
     State,
     TransactionAbortableError,
 )
-from impl.producer.transactional_manager import TransactionalManager
-from impl.producer.txn_requests import GroupMetadata, OffsetAndMetadata
+from impl.producer.arguments import GroupMetadata, OffsetAndMetadata
+from impl.producer.transaction_manager import TransactionManager
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 from tests.impl.producer.driver import batch_of
@@ -456,8 +456,8 @@ def test_a_sequence_that_nobody_knows_of(version, state):
 def test_an_illegal_change_of_state_is_the_end():
     """KAFKA-14831: better stopped than wrong."""
     driver = TxnDriver()
-    manager = driver.core._transaction_manager
-    assert isinstance(manager, TransactionalManager)
+    manager = driver.core._manager
+    assert isinstance(manager, TransactionManager)
     driver.core.fail_transaction(E.MESSAGE_TOO_LARGE, "out of the blue")
     assert driver.core.state is State.FATAL_ERROR
     with pytest.raises(FatalProducerError, match="ready cannot become abortable error"):

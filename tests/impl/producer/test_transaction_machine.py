@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from impl.producer import Disconnect, ProducerError, State
-from impl.producer.transactional_manager import LEGAL_CALLS
-from impl.producer.txn_requests import GroupMetadata, OffsetAndMetadata
+from impl.producer.arguments import GroupMetadata, OffsetAndMetadata
+from impl.producer.transaction_manager import LEGAL_CALLS
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 from tests.impl.producer.driver import batches_of, through_the_wire

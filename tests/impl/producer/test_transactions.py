@@ -14,7 +14,7 @@ from impl.producer import (
     TransactionAbortableError,
     TransactionAbortedError,
 )
-from impl.producer.txn_requests import GroupMetadata, OffsetAndMetadata
+from impl.producer.arguments import GroupMetadata, OffsetAndMetadata
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, encode_request
 from impl.protocol.schemas import ApiKey
@@ -189,7 +189,7 @@ def test_a_batch_outside_the_transaction_is_never_drained():
     driver = TxnDriver(level=V1)
     driver.core.begin()
     driver.append()
-    manager = driver.core._transaction_manager
+    manager = driver.core._manager
     (batch,) = driver.core._accumulator.take_unsequenced()
     assert manager.stops_drain(batch, manager.entry(("t", 0)))
     driver.talk(ADD)

@@ -7,7 +7,7 @@ from typing import Any
 from impl.producer import ProducerConfig
 from impl.producer.core import SendRequest
 from impl.producer.transactional_core import TransactionalProducerCore
-from impl.producer.txn_requests import NEWEST, RequestVersions
+from impl.producer.transactional_requests import NEWEST, RequestVersions
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_response, encode_response
 from impl.protocol.schemas import ApiKey

@@ -1,13 +1,13 @@
-"""The open requests of each node, as the answers must come.
+"""The requests in flight of each node, in the order of their answers.
 
-1. Answers of one connection come in the order of its requests; any other one is refused.
-2. A connection ends with all its requests. A later one to the same node has other correlation ids,
-   so that nothing late can be taken for an answer.
-3. A request whose answer is overdue ends its connection.
+1. A connection's answers arrive in the order of its requests; any other answer is refused.
+2. A broken connection fails all its requests. A later connection to the same node uses other
+   correlation ids, so that no late answer can match.
+3. A request whose answer is overdue fails its connection.
 
-Theory of operation: the core asks `is_ready` before it sends and tells of each request with `open`.
-An answer is looked at with `oldest` and, once it is understood, closed with `answered`; `end`
-returns what a broken connection leaves without an answer. Source: `NetworkClient`,
+Theory of operation: the core checks `is_ready` before it sends, and registers each request with
+`open`. It finds the request of an answer with `oldest` and, once the answer is processed, calls
+`complete`; `remove_node` returns the requests of a broken connection. Source: `NetworkClient`,
 `InFlightRequests` of Kafka 4.3.1.
 """
 
@@ -22,11 +22,11 @@ from impl.producer.errors import UnexpectedAnswerError
 from impl.settings import INT_MAX
 
 NO_NODE: Final = -1
-"""The leader of a partition whose leader is not known."""
+"""The node id of an unknown leader."""
 
 
-class Request:
-    """An open request; one without batches is InitProducerId. `sent_ms` is in milliseconds."""
+class InFlightRequest:
+    """A request in flight; without batches it is a transactional one, or InitProducerId."""
 
     __slots__ = ("batches", "correlation_id", "sent_ms")
 
@@ -36,29 +36,29 @@ class Request:
         self.batches = batches
 
 
-class Connection:
-    """The open requests of one node, oldest first, and until when it asked to be left alone."""
+class NodeQueue:
+    """The requests in flight of one node, oldest first, and until when it throttles."""
 
     __slots__ = ("in_flight", "node_id", "throttled_until_ms")
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
-        self.in_flight: deque[Request] = deque()
+        self.in_flight: deque[InFlightRequest] = deque()
         self.throttled_until_ms = 0
 
 
-class Connections:
-    """All nodes of one producer: see the rules above."""
+class InFlightRequests:
+    """The requests of one producer, by node."""
 
     def __init__(self, max_in_flight: int, request_timeout_ms: int) -> None:
         self._max_in_flight = max_in_flight
         self._request_timeout_ms = request_timeout_ms
-        self._nodes: dict[int, Connection] = {}
-        self._connection_of: dict[int, Connection] = {}
+        self._nodes: dict[int, NodeQueue] = {}
+        self._connection_of: dict[int, NodeQueue] = {}
         self._next_correlation_id = 0
 
     def is_ready(self, node_id: int, now_ms: int) -> bool:
-        """Whether the node may get one more request now. `NetworkClient.canSendRequest`."""
+        """Whether one more request may be sent to the node now. `NetworkClient.canSendRequest`."""
         connection = self._nodes.get(node_id)
         return connection is None or (
             len(connection.in_flight) < self._max_in_flight
@@ -66,7 +66,7 @@ class Connections:
         )
 
     def least_loaded(self, node_ids: Iterable[int], now_ms: int) -> int:
-        """The ready node with the fewest open requests, the lowest id first; else NO_NODE."""
+        """The ready node with the fewest requests in flight, then the lowest id; else NO_NODE."""
         ready = (node_id for node_id in node_ids if self.is_ready(node_id, now_ms))
         return min(ready, key=lambda node_id: (self._load(node_id), node_id), default=NO_NODE)
 
@@ -75,21 +75,21 @@ class Connections:
         return 0 if connection is None else len(connection.in_flight)
 
     def open(self, node_id: int, batches: list[ProducerBatch], now_ms: int) -> int:
-        """A request goes out; the correlation id that it carries, from 0 to 2147483647."""
+        """Register a request; its correlation id, from 0 to 2147483647."""
         connection = self._nodes.get(node_id)
         if connection is None:
-            connection = self._nodes[node_id] = Connection(node_id)
+            connection = self._nodes[node_id] = NodeQueue(node_id)
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & INT_MAX
-        connection.in_flight.append(Request(correlation_id, now_ms, batches))
+        connection.in_flight.append(InFlightRequest(correlation_id, now_ms, batches))
         self._connection_of[correlation_id] = connection
         return correlation_id
 
-    def oldest(self, correlation_id: int) -> Request:
-        """The open request with this id. Raises `UnexpectedAnswerError` if it is not the next."""
+    def oldest(self, correlation_id: int) -> InFlightRequest:
+        """The request with this id. Raises `UnexpectedAnswerError` if another answer is next."""
         connection = self._connection_of.get(correlation_id)
         if connection is None:
-            raise UnexpectedAnswerError(f"no open request has correlation id {correlation_id}")
+            raise UnexpectedAnswerError(f"no request in flight has correlation id {correlation_id}")
         request = connection.in_flight[0]
         if request.correlation_id != correlation_id:
             raise UnexpectedAnswerError(
@@ -98,21 +98,21 @@ class Connections:
             )
         return request
 
-    def answered(self, correlation_id: int, throttled_until_ms: int) -> None:
-        """The answer to this oldest request has come; leave the node alone until then."""
+    def complete(self, correlation_id: int, throttled_until_ms: int) -> None:
+        """Remove the oldest request, which is answered; the node throttles until then."""
         connection = self._connection_of.pop(correlation_id)
         connection.in_flight.popleft()
         connection.throttled_until_ms = max(connection.throttled_until_ms, throttled_until_ms)
 
-    def end(self, node_id: int) -> deque[Request]:
-        """The connection is no more; its open requests, oldest first."""
+    def remove_node(self, node_id: int) -> deque[InFlightRequest]:
+        """Forget a broken connection; its requests, oldest first."""
         connection = self._nodes.pop(node_id, None)
-        left: deque[Request] = deque() if connection is None else connection.in_flight
+        left: deque[InFlightRequest] = deque() if connection is None else connection.in_flight
         for request in left:
             del self._connection_of[request.correlation_id]
         return left
 
-    def overdue(self, now_ms: int) -> list[int]:
+    def overdue_nodes(self, now_ms: int) -> list[int]:
         """The nodes that have not answered for request_timeout_ms. `nodesWithTimedOutRequests`."""
         timeout_ms = self._request_timeout_ms
         return [
@@ -123,7 +123,7 @@ class Connections:
 
     @property
     def is_initializing(self) -> bool:
-        """Whether an InitProducerId is open."""
+        """Whether a request without batches is in flight."""
         return any(
             not request.batches
             for connection in self._nodes.values()
@@ -131,7 +131,7 @@ class Connections:
         )
 
     def due_times_ms(self) -> Iterator[int]:
-        """When a node may be used again, and when an answer is overdue."""
+        """When throttling ends, and when answers are overdue."""
         for connection in self._nodes.values():
             yield connection.throttled_until_ms
             if connection.in_flight:
