@@ -1,7 +1,6 @@
-"""Settings that are frozen values: each says from where on its numbers make sense.
+"""Checks of settings, which are frozen values, and the largest numbers of Kafka's protocol.
 
-One rule: a value that no broker starts with is refused when it is made, by the name of the setting.
-The largest numbers of Kafka's protocol are here, too: settings and arguments go up to them.
+An invalid setting is refused when its object is created, with the setting's name.
 Source: the validators of `AbstractKafkaConfig`, `LogConfig`.
 """
 
@@ -16,7 +15,7 @@ MAX_PORT: Final = 65_535
 
 
 class InvalidSetting(ValueError):
-    """A setting that no broker starts with. Attributes: `setting`, its name."""
+    """A setting out of range. Attributes: `setting`, its name."""
 
     def __init__(self, settings: object, name: str, may_be: str) -> None:
         is_now = getattr(settings, name)
@@ -25,7 +24,7 @@ class InvalidSetting(ValueError):
 
 
 def check_least(settings: object, least: Mapping[str, int]) -> None:
-    """Whether each of these numbers is one, and not too small. Raises `InvalidSetting`."""
+    """Check that these settings are integers of at least this value. Raises `InvalidSetting`."""
     for name, smallest in least.items():
         value = getattr(settings, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < smallest:

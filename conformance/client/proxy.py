@@ -137,7 +137,7 @@ class Proxy:
 
     def stored_batches(self, topic: str) -> tuple[SentBatch, ...]:
         """The batches in the node's logs, partition by partition."""
-        found = self._node.topics.named(topic)
+        found = self._node.topics.get(topic)
         leaders = () if found is None else found.partitions
         return tuple(
             batch

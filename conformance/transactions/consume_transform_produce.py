@@ -26,7 +26,7 @@ from conformance.transactions.wire import Requests
 from impl import Consumer, Producer, ProducerError
 from impl.client.transport import AsyncioNetwork, Network
 from impl.consumer.errors import ConsumerError
-from impl.simulator.job import Compared, Job, Order, Seen, work
+from impl.simulator.job import Comparison, Job, Order, Records, work
 
 ATTEMPTS_TO_LEARN: Final = 3
 MOST_ATTEMPTS: Final = 40
@@ -34,7 +34,7 @@ MOST_RUN_S: Final = 180.0
 AT_ONCE: Final = 4
 SETTLE_S: Final = 0.05
 FETCH_MAX_WAIT_MS: Final = 50
-UNSEEN: Final = Compared((), (), 0)
+UNSEEN: Final = Comparison((), (), 0)
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 
@@ -69,7 +69,7 @@ class Outcome(NamedTuple):
 
     crashes: Crashes
     attempts: tuple[Attempt, ...]
-    compared: Compared
+    compared: Comparison
     aborted: int
     is_at_rest: bool
 
@@ -186,8 +186,8 @@ class Run:
         [source, *_], [target, *_] = (self.testbed.topic(Job().partitions) for _ in range(2))
         job = Job(source[0], target[0], self.testbed.fresh("workers"))
         attempts: list[Attempt] = []
-        seen: Seen = {}
-        everything: Seen = {}
+        seen: Records = {}
+        everything: Records = {}
         try:
             async with asyncio.timeout(MOST_RUN_S):
                 async with self._producer(AsyncioNetwork(), {}) as producer:
@@ -199,7 +199,7 @@ class Run:
         except TimeoutError:
             return Outcome(self.crashes, tuple(attempts), UNSEEN, 0, is_at_rest=False)
         aborted = _count(everything) - _count(seen)
-        return Outcome(self.crashes, tuple(attempts), job.compared(seen), aborted, is_at_rest=True)
+        return Outcome(self.crashes, tuple(attempts), job.compare(seen), aborted, is_at_rest=True)
 
     # ---- clients
 
@@ -264,7 +264,7 @@ class Run:
             ):
                 await asyncio.sleep(SETTLE_S)
 
-    async def _read(self, job: Job, isolation_level: str) -> Seen:
+    async def _read(self, job: Job, isolation_level: str) -> Records:
         async with self._consumer(AsyncioNetwork(), isolation_level) as consumer:
             return await job.read(consumer)
 
@@ -289,5 +289,5 @@ async def _cancel(*tasks: asyncio.Task[Any]) -> None:
         await asyncio.sleep(0)
 
 
-def _count(seen: Seen) -> int:
+def _count(seen: Records) -> int:
     return sum(map(len, seen.values()))

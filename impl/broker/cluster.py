@@ -1,15 +1,15 @@
-"""What all brokers of a cluster know: each other, the topics, and who leads which partition.
+"""The metadata that all brokers of a cluster share: each other, the topics, and who leads what.
 
 Four rules:
 
-1. There is one `Cluster` for all nodes: it stands for the metadata that a controller spreads.
-2. A partition has one leader. Another node that is asked for it says NOT_LEADER_OR_FOLLOWER.
-3. A new leader has the next epoch, and of the log what was replicated.
-4. All nodes take their blocks of producer ids from one place, so no id is given twice.
+1. All nodes have the same `Cluster`; it stands for the metadata that a controller publishes.
+2. A partition has one leader. Other nodes answer requests for it with NOT_LEADER_OR_FOLLOWER.
+3. A new leader has the next epoch, and the replicated part of the log.
+4. All nodes get blocks of producer ids from one place, so no id is allocated twice.
 
-Theory of operation: nodes hold the same object and look at `topics.version` before each request;
-where it has grown they compare which partitions of the internal topics are theirs. Replication is
-not here: `move` gives the new leader what the old one had replicated, and that is all of it.
+Theory of operation: nodes compare `topics.version` before each request; after a change they check
+which partitions of the internal topics they lead. There is no replication: `move` gives the new
+leader the old leader's log up to the high watermark.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 
 
-class UnknownPlace(KeyError):
-    """A topic, partition or broker that the cluster does not have: create or register it first."""
+class UnknownPartitionOrBroker(KeyError):
+    """An unknown topic, partition or broker: create or register it first."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
-class Broker(NamedTuple):
-    """Where a node is reached."""
+class BrokerEndPoint(NamedTuple):
+    """The address of a node."""
 
     node_id: int
     host: str
@@ -41,7 +41,7 @@ class Broker(NamedTuple):
 
 
 class Cluster:
-    """Public state, to be read: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`."""
+    """Read-only: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`."""
 
     __slots__ = ("brokers", "cluster_id", "producer_id_blocks", "topics")
 
@@ -54,38 +54,42 @@ class Cluster:
     ) -> None:
         self.cluster_id = cluster_id
         self.producer_id_blocks = blocks or ProducerIdBlocks()
-        self.brokers: dict[int, Broker] = {}
+        self.brokers: dict[int, BrokerEndPoint] = {}
         self.topics = Topics(cluster_id, config, rules)
 
-    def register(self, broker: Broker) -> None:
-        """A broker has started; topics that are created from now on may be placed on it."""
+    def register(self, broker: BrokerEndPoint) -> None:
+        """Add a broker; new topics may be placed on it."""
         self.brokers[broker.node_id] = broker
         self.topics.node_ids = tuple(sorted(self.brokers))
 
     @property
     def controller_id(self) -> int:
-        """The broker that clients are told is the controller."""
+        """The broker that metadata names as the controller."""
         return min(self.brokers)
 
-    def leader_of(self, name: str, partition: int) -> Broker | None:
-        """Who leads a partition; None where there is no such partition, or its broker is gone."""
-        topic = self.topics.named(name)
+    def leader_of(self, name: str, partition: int) -> BrokerEndPoint | None:
+        """The partition's leader; None if the partition is unknown, or its broker is down."""
+        topic = self.topics.get(name)
         if topic is None or not 0 <= partition < len(topic.partitions):
             return None
         return self.brokers.get(topic.leader_ids[partition])
 
     def move(self, name: str, partition: int, node_id: int) -> None:
-        """Another leader, with the next epoch and what was below the high watermark.
+        """Move a partition to a new leader, with the next epoch and the replicated log.
 
-        Raises `UnknownPlace` for a topic, partition or broker that nobody knows.
+        Raises `UnknownPartitionOrBroker` for an unknown topic, partition or broker.
         """
-        topic = self.topics.named(name)
+        topic = self.topics.get(name)
         old = None if topic is None else topic.partition(partition)
         if topic is None or old is None:
-            raise UnknownPlace(f"the cluster has no {name}-{partition} to move: create it first")
+            raise UnknownPartitionOrBroker(
+                f"the cluster has no {name}-{partition}: create it first"
+            )
         if node_id not in self.brokers:
             known = ", ".join(map(str, sorted(self.brokers)))
-            raise UnknownPlace(f"{name}-{partition} can move to {known}, not to broker {node_id}")
+            raise UnknownPartitionOrBroker(
+                f"{name}-{partition} can move to {known}, not to broker {node_id}"
+            )
         old.resign()
         kept = [batch for batch in old.batches if batch.last_offset < old.high_watermark]
         leader = PartitionLeader.elect(
@@ -105,7 +109,7 @@ class Cluster:
 def leader_on(
     topic: Topic | ErrorCode | None, partition: int, node_id: int
 ) -> PartitionLeader | ErrorCode:
-    """The partition's leader if it is this node; else what a client is told."""
+    """The partition's leader if it is on this node, else the error for the client."""
     if isinstance(topic, ErrorCode):
         return topic
     leader = None if topic is None else topic.partition(partition)

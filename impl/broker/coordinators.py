@@ -120,7 +120,7 @@ class Coordinators:
 
     def internal_topic(self, name: str) -> Topic:
         """The topic, created on first use. Raises `TopicRefused` beyond the limit on partitions."""
-        topic = self._node.topics.named(name)
+        topic = self._node.topics.get(name)
         if topic is None:
             is_state = name == TRANSACTION_STATE_TOPIC
             config = self.transactions.config if is_state else self.offsets.config
@@ -183,7 +183,7 @@ class Coordinators:
         gone = {name for name, topic_id in self._topic_ids.items() if now.get(name) != topic_id}
         self._topic_ids = now
         for partition, batch in self.offsets.forget_topics(gone, now_ms=now_ms) if gone else ():
-            leader = self._node.leader(self._node.topics.named(OFFSETS_TOPIC), partition)
+            leader = self._node.leader(self._node.topics.get(OFFSETS_TOPIC), partition)
             assert isinstance(leader, PartitionLeader)
             self.append_offsets(leader, partition, batch, now_ms)
 
@@ -203,7 +203,7 @@ class Coordinators:
         return outcome.error
 
     def _led_partitions(self, name: str) -> Iterator[tuple[int, PartitionLeader]]:
-        topic = self._node.topics.named(name)
+        topic = self._node.topics.get(name)
         for index in range(len(topic.partitions) if topic else 0):
             leader = self._node.leader(topic, index)
             if isinstance(leader, PartitionLeader):
@@ -242,7 +242,7 @@ class Coordinators:
                 self._send_markers(effect, now_ms)
 
     def _append(self, effect: AppendRecords, now_ms: int) -> ErrorCode:
-        topic = self._node.topics.named(TRANSACTION_STATE_TOPIC)
+        topic = self._node.topics.get(TRANSACTION_STATE_TOPIC)
         leader = self._node.leader(topic, effect.partition)
         if isinstance(leader, ErrorCode):
             return leader
@@ -292,7 +292,7 @@ class Coordinators:
         by_node: dict[int, list[TopicPartition]] = {}
         errors: dict[TopicPartition, ErrorCode] = {}
         for place in sorted(markers.partitions):
-            topic = self._node.topics.named(place.topic)
+            topic = self._node.topics.get(place.topic)
             broker = self._node.cluster.leader_of(*place)
             if topic is None or topic.partition(place.partition) is None:
                 errors[place] = ErrorCode.NONE
@@ -350,7 +350,7 @@ class Coordinators:
         return {"markers": rows}
 
     def _write_marker(self, marker: Value, name: str, index: int, now_ms: int) -> ErrorCode:
-        topic = self._node.topics.named(name)
+        topic = self._node.topics.get(name)
         leader = self._node.leader(topic, index)
         if isinstance(leader, ErrorCode):
             return leader

@@ -135,7 +135,7 @@ def _append(
 
 
 def _leader(node: HandlerContext, partition: int) -> PartitionLeader | ErrorCode:
-    return node.leader(node.topics.named(OFFSETS_TOPIC), partition)
+    return node.leader(node.topics.get(OFFSETS_TOPIC), partition)
 
 
 # ---- OffsetCommit
@@ -300,7 +300,7 @@ def _topic_name(node: HandlerContext, row: Value, *, by_id: bool) -> str | None:
 
 
 def _topic_id(node: HandlerContext, name: str) -> bytes:
-    topic = node.topics.named(name)
+    topic = node.topics.get(name)
     return ZERO_UUID if topic is None else topic.topic_id
 
 

@@ -50,7 +50,7 @@ def _metadata_topic(node: HandlerContext, version: int, asked: Value, may_create
         if isinstance(found, ErrorCode):
             return _no_topic(found, None, topic_id)
         return _topic_row(found)
-    topic = node.topics.named(name)
+    topic = node.topics.get(name)
     if topic is None and may_create:
         try:
             topic = _auto_create(node, name)
@@ -189,7 +189,7 @@ def describe_producers(node: HandlerContext, request: Request, now_ms: int) -> V
     """What a partition remembers of its producers."""
     rows = []
     for asked in request.body["topics"]:
-        topic = node.topics.named(asked["name"])
+        topic = node.topics.get(asked["name"])
         described = [_describe_partition(node, topic, i) for i in asked["partition_indexes"]]
         rows.append({"name": asked["name"], "partitions": described})
     return {"topics": rows}

@@ -40,7 +40,7 @@ from impl.broker import (
     transaction_requests,
 )
 from impl.broker.api_versions import OLDEST_SERVED, api_versions, version_rows
-from impl.broker.cluster import Broker, Cluster, leader_on
+from impl.broker.cluster import BrokerEndPoint, Cluster, leader_on
 from impl.broker.config import NodeConfig
 from impl.broker.coordinators import Coordinators
 from impl.broker.outputs import (
@@ -128,7 +128,7 @@ class Node:
             raise TypeError("a cluster has its own blocks: Cluster(..., blocks=blocks)")
         me = self.config = config or NodeConfig()
         self.cluster = cluster or Cluster(me.cluster_id, me.log, me.rules, blocks)
-        self.cluster.register(Broker(me.node_id, me.host, me.port))
+        self.cluster.register(BrokerEndPoint(me.node_id, me.host, me.port))
         self.topics: Topics = self.cluster.topics
         self.producer_ids = ProducerIdManager()
         self.controller = ProducerIdController(self.cluster.producer_id_blocks)
@@ -254,7 +254,7 @@ class Node:
     @property
     def next_due_ms(self) -> int | None:
         """When `advance` should be called at the latest; 0 for at once, None if nothing waits."""
-        if self._deferred or self.producer_ids.is_waiting_to_ask:
+        if self._deferred or self.producer_ids.has_request:
             return 0
         times = [due_ms for due_ms, *_ in self._timers[:1]]
         return min(times + [delayed.deadline_ms for delayed in self._delayed_answers], default=None)

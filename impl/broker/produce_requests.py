@@ -256,7 +256,7 @@ class _ProduceRequest:
 
     def _leader_hint(self, part: _PartitionData) -> Value:
         """The current leader. `KafkaApis.getCurrentLeader`, KIP-951."""
-        topic = self.node.topics.named(part.place.topic)
+        topic = self.node.topics.get(part.place.topic)
         leader = None if topic is None else topic.partition(part.index)
         broker = self.node.cluster.leader_of(*part.place)
         if leader is None or broker is None or self.request.version < LEADER_HINTS_FROM:

@@ -2,18 +2,18 @@
 
 Five rules:
 
-1. An id is handed out once. Ids need not be dense: a block is abandoned with the broker that held
-   it, and with an answer that is lost on its way.
-2. The next id that is free lasts: it is written before a block leaves the controller.
-3. A broker that registered again is another one: an old epoch gets no block.
+1. An id is allocated once. Ids need not be dense: a broker that stops loses the rest of its block,
+   and a lost answer loses a whole block.
+2. The next free id is durable: it is persisted before a block leaves the controller.
+3. A broker that registers again has a new epoch; its old epoch gets no block.
 4. A broker never waits for a block: without one it answers COORDINATOR_LOAD_IN_PROGRESS (3.6+).
-5. At most one request for a block is under way; it leaves when 90 % of the current one are gone.
+5. At most one request for a block is in flight; it is sent when 90 % of the current block are used.
 
 Theory of operation: `ProducerIdBlocks` is a number that only grows; `ProducerIdController` gives
-its blocks to brokers that are registered. `ProducerIdManager` is the broker's: a current block, at
-most one next block, and the request for it, which the driver fetches with `take_request` and
-answers with `receive` or `timed_out`. The first block is empty, so that a fresh broker refuses its
-first InitProducerId once. The older form of allocation, over ZooKeeper, is in `zookeeper`.
+its blocks to registered brokers. `ProducerIdManager` is the broker's side: a current block, at most
+one next block, and the request for it, which the driver gets from `take_request` and answers with
+`receive` or `time_out`. The first block is empty, so a new broker refuses its first InitProducerId.
+The older form of allocation, over ZooKeeper, is in `zookeeper`.
 Sources: `RPCProducerIdManager`, `ProducerIdControlManager`, `ClusterControlManager`; KIP-730.
 """
 
@@ -32,7 +32,7 @@ ITERATION_LIMIT: Final = 3
 
 
 class ProducerIdsNotIncreasing(ValueError):
-    """A recorded next id is not above the one before it: the record is damaged or out of order."""
+    """A persisted next id is not above the previous one: it is damaged or out of order."""
 
 
 class ProducerIdBlock(NamedTuple):
@@ -45,24 +45,24 @@ class ProducerIdBlock(NamedTuple):
 EMPTY_BLOCK: Final = ProducerIdBlock(0, 0)
 
 
-def _nowhere(next_producer_id: int) -> None:
-    """For a controller that is never restarted."""
+def _discard(next_producer_id: int) -> None:
+    """Persist nothing, for a controller that never restarts."""
 
 
 class ProducerIdBlocks:
-    """Gives out blocks, each once. `next_producer_id` is all that must last."""
+    """Allocates blocks, each once. Only `next_producer_id` is durable."""
 
     __slots__ = ("_persist", "next_producer_id")
 
     def __init__(
-        self, next_producer_id: int = 0, *, persist: Callable[[int], None] = _nowhere
+        self, next_producer_id: int = 0, *, persist: Callable[[int], None] = _discard
     ) -> None:
-        """`persist` is told the next free id before a block is given; if it raises, none is."""
+        """`persist` stores the next free id before a block is returned; if it raises, none is."""
         self.next_producer_id = next_producer_id
         self._persist = persist
 
     def allocate(self, broker_id: int = -1) -> ProducerIdBlock | ErrorCode:
-        """The next block, or UNKNOWN_SERVER_ERROR when the ids have run out.
+        """The next block, or UNKNOWN_SERVER_ERROR when the ids are exhausted.
 
         `ProducerIdControlManager.generateNextProducerId`.
         """
@@ -74,7 +74,7 @@ class ProducerIdBlocks:
         return ProducerIdBlock(first, BLOCK_SIZE)
 
     def replay(self, next_producer_id: int) -> None:
-        """Take in what was persisted, in its order. Raises `ProducerIdsNotIncreasing`.
+        """Apply persisted ids, in order. Raises `ProducerIdsNotIncreasing`.
 
         `ProducerIdControlManager.replay`.
         """
@@ -84,7 +84,7 @@ class ProducerIdBlocks:
 
 
 class BlockSource(Protocol):
-    """Where blocks come from: a number of the controller's own, or a node of ZooKeeper."""
+    """Allocates blocks: from the controller's own number, or from ZooKeeper."""
 
     def allocate(self, broker_id: int) -> ProducerIdBlock | ErrorCode:
         """The next block for this broker, or the error to answer."""
@@ -93,7 +93,7 @@ class BlockSource(Protocol):
 class ProducerIdController:
     """Answers AllocateProducerIds. `ControllerApis.handleAllocateProducerIdsRequest`.
 
-    `unregistered` is the answer to a broker that nobody knows: STALE_BROKER_EPOCH of a KRaft
+    `unregistered` is the answer to an unknown broker: STALE_BROKER_EPOCH of a KRaft
     controller, BROKER_ID_NOT_REGISTERED of one in ZooKeeper mode.
     """
 
@@ -110,15 +110,15 @@ class ProducerIdController:
         self._unregistered = unregistered
 
     def register(self, broker_id: int, broker_epoch: int) -> None:
-        """The broker has started, with this epoch; any earlier one of it is stale."""
+        """Register a broker's epoch; earlier ones are stale."""
         self._epochs[broker_id] = broker_epoch
 
     def unregister(self, broker_id: int) -> None:
-        """The broker is gone for good."""
+        """Forget a broker."""
         self._epochs.pop(broker_id, None)
 
     def allocate(self, broker_id: int, broker_epoch: int) -> ProducerIdBlock | ErrorCode:
-        """A block for the broker, or why it gets none. `ClusterControlManager.checkBrokerEpoch`."""
+        """A block for the broker, or an error. `ClusterControlManager.checkBrokerEpoch`."""
         known_epoch = self._epochs.get(broker_id)
         if known_epoch is None:
             return self._unregistered
@@ -148,7 +148,7 @@ class ProducerIdManager:
         self._use(EMPTY_BLOCK)
 
     def generate(self, now_ms: int) -> tuple[ErrorCode, int]:
-        """(NONE, a fresh id), or (COORDINATOR_LOAD_IN_PROGRESS, -1) until a block arrives."""
+        """(NONE, a new id), or (COORDINATOR_LOAD_IN_PROGRESS, -1) until a block arrives."""
         for _ in range(ITERATION_LIMIT):
             if self._claimed < self._block.size:
                 return ErrorCode.NONE, self._claim(now_ms)
@@ -160,19 +160,19 @@ class ProducerIdManager:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, NO_PRODUCER_ID
 
     @property
-    def is_waiting_to_ask(self) -> bool:
-        """Whether `take_request` would say yes."""
+    def has_request(self) -> bool:
+        """Whether a request is waiting to be sent."""
         return self._to_send
 
     def take_request(self) -> bool:
-        """Whether an AllocateProducerIds request is to be sent now; asks once for each."""
+        """Whether to send an AllocateProducerIds request now; True once for each."""
         is_due, self._to_send = self._to_send, False
         return is_due
 
     def receive(self, answer: ProducerIdBlock | ErrorCode, now_ms: int) -> None:
-        """The controller's answer. One that is no use is asked for again after a backoff.
+        """Process the controller's answer; repeat the request after a backoff if it is unusable.
 
-        An answer that nobody awaits any more is dropped: its ids are never used.
+        A late answer is dropped, and its ids are never used.
         """
         if not self._in_flight or self._next is not None:
             return
@@ -182,8 +182,8 @@ class ProducerIdManager:
         self._in_flight = False
         self._backoff_deadline_ms = now_ms + RETRY_BACKOFF_MS
 
-    def timed_out(self) -> None:
-        """No answer will come: the next InitProducerId asks again, without a backoff."""
+    def time_out(self) -> None:
+        """Give up on the request: the next InitProducerId repeats it, without a backoff."""
         self._in_flight = self._to_send = False
 
     def _is_usable(self, block: ProducerIdBlock) -> bool:

@@ -71,7 +71,7 @@ def _answer_by_topic(
 ) -> Value:
     rows = []
     for asked in body["topics"]:
-        topic = node.topics.named(asked["name"])
+        topic = node.topics.get(asked["name"])
         answered = [answer(topic, partition) for partition in asked["partitions"]]
         rows.append({"name": asked["name"], "partitions": answered})
     return {"topics": rows}

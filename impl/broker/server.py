@@ -36,16 +36,16 @@ def system_clock_ms() -> int:
     return int(time.time() * 1000)
 
 
-class _Channel:
-    """A connection to another broker, opened when it is first needed."""
+class _BrokerConnection:
+    """A connection to another broker, opened on first use."""
 
-    def __init__(self, host: str, port: int, received: Callable[[bytes], None]) -> None:
+    def __init__(self, host: str, port: int, on_payload: Callable[[bytes], None]) -> None:
         self._address = (host, port)
-        self._received = received
+        self._on_payload = on_payload
         self._writer: asyncio.StreamWriter | None = None
         self._lock = asyncio.Lock()
         self._reading: asyncio.Task[None] | None = None
-        self.awaited: set[int] = set()
+        self.in_flight: set[int] = set()
 
     async def send(self, payload: bytes) -> None:
         """Raises `OSError`."""
@@ -62,15 +62,15 @@ class _Channel:
             while data := await reader.read(_READ_BYTES):
                 buffer += data
                 for payload in take_frames(buffer):
-                    self._received(payload)
+                    self._on_payload(payload)
         except (OSError, DecodeError):
             pass
         finally:
             writer.close()
-            self._received(b"")
+            self._on_payload(b"")
 
     async def close(self) -> None:
-        """Close it; what is awaited is never answered."""
+        """Close the connection; its requests get no answers."""
         if self._writer is not None:
             self._writer.close()
         if self._reading is not None:
@@ -94,7 +94,7 @@ class Server:
         self._make_node = make_node
         self._clock_ms = clock_ms
         self._connections: set[asyncio.Task[None]] = set()
-        self._channels: dict[int, _Channel] = {}
+        self._channels: dict[int, _BrokerConnection] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self.port = self._config.port
@@ -102,7 +102,7 @@ class Server:
     async def __aenter__(self) -> Server:
         """Listen. Raises `OSError`."""
         self._listener = await asyncio.start_server(
-            self._connected, self._config.host, self._config.port
+            self._accept, self._config.host, self._config.port
         )
         self.port = self._listener.sockets[0].getsockname()[1]
         self.node = self._make_node(replace(self._config, port=self.port))
@@ -124,7 +124,7 @@ class Server:
 
     # ---- connections
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
@@ -141,10 +141,10 @@ class Server:
         while data := await reader.read(_READ_BYTES):
             buffer += data
             for payload in take_frames(buffer):
-                answered: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
-                self._perform(self.node.receive(answered, payload, self._clock_ms()))
+                future: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
+                self._perform(self.node.receive(future, payload, self._clock_ms()))
                 self._wake.set()
-                output = await answered
+                output = await future
                 if isinstance(output, Close):
                     return
                 if isinstance(output, Response) and output.payload is not None:
@@ -170,42 +170,42 @@ class Server:
                 self._sending.add(task)
                 task.add_done_callback(self._sending.discard)
             else:
-                answered = output.reference
-                assert isinstance(answered, asyncio.Future)
-                if not answered.done():
-                    answered.set_result(output)
+                future = output.reference
+                assert isinstance(future, asyncio.Future)
+                if not future.done():
+                    future.set_result(output)
 
     # ---- other brokers
 
     async def _ask(self, output: BrokerRequest) -> None:
         channel = self._channel_to(output.node_id)
-        channel.awaited.add(output.correlation_id)
+        channel.in_flight.add(output.correlation_id)
         try:
             await channel.send(output.payload)
         except OSError:
-            self._failed(channel)
+            self._fail_requests(channel)
 
-    def _channel_to(self, node_id: int) -> _Channel:
+    def _channel_to(self, node_id: int) -> _BrokerConnection:
         if node_id not in self._channels:
             broker = self.node.cluster.brokers[node_id]
-            channel = _Channel(
-                broker.host, broker.port, lambda payload: self._received(channel, payload)
+            channel = _BrokerConnection(
+                broker.host, broker.port, lambda payload: self._on_payload(channel, payload)
             )
             self._channels[node_id] = channel
         return self._channels[node_id]
 
-    def _received(self, channel: _Channel, payload: bytes) -> None:
+    def _on_payload(self, channel: _BrokerConnection, payload: bytes) -> None:
         if not payload:
-            self._failed(channel)
+            self._fail_requests(channel)
             return
         correlation_id = int.from_bytes(payload[:4], "big", signed=True)
-        channel.awaited.discard(correlation_id)
+        channel.in_flight.discard(correlation_id)
         self._perform(self.node.receive_answer(correlation_id, payload, self._clock_ms()))
         self._wake.set()
 
-    def _failed(self, channel: _Channel) -> None:
-        """The connection broke: nothing that was asked over it is answered."""
-        awaited, channel.awaited = channel.awaited, set()
-        for correlation_id in awaited:
+    def _fail_requests(self, channel: _BrokerConnection) -> None:
+        """Fail the requests of a broken connection."""
+        in_flight, channel.in_flight = channel.in_flight, set()
+        for correlation_id in in_flight:
             self._perform(self.node.receive_answer(correlation_id, None, self._clock_ms()))
         self._wake.set()

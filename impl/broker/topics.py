@@ -2,12 +2,12 @@
 
 Three rules:
 
-1. A setting is applied or refused; none is accepted and then ignored.
+1. A setting is applied or refused; none is ignored.
 2. A topic id is a function of cluster, name and version: the same calls give the same ids.
-3. There is a limit on partitions; beyond it a topic is refused with POLICY_VIOLATION.
+3. Beyond the limit on partitions a topic is refused with POLICY_VIOLATION.
 
-Theory of operation: `Topics` holds each topic under its name and its id. `create` either adds a
-whole topic or raises `TopicRefused`, whose code and words go into the answer.
+Theory of operation: `Topics` keeps each topic under its name and its id. `create` adds a topic or
+raises `TopicRefused`, whose code and message are the answer.
 Sources: `ReplicationControlManager.createTopics`, `Topic.validate`, `LogConfig`.
 """
 
@@ -34,31 +34,31 @@ MAX_PARTITIONS: Final = 100_000
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-class Kind(NamedTuple):
-    """How a setting's text is read (`ValueError` and `KeyError` refuse it), and what it may be."""
+class ConfigType(NamedTuple):
+    """How a setting is parsed (`ValueError` and `KeyError` refuse it), and what it may be."""
 
-    read: Callable[[str], Any]
+    parse: Callable[[str], Any]
     may_be: str
 
 
-def _at_least(least: int) -> Kind:
-    def read(text: str) -> int:
+def _at_least(least: int) -> ConfigType:
+    def parse(text: str) -> int:
         number = int(text)
         if number < least:
             raise ValueError(text)
         return number
 
-    return Kind(read, f"an integer from {least} on")
+    return ConfigType(parse, f"an integer from {least} on")
 
 
 _NATURAL: Final = _at_least(0)
 _UNLIMITED: Final = _at_least(-1)
 _POSITIVE: Final = _at_least(1)
-_TIMESTAMP_TYPE: Final = Kind(
+_TIMESTAMP_TYPE: Final = ConfigType(
     {"CreateTime": False, "LogAppendTime": True}.__getitem__, "CreateTime or LogAppendTime"
 )
 
-CONFIGS: Final[Mapping[str, tuple[str, Kind]]] = MappingProxyType(
+CONFIGS: Final[Mapping[str, tuple[str, ConfigType]]] = MappingProxyType(
     {
         "max.message.bytes": ("max_message_bytes", _NATURAL),
         "min.insync.replicas": ("min_insync_replicas", _POSITIVE),
@@ -71,7 +71,7 @@ CONFIGS: Final[Mapping[str, tuple[str, Kind]]] = MappingProxyType(
         "message.timestamp.after.max.ms": ("message_timestamp_after_max_ms", _NATURAL),
     }
 )
-"""The topic settings that are applied: name to field of `LogConfig` and kind."""
+"""The supported topic settings: name to field of `LogConfig` and type."""
 
 FIXED_CONFIGS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -79,11 +79,11 @@ FIXED_CONFIGS: Final[Mapping[str, str]] = MappingProxyType(
         "compression.type": "producer",
     }
 )
-"""Settings that have one value here; another value is refused."""
+"""Settings with one supported value."""
 
 
 class TopicRefused(ValueError):
-    """A topic that is not created; `error` and the message are the answer."""
+    """A topic cannot be created; `error` and the message are the answer."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -92,9 +92,7 @@ class TopicRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic. `topic_id` is 16 bytes; by partition index, `partitions` are the leaders and
-    `leader_ids` the nodes that they are on.
-    """
+    """A topic. `topic_id` has 16 bytes; `partitions` are leaders, `leader_ids` their nodes."""
 
     name: str
     topic_id: bytes
@@ -108,7 +106,7 @@ class Topic:
         return self.name in INTERNAL_TOPICS
 
     def partition(self, index: int) -> PartitionLeader | None:
-        """The leader of a partition, None where there is none."""
+        """The leader of a partition, None if there is no such partition."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
 
@@ -127,13 +125,13 @@ def log_config(base: LogConfig, configs: Mapping[str, str | None]) -> LogConfig:
             continue
         if name not in CONFIGS or text is None:
             known = ", ".join(sorted((*CONFIGS, *FIXED_CONFIGS)))
-            problem = f"{name}={text} is not served; settings that are: {known}"
+            problem = f"{name}={text} is not supported; supported settings: {known}"
             raise TopicRefused(ErrorCode.INVALID_CONFIG, problem)
-        field, kind = CONFIGS[name]
+        field, config_type = CONFIGS[name]
         try:
-            changes[field] = kind.read(text)
+            changes[field] = config_type.parse(text)
         except (ValueError, KeyError) as error:
-            problem = f"{name} must be {kind.may_be}, is {text!r}"
+            problem = f"{name} must be {config_type.may_be}, is {text!r}"
             raise TopicRefused(ErrorCode.INVALID_CONFIG, problem) from error
     return replace(base, **changes)
 
@@ -141,8 +139,8 @@ def log_config(base: LogConfig, configs: Mapping[str, str | None]) -> LogConfig:
 class Topics:
     """All topics of a cluster; iterates in order of creation.
 
-    Public state: `node_ids`, on which new partitions are placed in turn; `version`, which grows
-    with each change.
+    Public state: `node_ids`, on which new partitions are placed in turn; `version`, incremented by
+    each change.
     """
 
     __slots__ = (
@@ -171,18 +169,18 @@ class Topics:
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
 
-    def named(self, name: str | None) -> Topic | None:
-        """The topic of that name, or None."""
+    def get(self, name: str | None) -> Topic | None:
+        """The topic of this name, or None."""
         return None if name is None else self._by_name.get(name)
 
     def find(self, name_or_id: str | bytes) -> Topic | ErrorCode:
-        """The topic of that name or id, or what a client is told that asks for it."""
+        """The topic of this name or id, or the error for a client."""
         if isinstance(name_or_id, bytes):
             return self._by_id.get(name_or_id, ErrorCode.UNKNOWN_TOPIC_ID)
         return self._by_name.get(name_or_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def check_name(self, name: str) -> None:
-        """Raise `TopicRefused` for a name that is not legal or already taken."""
+        """Raise `TopicRefused` for a name that is illegal or exists."""
         if not is_legal_name(name):
             raise TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"illegal name {name!r}")
         if name in self._by_name:
@@ -197,15 +195,15 @@ class Topics:
         leader_ids: Sequence[int] = (),
         validate_only: bool = False,
     ) -> Topic:
-        """Add a topic; with `validate_only` only say what it would be. Raises `TopicRefused`.
+        """Add a topic; with `validate_only` only return it. Raises `TopicRefused`.
 
-        `leader_ids` places each partition; without, the nodes take turns.
+        `leader_ids` places the partitions, by default on the nodes in turn.
         """
         self.check_name(name)
         config = log_config(self._config, configs)
         total = self._partitions + num_partitions
         if total > MAX_PARTITIONS:
-            problem = f"{total} partitions are more than {MAX_PARTITIONS}"
+            problem = f"{total} partitions exceed the limit of {MAX_PARTITIONS}"
             raise TopicRefused(ErrorCode.POLICY_VIOLATION, problem)
         topic = Topic(
             name,
@@ -220,12 +218,12 @@ class Topics:
         return topic
 
     def replace(self, topic: Topic) -> None:
-        """Keep this topic under its name and id."""
+        """Store a topic under its name and id."""
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
         self.version += 1
 
     def delete(self, topic: Topic) -> None:
-        """Forget a topic with all its partitions; one that is not there is forgotten already."""
+        """Delete a topic with its partitions, if it exists."""
         if self._by_id.pop(topic.topic_id, None) is not None:
             del self._by_name[topic.name]
             self._partitions -= len(topic.partitions)

@@ -205,7 +205,7 @@ class _AddPartitionsToTxn:
         )
 
     def _refusal(self, place: TopicPartition) -> ErrorCode:
-        topic = self.node.topics.named(place.topic)
+        topic = self.node.topics.get(place.topic)
         if self.request.version < BROKERS_FROM and topic is not None and topic.is_internal:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if topic is None or topic.partition(place.partition) is None:

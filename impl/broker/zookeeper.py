@@ -69,7 +69,7 @@ class ProducerIdsExhausted(RuntimeError):
     """All 2^63 ids are given out: this cluster cannot start another broker."""
 
 
-class Client(Protocol):
+class ZooKeeperClient(Protocol):
     """What is used of a started `kazoo.client.KazooClient`."""
 
     def get(self, path: str) -> tuple[bytes, Any]:
@@ -109,7 +109,7 @@ def decode_node(data: bytes) -> tuple[int, ProducerIdBlock]:
 class ZooKeeperBlocks:
     """The blocks of a cluster in ZooKeeper: see the rules above."""
 
-    def __init__(self, client: Client, *, checks_own_data: bool) -> None:
+    def __init__(self, client: ZooKeeperClient, *, checks_own_data: bool) -> None:
         self._client = client
         self._checks_own_data = checks_own_data
         self._resend = KazooRetry(

@@ -1,10 +1,10 @@
-"""Connections as the clients see them, and those of asyncio.
+"""The connections that clients use, and their form on asyncio.
 
-1. A transport carries whole payloads, in order, both ways, until it ends: then `receive` raises.
-2. Nothing is known of a payload that was sent: it may have arrived or not.
+1. A transport carries whole payloads, in order, both ways, until it breaks: then `receive` raises.
+2. A payload that was sent may have arrived or not.
 
 Theory of operation: clients take a `Network`. `AsyncioNetwork` opens sockets; a simulator opens
-what it likes.
+connections of its own.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ class Transport(Protocol):
     """One connection. A payload is a message without its 4-byte size."""
 
     def send(self, payload: bytes) -> None:
-        """Put the payload on its way; nothing happens once the connection has ended."""
+        """Send the payload; does nothing once the connection is closed."""
 
     async def receive(self) -> bytes:
-        """The next payload. Raises `OSError` once the connection has ended, `FrameTooLarge`."""
+        """The next payload. Raises `OSError` once the connection is closed, `FrameTooLarge`."""
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
 
 
 class Network(Protocol):
-    """Whatever opens connections."""
+    """Opens connections."""
 
     async def connect(self, host: str, port: int) -> Transport:
-        """Open one. Raises `OSError`."""
+        """Open a connection. Raises `OSError`."""
 
 
 class AsyncioTransport:
-    """A TCP connection. What the peer has not taken yet is kept in memory: callers bound it."""
+    """A TCP connection. Unsent payloads are kept in memory: callers bound them."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

@@ -1,12 +1,12 @@
-"""The asyncio consumer: partitions are assigned by hand, there is no group membership.
+"""The asyncio consumer, with manual assignment of partitions and without group membership.
 
-1. A position is the offset of the next record to be read; it moves when records are returned.
-2. read_committed shows no record of a transaction that is open or aborted, and takes no committed
-   offset while a transaction that would move it is open (KIP-447).
-3. A call that a broker could answer later is repeated until its time is over.
+1. A position is the offset of the next record; it moves when records are returned.
+2. read_committed returns no record of an open or aborted transaction, and waits for open
+   transactions before it uses committed offsets (KIP-447).
+3. Retriable errors are retried until the call's timeout.
 
-Theory of operation: `getmany` fetches from each leader what its positions ask for, filters it
-(`fetched`), and keeps what is more than `max_records`. Names are aiokafka's.
+Theory of operation: `getmany` fetches from each leader at the positions, decodes the records
+(`fetched`), and buffers those beyond `max_records`. Names are aiokafka's.
 Source: `KafkaConsumer`, `Fetcher`, `ConsumerCoordinator` of Kafka 4.3.1.
 """
 
@@ -17,17 +17,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NoReturn, TypeVar
 
-from impl.client.cluster import Cluster, TopicPartition
 from impl.client.connection import Body, Connection
+from impl.client.network_client import NetworkClient, TopicPartition
 from impl.client.transport import AsyncioNetwork, Network
 from impl.consumer.arguments import (
     check_choice,
     check_integer,
     check_offset,
     check_text,
-    checked_offsets,
-    checked_place,
-    checked_places,
+    parse_offsets,
+    parse_partition,
+    parse_partitions,
 )
 from impl.consumer.errors import (
     IllegalStateError,
@@ -36,9 +36,15 @@ from impl.consumer.errors import (
     OffsetOutOfRangeError,
     RefusedError,
 )
-from impl.consumer.fetched import ConsumerRecord, seen
+from impl.consumer.fetched import ConsumerRecord, decode_records
 from impl.protocol.errors import ErrorCode
-from impl.protocol.fields import CONSUMER_REPLICA, CoordinatorType, Isolation, Timestamp
+from impl.protocol.fields import (
+    CONSUMER_REPLICA,
+    CoordinatorType,
+    Isolation,
+    Timestamp,
+    group_by_topic,
+)
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 
@@ -49,18 +55,18 @@ ISOLATION_LEVELS: Final = {
     "read_committed": Isolation.READ_COMMITTED,
 }
 RESETS: Final = {"earliest": Timestamp.EARLIEST, "latest": Timestamp.LATEST, "none": None}
-"""`auto_offset_reset`: the time that ListOffsets is asked for."""
+"""`auto_offset_reset` to the timestamp of ListOffsets."""
 
-REQUIRE_STABLE_SINCE: Final = 7
-"""The OffsetFetch version from which on offsets of open transactions can be waited for."""
+REQUIRE_STABLE_FROM: Final = 7
+"""The first OffsetFetch version that can refuse offsets of open transactions."""
 
-FIND_AGAIN: Final = frozenset(
+COORDINATOR_ERRORS: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT}
 )
 
 
-class _Later(Exception):
-    """A broker asks to try again later; the message says why."""
+class _RetriableError(Exception):
+    """A request should be repeated later; the message says why."""
 
 
 class Consumer:
@@ -105,7 +111,7 @@ class Consumer:
         self._partition_max_bytes = max_partition_fetch_bytes
         self._backoff_s = retry_backoff_ms / 1_000
         self._timeout_s = default_api_timeout_ms / 1_000
-        self._cluster = Cluster(
+        self._cluster = NetworkClient(
             network or AsyncioNetwork(), bootstrap_servers, client_id, request_timeout_ms
         )
         self._request_timeout_s = request_timeout_ms / 1_000
@@ -116,7 +122,7 @@ class Consumer:
         self._ahead: dict[TopicPartition, int] = {}
         self._is_started = self._is_stopped = False
 
-    # ---- beginning and end
+    # ---- start and stop
 
     async def start(self) -> None:
         """Connect. Raises `NoBrokersAvailable`, `UnsupportedClusterError`, `IllegalStateError`."""
@@ -130,7 +136,7 @@ class Consumer:
         self._is_started = True
 
     async def stop(self) -> None:
-        """End; nothing is committed."""
+        """Close all connections; nothing is committed."""
         self._is_stopped = True
         await self._cluster.close()
 
@@ -141,7 +147,7 @@ class Consumer:
 
     def _check_not_stopped(self) -> None:
         if self._is_stopped:
-            raise IllegalStateError("the consumer is stopped: make another one")
+            raise IllegalStateError("the consumer is stopped: create another one")
 
     async def __aenter__(self) -> Consumer:
         """Start; if that fails, stop."""
@@ -159,17 +165,17 @@ class Consumer:
     # ---- positions
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these (topic, partition), each from its committed offset or the reset's.
+        """Read these (topic, partition), each from its committed offset or the reset.
 
         Raises `InvalidArgumentError`.
         """
-        self._positions = dict.fromkeys(checked_places(partitions))
+        self._positions = dict.fromkeys(parse_partitions(partitions))
         self._topics.update(topic for topic, _ in self._positions)
         self._fetched.clear()
         self._ahead.clear()
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read."""
+        """The assigned partitions."""
         return set(self._positions)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -184,7 +190,7 @@ class Consumer:
         self._fetched = deque(row for row in self._fetched if row[0] != partition)
 
     async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record to be returned; found first if it is not known.
+        """The offset of the next record; requested first if it is unknown.
 
         Raises `IllegalStateError`, `NoOffsetForPartitionError`, `KafkaTimeoutError`,
         `RefusedError`.
@@ -220,7 +226,7 @@ class Consumer:
         return await self._list_offsets(partitions, Timestamp.EARLIEST)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record that this isolation level may see, of each log.
+        """The offset after the last record that this isolation level may read, of each log.
 
         Raises as `beginning_offsets`.
         """
@@ -229,12 +235,12 @@ class Consumer:
     async def _list_offsets(
         self, partitions: Iterable[TopicPartition], timestamp: Timestamp
     ) -> dict[TopicPartition, int]:
-        places = checked_places(partitions)
+        places = parse_partitions(partitions)
         self._topics.update(topic for topic, _ in places)
         return {place: await self._list_offset(place, timestamp) for place in places}
 
     async def _list_offset(self, place: TopicPartition, timestamp: Timestamp) -> int:
-        async def ask() -> int:
+        async def attempt() -> int:
             row = {"partition_index": place[1], "timestamp": timestamp}
             body = {
                 "replica_id": CONSUMER_REPLICA,
@@ -247,22 +253,22 @@ class Consumer:
             offset: int = answered["offset"]
             return offset
 
-        return await self._until_answered(ask, f"ListOffsets of {place}")
+        return await self._retry_until_timeout(attempt, f"ListOffsets of {place}")
 
     # ---- committed offsets
 
     async def committed(self, partition: TopicPartition) -> int | None:
-        """The group's offset, None without one; waits for a transaction that would move it.
+        """The group's offset, None without one; read_committed waits for open transactions.
 
         Raises `IllegalStateError` without a group, `KafkaTimeoutError`, `RefusedError`,
         `InvalidArgumentError`.
         """
-        topic, index = checked_place(partition)
+        topic, index = parse_partition(partition)
 
-        async def ask() -> int | None:
+        async def attempt() -> int | None:
             version = self._cluster.version(ApiKey.OFFSET_FETCH)
-            if self._isolation and version < REQUIRE_STABLE_SINCE:
-                what = f"read_committed needs OffsetFetch {REQUIRE_STABLE_SINCE}, not {version}"
+            if self._isolation and version < REQUIRE_STABLE_FROM:
+                what = f"read_committed needs OffsetFetch {REQUIRE_STABLE_FROM}, not {version}"
                 raise RefusedError(ErrorCode.UNSUPPORTED_VERSION, what)
             body = {
                 "group_id": self._group_id,
@@ -276,37 +282,36 @@ class Consumer:
             offset: int = row["committed_offset"]
             return None if offset == INVALID_OFFSET else offset
 
-        return await self._until_answered(ask, f"OffsetFetch of {partition}")
+        return await self._retry_until_timeout(attempt, f"OffsetFetch of {partition}")
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit offsets, unless given the positions, outside of any transaction.
+        """Commit offsets, by default the positions, outside of transactions.
 
         Raises `IllegalStateError` without a group, `KafkaTimeoutError`, `RefusedError`,
         `InvalidArgumentError`.
         """
-        wanted = self._known_positions() if offsets is None else checked_offsets(offsets)
-        topics: dict[str, list[Body]] = {}
-        for (topic, index), offset in wanted.items():
-            row = {
-                "partition_index": index,
-                "committed_offset": offset,
-                "committed_metadata": "",
-            }
-            topics.setdefault(topic, []).append(row)
+        wanted = self._known_positions() if offsets is None else parse_offsets(offsets)
+        topics = group_by_topic(
+            (
+                topic,
+                {"partition_index": index, "committed_offset": offset, "committed_metadata": ""},
+            )
+            for (topic, index), offset in wanted.items()
+        )
         body = {
             "group_id": self._group_id,
             "member_id": "",
             "topics": [{"name": name, "partitions": rows} for name, rows in topics.items()],
         }
 
-        async def ask() -> None:
+        async def attempt() -> None:
             answer = await self._ask_coordinator(ApiKey.OFFSET_COMMIT, body)
             for topic in answer["topics"]:
                 for row in topic["partitions"]:
                     self._check(row["error_code"], f"OffsetCommit of {topic['name']}")
 
         if wanted:
-            await self._until_answered(ask, "OffsetCommit")
+            await self._retry_until_timeout(attempt, "OffsetCommit")
 
     def _known_positions(self) -> dict[TopicPartition, int]:
         return {place: at for place, at in self._positions.items() if at is not None}
@@ -324,10 +329,10 @@ class Consumer:
     async def getmany(
         self, *, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """What there is, at most `max_records`; {} if nothing came within `timeout_ms`.
+        """Available records, at most `max_records`; {} if there are none within `timeout_ms`.
 
         Raises `OffsetOutOfRangeError`, `NoOffsetForPartitionError`, `RefusedError`,
-        `KafkaTimeoutError` where a position is not found in time, `IllegalStateError`,
+        `KafkaTimeoutError` if a position is not found in time, `IllegalStateError`,
         `InvalidArgumentError`.
         """
         check_integer("timeout_ms", timeout_ms)
@@ -341,15 +346,15 @@ class Consumer:
             await self._fetch_all(min(self._max_wait_ms, int(left_s * 1_000)))
             if self._fetched:
                 break
-            self._pass_the_unseen()
+            self._skip_undelivered()
             if loop.time() >= deadline_s:
                 break
-            # A broker may answer at once that there is nothing.
+            # A broker may answer at once although it has nothing.
             pause_s = began_s + min(self._max_wait_ms / 1_000, left_s) - loop.time()
             await asyncio.sleep(max(pause_s, 0.0))
-        return self._take(max_records)
+        return self._pop_records(max_records)
 
-    def _take(self, max_records: int | None) -> dict[TopicPartition, list[ConsumerRecord]]:
+    def _pop_records(self, max_records: int | None) -> dict[TopicPartition, list[ConsumerRecord]]:
         taken: dict[TopicPartition, list[ConsumerRecord]] = {}
         count = len(self._fetched) if max_records is None else min(max_records, len(self._fetched))
         for _ in range(count):
@@ -357,17 +362,17 @@ class Consumer:
             taken.setdefault(place, []).append(record)
             self._positions[place] = next_position
         if not self._fetched:
-            self._pass_the_unseen()
+            self._skip_undelivered()
         return taken
 
-    def _pass_the_unseen(self) -> None:
-        """Nothing is left to be returned: go behind markers, and what was aborted."""
+    def _skip_undelivered(self) -> None:
+        """Move positions past markers and aborted records."""
         self._positions.update(self._ahead)
         self._ahead.clear()
 
     async def _fetch_all(self, max_wait_ms: int) -> None:
         self._check_started()
-        await self._learn()
+        await self._load_metadata()
         by_leader: dict[int, list[TopicPartition]] = {}
         for place in list(self._positions):
             await self.position(place)
@@ -378,18 +383,11 @@ class Consumer:
                 if node_id < 0:
                     self._no_leader(places[0])
                 await self._fetch(node_id, places, max_wait_ms)
-            except (_Later, OSError):
+            except (_RetriableError, OSError):
                 await self._refresh()
 
     async def _fetch(self, node_id: int, places: list[TopicPartition], max_wait_ms: int) -> None:
-        topics: dict[str, list[Body]] = {}
-        for place in places:
-            row = {
-                "partition": place[1],
-                "fetch_offset": self._positions[place],
-                "partition_max_bytes": self._partition_max_bytes,
-            }
-            topics.setdefault(place[0], []).append(row)
+        topics = group_by_topic((place[0], self._fetch_row(place)) for place in places)
         body = {
             "max_wait_ms": max_wait_ms,
             "min_bytes": 1,
@@ -401,9 +399,16 @@ class Consumer:
         self._check(answer["error_code"], "Fetch")
         for topic in answer["responses"]:
             for row in topic["partitions"]:
-                await self._take_fetched((topic["topic"], row["partition_index"]), row)
+                await self._process_partition((topic["topic"], row["partition_index"]), row)
 
-    async def _take_fetched(self, place: TopicPartition, row: Body) -> None:
+    def _fetch_row(self, place: TopicPartition) -> Body:
+        return {
+            "partition": place[1],
+            "fetch_offset": self._positions[place],
+            "partition_max_bytes": self._partition_max_bytes,
+        }
+
+    async def _process_partition(self, place: TopicPartition, row: Body) -> None:
         if row["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
             if self._reset is None:
                 problem = f"{place} does not have offset {self._positions[place]}"
@@ -417,7 +422,7 @@ class Consumer:
             (aborted["producer_id"], aborted["first_offset"])
             for aborted in row["aborted_transactions"] or []
         ]
-        records, next_offset = seen(row["records"] or b"", position, aborted)
+        records, next_offset = decode_records(row["records"] or b"", position, aborted)
         for offset, record in records:
             whole = ConsumerRecord(
                 *place, offset, record.timestamp, record.key, record.value, record.headers
@@ -425,14 +430,14 @@ class Consumer:
             self._fetched.append((place, whole, offset + 1))
         self._ahead[place] = next_offset
 
-    # ---- asking
+    # ---- requests
 
     async def _ask(self, connection: Connection, api_key: ApiKey, body: Body) -> Body:
         async with asyncio.timeout(self._request_timeout_s):
             return await connection.request(api_key, self._cluster.version(api_key), body)
 
-    async def _learn(self) -> None:
-        """Ask for topics that were never asked for."""
+    async def _load_metadata(self) -> None:
+        """Request metadata of topics that have none."""
         if not self._topics <= self._cluster.partitions.keys():
             try:
                 await self._cluster.refresh(self._topics)
@@ -440,21 +445,23 @@ class Consumer:
                 return
 
     async def _leader(self, place: TopicPartition) -> Connection:
-        await self._learn()
+        await self._load_metadata()
         node_id = self._cluster.leaders.get(place, -1)
         if node_id < 0:
             self._no_leader(place)
         return await self._cluster.connect_node(node_id)
 
     def _no_leader(self, place: TopicPartition) -> NoReturn:
-        """Raise `RefusedError` for a topic that the cluster refuses, else `_Later`."""
+        """Raise `RefusedError` for a topic that the cluster refuses, else `_RetriableError`."""
         error = self._cluster.topic_errors.get(place[0], ErrorCode.NONE)
         self._check(error, f"metadata of topic {place[0]!r}")
-        raise _Later(f"{place} has no leader")
+        raise _RetriableError(f"{place} has no leader")
 
     async def _ask_coordinator(self, api_key: ApiKey, body: Body) -> Body:
         if self._group_id is None:
-            raise IllegalStateError(f"{api_key.name} without a group_id: make a consumer with one")
+            raise IllegalStateError(
+                f"{api_key.name} without a group_id: create a consumer with one"
+            )
         if self._coordinator is None:
             asked = {
                 "key": self._group_id,
@@ -470,25 +477,25 @@ class Consumer:
         return await self._ask(await self._cluster.connect_node(self._coordinator), api_key, body)
 
     def _check(self, code: int, what: str) -> None:
-        """Raise `_Later` for an error that passes, `RefusedError` for one that does not."""
+        """Raise `_RetriableError` for a retriable error, else `RefusedError`."""
         if code == ErrorCode.NONE:
             return
         error = ErrorCode.of(code)
-        if error in FIND_AGAIN:
+        if error in COORDINATOR_ERRORS:
             self._coordinator = None
         if error.is_retriable:
-            raise _Later(f"{what}: {error.name}")
+            raise _RetriableError(f"{what}: {error.name}")
         raise RefusedError(error, what)
 
-    async def _until_answered(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
+    async def _retry_until_timeout(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
         why = ""
         try:
             async with asyncio.timeout(self._timeout_s):
                 while True:
                     self._check_started()
                     try:
-                        return await ask()
-                    except (_Later, OSError) as error:
+                        return await attempt()
+                    except (_RetriableError, OSError) as error:
                         why = f" ({str(error) or type(error).__name__})"
                         await self._refresh()
         except TimeoutError:
@@ -496,7 +503,7 @@ class Consumer:
             raise KafkaTimeoutError(late) from None
 
     async def _refresh(self) -> None:
-        """Wait a little, and ask who leads what."""
+        """Back off, and request metadata."""
         await asyncio.sleep(self._backoff_s)
         self._coordinator = None
         try:
@@ -506,8 +513,8 @@ class Consumer:
 
 
 def _only_row(answer: Body, what: str) -> Body:
-    """What an answer says of the partition that was asked about. Raises `_Later`: nothing."""
+    """The row of the requested partition. Raises `_RetriableError` if there is none."""
     rows: list[Body] = [row for topic in answer["topics"] for row in topic["partitions"]]
     if len(rows) != 1:
-        raise _Later(f"{what}: the answer has {len(rows)} partitions, not 1")
+        raise _RetriableError(f"{what}: the answer has {len(rows)} partitions, not 1")
     return rows[0]

@@ -1,4 +1,4 @@
-"""What can go wrong in the consumer."""
+"""The errors of the consumer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class ConsumerError(Exception):
 
 
 class InvalidArgumentError(ConsumerError, ValueError):
-    """An argument that the call cannot take; nothing has changed. Attributes: `argument`."""
+    """An invalid argument; nothing has changed. Attributes: `argument`."""
 
     def __init__(self, argument: str, may_be: str, is_now: object) -> None:
         super().__init__(f"{argument} {may_be}, is {reprlib.repr(is_now)}")
@@ -20,15 +20,15 @@ class InvalidArgumentError(ConsumerError, ValueError):
 
 
 class KafkaTimeoutError(ConsumerError):
-    """No answer came within the time of the call: it may be repeated."""
+    """A call got no answer in time: it may be repeated."""
 
 
 class IllegalStateError(ConsumerError):
-    """The call is not legal now: the message says what must come first."""
+    """The call is not legal now: the message says what to do first."""
 
 
 class NoOffsetForPartitionError(ConsumerError):
-    """Nothing is committed for the partition, and auto_offset_reset is "none": use `seek`."""
+    """The partition has no committed offset, and auto_offset_reset is "none": use `seek`."""
 
 
 class OffsetOutOfRangeError(ConsumerError):
@@ -36,7 +36,7 @@ class OffsetOutOfRangeError(ConsumerError):
 
 
 class RefusedError(ConsumerError):
-    """A broker refused for good. Attributes: `error_code`."""
+    """A broker refused a request with an error that is not retriable. Attributes: `error_code`."""
 
     def __init__(self, error_code: ErrorCode, what: str) -> None:
         super().__init__(f"{what}: {error_code.name}")

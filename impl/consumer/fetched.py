@@ -1,10 +1,10 @@
-"""Fetched bytes as the records that a consumer sees.
+"""Decodes fetched bytes into the records that a consumer delivers.
 
-1. What is not delivered, markers and what was aborted, still moves the position.
-2. What was fetched may begin before the offset that was asked for, and may end inside a batch.
-3. Where the broker's time counts, all records of a batch have that of their batch.
+1. Records that are not delivered, markers and aborted ones, still move the position.
+2. Fetched bytes may begin before the requested offset, and may end inside a batch.
+3. With LogAppendTime all records of a batch have the batch's timestamp.
 
-Which batches are delivered is decided in `impl.partition.consuming`.
+`impl.partition.consuming` filters aborted batches.
 Source: `CompletedFetch`, `DefaultRecord.readFrom` of Kafka 4.3.1.
 """
 
@@ -26,7 +26,7 @@ from impl.protocol.record_batch import (
 
 
 class ConsumerRecord(NamedTuple):
-    """One record as the application gets it; the timestamp in ms."""
+    """A delivered record; the timestamp in ms."""
 
     topic: str
     partition: int
@@ -37,18 +37,20 @@ class ConsumerRecord(NamedTuple):
     headers: tuple[Header, ...]
 
 
-class Seen(NamedTuple):
-    """The records that are seen, with their offsets, and the offset to fetch next."""
+class FetchedRecords(NamedTuple):
+    """The records to deliver, with their offsets, and the offset to fetch next."""
 
     records: list[tuple[int, Record]]
     next_offset: int
 
 
-def seen(data: bytes, fetch_offset: int, aborted: Iterable[tuple[int, int]]) -> Seen:
-    """What is seen of fetched bytes.
+def decode_records(
+    data: bytes, fetch_offset: int, aborted: Iterable[tuple[int, int]]
+) -> FetchedRecords:
+    """The records to deliver from fetched bytes.
 
-    `aborted` has (producer id, first offset) of the aborted transactions that the answer names; it
-    is empty for read_uncommitted. Raises `DecodeError`.
+    `aborted` has (producer id, first offset) of the answer's aborted transactions; it is empty for
+    read_uncommitted. Raises `DecodeError`.
     """
     batches = list(_whole_batches(data))
     records = [
@@ -58,7 +60,7 @@ def seen(data: bytes, fetch_offset: int, aborted: Iterable[tuple[int, int]]) -> 
         if offset >= fetch_offset
     ]
     end_offset = batches[-1].last_offset + 1 if batches else fetch_offset
-    return Seen(records, max(fetch_offset, end_offset))
+    return FetchedRecords(records, max(fetch_offset, end_offset))
 
 
 def _whole_batches(data: bytes) -> Iterator[RecordBatch]:
@@ -74,5 +76,6 @@ def _whole_batches(data: bytes) -> Iterator[RecordBatch]:
 def _with_offsets(batch: RecordBatch) -> Iterator[tuple[int, Record]]:
     is_log_append_time = batch.attributes & LOG_APPEND_TIME
     for record in batch.records:
-        seen_as = record._replace(timestamp=batch.max_timestamp) if is_log_append_time else record
-        yield batch.base_offset + record.offset_delta, seen_as
+        if is_log_append_time:
+            record = record._replace(timestamp=batch.max_timestamp)
+        yield batch.base_offset + record.offset_delta, record

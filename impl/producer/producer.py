@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, TypeVar
 
-from impl.client.cluster import Cluster
+from impl.client.network_client import NetworkClient
 from impl.client.transport import AsyncioNetwork, Network
 from impl.producer.arguments import (
     GroupMetadata,
@@ -82,7 +82,7 @@ class Producer:
         self._config = ProducerConfig.of(**config)
         self._clock_ms = clock_ms
         self._rng = rng or random.Random()
-        self._cluster = Cluster(
+        self._cluster = NetworkClient(
             network or AsyncioNetwork(),
             bootstrap_servers,
             self._config.client_id,

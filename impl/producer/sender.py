@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, NamedTuple
 
-from impl.client.cluster import Cluster, UnsupportedClusterError
 from impl.client.connection import Body, Connection
+from impl.client.network_client import NetworkClient, UnsupportedClusterError
 from impl.producer.batch import DeliveryHandle, TopicPartition
 from impl.producer.core import Effect, IdempotentProducerCore, SendRequest
 from impl.producer.errors import MalformedAnswerError, UnexpectedAnswerError
@@ -57,7 +57,7 @@ class Sender:
     """Runs one core on the network, and on the current event loop."""
 
     def __init__(
-        self, core: IdempotentProducerCore, cluster: Cluster, retry_backoff_ms: int
+        self, core: IdempotentProducerCore, cluster: NetworkClient, retry_backoff_ms: int
     ) -> None:
         self._core = core
         self._cluster = cluster
@@ -73,7 +73,7 @@ class Sender:
         self.topics: set[str] = set()
 
     def start(self) -> None:
-        """Start the tasks; `Cluster.close` cancels them."""
+        """Start the tasks; `NetworkClient.close` cancels them."""
         self.update_core()
         for loop in (self._poll, self._keep_metadata):
             self._cluster.start_task(self._run_guarded(loop))

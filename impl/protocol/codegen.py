@@ -2,16 +2,16 @@
 
 Three rules:
 
-1. No message has code of its own: what is compiled is the table and nothing beside it.
-2. Neighbouring fields of fixed width travel in one `struct` call; loops are inlined, not called.
-3. A compiled function raises only the errors of `errors.py`, whatever bytes or values it is given.
+1. No message has code of its own: everything is compiled from the table.
+2. Adjacent fields of fixed width share one `struct` call; loops are inlined.
+3. A compiled function raises only the errors of `errors.py`, for any input.
 
 Theory of operation: `_Encoder` and `_Decoder` walk the fields of one version and emit lines. Both
 collect a *run* of fixed-width items (a string's length is such an item) and flush it as one
 `struct` call before anything of variable width. An encoder appends byte strings to a list and
 joins them once. A decoder keeps its position in `p`; the single handler around the body turns
-running off the end into `TruncatedFrame` at `p`. When writing fails, the interpretive walk in
-`explain` finds the field to blame; it costs nothing until then.
+an overrun into `TruncatedFrame` at `p`. When writing fails, `explain` walks the value
+to find the invalid field.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _WRITE_ERRORS: Final = (
 
 
 def _uuid16(value: bytes) -> bytes:
-    """Guard `struct`'s `16s`, which pads and cuts in silence."""
+    """Guard `struct`'s `16s`, which silently pads and truncates."""
     if len(value) != 16:
         raise ValueError("a uuid has 16 bytes")
     return value

@@ -32,7 +32,7 @@ from impl.protocol.errors import (
 from impl.protocol.primitives import MAX_FRAME_BYTES
 
 MAX_DECOMPRESSED_BYTES: Final = MAX_FRAME_BYTES
-"""No block yields more: what no frame may carry, no compressed batch may hide."""
+"""The limit on a decompressed block: that of a frame."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
@@ -105,7 +105,7 @@ def _write_xerial(cramjam: ModuleType, records: bytes) -> bytes:
 
 
 def _read_snappy(cramjam: ModuleType, block: bytes, offset: int, limit_bytes: int) -> bytes:
-    """Both forms; the sizes that raw pieces announce are added up before any is decompressed."""
+    """Both forms; the announced sizes are checked before anything is decompressed."""
     framed = block.startswith(_XERIAL_MAGIC)
     pieces = _xerial_pieces(block, offset) if framed else [block]
     size = sum(cramjam.snappy.decompress_raw_len(piece) for piece in pieces)
@@ -115,9 +115,9 @@ def _read_snappy(cramjam: ModuleType, block: bytes, offset: int, limit_bytes: in
 
 
 def _xerial_pieces(block: bytes, offset: int) -> list[bytes]:
-    """What lies behind the header, without the sizes.
+    """The blocks after the header, without their sizes.
 
-    The header's version is not looked at: some clients write it with its bytes turned around.
+    The header's version is ignored: some clients write it in the wrong byte order.
     """
     pieces: list[bytes] = []
     position = len(_XERIAL_HEADER)

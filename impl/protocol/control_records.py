@@ -1,4 +1,4 @@
-"""Control records: what a transaction's end looks like in a log.
+"""Control records: the ends of transactions in a log.
 
 Two rules:
 
@@ -38,7 +38,7 @@ class ControlType(IntEnum):
 
 
 class EndTransactionMarker(NamedTuple):
-    """How a transaction ended, and the epoch of the coordinator that said so."""
+    """How a transaction ended, and the epoch of its coordinator."""
 
     control_type: ControlType
     coordinator_epoch: int

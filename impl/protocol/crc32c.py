@@ -1,6 +1,6 @@
 """CRC-32C (Castagnoli), the checksum of record batches and snapshots.
 
-`crc32c(data)`, and `extend_crc32c(crc, data)` for what follows data of that checksum, are Google's
+`crc32c(data)`, and `extend_crc32c(crc, data)` for data after data of that checksum, are Google's
 C implementation where installed, else the table below, with one warning: it is about 500 times
 slower.
 """
@@ -30,7 +30,7 @@ def crc32c_in_python(data: bytes) -> int:
 
 
 def extend_crc32c_in_python(crc: int, data: bytes) -> int:
-    """CRC-32C of `data` behind other data, which has `crc`, without compiled code."""
+    """CRC-32C of `data` after other data, whose checksum is `crc`, without compiled code."""
     table = _table()
     crc ^= 0xFFFFFFFF
     for byte in data:

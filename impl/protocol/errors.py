@@ -2,13 +2,13 @@
 
 Three rules:
 
-1. A number that travels is an `ErrorCode`; a frame that cannot be read or written is an exception.
-2. Every exception says where (a byte offset, or the path of a field) and what to do about it.
-3. Whether a client may retry is a column of the table below, never a list kept elsewhere.
+1. An error number of a message is an `ErrorCode`; bytes that cannot be decoded or encoded raise.
+2. Every exception says where (a byte offset, or a field's path) and what to do.
+3. Whether a client may retry is a column of the table below, and nowhere else.
 
-Theory of operation: `DecodeError` is for bytes that somebody else wrote, `EncodeError` for values
-that the caller wrote. Both are `ProtocolError`. Nothing else leaves the codec: truncating a frame
-or turning its bits around gives one of these names, never an `IndexError`.
+Theory of operation: `DecodeError` is for received bytes, `EncodeError` for the caller's values.
+Both are `ProtocolError`. The codec raises nothing else: a truncated or corrupted frame is one of
+these errors, never an `IndexError`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def of(cls, number: int) -> ErrorCode:
-        """The error with this number; one that nobody here knows is UNKNOWN_SERVER_ERROR.
+        """The error with this number; an unknown one is UNKNOWN_SERVER_ERROR.
 
         `Errors.forCode`.
         """
@@ -139,7 +139,7 @@ class ProtocolError(ValueError):
 
 
 class DecodeError(ProtocolError):
-    """Bytes that are no Kafka message; `offset` is the byte where reading stopped."""
+    """Bytes that are not a Kafka message; `offset` is the byte where reading stopped."""
 
     def __init__(self, problem: str, offset: int) -> None:
         super().__init__(f"{problem} at byte {offset}; {self.advice}")
@@ -178,7 +178,7 @@ class InvalidVarint(DecodeError):
 
 
 class InvalidText(DecodeError):
-    """A string that is no UTF-8."""
+    """A string that is not UTF-8."""
 
     advice = "close the connection: Kafka strings are UTF-8"
 
@@ -192,7 +192,7 @@ class InvalidTags(DecodeError):
 class FrameTooLarge(DecodeError):
     """A frame beyond `MAX_FRAME_BYTES`, or of negative size."""
 
-    advice = "close the connection: the peer speaks no Kafka, or batches too much"
+    advice = "close the connection: the peer does not speak Kafka, or its batches are too large"
 
 
 class UnknownApi(DecodeError):
@@ -208,7 +208,7 @@ class UnknownApi(DecodeError):
 class UnsupportedVersion(DecodeError):
     """A version of a known API outside its range.
 
-    `correlation_id` is the request's, for the answer to ApiVersions; -1 when nobody read one.
+    `correlation_id` is the request's, for the answer to ApiVersions; -1 if it was not read.
     """
 
     advice = "ask ApiVersions first and use what both sides list"
@@ -237,29 +237,29 @@ class UnsupportedMagic(DecodeError):
 class CrcMismatch(DecodeError):
     """The CRC-32C of a batch or a snapshot is not the one it carries."""
 
-    advice = "the bytes changed on their way: fetch or send them again"
+    advice = "the bytes were corrupted: fetch or send them again"
 
 
 class InvalidBatch(DecodeError):
     """A record batch whose header contradicts itself."""
 
-    advice = "drop the batch; it was never written by a correct client"
+    advice = "drop the batch; no correct client writes it"
 
 
 class InvalidRecord(DecodeError):
     """A record whose sizes do not fit its batch."""
 
-    advice = "drop the batch; it was never written by a correct client"
+    advice = "drop the batch; no correct client writes it"
 
 
 class UnsupportedCompression(DecodeError):
-    """A compression codec that is not served, to write or to read."""
+    """An unsupported compression codec."""
 
     advice = "compress with gzip, snappy, lz4 or zstd, or send compression.type=none"
 
 
 class CompressionNotInstalled(UnsupportedCompression):
-    """A compression codec whose library is absent."""
+    """A compression codec whose library is not installed."""
 
     advice = "pip install 'kafka-eos[compression]', or send compression.type=none"
 
@@ -267,23 +267,23 @@ class CompressionNotInstalled(UnsupportedCompression):
 class InvalidCompression(InvalidRecord):
     """A block of records that its codec cannot read."""
 
-    advice = "drop the batch; it was never written by a correct client"
+    advice = "drop the batch; no correct client writes it"
 
 
 class DecompressedTooLarge(InvalidRecord):
     """A block of records beyond `MAX_DECOMPRESSED_BYTES`."""
 
-    advice = "send smaller batches; nobody needs to unpack a bomb"
+    advice = "send smaller batches"
 
 
 class CorruptSnapshot(DecodeError):
     """A producer snapshot that cannot be loaded. `ProducerStateManager.readSnapshot`."""
 
-    advice = "delete this snapshot and take the next older one"
+    advice = "delete this snapshot and use the next older one"
 
 
 class UnknownRecordVersion(DecodeError):
-    """A key or value of an internal topic in a version that is not read."""
+    """A key or value of an internal topic in an unsupported version."""
 
     advice = "skip a key of a newer version; a value of one was written by a newer broker"
 
@@ -312,6 +312,6 @@ class InvalidField(EncodeError):
 
 
 class UnwritableBatch(EncodeError):
-    """A batch that Kafka's own writer refuses. `MemoryRecordsBuilder`, `DefaultRecordBatch`."""
+    """A batch that Kafka's writer refuses. `MemoryRecordsBuilder`, `DefaultRecordBatch`."""
 
     advice = "set producer id, epoch and sequence together; transactional needs a producer id"

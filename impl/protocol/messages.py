@@ -108,10 +108,10 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, body: V
 
 
 def encode_unsupported_version(correlation_id: int, oldest: int, newest: int) -> bytes:
-    """The answer to an ApiVersions request of a version that the broker does not speak.
+    """The answer to an ApiVersions request of an unsupported version.
 
-    It has the form of version 0, which any client reads, and names the versions that the broker
-    speaks; the request's correlation id is in `UnsupportedVersion`. Raises `EncodeError`.
+    It has the form of version 0, which all clients read, and lists the supported versions; the
+    request's correlation id is in `UnsupportedVersion`. Raises `EncodeError`.
     `ApiVersionsRequest.getErrorResponse`, KIP-511.
     """
     row = {"api_key": ApiKey.API_VERSIONS, "min_version": oldest, "max_version": newest}
@@ -122,8 +122,8 @@ def encode_unsupported_version(correlation_id: int, oldest: int, newest: int) ->
 def decode_response(api_key: int, api_version: int, payload: bytes) -> tuple[Value, Value]:
     """`(header, body)` of the response to a request of `api_version`; header has correlation_id.
 
-    An ApiVersions response with UNSUPPORTED_VERSION is read in the form of version 0, whatever
-    version was asked (`ApiVersionsResponse.parse`, KIP-511). Raises `DecodeError`.
+    An ApiVersions response with UNSUPPORTED_VERSION has the form of version 0, whatever version was
+    requested (`ApiVersionsResponse.parse`, KIP-511). Raises `DecodeError`.
     """
     if api_key == ApiKey.API_VERSIONS and payload[4:6] == _UNSUPPORTED:
         api_version = 0

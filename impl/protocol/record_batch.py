@@ -1,19 +1,19 @@
-"""Record batches of format v2, their records, and the arithmetic of sequences.
+"""Record batches of format v2, and the arithmetic of sequences.
 
 Four rules:
 
-1. `encode_batch` writes what it is given, sensible or not; `client_batch` refuses what Kafka's own
-   writer refuses. A judge needs the first, a producer the second.
+1. `encode_batch` writes any values; `client_batch` refuses what Kafka's writer refuses. Tests need
+   the first, producers the second.
 2. Reading never trusts a size: each one is checked against the batch before it is used.
-3. Offset and leader epoch lie outside the CRC, so a leader stamps them on without reading records.
-4. Sequences are 0 ... 2147483647 and then 0 again; only the functions here do that arithmetic.
+3. Offset and leader epoch are outside the CRC, so a leader sets them without reading records.
+4. Sequences run from 0 to 2147483647 and wrap to 0; only the functions here do that arithmetic.
 
-Theory of operation: a batch is 61 bytes of header and then the records, which are the business of
-`records.py`. `read_header` looks at the header alone (a leader's hot path), `check_crc` at the
-checksum, `scan_records` at the records without the names of their headers, `decode_batch` at
-everything. A producer encodes each record when it arrives (`encode_record`) and adds the header,
-with its sequence, when the batch is sent (`assemble_batch`). Timestamps are milliseconds since the
-epoch, -1 for none.
+Theory of operation: a batch is a header of 61 bytes, followed by the records (`records.py`).
+`read_header` reads the header (a leader's hot path), `check_crc` checks the checksum,
+`scan_records` reads records without decoding header keys, `decode_batch` reads everything. A
+producer encodes each record when it is appended (`encode_record`), and adds the header, with its
+sequence, when the batch is sent (`assemble_batch`). Timestamps are milliseconds since the epoch, -1
+for none.
 Sources: `DefaultRecordBatch`, `DefaultRecord`, `ByteUtils`; KIP-98.
 """
 
@@ -52,13 +52,13 @@ INVALID_OFFSET: Final = -1
 MAX_SEQUENCE: Final = 2_147_483_647
 MAGIC: Final = 2
 HEADER_BYTES: Final = 61
-"""Size of the header; the smallest batch has no records after it."""
+"""Size of the header, and of a batch without records."""
 
 LOG_OVERHEAD_BYTES: Final = 12
-"""What the length does not count: the base offset and itself. `Records.LOG_OVERHEAD`."""
+"""Base offset and length, which the length does not include. `Records.LOG_OVERHEAD`."""
 LENGTH_OFFSET: Final = 8
 MAGIC_OFFSET: Final = 16
-"""Where a batch of any format has its length and its magic."""
+"""Positions of length and magic in batches of any format."""
 
 COMPRESSION_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
@@ -78,7 +78,7 @@ _join: Final = b"".join
 _new: Final = tuple.__new__
 _COUNTED_HEADER_BYTES: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 _SMALL_BYTES: Final = 4_096
-"""Below this it costs less to copy the records once more than to extend a checksum."""
+"""Below this size, copying the records is cheaper than extending a checksum."""
 
 
 def increment_sequence(sequence: int, count: int) -> int:
@@ -411,7 +411,7 @@ def place_batch(data: bytes, header: BatchHeader, base_offset: int, leader_epoch
 
 
 def restamp_batch(data: bytes, attributes: int, max_timestamp: int) -> bytes:
-    """`data` with other attributes and maximum timestamp, and the CRC that goes with them.
+    """`data` with other attributes and maximum timestamp, and a new CRC.
 
     Source: `DefaultRecordBatch.setMaxTimestamp`.
     """

@@ -2,19 +2,18 @@
 
 Four rules:
 
-1. `_write_record` and `_read_record` are the format, and they alone raise errors. What is fast
-   beside them gives the same, or hands the record over to them.
+1. `_write_record` and `_read_record` define the format, and only they raise errors. The fast paths
+   return the same, or fall back to them.
 2. Reading trusts no size: fields must fill their record, records must fill their block.
-3. A number of one or two bytes is looked up, not computed. Tables hold None for what is none, and
-   None in a sum is how the fast path finds out.
-4. A key or value of any negative length is null, as `DefaultRecord.readFrom` has it.
+3. Numbers of one or two bytes are looked up, not computed. Tables have None for invalid input; a
+   sum with None is how the fast path detects it.
+4. A key or value with any negative length is null, as in `DefaultRecord.readFrom`.
 
-Theory of operation: the numbers in front of a value (size, timestamp, offset, length of the key)
-have the same widths in most records of a batch. A layout is such a choice of widths: it has one
-compiled `struct` for each length of a key, so that one call reads all that stands in front of the
-value. The sizes must then add up. Where they do not, the record's widths are measured: it may have
-another layout, and its neighbours with it; if it has this one (a null value), it is read byte by
-byte.
+Theory of operation: the numbers before a value (size, timestamp, offset, length of the key) have
+the same widths in most records of a batch. A layout is a choice of these widths, with a compiled
+`struct` for each length of a key, so that one call unpacks all that precedes the value. Then the
+sizes must add up. If they do not, the record's widths are measured: it has another layout, and
+following records probably too; or it has this one (a null value) and is read byte by byte.
 Sources: `DefaultRecord`, `ByteUtils`; KIP-82, KIP-98.
 """
 
@@ -73,14 +72,14 @@ _SHORT: Final = [
 _LENGTHS: Final = _SHORT[::2]
 _COUNTS: Final = _LENGTHS[:16]
 _LATER: Final = [b"\0" + number for number in _LENGTHS]
-"""A timestamp stands behind the attributes, which are always 0."""
+"""Attributes, which are always 0, and a timestamp delta."""
 _EARLIER: Final = [b"\0" + number for number in _SHORT[::-2]]
-"""Negative numbers, by which it is read: -1 is the last."""
+"""The same for negative deltas, indexed by them: -1 is the last."""
 
 _NAMES: Final[dict[str, list[Callable[[tuple[bytes, bytes]], bytes]]]] = {}
-"""By the key of a header and the length of its value: joins what stands before and the value.
+"""By header key and length of the value: a function that joins the prefix and the value.
 
-An application has few keys, and values of headers are short.
+Applications use few keys, and header values are short.
 """
 
 
@@ -143,14 +142,14 @@ def encode_record(
         return _write_record(offset_delta, timestamp_delta, key, value, headers)
 
 
-# Reading: tables from bytes to the number that they are.
+# Reading: tables from bytes to numbers.
 
 _ONE: Final[list[Any]] = [None if byte > 127 else byte >> 1 ^ -(byte & 1) for byte in range(256)]
-"""By a byte: the number that it is alone, None if more bytes belong to it."""
+"""The number of one byte, None if the byte does not end the number."""
 
 
 def _two() -> list[Any]:
-    """By two bytes, low one first: the number that takes both, else None."""
+    """The number of two bytes, low one first, None unless it has exactly two."""
     numbers: list[int | None] = []
     for first in range(0, _TWO_BYTES_END, 128):
         numbers += [None] * 128
@@ -159,9 +158,9 @@ def _two() -> list[Any]:
 
 
 def _reach() -> list[Any]:
-    """By two bytes where a length begins: how far it is to the end of what the length counts.
+    """By the two bytes at a length: the distance to the end of the field.
 
-    None for what is null, and for a length of more than two bytes.
+    None for null, and for a length of more than two bytes.
     """
     one = [None if raw & 1 else 1 + (raw >> 1) for raw in range(128)]
     reach: list[int | None] = []
@@ -176,7 +175,7 @@ _REACH: Final = _reach()
 
 
 class _Wide:
-    """Three bytes and more: computed; None unless they are one number, and not a huge one."""
+    """Numbers of three and more bytes, computed; None unless valid and not huge."""
 
     def __getitem__(self, raw: bytes) -> int | None:
         number, size = decode_varlong(raw, 0)
@@ -186,20 +185,20 @@ class _Wide:
 _TIMES: Final[list[Any]] = [
     None if byte > 127 or byte & 1 else range(byte >> 1) for byte in range(256)
 ]
-"""By the byte that counts headers: as many turns."""
+"""By the byte that counts headers: a range of as many."""
 
 _CODES: Final = {1: "B", 2: "H"}
 _TABLES: Final[dict[int, Any]] = {1: _ONE, 2: _TWO}
 
 _Layout = tuple[Sequence[Any], Sequence[Any], int, int, Any, Any]
-"""Heads of records whose size takes one byte, and two; where these have the byte that is the length
-of the key; the tables of timestamps and of offsets."""
+"""Heads of records whose size has one byte, and two; the positions of the key's length in both; the
+tables of timestamps and of offsets."""
 
 
 def _heads(numbers: str) -> list[Any]:
-    """By the key's length byte: how to unpack a record's beginning, and where its value's is.
+    """By the key's length byte: how to unpack a record's head, and where the value's length is.
 
-    A length of -1 is null. Those below are null, too, but nobody writes them.
+    A length of -1 is null. Lower ones are null as well, but are not written.
     """
     heads: list[Any] = []
     for byte in range(128):
@@ -218,7 +217,7 @@ def _layout(timestamp_bytes: int, offset_bytes: int) -> _Layout:
 
 
 _NAMED: Final = [None if byte == 1 else head for byte, head in enumerate(_heads(""))]
-"""By the byte that is the length of a header's key, which is never null: as in a layout."""
+"""By the length byte of a header's key, which is never null: as in a layout."""
 
 _NARROW: Final = _layout(1, 1)
 _NO_LAYOUT: Final[_Layout] = ((), (), 0, 0, (), ())
@@ -244,7 +243,7 @@ def _measure(data: bytes, position: int) -> _Layout:
 
 
 def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """A key or value. One that is too long shows at the end of its record."""
+    """A key or value. An excessive length is detected at the end of the record."""
     size, begin = decode_varint(data, position)
     return (None, begin) if size < 0 else (data[begin : begin + size], begin + size)
 

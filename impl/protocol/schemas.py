@@ -2,17 +2,16 @@
 
 Three rules:
 
-1. A field stands in one table once, with every version it lives in; nothing else knows the wire
-   form.
-2. A field with `= value` may be left out by the caller; one without must be given in its versions.
-3. A decoded message has every field of its API; one that its version lacks has its default.
+1. A field is in one table once, with all its versions; nothing else defines the wire format.
+2. A field with `= value` is optional for the caller; others are required in their versions.
+3. A decoded message has all fields of its API; those that its version lacks have their default.
 
-Theory of operation: a table is text that people can hold against Kafka's message definitions. A
-line is `name type [versions] [= default] [tag N]`, two blanks deeper for the fields of a struct.
+Theory of operation: a table is text that can be compared with Kafka's message definitions. A line
+is `name type [versions] [= default] [tag N]`, two blanks deeper for the fields of a struct.
 
     types      int8 int16 int32 int64 bool string bytes uuid {} (struct), []T and [] (of structs)
     string?    nullable in every version; `string?7+` from version 7
-    3+ 0-12 8  the versions that write the field; none given means all of them
+    3+ 0-12 8  the versions with the field; all of them by default
     classic    a string that keeps its int16 length in flexible versions (client_id, KIP-482)
     tag 0      a tagged field: written only where it differs from its default
 

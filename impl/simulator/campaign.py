@@ -1,8 +1,8 @@
-"""Many worlds, one seed after the other, each with its client's crash at another step.
+"""Many worlds, one seed after the other, each with a crash of its client at another step.
 
-1. World `r` has seed `seed + r`, and its first client crashes before step `r mod steps`: each step
-   of a life without faults has its turn.
-2. The first world that goes wrong is run once more, to be told.
+1. World `r` has seed `seed + r`, and its first client crashes before step `r mod steps`, so that
+   each step of a client without faults is covered.
+2. The first violating world is run again with its log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TextIO
 
-from impl.simulator.consume_transform_produce import Outcome, Program, simulate
+from impl.simulator.consume_transform_produce import Program, WorldOutcome, simulate
 from impl.simulator.faults import Faults
 
 KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -21,14 +21,14 @@ KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "connections": {"break_rate": 0.02},
     "nodes": {"stop_every_ms": 300, "coordinator_lag_ms": 100, "coordinator_load_ms": 100},
 }
-"""What each kind of fault adds; a crash has a step of its own in every world."""
+"""What each kind of fault adds; the step of a crash differs by world."""
 
 REPORT_EVERY_S: Final = 10.0
 TERMINAL_EVERY_S: Final = 0.2
 
 
-def faults_of(kinds: Collection[str]) -> Faults:
-    """The faults of all worlds, but for the step of the crash."""
+def faults_for(kinds: Collection[str]) -> Faults:
+    """The faults of all worlds, without the step of the crash."""
     faults = Faults()
     for kind, changes in KINDS.items():
         if kind in kinds:
@@ -36,27 +36,27 @@ def faults_of(kinds: Collection[str]) -> Faults:
     return faults
 
 
-def first_steps(seed: int, program: Program) -> int:
-    """The steps of a client whom nothing happens to."""
+def count_steps(seed: int, program: Program) -> int:
+    """The number of steps of a client without faults."""
     return simulate(seed, Faults(), program).steps
 
 
-class Progress:
-    """Says how far it is: in place on a terminal, else a line every ten seconds."""
+class CampaignProgress:
+    """Prints progress: in place on a terminal, else a line every ten seconds."""
 
     def __init__(self, stream: TextIO, runs: int) -> None:
         self._stream = stream
         self._runs = runs
         self._is_terminal = stream.isatty()
-        self._began_s = self._told_s = time.monotonic()
+        self._began_s = self._printed_s = time.monotonic()
 
-    def done(self, runs: int) -> None:
-        """So many worlds are done."""
+    def update(self, runs: int) -> None:
+        """Report the number of finished worlds."""
         now_s = time.monotonic()
         every_s = TERMINAL_EVERY_S if self._is_terminal else REPORT_EVERY_S
-        if now_s - self._told_s < every_s and not (self._is_terminal and runs == self._runs):
+        if now_s - self._printed_s < every_s and not (self._is_terminal and runs == self._runs):
             return
-        self._told_s = now_s
+        self._printed_s = now_s
         rate = runs / max(now_s - self._began_s, 1e-9)
         left_s = (self._runs - runs) / rate
         line = f"{runs}/{self._runs} worlds, {rate:.1f}/s, {left_s:.0f} s left"
@@ -66,16 +66,16 @@ class Progress:
 
 @dataclass(slots=True)
 class Results:
-    """What came of all worlds. `crash_steps` are those at which a client did crash."""
+    """The results of all worlds. `crash_steps` are those at which a client crashed."""
 
     totals: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     crash_steps: set[int] = field(default_factory=set)
-    wrong: Outcome | None = None
-    restless: Outcome | None = None
+    wrong: WorldOutcome | None = None
+    restless: WorldOutcome | None = None
 
-    def add(self, outcome: Outcome) -> None:
-        """One more."""
+    def add(self, outcome: WorldOutcome) -> None:
+        """Add a world."""
         for name in ("crashed", "clients", "out_of_order", "aborted"):
             self.totals[name] += int(getattr(outcome, name))
         self.totals["lost"] += len(outcome.lost)
@@ -93,7 +93,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """So many worlds from `seed` on."""
+    """`runs` worlds from `seed` on."""
 
     program: Program
     faults: Faults
@@ -102,19 +102,19 @@ class Campaign:
     runs: int
     steps: int
 
-    def run(self, progress: Progress) -> Results:
-        """All of them, and the first wrong one once more with its story."""
+    def run(self, progress: CampaignProgress) -> Results:
+        """Run all worlds, and the first violating one again with its log."""
         results = Results()
         for number in range(self.runs):
             results.add(self._world(number))
-            progress.done(number + 1)
+            progress.update(number + 1)
         if results.wrong is not None:
             results.wrong = self._world(results.wrong.seed - self.seed, tells=True)
         elif results.restless is not None:
             results.restless = self._world(results.restless.seed - self.seed, tells=True)
         return results
 
-    def _world(self, number: int, *, tells: bool = False) -> Outcome:
+    def _world(self, number: int, *, tells: bool = False) -> WorldOutcome:
         crash_step = number % self.steps if self.crashes else -1
         faults = replace(self.faults, crash_step=crash_step)
         return simulate(self.seed + number, faults, self.program, tells=tells)

@@ -1,13 +1,13 @@
-"""The program that transactions are for (`job`), in a simulated world where things go wrong.
+"""The consume-transform-produce program (`job`) in a simulated world with faults.
 
-1. The input is written first. Then one client after the other works on it, each until it dies or
-   fails; the last one finds nothing left to do.
-2. With one transactional id for all clients, the next one fences the last. With an id of its own
-   each waits, before it takes over, until no transaction can move the offsets any more (KIP-447).
-3. The judge is a reader of its own, after everything has come to rest.
+1. The input is written first. Then clients process it, one after the other, each until it dies or
+   fails; the last one finds no input left.
+2. With a shared transactional id, the next client fences the last one. With an id of its own, it
+   waits until no open transaction can move the offsets any more (KIP-447).
+3. The output is read by a separate consumer, after all transactions are completed.
 
-Theory of operation: `simulate` runs one world. A client that fails says why, and is started again
-as any supervisor would do.
+Theory of operation: `simulate` runs one world. A client that fails records its error, and is
+restarted, as by a supervisor.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import asyncio
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from impl.client.cluster import TopicPartition
+from impl.client.network_client import TopicPartition
 from impl.consumer.consumer import Consumer
 from impl.consumer.errors import ConsumerError
 from impl.coordinator.config import TransactionConfig
 from impl.producer.errors import ProducerError
 from impl.producer.producer import Producer
 from impl.simulator.faults import Faults
-from impl.simulator.job import Job, Order, Seen, work
-from impl.simulator.virtual_time import Standstill
+from impl.simulator.job import Job, Order, Records, work
+from impl.simulator.virtual_time import Deadlock
 from impl.simulator.world import ClientHost, World
 
 JOB: Final = Job()
@@ -41,19 +41,19 @@ TIMEOUTS: Final = {
 
 
 class Program(NamedTuple):
-    """How clients work: in which order, with which requests, and with an id of their own or not."""
+    """How clients work: order of a round, protocol, and whether each has its own id."""
 
     order: Order = Order.TRANSACTION
     requests: str = "auto"
     has_own_id: bool = False
 
 
-class Outcome(NamedTuple):
-    """What came of one world.
+class WorldOutcome(NamedTuple):
+    """The outcome of one world.
 
-    `lost` and `duplicated` are the results that were seen never, or once more; `out_of_order`
-    counts partitions; `steps` are those of the first client; `clients` is how many there were,
-    `failures` what those said that did not die; `is_at_rest` is false where time ran out.
+    The `lost` and the `duplicated` results; `out_of_order` counts partitions; `steps` of the first
+    client; the number of `clients`; `failures` of clients that did not die; `is_at_rest` is false
+    if the world did not finish in time.
     """
 
     seed: int
@@ -71,19 +71,19 @@ class Outcome(NamedTuple):
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether each result was seen once, and in its order."""
+        """Whether each result was written exactly once, in order."""
         return not (self.lost or self.duplicated or self.out_of_order)
 
 
-def simulate(seed: int, faults: Faults, program: Program, *, tells: bool = False) -> Outcome:
-    """One world from its beginning to its end. The same arguments give the same outcome."""
+def simulate(seed: int, faults: Faults, program: Program, *, tells: bool = False) -> WorldOutcome:
+    """Run one world. The same arguments give the same outcome."""
     config = TransactionConfig(abort_timed_out_interval_ms=1_000, num_partitions=4)
     world = World(seed, faults, partitions=JOB.partitions, transactions=config, tells=tells)
     work = _Work(world, faults, program)
     is_at_rest = True
     try:
         world.run(work.run)
-    except (TimeoutError, Standstill) as error:
+    except (TimeoutError, Deadlock) as error:
         is_at_rest = False
         work.failures.append(f"{type(error).__name__}: {error}")
     return work.outcome(seed, is_at_rest)
@@ -97,16 +97,16 @@ class _Work:
         self._faults = faults
         self.program = program
         self._hosts: list[ClientHost] = []
-        self._seen: Seen = {}
+        self._records: Records = {}
         self._all = 0
         self.failures: list[str] = []
 
     async def run(self) -> None:
-        """Write the input, let clients work, read the output. Raises `TimeoutError`."""
+        """Write the input, run clients, read the output. Raises `TimeoutError`."""
         async with asyncio.timeout(MOST_VIRTUAL_S):
             await self._write_input()
             self._world.begin_storm()
-            await self._work_on_it()
+            await self._run_clients()
             await self._world.end_storm()
             await self._read_output()
 
@@ -115,8 +115,8 @@ class _Work:
         async with self.producer(host, in_transactions=False) as producer:
             await JOB.write_input(producer)
 
-    async def _work_on_it(self) -> None:
-        """One client after the other; the first may be a zombie beside the next ones."""
+    async def _run_clients(self) -> None:
+        """Run clients one after the other; the first may be a zombie beside later ones."""
         loop = asyncio.get_running_loop()
         clients = []
         for number in range(MOST_CLIENTS):
@@ -131,24 +131,24 @@ class _Work:
             if life.done() and life.result():
                 break
             if client.host.is_dead:
-                await client.bury()
+                await client.shut_down()
         for client in clients:
-            await client.bury()
+            await client.shut_down()
 
-    def fails(self, host: ClientHost, error: Exception) -> None:
-        """A client that did not die says why it goes."""
-        self._world.note(f"{host.name} fails: {error}")
+    def record_failure(self, host: ClientHost, error: Exception) -> None:
+        """Record the error of a client that did not die."""
+        self._world.log(f"{host.name} fails: {error}")
         self.failures.append(f"{type(error).__name__}: {error}")
 
-    # ---- what clients are made of
+    # ---- parts of clients
 
     def new_host(self, number: int) -> ClientHost:
-        """A machine; the first one has the crash that is planned."""
+        """A host; the first one has the planned crash."""
         crash_step = self._faults.crash_step if number == 0 else -1
         return ClientHost(self._world, f"client-{number}", crash_step)
 
     def producer(self, host: ClientHost, *, in_transactions: bool) -> Producer:
-        """A producer on that machine."""
+        """A producer on that host."""
         config: dict[str, Any] = {"client_id": host.name} | TIMEOUTS
         if in_transactions:
             own_id = f"{host.name} of world {self._world.seed}"
@@ -172,7 +172,7 @@ class _Work:
         group_id: str | None = None,
         isolation_level: str = "read_committed",
     ) -> Consumer:
-        """A consumer on that machine."""
+        """A consumer on that host."""
         return Consumer(
             self._world.bootstrap_servers,
             group_id=group_id,
@@ -185,21 +185,21 @@ class _Work:
             network=host,
         )
 
-    # ---- the judge
+    # ---- the output
 
     async def _read_output(self) -> None:
-        """What a reader of committed records sees, and how much was written at all."""
+        """Read the committed records, and count all records."""
         while await self._ends("read_committed") != await self._ends("read_uncommitted"):
             await asyncio.sleep(SETTLE_S)
-        self._seen = await self._read("read_committed")
+        self._records = await self._read("read_committed")
         self._all = sum(map(len, (await self._read("read_uncommitted")).values()))
 
     async def _ends(self, isolation_level: str) -> dict[TopicPartition, int]:
-        """They are the same once every transaction has its markers."""
+        """End offsets; equal for both levels once all transactions are completed."""
         async with self._reader(isolation_level) as consumer:
             return await consumer.end_offsets(JOB.output)
 
-    async def _read(self, isolation_level: str) -> Seen:
+    async def _read(self, isolation_level: str) -> Records:
         async with self._reader(isolation_level) as consumer:
             return await JOB.read(consumer)
 
@@ -207,11 +207,11 @@ class _Work:
         host = ClientHost(self._world, "reader")
         return self.consumer(host, isolation_level=isolation_level)
 
-    def outcome(self, seed: int, is_at_rest: bool) -> Outcome:
-        """What there is to say."""
-        found = JOB.compared(self._seen)
+    def outcome(self, seed: int, is_at_rest: bool) -> WorldOutcome:
+        """The outcome of the world."""
+        found = JOB.compare(self._records)
         first = self._hosts[0] if self._hosts else None
-        return Outcome(
+        return WorldOutcome(
             seed=seed,
             crash_step=self._faults.crash_step,
             crashed=first is not None and first.crashed.is_set(),
@@ -220,7 +220,7 @@ class _Work:
             lost=found.lost,
             duplicated=found.duplicated,
             out_of_order=found.out_of_order,
-            aborted=self._all - sum(map(len, self._seen.values())),
+            aborted=self._all - sum(map(len, self._records.values())),
             is_at_rest=is_at_rest,
             failures=tuple(self.failures),
             story=tuple(self._world.story or ()),
@@ -228,7 +228,7 @@ class _Work:
 
 
 class _Client:
-    """One life of the program. Attributes: `host`, `life`, its task."""
+    """One run of the program. Attributes: `host`, and its task `life`."""
 
     def __init__(self, work: _Work, number: int) -> None:
         self._work = work
@@ -239,19 +239,19 @@ class _Client:
         self._consumer = work.consumer(self.host, group_id=JOB.group_id)
 
     async def live(self) -> bool:
-        """Work until nothing is left: True. False if it fails first."""
+        """Work until no input is left: True. False after a failure."""
         try:
             await self._producer.start()
             await self._consumer.start()
             await work(JOB, self._work.program.order, self._producer, self._consumer)
         except (ProducerError, ConsumerError, OSError) as error:
             if not self.host.is_dead:
-                self._work.fails(self.host, error)
+                self._work.record_failure(self.host, error)
             return False
         return True
 
-    async def bury(self) -> None:
-        """What it did not do any more is not done: the dead do not tidy up."""
+    async def shut_down(self) -> None:
+        """Stop the client; a dead one is cancelled without clean-up."""
         assert self.life is not None
         while self.host.is_dead and not self.life.done():
             self.life.cancel()

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated world, as one value."""
+"""The faults of a simulated world, as one value."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Rates are probabilities, times milliseconds, ranges inclusive. Without arguments: none.
+    """Rates are probabilities, times milliseconds, ranges inclusive. The default has no faults.
 
-    `delay_ms`: how long a message travels, `broker_delay_ms` one between brokers, as markers are.
-    `break_rate`: a connection breaks as a message is put on it; of what was on its way to a broker
-    each message is lost with `loss_rate`, or arrives later by `late_ms`. `stop_every_ms`: a node
-    stops about so often (0 never), returns after `down_ms`, and its partitions move meanwhile.
-    `coordinator_lag_ms` and `coordinator_load_ms`: as long as coordinators do not hear of that, and
-    as long as a new one reads its log. `crash_step`: the client dies before this step of its life
-    (-1 never); a step is a message that it sends or receives. `is_zombie`: it does not die then; it
-    hears and says nothing for `pause_ms`, and goes on beside whoever has taken its place.
+    `delay_ms`: message delay; `broker_delay_ms`: the same between brokers. `break_rate`: a
+    connection breaks when a message is sent; each message in transit to the broker is lost with
+    `loss_rate`, or arrives later by `late_ms`. `stop_every_ms`: the mean time between node failures
+    (0 for never); a node is down for `down_ms`, and its partitions move. `coordinator_lag_ms`,
+    `coordinator_load_ms`: see `NodeConfig`. `crash_step`: the client dies before this step (-1 for
+    never); a step is a message that it sends or receives. `is_zombie`: instead it pauses for
+    `pause_ms`, and resumes while another client has taken its place.
     """
 
     delay_ms: tuple[int, int] = (1, 5)

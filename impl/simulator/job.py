@@ -1,12 +1,11 @@
-"""The program that transactions are for: read records, write a result for each, remember how far.
+"""A consume-transform-produce program: read records, write a result for each, commit offsets.
 
-1. In a transaction, results and offsets are one: a reader of committed records sees each result
-   once. Without one, what is done first may be done twice, or what is left may never be done.
-2. Nothing here knows where the brokers are: producers and consumers come from outside, with the
-   network of a simulated world or with sockets.
+1. In a transaction, results and offsets are atomic: a read_committed reader finds each result once.
+   Without one, a crash between the two duplicates or loses results.
+2. Producers and consumers are passed in, with a simulated network or with sockets.
 
-Theory of operation: `Job.write_input` comes first, `work` is one life of a worker, as often as it
-takes; `Job.read` is the judge's reader, `Job.compared` what it says.
+Theory of operation: `Job.write_input` comes first; `work` is one worker, run as often as needed;
+`Job.read` reads the output, and `Job.compare` checks it.
 """
 
 from __future__ import annotations
@@ -18,27 +17,26 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from impl.client.cluster import TopicPartition
+from impl.client.network_client import TopicPartition
 from impl.consumer.consumer import Consumer
 from impl.producer.producer import Producer
 
 FETCH_MS: Final = 200
 
-Seen = dict[TopicPartition, list[bytes | None]]
-"""What a reader was shown, in its order."""
+Records = dict[TopicPartition, list[bytes | None]]
+"""The values that a reader received, in order."""
 
 
 class Order(Enum):
-    """What a round does first."""
+    """In which order a round writes results and commits offsets."""
 
     TRANSACTION = "transaction"
     PRODUCE_THEN_COMMIT = "produce-then-commit"
     COMMIT_THEN_PRODUCE = "commit-then-produce"
 
 
-class Compared(NamedTuple):
-    """`lost` and `duplicated` are the results that were seen never, or once more; `out_of_order`
-    counts partitions."""
+class Comparison(NamedTuple):
+    """The `lost` and the `duplicated` results; `out_of_order` counts partitions."""
 
     lost: tuple[str, ...]
     duplicated: tuple[str, ...]
@@ -46,7 +44,7 @@ class Compared(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What there is to do: how much, and under which names. A round takes `records_a_round`."""
+    """The size of the job and its names. A round processes `records_a_round`."""
 
     input_topic: str = "input"
     output_topic: str = "output"
@@ -57,24 +55,24 @@ class Job(NamedTuple):
 
     @property
     def input(self) -> list[TopicPartition]:
-        """The partitions that are read."""
+        """The input partitions."""
         return [(self.input_topic, partition) for partition in range(self.partitions)]
 
     @property
     def output(self) -> list[TopicPartition]:
-        """The partitions that results are written to: each to that of its record."""
+        """The output partitions; a result has the partition of its record."""
         return [(self.output_topic, partition) for partition in range(self.partitions)]
 
     async def write_input(self, producer: Producer) -> None:
-        """All that is to be read. Raises as `Producer.send_and_wait`."""
+        """Write the input. Raises as `Producer.send_and_wait`."""
         for number in range(self.records_a_partition):
             for partition in range(self.partitions):
                 value = b"%d.%d" % (partition, number)
                 await producer.send_and_wait(self.input_topic, value, partition=partition)
 
-    async def read(self, consumer: Consumer) -> Seen:
-        """The output up to its end, as this consumer sees it. Raises as `Consumer.getmany`."""
-        read: Seen = {place: [] for place in self.output}
+    async def read(self, consumer: Consumer) -> Records:
+        """Read the output to its end with this consumer. Raises as `Consumer.getmany`."""
+        read: Records = {place: [] for place in self.output}
         consumer.assign(self.output)
         ends = await consumer.end_offsets(self.output)
         while [place for place in ends if await consumer.position(place) < ends[place]]:
@@ -82,22 +80,22 @@ class Job(NamedTuple):
                 read[place].extend(record.value for record in records)
         return read
 
-    def compared(self, seen: Seen) -> Compared:
-        """What was seen beside what there must be: each result once, in the order of the input."""
+    def compare(self, records: Records) -> Comparison:
+        """Compare the output with what is expected: each result once, in the order of the input."""
         lost: list[str] = []
         duplicated: list[str] = []
         out_of_order = 0
         for place in self.output:
             wanted = [f"result of {place[1]}.{n}" for n in range(self.records_a_partition)]
-            counted = Counter((value or b"").decode() for value in seen.get(place, []))
+            counted = Counter((value or b"").decode() for value in records.get(place, []))
             lost += [value for value in wanted if value not in counted]
             duplicated += list((counted - Counter(wanted)).elements())
             out_of_order += list(counted) != [value for value in wanted if value in counted]
-        return Compared(tuple(lost), tuple(duplicated), out_of_order)
+        return Comparison(tuple(lost), tuple(duplicated), out_of_order)
 
 
 async def work(job: Job, order: Order, producer: Producer, consumer: Consumer) -> None:
-    """One life: round after round until nothing is left. Raises what producer and consumer do."""
+    """Process rounds until no input is left. Raises as producer and consumer do."""
     consumer.assign(job.input)
     ends = await consumer.end_offsets(job.input)
     while [place for place in ends if await consumer.position(place) < ends[place]]:

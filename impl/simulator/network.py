@@ -1,9 +1,9 @@
 """Connections of a simulated world.
 
-1. Within a connection messages arrive in their order, each after a delay.
-2. When it breaks, what is on its way to the client is lost; what is on its way to the broker is
-   lost or arrives later, in its order, at most once. Nobody hears the answers.
-3. Nothing is ever sent twice by the network.
+1. Messages of a connection arrive in order, each after a delay.
+2. When it breaks, messages to the client are lost; messages to the broker are lost or arrive later,
+   in order, at most once. Their answers are lost.
+3. The network never duplicates a message.
 
 Theory of operation: a `Link` has a client's end, a `Transport`, and calls its broker for each
 message that arrives. Delays come from the world's random numbers, in the order of the messages.
@@ -25,24 +25,26 @@ TIE_S: Final = 1e-6
 class Peer(Protocol):
     """The broker's end of a link."""
 
-    def arrived(self, link: Link, payload: bytes) -> None:
-        """A request has come."""
+    def receive_request(self, link: Link, payload: bytes) -> None:
+        """Receive a request."""
 
-    def ended(self, link: Link) -> None:
-        """The connection has broken, as the broker sees it."""
+    def close_link(self, link: Link) -> None:
+        """The connection is closed."""
 
 
-class Steps(Protocol):
-    """Whoever counts the steps of a client."""
+class StepObserver(Protocol):
+    """Observes the steps of a client."""
 
     def step(self, what: str, payload: bytes) -> bool:
-        """A message is sent or received; False if the client does not live to see it."""
+        """Count a message sent or received; False if the client died before."""
 
 
 class Link:
     """One connection. Attributes: `is_broken`, `number`."""
 
-    def __init__(self, number: int, peer: Peer, steps: Steps, faults: Faults, rng: Random) -> None:
+    def __init__(
+        self, number: int, peer: Peer, steps: StepObserver, faults: Faults, rng: Random
+    ) -> None:
         self.number = number
         self.is_broken = False
         self._peer = peer
@@ -62,7 +64,7 @@ class Link:
         """See `Transport`."""
         if self.is_broken or not self._steps.step("sends", payload):
             return
-        self._when_free(lambda: self._send(payload))
+        self._when_awake(lambda: self._send(payload))
 
     def _send(self, payload: bytes) -> None:
         if self.is_broken:
@@ -81,19 +83,19 @@ class Link:
         return payload
 
     def close(self) -> None:
-        """See `Transport`. What is on its way to the broker arrives."""
+        """See `Transport`. Messages to the broker in transit arrive."""
         if not self.is_broken:
             self._end()
 
     def _end(self) -> None:
         self.is_broken = True
         self._inbox.put_nowait(None)
-        self._loop.call_at(self._in_order(0.0, 0), lambda: self._peer.ended(self))
+        self._loop.call_at(self._in_order(0.0, 0), lambda: self._peer.close_link(self))
 
     # ---- the broker's end
 
     def answer(self, payload: bytes) -> None:
-        """Put an answer on its way to the client."""
+        """Send an answer to the client."""
         if self.is_broken:
             return
         self._later(1, lambda: self._deliver(payload))
@@ -102,27 +104,27 @@ class Link:
 
     def _deliver(self, payload: bytes) -> None:
         if not self.is_broken:
-            self._when_free(lambda: self._inbox.put_nowait(payload))
+            self._when_awake(lambda: self._inbox.put_nowait(payload))
 
     def _arrive(self) -> None:
         self._on_the_way.popleft()
-        self._peer.arrived(self, self._payloads.popleft())
+        self._peer.receive_request(self, self._payloads.popleft())
 
-    # ---- time, and its end
+    # ---- timing
 
     def _later(self, way: int, action: Callable[[], None]) -> asyncio.TimerHandle:
-        """After a delay, and not before what was sent the same way earlier."""
+        """Run this after a delay, in the order of the direction's messages."""
         delay_s = self._rng.randint(*self._faults.delay_ms) / 1_000
         return self._loop.call_at(self._in_order(delay_s, way), action)
 
     def _in_order(self, delay_s: float, way: int) -> float:
-        """When it arrives: two timers of the same time have no order in asyncio."""
+        """The arrival time. Times are distinct, as asyncio does not order equal ones."""
         at_s = max(self._loop.time() + delay_s, self._arrives_s[way] + TIE_S)
         self._arrives_s[way] = at_s
         return at_s
 
     def break_off(self) -> None:
-        """The connection breaks, for both ends."""
+        """Break the connection, for both ends."""
         if self.is_broken:
             return
         for timer in self._on_the_way:
@@ -137,19 +139,19 @@ class Link:
                 self._on_the_way.append(self._loop.call_at(at_s, self._arrive))
         self._end()
 
-    # ---- a client that is away
+    # ---- a paused client
 
     def hold(self) -> None:
-        """The client's machine stands still: nothing leaves it, nothing reaches it."""
+        """Pause the client's host: it neither sends nor receives."""
         self._held = []
 
     def release(self) -> None:
-        """It goes on where it stood."""
+        """Resume the client's host."""
         held, self._held = self._held or [], None
         for action in held:
             action()
 
-    def _when_free(self, action: Callable[[], None]) -> None:
+    def _when_awake(self, action: Callable[[], None]) -> None:
         if self._held is None:
             action()
         else:

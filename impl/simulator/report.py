@@ -1,4 +1,4 @@
-"""What a campaign says: a report that depends on its arguments alone, and the run's times."""
+"""The report of a campaign, determined by its arguments; and the times of the run."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from impl.simulator.campaign import Campaign, Results
-from impl.simulator.consume_transform_produce import Outcome
+from impl.simulator.consume_transform_produce import WorldOutcome
 
 SCHEMA_VERSION: Final = 1
-TOLD_BEFORE: Final = 12
-TOLD_LINES: Final = 40
-CRASH: Final = ("client-0 is gone", "client-0 stands still")
-"""How the line of the story ends at which the first client crashes."""
+LINES_BEFORE_CRASH: Final = 12
+STORY_LINES: Final = 40
+CRASH: Final = ("client-0 dies", "client-0 pauses")
+"""The endings of the log line of the first client's crash."""
 
 
-def report_of(campaign: Campaign, kinds: Sequence[str], results: Results) -> dict[str, object]:
+def build_report(campaign: Campaign, kinds: Sequence[str], results: Results) -> dict[str, object]:
     """The report; the same arguments give the same bytes."""
-    shown = results.wrong or results.restless
+    example = results.wrong or results.restless
     totals = {name: results.totals[name] for name in sorted(results.totals)}
     return {
         "schema_version": SCHEMA_VERSION,
@@ -37,7 +37,7 @@ def report_of(campaign: Campaign, kinds: Sequence[str], results: Results) -> dic
         "crash_steps": len(results.crash_steps),
         **totals,
         "failures": dict(sorted(results.failures.items())),
-        "counterexample": None if shown is None else _counterexample(campaign, shown),
+        "counterexample": None if example is None else _counterexample(campaign, example),
         "verdict": _verdict(results),
     }
 
@@ -48,15 +48,15 @@ def _verdict(results: Results) -> str:
     return "holds" if results.restless is None else "undecided"
 
 
-def _counterexample(campaign: Campaign, shown: Outcome) -> dict[str, object]:
-    faults = asdict(campaign.faults) | {"crash_step": shown.crash_step}
-    told = shown._asdict()
-    lists = {name: list(value) for name, value in told.items() if isinstance(value, tuple)}
-    return {"faults": faults, **told, **lists}
+def _counterexample(campaign: Campaign, example: WorldOutcome) -> dict[str, object]:
+    faults = asdict(campaign.faults) | {"crash_step": example.crash_step}
+    fields = example._asdict()
+    lists = {name: list(value) for name, value in fields.items() if isinstance(value, tuple)}
+    return {"faults": faults, **fields, **lists}
 
 
-def run_of(runs: int, seconds: float) -> dict[str, object]:
-    """What this run took, and where."""
+def describe_run(runs: int, seconds: float) -> dict[str, object]:
+    """The duration and host of the run."""
     return {
         "seconds": round(seconds, 3),
         "runs_per_second": round(runs / seconds, 1),
@@ -67,24 +67,25 @@ def run_of(runs: int, seconds: float) -> dict[str, object]:
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:
-    """Write it, keys in their order. Raises `OSError`."""
+    """Write a JSON file. Raises `OSError`."""
     path.write_text(json.dumps(value, indent=2) + "\n")
 
 
-def tell(report: Mapping[str, object], run: Mapping[str, object], stream: TextIO) -> None:
-    """The report for people."""
+def print_report(report: Mapping[str, object], run: Mapping[str, object], stream: TextIO) -> None:
+    """Print the report as text."""
     lines = [
         f"{report['runs']} worlds from seed {report['seed']}, {report['order']},"
         f" requests {report['requests']}, faults {', '.join(map(str, _list(report['faults'])))}",
-        f"a life has {report['steps']} steps; clients crashed at {report['crash_steps']} of them,"
+        f"a client without faults takes {report['steps']} steps; clients crashed at"
+        f" {report['crash_steps']} of them,"
         f" {report['crashed']} times",
         f"lost {report['lost']}, duplicated {report['duplicated']},"
         f" out of order {report['out_of_order']}, aborted records {report['aborted']}",
     ]
     failures = report["failures"]
     if isinstance(failures, dict) and failures:
-        said = ", ".join(f"{name} {count}" for name, count in failures.items())
-        lines.append(f"clients that failed and were started again: {said}")
+        counts = ", ".join(f"{name} {count}" for name, count in failures.items())
+        lines.append(f"clients that failed and were restarted: {counts}")
     lines += _story(report["counterexample"])
     lines.append(f"{report['verdict']} ({run['seconds']} s, {run['runs_per_second']} worlds/s)")
     print(*lines, sep="\n", file=stream)
@@ -93,14 +94,14 @@ def tell(report: Mapping[str, object], run: Mapping[str, object], stream: TextIO
 def _story(counterexample: object) -> list[str]:
     if not isinstance(counterexample, dict):
         return []
-    told = [line for line in map(str, _list(counterexample["story"])) if " reader " not in line]
-    crash = next((at for at, line in enumerate(told) if line.endswith(CRASH)), len(told))
-    first = max(crash - TOLD_BEFORE, 0)
+    story = [line for line in map(str, _list(counterexample["story"])) if " reader " not in line]
+    crash = next((at for at, line in enumerate(story) if line.endswith(CRASH)), len(story))
+    first = max(crash - LINES_BEFORE_CRASH, 0)
     return [
         f"seed {counterexample['seed']}, crash before step {counterexample['crash_step']}:",
         *(f"  lost: {value}" for value in _list(counterexample["lost"])),
-        *(f"  seen twice: {value}" for value in _list(counterexample["duplicated"])),
-        *(f"  {line}" for line in told[first : first + TOLD_LINES]),
+        *(f"  duplicated: {value}" for value in _list(counterexample["duplicated"])),
+        *(f"  {line}" for line in story[first : first + STORY_LINES]),
     ]
 
 

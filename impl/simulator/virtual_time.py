@@ -1,11 +1,11 @@
-"""An event loop of asyncio whose time passes only when nobody has anything to do.
+"""An asyncio event loop with virtual time, which passes only when no callback is ready.
 
-1. Time jumps to the next timer; nothing ever waits for a real clock.
+1. Time jumps to the next timer; nothing waits for a real clock.
 2. The same program has the same history, step by step.
-3. A loop in which nobody waits for time any more stands still: that is `Standstill`, not a hang.
+3. If all tasks wait and there is no timer, `Deadlock` is raised.
 
-Theory of operation: a `BaseEventLoop` without sockets. Where it would wait for the operating
-system, it moves its clock.
+Theory of operation: a `BaseEventLoop` without sockets. Instead of waiting for the operating system,
+it advances its clock.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Standstill(Exception):
-    """Everybody waits, and nobody for time to pass."""
+class Deadlock(Exception):
+    """All tasks wait, and none for a timer."""
 
 
 class _Clock:
-    """Stands where the selector does."""
+    """The clock, in place of a selector."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
 
     def select(self, timeout_s: float | None) -> list[object]:
-        """Nothing happens but time."""
+        """Advance the clock."""
         if timeout_s is None:
-            raise Standstill("every task waits for another one")
+            raise Deadlock("all tasks wait, and none for a timer")
         self.now_s += timeout_s
         return []
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """The loop. It has no sockets, no signals, no threads.
+    """The loop, without sockets, signals and threads.
 
     Attributes: `failure`, the first exception of a callback: asyncio would only log it.
     """
@@ -45,25 +45,25 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._selector = _Clock()
         self.failure: BaseException | None = None
-        self.set_exception_handler(_note_failure)
+        self.set_exception_handler(_keep_failure)
 
     def time(self) -> float:
-        """Virtual seconds since the loop was made."""
+        """Virtual seconds since the loop was created."""
         return self._selector.now_s
 
     def _process_events(self, event_list: list[object]) -> None:
-        """There are none."""
+        """There are no events."""
 
 
-def _note_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What nobody asked the outcome of any more is not a failure: clients die here."""
+def _keep_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Keep exceptions of callbacks; those of abandoned tasks are expected, as clients die."""
     assert isinstance(loop, VirtualLoop)
     if "handle" in context and loop.failure is None:
         loop.failure = context["exception"]
 
 
-def _end_all(loop: VirtualLoop) -> None:
-    """What still runs when the program has ended is cancelled, as `asyncio.run` does."""
+def _cancel_all(loop: VirtualLoop) -> None:
+    """Cancel remaining tasks, as `asyncio.run` does."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
@@ -72,12 +72,12 @@ def _end_all(loop: VirtualLoop) -> None:
 
 
 def run_virtually(work: Coroutine[Any, Any, T]) -> T:
-    """Run it to its end on a loop of its own. Raises what it raises, and `Standstill`."""
+    """Run a coroutine on a loop of its own. Raises its exception, or `Deadlock`."""
     loop = VirtualLoop()
     try:
         result = loop.run_until_complete(work)
     finally:
-        _end_all(loop)
+        _cancel_all(loop)
         loop.close()
     if loop.failure is not None:
         raise loop.failure

@@ -1,14 +1,14 @@
-"""A simulated world: brokers, their network, and the machines of clients.
+"""A simulated world: brokers, their network, and the hosts of clients.
 
-1. All that happens is determined by the seed, the faults and the program: time is virtual, chance
-   is one `Random`, and nothing is done in the order of a set.
-2. A broker takes the next request of a connection when it has answered the one before.
-3. A node that stops forgets all but its logs; its partitions move to nodes that are there, or wait
-   for it. At least one node is always there.
-4. A client's machine dies between two of its steps: what it has sent may still arrive.
+1. Seed, faults and program determine everything: time is virtual, randomness is one `Random`, and
+   nothing depends on the order of a set.
+2. A broker processes the next request of a connection after it answered the one before.
+3. A node that stops loses all but its logs; its partitions move to running nodes, or wait for it.
+   At least one node is always running.
+4. A client's host dies between two of its steps: messages that it sent may still arrive.
 
-Theory of operation: `World.run` runs a coroutine on a loop of its own. The world drives the
-nodes of `impl.broker`; `ClientHost` is the network of one client machine.
+Theory of operation: `World.run` runs a coroutine on a loop of its own. The world drives the nodes
+of `impl.broker`; a `ClientHost` is the network of one client.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from impl.simulator.virtual_time import run_virtually
 T = TypeVar("T")
 
 EPOCH_MS: Final = 1_700_000_000_000
-"""The wall clock when the world begins."""
+"""The wall clock at the start of a world, ms."""
 
 TICK_MS: Final = 100
-"""How often a node looks whether something is due that it does not foresee."""
+"""How often a node advances at least, ms."""
 
 PORT: Final = 9092
 
 
-class Asked(NamedTuple):
-    """A request between brokers: who asked in which of its lives, and the request's number."""
+class PendingRequest(NamedTuple):
+    """A request between brokers: its sender, the sender's life, and the correlation id."""
 
     node_id: int
     life: int
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
 
 
 class BrokerHost:
-    """The machine of one broker: a node while it is up. Attributes: `is_up`, `node_id`, `life`."""
+    """A broker's host: it has a node while it is up. Attributes: `is_up`, `node_id`, `life`."""
 
     def __init__(self, world: World, node_id: int) -> None:
         self._world = world
@@ -64,7 +64,7 @@ class BrokerHost:
         self.life = 0
 
     def start(self) -> None:
-        """A node with an empty memory; the logs are the cluster's."""
+        """Start a node; only the cluster's logs survive a restart."""
         self.life += 1
         world = self._world
         config = NodeConfig(
@@ -82,7 +82,7 @@ class BrokerHost:
         self._advance()
 
     def stop(self) -> None:
-        """The node is gone, and every connection with it."""
+        """Stop the node, and break all its connections."""
         self.is_up = False
         self._node = None
         if self._timer is not None:
@@ -96,24 +96,24 @@ class BrokerHost:
     # ---- from clients
 
     def accept(self, link: Link) -> None:
-        """A new connection."""
+        """Accept a connection."""
         self._links[link.number] = link
         self._requests[link.number] = deque()
         self._busy[link.number] = False
 
-    def arrived(self, link: Link, payload: bytes) -> None:
+    def receive_request(self, link: Link, payload: bytes) -> None:
         """See `Peer`."""
         if link.number in self._requests:
             self._requests[link.number].append(payload)
             self._serve(link.number)
 
-    def ended(self, link: Link) -> None:
+    def close_link(self, link: Link) -> None:
         """See `Peer`."""
         for known in (self._links, self._requests, self._busy):
             known.pop(link.number, None)
 
     def _serve(self, number: int) -> None:
-        """The next request of this connection, if the last one is answered."""
+        """Process the connection's next request, if the last one is answered."""
         waiting = self._requests.get(number, deque())
         if self._node is not None and waiting and not self._busy[number]:
             self._busy[number] = True
@@ -121,20 +121,20 @@ class BrokerHost:
 
     # ---- from brokers
 
-    def ask(self, asked: Asked, payload: bytes) -> None:
-        """Another broker's request has come."""
+    def ask(self, asked: PendingRequest, payload: bytes) -> None:
+        """Receive another broker's request."""
         if self._node is None:
             self._world.reply(asked, None)
         else:
             self._perform(self._node.receive(asked, payload, self._world.clock_ms()))
 
-    def replied(self, asked: Asked, payload: bytes | None) -> None:
-        """Another broker's answer has come, or will not. A node that is gone took its own along."""
+    def receive_reply(self, asked: PendingRequest, payload: bytes | None) -> None:
+        """Receive another broker's answer, or None; ignored if the node restarted meanwhile."""
         if self._node is not None and asked.life == self.life:
             now_ms = self._world.clock_ms()
             self._perform(self._node.receive_answer(asked.correlation_id, payload, now_ms))
 
-    # ---- what the node wants
+    # ---- outputs of the node
 
     def _perform(self, outputs: list[Output]) -> None:
         for output in outputs:
@@ -144,10 +144,10 @@ class BrokerHost:
                 self._respond(output)
             elif isinstance(output.reference, int):
                 self._close(output.reference)
-        self._plan()
+        self._schedule_advance()
 
     def _respond(self, response: Response) -> None:
-        if isinstance(response.reference, Asked):
+        if isinstance(response.reference, PendingRequest):
             self._world.reply(response.reference, response.payload)
             return
         number = response.reference
@@ -157,15 +157,15 @@ class BrokerHost:
             link.answer(response.payload)
         if number in self._busy:
             self._busy[number] = False
-            self._world.soon(lambda: self._serve(number))
+            self._world.call_soon(lambda: self._serve(number))
 
     def _close(self, number: int) -> None:
         link = self._links.get(number)
         if link is not None:
             link.break_off()
 
-    def _plan(self) -> None:
-        """Look again when something is due."""
+    def _schedule_advance(self) -> None:
+        """Schedule the next `advance`."""
         if self._node is None:
             return
         if self._timer is not None:
@@ -182,10 +182,10 @@ class BrokerHost:
 
 
 class ClientHost:
-    """The machine of one client: a `Network` until it dies. Attributes: `steps`, `is_dead`, and
-    `crashed`, an event: the step came that it did not live to see, or stood still before.
+    """The host of one client: a `Network` until it dies.
 
-    `crash_step` is that step, -1 for none.
+    Attributes: `steps`, `is_dead`, and the event `crashed`: the host died, or paused, before step
+    `crash_step` (-1 for never).
     """
 
     def __init__(self, world: World, name: str, crash_step: int = -1) -> None:
@@ -212,7 +212,7 @@ class ClientHost:
         return link
 
     def step(self, what: str, payload: bytes) -> bool:
-        """See `Steps`."""
+        """See `StepObserver`."""
         if self.is_dead:
             return False
         if self.steps == self._crash_step and not self.crashed.is_set():
@@ -222,21 +222,21 @@ class ClientHost:
                 return False
             self._pause()
         self.steps += 1
-        self._world.tell(self.name, what, payload)
+        self._world.log_message(self.name, what, payload)
         return True
 
     def die(self) -> None:
-        """Every connection breaks; nothing is sent any more."""
+        """Break all connections, and send nothing any more."""
         if self.is_dead:
             return
-        self._world.note(f"{self.name} is gone")
+        self._world.log(f"{self.name} dies")
         self.is_dead = True
         for link in self._links:
             link.break_off()
 
     def _pause(self) -> None:
-        """Stand still for a while; whoever watches takes the machine for dead."""
-        self._world.note(f"{self.name} stands still")
+        """Pause for a while, so that others take the host for dead."""
+        self._world.log(f"{self.name} pauses")
         self._is_awake.clear()
         pause_s = self._world.rng.randint(*self._world.faults.pause_ms) / 1_000
         for link in self._links:
@@ -244,17 +244,17 @@ class ClientHost:
         asyncio.get_running_loop().call_later(pause_s, self._resume)
 
     def _resume(self) -> None:
-        self._world.note(f"{self.name} goes on")
+        self._world.log(f"{self.name} resumes")
         self._is_awake.set()
         for link in self._links:
             link.release()
 
 
 class World:
-    """The world. Topics are created when first asked for, with so many partitions.
+    """The world. Topics are created on first use, with `partitions` partitions.
 
-    Attributes: `seed`, `cluster`, `faults` (those of this moment), `rng`, `story` (lines, if it is
-    told).
+    Attributes: `seed`, `cluster`, `faults` (the current ones), `rng`, `story` (log lines, if
+    `tells`).
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class World:
 
     @property
     def bootstrap_servers(self) -> list[str]:
-        """Where clients begin."""
+        """The bootstrap servers of clients."""
         return [f"broker-{node_id}:{PORT}" for node_id in self._hosts]
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -307,12 +307,12 @@ class World:
                 host.stop()
 
     def begin_storm(self) -> None:
-        """From now on things go wrong."""
+        """Enable faults."""
         self.faults = self._storm
         self._chaos = asyncio.get_running_loop().create_task(self._stop_nodes())
 
     async def end_storm(self) -> None:
-        """From now on nothing goes wrong; every node is there."""
+        """Disable faults, and start all nodes."""
         self.faults = self._calm
         if self._chaos is not None:
             self._chaos.cancel()
@@ -325,46 +325,46 @@ class World:
     # ---- time and chance
 
     def clock_ms(self) -> int:
-        """The wall clock of every machine."""
+        """The wall clock of all hosts, ms."""
         assert self._loop is not None
         return EPOCH_MS + round(self._loop.time() * 1_000)
 
     def delay_s(self) -> float:
-        """How long a message travels, this time."""
+        """A random message delay."""
         return self.rng.randint(*self.faults.delay_ms) / 1_000
 
     def _broker_delay_s(self) -> float:
         return self.rng.randint(*self.faults.broker_delay_ms) / 1_000
 
-    def soon(self, action: Callable[[], None]) -> None:
-        """Do it after what is under way."""
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """Run this after the current callback."""
         asyncio.get_running_loop().call_soon(action)
 
-    def tell(self, who: str, what: str, payload: bytes) -> None:
-        """A line of the story."""
+    def log_message(self, who: str, what: str, payload: bytes) -> None:
+        """Log a step of a client."""
         if self.story is not None:
-            words = f"{what} {_said(payload)}" if what == "sends" else what
+            words = f"{what} {_describe_request(payload)}" if what == "sends" else what
             self.story.append(f"{self.clock_ms() - EPOCH_MS:>7} ms  {who} {words}")
 
-    def note(self, line: str) -> None:
-        """Another line of the story."""
+    def log(self, line: str) -> None:
+        """Log a line."""
         if self.story is not None:
             self.story.append(f"{self.clock_ms() - EPOCH_MS:>7} ms  {line}")
 
     # ---- the network
 
     def broker_at(self, host: str) -> BrokerHost | None:
-        """The machine of that name."""
+        """The broker's host of this name."""
         return next((h for h in self._hosts.values() if f"broker-{h.node_id}" == host), None)
 
     def link(self, broker: BrokerHost, client: ClientHost) -> Link:
-        """A connection between the two."""
+        """Create a connection."""
         self._links += 1
         return Link(self._links, broker, client, self.faults, self.rng)
 
     def ask(self, node_id: int, request: BrokerRequest) -> None:
-        """Carry a broker's request to another; between brokers a break is a lost answer."""
-        asked = Asked(node_id, self._hosts[node_id].life, request.correlation_id)
+        """Deliver a request between brokers, or lose it."""
+        asked = PendingRequest(node_id, self._hosts[node_id].life, request.correlation_id)
         host = self._hosts[request.node_id]
         loop = asyncio.get_running_loop()
         if self.rng.random() < self.faults.break_rate / 2:
@@ -372,15 +372,15 @@ class World:
         else:
             loop.call_later(self._broker_delay_s(), lambda: host.ask(asked, request.payload))
 
-    def reply(self, asked: Asked, payload: bytes | None) -> None:
-        """Carry the answer back, or the news that there is none."""
+    def reply(self, asked: PendingRequest, payload: bytes | None) -> None:
+        """Deliver the answer to a broker, or None if it is lost."""
         if self.rng.random() < self.faults.break_rate / 2:
             payload = None
         asking = self._hosts[asked.node_id]
         loop = asyncio.get_running_loop()
-        loop.call_later(self._broker_delay_s(), lambda: asking.replied(asked, payload))
+        loop.call_later(self._broker_delay_s(), lambda: asking.receive_reply(asked, payload))
 
-    # ---- nodes that stop
+    # ---- node failures
 
     async def _stop_nodes(self) -> None:
         every_ms = self.faults.stop_every_ms
@@ -393,8 +393,8 @@ class World:
             self.start_node(host.node_id)
 
     def stop_node(self, node_id: int) -> None:
-        """Stop it; others take its partitions, if there are others."""
-        self.note(f"node {node_id} stops")
+        """Stop a node; running nodes take its partitions, if there are any."""
+        self.log(f"node {node_id} stops")
         self._hosts[node_id].stop()
         others = [host.node_id for host in self._hosts.values() if host.is_up]
         if others:
@@ -403,8 +403,8 @@ class World:
             self._move_all(node_id, lambda index: others[index % len(others)])
 
     def start_node(self, node_id: int) -> None:
-        """It returns, with what its logs say; partitions that waited for it have a new epoch."""
-        self.note(f"node {node_id} returns")
+        """Start a node from its logs; partitions that waited for it get a new epoch."""
+        self.log(f"node {node_id} returns")
         host = self._hosts[node_id]
         host.start()
         self._move_all(node_id, lambda index: node_id)
@@ -416,7 +416,7 @@ class World:
                     self.cluster.move(topic.name, index, where(index))
 
 
-def _said(payload: bytes) -> str:
+def _describe_request(payload: bytes) -> str:
     header, body = decode_request(payload)
     words = [ApiKey(header["api_key"]).name]
     for key in ("transactional_id", "producer_id", "producer_epoch", "committed", "group_id"):

@@ -24,7 +24,7 @@ from conformance.systems.transactions.messages import (
 )
 from impl import ErrorCode, PartitionLeader, ProduceOutcome, decode_batch
 from impl.broker.produce_requests import IMPLICIT_ADD_FROM, error_for_version
-from impl.consumer.fetched import seen
+from impl.consumer.fetched import decode_records
 from impl.coordinator.effects import SendMarkers
 from impl.partition.producer_state import UNKNOWN_PRODUCER
 from impl.partition.reading import read
@@ -106,7 +106,7 @@ class Leader:
             self._leader.log, 0, MAX_BYTES, at_least_one=True, isolation=Isolation.READ_COMMITTED
         )
         aborted = [(told.producer_id, told.first_offset) for told in fetched.aborted_transactions]
-        records = seen(fetched.records, 0, aborted).records
+        records = decode_records(fetched.records, 0, aborted).records
         return tuple([self._said(record) for _, record in records if record.value != OTHERS])
 
     def _entry_view(self, producer_id: int) -> View:

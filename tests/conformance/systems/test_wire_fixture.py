@@ -114,7 +114,7 @@ def test_impl_answers_the_same_bytes(path):
     for trace in traces(path):
         for request, answer in trace:
             place, _ = asked(request)
-            if node.topics.named(place["topic"]) is None:
+            if node.topics.get(place["topic"]) is None:
                 node.topics.create(place["topic"], 1_000, {})
             assert node.handle(request, NOW_MS) == answer
 

@@ -142,7 +142,7 @@ class Network:
         assert answer["topics"][0]["error_code"] == 0
 
     def leader(self, name: str, partition: int = 0) -> PartitionLeader:
-        topic = self.cluster.topics.named(name)
+        topic = self.cluster.topics.get(name)
         assert topic is not None
         return topic.partitions[partition]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from impl.broker.cluster import Cluster, UnknownPlace
+from impl.broker.cluster import Cluster, UnknownPartitionOrBroker
 from impl.broker.config import NodeConfig
 from impl.broker.node import Node
 from impl.broker.producer_ids import ProducerIdBlocks
@@ -383,13 +383,13 @@ def test_metadata_shows_all_brokers_and_who_leads(network: Network) -> None:
 
 def test_a_cluster_knows_whom_it_knows() -> None:
     network = Network(2)
-    with pytest.raises(UnknownPlace, match="has no nothing-0 to move"):
+    with pytest.raises(UnknownPartitionOrBroker, match="has no nothing-0: create"):
         network.cluster.move("nothing", 0, 1)
     network.create("t", 1)
     for partition in (1, -1):
-        with pytest.raises(UnknownPlace, match=f"has no t-{partition} to move"):
+        with pytest.raises(UnknownPartitionOrBroker, match=f"has no t-{partition} to move"):
             network.cluster.move("t", partition, 1)
-    with pytest.raises(UnknownPlace, match="can move to 1, 2, not to broker 9"):
+    with pytest.raises(UnknownPartitionOrBroker, match="can move to 1, 2, not to broker 9"):
         network.cluster.move("t", 0, 9)
     assert network.cluster.leader_of("t", 5) is None
 
@@ -487,7 +487,7 @@ class _Client:
     def _produce(self) -> None:
         index = self.moves % 3
         self.moves += 1
-        topic = self.network.cluster.topics.named("t")
+        topic = self.network.cluster.topics.get("t")
         assert topic is not None
         node_id = topic.leader_ids[index]
         held, self.network.holds = self.network.holds, is_marker

@@ -134,7 +134,7 @@ def test_a_leader_hides_from_its_client_that_the_coordinator_moves(
     """Whatever the coordinator's trouble is: the client sends its batch again, here."""
     v2 = version >= 12
     producer = begun(network, v2=v2)
-    topic_id = network.cluster.topics.named("t").topic_id  # type: ignore[union-attr]
+    topic_id = network.cluster.topics.get("t").topic_id  # type: ignore[union-attr]
     body = producer.body(0, T1)
     body["topics"][0]["topic_id"] = topic_id
 

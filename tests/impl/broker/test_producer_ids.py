@@ -103,7 +103,7 @@ def test_a_lost_answer_is_asked_for_again_at_once() -> None:
     ids = ProducerIdManager()
     assert ids.generate(0) == BUSY
     assert ids.take_request()
-    ids.timed_out()
+    ids.time_out()
     ids.receive(ProducerIdBlock(0, 10), 0)
     assert ids.generate(0) == BUSY
     assert ids.take_request()
@@ -118,7 +118,7 @@ def test_a_second_answer_does_not_replace_the_first() -> None:
     ids.receive(ProducerIdBlock(0, 1), 0)
     ids.receive(ProducerIdBlock(1000, 1), 0)
     ids.receive(ErrorCode.STALE_BROKER_EPOCH, 0)
-    ids.timed_out()
+    ids.time_out()
     assert ids.generate(0) == (ErrorCode.NONE, 0)
 
 
@@ -227,7 +227,7 @@ def test_no_id_is_ever_given_twice(data: st.DataObject) -> None:
             case "answer" if broker in under_way:
                 brokers[broker].receive(under_way[broker], now_ms * 100)
             case "lose":
-                brokers[broker].timed_out()
+                brokers[broker].time_out()
             case "restart":
                 brokers[broker] = ProducerIdManager()
                 under_way.pop(broker, None)

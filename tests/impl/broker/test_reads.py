@@ -31,7 +31,7 @@ def client() -> Client:
 
 
 def leader(client: Client, index: int = 0) -> PartitionLeader:
-    topic = client.node.topics.named("t")
+    topic = client.node.topics.get("t")
     assert topic is not None
     return topic.partitions[index]
 

@@ -224,7 +224,7 @@ async def test_two_servers_share_a_transaction() -> None:
                 await (producer.commit_transaction() if commit else producer.abort_transaction())
         finally:
             await producer.stop()
-        topic = cluster.topics.named("t")
+        topic = cluster.topics.get("t")
         assert topic is not None
         assert topic.leader_ids == (1, 2)
         seen = await consumed(two.port, "read_committed", 2)

@@ -127,7 +127,7 @@ def test_at_last_a_client_is_told_that_its_transaction_is_busy(
 ) -> None:
     network, producer = prepared()
     body = producer.body(0, T0)
-    topic = network.cluster.topics.named("t")
+    topic = network.cluster.topics.get("t")
     assert topic is not None
     body["topics"][0]["topic_id"] = topic.topic_id
     question = network.send(1, ApiKey.PRODUCE, version, body)

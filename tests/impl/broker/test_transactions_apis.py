@@ -284,7 +284,7 @@ def test_refused_commits(network: Network) -> None:
 @pytest.mark.parametrize("version", range(2, 11))
 def test_plain_commits_and_fetches_by_version(network: Network, version: int) -> None:
     network.find_group()
-    topic_id = network.cluster.topics.named("t").topic_id
+    topic_id = network.cluster.topics.get("t").topic_id
     row = {"partition_index": 0, "committed_offset": 9, "committed_metadata": "m"}
     body: Any = {
         "group_id": "g",

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from impl.client.cluster import Cluster, NoBrokersAvailable, UnsupportedClusterError
 from impl.client.connection import Connection
+from impl.client.network_client import NetworkClient, NoBrokersAvailable, UnsupportedClusterError
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import (
     decode_request,
@@ -87,7 +87,7 @@ def versions(api_version=4, *, features_epoch=5, level=2, served=((3, 0, 12), (1
 
 
 def cluster(network, servers="a:1", timeout_ms=1_000):
-    return Cluster(network, servers, "c", timeout_ms)
+    return NetworkClient(network, servers, "c", timeout_ms)
 
 
 def test_a_client_learns_who_is_there_and_what_is_served():
@@ -137,7 +137,7 @@ def test_a_broker_that_does_not_answer_is_not_there(broker):
         silent = cluster(Network(broker))
         with pytest.raises(NoBrokersAvailable):
             await silent.start()
-        with pytest.raises(NoBrokersAvailable, match="nobody knows where node 9 is"):
+        with pytest.raises(NoBrokersAvailable, match="the address of node 9 is unknown"):
             await silent.connect_node(9)
         await silent.close()
 

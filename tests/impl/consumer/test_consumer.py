@@ -146,7 +146,7 @@ def test_a_leader_that_stops_is_replaced():
         async with consumer(world, request_timeout_ms=500) as c:
             c.assign([T])
             assert (await c.getone()).offset == 0
-            topic = world.cluster.topics.named("t")
+            topic = world.cluster.topics.get("t")
             world.stop_node(topic.leader_ids[0])
             assert (await c.getone()).offset == 1
             c.seek(T, 2)
@@ -171,7 +171,7 @@ def test_nothing_is_asked_before_the_start_or_after_the_end():
         before = asyncio.all_tasks()
         c = consumer(world, group_id="g")
         c.assign([T])
-        for what in ("not started: start it first", "stopped: make another one"):
+        for what in ("not started: start it first", "stopped: create another one"):
             for call in (c.getmany, c.getone, lambda: c.committed(T), lambda: c.commit({T: 1})):
                 with pytest.raises(IllegalStateError, match=what):
                     await call()

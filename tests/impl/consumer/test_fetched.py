@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from impl.consumer.fetched import seen
+from impl.consumer.fetched import decode_records
 from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
 from impl.protocol.record_batch import LOG_APPEND_TIME, Record, client_batch, encode_batch
 
@@ -47,7 +47,7 @@ class Log:
 
 
 def values(log, offset=0, aborted=None):
-    found = seen(log.data, offset, log.aborted if aborted is None else aborted)
+    found = decode_records(log.data, offset, log.aborted if aborted is None else aborted)
     return [(offset, record.value) for offset, record in found.records], found.next_offset
 
 
@@ -55,7 +55,7 @@ def values(log, offset=0, aborted=None):
 def test_the_brokers_time_is_that_of_all_records_of_a_batch(attributes, times):
     batch = client_batch([Record(0, 5, None, b"a"), Record(1, 9, None, b"b")])
     data = encode_batch(batch._replace(attributes=attributes, max_timestamp=70))
-    assert [record.timestamp for _, record in seen(data, 0, []).records] == times
+    assert [record.timestamp for _, record in decode_records(data, 0, []).records] == times
 
 
 def test_read_uncommitted_sees_all_but_markers():
@@ -99,10 +99,10 @@ def test_what_was_fetched_may_begin_and_end_inside_a_batch():
     log.write(1, b"a", b"b", b"c", transactional=False)
     whole = len(log.data)
     log.write(1, b"d", transactional=False)
-    cut = seen(log.data[: whole + 30], 1, [])
+    cut = decode_records(log.data[: whole + 30], 1, [])
     assert [record.value for _, record in cut.records] == [b"b", b"c"]
     assert cut.next_offset == 3
-    assert seen(b"", 7, []).next_offset == 7
+    assert decode_records(b"", 7, []).next_offset == 7
 
 
 STEPS = st.lists(

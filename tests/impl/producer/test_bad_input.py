@@ -5,10 +5,10 @@ import reprlib
 
 import pytest
 
-from impl.client.cluster import (
+from impl.client.network_client import (
     InvalidBootstrapServers,
     UnsupportedClusterError,
-    addresses_of,
+    parse_addresses,
 )
 from impl.producer import (
     AbortedError,
@@ -226,10 +226,10 @@ def test_a_coordinator_that_is_not_named_is_no_answer(rows):
 @pytest.mark.parametrize(
     ("produce", "init", "what"),
     [
-        (None, (22, 0, 5), "PRODUCE is not served, this client speaks 3 to 12"),
+        (None, (22, 0, 5), "PRODUCE is not served, this client supports 3 to 12"),
         ((0, 0, 2), (22, 0, 5), "PRODUCE is served from 0 to 2"),
         ((0, 13, 14), (22, 0, 5), "PRODUCE is served from 13 to 14"),
-        ((0, 3, 12), None, "INIT_PRODUCER_ID is not served, this client speaks 0 to 5"),
+        ((0, 3, 12), None, "INIT_PRODUCER_ID is not served, this client supports 0 to 5"),
         ((0, 3, 12), (22, 6, 7), "INIT_PRODUCER_ID is served from 6 to 7"),
     ],
 )
@@ -431,12 +431,12 @@ def test_a_start_that_fails_is_not_waited_for_twice():
 )
 def test_servers_that_are_none_are_named(servers):
     with pytest.raises(InvalidBootstrapServers, match=r"^bootstrap_servers: .*; give host:port"):
-        addresses_of(servers)
+        parse_addresses(servers)
 
 
 def test_forms_of_servers():
-    assert addresses_of("a:1, b") == [("a", 1), ("b", 9092)]
-    assert addresses_of(["10.0.0.1:65535", "[::1]:2", "[::1]"]) == [
+    assert parse_addresses("a:1, b") == [("a", 1), ("b", 9092)]
+    assert parse_addresses(["10.0.0.1:65535", "[::1]:2", "[::1]"]) == [
         ("10.0.0.1", 65535),
         ("::1", 2),
         ("::1", 9092),

@@ -6,7 +6,7 @@ import pytest
 
 from impl.broker.config import NodeConfig
 from impl.broker.server import Server
-from impl.client.cluster import InvalidBootstrapServers, NoBrokersAvailable
+from impl.client.network_client import InvalidBootstrapServers, NoBrokersAvailable
 from impl.consumer.consumer import Consumer
 from impl.coordinator.config import TransactionConfig
 from impl.producer import (

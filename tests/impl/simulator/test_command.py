@@ -29,7 +29,7 @@ def test_without_a_transaction_the_first_wrong_world_is_told(tmp_path, capsys):
     assert main(arguments) == 1
     said = capsys.readouterr().out
     assert "lost: result of" in said
-    assert "client-0 is gone" in said
+    assert "client-0 dies" in said
     first = (tmp_path / "report.json").read_bytes()
     report = json.loads(first)
     assert report["counterexample"]["lost"]

@@ -18,12 +18,12 @@ class Broker:
         self.answers = answers
         self.links_ended = 0
 
-    def arrived(self, link, payload):
+    def receive_request(self, link, payload):
         self.got.append(payload)
         if self.answers:
             link.answer(b"to " + payload)
 
-    def ended(self, link):
+    def close_link(self, link):
         self.links_ended += 1
 
 

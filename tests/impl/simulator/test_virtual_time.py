@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from impl.simulator.virtual_time import Standstill, run_virtually
+from impl.simulator.virtual_time import Deadlock, run_virtually
 
 
 def test_hours_pass_at_once():
@@ -36,7 +36,7 @@ def test_nobody_waiting_for_time_is_a_standstill():
     async def waiter():
         await asyncio.get_running_loop().create_future()
 
-    with pytest.raises(Standstill):
+    with pytest.raises(Deadlock):
         run_virtually(waiter())
 
 

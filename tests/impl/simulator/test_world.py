@@ -28,7 +28,7 @@ def test_an_answer_to_a_node_that_is_gone_is_not_taken_for_the_next_ones():
             world.stop_node(1)
             world.start_node(1)
             await second.partitions_for("u")
-            assert world.cluster.topics.named("u").leader_ids == (1,)
+            assert world.cluster.topics.get("u").leader_ids == (1,)
             async with second.transaction():
                 assert (await second.send_and_wait("u", b"b")).offset == 0
             await lost

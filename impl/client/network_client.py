@@ -1,8 +1,8 @@
-"""A client's view of the cluster: who is there, who leads what, which versions are served.
+"""A client's connections to a cluster, and what it knows of it: nodes, leaders, versions.
 
-1. Every connection begins with ApiVersions; the newest finalized features of all answers count.
-2. Metadata is asked of any node that answers: the known ones first, then where the client began.
-3. Connections are kept by address, and opened when first needed.
+1. Every connection begins with ApiVersions; the newest finalized features of all answers apply.
+2. Metadata is requested from any node that answers: known ones first, then bootstrap servers.
+3. Connections are kept by address, and opened on first use.
 
 Source: `NetworkClient`, `Metadata`, `ApiVersions` of Kafka 4.3.1; KIP-511, KIP-584.
 """
@@ -27,7 +27,7 @@ TopicPartition = tuple[str, int]
 """(topic, partition)."""
 
 START_ATTEMPTS: Final = 5
-"""Connections that may break while a client begins."""
+"""How many connections may break while a client starts."""
 
 DEFAULT_PORT: Final = 9092
 
@@ -36,7 +36,7 @@ _HOST_AND_PORT: Final = re.compile(
 )
 
 API_VERSIONS_VERSIONS: Final = (4, 0)
-"""The newest, and what any broker answers."""
+"""The newest version, and the one that every broker supports."""
 
 NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.METADATA: 12,
@@ -46,54 +46,55 @@ NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.OFFSET_FETCH: 7,
     ApiKey.OFFSET_COMMIT: 8,
 }
-"""The newest versions that name topics, and one group in one request."""
+"""The newest versions that name topics, and have one group a request."""
 
 
 class NoBrokersAvailable(ConnectionError):
-    """No node of the cluster answers: check `bootstrap_servers`, or try again later."""
+    """No node of the cluster can be reached: check `bootstrap_servers`, or try again later."""
 
 
 class UnsupportedClusterError(Exception):
-    """The cluster does not serve a version that this client speaks: upgrade one of them."""
+    """The cluster and this client have no version of an API in common: upgrade one of them."""
 
 
 class InvalidBootstrapServers(ValueError):
-    """`bootstrap_servers` names no server: give host:port, several of them with commas."""
+    """Invalid `bootstrap_servers`: give host:port, several of them with commas."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"bootstrap_servers: {problem}; give host:port, or several of them")
 
 
-def addresses_of(bootstrap_servers: str | Iterable[str]) -> list[Address]:
+def parse_addresses(bootstrap_servers: str | Iterable[str]) -> list[Address]:
     """`host:port` of each, 9092 without a port; [host]:port for IPv6.
 
     Raises `InvalidBootstrapServers`. Source: `ClientUtils.parseAndValidateAddresses`.
     """
     servers = bootstrap_servers
     if not isinstance(servers, str | Iterable):
-        raise InvalidBootstrapServers(f"{servers!r} is no string")
+        raise InvalidBootstrapServers(f"{servers!r} is not a string")
     addresses = [
-        _address(text) for text in (servers.split(",") if isinstance(servers, str) else servers)
+        _parse_address(text)
+        for text in (servers.split(",") if isinstance(servers, str) else servers)
     ]
     if not addresses:
-        raise InvalidBootstrapServers("there is none")
+        raise InvalidBootstrapServers("no server")
     return addresses
 
 
-def _address(text: object) -> Address:
+def _parse_address(text: object) -> Address:
     found = _HOST_AND_PORT.fullmatch(text.strip()) if isinstance(text, str) else None
     if found is None or not 0 < int(found["port"] or DEFAULT_PORT) <= MAX_PORT:
-        raise InvalidBootstrapServers(f"{text!r} is no host:port")
+        raise InvalidBootstrapServers(f"{text!r} is not host:port")
     return found["address"] or found["host"], int(found["port"] or DEFAULT_PORT)
 
 
-class Cluster:
-    """The cluster, as one client knows it.
+class NetworkClient:
+    """The connections and metadata of one client.
 
     Attributes: `leaders` and `leader_epochs` by (topic, partition), -1 for none; `partitions`,
-    their number by topic; `topic_errors`, what the last answer said of topics that it did not
-    describe; `nodes`, addresses by node id; `served`, (oldest, newest) version by API key;
-    `transaction_version`, the finalized level, -1 for none.
+    their number by topic; `topic_errors` of the last metadata; `nodes`, addresses by node id;
+    `served`, (oldest, newest) version by API key; `transaction_version`, the finalized level, -1
+    for none.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Cluster:
         request_timeout_ms: int,
     ) -> None:
         self._network = network
-        self._bootstrap: Sequence[Address] = addresses_of(bootstrap_servers)
+        self._bootstrap: Sequence[Address] = parse_addresses(bootstrap_servers)
         self._client_id = client_id
         self._timeout_s = request_timeout_ms / 1_000
         self._connections: dict[Address, Connection] = {}
@@ -121,18 +122,18 @@ class Cluster:
         self.transaction_version = -1
 
     def version(self, api_key: ApiKey) -> int:
-        """The version to speak. Raises `UnsupportedClusterError`."""
+        """The version to send. Raises `UnsupportedClusterError`."""
         return self.newest(api_key, range(SUPPORTED_VERSIONS[api_key].first, NEWEST[api_key] + 1))
 
     def newest(self, api_key: ApiKey, mine: range) -> int:
-        """The newest version of `mine` that is served, too. Raises `UnsupportedClusterError`."""
+        """The newest version that the cluster serves, too. Raises `UnsupportedClusterError`."""
         oldest, newest = self.served.get(api_key, (0, -1))
         version = min(newest, mine[-1])
         if version < max(oldest, mine[0]):
-            is_served = f"served from {oldest} to {newest}" if newest >= 0 else "not served"
-            spoken = f"this client speaks {mine[0]} to {mine[-1]}"
+            brokers = f"served from {oldest} to {newest}" if newest >= 0 else "not served"
+            client = f"this client supports {mine[0]} to {mine[-1]}"
             raise UnsupportedClusterError(
-                f"{api_key.name} is {is_served}, {spoken}: upgrade one of them"
+                f"{api_key.name} is {brokers}, {client}: upgrade one of them"
             )
         return version
 
@@ -141,7 +142,7 @@ class Cluster:
     async def connect(self, address: Address) -> Connection:
         """The open connection to this address, or a new one.
 
-        Raises `OSError`, and `UnsupportedClusterError` if that one is refused ApiVersions.
+        Raises `OSError`, and `UnsupportedClusterError` if ApiVersions is refused.
         """
         async with self._locks.setdefault(address, asyncio.Lock()):
             connection = self._connections.get(address)
@@ -155,21 +156,21 @@ class Cluster:
         connection = Connection(await self._network.connect(*address), self._client_id)
         try:
             self.start_task(connection.run())
-            await self._ask_versions(connection)
+            await self._request_versions(connection)
         except BaseException:
             connection.close()
             raise
         return connection
 
     async def connect_node(self, node_id: int) -> Connection:
-        """The same by node id. Raises as `connect`, and for a node that nobody has named."""
+        """As `connect`, by node id. Raises `NoBrokersAvailable` for an unknown node."""
         address = self.nodes.get(node_id)
         if address is None:
-            raise NoBrokersAvailable(f"nobody knows where node {node_id} is")
+            raise NoBrokersAvailable(f"the address of node {node_id} is unknown")
         return await self.connect(address)
 
     async def any_connection(self) -> Connection:
-        """A connection to whoever answers first.
+        """A connection to the first node that can be reached.
 
         Raises `NoBrokersAvailable`, `UnsupportedClusterError`.
         """
@@ -183,7 +184,7 @@ class Cluster:
                 return await self.connect(address)
             except OSError as error:
                 refusals.append(f"{address[0]}:{address[1]} ({str(error) or type(error).__name__})")
-        raise NoBrokersAvailable(f"nobody answers at {', '.join(refusals)}")
+        raise NoBrokersAvailable(f"no broker can be reached at {', '.join(refusals)}")
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine until it ends or the client closes. Raises `OSError` if it is closed."""
@@ -194,17 +195,17 @@ class Cluster:
         self._tasks[task] = None
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
 
-    async def _ask_versions(self, connection: Connection) -> None:
+    async def _request_versions(self, connection: Connection) -> None:
         names = {"client_software_name": "kafka-eos", "client_software_version": "0.1.0"}
         for version in API_VERSIONS_VERSIONS:
             answer = await connection.request(ApiKey.API_VERSIONS, version, names)
             if answer["error_code"] == ErrorCode.NONE:
-                self._take_versions(answer)
+                self._update_versions(answer)
                 return
         refusal = ErrorCode.of(answer["error_code"])
         raise UnsupportedClusterError(f"ApiVersions was refused: {refusal.name}")
 
-    def _take_versions(self, answer: Body) -> None:
+    def _update_versions(self, answer: Body) -> None:
         self.served = {
             row["api_key"]: (row["min_version"], row["max_version"]) for row in answer["api_keys"]
         }
@@ -215,7 +216,7 @@ class Cluster:
         self.transaction_version = levels.get("transaction.version", -1)
 
     async def close(self) -> None:
-        """End all connections and what reads them; no other one is opened."""
+        """Close all connections and tasks; no new ones are opened."""
         self._is_closed = True
         for connection in list(self._connections.values()):
             connection.close()
@@ -227,7 +228,7 @@ class Cluster:
     # ---- metadata
 
     async def start(self) -> None:
-        """Find a node that says who is there. Raises `NoBrokersAvailable`, as `refresh`."""
+        """Get the nodes of the cluster. Raises `NoBrokersAvailable`, as `refresh`."""
         for _ in range(START_ATTEMPTS):
             try:
                 await self.refresh(())
@@ -239,7 +240,7 @@ class Cluster:
         raise NoBrokersAvailable(f"{START_ATTEMPTS} connections broke")
 
     async def refresh(self, topics: Collection[str]) -> None:
-        """Ask who leads these topics. Raises `OSError`, `UnsupportedClusterError`."""
+        """Request the leaders of these topics. Raises `OSError`, `UnsupportedClusterError`."""
         connection = await self.any_connection()
         body = {
             "topics": [{"name": topic} for topic in sorted(topics)],
@@ -248,9 +249,9 @@ class Cluster:
         async with asyncio.timeout(self._timeout_s):
             version = self.version(ApiKey.METADATA)
             answer = await connection.request(ApiKey.METADATA, version, body)
-        self._take_metadata(answer)
+        self._update_metadata(answer)
 
-    def _take_metadata(self, answer: Body) -> None:
+    def _update_metadata(self, answer: Body) -> None:
         self.nodes = {row["node_id"]: (row["host"], row["port"]) for row in answer["brokers"]}
         for topic in answer["topics"]:
             if topic["error_code"]:
