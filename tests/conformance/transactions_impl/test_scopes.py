@@ -134,7 +134,7 @@ FOUND: dict[str, tuple[str, str, Planted, str]] = {
     "aborted offsets count": (
         "offsets/begun=1",
         "v2",
-        planted("impl.coordinator.offsets_state.GroupOffsets._end", ends_well),
+        planted("impl.coordinator.offsets_state.GroupOffsets._apply_marker", ends_well),
         "leader[1].offsets.committed",
     ),
     "pending offsets are stable": (
@@ -157,7 +157,7 @@ FOUND: dict[str, tuple[str, str, Planted, str]] = {
     "readers are not told what is aborted": (
         "readers/begun=1",
         "v2",
-        planted("impl.partition.reading.overlapping", lambda *_: []),
+        planted("impl.partition.reading.find_overlapping", lambda *_: []),
         "leader[0].read_committed",
     ),
     "readers see what is open": (

@@ -387,7 +387,7 @@ def test_a_cluster_knows_whom_it_knows() -> None:
         network.cluster.move("nothing", 0, 1)
     network.create("t", 1)
     for partition in (1, -1):
-        with pytest.raises(UnknownPartitionOrBroker, match=f"has no t-{partition} to move"):
+        with pytest.raises(UnknownPartitionOrBroker, match=f"has no t-{partition}: create"):
             network.cluster.move("t", partition, 1)
     with pytest.raises(UnknownPartitionOrBroker, match="can move to 1, 2, not to broker 9"):
         network.cluster.move("t", 0, 9)
