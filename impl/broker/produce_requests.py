@@ -33,11 +33,9 @@ from impl.protocol.compression import Compression
 from impl.protocol.errors import DecodeError, ErrorCode
 from impl.protocol.record_batch import (
     COMPRESSION_MASK,
-    INVALID_OFFSET,
     MAGIC,
     MAGIC_OFFSET,
     NO_PRODUCER_ID,
-    NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
     ProducerIdAndEpoch,
@@ -91,7 +89,7 @@ class _PartitionData:
         self.outcome: ProduceOutcome | None = None
 
     def refuse(self, error: ErrorCode) -> None:
-        self.outcome = _refused(error)
+        self.outcome = ProduceOutcome.refuse(error)
 
 
 class _ProduceRequest:
@@ -287,7 +285,7 @@ def _append(part: _PartitionData, acks: int, now_ms: int) -> ProduceOutcome:
     """Append. Without followers the high watermark reaches any `required_offset` at once."""
     leader = part.leader
     if leader is None or part.is_internal:
-        return _refused(_refusal_of_partition(part, acks))
+        return ProduceOutcome.refuse(_refusal_of_partition(part, acks))
     outcome = leader.produce(part.records, required_acks=acks, now_ms=now_ms, guard=part.guard)
     leader.advance_high_watermark(leader.log_end_offset)
     return outcome
@@ -300,10 +298,6 @@ def _refusal_of_partition(part: _PartitionData, acks: int) -> ErrorCode:
     if part.is_internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     return ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def _refused(error: ErrorCode) -> ProduceOutcome:
-    return ProduceOutcome(error, INVALID_OFFSET, NO_TIMESTAMP, INVALID_OFFSET, INVALID_OFFSET)
 
 
 def _row(index: int, outcome: ProduceOutcome) -> Value:

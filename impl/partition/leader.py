@@ -102,6 +102,11 @@ class ProduceOutcome(NamedTuple):
     log_start_offset: int
     required_offset: int
 
+    @classmethod
+    def refuse(cls, error: ErrorCode, log_start_offset: int = INVALID_OFFSET) -> ProduceOutcome:
+        """The answer to a batch that is not appended."""
+        return cls(error, INVALID_OFFSET, NO_TIMESTAMP, log_start_offset, INVALID_OFFSET)
+
 
 class DeleteOutcome(NamedTuple):
     """The answer to DeleteRecords; `low_watermark` is the start of the log, -1 with an error."""
@@ -394,9 +399,9 @@ class PartitionLeader:
     ) -> ProduceOutcome:
         data = first_batch(batch_bytes)
         if isinstance(data, ErrorCode):
-            return _refused(data, INVALID_OFFSET)
+            return ProduceOutcome.refuse(data)
         if required_acks not in VALID_ACKS:
-            return _refused(ErrorCode.INVALID_REQUIRED_ACKS, INVALID_OFFSET)
+            return ProduceOutcome.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
         error = self._check_replicas(required_acks)
         if error:
             return self._refuse(error)
@@ -482,7 +487,7 @@ class PartitionLeader:
 
     def _refuse(self, error: ErrorCode) -> ProduceOutcome:
         bare = error in _WITHOUT_LOG_START
-        return _refused(error, INVALID_OFFSET if bare else self.log_start_offset)
+        return ProduceOutcome.refuse(error, INVALID_OFFSET if bare else self.log_start_offset)
 
     def _append(
         self,
@@ -582,7 +587,3 @@ class PartitionLeader:
     def snapshot(self) -> bytes:
         """The producer snapshot at `log_end_offset`, the bytes of Kafka's file."""
         return self.log.producer_states.encode()
-
-
-def _refused(error: ErrorCode, log_start_offset: int) -> ProduceOutcome:
-    return ProduceOutcome(error, INVALID_OFFSET, NO_TIMESTAMP, log_start_offset, INVALID_OFFSET)
