@@ -443,7 +443,7 @@ def test_calls_that_need_something_else_first():
 def test_bad_settings_are_named():
     with pytest.raises(ConfigError, match="transaction_requests: must be one of auto, v1, v2"):
         Producer(transactional_id="T", transaction_requests="v3")
-    with pytest.raises(InvalidBootstrapServers, match="'host:port' is no host:port"):
+    with pytest.raises(InvalidBootstrapServers, match="'host:port' is not host:port"):
         Producer("host:port")
 
 
