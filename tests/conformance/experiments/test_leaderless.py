@@ -50,7 +50,7 @@ def test_another_log_is_another_verdict(release: str, log: str, marker: str) -> 
 def test_what_differs_from_a_release_that_waits(tmp_path: Path) -> None:
     """4.3.1 beside what is expected of 4.2."""
     text = (FOLDER / "leaderless.story").read_text()
-    text = text.replace("4.3+ ", "99+ ").replace("times: 3", "times: 1")
+    text = text.replace("4.3+ ", "99.0+ ").replace("times: 3", "times: 1")
     (tmp_path / "leaderless.story").write_text(text)
     report = tmp_path / "report.json"
     arguments = ["--kafka", "4.3.1", "--stories", str(tmp_path), "--json", str(report)]
