@@ -3,20 +3,16 @@ is what the instance was told and what readers see."""
 
 from __future__ import annotations
 
+from model.transactions.client import ClientState as Client
+from model.transactions.client import Outcome, Write
+from model.transactions.coordinator import TransactionState as Txn
+from model.transactions.leader import Kind
+from model.transactions.messages import Error
 from proofs.lift.dag import Node, conjunction, ite
 from proofs.lift.values import Scalars
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.client import (
-    ABORTING,
-    COMMIT_ASKED,
-    COMMITTED,
-    COMMITTING,
-    CONCURRENT,
-    IN_TRANSACTION,
-    INITIALIZING,
-    NOTHING,
     ONE,
-    READY,
     SEQUENCE,
     N,
     has_begun,
@@ -31,7 +27,6 @@ from proofs.prove.transactions.client import (
 from proofs.prove.transactions.coordinator import (
     COMPLETE,
     MAX_EPOCH,
-    PREPARE_COMMIT,
     P,
     images,
     is_answer,
@@ -39,7 +34,7 @@ from proofs.prove.transactions.coordinator import (
     some,
 )
 from proofs.prove.transactions.instances import ME, InstanceState, T, is_of_group, its_pair, present
-from proofs.prove.transactions.partition import COMMIT, I, J, entry, in_log, is_data, log
+from proofs.prove.transactions.partition import I, J, entry, in_log, is_data, log
 from proofs.prove.transactions.state import HERE, NONE, TransactionsState, both_are
 
 # What is in the log
@@ -171,9 +166,9 @@ def settled_is_stored(s: InstanceState) -> Formula:
     """Unless something has failed, each record that was sent is in the log, but for the one that
     waits for its answer."""
     at = there(s, HERE)
-    works = one_of(state_of(s), (IN_TRANSACTION, COMMITTING))
+    works = one_of(state_of(s), (Client.IN_TRANSACTION, Client.COMMITTING))
     last = N.eq(at.written - 1)
-    settled = ~last | at.write.eq(NOTHING)
+    settled = ~last | at.write.eq(Write.NONE)
     sent = (N >= 0) & (at.written > N)
     return (N,), (works & sent & settled).implies(holds(s, present(s), N))
 
@@ -181,7 +176,7 @@ def settled_is_stored(s: InstanceState) -> Formula:
 def committed_is_stored(s: InstanceState) -> Formula:
     """What was sent in a transaction whose commit succeeded is in the log."""
     sent = (N >= 0) & (sent_here(s, T) > N)
-    told = (present(s) >= T) & outcome(s, T).eq(COMMITTED)
+    told = (present(s) >= T) & outcome(s, T).eq(Outcome.COMMITTED)
     return (T, N), (told & sent).implies(holds(s, T, N))
 
 
@@ -206,7 +201,7 @@ def commits_soon(s: InstanceState, pair: tuple[Node, Node]) -> Node:
 
     def says(image: Scalars) -> Node:
         its = both_are((image.producer_id, image.producer_epoch), ends)
-        return ~(image.state.eq(PREPARE_COMMIT) & its)
+        return ~(image.state.eq(Txn.PREPARE_COMMIT) & its)
 
     return ~images(s, says, ("log", "image"))
 
@@ -214,7 +209,7 @@ def commits_soon(s: InstanceState, pair: tuple[Node, Node]) -> Node:
 def unsent_is_undecided(s: InstanceState) -> Formula:
     """Of a pair under which nothing was sent yet no commit is decided, or about to be."""
     own_id, own_epoch = own_pair(s)
-    idle = state_of(s).eq(READY) | has_begun(s) & ~s.client.is_started
+    idle = state_of(s).eq(Client.READY) | has_begun(s) & ~s.client.is_started
     decided = s.decision(own_id, own_epoch + 1).eq(1)
     commits = decided | commits_soon(s, own_pair(s))
     return (), idle.implies(~commits)
@@ -241,16 +236,16 @@ def who_waits(s: InstanceState) -> Formula:
     answer = c.answer
     good = answer.error.eq(0)
     mine = c.is_appending & c.requester.eq(ME)
-    later = answer.error.eq(CONCURRENT) & state_of(s).eq(INITIALIZING)
+    later = answer.error.eq(Error.CONCURRENT_TRANSACTIONS) & state_of(s).eq(Client.INITIALIZING)
     state = state_of(s)
-    begins = state.eq(INITIALIZING)
+    begins = state.eq(Client.INITIALIZING)
     own_id, own_epoch = own_pair(s)
     ends = (
-        one_of(state, (COMMITTING, ABORTING))
+        one_of(state, (Client.COMMITTING, Client.ABORTING))
         & s.client.is_started
-        & s.sent_end(present(s), ite(state.eq(COMMITTING), 1, 0))
+        & s.sent_end(present(s), ite(state.eq(Client.COMMITTING), 1, 0))
         & is_prepared(image)
-        & image.state.eq(PREPARE_COMMIT).eq(state.eq(COMMITTING))
+        & image.state.eq(Txn.PREPARE_COMMIT).eq(state.eq(Client.COMMITTING))
         & image.producer_id.eq(own_id)
         & image.producer_epoch.eq(own_epoch + 1)
     )
@@ -273,7 +268,7 @@ def who_waits(s: InstanceState) -> Formula:
 
 def told_is_decided(s: InstanceState) -> Formula:
     """What the application was told is committed was decided so."""
-    told = (present(s) >= T) & outcome(s, T).eq(COMMITTED)
+    told = (present(s) >= T) & outcome(s, T).eq(Outcome.COMMITTED)
     return (T,), (told & is_started(s, T)).implies(marked(s, T).eq(1))
 
 
@@ -287,11 +282,11 @@ def told_is_visible(s: InstanceState) -> Formula:
     t = stored.transaction
     asked = outcome(s, t)
     ended = in_log(s, I) & is_mine(s, stored) & ~s.ended(I).eq(NONE)
-    visible = marker.kind.eq(COMMIT)
+    visible = marker.kind.eq(Kind.COMMIT)
     facts = (
         visible.eq(marked(s, t).eq(1)),
-        visible.implies(one_of(asked, (COMMIT_ASKED, COMMITTED))),
-        asked.eq(COMMITTED).implies(visible),
+        visible.implies(one_of(asked, (Outcome.COMMIT_ASKED, Outcome.COMMITTED))),
+        asked.eq(Outcome.COMMITTED).implies(visible),
     )
     return (I,), ended.implies(conjunction(facts))
 
@@ -300,7 +295,7 @@ def told_is_whole(s: InstanceState) -> Formula:
     """Once a commit was told, each record that was sent here is in the log, and was decided to be
     visible; so it is with each partition, at its own time."""
     sent = (N >= 0) & (sent_here(s, T) > N)
-    told = (present(s) >= T) & outcome(s, T).eq(COMMITTED)
+    told = (present(s) >= T) & outcome(s, T).eq(Outcome.COMMITTED)
     there_is = holds(s, T, N) & marked(s, T).eq(1)
     return (T, N), (told & sent).implies(there_is)
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from proofs.lift.dag import ZERO, Node, both, conjunction, const, disjunction, ite
+from model.transactions.client import ClientState as Client
+from model.transactions.client import Membership, Outcome, Write
+from model.transactions.coordinator import TransactionState as Txn
+from proofs.lift.dag import ZERO, Node, Operand, both, conjunction, const, disjunction, ite
 from proofs.lift.values import Rec, Scalars
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.coordinator import (
-    ABSENT,
     COMPLETE,
     EPOCHS_END,
     MAX_EPOCH,
-    ONGOING,
     OUTCOME,
     PLACE,
     E,
@@ -30,16 +31,9 @@ from proofs.prove.unknowns import number
 
 N, SEQUENCE, U = number("number"), number("sequence"), number("u")
 ONE = const(1)
-UNINITIALIZED, INITIALIZING, READY, IN_TRANSACTION, COMMITTING, ABORTING, ABORTABLE, FATAL = (
-    const(i) for i in range(8)
-)
-OUT, IN = const(0), const(3)
-NOTHING, QUEUED, SENT = (const(i) for i in range(3))
-CONCURRENT = const(51)
-OPEN, COMMIT_ASKED, COMMITTED, ABORT_ASKED, ABORTED = (const(i) for i in range(5))
 
 
-def one_of(node: Node, values: Iterable[Node]) -> Node:
+def one_of(node: Node, values: Iterable[Operand]) -> Node:
     """It is one of them."""
     return disjunction(node.eq(value) for value in values)
 
@@ -75,7 +69,10 @@ def own_pair(s: InstanceState) -> tuple[Node, Node]:
 
 def has_begun(s: InstanceState) -> Node:
     """A transaction is there, and the client is not finished."""
-    return one_of(state_of(s), (IN_TRANSACTION, COMMITTING, ABORTING, ABORTABLE))
+    return one_of(
+        state_of(s),
+        (Client.IN_TRANSACTION, Client.COMMITTING, Client.ABORTING, Client.ABORTABLE_ERROR),
+    )
 
 
 def is_started(s: InstanceState, transaction: Node) -> Node:
@@ -91,20 +88,25 @@ def client_speaks_v2(s: InstanceState) -> Formula:
     where nothing was sent in a transaction, none is in it."""
     c, at = s.client, there(s, PLACE)
     state = state_of(s)
-    new = one_of(state, (UNINITIALIZED, INITIALIZING))
-    idle = one_of(state, (UNINITIALIZED, INITIALIZING, READY)) | has_begun(s)
-    rests = at.membership.eq(OUT) & at.write.eq(NOTHING) & at.written.eq(0) & at.next_sequence.eq(0)
+    new = one_of(state, (Client.UNINITIALIZED, Client.INITIALIZING))
+    idle = one_of(state, (Client.UNINITIALIZED, Client.INITIALIZING, Client.READY)) | has_begun(s)
+    rests = (
+        at.membership.eq(Membership.OUT)
+        & at.write.eq(Write.NONE)
+        & at.written.eq(0)
+        & at.next_sequence.eq(0)
+    )
     nobody = both(*(field.eq(NONE) for field in own_pair(s)))
-    member = at.membership.eq(OUT) | at.membership.eq(IN)
+    member = at.membership.eq(Membership.OUT) | at.membership.eq(Membership.IN)
     facts = (
         ~c.must_bump,
         c.begun >= 0,
         new.implies(c.begun.eq(0)),
         new.implies(nobody),
-        (state.eq(READY) | has_begun(s)).implies(some(c.producer_id)),
+        (state.eq(Client.READY) | has_begun(s)).implies(some(c.producer_id)),
         has_begun(s).implies(c.begun > 0),
-        (new | state.eq(READY)).implies(~c.is_started),
-        one_of(state, (COMMITTING, ABORTING)).implies(c.is_started),
+        (new | state.eq(Client.READY)).implies(~c.is_started),
+        one_of(state, (Client.COMMITTING, Client.ABORTING)).implies(c.is_started),
         (inside(PLACE) & idle).implies(member),
         (inside(PLACE) & idle & ~c.is_started).implies(rests),
     )
@@ -116,15 +118,16 @@ def writes_are_numbered(s: InstanceState) -> Formula:
     have. The group's offsets have none."""
     at = there(s, HERE)
     counted = (
-        at.write.eq(SENT).implies(at.next_sequence.eq(at.written))
-        & at.write.eq(QUEUED).implies(at.next_sequence.eq(at.written - 1))
-        & (at.write.eq(NOTHING) & one_of(state_of(s), (IN_TRANSACTION, COMMITTING))).implies(
-            at.next_sequence.eq(at.written)
-        )
+        at.write.eq(Write.SENT).implies(at.next_sequence.eq(at.written))
+        & at.write.eq(Write.QUEUED).implies(at.next_sequence.eq(at.written - 1))
+        & (
+            at.write.eq(Write.NONE)
+            & one_of(state_of(s), (Client.IN_TRANSACTION, Client.COMMITTING))
+        ).implies(at.next_sequence.eq(at.written))
     )
-    waits = at.write.eq(QUEUED) | at.write.eq(SENT)
+    waits = at.write.eq(Write.QUEUED) | at.write.eq(Write.SENT)
     first = waits.implies(at.written > 0)
-    known = disjunction(at.write.eq(w) for w in (NOTHING, QUEUED, SENT))
+    known = disjunction(at.write.eq(w) for w in (Write.NONE, Write.QUEUED, Write.SENT))
     parts = (
         at.written >= 0,
         known,
@@ -146,13 +149,13 @@ def outcomes_are_of_states(s: InstanceState) -> Formula:
     """The present transaction's outcome is what its state says; those to come are open."""
     state, now = state_of(s), outcome(s, present(s))
     said = (
-        (IN_TRANSACTION, (OPEN,)),
-        (COMMITTING, (COMMIT_ASKED,)),
-        (ABORTING, (ABORT_ASKED,)),
-        (ABORTABLE, (OPEN, COMMIT_ASKED)),
+        (Client.IN_TRANSACTION, (Outcome.OPEN,)),
+        (Client.COMMITTING, (Outcome.COMMIT_ASKED,)),
+        (Client.ABORTING, (Outcome.ABORT_ASKED,)),
+        (Client.ABORTABLE_ERROR, (Outcome.OPEN, Outcome.COMMIT_ASKED)),
     )
     rows = (state.eq(which).implies(one_of(now, outcomes)) for which, outcomes in said)
-    later = (present(s) < T).implies(outcome(s, T).eq(OPEN))
+    later = (present(s) < T).implies(outcome(s, T).eq(Outcome.OPEN))
     return (T,), conjunction((*rows, later))
 
 
@@ -202,7 +205,7 @@ def next_id_is_nobodys(s: TransactionsState) -> Formula:
             turned.implies(known.previous_producer_id < known.producer_id),
             turned.implies(EPOCHS_END),
         )
-        return known.state.eq(ABSENT) | conjunction(rows)
+        return known.state.eq(Txn.ABSENT) | conjunction(rows)
 
     unlogged = log.last_producer_epoch.eq(NONE)
     facts = (images(s, unsaid), unlogged, images(s, same), images(s, past))
@@ -260,7 +263,7 @@ def heirs_are_the_same(s: InstanceState) -> Formula:
         last = image.last_producer_epoch
         shown = s.theirs(image.producer_id, last) | s.theirs(image.previous_producer_id, last)
         ours = s.mine(*now) | s.mine(image.next_producer_id, ZERO)
-        is_open = image.state.eq(ONGOING)
+        is_open = image.state.eq(Txn.ONGOING)
         return is_open | shown.implies(~ours)
 
     return (), images(s, same) & images(s, again)
@@ -270,7 +273,7 @@ def transactions_have_pairs(s: InstanceState) -> Formula:
     """A transaction in which something was sent has the pair that the client held."""
     mine, now = its_pair(s, T), present(s)
     begun = is_started(s, T).implies((T >= 0) & (now >= T))
-    past = (now > T) | state_of(s).eq(READY)
+    past = (now > T) | state_of(s).eq(Client.READY)
     earlier = (is_started(s, T) & past).implies(is_before(mine, own_pair(s)))
     present_one = has_begun(s).implies(is_started(s, now).eq(s.client.is_started))
     holds = (has_begun(s) & s.client.is_started).implies(both_are(its_pair(s, now), own_pair(s)))
@@ -293,11 +296,11 @@ def ends_are_asked(s: InstanceState) -> Formula:
     sent, commits = s.sent_end(T, OUTCOME), OUTCOME.eq(1)
     asked = ite(
         commits,
-        one_of(outcome(s, T), (COMMIT_ASKED, COMMITTED)),
-        one_of(outcome(s, T), (ABORT_ASKED, ABORTED)),
+        one_of(outcome(s, T), (Outcome.COMMIT_ASKED, Outcome.COMMITTED)),
+        one_of(outcome(s, T), (Outcome.ABORT_ASKED, Outcome.ABORTED)),
     )
     now = T.eq(present(s)) & has_begun(s)
-    ending = state_of(s).eq(ite(commits, COMMITTING, ABORTING))
+    ending = state_of(s).eq(ite(commits, Client.COMMITTING, Client.ABORTING))
     facts = (
         (OUTCOME >= 0) & (OUTCOME <= 1),
         (T >= 0) & (present(s) >= T),
@@ -310,7 +313,7 @@ def ends_are_asked(s: InstanceState) -> Formula:
 def ends_wait_for_batches(s: InstanceState) -> Formula:
     """Once EndTxn is sent, no batch is unfinished."""
     sent = s.sent_end(present(s), ZERO) | s.sent_end(present(s), ONE)
-    finished = there(s, PLACE).write.eq(NOTHING)
+    finished = there(s, PLACE).write.eq(Write.NONE)
     return (PLACE,), (sent & has_begun(s) & inside(PLACE)).implies(finished)
 
 

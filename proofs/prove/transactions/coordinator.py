@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from model.transactions.coordinator import TransactionState as Txn
 from proofs.lift import dag
-from proofs.lift.dag import Node, conjunction, const, disjunction, ite, leaf
+from proofs.lift.dag import Node, conjunction, disjunction, ite, leaf
 from proofs.lift.values import Scalars
 from proofs.prove.composition import Worlds
 from proofs.prove.smt import Formula, ProofObligation, obligation
@@ -22,13 +23,13 @@ from proofs.prove.transactions.state import (
 from proofs.prove.transactions.steps import Transactions
 from proofs.prove.unknowns import number, truth
 
-EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, ABSENT = (const(i) for i in (0, 1, 2, 3, 6))
-COMPLETE = (const(4), const(5))
 P, E, OUTCOME, TERM, PLACE = (number(n) for n in ("p", "e", "outcome", "term", "place"))
 EPOCHS_END = truth("epochs_end")
 MAX_EPOCH = number("max_epoch")
 EXHAUSTED = number("exhausted_epoch")
 IMAGES = ("known", "log", "image")
+PREPARED = (Txn.PREPARE_COMMIT, Txn.PREPARE_ABORT)
+COMPLETE = (Txn.COMPLETE_COMMIT, Txn.COMPLETE_ABORT)
 
 RULES = {
     ("Variant", name): leaf(name, low, high)
@@ -69,7 +70,7 @@ def without(*names: str) -> dict[tuple[str, str], Node]:
 
 def is_prepared(image: Scalars) -> Node:
     """PREPARE, of either outcome."""
-    return image.state.eq(PREPARE_COMMIT) | image.state.eq(PREPARE_ABORT)
+    return image.state.eq(Txn.PREPARE_COMMIT) | image.state.eq(Txn.PREPARE_ABORT)
 
 
 def counts(s: TransactionsState, which: str) -> Node:
@@ -100,19 +101,19 @@ def epochs_are_many() -> Formula:
 
 def is_unborn(image: Scalars) -> Node:
     """The id has a producer id in memory, and nobody has had an epoch yet."""
-    return image.state.eq(EMPTY) & image.producer_epoch.eq(NONE)
+    return image.state.eq(Txn.EMPTY) & image.producer_epoch.eq(NONE)
 
 
 def is_nameless(image: Scalars) -> Node:
     """Nobody has had an epoch, and nothing was before."""
-    absent = image.state.eq(EMPTY) | image.state.eq(ABSENT)
+    absent = image.state.eq(Txn.EMPTY) | image.state.eq(Txn.ABSENT)
     names = ("producer_epoch", "last_producer_epoch", "previous_producer_id", "next_producer_id")
     return conjunction((absent, *(getattr(image, name).eq(NONE) for name in names)))
 
 
 def is_unlogged(s: TransactionsState, image: Scalars) -> Node:
     """Nothing of the id is there yet, and its producer id is in memory only."""
-    return is_unborn(s.known("known")) & image.state.eq(ABSENT)
+    return is_unborn(s.known("known")) & image.state.eq(Txn.ABSENT)
 
 
 def ids_are_counted(s: TransactionsState) -> Formula:
@@ -120,7 +121,7 @@ def ids_are_counted(s: TransactionsState) -> Formula:
     count: Node = s.coordinator.given_producer_ids
 
     def sound(image: Scalars) -> Node:
-        nobody = image.state.eq(ABSENT)
+        nobody = image.state.eq(Txn.ABSENT)
         return (
             (image.producer_id >= NONE)
             & (image.producer_id < count)
@@ -142,7 +143,7 @@ def log_is_ahead(s: TransactionsState) -> Formula:
     """What is in the log, or on its way there, is not older than what is known; but where a fence
     has failed, its epoch is in memory."""
     known, failed = s.known("known"), s.coordinator.unlogged_fence
-    is_ongoing = known.state.eq(ONGOING)
+    is_ongoing = known.state.eq(Txn.ONGOING)
 
     def ahead(image: Scalars) -> Node:
         same = image.producer_id.eq(known.producer_id)
@@ -160,17 +161,17 @@ def log_is_ahead(s: TransactionsState) -> Formula:
     same = image.producer_id.eq(known.producer_id)
     moves = failed | ~image.producer_epoch.eq(known.producer_epoch)
     fences = image.last_producer_epoch.eq(NONE) & moves
-    aborts = fences.implies(known.state.eq(ONGOING))
+    aborts = fences.implies(known.state.eq(Txn.ONGOING))
     prepared = same.implies(not_before(known, image)) & is_prepared(image).implies(same & aborts)
-    goes_on = same & (image.state.eq(ONGOING) | is_prepared(image))
-    ongoing = known.state.eq(ONGOING) & counts(s, "image").implies(goes_on)
+    goes_on = same & (image.state.eq(Txn.ONGOING) | is_prepared(image))
+    ongoing = known.state.eq(Txn.ONGOING) & counts(s, "image").implies(goes_on)
     ongoing = failed.implies(ongoing)
-    nobody = s.known("log").state.eq(ABSENT) & ~counts(s, "image")
+    nobody = s.known("log").state.eq(Txn.ABSENT) & ~counts(s, "image")
     parts = (
         images(s, ahead, ("log", "image")),
         counts(s, "image").implies(prepared),
         ongoing,
-        known.state.eq(ABSENT).implies(nobody),
+        known.state.eq(Txn.ABSENT).implies(nobody),
     )
     return (), conjunction(parts)
 
@@ -257,7 +258,7 @@ def reign_is_past(s: TransactionsState) -> Formula:
 
     def past(image: Scalars) -> Node:
         known = (image.producer_id, image.producer_epoch)
-        return image.state.eq(ABSENT) | ~is_before(known, reign)
+        return image.state.eq(Txn.ABSENT) | ~is_before(known, reign)
 
     count: Node = s.coordinator.given_producer_ids
     return (), (s.reign_id < count) & images(s, past)
@@ -308,7 +309,7 @@ def prepare_is_next(s: TransactionsState) -> Formula:
         stays = s.coordinator.unlogged_fence & not_before(known, image)
         same = image.producer_id.eq(known.producer_id)
         begins = (same, after | stays, ~is_prepared(known))
-        commits = image.state.eq(PREPARE_COMMIT).implies(known.state.eq(ONGOING))
+        commits = image.state.eq(Txn.PREPARE_COMMIT).implies(known.state.eq(Txn.ONGOING))
         return is_prepared(image).implies(conjunction((*begins, commits)))
 
     logged = is_same(s.known("log"), known) | images(s, follows, ("log",))
@@ -344,7 +345,7 @@ def decided_is_past(s: TransactionsState) -> Formula:
 def prepared_is_decided(s: TransactionsState) -> Formula:
     """What is prepared says what was decided."""
     known = s.known("known")
-    outcome = ite(known.state.eq(PREPARE_COMMIT), 1, 0)
+    outcome = ite(known.state.eq(Txn.PREPARE_COMMIT), 1, 0)
     decided = s.decision(known.producer_id, known.producer_epoch).eq(outcome)
     return (), is_prepared(known).implies(decided)
 

@@ -45,7 +45,6 @@ from proofs.prove.unknowns import Predicate, function, number, truth
 ME = number("me")
 """The instance that is looked at: any."""
 T, NUMBER, PLACE = number("t"), number("number"), number("place")
-DATA = ZERO
 IN_LAST = number("last_partition")
 OFFSETS = truth("offsets")
 

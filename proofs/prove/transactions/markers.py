@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from model.transactions.coordinator import TransactionState as Txn
 from proofs.lift.dag import Node, conjunction
 from proofs.lift.values import Scalars
 from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.coordinator import (
     EPOCHS_END,
-    ONGOING,
     OUTCOME,
     RULES,
     TERM,
@@ -166,14 +166,14 @@ def told_is_before_its_marker(s: TransactionsState) -> Formula:
         its = P.eq(image.producer_id)
         told = (mine & its).implies(image.producer_epoch > E)
         newer = known.producer_epoch < image.producer_epoch
-        finished = ~known.state.eq(ONGOING)
+        finished = ~known.state.eq(Txn.ONGOING)
         ahead = (finished & known.producer_id.eq(image.producer_id)).implies(newer)
         prepares = must_be_newer() & is_prepared(image)
         return is_prepared(known) | prepares.implies(told & ahead)
 
     failed_here = failed & P.eq(known.producer_id)
     fenced = (mine & failed_here).implies(known.producer_epoch > E)
-    ongoing = counts(s, "image") & s.known("image").state.eq(ONGOING)
+    ongoing = counts(s, "image") & s.known("image").state.eq(Txn.ONGOING)
     unsaid = ongoing.implies(~is_answer(s))
     return (P, E), images(s, before) & fenced & unsaid
 

@@ -16,8 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from model.transactions.client import ClientState as Client
+from model.transactions.client import Membership, Outcome, Write
+from model.transactions.coordinator import TransactionState as Txn
+from model.transactions.leader import Kind
+from model.transactions.messages import Error
 from proofs.lift import dag
-from proofs.lift.dag import ZERO, Node, conjunction, const, ite
+from proofs.lift.dag import ZERO, Node, Operand, conjunction, const, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Scalars
 from proofs.prove.composition import Composition
@@ -25,20 +30,7 @@ from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.acknowledgements import is_mine
 from proofs.prove.transactions.client import (
-    ABORTING,
-    COMMIT_ASKED,
-    COMMITTED,
-    COMMITTING,
-    CONCURRENT,
-    FATAL,
-    IN,
-    IN_TRANSACTION,
-    INITIALIZING,
-    NOTHING,
     ONE,
-    QUEUED,
-    READY,
-    UNINITIALIZED,
     has_begun,
     is_started,
     one_of,
@@ -48,16 +40,12 @@ from proofs.prove.transactions.client import (
     there,
 )
 from proofs.prove.transactions.coordinator import (
-    ABSENT,
     COMPLETE,
-    EMPTY,
     EPOCHS_END,
     EXHAUSTED,
-    ONGOING,
     OUTCOME,
     PLACE,
-    PREPARE_ABORT,
-    PREPARE_COMMIT,
+    PREPARED,
     E,
     P,
     counts,
@@ -79,15 +67,7 @@ from proofs.prove.transactions.instances import (
     its_pair,
     present,
 )
-from proofs.prove.transactions.partition import (
-    COMMIT,
-    I,
-    entry,
-    in_log,
-    in_transaction,
-    is_open,
-    log,
-)
+from proofs.prove.transactions.partition import I, entry, in_log, in_transaction, is_open, log
 from proofs.prove.transactions.state import (
     NONE,
     Image,
@@ -100,7 +80,6 @@ from proofs.prove.transactions.state import (
 from proofs.prove.transactions.steps import SENDERS, merged
 from proofs.prove.unknowns import Predicate, function, number, truth
 
-NEW, ASKED = const(1), const(2)
 BEHIND = ("log", "image")
 
 
@@ -208,7 +187,7 @@ def works(s: InstanceState, place: Node) -> Node:
 def is_asked(s: InstanceState, place: Node) -> Node:
     """A request was sent that adds it, and was not answered."""
     membership: Node = there(s, place).membership
-    return membership.eq(ASKED)
+    return membership.eq(Membership.ASKED)
 
 
 def is_own(s: InstanceState, image: Scalars) -> Node:
@@ -226,7 +205,7 @@ def now_known(s: TransactionsState) -> Image:
 
 def is_ongoing(image: Scalars) -> Node:
     """A transaction is open."""
-    return image.state.eq(ONGOING)
+    return image.state.eq(Txn.ONGOING)
 
 
 def is_complete(image: Scalars) -> Node:
@@ -236,7 +215,7 @@ def is_complete(image: Scalars) -> Node:
 
 def is_idle(s: InstanceState) -> Node:
     """The instance is in no transaction, and not finished."""
-    return one_of(state_of(s), (UNINITIALIZED, INITIALIZING, READY))
+    return one_of(state_of(s), (Client.UNINITIALIZED, Client.INITIALIZING, Client.READY))
 
 
 def works_now(s: InstanceState) -> Node:
@@ -245,15 +224,12 @@ def works_now(s: InstanceState) -> Node:
     return started & has_begun(s)
 
 
-def ends_as(s: InstanceState, image: Scalars, states: tuple[Node, Node], of: Node) -> Node:
+def ends_as(s: InstanceState, image: Scalars, states: tuple[Operand, Operand], of: Node) -> Node:
     """If an image is an end, the instance has asked for that of a transaction."""
     commits, aborts = states
     return image.state.eq(commits).implies(s.sent_end(of, ONE)) & image.state.eq(aborts).implies(
         s.sent_end(of, ZERO)
     )
-
-
-PREPARED = (PREPARE_COMMIT, PREPARE_ABORT)
 
 
 # Pairs
@@ -264,7 +240,7 @@ def given_is_not_ahead(s: TransactionsState) -> Formula:
     pair waits for that of the image."""
 
     def behind(image: Scalars) -> Node:
-        return image.state.eq(ABSENT) | (image.producer_id >= P)
+        return image.state.eq(Txn.ABSENT) | (image.producer_id >= P)
 
     answer, image = s.coordinator.answer, s.known("image")
     waits = s.coordinator.is_appending & is_answer(s)
@@ -331,10 +307,10 @@ def pairs_come_next(s: TransactionsState) -> Formula:
         turns = its_id.eq(known.next_producer_id) & its.eq(0)
         rows = (
             one_of(state, states),
-            one_of(state, (ONGOING, PREPARE_COMMIT)).implies(same),
-            state.eq(PREPARE_ABORT).implies(same | fences),
+            one_of(state, (Txn.ONGOING, Txn.PREPARE_COMMIT)).implies(same),
+            state.eq(Txn.PREPARE_ABORT).implies(same | fences),
             is_complete(image).implies(same | turns),
-            one_of(state, (EMPTY, ABSENT)).implies(~in_transaction(known)),
+            one_of(state, (Txn.EMPTY, Txn.ABSENT)).implies(~in_transaction(known)),
         )
         return conjunction(rows)
 
@@ -355,7 +331,7 @@ def transactions_have_turns(s: OrdinalState) -> Formula:
         is_started(s, T).implies((T >= 0) & (now >= T)),
         is_started(s, T).implies(s.mine(*its_pair(s, T))),
         has_begun(s).implies(some(own_pair(s)[0])),
-        state_of(s).eq(READY).implies(some(own_pair(s)[0])),
+        state_of(s).eq(Client.READY).implies(some(own_pair(s)[0])),
     )
     return (T,), conjunction(facts)
 
@@ -370,12 +346,17 @@ def work_is_ended(s: OrdinalState) -> Formula:
     commits = inside(s.works_at) & works(s, s.works_at)
     aborts = inside(s.asked_at) & is_asked(s, s.asked_at)
     at = there(s, PLACE)
-    adds, waits = one_of(at.membership, (NEW, ASKED)), at.write.eq(QUEUED)
+    adds, waits = (
+        one_of(at.membership, (Membership.NEW, Membership.ASKED)),
+        at.write.eq(Write.QUEUED),
+    )
     facts = (
-        state_of(s).eq(COMMITTING).implies(started | commits),
-        state_of(s).eq(ABORTING).implies(started | aborts),
-        (inside(PLACE) & has_begun(s)).implies(one_of(at.membership, (ZERO, NEW, ASKED, IN))),
-        (inside(PLACE) & state_of(s).eq(IN_TRANSACTION) & adds).implies(waits),
+        state_of(s).eq(Client.COMMITTING).implies(started | commits),
+        state_of(s).eq(Client.ABORTING).implies(started | aborts),
+        (inside(PLACE) & has_begun(s)).implies(
+            one_of(at.membership, (ZERO, Membership.NEW, Membership.ASKED, Membership.IN))
+        ),
+        (inside(PLACE) & state_of(s).eq(Client.IN_TRANSACTION) & adds).implies(waits),
     )
     return (PLACE,), conjunction(facts)
 
@@ -385,7 +366,7 @@ def ends_are_quiet(s: InstanceState) -> Formula:
     added."""
     sent = s.sent_end(present(s), ZERO) | s.sent_end(present(s), ONE)
     at = there(s, PLACE)
-    quiet = at.write.eq(NOTHING) & ~one_of(at.membership, (NEW, ASKED))
+    quiet = at.write.eq(Write.NONE) & ~one_of(at.membership, (Membership.NEW, Membership.ASKED))
     return (PLACE, T, OUTCOME), (sent & has_begun(s) & inside(PLACE)).implies(quiet) & s.sent_end(
         T, OUTCOME
     ).implies(is_started(s, T))
@@ -398,14 +379,16 @@ def waits_for_its_own(s: OrdinalState) -> Formula:
     answer = c.answer
     good = answer.error.eq(0)
     mine = c.is_appending & c.requester.eq(ME)
-    later = answer.error.eq(CONCURRENT) & state.eq(INITIALIZING)
+    later = answer.error.eq(Error.CONCURRENT_TRANSACTIONS) & state.eq(Client.INITIALIZING)
     told = some(answer.producer_id) & ~s.theirs(*pair(answer))
-    begins = state.eq(INITIALIZING) & told & ~in_transaction(image) & ~has_shown(s.theirs, image)
+    begins = (
+        state.eq(Client.INITIALIZING) & told & ~in_transaction(image) & ~has_shown(s.theirs, image)
+    )
     asks = inside(s.asked_at) & is_asked(s, s.asked_at)
     lives = (
         works_now(s)
-        | state.eq(FATAL)
-        | one_of(state, (IN_TRANSACTION, COMMITTING, ABORTING)) & asks
+        | state.eq(Client.FATAL_ERROR)
+        | one_of(state, (Client.IN_TRANSACTION, Client.COMMITTING, Client.ABORTING)) & asks
     )
     nothing = answer.producer_id.eq(NONE)
     has = nothing & is_own(s, image)
@@ -415,15 +398,15 @@ def waits_for_its_own(s: OrdinalState) -> Formula:
         & is_ongoing(image)
         & (s.client.begun > 0)
         & is_started(s, present(s)).eq(s.client.is_started)
-        & ~outcome(s, present(s)).eq(COMMITTED)
+        & ~outcome(s, present(s)).eq(Outcome.COMMITTED)
     )
     ends = (
         works_now(s)
         & has
         & is_own(s, now_known(s))
-        & one_of(state, (COMMITTING, ABORTING))
-        & image.state.eq(ite(state.eq(COMMITTING), *PREPARED))
-        & s.sent_end(present(s), ite(state.eq(COMMITTING), 1, 0))
+        & one_of(state, (Client.COMMITTING, Client.ABORTING))
+        & image.state.eq(ite(state.eq(Client.COMMITTING), *PREPARED))
+        & s.sent_end(present(s), ite(state.eq(Client.COMMITTING), 1, 0))
     )
     waits = good & (begins | adds | ends)
     nobody = c.requester.eq(NONE)
@@ -481,7 +464,7 @@ def turns_have_pairs(s: OrdinalState) -> Formula:
     past = (present(s) > T) | is_idle(s)
 
     def commits(image: Scalars) -> Node:
-        return image.state.eq(PREPARE_COMMIT).implies(s.sent_end(T, ONE))
+        return image.state.eq(Txn.PREPARE_COMMIT).implies(s.sent_end(T, ONE))
 
     has = both_are(pair(known), its_pair(s, T)) & ~past
     facts = (
@@ -522,7 +505,7 @@ def log_says_its_turn(s: OrdinalState) -> Formula:
 
 def told_was_decided(s: OrdinalState) -> Formula:
     """What the application was told is committed was decided so, in its turn."""
-    told = (present(s) >= T) & outcome(s, T).eq(COMMITTED)
+    told = (present(s) >= T) & outcome(s, T).eq(Outcome.COMMITTED)
     decided = s.outcome_of(s.its_turn(T)).eq(1)
     return (T,), (told & is_started(s, T)).implies(decided)
 
@@ -535,10 +518,10 @@ def visible_as_told(s: OrdinalState) -> Formula:
     t = stored.transaction
     asked = outcome(s, t)
     ended = in_log(s, I) & is_mine(s, stored) & ~s.ended(I).eq(NONE)
-    visible = marker.kind.eq(COMMIT)
+    visible = marker.kind.eq(Kind.COMMIT)
     facts = (
         visible.eq(s.outcome_of(s.its_turn(t)).eq(1)),
-        visible.implies(one_of(asked, (COMMIT_ASKED, COMMITTED))),
-        asked.eq(COMMITTED).implies(visible),
+        visible.implies(one_of(asked, (Outcome.COMMIT_ASKED, Outcome.COMMITTED))),
+        asked.eq(Outcome.COMMITTED).implies(visible),
     )
     return (I,), ended.implies(conjunction(facts))

@@ -6,17 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from proofs.lift.dag import Node, conjunction, const, disjunction, ite
+from model.transactions.coordinator import TransactionState as Txn
+from model.transactions.leader import Kind
+from proofs.lift.dag import Node, conjunction, disjunction, ite
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.values import Rec, Scalars
 from proofs.prove.composition import Worlds
 from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.transactions.coordinator import (
     COMPLETE,
-    ONGOING,
     PLACE,
-    PREPARE_ABORT,
-    PREPARE_COMMIT,
     RULES,
     P,
     images,
@@ -36,7 +35,6 @@ from proofs.prove.transactions.steps import Transactions, wanted
 from proofs.prove.unknowns import Unknowns, number
 
 I, J = number("i"), number("j")  # noqa: E741
-DATA, COMMIT, ABORT, OTHER = (const(i) for i in range(4))
 
 
 def log(s: TransactionsState, offset: Node) -> Scalars:
@@ -64,12 +62,12 @@ def in_log(s: TransactionsState, offset: Node) -> Node:
 
 def is_marker(stored: Scalars) -> Node:
     """It ends a transaction of ours."""
-    return stored.kind.eq(COMMIT) | stored.kind.eq(ABORT)
+    return stored.kind.eq(Kind.COMMIT) | stored.kind.eq(Kind.ABORT)
 
 
 def is_data(stored: Scalars) -> Node:
     """A record of a transaction of ours."""
-    return stored.kind.eq(DATA)
+    return stored.kind.eq(Kind.DATA)
 
 
 def is_ours(stored: Scalars) -> Node:
@@ -256,7 +254,7 @@ def leaders_ask() -> Formula:
 
 def in_transaction(image: Scalars) -> Node:
     """A transaction is open, or is being ended."""
-    return image.state.eq(ONGOING) | is_prepared(image)
+    return image.state.eq(Txn.ONGOING) | is_prepared(image)
 
 
 def partitions_are_in_transactions(s: TransactionsState) -> Formula:
@@ -308,7 +306,7 @@ def no_fence_fails(s: TransactionsState) -> Formula:
     known = s.known("known")
 
     def present(image: Scalars) -> Node:
-        return image.state.eq(ONGOING).implies(both_are(pair(image), pair(known)))
+        return image.state.eq(Txn.ONGOING).implies(both_are(pair(image), pair(known)))
 
     return (), images(s, present) & ~s.coordinator.unlogged_fence
 
@@ -318,7 +316,7 @@ def open_has_present_epoch(s: TransactionsState) -> Formula:
     mine = entry(s, P).producer_epoch
 
     def present(image: Scalars) -> Node:
-        ongoing, epoch = image.state.eq(ONGOING), image.producer_epoch
+        ongoing, epoch = image.state.eq(Txn.ONGOING), image.producer_epoch
         return ongoing.implies(mine.eq(epoch)) & is_prepared(image).implies((mine + 1).eq(epoch))
 
     return (P,), is_open(s, P).implies(images(s, present))
@@ -364,8 +362,8 @@ def visible_as_decided(s: TransactionsState) -> Formula:
     decided = s.decision(stored.producer_id, epoch)
     says = (
         marker.producer_epoch.eq(epoch)
-        & marker.kind.eq(COMMIT).eq(decided.eq(1))
-        & marker.kind.eq(ABORT).eq(decided.eq(0))
+        & marker.kind.eq(Kind.COMMIT).eq(decided.eq(1))
+        & marker.kind.eq(Kind.ABORT).eq(decided.eq(0))
     )
     mine = in_log(s, I) & is_data(stored)
     ended = mine & ~s.ended(I).eq(NONE)
@@ -375,7 +373,7 @@ def visible_as_decided(s: TransactionsState) -> Formula:
 # V1, whose pairs do not tell transactions apart
 
 N = number("n")
-COMPLETED = {PREPARE_COMMIT: COMPLETE[0], PREPARE_ABORT: COMPLETE[1]}
+COMPLETED = {Txn.PREPARE_COMMIT: COMPLETE[0], Txn.PREPARE_ABORT: COMPLETE[1]}
 
 
 def log_comes_next(s: TransactionsState) -> Formula:
@@ -387,7 +385,7 @@ def log_comes_next(s: TransactionsState) -> Formula:
         state = image.state
         rows = [
             (
-                state.eq(prepared).implies(now.eq(ONGOING)),
+                state.eq(prepared).implies(now.eq(Txn.ONGOING)),
                 state.eq(complete).eq(now.eq(prepared)),
             )
             for prepared, complete in COMPLETED.items()
@@ -402,7 +400,7 @@ def turns_are_prepared_once(s: TransactionsState) -> Formula:
     """What is prepared is the present transaction, as it says; before that nothing is decided of
     it, and nothing of those to come."""
     known, outcome = s.known("known"), s.outcome_of(s.turn)
-    commits = ite(known.state.eq(PREPARE_COMMIT), 1, 0)
+    commits = ite(known.state.eq(Txn.PREPARE_COMMIT), 1, 0)
     now = outcome.eq(ite(is_prepared(known), commits, NONE))
     later = (s.turn < N).implies(s.outcome_of(N).eq(NONE))
     return (N,), now & later
@@ -412,7 +410,7 @@ def commits_are_wanted(s: TransactionsState) -> Formula:
     """Only a transaction that its application wants to commit is prepared so, or is on its way."""
 
     def asked(image: Scalars) -> Node:
-        return image.state.eq(PREPARE_COMMIT).implies(wanted(s.turn).eq(1))
+        return image.state.eq(Txn.PREPARE_COMMIT).implies(wanted(s.turn).eq(1))
 
     decided = s.outcome_of(N).eq(1).implies(wanted(N).eq(1))
     return (N,), images(s, asked) & decided
@@ -434,8 +432,8 @@ def visible_as_wanted(s: TransactionsState) -> Formula:
     decided = s.outcome_of(s.turn_of(I))
     says = (
         (s.turn_of(I) <= s.turn)
-        & marker.kind.eq(COMMIT).eq(decided.eq(1))
-        & marker.kind.eq(ABORT).eq(decided.eq(0))
+        & marker.kind.eq(Kind.COMMIT).eq(decided.eq(1))
+        & marker.kind.eq(Kind.ABORT).eq(decided.eq(0))
     )
     mine = in_log(s, I) & is_data(log(s, I))
     ended = mine & ~s.ended(I).eq(NONE)

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
+from model.transactions.client import ClientState as Client
+from model.transactions.client import Membership, Write
 from proofs.lift.dag import FALSE, TRUE, Node, conjunction, const, eq, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
@@ -23,21 +25,7 @@ from proofs.prove.composition import Composition
 from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.acknowledgements import holds, is_mine, is_placed, remembers
-from proofs.prove.transactions.client import (
-    IN,
-    INITIALIZING,
-    NOTHING,
-    QUEUED,
-    READY,
-    SENT,
-    UNINITIALIZED,
-    N,
-    has_begun,
-    one_of,
-    own_pair,
-    state_of,
-    there,
-)
+from proofs.prove.transactions.client import N, has_begun, one_of, own_pair, state_of, there
 from proofs.prove.transactions.instances import (
     ME,
     NUMBER,
@@ -258,16 +246,16 @@ def client_has_batches(s: InstanceState) -> Formula:
     """Where there is a batch, its partition is in the transaction, or will be; it is there once
     the batch is sent, and then the transaction is started. Between transactions there is none."""
     c, at = s.client, there(s, PLACE)
-    idle = one_of(state_of(s), (UNINITIALIZED, INITIALIZING, READY))
-    waits = ~at.write.eq(NOTHING)
-    sent, inside = at.write.eq(SENT), at.membership.eq(IN)
+    idle = one_of(state_of(s), (Client.UNINITIALIZED, Client.INITIALIZING, Client.READY))
+    waits = ~at.write.eq(Write.NONE)
+    sent, inside = at.write.eq(Write.SENT), at.membership.eq(Membership.IN)
     rests = ~waits & at.membership.eq(0)
     rows = (
         idle.implies(rests),
         waits.implies(~at.membership.eq(0)),
         sent.implies(inside),
         (inside & has_begun(s)).implies(c.is_started),
-        one_of(at.write, (NOTHING, QUEUED, SENT)),
+        one_of(at.write, (Write.NONE, Write.QUEUED, Write.SENT)),
         at.written >= 0,
         idle.implies(at.written.eq(0)),
         (has_begun(s) & waits).implies(at.written > 0),
@@ -290,10 +278,10 @@ def batches_keep_their_names(s: RecordsState) -> Formula:
         & both_are(its, own_pair(s))
         & s.batch_sequence(now, last).eq(numbered)
     )
-    earlier = ite(at.write.eq(QUEUED), last > N, last >= N)
+    earlier = ite(at.write.eq(Write.QUEUED), last > N, last >= N)
     mine = T.eq(now) & has_begun(s)
     sent = (now >= T) & (N >= 0) & mine.implies(earlier)
-    waits = has_begun(s) & at.write.eq(SENT)
+    waits = has_begun(s) & at.write.eq(Write.SENT)
     return (T, N), waits.implies(same) & s.sent_batch(T, N).implies(sent)
 
 
@@ -317,7 +305,7 @@ def own_sequences_are_counted(s: RecordsState) -> Formula:
     written = both_are((stored.producer_id, stored.producer_epoch), own_pair(s))
     ours = in_log(s, I) & is_data(stored) & written & PLAIN
     last = stored.sequence.eq(at.next_sequence - 1)
-    waits = has_begun(s) & at.write.eq(SENT) & last
+    waits = has_begun(s) & at.write.eq(Write.SENT) & last
     key = (stored.transaction, stored.number)
     it = is_mine(s, stored) & both_are(key, (present(s), at.written - 1))
     given = stored.sequence < at.next_sequence
@@ -327,9 +315,9 @@ def own_sequences_are_counted(s: RecordsState) -> Formula:
 def is_known(s: RecordsState) -> tuple[Node, Node]:
     """Whether a leader remembers a batch of the sequence that the instance sends now; and that."""
     at = there(s, HERE)
-    queued = at.write.eq(QUEUED)
+    queued = at.write.eq(Write.QUEUED)
     sequence = ite(queued, at.next_sequence, at.next_sequence - 1)
-    of_partition = ~at.write.eq(NOTHING) & PLAIN
+    of_partition = ~at.write.eq(Write.NONE) & PLAIN
     return of_partition & remembers(s, sequence), sequence
 
 
@@ -344,7 +332,7 @@ def known_batch_is_it(s: RecordsState) -> Formula:
     remembered, _ = is_known(s)
     at = there(s, HERE)
     it = holds(s, present(s), at.written - 1)
-    return (), remembered.implies(at.write.eq(SENT) & it)
+    return (), remembered.implies(at.write.eq(Write.SENT) & it)
 
 
 def acked_is_stored(s: RecordsState) -> Formula:

@@ -15,38 +15,24 @@ from dataclasses import dataclass, fields
 from inspect import signature
 from typing import Any
 
+from model.transactions.client import ClientState as Client
+from model.transactions.client import Membership, Write
+from model.transactions.coordinator import TransactionState as Txn
 from proofs.lift.containers import FocusMap
-from proofs.lift.dag import ZERO, Node, conjunction, const, disjunction, ite, leaf
+from proofs.lift.dag import ZERO, Node, Operand, conjunction, const, disjunction, ite, leaf
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Scalars
 from proofs.prove.composition import Composition
 from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
-from proofs.prove.transactions.client import (
-    ABORTABLE,
-    ABORTING,
-    COMMITTING,
-    FATAL,
-    IN,
-    IN_TRANSACTION,
-    INITIALIZING,
-    NOTHING,
-    QUEUED,
-    READY,
-    UNINITIALIZED,
-    one_of,
-)
+from proofs.prove.transactions.client import one_of
 from proofs.prove.transactions.coordinator import (
-    ABSENT,
     COMPLETE,
-    EMPTY,
     EPOCHS_END,
     EXHAUSTED,
-    ONGOING,
     OUTCOME,
     PLACE,
-    PREPARE_ABORT,
-    PREPARE_COMMIT,
+    PREPARED,
     RULES,
     SIZES,
     TERM,
@@ -76,7 +62,6 @@ from proofs.prove.unknowns import number
 
 PARTITION = number("partition")
 """The partition of a step."""
-ASKED = const(2)
 APPENDS = SIZES["Bounds", "appends"]
 CHOICES = {
     "instance": ZERO,
@@ -176,7 +161,7 @@ def works(s: SoleInstanceState, place: Node) -> Node:
 
 def is_asked(s: SoleInstanceState, place: Node) -> Node:
     """A request was sent that adds it, and was not answered."""
-    return at_place(s, place).membership.eq(ASKED)
+    return at_place(s, place).membership.eq(Membership.ASKED)
 
 
 # What the coordinator knows, as the instance expects it
@@ -196,7 +181,7 @@ def in_turn() -> Formula:
 
 def is_finished(image: Scalars) -> Node:
     """No transaction is open, and the next one can begin."""
-    return one_of(image.state, (EMPTY, *COMPLETE))
+    return one_of(image.state, (Txn.EMPTY, *COMPLETE))
 
 
 def is_complete(image: Scalars) -> Node:
@@ -206,7 +191,7 @@ def is_complete(image: Scalars) -> Node:
 
 def is_ongoing(image: Scalars) -> Node:
     """A transaction is open."""
-    return image.state.eq(ONGOING)
+    return image.state.eq(Txn.ONGOING)
 
 
 def next_pair(image: Scalars) -> tuple[Node, Node]:
@@ -239,12 +224,12 @@ def completes(s: SoleInstanceState) -> Node:
     return is_prepared(known) & is_complete(image)
 
 
-def is_ending(s: SoleInstanceState, image: Scalars, commit: Node, abort: Node) -> Node:
+def is_ending(s: SoleInstanceState, image: Scalars, commit: Operand, abort: Operand) -> Node:
     """The end that the instance asks for, in one of its states; with V2 it is one epoch ahead, or
     behind the last the next producer id's."""
     state: Node = s.client.state
-    commits = state.eq(COMMITTING) & image.state.eq(commit)
-    aborts = state.eq(ABORTING) & image.state.eq(abort)
+    commits = state.eq(Client.COMMITTING) & image.state.eq(commit)
+    aborts = state.eq(Client.ABORTING) & image.state.eq(abort)
     (my_id, my_epoch), last = own(s), is_exhausted(own(s)[1])
     same_id = image.producer_id.eq(my_id)
     turns = some(image.next_producer_id).eq(last)
@@ -272,7 +257,7 @@ def is_coming(s: SoleInstanceState, *states: Node) -> Node:
     known, image = s.known("known"), s.known("image")
     rests = counts(s, "image") & is_finished(known) & both_are(pair(known), own(s))
     adds = is_ongoing(image) & both_are(pair(image), own(s))
-    aborts = image.state.eq(PREPARE_ABORT) & is_ending(s, image, PREPARE_COMMIT, PREPARE_ABORT)
+    aborts = image.state.eq(Txn.PREPARE_ABORT) & is_ending(s, image, *PREPARED)
     return rests & (adds | speaks_v2() & aborts)
 
 
@@ -280,14 +265,14 @@ def is_registered(s: SoleInstanceState) -> Node:
     """The instance's transaction is open at the coordinator, or its end is on its way."""
     known, image = s.known("known"), s.known("image")
     goes_on = is_ongoing(image) & both_are(pair(image), own(s))
-    ends = is_ending(s, image, PREPARE_COMMIT, PREPARE_ABORT)
+    ends = is_ending(s, image, *PREPARED)
     return is_ongoing(known) & both_are(pair(known), own(s)) & becomes(s, goes_on, ends)
 
 
 def is_ended(s: SoleInstanceState) -> Node:
     """The end that the instance asks for is known, or complete."""
     known, image = s.known("known"), s.known("image")
-    prepared = is_ending(s, known, PREPARE_COMMIT, PREPARE_ABORT)
+    prepared = is_ending(s, known, *PREPARED)
     complete = is_ending(s, known, *COMPLETE)
     done = completes(s) & is_ending(s, image, *COMPLETE)
     return (prepared | complete) & becomes(s, done)
@@ -299,14 +284,14 @@ def is_bumped(s: SoleInstanceState, image: Scalars) -> Node:
     before = image.previous_producer_id.eq(my_id)
     mine = image.producer_id.eq(my_id) | before & is_exhausted(my_epoch)
     last = image.last_producer_epoch.eq(my_epoch)
-    return image.state.eq(EMPTY) & last & mine
+    return image.state.eq(Txn.EMPTY) & last & mine
 
 
 def is_asking(s: SoleInstanceState) -> Node:
     """What the coordinator knows while the instance asks for its first pair, or for the next."""
     known, image = s.known("known"), s.known("image")
-    nobody = known.state.eq(ABSENT) & ~counts(s, "image")
-    there = known.state.eq(EMPTY) & becomes(s, image.state.eq(EMPTY))
+    nobody = known.state.eq(Txn.ABSENT) & ~counts(s, "image")
+    there = known.state.eq(Txn.EMPTY) & becomes(s, image.state.eq(Txn.EMPTY))
     first = own(s)[0].eq(NONE) & (nobody | there)
     rests = is_finished(known) | is_prepared(known)
     old = completes(s) & both_are(pair(image), own(s))
@@ -323,24 +308,27 @@ def is_asking(s: SoleInstanceState) -> Node:
 def in_step(s: SoleInstanceState) -> Formula:
     """The coordinator knows what the instance expects."""
     state, c = s.client.state, s.client
-    nobody = s.known("known").state.eq(ABSENT) & ~counts(s, "image") & own(s)[0].eq(NONE)
+    nobody = s.known("known").state.eq(Txn.ABSENT) & ~counts(s, "image") & own(s)[0].eq(NONE)
     asked = inside(s.asked_at) & is_asked(s, s.asked_at)
     added = asked & (is_coming(s) | is_registered(s))
     unstarted = is_next(s) | ~speaks_v2() & added
     unknown = speaks_v2() & (is_next(s) | is_coming(s))
     started = is_registered(s) | is_ended(s) | unknown
     begun = ite(c.is_started, started, unstarted)
-    has_pair = state.eq(READY) | has_begun_alone(s)
-    return (), state.eq(UNINITIALIZED).implies(nobody) & state.eq(INITIALIZING).implies(
-        is_asking(s)
-    ) & state.eq(READY).implies(is_next(s)) & has_begun_alone(s).implies(begun) & has_pair.implies(
-        some(own(s)[0]) & (own(s)[1] >= 0)
-    ) & (own(s)[0] >= NONE)
+    has_pair = state.eq(Client.READY) | has_begun_alone(s)
+    return (), state.eq(Client.UNINITIALIZED).implies(nobody) & state.eq(
+        Client.INITIALIZING
+    ).implies(is_asking(s)) & state.eq(Client.READY).implies(is_next(s)) & has_begun_alone(
+        s
+    ).implies(begun) & has_pair.implies(some(own(s)[0]) & (own(s)[1] >= 0)) & (own(s)[0] >= NONE)
 
 
 def has_begun_alone(s: SoleInstanceState) -> Node:
     """A transaction is there, and the client is not finished."""
-    return one_of(s.client.state, (IN_TRANSACTION, COMMITTING, ABORTING, ABORTABLE))
+    return one_of(
+        s.client.state,
+        (Client.IN_TRANSACTION, Client.COMMITTING, Client.ABORTING, Client.ABORTABLE_ERROR),
+    )
 
 
 def ends_are_quiet(s: SoleInstanceState) -> Formula:
@@ -349,15 +337,15 @@ def ends_are_quiet(s: SoleInstanceState) -> Formula:
     ends = counts(s, "image") & is_prepared(s.known("image"))
     over = has_begun_alone(s) & s.client.is_started & (ends | is_ended(s))
     at = at_place(s, PLACE)
-    quiet = at.write.eq(NOTHING) & one_of(at.membership, (ZERO, IN))
+    quiet = at.write.eq(Write.NONE) & one_of(at.membership, (ZERO, Membership.IN))
     return (PLACE,), (inside(PLACE) & over).implies(quiet)
 
 
 def acked_is_registered(s: SoleInstanceState) -> Formula:
     """With V2, once a batch has its answer, the coordinator knows of the transaction."""
-    works_on = one_of(s.client.state, (IN_TRANSACTION, COMMITTING))
+    works_on = one_of(s.client.state, (Client.IN_TRANSACTION, Client.COMMITTING))
     at = at_place(s, PLACE)
-    acked = at.membership.eq(IN) & at.write.eq(NOTHING)
+    acked = at.membership.eq(Membership.IN) & at.write.eq(Write.NONE)
     known = is_registered(s) | is_ended(s)
     started = works_on & s.client.is_started
     return (PLACE,), (inside(PLACE) & speaks_v2() & started & acked).implies(known)
@@ -368,22 +356,24 @@ def ends_have_work(s: SoleInstanceState) -> Formula:
     nothing is added there by a request."""
     state, started = s.client.state, s.client.is_started
     has = inside(s.works_at) & works(s, s.works_at)
-    ending = one_of(state, (COMMITTING, ABORTING)) & ~started
+    ending = one_of(state, (Client.COMMITTING, Client.ABORTING)) & ~started
     begun = has_begun_alone(s) & started & speaks_v2()
-    lives = has_begun_alone(s) | state.eq(READY)
+    lives = has_begun_alone(s) | state.eq(Client.READY)
     membership = at_place(s, PLACE).membership
-    member = one_of(membership, (ZERO, IN))
-    adds, write = one_of(membership, (const(1), ASKED)), at_place(s, PLACE).write
+    member = one_of(membership, (ZERO, Membership.IN))
+    adds, write = one_of(membership, (const(1), Membership.ASKED)), at_place(s, PLACE).write
     facts = (
         ending.implies(has & ~speaks_v2()),
         begun.implies(has),
-        state.eq(ABORTABLE).implies(started),
+        state.eq(Client.ABORTABLE_ERROR).implies(started),
         speaks_v2().implies(~s.client.must_bump),
-        state.eq(READY).implies(~started),
-        one_of(state, (UNINITIALIZED, INITIALIZING)).implies(~started),
+        state.eq(Client.READY).implies(~started),
+        one_of(state, (Client.UNINITIALIZED, Client.INITIALIZING)).implies(~started),
         (inside(PLACE) & speaks_v2() & lives).implies(member),
-        (inside(PLACE) & lives).implies(one_of(membership, (ZERO, const(1), ASKED, IN))),
-        (inside(PLACE) & state.eq(IN_TRANSACTION) & adds).implies(write.eq(QUEUED)),
+        (inside(PLACE) & lives).implies(
+            one_of(membership, (ZERO, const(1), Membership.ASKED, Membership.IN))
+        ),
+        (inside(PLACE) & state.eq(Client.IN_TRANSACTION) & adds).implies(write.eq(Write.QUEUED)),
     )
     return (PLACE,), conjunction(facts)
 
@@ -393,12 +383,21 @@ def who_waits_is_answered(s: SoleInstanceState) -> Formula:
     before it aborts."""
     c, image, state = s.coordinator, s.known("image"), s.client.state
     answer = c.answer
-    begins = state.eq(INITIALIZING) & image.state.eq(EMPTY) & both_are(pair(answer), pair(image))
+    begins = (
+        state.eq(Client.INITIALIZING)
+        & image.state.eq(Txn.EMPTY)
+        & both_are(pair(answer), pair(image))
+    )
     asks = inside(s.asked_at) & is_asked(s, s.asked_at)
-    has_asked = state.eq(ABORTING) & s.client.is_started
+    has_asked = state.eq(Client.ABORTING) & s.client.is_started
     adds = has_begun_alone(s) & is_ongoing(image) & (asks | has_asked)
     told = speaks_v2().implies(both_are(pair(answer), next_pair(image)))
-    ends = one_of(state, (COMMITTING, ABORTING)) & s.client.is_started & is_prepared(image) & told
+    ends = (
+        one_of(state, (Client.COMMITTING, Client.ABORTING))
+        & s.client.is_started
+        & is_prepared(image)
+        & told
+    )
     waits = answer.error.eq(0) & (begins | adds & ~speaks_v2() | ends)
     nobody = c.requester.eq(NONE)
     busy = counts(s, "image") & c.requester.eq(0)
@@ -453,7 +452,7 @@ def written_is_not_ahead(s: TransactionsState) -> Formula:
 
 def no_false_fencing(s: SoleInstanceState) -> Formula:
     """The instance is never told that it is fenced."""
-    return (), ~s.client.state.eq(FATAL)
+    return (), ~s.client.state.eq(Client.FATAL_ERROR)
 
 
 OF_LEADERS = (written_is_not_ahead,)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from model.transactions.coordinator import TransactionState as Txn
 from proofs.lift import dag
 from proofs.lift.containers import FocusMap
 from proofs.lift.dag import FALSE, TRUE, Node, conjunction, const, disjunction, eq, ite, leaf
@@ -195,7 +196,7 @@ class Transactions(Worlds):
     def on_time(self, request: Rec) -> tuple[Formula, ...]:
         """The missing assumption of V1: EndTxn arrives before its sender begins the next
         transaction, so what is open is what its application wants to end so."""
-        ongoing = self.before.known("known").state.eq(ONGOING)
+        ongoing = self.before.known("known").state.eq(Txn.ONGOING)
         commits = wanted(SENDERS).eq(1)
         asks = request.committed.eq(commits)
         mine = ~ongoing | SENDERS.eq(self.before.turn)
@@ -398,7 +399,6 @@ class Transactions(Worlds):
 
 SENDERS = number("senders")
 """Which transaction the sender of a request is in, as the coordinator counts them."""
-ONGOING = const(1)
 wanted = function("wanted")
 """What the application wants of each transaction: 1 is to commit it."""
 
