@@ -173,9 +173,12 @@ def no_gap(state: ProofState) -> Formula:
 def epochs_rise(state: ProofState) -> Formula:
     """The partition's epoch is of the producer's id, and not ahead of the producer's."""
     client, entry = state.client, state.entry
-    return (), client.producer_id.eq(P) & client.producer.eq(PRODUCER) & entry.producer_id.eq(
-        P
-    ) & within(entry.producer_epoch, 0, client.producer_epoch)
+    return (), (
+        client.producer_id.eq(P)
+        & client.producer.eq(PRODUCER)
+        & entry.producer_id.eq(P)
+        & within(entry.producer_epoch, 0, client.producer_epoch)
+    )
 
 
 def in_flight_in_order(state: ProofState) -> Formula:
@@ -399,9 +402,11 @@ def memory_has_last_epoch(state: ProofState, known: Memory) -> Formula:
 def memory_is_sound(state: ProofState, known: Memory) -> Formula:
     """A known epoch comes with a remembered batch, an unknown one (-1) with none."""
     some = known.window.length > 0
-    return (), (known.epoch >= -1) & within(known.window.length, 0, len(known.window.slots)) & (
-        known.epoch >= 0
-    ).eq(some)
+    return (), (
+        (known.epoch >= -1)
+        & within(known.window.length, 0, len(known.window.slots))
+        & (known.epoch >= 0).eq(some)
+    )
 
 
 def window_is_log(state: ProofState, known: Memory) -> Formula:

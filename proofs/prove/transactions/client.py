@@ -4,6 +4,7 @@ is what readers see."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from model.transactions.client import ClientState as Client
 from model.transactions.client import Membership, Outcome, Write
@@ -26,7 +27,15 @@ from proofs.prove.transactions.coordinator import (
     some,
 )
 from proofs.prove.transactions.instances import InstanceState, T, is_of_group, its_pair, present
-from proofs.prove.transactions.state import HERE, NONE, TransactionsState, both_are, is_before, pair
+from proofs.prove.transactions.state import (
+    HERE,
+    NONE,
+    TransactionsState,
+    WithClient,
+    both_are,
+    is_before,
+    pair,
+)
 from proofs.prove.unknowns import number
 
 N, SEQUENCE, U = number("number"), number("sequence"), number("u")
@@ -38,16 +47,41 @@ def one_of(node: Node, values: Iterable[Operand]) -> Node:
     return disjunction(node.eq(value) for value in values)
 
 
-def state_of(s: InstanceState) -> Node:
+def state_of(s: WithClient) -> Node:
     """The client's state."""
     result: Node = s.client.state
     return result
 
 
-def there(s: InstanceState, place: Node) -> Rec:
+def there(s: WithClient, place: Node) -> Rec:
     """A partition as the client sees it."""
     found: Rec = s.client.partitions.at(place)
     return found
+
+
+def works(s: WithClient, place: Node) -> Node:
+    """It is in the transaction, or to be added."""
+    membership: Node = there(s, place).membership
+    return ~membership.eq(Membership.OUT)
+
+
+def is_asked(s: WithClient, place: Node) -> Node:
+    """A request was sent that adds it, and was not answered."""
+    membership: Node = there(s, place).membership
+    return membership.eq(Membership.ASKED)
+
+
+def witnesses(mark: str) -> dict[str, Node]:
+    """A partition that works, and one that was asked for, if there are any."""
+    return {name: number(f"{name}{mark}") for name in ("works_at", "asked_at")}
+
+
+def are_witnesses(s: Any) -> tuple[Formula, ...]:
+    """If any partition works, `works_at` does; if any was asked for, `asked_at` was."""
+    return tuple(
+        ((PLACE,), (inside(PLACE) & does(s, PLACE)).implies(inside(at) & does(s, at)))
+        for does, at in ((works, s.works_at), (is_asked, s.asked_at))
+    )
 
 
 def sent_here(s: InstanceState, transaction: Node) -> Node:
@@ -62,12 +96,12 @@ def outcome(s: InstanceState, transaction: Node) -> Node:
     return result
 
 
-def own_pair(s: InstanceState) -> tuple[Node, Node]:
+def own_pair(s: WithClient) -> tuple[Node, Node]:
     """What the client holds."""
-    return s.client.producer_id, s.client.producer_epoch
+    return pair(s.client)
 
 
-def has_begun(s: InstanceState) -> Node:
+def has_begun(s: WithClient) -> Node:
     """A transaction is there, and the client is not finished."""
     return one_of(
         state_of(s),

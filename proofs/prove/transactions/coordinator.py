@@ -73,6 +73,16 @@ def is_prepared(image: Scalars) -> Node:
     return image.state.eq(Txn.PREPARE_COMMIT) | image.state.eq(Txn.PREPARE_ABORT)
 
 
+def is_ongoing(image: Scalars) -> Node:
+    """A transaction is open."""
+    return image.state.eq(Txn.ONGOING)
+
+
+def is_complete(image: Scalars) -> Node:
+    """CompleteCommit or CompleteAbort."""
+    return image.state.eq(Txn.COMPLETE_COMMIT) | image.state.eq(Txn.COMPLETE_ABORT)
+
+
 def counts(s: TransactionsState, which: str) -> Node:
     """Whether an image means something: what is on its way does so only while it is."""
     return s.coordinator.is_appending if which == "image" else dag.TRUE
@@ -189,11 +199,13 @@ def appends_take_time(s: TransactionsState) -> Formula:
     completes = busy & is_prepared(known)
     finished = disjunction(image.state.eq(state) for state in COMPLETE)
     there = known.partitions.at(PLACE)
-    return (PLACE,), busy.implies(SIZES["Bounds", "appends"]) & (
-        busy | s.awaited.eq(0) & ~is_answer(s)
-    ) & (s.awaited >= 0) & completes.implies(finished & s.awaited.eq(0)) & (
-        completes & inside(PLACE)
-    ).implies(~there)
+    return (PLACE,), (
+        busy.implies(SIZES["Bounds", "appends"])
+        & (busy | s.awaited.eq(0) & ~is_answer(s))
+        & (s.awaited >= 0)
+        & completes.implies(finished & s.awaited.eq(0))
+        & (completes & inside(PLACE)).implies(~there)
+    )
 
 
 def is_answer(s: TransactionsState) -> Node:

@@ -12,7 +12,7 @@ a copy of each stands (`held_at`); of the leader, where the batch of a sequence 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, conjunction, const, ite
@@ -27,7 +27,9 @@ from proofs.prove.transactions.state import (
     NONE,
     PARTITIONS,
     TransactionsState,
+    WithClient,
     both_are,
+    extend,
     never,
     pair,
     with_ghosts,
@@ -50,10 +52,9 @@ OFFSETS = truth("offsets")
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceState(TransactionsState):
+class InstanceState(WithClient):
     """A state with one instance in it."""
 
-    client: Rec
     mine: Predicate
     theirs: Predicate
     its_id: Predicate
@@ -62,14 +63,6 @@ class InstanceState(TransactionsState):
     sent_batch: Predicate
     held_at: Predicate
     placed: Predicate
-
-
-def with_instance(
-    state: TransactionsState, client: Rec, ghosts: dict[str, Predicate]
-) -> InstanceState:
-    """A state, and an instance in it."""
-    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(TransactionsState)}
-    return InstanceState(**{**known, **ghosts, "client": client})
 
 
 def instance_of(state: TransactionsState) -> InstanceState:
@@ -116,13 +109,13 @@ class Instances(Transactions):
         super().__init__(of, model, variant)
         client = self.unknowns.record(model.client.Client, "w.clients", (ME,))
         ghosts = {n: function(n, is_bool=value.is_bool) for n, value in GHOSTS.items()}
-        self.before = with_instance(self.before, client, ghosts)
+        self.before = extend(InstanceState, self.before, client=client, **ghosts)
 
     def initial(self) -> InstanceState:
         """Nobody has begun."""
         client = self.world.clients.at(ME)
         ghosts = {name: never(value) for name, value in GHOSTS.items()}
-        return with_instance(super().initial(), client, ghosts)
+        return extend(InstanceState, super().initial(), client=client, **ghosts)
 
     def named(self, name: str) -> ProofStep:
         """A step by its name: one of the instance's own, or of the others'."""

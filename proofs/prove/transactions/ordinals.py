@@ -13,8 +13,7 @@ for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from model.transactions.client import ClientState as Client
 from model.transactions.client import Membership, Outcome, Write
@@ -31,13 +30,17 @@ from proofs.prove.smt import Formula
 from proofs.prove.transactions.acknowledgements import is_mine
 from proofs.prove.transactions.client import (
     ONE,
+    are_witnesses,
     has_begun,
+    is_asked,
     is_started,
     one_of,
     outcome,
     own_pair,
     state_of,
     there,
+    witnesses,
+    works,
 )
 from proofs.prove.transactions.coordinator import (
     COMPLETE,
@@ -52,6 +55,8 @@ from proofs.prove.transactions.coordinator import (
     images,
     inside,
     is_answer,
+    is_complete,
+    is_ongoing,
     is_prepared,
     is_same,
     some,
@@ -73,12 +78,13 @@ from proofs.prove.transactions.state import (
     Image,
     TransactionsState,
     both_are,
+    extend,
     never,
     pair,
     with_ghosts,
 )
 from proofs.prove.transactions.steps import SENDERS, merged
-from proofs.prove.unknowns import Predicate, function, number, truth
+from proofs.prove.unknowns import Predicate, function, truth
 
 BEHIND = ("log", "image")
 
@@ -92,13 +98,6 @@ class OrdinalState(InstanceState):
     asked_at: Node
 
 
-def turned(state: InstanceState, its_turn: Predicate, mark: str) -> OrdinalState:
-    """A state, with the turns of the instance's transactions."""
-    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(InstanceState)}
-    works_at, asked_at = (number(f"{name}{mark}") for name in ("works_at", "asked_at"))
-    return OrdinalState(**known, its_turn=its_turn, works_at=works_at, asked_at=asked_at)
-
-
 class OrdinalSteps(Instances):
     """The steps of an instance that is on time, and of others who need not be."""
 
@@ -106,11 +105,13 @@ class OrdinalSteps(Instances):
 
     def __init__(self, of: Composition, model: Model, variant: str) -> None:
         super().__init__(of, model, variant)
-        self.before = turned(self.before, function("its_turn"), "")
+        self.before = extend(
+            OrdinalState, self.before, its_turn=function("its_turn"), **witnesses("")
+        )
 
     def initial(self) -> OrdinalState:
         """Nobody has begun."""
-        return turned(super().initial(), never(NONE), "")
+        return extend(OrdinalState, super().initial(), its_turn=never(NONE), **witnesses(""))
 
     def named(self, name: str) -> ProofStep:
         """A step by its name."""
@@ -122,8 +123,15 @@ class OrdinalSteps(Instances):
         """The step. A record is of the turn in which it comes into the log."""
         assert isinstance(after, OrdinalState)
         counted: Formula = ((), SENDERS.eq(self.before.turn))
-        after = turned(after, after.its_turn, "'")
-        return super().make_step(name, evaluator, after, counted, *chosen(after), *more)
+        after = with_ghosts(after, **witnesses("'"))
+        return super().make_step(
+            name,
+            evaluator,
+            after,
+            counted,
+            *are_witnesses(after),
+            *more,
+        )
 
     def with_client(self, client: Rec, state: InstanceState | None = None) -> InstanceState:
         """The instance after a step. A transaction has its turn once it is started."""
@@ -141,8 +149,12 @@ class OrdinalSteps(Instances):
     def append_is_heard(self, step: ProofStep, answer: Rec) -> ProofStep:
         """The instance hears of an append, if it is the one that waits."""
         heard = super().append_is_heard(step, answer)
-        after = turned(heard.after, heard.after.its_turn, "''")
-        return replace(heard, after=after, assumed=(*heard.assumed, *chosen(after)))
+        after = with_ghosts(heard.after, **witnesses("''"))
+        return replace(
+            heard,
+            after=after,
+            assumed=(*heard.assumed, *are_witnesses(after)),
+        )
 
     def adds(self, name: str, sends: str) -> ProofStep:
         """A request of the instance that adds partitions, and the answer if it comes at once."""
@@ -170,26 +182,6 @@ ON_TIME: dict[str, Callable[[OrdinalSteps], ProofStep]] = {
 }
 
 
-def chosen(s: OrdinalState) -> tuple[Formula, ...]:
-    """If any partition works, `works_at` does; if any was asked for, `asked_at` was."""
-    return tuple(
-        ((PLACE,), (inside(PLACE) & does(s, PLACE)).implies(inside(at) & does(s, at)))
-        for does, at in ((works, s.works_at), (is_asked, s.asked_at))
-    )
-
-
-def works(s: InstanceState, place: Node) -> Node:
-    """It is in the transaction, or to be added."""
-    membership: Node = there(s, place).membership
-    return ~membership.eq(0)
-
-
-def is_asked(s: InstanceState, place: Node) -> Node:
-    """A request was sent that adds it, and was not answered."""
-    membership: Node = there(s, place).membership
-    return membership.eq(Membership.ASKED)
-
-
 def is_own(s: InstanceState, image: Scalars) -> Node:
     """An image has the pair that the instance holds."""
     return both_are(pair(image), own_pair(s)) & some(own_pair(s)[0])
@@ -201,16 +193,6 @@ def now_known(s: TransactionsState) -> Image:
     known, failed = s.known("known"), s.coordinator.unlogged_fence
     epoch = known.producer_epoch
     return known.changed(producer_epoch=ite(failed, epoch - 1, epoch))
-
-
-def is_ongoing(image: Scalars) -> Node:
-    """A transaction is open."""
-    return image.state.eq(Txn.ONGOING)
-
-
-def is_complete(image: Scalars) -> Node:
-    """CompleteCommit or CompleteAbort."""
-    return one_of(image.state, COMPLETE)
 
 
 def is_idle(s: InstanceState) -> Node:
@@ -367,9 +349,10 @@ def ends_are_quiet(s: InstanceState) -> Formula:
     sent = s.sent_end(present(s), ZERO) | s.sent_end(present(s), ONE)
     at = there(s, PLACE)
     quiet = at.write.eq(Write.NONE) & ~one_of(at.membership, (Membership.NEW, Membership.ASKED))
-    return (PLACE, T, OUTCOME), (sent & has_begun(s) & inside(PLACE)).implies(quiet) & s.sent_end(
-        T, OUTCOME
-    ).implies(is_started(s, T))
+    return (PLACE, T, OUTCOME), (
+        (sent & has_begun(s) & inside(PLACE)).implies(quiet)
+        & s.sent_end(T, OUTCOME).implies(is_started(s, T))
+    )
 
 
 def waits_for_its_own(s: OrdinalState) -> Formula:
@@ -473,16 +456,18 @@ def turns_have_pairs(s: OrdinalState) -> Formula:
         images(s, commits),
     )
     decided = s.outcome_of(s.its_turn(T)).eq(1)
-    return (T,), mine.implies(s.its_turn(T) <= s.turn) & now.implies(conjunction(facts)) & (
-        mine & decided
-    ).implies(s.sent_end(T, ONE))
+    return (T,), (
+        mine.implies(s.its_turn(T) <= s.turn)
+        & now.implies(conjunction(facts))
+        & (mine & decided).implies(s.sent_end(T, ONE))
+    )
 
 
 def complete_says_its_turn(s: TransactionsState) -> Formula:
     """What is complete says what was decided in the turn before."""
     state, before = s.known("known").state, s.outcome_of(s.turn - 1)
-    return (), state.eq(COMPLETE[0]).implies(before.eq(1)) & state.eq(COMPLETE[1]).implies(
-        before.eq(0)
+    return (), (
+        state.eq(COMPLETE[0]).implies(before.eq(1)) & state.eq(COMPLETE[1]).implies(before.eq(0))
     )
 
 

@@ -13,8 +13,7 @@ while its sender waits for its answer, and is refused only if it is not in the l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from model.transactions.client import ClientState as Client
 from model.transactions.client import Membership, Write
@@ -43,6 +42,7 @@ from proofs.prove.transactions.state import (
     NONE,
     PARTITIONS,
     both_are,
+    extend,
     never,
     pair,
     with_ghosts,
@@ -64,12 +64,6 @@ class RecordsState(InstanceState):
     acked: Predicate
 
 
-def sender(state: InstanceState, batch: dict[str, Predicate]) -> RecordsState:
-    """A state, with what is known of batches."""
-    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(InstanceState)}
-    return RecordsState(**{**known, **batch})
-
-
 class Records(Instances):
     """The steps of one instance and one leader."""
 
@@ -78,12 +72,14 @@ class Records(Instances):
     def __init__(self, of: Composition, model: Model, variant: str) -> None:
         super().__init__(of, model, variant)
         batch = {name: function(name) for name in BATCH}
-        self.before = sender(self.before, {**batch, "acked": function("acked", is_bool=True)})
+        self.before = extend(
+            RecordsState, self.before, **batch, acked=function("acked", is_bool=True)
+        )
 
     def initial(self) -> RecordsState:
         """Nobody has begun."""
         batch = {name: never(NONE) for name in BATCH}
-        return sender(super().initial(), {**batch, "acked": never(FALSE)})
+        return extend(RecordsState, super().initial(), **batch, acked=never(FALSE))
 
     def named(self, name: str) -> ProofStep:
         """A step by its name."""

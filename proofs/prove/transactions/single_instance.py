@@ -11,9 +11,8 @@ instance has not heard (`is_ended`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from inspect import signature
-from typing import Any
 
 from model.transactions.client import ClientState as Client
 from model.transactions.client import Membership, Write
@@ -25,7 +24,16 @@ from proofs.lift.values import MapValue, Rec, Scalars
 from proofs.prove.composition import Composition
 from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
-from proofs.prove.transactions.client import one_of
+from proofs.prove.transactions.client import (
+    are_witnesses,
+    has_begun,
+    is_asked,
+    one_of,
+    own_pair,
+    there,
+    witnesses,
+    works,
+)
 from proofs.prove.transactions.coordinator import (
     COMPLETE,
     EPOCHS_END,
@@ -40,6 +48,8 @@ from proofs.prove.transactions.coordinator import (
     P,
     counts,
     inside,
+    is_complete,
+    is_ongoing,
     is_prepared,
     is_same,
     is_unlogged,
@@ -51,8 +61,10 @@ from proofs.prove.transactions.state import (
     HERE,
     NONE,
     TransactionsState,
+    WithClient,
     any_leader,
     both_are,
+    extend,
     is_before,
     pair,
     with_ghosts,
@@ -71,11 +83,10 @@ CHOICES = {
 
 
 @dataclass(frozen=True, slots=True)
-class SoleInstanceState(TransactionsState):
+class SoleInstanceState(WithClient):
     """A state with the only instance in it; a partition that is not out of its transaction, and one
     that it has asked to add, if there are any."""
 
-    client: Rec
     works_at: Node
     asked_at: Node
 
@@ -88,11 +99,12 @@ class SoleInstanceSteps(Transactions):
     def __init__(self, of: Composition, model: Model, variant: str) -> None:
         super().__init__(of, model, variant)
         client = self.unknowns.record(model.client.Client, "w.clients", (ZERO,))
-        self.before = lone(self.before, client, "")
+        self.before = extend(SoleInstanceState, self.before, client=client, **witnesses(""))
 
     def initial(self) -> SoleInstanceState:
         """Nobody has begun."""
-        return lone(super().initial(), self.world.clients.at(ZERO), "")
+        client = self.world.clients.at(ZERO)
+        return extend(SoleInstanceState, super().initial(), client=client, **witnesses(""))
 
     def named(self, name: str) -> ProofStep:
         """A rule of the world; or what is late of markers."""
@@ -122,7 +134,7 @@ class SoleInstanceSteps(Transactions):
             leader=before.leader if after.leaders.value is there else here,
         )
         alike = (formula(with_ghosts(before, leader=there)) for formula in OF_LEADERS)
-        state = lone(moved, after.clients.slots[0], "'")
+        state = with_ghosts(moved, client=after.clients.slots[0], **witnesses("'"))
         return self.make_step(name, evaluator, state, ((), inside(PARTITION)), *alike)
 
     def make_step(
@@ -130,38 +142,7 @@ class SoleInstanceSteps(Transactions):
     ) -> ProofStep:
         """The step; partitions stand for those that there are."""
         assert isinstance(after, SoleInstanceState)
-        return super().make_step(name, evaluator, after, *more, *chosen(after))
-
-
-def lone(state: TransactionsState, client: Rec, mark: str) -> SoleInstanceState:
-    """A state, and the only instance in it."""
-    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(TransactionsState)}
-    works_at, asked_at = (number(f"{name}{mark}") for name in ("works_at", "asked_at"))
-    return SoleInstanceState(**known, client=client, works_at=works_at, asked_at=asked_at)
-
-
-def chosen(s: SoleInstanceState) -> tuple[Formula, ...]:
-    """If any partition works, `works_at` does; if any was asked for, `asked_at` was."""
-    return tuple(
-        ((PLACE,), (inside(PLACE) & does(s, PLACE)).implies(inside(at) & does(s, at)))
-        for does, at in ((works, s.works_at), (is_asked, s.asked_at))
-    )
-
-
-def at_place(s: SoleInstanceState, place: Node) -> Scalars:
-    """A partition as the client sees it."""
-    found: Scalars = s.client.partitions.at(place)
-    return found
-
-
-def works(s: SoleInstanceState, place: Node) -> Node:
-    """It is in the transaction, or to be added."""
-    return ~at_place(s, place).membership.eq(0)
-
-
-def is_asked(s: SoleInstanceState, place: Node) -> Node:
-    """A request was sent that adds it, and was not answered."""
-    return at_place(s, place).membership.eq(Membership.ASKED)
+        return super().make_step(name, evaluator, after, *more, *are_witnesses(after))
 
 
 # What the coordinator knows, as the instance expects it
@@ -184,16 +165,6 @@ def is_finished(image: Scalars) -> Node:
     return one_of(image.state, (Txn.EMPTY, *COMPLETE))
 
 
-def is_complete(image: Scalars) -> Node:
-    """CompleteCommit or CompleteAbort."""
-    return one_of(image.state, COMPLETE)
-
-
-def is_ongoing(image: Scalars) -> Node:
-    """A transaction is open."""
-    return image.state.eq(Txn.ONGOING)
-
-
 def next_pair(image: Scalars) -> tuple[Node, Node]:
     """The producer id and epoch of the next transaction: with V2, once this one is ended."""
     rotates = is_prepared(image) & some(image.next_producer_id)
@@ -206,11 +177,6 @@ def next_pair(image: Scalars) -> tuple[Node, Node]:
 def is_exhausted(epoch: Node) -> Node:
     """No client may use a later epoch, and none does."""
     return EPOCHS_END & EXHAUSTED.eq(epoch)
-
-
-def own(s: SoleInstanceState) -> tuple[Node, Node]:
-    """What the instance uses."""
-    return pair(s.client)
 
 
 def becomes(s: SoleInstanceState, *says: Node) -> Node:
@@ -230,7 +196,7 @@ def is_ending(s: SoleInstanceState, image: Scalars, commit: Operand, abort: Oper
     state: Node = s.client.state
     commits = state.eq(Client.COMMITTING) & image.state.eq(commit)
     aborts = state.eq(Client.ABORTING) & image.state.eq(abort)
-    (my_id, my_epoch), last = own(s), is_exhausted(own(s)[1])
+    (my_id, my_epoch), last = own_pair(s), is_exhausted(own_pair(s)[1])
     same_id = image.producer_id.eq(my_id)
     turns = some(image.next_producer_id).eq(last)
     bumped = same_id & image.producer_epoch.eq(my_epoch + 1) & is_prepared(image).implies(turns)
@@ -240,7 +206,7 @@ def is_ending(s: SoleInstanceState, image: Scalars, commit: Operand, abort: Oper
         & image.previous_producer_id.eq(my_id)
         & image.producer_epoch.eq(0)
     )
-    ahead = ite(speaks_v2(), bumped | turned, both_are(pair(image), own(s)))
+    ahead = ite(speaks_v2(), bumped | turned, both_are(pair(image), own_pair(s)))
     return (commits | aborts) & ahead
 
 
@@ -248,15 +214,15 @@ def is_next(s: SoleInstanceState) -> Node:
     """What the instance does next is not known to the coordinator yet."""
     known, image = s.known("known"), s.known("image")
     rests = is_finished(known) | is_prepared(known)
-    same = both_are(next_pair(image), own(s))
-    return rests & both_are(next_pair(known), own(s)) & becomes(s, completes(s) & same)
+    same = both_are(next_pair(image), own_pair(s))
+    return rests & both_are(next_pair(known), own_pair(s)) & becomes(s, completes(s) & same)
 
 
 def is_coming(s: SoleInstanceState, *states: Node) -> Node:
     """What the instance does next is on its way to the log: a partition, or an abort of nothing."""
     known, image = s.known("known"), s.known("image")
-    rests = counts(s, "image") & is_finished(known) & both_are(pair(known), own(s))
-    adds = is_ongoing(image) & both_are(pair(image), own(s))
+    rests = counts(s, "image") & is_finished(known) & both_are(pair(known), own_pair(s))
+    adds = is_ongoing(image) & both_are(pair(image), own_pair(s))
     aborts = image.state.eq(Txn.PREPARE_ABORT) & is_ending(s, image, *PREPARED)
     return rests & (adds | speaks_v2() & aborts)
 
@@ -264,9 +230,9 @@ def is_coming(s: SoleInstanceState, *states: Node) -> Node:
 def is_registered(s: SoleInstanceState) -> Node:
     """The instance's transaction is open at the coordinator, or its end is on its way."""
     known, image = s.known("known"), s.known("image")
-    goes_on = is_ongoing(image) & both_are(pair(image), own(s))
+    goes_on = is_ongoing(image) & both_are(pair(image), own_pair(s))
     ends = is_ending(s, image, *PREPARED)
-    return is_ongoing(known) & both_are(pair(known), own(s)) & becomes(s, goes_on, ends)
+    return is_ongoing(known) & both_are(pair(known), own_pair(s)) & becomes(s, goes_on, ends)
 
 
 def is_ended(s: SoleInstanceState) -> Node:
@@ -280,7 +246,7 @@ def is_ended(s: SoleInstanceState) -> Node:
 
 def is_bumped(s: SoleInstanceState, image: Scalars) -> Node:
     """The next epoch that the instance has asked for, or the next producer id."""
-    my_id, my_epoch = own(s)
+    my_id, my_epoch = own_pair(s)
     before = image.previous_producer_id.eq(my_id)
     mine = image.producer_id.eq(my_id) | before & is_exhausted(my_epoch)
     last = image.last_producer_epoch.eq(my_epoch)
@@ -292,13 +258,13 @@ def is_asking(s: SoleInstanceState) -> Node:
     known, image = s.known("known"), s.known("image")
     nobody = known.state.eq(Txn.ABSENT) & ~counts(s, "image")
     there = known.state.eq(Txn.EMPTY) & becomes(s, image.state.eq(Txn.EMPTY))
-    first = own(s)[0].eq(NONE) & (nobody | there)
+    first = own_pair(s)[0].eq(NONE) & (nobody | there)
     rests = is_finished(known) | is_prepared(known)
-    old = completes(s) & both_are(pair(image), own(s))
+    old = completes(s) & both_are(pair(image), own_pair(s))
     new = is_finished(known) & is_bumped(s, image)
-    begins = rests & both_are(pair(known), own(s)) & becomes(s, old, new)
+    begins = rests & both_are(pair(known), own_pair(s)) & becomes(s, old, new)
     bumped = is_bumped(s, known) & becomes(s, is_bumped(s, image))
-    again = some(own(s)[0]) & ~speaks_v2() & (begins | bumped)
+    again = some(own_pair(s)[0]) & ~speaks_v2() & (begins | bumped)
     return first | again
 
 
@@ -308,26 +274,21 @@ def is_asking(s: SoleInstanceState) -> Node:
 def in_step(s: SoleInstanceState) -> Formula:
     """The coordinator knows what the instance expects."""
     state, c = s.client.state, s.client
-    nobody = s.known("known").state.eq(Txn.ABSENT) & ~counts(s, "image") & own(s)[0].eq(NONE)
+    nobody = s.known("known").state.eq(Txn.ABSENT) & ~counts(s, "image") & own_pair(s)[0].eq(NONE)
     asked = inside(s.asked_at) & is_asked(s, s.asked_at)
     added = asked & (is_coming(s) | is_registered(s))
     unstarted = is_next(s) | ~speaks_v2() & added
     unknown = speaks_v2() & (is_next(s) | is_coming(s))
     started = is_registered(s) | is_ended(s) | unknown
     begun = ite(c.is_started, started, unstarted)
-    has_pair = state.eq(Client.READY) | has_begun_alone(s)
-    return (), state.eq(Client.UNINITIALIZED).implies(nobody) & state.eq(
-        Client.INITIALIZING
-    ).implies(is_asking(s)) & state.eq(Client.READY).implies(is_next(s)) & has_begun_alone(
-        s
-    ).implies(begun) & has_pair.implies(some(own(s)[0]) & (own(s)[1] >= 0)) & (own(s)[0] >= NONE)
-
-
-def has_begun_alone(s: SoleInstanceState) -> Node:
-    """A transaction is there, and the client is not finished."""
-    return one_of(
-        s.client.state,
-        (Client.IN_TRANSACTION, Client.COMMITTING, Client.ABORTING, Client.ABORTABLE_ERROR),
+    has_pair = state.eq(Client.READY) | has_begun(s)
+    return (), (
+        state.eq(Client.UNINITIALIZED).implies(nobody)
+        & state.eq(Client.INITIALIZING).implies(is_asking(s))
+        & state.eq(Client.READY).implies(is_next(s))
+        & has_begun(s).implies(begun)
+        & has_pair.implies(some(own_pair(s)[0]) & (own_pair(s)[1] >= 0))
+        & (own_pair(s)[0] >= NONE)
     )
 
 
@@ -335,8 +296,8 @@ def ends_are_quiet(s: SoleInstanceState) -> Formula:
     """Once the end of a transaction is on its way, no batch is unfinished, and no partition is to
     be added."""
     ends = counts(s, "image") & is_prepared(s.known("image"))
-    over = has_begun_alone(s) & s.client.is_started & (ends | is_ended(s))
-    at = at_place(s, PLACE)
+    over = has_begun(s) & s.client.is_started & (ends | is_ended(s))
+    at = there(s, PLACE)
     quiet = at.write.eq(Write.NONE) & one_of(at.membership, (ZERO, Membership.IN))
     return (PLACE,), (inside(PLACE) & over).implies(quiet)
 
@@ -344,7 +305,7 @@ def ends_are_quiet(s: SoleInstanceState) -> Formula:
 def acked_is_registered(s: SoleInstanceState) -> Formula:
     """With V2, once a batch has its answer, the coordinator knows of the transaction."""
     works_on = one_of(s.client.state, (Client.IN_TRANSACTION, Client.COMMITTING))
-    at = at_place(s, PLACE)
+    at = there(s, PLACE)
     acked = at.membership.eq(Membership.IN) & at.write.eq(Write.NONE)
     known = is_registered(s) | is_ended(s)
     started = works_on & s.client.is_started
@@ -357,11 +318,11 @@ def ends_have_work(s: SoleInstanceState) -> Formula:
     state, started = s.client.state, s.client.is_started
     has = inside(s.works_at) & works(s, s.works_at)
     ending = one_of(state, (Client.COMMITTING, Client.ABORTING)) & ~started
-    begun = has_begun_alone(s) & started & speaks_v2()
-    lives = has_begun_alone(s) | state.eq(Client.READY)
-    membership = at_place(s, PLACE).membership
+    begun = has_begun(s) & started & speaks_v2()
+    lives = has_begun(s) | state.eq(Client.READY)
+    membership = there(s, PLACE).membership
     member = one_of(membership, (ZERO, Membership.IN))
-    adds, write = one_of(membership, (const(1), Membership.ASKED)), at_place(s, PLACE).write
+    adds, write = one_of(membership, (const(1), Membership.ASKED)), there(s, PLACE).write
     facts = (
         ending.implies(has & ~speaks_v2()),
         begun.implies(has),
@@ -390,7 +351,7 @@ def who_waits_is_answered(s: SoleInstanceState) -> Formula:
     )
     asks = inside(s.asked_at) & is_asked(s, s.asked_at)
     has_asked = state.eq(Client.ABORTING) & s.client.is_started
-    adds = has_begun_alone(s) & is_ongoing(image) & (asks | has_asked)
+    adds = has_begun(s) & is_ongoing(image) & (asks | has_asked)
     told = speaks_v2().implies(both_are(pair(answer), next_pair(image)))
     ends = (
         one_of(state, (Client.COMMITTING, Client.ABORTING))

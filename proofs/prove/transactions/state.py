@@ -14,7 +14,7 @@ remembered too: `repeated`, `went_back`, `disturbed`, `contradicted`, `trespasse
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, TypeVar
 
 from proofs.lift.containers import FunctionMap, FunctionSeq
@@ -71,6 +71,13 @@ class TransactionsState:
         """What is `known`, in the `log`, or on its way there as the `image`, and its metadata."""
         image: Rec = self.coordinator.fields[which]
         return image.changed(**image.metadata.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class WithClient(TransactionsState):
+    """A state with one client in it."""
+
+    client: Rec
 
 
 class MapsOfAnySize(Unknowns):
@@ -174,6 +181,12 @@ def is_before(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
 
 
 S = TypeVar("S", bound=TransactionsState)
+
+
+def extend(cls: type[S], state: TransactionsState, **more: Any) -> S:
+    """A state of a class: what `state` has, and more."""
+    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(state)}
+    return cls(**{**known, **more})
 
 
 def with_ghosts(state: S, **changes: Any) -> S:
