@@ -33,10 +33,7 @@ UNSEEN: tuple[tuple[str, str], ...] = (
         "idempotence holds without acks=all",
         "a client that offers it; `python -m proofs guarantees --acks 1` says what is left",
     ),
-    (
-        "timestamps and expiry go by one clock",
-        "clocks: what expires may expire at any time",
-    ),
+    ("timestamps and expiry go by one clock", "clocks: what expires may expire at any time"),
     (
         "an open transaction does not keep a log from being compacted",
         "compaction; what hangs is in [late_produce_hangs](not_guaranteed/late_produce_hangs.md)",

@@ -7,16 +7,7 @@ from typing import Any
 
 from proofs.mutants.table import ModelMutant
 from proofs.pages.evidence import Evidence, ExploredScope, LassoRun, ShortestRun
-from proofs.pages.markdown import (
-    Lines,
-    counted,
-    longer,
-    page,
-    paragraph,
-    section,
-    shown_run,
-    table,
-)
+from proofs.pages.markdown import Lines, counted, longer, page, paragraph, section, shown_run, table
 from proofs.pages.subjects import (
     Column,
     assumed_properties_in,

@@ -169,11 +169,7 @@ GIVES_BACK = (
 
 
 def of_transactions(
-    guarantee: str,
-    variant: str,
-    bounds: Mapping[str, int],
-    *patches: Patch,
-    **budgets: int,
+    guarantee: str, variant: str, bounds: Mapping[str, int], *patches: Patch, **budgets: int
 ) -> Dropped:
     """A run of one instance, in which nothing happens but what is said."""
     nothing = {"begun": 2, "delays": 0, "unheard": 0} | budgets
@@ -198,13 +194,7 @@ DROPPED |= {
     "busy_comes_first": of_transactions(
         "no_false_fencing",
         "4.3.1/pending=after_producer",
-        {
-            "transactions": 3,
-            "producer_ids": 2,
-            "max_epoch": 2,
-            "epochs_end": True,
-            "max_begun": 3,
-        },
+        {"transactions": 3, "producer_ids": 2, "max_epoch": 2, "epochs_end": True, "max_begun": 3},
         begun=3,
     ),
     "epochs_go_on": of_transactions(
@@ -280,10 +270,7 @@ DROPPED |= {
         timeouts=1,
     ),
     "fence_takes_next_epoch": of_transactions(
-        "one_outcome",
-        "4.1.2/fence=same_epoch",
-        {"max_timeouts": 1, "max_epoch": 4},
-        timeouts=1,
+        "one_outcome", "4.1.2/fence=same_epoch", {"max_timeouts": 1, "max_epoch": 4}, timeouts=1
     ),
 }
 

@@ -76,6 +76,10 @@ class Composition:
         facts = {name: fact for name, fact in self.facts.items() if name not in dropped}
         return replace(self, unknown=unknown, facts=facts)
 
+    def formulas(self, state: Any) -> dict[str, Formula]:
+        """Each clause of a state, and each fact, by name."""
+        return {c.name: c.formula(state) for c in self.clauses} | dict(self.facts)
+
     def configuration(self, model: Model, variant: str) -> Any:
         """The configuration of the proofs."""
         parts = model.configuration

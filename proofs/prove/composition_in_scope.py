@@ -6,7 +6,6 @@ there under these keys; the composition says what its own functions mean.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -15,7 +14,7 @@ from proofs.explore.source import source_graph
 from proofs.lift.dag import Node
 from proofs.lift.source import Model
 from proofs.prove.composition import Composition, Worlds
-from proofs.prove.in_scope import Row, ScopeCheck, compiled, flat
+from proofs.prove.in_scope import Row, ScopeCheck, check_formulas, flat
 
 
 class WorldValuation:
@@ -52,11 +51,5 @@ def check_world_scope(of: Composition, model: Model, k: Any, name: str) -> Scope
     """Explore a scope by its source and check each clause, and each fact, in each world."""
     found = source_graph(model, k, name)
     before = Worlds(of, model, k.variant.name).before
-    formulas = {c.name: c.formula(before) for c in of.clauses} | dict(of.facts)
-    checks = {name: compiled(formula) for name, formula in formulas.items()}
-    broken: dict[str, None] = {}
-    for world in found.worlds:
-        facts = WorldValuation(of, k, world)
-        broken |= dict.fromkeys(n for n, check in checks.items() if not check(facts))
-    firings = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
-    return ScopeCheck(name, k.variant.name, len(found.worlds), firings, tuple(broken))
+    valuations = (WorldValuation(of, k, world) for world in found.worlds)
+    return check_formulas(of.formulas(before), (name, k.variant.name), found, valuations)

@@ -84,10 +84,7 @@ class FirstIds:
 
     def giving(self) -> tuple[str, Evaluator, FirstIdState]:
         """The world's rule that gives an id, to this client; to others it is a greater number."""
-        rule, evaluator = (
-            self.model.world.client_receives_producer_id,
-            self.builder.evaluator(),
-        )
+        rule, evaluator = (self.model.world.client_receives_producer_id, self.builder.evaluator())
         after = evaluator.call(rule, [self.k, self.world(self.before), ZERO])
         begun = FirstIdState(after.clients.slots[0], after.given_producer_ids)
         return rule.__name__, evaluator, begun

@@ -7,12 +7,13 @@ to: here they are read off the log, and the history is a replay of each prefix.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Protocol
 
-from proofs.explore.source import source_graph
+from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.dag import Node, reachable
 from proofs.lift.source import Model
 from proofs.prove.induction import Clause
@@ -351,19 +352,29 @@ def pasts(worlds: Sequence[Any], edges: Iterable[tuple[int, int, int]]) -> list[
     return [found[i] for i in range(len(worlds))]
 
 
+def check_formulas(
+    formulas: Mapping[str, Formula],
+    names: tuple[str, str],
+    found: SourceGraph,
+    valuations: Iterable[Valuation],
+) -> ScopeCheck:
+    """Each formula in each valuation of a scope's worlds; `names` are the scope's and the
+    variant's."""
+    checks = {name: compiled(formula) for name, formula in formulas.items()}
+    failed: dict[str, None] = {}
+    for valuation in valuations:
+        for name, check in checks.items():
+            if name not in failed and not check(valuation):
+                failed[name] = None
+    firings = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
+    return ScopeCheck(*names, len(found.worlds), firings, tuple(failed))
+
+
 def check_scope(model: Model, k: Any, name: str) -> ScopeCheck:
     """Explore a scope by its source and check each clause in each state."""
     found = source_graph(model, k, name)
     before = Builder(model, k, regime_of(k)).state()
-    checks = {c.name: compiled(c.formula(before)) for c in clauses_for(k)}
-    failed: dict[str, None] = {}
-    for world, past in zip(found.worlds, pasts(found.worlds, found.edges), strict=True):
-        facts = IdempotentValuation(model, k, world, past)
-        for clause, check in checks.items():
-            if clause not in failed and not check(facts):
-                failed[clause] = None
-    firings: dict[str, int] = {}
-    for _, instance, _ in found.edges:
-        rule = found.instances[instance][0]
-        firings[rule] = firings.get(rule, 0) + 1
-    return ScopeCheck(name, k.variant.name, len(found.worlds), firings, tuple(failed))
+    formulas = {c.name: c.formula(before) for c in clauses_for(k)}
+    worlds = zip(found.worlds, pasts(found.worlds, found.edges), strict=True)
+    valuations = (IdempotentValuation(model, k, world, past) for world, past in worlds)
+    return check_formulas(formulas, (name, k.variant.name), found, valuations)

@@ -272,12 +272,7 @@ TURN: dict[str, tuple[str, ...]] = {
         "log_rises",
     ),
     "begins_within": (*MEMORY_NOW, *BEGUN, "head_is_stored", "handled_is_stored"),
-    "remembered_is_placed": (
-        *MEMORY_NOW,
-        *CLIENT,
-        "first_epoch",
-        "in_flight_has_its_place",
-    ),
+    "remembered_is_placed": (*MEMORY_NOW, *CLIENT, "first_epoch", "in_flight_has_its_place"),
     "window_begins_epoch": (*MEMORY_NOW, *OFFSETS, "remembers_five", "log_is_whole"),
     "is_remembered": (
         *BEGUN,

@@ -8,11 +8,7 @@ from typing import Any
 
 from proofs.lift.source import Model, composition
 from proofs.prove.composition import CompositionInduction
-from proofs.prove.induction import (
-    Clause,
-    Induction,
-    Named,
-)
+from proofs.prove.induction import Clause, Induction, Named
 from proofs.prove.invariant import (
     GUARANTEED,
     HELPERS,
@@ -52,9 +48,7 @@ def configuration(model: Model, variant: str) -> Any:
         partitions=2, in_flight=5, records=0, log=0, max_epoch=1, max_timeouts=1
     )
     return model.configuration.Configuration(
-        variant=model.variants.parse(variant),
-        bounds=bounds,
-        budgets=model.configuration.Budgets(),
+        variant=model.variants.parse(variant), bounds=bounds, budgets=model.configuration.Budgets()
     )
 
 

@@ -54,11 +54,7 @@ def _same(position: Node) -> Node:
 
 
 NO_WRAP = SequenceArithmetic(
-    "no_wrap",
-    "fewer than 2^31 records per epoch",
-    MAX_SEQUENCE,
-    _same,
-    ("no_wrap",),
+    "no_wrap", "fewer than 2^31 records per epoch", MAX_SEQUENCE, _same, ("no_wrap",)
 )
 
 

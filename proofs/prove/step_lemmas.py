@@ -29,13 +29,7 @@ from proofs.prove.invariant import (
     TURN,
 )
 from proofs.prove.sequence_arithmetic import LIFETIME, NO_WRAP, SequenceArithmetic
-from proofs.prove.state import (
-    VARIANT,
-    Builder,
-    LogEntry,
-    ProofState,
-    stored,
-)
+from proofs.prove.state import VARIANT, Builder, LogEntry, ProofState, stored
 
 
 class StepLemmas:
@@ -170,11 +164,7 @@ class StepLemmas:
         return begin.eq(0) | unknown & any_first
 
     def duplicate_is_the_same(
-        self,
-        after: ProofState,
-        batch: Scalars,
-        begin: Node,
-        answer: Scalars,
+        self, after: ProofState, batch: Scalars, begin: Node, answer: Scalars
     ) -> Lemma:
         """A success without an append is about this very batch, where it stands."""
         before, known = self.before, known_now(self.before)
@@ -220,11 +210,7 @@ class StepLemmas:
         return ite(answer.base_offset < 0, covered, at)
 
     def in_its_turn(
-        self,
-        after: ProofState,
-        batch: Scalars,
-        begin: Node,
-        answer: Scalars,
+        self, after: ProofState, batch: Scalars, begin: Node, answer: Scalars
     ) -> tuple[Lemma, ...]:
         """What is so of a request that is handled in its turn; see `in_turn`."""
         before = self.before

@@ -19,12 +19,7 @@ from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Scalars, SetValue
 from proofs.prove.auxiliary import arrives_as_sent
 from proofs.prove.clauses import batch_at, end_offset, fits, known_now, place_of, slots, within
-from proofs.prove.fifo import (
-    IN_TURN,
-    answers_the_first,
-    is_next_in_turn,
-    overtakes_nothing,
-)
+from proofs.prove.fifo import IN_TURN, answers_the_first, is_next_in_turn, overtakes_nothing
 from proofs.prove.induction import Lemma, ProofStep
 from proofs.prove.invariant import (
     AS_SENT,
@@ -39,15 +34,7 @@ from proofs.prove.invariant import (
 )
 from proofs.prove.sequence_arithmetic import LIFETIME, NO_WRAP, SequenceArithmetic
 from proofs.prove.smt import Formula
-from proofs.prove.state import (
-    PRODUCER,
-    RECORDS_IN,
-    REPLICAS,
-    Builder,
-    P,
-    ProofState,
-    stored,
-)
+from proofs.prove.state import PRODUCER, RECORDS_IN, REPLICAS, Builder, P, ProofState, stored
 from proofs.prove.step_lemmas import StepLemmas
 from proofs.prove.unknowns import Predicate, number
 
@@ -407,7 +394,7 @@ class IdempotentSteps(StepLemmas):
         """
         before, lemmas = self.before, list[Lemma]()
         evaluator = self.builder.evaluator(
-            fold=lambda ev, *arguments: self.folded(ev, lemmas, *arguments),
+            fold=lambda ev, *arguments: self.folded(ev, lemmas, *arguments)
         )
         kept = number("kept")
         leader = evaluator.call(self.model.leader.fail_over, [self.k, before.leader, kept])

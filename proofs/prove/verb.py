@@ -141,12 +141,7 @@ def dropped_json(name: str, found: Finding | None) -> dict[str, Any]:
     if found is None:
         return {"assumption": name, "property": None, "steps": None, "trace": []}
     trace = [json.loads(line) for line in dumps(found.trace).splitlines()]
-    return {
-        "assumption": name,
-        "property": found.property,
-        "steps": found.steps,
-        "trace": trace,
-    }
+    return {"assumption": name, "property": found.property, "steps": found.steps, "trace": trace}
 
 
 def tell_dropped(name: str, found: Finding | None, *, in_full: bool) -> None:

@@ -354,10 +354,5 @@ def ends_wait_for_batches(s: InstanceState) -> Formula:
 def batches_are_sent(s: InstanceState) -> Formula:
     """A batch that was sent is one of its transaction's records."""
     sent = s.sent_batch(T, N)
-    facts = (
-        is_started(s, T),
-        present(s) >= T,
-        N >= 0,
-        sent_here(s, T) > N,
-    )
+    facts = (is_started(s, T), present(s) >= T, N >= 0, sent_here(s, T) > N)
     return (T, N), sent.implies(conjunction(facts))

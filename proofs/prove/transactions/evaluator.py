@@ -30,6 +30,12 @@ class UnboundedEvaluator(Evaluator):
         super().__init__(model, k, overrides, contracts)
         self.written: list[tuple[Node, Rec]] = []
 
+    def after(self, earlier: UnboundedEvaluator) -> UnboundedEvaluator:
+        """This one, with what an earlier one has required and chosen."""
+        self.limits = [*earlier.limits, *self.limits]
+        self.choices = [*earlier.choices, *self.choices]
+        return self
+
     def call(self, function: Callable[..., Any], arguments: Any) -> Any:
         """The value of function(*arguments)."""
         if function.__name__ == "logged":

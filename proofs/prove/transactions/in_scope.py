@@ -6,8 +6,7 @@ first found, and off its logs.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -16,7 +15,7 @@ from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.dag import Node
 from proofs.lift.source import Model
 from proofs.prove.composition import Composition
-from proofs.prove.in_scope import Row, ScopeCheck, compiled, flat
+from proofs.prove.in_scope import Row, ScopeCheck, check_formulas, flat
 from proofs.prove.transactions.steps import Transactions
 
 Pair = tuple[int, int]
@@ -230,20 +229,6 @@ class TransactionsValuation:
         }
 
 
-def checked(
-    of: Composition, before: Any, names: tuple[str, str], found: SourceGraph, facts: Iterable[Any]
-) -> ScopeCheck:
-    """Each clause, and each fact, in each view of a scope's worlds; `names` are the scope's and the
-    variant's."""
-    formulas = {c.name: c.formula(before) for c in of.clauses} | dict(of.facts)
-    checks = {name: compiled(formula) for name, formula in formulas.items()}
-    broken: dict[str, None] = {}
-    for view in facts:
-        broken |= dict.fromkeys(n for n, check in checks.items() if not check(view))
-    firings = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
-    return ScopeCheck(*names, len(found.worlds), firings, tuple(broken))
-
-
 def check_transactions_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
     """Explore a scope by its source and check each clause, and each fact, in each world."""
     found = source_graph(model, k, name)
@@ -254,4 +239,4 @@ def check_transactions_scope(of: Composition, model: Model, k: Any, name: str) -
         for world, past in everything
         for here in range(k.bounds.partitions)
     )
-    return checked(of, before, (name, k.variant.name), found, facts)
+    return check_formulas(of.formulas(before), (name, k.variant.name), found, facts)

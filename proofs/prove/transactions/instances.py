@@ -155,10 +155,7 @@ class Instances(Transactions):
             return lambda t: ite(begins & t.eq(mine), told[which], old(t))
 
         return with_ghosts(
-            state,
-            client=client,
-            its_id=its(0, state.its_id),
-            its_epoch=its(1, state.its_epoch),
+            state, client=client, its_id=its(0, state.its_id), its_epoch=its(1, state.its_epoch)
         )
 
     def also_sent(self, state: InstanceState, kind: str, request: Rec) -> InstanceState:
@@ -168,14 +165,12 @@ class Instances(Transactions):
             commits = ite(request.committed, 1, 0)
             old = state.sent_end
             return with_ghosts(
-                state,
-                sent_end=lambda t, c: old(t, c) | both_are((t, c), (mine, commits)),
+                state, sent_end=lambda t, c: old(t, c) | both_are((t, c), (mine, commits))
             )
         sent = request.batch.number
         before = state.sent_batch
         return with_ghosts(
-            state,
-            sent_batch=lambda t, n: before(t, n) | both_are((t, n), (mine, sent)),
+            state, sent_batch=lambda t, n: before(t, n) | both_are((t, n), (mine, sent))
         )
 
     def elsewhere(self, name: str, sends: str, hears: str) -> ProofStep:
@@ -227,8 +222,7 @@ class Instances(Transactions):
         """The coordinator answers the instance, or begins an append for it."""
         function, kind, request = asked
         evaluator, moved, sends = self.handle_request(function, kind, request, ME)
-        evaluator.limits = [*asking.limits, *evaluator.limits]
-        evaluator.choices = [*asking.choices, *evaluator.choices]
+        evaluator.after(asking)
         answer = sends.slots[0]
         told = evaluator.call(hears, [self.k, self.before.client, answer])
         heard = (sends.length > 0) & truth("heard")
@@ -244,8 +238,7 @@ class Instances(Transactions):
         """A pair that was told belongs to whom it was told to."""
         told, old = pair(answer), getattr(state, whose)
         return with_ghosts(
-            state,
-            **{whose: lambda p, e: old(p, e) | heard & both_are((p, e), told)},
+            state, **{whose: lambda p, e: old(p, e) | heard & both_are((p, e), told)}
         )
 
     def late_end(self) -> ProofStep:
@@ -315,8 +308,7 @@ class Instances(Transactions):
         asked = asking.call(getattr(rules, sends), [self.k, self.before.client, ME, HERE])
         request, sender = asked.sends.slots[0], asked.actor
         evaluator, moved, answer = self.deliver_batch(request.batch)
-        evaluator.limits = [*asking.limits, *evaluator.limits]
-        evaluator.choices = [*asking.choices, *evaluator.choices]
+        evaluator.after(asking)
         told = evaluator.call(getattr(rules, hears), [self.k, sender, HERE, answer])
         client = merged(evaluator, truth("heard"), told, sender)
         after = self.with_client(client, self.also_sent(instance_of(moved), "batch", request))
@@ -372,10 +364,7 @@ class Instances(Transactions):
         """A batch of another instance arrives here."""
         batch = self.batch()
         evaluator, after, _ = self.deliver_batch(batch)
-        others: Formula = (
-            (),
-            self.before.theirs(*pair(batch)) & ~batch.instance.eq(ME),
-        )
+        others: Formula = ((), self.before.theirs(*pair(batch)) & ~batch.instance.eq(ME))
         after = self.kept(instance_of(after), batch, is_mine=False)
         return self.make_step(
             "their_batch", evaluator, after, is_instance(), is_batch(batch), others

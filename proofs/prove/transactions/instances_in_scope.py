@@ -10,20 +10,15 @@ from typing import Any
 from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.source import Model
 from proofs.prove.composition import Composition
-from proofs.prove.in_scope import ScopeCheck
-from proofs.prove.transactions.in_scope import Past, TransactionsValuation, checked, pasts
+from proofs.prove.in_scope import ScopeCheck, check_formulas
+from proofs.prove.transactions.in_scope import Past, TransactionsValuation, pasts
 from proofs.prove.transactions.records import BATCH
 
 Pair = tuple[int, int]
 Key = tuple[int, int, int, int]
 """A record: instance, partition, transaction, number."""
 ENDS = ("transaction_is_ended", "end_is_delayed")
-BATCHES = (
-    "batch_is_produced",
-    "batch_is_delayed",
-    "offsets_are_committed",
-    "offsets_are_delayed",
-)
+BATCHES = ("batch_is_produced", "batch_is_delayed", "offsets_are_committed", "offsets_are_delayed")
 """Those that send a batch: two of records, then two of offsets, which have no sequence."""
 
 
@@ -173,7 +168,7 @@ def check_lone_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeC
         for world, past in everything
         for here in range(k.bounds.partitions)
     )
-    return checked(of, before, (name, k.variant.name), found, facts)
+    return check_formulas(of.formulas(before), (name, k.variant.name), found, facts)
 
 
 def check_instances_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
@@ -189,4 +184,4 @@ def check_instances_scope(of: Composition, model: Model, k: Any, name: str) -> S
         for world, past in everything
         for place in places
     )
-    return checked(of, before, (name, k.variant.name), found, facts)
+    return check_formulas(of.formulas(before), (name, k.variant.name), found, facts)

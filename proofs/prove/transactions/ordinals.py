@@ -124,14 +124,7 @@ class OrdinalSteps(Instances):
         assert isinstance(after, OrdinalState)
         counted: Formula = ((), SENDERS.eq(self.before.turn))
         after = with_ghosts(after, **witnesses("'"))
-        return super().make_step(
-            name,
-            evaluator,
-            after,
-            counted,
-            *are_witnesses(after),
-            *more,
-        )
+        return super().make_step(name, evaluator, after, counted, *are_witnesses(after), *more)
 
     def with_client(self, client: Rec, state: InstanceState | None = None) -> InstanceState:
         """The instance after a step. A transaction has its turn once it is started."""
@@ -141,20 +134,13 @@ class OrdinalSteps(Instances):
         started = before.client.is_started
         begins = client.is_started & ~started
         mine, old = present(before), after.its_turn
-        return with_ghosts(
-            after,
-            its_turn=lambda t: ite(begins & t.eq(mine), before.turn, old(t)),
-        )
+        return with_ghosts(after, its_turn=lambda t: ite(begins & t.eq(mine), before.turn, old(t)))
 
     def append_is_heard(self, step: ProofStep, answer: Rec) -> ProofStep:
         """The instance hears of an append, if it is the one that waits."""
         heard = super().append_is_heard(step, answer)
         after = with_ghosts(heard.after, **witnesses("''"))
-        return replace(
-            heard,
-            after=after,
-            assumed=(*heard.assumed, *are_witnesses(after)),
-        )
+        return replace(heard, after=after, assumed=(*heard.assumed, *are_witnesses(after)))
 
     def adds(self, name: str, sends: str) -> ProofStep:
         """A request of the instance that adds partitions, and the answer if it comes at once."""
@@ -163,8 +149,7 @@ class OrdinalSteps(Instances):
         request, sender = asked.sends.slots[0], asked.actor
         adding = rules.add_partitions.on_add_partitions
         evaluator, moved, sends_back = self.handle_request(adding, "add", request, ME)
-        evaluator.limits = [*asking.limits, *evaluator.limits]
-        evaluator.choices = [*asking.choices, *evaluator.choices]
+        evaluator.after(asking)
         told = evaluator.call(
             rules.client.on_partitions_added,
             [self.k, sender, request.partitions, sends_back.slots[0]],
@@ -450,11 +435,7 @@ def turns_have_pairs(s: OrdinalState) -> Formula:
         return image.state.eq(Txn.PREPARE_COMMIT).implies(s.sent_end(T, ONE))
 
     has = both_are(pair(known), its_pair(s, T)) & ~past
-    facts = (
-        in_transaction(known),
-        is_ongoing(known).implies(has),
-        images(s, commits),
-    )
+    facts = (in_transaction(known), is_ongoing(known).implies(has), images(s, commits))
     decided = s.outcome_of(s.its_turn(T)).eq(1)
     return (T,), (
         mine.implies(s.its_turn(T) <= s.turn)

@@ -180,9 +180,7 @@ class Records(Instances):
         changed = {n: put(o, v) for n, o, v in zip(BATCH, olds, values, strict=True)}
         was_sent = before.sent_batch
         return with_ghosts(
-            before,
-            sent_batch=lambda t, n: was_sent(t, n) | both_are((t, n), key),
-            **changed,
+            before, sent_batch=lambda t, n: was_sent(t, n) | both_are((t, n), key), **changed
         )
 
     def late(self, name: str, rule: str, place: Node) -> ProofStep:

@@ -96,8 +96,7 @@ def any_leader(model: Model, unknowns: Unknowns, place: Node = HERE) -> Rec:
     bare = unknowns.record(cls, "w.leaders", (place,))
     length = uninterpreted("len(w.leaders.log)", (place,))
     log = FunctionSeq(
-        length,
-        lambda i: unknowns.record(model.leader.Stored, "w.leaders.log", (place, i)),
+        length, lambda i: unknowns.record(model.leader.Stored, "w.leaders.log", (place, i))
     )
     return Rec(cls, {**bare.fields, "log": log})
 
@@ -108,28 +107,35 @@ def any_coordinator(model: Model, unknowns: Unknowns) -> Rec:
     return bare.changed(tenure=const(model.coordinator.Tenure.LEADS))
 
 
+FUNCTIONS = {
+    "given": FALSE,
+    "sent": FALSE,
+    "decision": NONE,
+    "ended": NONE,
+    "last_marker": NONE,
+    "turn_of": NONE,
+    "outcome_of": NONE,
+}
+VALUES: dict[str, Any] = {
+    "turn": ZERO,
+    "awaited": NOBODY_WAITS,
+    "reign_id": NONE,
+    "reign_epoch": NONE,
+    "repeated": FALSE,
+    "went_back": FALSE,
+    "disturbed": FALSE,
+    "contradicted": FALSE,
+    "trespassed": FALSE,
+}
+"""The ghosts, and what they are before anything has happened."""
+
+
 def any_state(model: Model, unknowns: Unknowns) -> TransactionsState:
     """A state of which nothing is known."""
-    return TransactionsState(
-        coordinator=any_coordinator(model, unknowns),
-        leader=any_leader(model, unknowns),
-        given=function("given", is_bool=True),
-        sent=function("sent", is_bool=True),
-        decision=function("decision"),
-        ended=function("ended"),
-        last_marker=function("last_marker"),
-        turn_of=function("turn_of"),
-        outcome_of=function("outcome_of"),
-        turn=number("turn"),
-        awaited=number("awaited"),
-        reign_id=number("reign_id"),
-        reign_epoch=number("reign_epoch"),
-        repeated=truth("repeated"),
-        went_back=truth("went_back"),
-        disturbed=truth("disturbed"),
-        contradicted=truth("contradicted"),
-        trespassed=truth("trespassed"),
-    )
+    coordinator, leader = any_coordinator(model, unknowns), any_leader(model, unknowns)
+    ghosts: dict[str, Any] = {n: function(n, is_bool=v.is_bool) for n, v in FUNCTIONS.items()}
+    ghosts |= {n: truth(n) if v.is_bool else number(n) for n, v in VALUES.items()}
+    return TransactionsState(coordinator, leader, **ghosts)
 
 
 def never(_answer: Node) -> Callable[..., Node]:
@@ -139,29 +145,10 @@ def never(_answer: Node) -> Callable[..., Node]:
 
 def first_state(model: Model, unknowns: Unknowns, world: Rec) -> TransactionsState:
     """The state that a run begins in, out of the world that every scope begins in."""
-    leader = world.leaders.at(HERE)
     stored = unknowns.record(model.leader.Stored, "nothing", (HERE,))
-    log = FunctionSeq(ZERO, lambda _i: stored)
-    return TransactionsState(
-        coordinator=world.coordinator,
-        leader=leader.changed(log=log),
-        given=never(FALSE),
-        sent=never(FALSE),
-        decision=never(NONE),
-        ended=never(NONE),
-        last_marker=never(NONE),
-        turn_of=never(NONE),
-        outcome_of=never(NONE),
-        turn=ZERO,
-        awaited=NOBODY_WAITS,
-        reign_id=NONE,
-        reign_epoch=NONE,
-        repeated=FALSE,
-        went_back=FALSE,
-        disturbed=FALSE,
-        contradicted=FALSE,
-        trespassed=FALSE,
-    )
+    leader = world.leaders.at(HERE).changed(log=FunctionSeq(ZERO, lambda _i: stored))
+    ghosts: dict[str, Any] = {n: never(value) for n, value in FUNCTIONS.items()}
+    return TransactionsState(world.coordinator, leader, **ghosts, **VALUES)
 
 
 def both_are(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:

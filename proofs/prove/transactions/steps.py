@@ -185,9 +185,7 @@ class Transactions(Worlds):
         waiting = ite(is_success(actor.answer), waits, NOBODY_WAITS)
         after = with_answer(self.before, heard, answer, waits)
         after = with_ghosts(
-            after,
-            coordinator=actor,
-            awaited=ite(begun, waiting, self.before.awaited),
+            after, coordinator=actor, awaited=ite(begun, waiting, self.before.awaited)
         )
         if kind != "init":
             after = with_ghosts(after, disturbed=self.disturbed(request, actor))
@@ -276,9 +274,7 @@ class Transactions(Worlds):
         )
         actor = evaluator.call(rule, [self.k, self.before.coordinator, partition, number("error")])
         after = with_ghosts(
-            self.before,
-            coordinator=actor,
-            sent=also_sent(self.before, asked.sends.slots[0]),
+            self.before, coordinator=actor, sent=also_sent(self.before, asked.sends.slots[0])
         )
         elsewhere: Formula = ((), ~partition.eq(HERE))
         inside: Formula = ((), (partition >= 0) & (partition < PARTITIONS))
@@ -343,11 +339,7 @@ class Transactions(Worlds):
         leaders = FocusMap(HERE, self.before.leader, self.world.leaders.at(HERE))
         world = Rec(
             self.world.cls,
-            {
-                **self.world.fields,
-                "coordinator": self.before.coordinator,
-                "leaders": leaders,
-            },
+            {**self.world.fields, "coordinator": self.before.coordinator, "leaders": leaders},
         )
         step = evaluator.call(self.model.world.produced, [self.k, world, batch, HERE])
         actors = step.actor

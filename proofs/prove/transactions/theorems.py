@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from proofs.prove.composition import Composition
 from proofs.prove.sequence_arithmetic import UNCOUNTED
 from proofs.prove.theorem import Theorem
 from proofs.prove.transactions.compositions import (
@@ -22,120 +23,124 @@ from proofs.prove.transactions.compositions import (
 )
 from proofs.prove.transactions.no_delays import TOLD_V1, VISIBILITY_V1
 
+LED = ("guards", "leaders_are_there", "moves_are_known")
+"""Assumed of all leaders of partitions and of coordinators."""
+
+
+def theorem(
+    name: str,
+    says: str,
+    variant: str,
+    rests_on: tuple[str, ...],
+    answered_by: tuple[str, ...],
+    composition: Composition,
+) -> Theorem:
+    """A theorem of a composition, in which no sequence is counted."""
+    return Theorem(name, says, variant, UNCOUNTED, rests_on, answered_by, composition=composition)
+
+
 TRANSACTIONAL: tuple[Theorem, ...] = (
-    Theorem(
+    theorem(
         "transaction_epochs",
         "What InitProducerId tells never goes back, and was told to nobody before; only who shows"
         " the pair before the present one may hear the present one again. Of any requests, V1 and"
         " V2, every level and every release's rules, with appends that fail or seem to.",
         "v2",
-        UNCOUNTED,
         (),
         ("epochs_unique",),
-        composition=EPOCHS,
+        EPOCHS,
     ),
-    Theorem(
+    theorem(
         "coordinator_fences",
         "After InitProducerId has told a pair, no EndTxn and no AddPartitionsToTxn of an older pair"
         " changes anything at the coordinator: V1 and V2, every release's rules.",
         "v2",
-        UNCOUNTED,
         (),
         ("fenced", "no_aborted_read", "no_lost_write"),
-        composition=FENCING,
+        FENCING,
     ),
-    Theorem(
+    theorem(
         "transaction_decisions",
         "With V2 each (producer id, epoch) of a marker has one decision: PREPARE is never known"
         " with another one, and every marker that was ever sent says it; whether appends fail or"
         " only seem to.",
         "v2",
-        UNCOUNTED,
         ("epochs_rotate", "fence_takes_next_epoch"),
         ("one_outcome",),
-        composition=DECISIONS,
+        DECISIONS,
     ),
-    Theorem(
+    theorem(
         "last_epoch_is_nobodys",
         "No transaction is open under the last epoch, behind which there is none to end it with: V1"
         " and V2, whatever arrives, and whether appends fail or only seem to.",
         "v2",
-        UNCOUNTED,
         ("epochs_rotate", "moves_are_known"),
         ("last_epoch_is_nobodys",),
-        composition=LAST_EPOCH,
+        LAST_EPOCH,
     ),
-    Theorem(
+    theorem(
         "partition_is_sound",
         "At a leader that gets any batches and any markers: epochs in the log never go back,"
         " current_txn_first_offset is exact, a marker closes what is open; and where a marker must"
         " be newer (KIP-1228), none closes a batch of its own epoch or of a later one.",
         "v2",
-        UNCOUNTED,
         (),
         ("last_stable_offset_sound", "no_dirty_read"),
-        composition=PARTITION,
+        PARTITION,
     ),
-    Theorem(
+    theorem(
         "last_stable_offset_sound",
         "At a leader that gets any batches and any markers the last stable offset passes no open"
         " transaction and never goes back; all that stands below it is decided.",
         "v2",
-        UNCOUNTED,
         (),
         ("last_stable_offset_sound", "no_dirty_read"),
-        composition=LAST_STABLE,
+        LAST_STABLE,
     ),
-    Theorem(
+    theorem(
         "no_write_outside",
         "What is open at a partition is open at the coordinator too, and in its transaction: with"
         " any requests and late markers, V1 and V2, where leaders ask before the first write, and"
         " whether appends fail or only seem to.",
         "v2",
-        UNCOUNTED,
-        ("leaders_ask", "guards", "leaders_are_there", "moves_are_known"),
+        ("leaders_ask", *LED),
         ("no_write_outside",),
-        composition=NO_WRITE_OUTSIDE,
+        NO_WRITE_OUTSIDE,
     ),
-    Theorem(
+    theorem(
         "fenced",
         "After InitProducerId has told a pair, no request of an older pair changes anything at the"
         " coordinator, and no batch of one comes into any log; what was written before is decided."
         " So no older instance commits, registers, or makes anything visible: V1 and V2.",
         "v2",
-        UNCOUNTED,
-        ("leaders_ask", "guards", "leaders_are_there", "moves_are_known"),
+        ("leaders_ask", *LED),
         ("fenced", "no_write_outside"),
-        composition=FENCED,
+        FENCED,
     ),
-    Theorem(
+    theorem(
         "markers_are_taken",
         "No partition refuses the marker of the coordinator that leads, whatever arrives late, and"
         " whether appends fail or only seem to: what is prepared completes. V1 and V2, every"
         " release's rules; where a marker must be newer than what it closes, whoever ends a"
         " transaction takes the next epoch, or the next producer id.",
         "v2",
-        UNCOUNTED,
         (
             "retries_are_taken",
             "epochs_are_compared",
             "fence_takes_next_epoch",
             "epochs_rotate",
             "pairs_are_kept",
-            "guards",
-            "leaders_are_there",
-            "moves_are_known",
+            *LED,
         ),
         ("markers_are_taken",),
-        composition=MARKERS,
+        MARKERS,
     ),
-    Theorem(
+    theorem(
         "no_false_fencing",
         "An instance that is alone, and of which nothing is late, is never told that it is fenced,"
         " whichever answers are lost, and whatever batches expire: V1 and V2, every release's"
         " rules.",
         "v2",
-        UNCOUNTED,
         (
             "busy_comes_first",
             "epochs_are_compared",
@@ -144,46 +149,35 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
             "moves_are_known",
         ),
         ("no_false_fencing",),
-        composition=ALONE,
+        ALONE,
     ),
-    Theorem(
+    theorem(
         "visible_as_decided",
         "With V2 and KIP-1228 a partition has at most one transaction open, and the first marker"
         " behind a record is its own transaction's decision, whatever arrives late: a record is"
         " visible if and only if its transaction commits.",
         "v2",
-        UNCOUNTED,
         (
             "epochs_rotate",
             "fence_takes_next_epoch",
             "markers_are_newer",
             "epochs_are_compared",
-            "guards",
-            "leaders_are_there",
-            "moves_are_known",
+            *LED,
         ),
         ("no_aborted_read", "no_lost_write", "all_or_none", "one_outcome"),
-        composition=VISIBILITY,
+        VISIBILITY,
     ),
-    Theorem(
+    theorem(
         "visible_as_wanted",
         "With V1, where nothing is late, the first marker behind a record says what was decided of"
         " the record's own transaction, and no commit was decided that its application did not"
         " want.",
         "v1",
-        UNCOUNTED,
-        (
-            "leaders_ask",
-            "requests_on_time",
-            "markers_on_time",
-            "guards",
-            "leaders_are_there",
-            "moves_are_known",
-        ),
+        ("leaders_ask", "requests_on_time", "markers_on_time", *LED),
         ("no_aborted_read", "no_lost_write", "all_or_none"),
-        composition=VISIBILITY_V1,
+        VISIBILITY_V1,
     ),
-    Theorem(
+    theorem(
         "all_or_none",
         "With V2, whatever arrives late: a record becomes visible, in whichever partition, if and"
         " only if its transaction is decided to commit, which its application has asked for; once"
@@ -191,21 +185,18 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         " log, once, and decided to be visible: all partitions show it, each at its own time. It is"
         " so with a group's offsets, which move if and only if their transaction commits.",
         "v2",
-        UNCOUNTED,
         (
             "epochs_rotate",
             "fence_takes_next_epoch",
             "markers_are_newer",
             "epochs_are_compared",
-            "guards",
-            "leaders_are_there",
-            "moves_are_known",
+            *LED,
             "pairs_are_kept",
         ),
         ("no_lost_write", "all_or_none", "no_aborted_read", "offsets_with_outcome", "acked_once"),
-        composition=CLIENT_V2,
+        CLIENT_V2,
     ),
-    Theorem(
+    theorem(
         "all_or_none_on_time",
         "With V1, where nothing of an instance is late and no marker is: a record of it becomes"
         " visible, in whichever partition, if and only if its own transaction was decided to"
@@ -213,7 +204,6 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         " It is so with a group's offsets; at every level. That each record is stored by then is"
         " acked_is_stored_once.",
         "v1",
-        UNCOUNTED,
         (
             "leaders_ask",
             "fence_takes_next_epoch",
@@ -221,43 +211,28 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
             "batches_on_time",
             "markers_on_time",
             "pairs_are_kept",
-            "guards",
-            "leaders_are_there",
-            "moves_are_known",
+            *LED,
         ),
         ("no_aborted_read", "no_lost_write", "all_or_none", "offsets_with_outcome"),
-        composition=TOLD_V1,
+        TOLD_V1,
     ),
-    Theorem(
+    theorem(
         "stored_once",
         "No record stands twice in a log, whatever arrives late and however often, with any answers"
         " of coordinators: V1 and V2, every release's rules. A group's offsets may.",
         "v2",
-        UNCOUNTED,
-        (
-            "guards",
-            "leaders_are_there",
-            "moves_are_known",
-        ),
+        LED,
         ("acked_once",),
-        composition=RECORDS,
+        RECORDS,
     ),
-    Theorem(
+    theorem(
         "acked_is_stored_once",
         "With V1 too: a record that was answered without error is in the log, once, where a batch"
         " arrives only while its sender waits for the answer, and is refused only if it is not"
         " stored; and once commitTransaction has returned, so is each record that was sent.",
         "v1",
-        UNCOUNTED,
-        (
-            "batches_on_time",
-            "refusals_are_true",
-            "pairs_are_kept",
-            "guards",
-            "leaders_are_there",
-            "moves_are_known",
-        ),
+        ("batches_on_time", "refusals_are_true", "pairs_are_kept", *LED),
         ("acked_once", "no_lost_write"),
-        composition=ACKNOWLEDGED,
+        ACKNOWLEDGED,
     ),
 )

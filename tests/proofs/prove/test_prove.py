@@ -372,14 +372,14 @@ def test_small_scopes_take_the_steps_that_trouble_needs() -> None:
 
 def test_a_wrong_clause_fails_in_scope() -> None:
     """no_gap is not true under 4.3.1's own rule; the check in scope must see it."""
-    from proofs.prove.in_scope import Facts
+    from proofs.prove.in_scope import IdempotentValuation
     from proofs.prove.state import Builder
 
     model = composition("idempotent")
     k = model.scopes.SCOPES["idempotent-tiny"].configuration(model.variants.parse("4.3.1"))
     check = compiled(GUARANTEED["no_gap"].formula(Builder(model, k).state()))
     worlds = source_graph(model, k, "idempotent-tiny").worlds
-    assert not all(check(Facts(model, k, world)) for world in worlds)
+    assert not all(check(IdempotentValuation(model, k, world)) for world in worlds)
 
 
 def test_ranges_are_decided_and_a_wrong_one_is_found() -> None:
