@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
+from model.faults import Injected, injected_faults
 from proofs.lift.source import Model, composition, composition_of
+
+FAULT_CHOICES: Final[Mapping[str, frozenset[Injected]]] = {
+    "nodes": frozenset(Injected),
+    "connections": frozenset({Injected.CONNECTIONS}),
+    "none": frozenset(),
+}
+"""What each choice of faults lets a run interfere with."""
 
 
 class NoHome(ValueError):
@@ -26,14 +34,12 @@ class Home:
 
     `judge` and `tables` are `module:function`, imported when they are called: a judge is made of
     tables, a system's name, its actors and the form of its messages. `actors` are the choices,
-    `spent_by` says which budgets each choice of faults sets to 0, `antecedents` names the witness
-    that a guarantee's "if" happened; `only_with` is the part of a scope without which a guarantee
-    says nothing. `over_wire` makes the subject of a run at brokers.
+    `antecedents` names the witness that a guarantee's "if" happened; `only_with` is the part of a
+    scope without which a guarantee says nothing. `over_wire` makes the subject of a run at brokers.
     """
 
     name: str
     actors: tuple[str, ...]
-    spent_by: Mapping[str, tuple[str, ...]]
     antecedents: Mapping[str, str]
     only_with: Mapping[str, str]
     tables: str
@@ -45,6 +51,11 @@ class Home:
     def model(self) -> Model:
         """Its text, one copy a process: configurations and states are of its classes."""
         return _model(self.name)
+
+    def faults_without(self, choice: str) -> tuple[str, ...]:
+        """The faults whose budgets one of FAULT_CHOICES sets to 0."""
+        faults = injected_faults(self.model.faults.Faults)
+        return tuple(name for name, of in faults.items() if of not in FAULT_CHOICES[choice])
 
     def called(self, place: str) -> Callable[..., Any]:
         """The function that `module:function` names."""
@@ -64,11 +75,6 @@ SERVED: Final = "coordinator,leader"
 IDEMPOTENT: Final = Home(
     name="idempotent",
     actors=("client,leader", "leader"),
-    spent_by={
-        "nodes": (),
-        "connections": ("restarts", "failovers"),
-        "none": ("breaks", "refusals", "restarts", "failovers"),
-    },
     antecedents={
         "at_most_once": "duplicate_on_its_way",
         "acked_is_stored": "something_acknowledged",
@@ -94,11 +100,6 @@ IDEMPOTENT: Final = Home(
 TRANSACTIONS: Final = Home(
     name="transactions",
     actors=("client,coordinator,leader", SERVED),
-    spent_by={
-        "nodes": (),
-        "connections": ("moves",),
-        "none": ("moves", "delays", "unheard", "marker_losses", "marker_delays", "failures"),
-    },
     antecedents={
         "no_aborted_read": "something_aborted",
         "no_lost_write": "something_committed",

@@ -30,8 +30,8 @@ from conformance.generate.pct import DEPTH, longest, pct
 from conformance.generate.served import SELDOM, served
 from conformance.generate.threads import threads_of
 from conformance.homes import (
+    FAULT_CHOICES,
     HOMES,
-    IDEMPOTENT,
     SERVED,
     NoHome,
     home_of_configuration,
@@ -64,7 +64,7 @@ clients are also offered what must wait."""
 SAMPLED_HUNTS = 32
 """Drawn traces whose length stands for that of all in the estimate of steps."""
 
-FAULTS = tuple(IDEMPOTENT.spent_by)
+FAULTS = tuple(FAULT_CHOICES)
 ACTORS = tuple(actors for home in HOMES.values() for actors in home.actors)
 FORMS = ("bytes", "values")
 SOURCES = ("cover", "pct", "hunts", "aimed")
@@ -190,7 +190,7 @@ def checked(plan: Plan) -> Plan:
 
 def scope_text(plan: Plan) -> str:
     """The scope with the budgets that `faults` leaves."""
-    spent = home_of_scope(plan.scope).spent_by[plan.faults]
+    spent = home_of_scope(plan.scope).faults_without(plan.faults)
     return "/".join((plan.scope, *(f"{budget}=0" for budget in spent)))
 
 
@@ -297,6 +297,7 @@ class _Stored:
     def __init__(self, directory: Path) -> None:
         plan = Plan.from_json(json.loads((directory / PLAN).read_text(encoding="utf-8")))
         rows = json.loads((directory / INSTANCES).read_text(encoding="utf-8"))
+        self._model = home_of_scope(plan.scope).model
         self.instances: tuple[Instance, ...] = tuple(
             (rule, tuple(choice.items())) for rule, choice in rows
         )
@@ -314,7 +315,7 @@ class _Stored:
     @functools.cached_property
     def thread_of(self) -> list[int]:
         """The thread of each rule instance as a number."""
-        return threads_of(self.instances)
+        return threads_of(self._model, self.instances)
 
     def _array(self, name: str) -> Numbers:
         # Plain arrays: slicing a memmap costs ten times as much.

@@ -7,9 +7,10 @@ Five rules keep every form of the model derivable from its text:
 2. A function is first order and total, takes the `Configuration` first where it needs it, assigns a
    name once, and returns on every path. No loops, no exceptions, no strings, no floats.
 3. A rule of an actor (`receives`, `acts`) sees that actor and one input, never the world.
-4. A rule of the world (`rule`) says what one event does; its choices are its parameters, each
-   with a finite type. `require` refuses an event the protocol does not allow, `within_scope` one
-   that only the scope's limits forbid: reports keep the two apart.
+4. A rule of the world (`event`) says what one event does; its choices are its parameters, each
+   with a finite type. It declares once what else is known of it. `require` refuses an event the
+   protocol does not allow, `within_scope` one that only the scope's limits forbid: reports keep
+   the two apart.
 5. What this module gives beyond Python's own (`fold`, `span`, `Map`, `Set`, ...) is all there is.
 
 `proofs.lift` reads the same text and refuses what is outside this subset, with a cure.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Generic, TypeVar, dataclass_transform
 
 K = TypeVar("K")
@@ -190,10 +192,51 @@ def within_scope(condition: bool) -> None:
         raise Disabled(by_scope=True)
 
 
-def rule(function: F) -> F:
-    """A rule of the world: (configuration, world, choices...) -> world."""
-    vars(function)["kind"] = "rule"
-    return function
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """Events that a random schedule orders together: those of one actor, of one channel that keeps
+    its messages in order, or of one fault. `by` are the choices that tell such threads apart."""
+
+    name: str
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """What the environment does, as coverage counts it: an event, where the condition holds before
+    it. The condition's parameters are some of the event's."""
+
+    name: str
+    condition: Callable[..., bool] | None = None
+
+
+class Wire(Enum):
+    """How an event is brought about at running brokers."""
+
+    REQUESTS = "requests"
+    """By what clients send, or by waiting."""
+    NODES = "nodes"
+    """By stopping and starting nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What is known of an event beside what it does. Without `wire` no running broker can be made
+    to do it."""
+
+    thread: Thread
+    incidents: tuple[Incident, ...]
+    wire: Wire | None
+
+
+def event(thread: Thread, *incidents: Incident, wire: Wire | None = None) -> Callable[[F], F]:
+    """A rule of the world, (configuration, world, choices...) -> world, with its declaration."""
+
+    def declare(function: F) -> F:
+        vars(function).update(kind="event", declaration=Declaration(thread, incidents, wire))
+        return function
+
+    return declare
 
 
 def receives(function: F) -> F:
@@ -208,9 +251,15 @@ def acts(function: F) -> F:
     return function
 
 
-def is_rule(value: object) -> bool:
-    """Whether it is a rule of the world."""
-    return getattr(value, "kind", None) == "rule"
+def is_event(value: object) -> bool:
+    """Whether it is an event of the world."""
+    return getattr(value, "kind", None) == "event"
+
+
+def declaration_of(value: Callable[..., object]) -> Declaration:
+    """What an event declares."""
+    found: Declaration = vars(value)["declaration"]
+    return found
 
 
 def is_actor_rule(value: object) -> bool:

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from benchmarks.two_phase_commit.configuration import Configuration
-from model.language import Index, Map, Set, record, require, rule
+from model.language import Index, Map, Set, Thread, event, record, require
 
 ResourceManager = Annotated[int, Index("managers")]
 Message = Annotated[int, Index("messages")]
@@ -54,10 +54,14 @@ def abort_message(k: Configuration) -> int:
     return k.bounds.managers + 1
 
 
+COORDINATOR = Thread("transaction manager", ())
+MANAGER = Thread("resource manager", ())
+
+
 # The transaction manager
 
 
-@rule
+@event(MANAGER)
 def manager_hears_prepared(k: Configuration, w: World, resource: ResourceManager) -> World:
     """The transaction manager receives "prepared" from a resource manager."""
     require(w.decision == Decision.NONE)
@@ -65,7 +69,7 @@ def manager_hears_prepared(k: Configuration, w: World, resource: ResourceManager
     return replace(w, prepared=w.prepared.plus(resource))
 
 
-@rule
+@event(COORDINATOR)
 def manager_commits(k: Configuration, w: World) -> World:
     """All are prepared: the transaction manager says "commit"."""
     require(w.decision == Decision.NONE)
@@ -73,7 +77,7 @@ def manager_commits(k: Configuration, w: World) -> World:
     return replace(w, decision=Decision.COMMIT, messages=w.messages.plus(commit_message(k)))
 
 
-@rule
+@event(COORDINATOR)
 def manager_aborts(k: Configuration, w: World) -> World:
     """The transaction manager gives up of itself and says "abort"."""
     require(w.decision == Decision.NONE)
@@ -83,7 +87,7 @@ def manager_aborts(k: Configuration, w: World) -> World:
 # Resource managers
 
 
-@rule
+@event(MANAGER)
 def resource_prepares(k: Configuration, w: World, resource: ResourceManager) -> World:
     """A resource manager is ready and says so."""
     require(w.status[resource] == Status.WORKING)
@@ -91,21 +95,21 @@ def resource_prepares(k: Configuration, w: World, resource: ResourceManager) -> 
     return replace(w, status=status, messages=w.messages.plus(resource))
 
 
-@rule
+@event(MANAGER)
 def resource_aborts(k: Configuration, w: World, resource: ResourceManager) -> World:
     """A resource manager gives up of itself and tells nobody."""
     require(w.status[resource] == Status.WORKING)
     return replace(w, status=w.status.put(resource, Status.ABORTED))
 
 
-@rule
+@event(MANAGER)
 def resource_hears_commit(k: Configuration, w: World, resource: ResourceManager) -> World:
     """A resource manager receives "commit"."""
     require(commit_message(k) in w.messages)
     return replace(w, status=w.status.put(resource, Status.COMMITTED))
 
 
-@rule
+@event(MANAGER)
 def resource_hears_abort(k: Configuration, w: World, resource: ResourceManager) -> World:
     """A resource manager receives "abort"."""
     require(abort_message(k) in w.messages)

@@ -11,6 +11,7 @@ from typing import Final
 
 from conformance.client.trace import ClientTrace, SentBatch, sent_batches
 from conformance.guaranteed import NOT_EXERCISED, Seen, status
+from model.faults import fit
 from model.idempotent.client import Client
 from model.idempotent.configuration import Bounds, Budgets, Configuration, Variant
 from model.idempotent.guarantees import GUARANTEES, WITNESSES
@@ -29,8 +30,8 @@ def configuration_of_guarantees(variant: Variant, partitions: int, records: int)
     """The client of a variant with the node's leaders, which are those of the newest release."""
     newest = parse(DEFAULT_VARIANT)
     mixed = replace(newest, recovery=variant.recovery, expiry=variant.expiry)
-    bounds = Bounds(partitions=partitions, records=records, max_timeouts=1, max_late_errors=1)
-    budgets = Budgets(records=records, refusals=1, timeouts=1, late_errors=1)
+    budgets = Budgets(records=records, breaks=1, refusals=1, timeouts=1, late_errors=1)
+    bounds = fit(Bounds(partitions=partitions, records=records), budgets)
     return Configuration(mixed, bounds, budgets)
 
 

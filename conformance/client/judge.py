@@ -37,7 +37,7 @@ from conformance.client.trace import (
 )
 from conformance.client.trace_index import FAILED, SILENT, STORED, TraceIndex
 from model.idempotent.client import Client
-from model.idempotent.configuration import Bounds, Configuration, Retries, Variant
+from model.idempotent.configuration import USUAL, Bounds, Configuration, Retries, Variant
 from model.idempotent.messages import Batch
 from model.idempotent.scopes import begun_client
 
@@ -95,7 +95,7 @@ def configuration_for(variant: Variant, trace: ClientTrace) -> Configuration:
         epochs_end=True,
         begun=False,
         without_producer_id=True,
-        max_timeouts=1,
+        faults=replace(USUAL, timeouts=1),
     )
     return Configuration(replace(variant, retries=retries), bounds)
 

@@ -18,6 +18,8 @@ from typing import Final
 import numpy as np
 
 from conformance.generate.graph import Graph, Numbers
+from model.language import Wire, declaration_of
+from proofs.lift.source import composition
 
 MARKER: Final = "marker_is_written"
 SKIP: Final = "marker_is_skipped"
@@ -25,38 +27,17 @@ LEAVES: Final = "leader_leaves"
 RETURNS: Final = "leader_returns"
 TIMES_OUT: Final = "transaction_times_out"
 FORGOTTEN: Final = "transactional_id_is_forgotten"
-PLAYED: Final = frozenset(
-    {
-        "instance_begins",
-        "transaction_begins",
-        "record_is_sent",
-        "commit_is_asked",
-        "abort_is_asked",
-        "batch_expires",
-        "producer_id_is_asked",
-        "partitions_are_added",
-        "offsets_are_added",
-        "transaction_is_ended",
-        "batch_is_produced",
-        "offsets_are_committed",
-        "init_is_delayed",
-        "addition_is_delayed",
-        "end_is_delayed",
-        "batch_is_delayed",
-        "offsets_are_delayed",
-        "late_init_arrives",
-        "late_addition_arrives",
-        "late_end_arrives",
-        "late_batch_arrives",
-        "late_offsets_arrive",
-        TIMES_OUT,
-        FORGOTTEN,
-        MARKER,
-    }
-)
-"""The rules of the world that can be brought about from outside."""
 
-OF_NODES: Final = frozenset({"coordinator_moves", LEAVES, RETURNS})
+
+def rules_by(wire: Wire) -> frozenset[str]:
+    """The rules of the world that are brought about in this way."""
+    rules = composition("transactions").rules
+    return frozenset(name for name, rule in rules.items() if declaration_of(rule).wire is wire)
+
+
+PLAYED: Final = rules_by(Wire.REQUESTS)
+"""The rules of the world that can be brought about from outside."""
+OF_NODES: Final = rules_by(Wire.NODES)
 """The rules that are brought about by what is done to nodes."""
 SELDOM: Final[Mapping[str, float]] = {**dict.fromkeys(OF_NODES | {TIMES_OUT}, 0.1), MARKER: 0.05}
 """How often a hunt at nodes takes these beside others: it would move a coordinator at once, and

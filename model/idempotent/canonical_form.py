@@ -419,7 +419,8 @@ def with_first_records(k: Configuration, w: World) -> World:
 
 def has_normal_form(k: Configuration) -> bool:
     """Whether the scope has none of the events that read what a normal form forgets."""
-    return k.bounds.max_losses == 0 and k.bounds.max_deletions == 0 and k.bounds.max_crashes == 0
+    faults = k.bounds.faults
+    return faults.losses == 0 and faults.deletions == 0 and faults.crashes == 0
 
 
 def normal(k: Configuration, w: World) -> World:

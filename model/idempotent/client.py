@@ -272,7 +272,7 @@ def without(entry: PartitionEntry, first_record: int) -> InFlight:
 
 def counts_attempts(k: Configuration) -> bool:
     """Whether it matters that a batch was sent before."""
-    return k.variant.retries != Retries.ENDLESS or k.bounds.max_timeouts > 0
+    return k.variant.retries != Retries.ENDLESS or k.bounds.faults.timeouts > 0
 
 
 def waiting(k: Configuration, b: InFlightBatch) -> InFlightBatch:

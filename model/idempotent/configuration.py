@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from model.idempotent.faults import Faults
+
 MAX_BATCHES_TO_REMEMBER = 5
 """Batches that a leader remembers for each producer id. ProducerStateEntry."""
 
@@ -126,6 +128,10 @@ class Variant:
     sequence_order: SequenceOrder = SequenceOrder.RAW
 
 
+USUAL = Faults(breaks=1, refusals=1, restarts=1, failovers=1)
+"""What a scope has room for if it does not say: a user's budget may allow it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Sizes that shape a state: how many of each, and how far numbers go.
@@ -136,8 +142,9 @@ class Bounds:
     `max_message` is how many records a leader takes in one batch. With `epochs_end` the last epoch
     is the protocol's own last, else it is only where the scope ends. Producers that are `begun`
     have a producer id, each its own unless it is a `shared_producer_id`; `more_producer_ids` are to
-    be had. Where it is `endless`, an event that a budget allows may happen for ever; where it
-    `streams`, producers send for ever too, and `records` is how many may be under way.
+    be had. `faults` has room for what budgets may allow. Where it is `endless`, a fault that a
+    budget allows may happen for ever; where it `streams`, producers send for ever too, and
+    `records` is how many may be under way.
     """
 
     producers: int = 1
@@ -160,16 +167,7 @@ class Bounds:
     endless: bool = False
     streams: bool = False
     without_producer_id: bool = False
-    max_breaks: int = 1
-    max_refusals: int = 1
-    max_restarts: int = 1
-    max_failovers: int = 1
-    max_losses: int = 0
-    max_crashes: int = 0
-    max_expiries: int = 0
-    max_deletions: int = 0
-    max_late_errors: int = 0
-    max_timeouts: int = 0
+    faults: Faults = USUAL
 
     @property
     def max_offset(self) -> int:
@@ -199,7 +197,7 @@ class Bounds:
     @property
     def given_up(self) -> int:
         """How many batches can be on their way that their producer has given up."""
-        return self.in_flight if self.max_timeouts > 0 else 0
+        return self.in_flight if self.faults.timeouts > 0 else 0
 
     @property
     def producer_ids(self) -> int:
@@ -233,26 +231,11 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Budgets:
-    """How often each event may happen in a run. Never above the bounds's `max_` of the same name.
-
-    `records` counts those that an application sends to each partition. `losses` are failovers to
-    a replica that lacks what was acknowledged, `crashes` restarts without a snapshot of the log's
-    end, `expiries` producer ids forgotten, `deletions` heads of a log deleted, `late_errors`
-    errors answered although the batch is stored, `timeouts` batches given up by their producer.
-    """
+class Budgets(Faults):
+    """How often each fault may happen in a run. `records` counts those that an application sends
+    to each partition."""
 
     records: int = 2
-    breaks: int = 1
-    refusals: int = 0
-    restarts: int = 0
-    failovers: int = 0
-    losses: int = 0
-    crashes: int = 0
-    expiries: int = 0
-    deletions: int = 0
-    late_errors: int = 0
-    timeouts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from model.idempotent.configuration import (
     SequenceOrder,
     Validation,
 )
+from model.idempotent.faults import Faults
 from model.idempotent.leader import Leader, StoredBatch, log_end_offset
 from model.idempotent.messages import (
     NO_PRODUCER_ID,
@@ -32,7 +33,7 @@ from model.idempotent.messages import (
     increment_sequence,
 )
 from model.idempotent.responses import is_mine, is_sequence_error
-from model.idempotent.world import Spent, World
+from model.idempotent.world import World
 from model.properties import Guarantee, Witness, always
 
 Log = tuple[StoredBatch, ...]
@@ -304,18 +305,18 @@ def refuses_the_next(entry: PartitionEntry, answer: ProduceResponse) -> bool:
 
 def bumps_have_causes(k: Configuration, w: World) -> bool:
     """No producer begins more epochs than things have gone wrong."""
-    causes = trouble(w.spent)
+    causes = trouble(w.faults)
     return all(
         client.producer_epoch + (0 if client.bump_for.is_empty() else 1) <= causes
         for client in w.clients.values()
     )
 
 
-def trouble(spent: Spent) -> int:
+def trouble(faults: Faults) -> int:
     """How many things have gone wrong."""
-    network = spent.breaks + spent.refusals + spent.late_errors + spent.timeouts
-    leaders = spent.restarts + spent.crashes + spent.failovers + spent.losses
-    return network + leaders + spent.expiries + spent.deletions
+    network = faults.breaks + faults.refusals + faults.late_errors + faults.timeouts
+    leaders = faults.restarts + faults.crashes + faults.failovers + faults.losses
+    return network + leaders + faults.expiries + faults.deletions
 
 
 # Leaders

@@ -24,6 +24,7 @@ from model.idempotent.configuration import (
     Retries,
     SequenceOrder,
 )
+from model.idempotent.faults import Faults
 from model.idempotent.leader import log_end_offset
 from model.idempotent.messages import NO_SEQUENCE, Error
 from model.idempotent.scopes import Scope
@@ -84,7 +85,7 @@ def to_replicate(k: Configuration, w: World, producer: int, partition: int) -> i
 
 def gives_up(k: Configuration) -> bool:
     """Producers have a delivery.timeout.ms."""
-    return k.bounds.max_timeouts > 0
+    return k.bounds.faults.timeouts > 0
 
 
 def never_gives_up(k: Configuration) -> bool:
@@ -256,17 +257,7 @@ EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World
 # Where it is asked
 
 
-ENDLESS = Bounds(
-    records=4,
-    in_flight=3,
-    log=9,
-    max_epoch=5,
-    max_breaks=0,
-    max_refusals=0,
-    max_restarts=0,
-    max_failovers=0,
-    endless=True,
-)
+ENDLESS = Bounds(records=4, in_flight=3, log=9, max_epoch=5, endless=True, faults=Faults())
 """Three batches, all in flight at once, and no trouble yet."""
 
 SCOPES: dict[str, Scope] = {
@@ -275,37 +266,37 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "live-retries",
             "connections break for ever, requests are refused for ever",
-            replace(ENDLESS, max_breaks=1, max_refusals=1),
+            ENDLESS,
             Budgets(records=4, breaks=1, refusals=1),
         ),
         Scope(
             "live-restarts",
             "leaders restart for ever, and forget what makes a producer begin a new epoch",
-            replace(ENDLESS, max_breaks=1, max_restarts=1),
+            ENDLESS,
             Budgets(records=4, breaks=1, restarts=1),
         ),
         Scope(
             "live-stream",
             "an application that never stops sending: each restart can cost an epoch",
-            replace(ENDLESS, max_sequence=7, max_breaks=1, max_restarts=1, streams=True),
+            replace(ENDLESS, max_sequence=7, streams=True),
             Budgets(records=4, breaks=1, restarts=1),
         ),
         Scope(
             "live-failover",
             "two replicas: leaders fail over for ever, and lose what only they had",
-            replace(ENDLESS, max_breaks=1, max_restarts=1, max_failovers=1, replicas=2),
+            replace(ENDLESS, replicas=2),
             Budgets(records=4, breaks=1, restarts=1, failovers=1),
         ),
         Scope(
             "live-partitions",
             "two partitions share one epoch: what one of them loses, both begin again",
-            replace(ENDLESS, partitions=2, records=3, in_flight=2, max_restarts=1),
-            Budgets(records=3, breaks=0, restarts=1),
+            replace(ENDLESS, partitions=2, records=3, in_flight=2),
+            Budgets(records=3, restarts=1),
         ),
         Scope(
             "live-timeouts",
             "producers give batches up for ever, and must find out what became of them",
-            replace(ENDLESS, in_flight=2, max_breaks=1, max_refusals=1, max_timeouts=1),
+            replace(ENDLESS, in_flight=2),
             Budgets(records=4, breaks=1, refusals=1, timeouts=1),
         ),
     )

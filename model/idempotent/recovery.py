@@ -215,7 +215,7 @@ def settled(k: Configuration, entry: PartitionEntry) -> PartitionEntry:
 def resolved(k: Configuration, client: Client) -> Client:
     """Where all in flight has ended, either nothing is missing, or the client recovers.
     TransactionManager.maybeResolveSequences."""
-    if k.bounds.max_timeouts == 0:
+    if k.bounds.faults.timeouts == 0:
         return client
     gaps = tuple(p for p, entry in client.partitions.items() if has_gap(k, entry))
     quiet = replace(client, partitions=map_values(k, settled, client.partitions))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from model.faults import fit
 from model.idempotent.client import Client, PartitionEntry
 from model.idempotent.configuration import (
     Bounds,
@@ -13,6 +14,7 @@ from model.idempotent.configuration import (
     Recovery,
     Variant,
 )
+from model.idempotent.faults import Faults
 from model.idempotent.leader import BatchMetadata, Leader, ProducerStateEntry, StoredBatch, nobody
 from model.idempotent.messages import (
     INVALID_OFFSET,
@@ -22,7 +24,7 @@ from model.idempotent.messages import (
     Batch,
 )
 from model.idempotent.network import SILENT_LINK
-from model.idempotent.world import Spent, World
+from model.idempotent.world import World
 from model.language import EMPTY_SET, Map, span
 
 
@@ -46,7 +48,9 @@ class Scope:
             or not bounds.begun
             or variant.idempotence == Idempotence.DISABLED
         )
-        fitted = replace(bounds, more_producer_ids=more, without_producer_id=may_lack_id)
+        fitted = replace(
+            fit(bounds, self.budgets), more_producer_ids=more, without_producer_id=may_lack_id
+        )
         return Configuration(variant=variant, bounds=fitted, budgets=self.budgets)
 
 
@@ -56,58 +60,31 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "idempotent-tiny",
             "two in flight, two connections lost, a refusal, a restart",
-            Bounds(records=3, in_flight=2, log=4, max_epoch=1, max_breaks=2),
+            Bounds(records=3, in_flight=2, log=4, max_epoch=1),
             Budgets(records=3, breaks=2, refusals=1, restarts=1),
         ),
         Scope(
             "idempotent-default",
             "three in flight, late requests of two connections, a refusal, a restart",
-            Bounds(records=4, in_flight=3, log=6, max_epoch=1, max_breaks=2, broken_connections=2),
+            Bounds(records=4, in_flight=3, log=6, max_epoch=1, broken_connections=2),
             Budgets(records=4, breaks=2, refusals=1, restarts=1),
         ),
         Scope(
             "idempotent-small",
             "a second bump, and two restarts and refusals before it",
-            Bounds(
-                records=4,
-                in_flight=3,
-                log=8,
-                max_epoch=2,
-                max_breaks=3,
-                broken_connections=3,
-                max_refusals=2,
-                max_restarts=2,
-            ),
+            Bounds(records=4, in_flight=3, log=8, max_epoch=2, broken_connections=3),
             Budgets(records=4, breaks=3, refusals=2, restarts=2),
         ),
         Scope(
             "idempotent-medium",
             "five in flight, as many as a leader remembers",
-            Bounds(
-                records=7,
-                in_flight=5,
-                log=9,
-                max_epoch=2,
-                max_breaks=4,
-                broken_connections=3,
-                max_refusals=3,
-                max_restarts=2,
-            ),
+            Bounds(records=7, in_flight=5, log=9, max_epoch=2, broken_connections=3),
             Budgets(records=7, breaks=4, refusals=3, restarts=2),
         ),
         Scope(
             "idempotent-large",
             "one batch more than a leader remembers, and more trouble on its way",
-            Bounds(
-                records=9,
-                in_flight=5,
-                log=11,
-                max_epoch=2,
-                max_breaks=5,
-                broken_connections=3,
-                max_refusals=4,
-                max_restarts=3,
-            ),
+            Bounds(records=9, in_flight=5, log=11, max_epoch=2, broken_connections=3),
             Budgets(records=9, breaks=5, refusals=4, restarts=3),
         ),
         Scope(
@@ -124,7 +101,6 @@ SCOPES: dict[str, Scope] = {
                 in_flight=2,
                 log=6,
                 max_epoch=1,
-                max_breaks=2,
                 broken_connections=2,
                 max_sequence=15,
                 first_sequence=13,
@@ -139,7 +115,6 @@ SCOPES: dict[str, Scope] = {
                 in_flight=2,
                 log=6,
                 max_epoch=1,
-                max_breaks=2,
                 broken_connections=2,
                 max_sequence=15,
                 first_sequence=14,
@@ -161,43 +136,43 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "idempotent-expiry",
             "a leader forgets a producer that is still there",
-            Bounds(records=3, in_flight=2, log=5, max_epoch=1, max_expiries=1),
+            Bounds(records=3, in_flight=2, log=5, max_epoch=1),
             Budgets(records=3, breaks=1, expiries=1),
         ),
         Scope(
             "idempotent-deletion",
             "the head of a log goes, and with it what a restart would have replayed",
-            Bounds(records=3, in_flight=2, log=5, max_epoch=1, max_deletions=2, max_crashes=1),
-            Budgets(records=3, breaks=1, deletions=2, restarts=1, crashes=1),
+            Bounds(records=3, in_flight=2, log=5, max_epoch=1),
+            Budgets(records=3, breaks=1, restarts=1, crashes=1, deletions=2),
         ),
         Scope(
             "idempotent-crash",
             "a broker is killed: what it still knows depends on its last snapshot",
-            Bounds(records=4, in_flight=3, log=6, max_epoch=1, max_crashes=2),
+            Bounds(records=4, in_flight=3, log=6, max_epoch=1),
             Budgets(records=4, breaks=1, crashes=2),
         ),
         Scope(
             "idempotent-loss",
             "a replica that was not in sync leads: acknowledged records are lost",
-            Bounds(records=3, in_flight=2, log=5, max_epoch=1, replicas=2, max_losses=1),
+            Bounds(records=3, in_flight=2, log=5, max_epoch=1, replicas=2),
             Budgets(records=3, breaks=1, failovers=1, losses=1),
         ),
         Scope(
             "idempotent-late-error",
             "an error is answered although the batch is stored",
-            Bounds(records=3, in_flight=2, log=4, max_epoch=1, max_late_errors=2),
+            Bounds(records=3, in_flight=2, log=4, max_epoch=1),
             Budgets(records=3, breaks=1, late_errors=2),
         ),
         Scope(
             "idempotent-timeout",
             "batches are given up while nobody knows whether they are stored",
-            Bounds(records=4, in_flight=2, log=6, max_epoch=1, max_breaks=2, max_timeouts=2),
+            Bounds(records=4, in_flight=2, log=6, max_epoch=1),
             Budgets(records=4, breaks=2, refusals=1, timeouts=2),
         ),
         Scope(
             "idempotent-split",
             "a batch is too large for its leader, and goes again as two",
-            Bounds(records=4, in_flight=2, max_message=1, log=6, max_epoch=1, max_breaks=2),
+            Bounds(records=4, in_flight=2, max_message=1, log=6, max_epoch=1),
             Budgets(records=4, breaks=2, refusals=1, restarts=1),
         ),
         Scope(
@@ -211,59 +186,31 @@ SCOPES: dict[str, Scope] = {
                 epochs_end=True,
                 begun=False,
                 more_producer_ids=1,
-                max_restarts=2,
             ),
             Budgets(records=3, breaks=1, restarts=2),
         ),
         Scope(
             "idempotent-too-large",
             "no leader takes these records, alone or together: batches fail, others behind them",
-            Bounds(
-                records=4,
-                in_flight=3,
-                log=1,
-                max_message=0,
-                max_breaks=0,
-                max_restarts=0,
-                max_failovers=0,
-            ),
-            Budgets(records=4, breaks=0, refusals=1),
+            Bounds(records=4, in_flight=3, log=1, max_message=0, faults=Faults()),
+            Budgets(records=4, refusals=1),
         ),
         Scope(
             "idempotent-unresolved",
             "three in flight: what follows a batch of unknown outcome, and is not next to it",
-            Bounds(records=4, in_flight=3, log=3, max_timeouts=1, max_restarts=0, max_failovers=0),
+            Bounds(records=4, in_flight=3, log=3, faults=Faults()),
             Budgets(records=4, breaks=1, refusals=1, timeouts=1),
         ),
         Scope(
             "idempotent-forgotten",
             "a leader forgets a producer whose batches on their way fail after it has begun again",
-            Bounds(
-                records=6,
-                in_flight=2,
-                log=5,
-                max_epoch=1,
-                max_expiries=1,
-                max_refusals=0,
-                max_restarts=0,
-                max_failovers=0,
-            ),
+            Bounds(records=6, in_flight=2, log=5, max_epoch=1, faults=Faults()),
             Budgets(records=6, breaks=1, expiries=1),
         ),
         Scope(
             "idempotent-forgotten-split",
             "the same, where a batch that comes back late is too large, and a connection is lost",
-            Bounds(
-                records=7,
-                in_flight=2,
-                max_message=1,
-                log=5,
-                max_epoch=1,
-                max_expiries=1,
-                max_refusals=0,
-                max_restarts=0,
-                max_failovers=0,
-            ),
+            Bounds(records=7, in_flight=2, max_message=1, log=5, max_epoch=1, faults=Faults()),
             Budgets(records=7, breaks=1, expiries=1),
         ),
         Scope(
@@ -275,16 +222,8 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "idempotent-five-forgotten",
             "five in flight, of which a leader that restarts knows the last; others behind them",
-            Bounds(
-                records=10,
-                in_flight=5,
-                log=7,
-                max_epoch=1,
-                max_breaks=0,
-                max_refusals=0,
-                max_failovers=0,
-            ),
-            Budgets(records=10, breaks=0, restarts=1),
+            Bounds(records=10, in_flight=5, log=7, max_epoch=1, faults=Faults()),
+            Budgets(records=10, restarts=1),
         ),
         Scope(
             "idempotent-six-in-flight",
@@ -296,7 +235,7 @@ SCOPES: dict[str, Scope] = {
             "idempotent-producers",
             "two producers write to one partition",
             Bounds(producers=2, records=2, in_flight=1, log=5, max_epoch=1),
-            Budgets(records=2, breaks=1),
+            Budgets(breaks=1),
         ),
         Scope(
             "idempotent-shared-id",
@@ -304,24 +243,13 @@ SCOPES: dict[str, Scope] = {
             Bounds(
                 producers=2, shared_producer_id=True, records=2, in_flight=1, log=5, max_epoch=1
             ),
-            Budgets(records=2, breaks=1),
+            Budgets(breaks=1),
         ),
         Scope(
             "idempotent-trouble",
             "a little of everything that can go wrong at a leader of one replica",
-            Bounds(
-                records=2,
-                in_flight=2,
-                log=4,
-                max_epoch=1,
-                max_crashes=1,
-                max_expiries=1,
-                max_deletions=1,
-                max_late_errors=1,
-                max_timeouts=1,
-            ),
+            Bounds(records=2, in_flight=2, log=4, max_epoch=1),
             Budgets(
-                records=2,
                 breaks=1,
                 refusals=1,
                 restarts=1,
@@ -335,21 +263,8 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "idempotent-replicas",
             "a little of everything that can go wrong with two replicas",
-            Bounds(
-                records=2,
-                in_flight=2,
-                log=4,
-                max_epoch=1,
-                replicas=2,
-                max_losses=1,
-                max_crashes=1,
-                max_expiries=1,
-                max_deletions=1,
-                max_late_errors=1,
-                max_timeouts=1,
-            ),
+            Bounds(records=2, in_flight=2, log=4, max_epoch=1, replicas=2),
             Budgets(
-                records=2,
                 breaks=1,
                 refusals=1,
                 restarts=1,
@@ -373,8 +288,6 @@ SCOPES: dict[str, Scope] = {
                 epochs_end=True,
                 more_producer_ids=1,
                 replicas=2,
-                max_losses=1,
-                max_crashes=1,
             ),
             Budgets(records=3, breaks=1, refusals=1, restarts=1, failovers=1, losses=1, crashes=1),
         ),
@@ -389,32 +302,21 @@ SCOPES: dict[str, Scope] = {
                 epochs_end=True,
                 more_producer_ids=1,
                 replicas=2,
-                max_losses=1,
-                max_expiries=1,
-                max_deletions=1,
-                max_late_errors=1,
-                max_timeouts=1,
             ),
             Budgets(
-                records=3,
-                breaks=1,
-                losses=1,
-                expiries=1,
-                deletions=1,
-                late_errors=1,
-                timeouts=1,
+                records=3, breaks=1, losses=1, expiries=1, deletions=1, late_errors=1, timeouts=1
             ),
         ),
         Scope(
             "delivery",
             "what producers with and without idempotence make of the same trouble",
-            Bounds(records=3, in_flight=2, log=5, max_epoch=1, max_breaks=2),
+            Bounds(records=3, in_flight=2, log=5, max_epoch=1),
             Budgets(records=3, breaks=2, refusals=1),
         ),
         Scope(
             "delivery-one-in-flight",
             "the same trouble, with one request in flight",
-            Bounds(records=3, in_flight=1, log=5, max_epoch=1, max_breaks=2),
+            Bounds(records=3, in_flight=1, log=5, max_epoch=1),
             Budgets(records=3, breaks=2, refusals=1),
         ),
     )
@@ -432,7 +334,7 @@ def initial(k: Configuration) -> World:
         leaders=Map.filled(bounds.partitions, leader),
         links=Map.filled(bounds.producers, Map.filled(bounds.partitions, SILENT_LINK)),
         given_producer_ids=given,
-        spent=Spent(0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+        faults=Faults(),
     )
 
 

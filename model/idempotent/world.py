@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
+from model.faults import spend
 from model.idempotent import client as producer_rules
 from model.idempotent import leader as leader_rules
 from model.idempotent import network
@@ -16,6 +17,7 @@ from model.idempotent import recovery as recovery_rules
 from model.idempotent import responses as answer_rules
 from model.idempotent.client import Client, InFlight
 from model.idempotent.configuration import Acks, Configuration, Expiry
+from model.idempotent.faults import Faults
 from model.idempotent.leader import Leader, log_end_offset
 from model.idempotent.messages import (
     Error,
@@ -28,26 +30,10 @@ from model.idempotent.messages import (
     StoredCount,
 )
 from model.idempotent.network import SILENT_LINK, Link
-from model.language import Map, Range, Step, record, require, rule, within_scope
+from model.language import Incident, Map, Range, Step, Thread, event, record, require, within_scope
 
 Survivors = Annotated[int, Range(0, "in_flight")]
 BrokenIndex = Annotated[int, Range(0, "last_broken")]
-
-
-@record
-class Spent:
-    """How often each event that a budget limits has happened."""
-
-    breaks: Annotated[int, Range(0, "max_breaks")]
-    refusals: Annotated[int, Range(0, "max_refusals")]
-    restarts: Annotated[int, Range(0, "max_restarts")]
-    failovers: Annotated[int, Range(0, "max_failovers")]
-    losses: Annotated[int, Range(0, "max_losses")]
-    crashes: Annotated[int, Range(0, "max_crashes")]
-    expiries: Annotated[int, Range(0, "max_expiries")]
-    deletions: Annotated[int, Range(0, "max_deletions")]
-    late_errors: Annotated[int, Range(0, "max_late_errors")]
-    timeouts: Annotated[int, Range(0, "max_timeouts")]
 
 
 @record
@@ -59,17 +45,7 @@ class World:
     leaders: Map[Partition, Leader]
     links: Map[Producer, Map[Partition, Link]]
     given_producer_ids: Annotated[int, Range(0, "producer_ids")]
-    spent: Spent
-
-
-def allows(most: int, budget: int, spent: int) -> bool:
-    """Whether the scope lets an event happen once more. `most` is the bounds's."""
-    return most > 0 and spent < budget
-
-
-def spend(k: Configuration, spent: int) -> int:
-    """The event has happened once more; an endless scope does not count."""
-    return spent if k.bounds.endless else spent + 1
+    faults: Faults
 
 
 def records_in(k: Configuration, first_record: int) -> int:
@@ -92,6 +68,48 @@ def nothing_awaits_replication(leader: Leader, link: Link) -> bool:
     return all(a.required_offset <= leader.high_watermark for a in link.answers)
 
 
+# Threads: whose events a random schedule orders together
+
+CLIENT = Thread("client", ("producer",))
+PRODUCER_IDS = Thread("producer ids", ("producer",))
+DELIVERY_TIME = Thread("delivery time", ("producer", "partition"))
+ANSWERS = Thread("answers", ("producer", "partition"))
+REQUESTS = Thread("requests", ("producer", "partition"))
+LOST_REPLICAS = Thread("lost replicas", ("partition",))
+BROKEN_CONNECTIONS = Thread("broken connections", ("producer", "partition"))
+FOLLOWERS = Thread("followers", ("partition",))
+PRODUCER_ID_EXPIRY = Thread("expiry of producer ids", ("partition",))
+RETENTION = Thread("retention", ("partition",))
+BREAKS = Thread("breaks", ("producer", "partition"))
+RESTARTS = Thread("restarts", ("partition",))
+ELECTIONS = Thread("elections", ("partition",))
+
+
+# Incidents: where an event is one
+
+
+def is_at_last_epoch(k: Configuration, w: World, producer: Producer) -> bool:
+    """There is no next epoch."""
+    return k.bounds.epochs_end and w.clients[producer].producer_epoch == k.bounds.max_epoch
+
+
+def is_too_large(k: Configuration, w: World, producer: Producer, partition: Partition) -> bool:
+    """The leader takes no batch of so many records."""
+    return w.links[producer][partition].requests[0].batch.record_count > k.bounds.max_message
+
+
+def has_answers(w: World, producer: Producer, partition: Partition) -> bool:
+    """Answers are on the connection."""
+    return len(w.links[producer][partition].answers) > 0
+
+
+def loses_requests(
+    w: World, producer: Producer, partition: Partition, survivors: Survivors
+) -> bool:
+    """Some of the requests on the connection do not arrive."""
+    return survivors < len(w.links[producer][partition].requests)
+
+
 # Producers
 
 
@@ -109,7 +127,7 @@ def may_write(k: Configuration, link: Link) -> bool:
     return k.variant.acks != Acks.NONE or len(link.requests) < k.bounds.in_flight
 
 
-@rule
+@event(CLIENT)
 def client_sends(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The application's next batch goes out."""
     client = w.clients[producer]
@@ -121,21 +139,21 @@ def client_sends(k: Configuration, w: World, producer: Producer, partition: Part
     return sent(w, producer, partition, step)
 
 
-@rule
+@event(CLIENT)
 def client_retries(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The first batch that waits goes out again."""
     step = producer_rules.send_again(k, w.clients[producer], partition)
     return sent(w, producer, partition, step)
 
 
-@rule
+@event(CLIENT, Incident("exhausted_epochs", is_at_last_epoch))
 def client_bumps_epoch(k: Configuration, w: World, producer: Producer) -> World:
     """The producer takes the next epoch by itself."""
     bumped = recovery_rules.bump_epoch(k, w.clients[producer])
     return replace(w, clients=w.clients.put(producer, bumped))
 
 
-@rule
+@event(PRODUCER_IDS)
 def client_receives_producer_id(k: Configuration, w: World, producer: Producer) -> World:
     """The answer to InitProducerId: a producer id that nobody had before."""
     require(k.bounds.without_producer_id)
@@ -154,23 +172,22 @@ def oldest(k: Configuration, client: Client, partition: Partition) -> InFlight:
     return in_flight[:1]
 
 
-@rule
+@event(DELIVERY_TIME, Incident("delivery_timeout"))
 def client_gives_up(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The time of the oldest batch is up."""
-    within_scope(allows(k.bounds.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
+    counted = spend(k, w, Faults(timeouts=1))
     client = w.clients[producer]
     in_flight = oldest(k, client, partition)
     require(len(in_flight) > 0)
     first_record = in_flight[0].batch.first_record
     told = recovery_rules.expire_batch(k, client, partition, first_record)
-    spent = replace(w.spent, timeouts=spend(k, w.spent.timeouts))
-    return replace(w, clients=w.clients.put(producer, told), spent=spent)
+    return replace(counted, clients=w.clients.put(producer, told))
 
 
-@rule
+@event(CLIENT)
 def client_resolves(k: Configuration, w: World, producer: Producer) -> World:
     """All in flight has ended after a batch of unknown outcome was given up."""
-    require(k.bounds.max_timeouts > 0)
+    require(k.bounds.faults.timeouts > 0)
     resolved = recovery_rules.resolve_sequences(k, w.clients[producer])
     return replace(w, clients=w.clients.put(producer, resolved))
 
@@ -186,7 +203,7 @@ def answer_heard(
     return with_link(replace(w, clients=clients), producer, partition, network.received(link))
 
 
-@rule
+@event(ANSWERS)
 def answer_arrives(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The next answer reaches its producer, once the high watermark lets it go."""
     link = w.links[producer][partition]
@@ -196,22 +213,21 @@ def answer_arrives(k: Configuration, w: World, producer: Producer, partition: Pa
     return answer_heard(k, w, producer, partition, 0)
 
 
-@rule
+@event(DELIVERY_TIME, Incident("delivery_timeout"))
 def answer_arrives_late(
     k: Configuration, w: World, producer: Producer, partition: Partition
 ) -> World:
     """The next answer is an error, and the time of its batch, the oldest, is up."""
     link = w.links[producer][partition]
     in_flight = w.clients[producer].partitions[partition].in_flight
-    within_scope(allows(k.bounds.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
+    counted = spend(k, w, Faults(timeouts=1))
     require(len(link.answers) > 0)
     arriving = link.answers[0]
     require(arriving.required_offset <= w.leaders[partition].high_watermark)
     require(arriving.error != Error.NONE)
     require(len(in_flight) > 0)
     require(in_flight[0].batch.first_record == arriving.first_record)
-    spent = replace(w.spent, timeouts=spend(k, w.spent.timeouts))
-    return answer_heard(k, replace(w, spent=spent), producer, partition, 1)
+    return answer_heard(k, counted, producer, partition, 1)
 
 
 # Leaders
@@ -231,7 +247,7 @@ def handled(
     return with_link(moved, producer, partition, link)
 
 
-@rule
+@event(REQUESTS, Incident("batch_too_large", is_too_large))
 def request_arrives(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The leader handles the next request of the open connection."""
     leader = w.leaders[partition]
@@ -243,7 +259,7 @@ def request_arrives(k: Configuration, w: World, producer: Producer, partition: P
     return handled(k, w, producer, partition, step)
 
 
-@rule
+@event(LOST_REPLICAS, Incident("refusal"))
 def request_is_refused(
     k: Configuration, w: World, producer: Producer, partition: Partition
 ) -> World:
@@ -253,13 +269,12 @@ def request_is_refused(
     require(len(link.requests) > 0)
     require(nothing_awaits_replication(leader, link))
     require(k.variant.acks == Acks.ALL)
-    within_scope(allows(k.bounds.max_refusals, k.budgets.refusals, w.spent.refusals))
+    counted = spend(k, w, Faults(refusals=1))
     step = leader_rules.on_produce_without_replicas(k, leader, link.requests[0])
-    spent = replace(w.spent, refusals=spend(k, w.spent.refusals))
-    return handled(k, replace(w, spent=spent), producer, partition, step)
+    return handled(k, counted, producer, partition, step)
 
 
-@rule
+@event(LOST_REPLICAS, Incident("late_error"))
 def request_outlives_replicas(
     k: Configuration, w: World, producer: Producer, partition: Partition, timed_out: Flag
 ) -> World:
@@ -270,14 +285,13 @@ def request_outlives_replicas(
     require(nothing_awaits_replication(leader, link))
     require(k.variant.acks == Acks.ALL)
     within_scope(can_append(k, leader))
-    within_scope(allows(k.bounds.max_late_errors, k.budgets.late_errors, w.spent.late_errors))
+    counted = spend(k, w, Faults(late_errors=1))
     step = leader_rules.on_produce_then_unreplicated(k, leader, link.requests[0], timed_out)
     require(step.sends[0].error == leader_rules.late_error(timed_out))
-    spent = replace(w.spent, late_errors=spend(k, w.spent.late_errors))
-    return handled(k, replace(w, spent=spent), producer, partition, step)
+    return handled(k, counted, producer, partition, step)
 
 
-@rule
+@event(BROKEN_CONNECTIONS, Incident("delayed_request"))
 def late_request_arrives(
     k: Configuration, w: World, producer: Producer, partition: Partition, connection: BrokenIndex
 ) -> World:
@@ -292,7 +306,7 @@ def late_request_arrives(
     return with_link(moved, producer, partition, network.arrived_late(link, connection))
 
 
-@rule
+@event(FOLLOWERS)
 def high_watermark_advances(k: Configuration, w: World, partition: Partition) -> World:
     """The followers catch up."""
     leader = w.leaders[partition]
@@ -302,27 +316,25 @@ def high_watermark_advances(k: Configuration, w: World, partition: Partition) ->
     return replace(w, leaders=w.leaders.put(partition, caught_up))
 
 
-@rule
+@event(PRODUCER_ID_EXPIRY, Incident("producer_id_expiry"))
 def producer_id_expires(
     k: Configuration, w: World, partition: Partition, producer_id: ProducerId
 ) -> World:
     """The leader forgets a producer id that it has not heard of for long."""
-    within_scope(allows(k.bounds.max_expiries, k.budgets.expiries, w.spent.expiries))
+    counted = spend(k, w, Faults(expiries=1))
     forgetful = leader_rules.expire_producer(k, w.leaders[partition], producer_id)
-    spent = replace(w.spent, expiries=spend(k, w.spent.expiries))
-    return replace(w, leaders=w.leaders.put(partition, forgetful), spent=spent)
+    return replace(counted, leaders=w.leaders.put(partition, forgetful))
 
 
-@rule
+@event(RETENTION, Incident("deleted_records"))
 def records_are_deleted(
     k: Configuration, w: World, partition: Partition, deleted: StoredCount
 ) -> World:
     """The head of the log goes, by retention or by request."""
     require(deleted <= len(w.leaders[partition].log))
-    within_scope(allows(k.bounds.max_deletions, k.budgets.deletions, w.spent.deletions))
+    counted = spend(k, w, Faults(deletions=1))
     shorter = leader_rules.delete_records(k, w.leaders[partition], deleted)
-    spent = replace(w.spent, deletions=spend(k, w.spent.deletions))
-    return replace(w, leaders=w.leaders.put(partition, shorter), spent=spent)
+    return replace(counted, leaders=w.leaders.put(partition, shorter))
 
 
 # What goes wrong
@@ -337,7 +349,7 @@ def disconnected(
     return with_link(replace(w, clients=clients), producer, partition, link)
 
 
-@rule
+@event(BREAKS, Incident("lost_answer", has_answers), Incident("lost_request", loses_requests))
 def connection_breaks(
     k: Configuration, w: World, producer: Producer, partition: Partition, survivors: Survivors
 ) -> World:
@@ -346,13 +358,17 @@ def connection_breaks(
     require(not network.is_idle(link))
     require(survivors <= len(link.requests))
     within_scope(survivors == 0 or len(link.broken) < k.bounds.broken_connections)
-    within_scope(allows(k.bounds.max_breaks, k.budgets.breaks, w.spent.breaks))
-    spent = replace(w.spent, breaks=spend(k, w.spent.breaks))
+    counted = spend(k, w, Faults(breaks=1))
     left = network.broken(link, survivors)
-    return disconnected(k, replace(w, spent=spent), producer, partition, left, 0)
+    return disconnected(k, counted, producer, partition, left, 0)
 
 
-@rule
+@event(
+    DELIVERY_TIME,
+    Incident("lost_answer", has_answers),
+    Incident("lost_request", loses_requests),
+    Incident("delivery_timeout"),
+)
 def connection_breaks_late(
     k: Configuration, w: World, producer: Producer, partition: Partition, survivors: Survivors
 ) -> World:
@@ -360,15 +376,13 @@ def connection_breaks_late(
     up."""
     link = w.links[producer][partition]
     in_flight = w.clients[producer].partitions[partition].in_flight
-    within_scope(allows(k.bounds.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
     require(len(in_flight) > 0)
     require(in_flight[0].outstanding)
     require(survivors <= len(link.requests))
     within_scope(survivors == 0 or len(link.broken) < k.bounds.broken_connections)
-    within_scope(allows(k.bounds.max_breaks, k.budgets.breaks, w.spent.breaks))
-    spent = replace(w.spent, breaks=spend(k, w.spent.breaks), timeouts=spend(k, w.spent.timeouts))
+    counted = spend(k, w, Faults(breaks=1, timeouts=1))
     left = network.broken(link, survivors)
-    return disconnected(k, replace(w, spent=spent), producer, partition, left, 1)
+    return disconnected(k, counted, producer, partition, left, 1)
 
 
 def hung_up(k: Configuration, client: Client, partition: Partition) -> Client:
@@ -386,39 +400,36 @@ def without_connections(k: Configuration, w: World, partition: Partition, leader
     )
 
 
-@rule
+@event(RESTARTS, Incident("restart"))
 def leader_restarts(k: Configuration, w: World, partition: Partition) -> World:
     """The leader's broker stops and comes back."""
-    within_scope(allows(k.bounds.max_restarts, k.budgets.restarts, w.spent.restarts))
-    spent = replace(w.spent, restarts=spend(k, w.spent.restarts))
+    counted = spend(k, w, Faults(restarts=1))
     restarted = leader_rules.restart(k, w.leaders[partition])
-    return without_connections(k, replace(w, spent=spent), partition, restarted)
+    return without_connections(k, counted, partition, restarted)
 
 
-@rule
+@event(RESTARTS, Incident("crash"))
 def leader_crashes(k: Configuration, w: World, partition: Partition, covered: StoredCount) -> World:
     """The leader's broker is killed and comes back; its last snapshot has `covered` batches."""
     require(covered <= len(w.leaders[partition].log))
-    within_scope(allows(k.bounds.max_crashes, k.budgets.crashes, w.spent.crashes))
-    spent = replace(w.spent, crashes=spend(k, w.spent.crashes))
+    counted = spend(k, w, Faults(crashes=1))
     recovered = leader_rules.recover(k, w.leaders[partition], covered)
-    return without_connections(k, replace(w, spent=spent), partition, recovered)
+    return without_connections(k, counted, partition, recovered)
 
 
-@rule
+@event(ELECTIONS, Incident("failover"))
 def leader_fails_over(k: Configuration, w: World, partition: Partition, kept: StoredCount) -> World:
     """A replica leads that has the first `kept` batches, all below the high watermark in them."""
     leader = w.leaders[partition]
     require(k.bounds.replicas > 1)
     require(kept <= len(leader.log))
     require(log_end_offset(leader.log[:kept]) >= leader.high_watermark)
-    within_scope(allows(k.bounds.max_failovers, k.budgets.failovers, w.spent.failovers))
-    spent = replace(w.spent, failovers=spend(k, w.spent.failovers))
+    counted = spend(k, w, Faults(failovers=1))
     elected = leader_rules.fail_over(k, leader, kept)
-    return without_connections(k, replace(w, spent=spent), partition, elected)
+    return without_connections(k, counted, partition, elected)
 
 
-@rule
+@event(ELECTIONS, Incident("unclean_failover"))
 def leader_fails_over_uncleanly(
     k: Configuration, w: World, partition: Partition, kept: StoredCount
 ) -> World:
@@ -428,7 +439,6 @@ def leader_fails_over_uncleanly(
     require(kept <= len(leader.log))
     require(log_end_offset(leader.log[:kept]) < leader.high_watermark)
     require(log_end_offset(leader.log[:kept]) >= leader.log_start_offset)
-    within_scope(allows(k.bounds.max_losses, k.budgets.losses, w.spent.losses))
-    spent = replace(w.spent, losses=spend(k, w.spent.losses))
+    counted = spend(k, w, Faults(losses=1))
     elected = leader_rules.fail_over(k, leader, kept)
-    return without_connections(k, replace(w, spent=spent), partition, elected)
+    return without_connections(k, counted, partition, elected)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from model.processing.faults import Faults
+
 
 class Processing(IntEnum):
     """In which order a member writes what it made of a record, and that it is done with it."""
@@ -64,8 +66,7 @@ class Bounds:
     inputs: int = 2
     output: int = 4
     max_generation: int = 3
-    max_crashes: int = 1
-    max_timeouts: int = 1
+    faults: Faults = field(default_factory=Faults)
 
     @property
     def last_input(self) -> int:
@@ -74,11 +75,8 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Budgets:
-    """How often members crash, and transactions last too long. Generations end with the bounds."""
-
-    crashes: int = 1
-    timeouts: int = 1
+class Budgets(Faults):
+    """How often each fault may happen in a run. Generations end with the bounds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from model.faults import fit
 from model.language import Map
 from model.processing.configuration import Bounds, Budgets, Configuration, Variant
+from model.processing.faults import Faults
 from model.processing.group import Group
 from model.processing.member import DOWN
 from model.processing.messages import NO_OFFSET
 from model.processing.store import Progress, Store
-from model.processing.world import Spent, World
+from model.processing.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,9 @@ class Scope:
 
     def configuration(self, variant: Variant) -> Configuration:
         """This scope of that Kafka."""
-        return Configuration(variant=variant, bounds=self.bounds, budgets=self.budgets)
+        return Configuration(
+            variant=variant, bounds=fit(self.bounds, self.budgets), budgets=self.budgets
+        )
 
 
 SCOPES: dict[str, Scope] = {
@@ -34,13 +38,13 @@ SCOPES: dict[str, Scope] = {
             "processing",
             "two members replace each other, one crashes, a transaction lasts too long",
             Bounds(),
-            Budgets(),
+            Budgets(crashes=1, timeouts=1),
         ),
         Scope(
             "processing-three",
             "three members replace each other",
             Bounds(members=3, inputs=1, output=3),
-            Budgets(),
+            Budgets(crashes=1, timeouts=1),
         ),
     )
 }
@@ -54,5 +58,5 @@ def initial(k: Configuration) -> World:
         group=Group(generation=0, committed=0, pending=Map.filled(members, NO_OFFSET)),
         store=Store(output=(), progress=Map.filled(members, Progress.NONE)),
         furthest=0,
-        spent=Spent(0, 0),
+        faults=Faults(),
     )

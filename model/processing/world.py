@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
 
-from model.language import Map, Range, record, require, rule, within_scope
+from model.faults import spend
+from model.language import Incident, Map, Thread, event, record, require, within_scope
 from model.processing import group as group_rules
 from model.processing import member as member_rules
 from model.processing import store as store_rules
 from model.processing.configuration import Configuration, TransactionalIds
+from model.processing.faults import Faults
 from model.processing.group import Group
 from model.processing.member import DOWN, MemberState, Phase, is_transactional
 from model.processing.messages import Error, Fate, InputOffset, Member
 from model.processing.store import Progress, Store, decided_fate
-
-
-@record
-class Spent:
-    """How often each event that a budget limits has happened."""
-
-    crashes: Annotated[int, Range(0, "max_crashes")]
-    timeouts: Annotated[int, Range(0, "max_timeouts")]
 
 
 @record
@@ -32,7 +25,7 @@ class World:
     group: Group
     store: Store
     furthest: InputOffset
-    spent: Spent
+    faults: Faults
 
 
 def with_member(w: World, member: Member, state: MemberState) -> World:
@@ -56,10 +49,31 @@ def decided(k: Configuration, w: World, member: Member, fate: Fate) -> World:
     return with_store(w, store_rules.decide(k, w.store, member, fate))
 
 
+# Threads: whose events a random schedule orders together
+
+MEMBER = Thread("member", ("member",))
+GROUP = Thread("group", ("member",))
+CRASHES = Thread("crashes", ("member",))
+TIME = Thread("transaction timeouts", ("member",))
+
+
+# Incidents: where an event is one
+
+
+def is_not_first(w: World) -> bool:
+    """Another was there before."""
+    return w.group.generation > 0
+
+
+def was_replaced(w: World, member: Member) -> bool:
+    """The group has begun another generation."""
+    return w.members[member].generation != w.group.generation
+
+
 # Members
 
 
-@rule
+@event(MEMBER)
 def member_starts(k: Configuration, w: World, member: Member) -> World:
     """A process comes up. With an id of its own it first ends what it had open, InitProducerId."""
     require(w.members[member].phase == Phase.DOWN)
@@ -68,7 +82,7 @@ def member_starts(k: Configuration, w: World, member: Member) -> World:
     return with_member(w, member, member_rules.start(k, w.members[member]))
 
 
-@rule
+@event(MEMBER)
 def start_aborts(k: Configuration, w: World, member: Member) -> World:
     """InitProducerId of a process that comes up aborts what it had open."""
     require(w.members[member].phase == Phase.DOWN)
@@ -76,7 +90,7 @@ def start_aborts(k: Configuration, w: World, member: Member) -> World:
     return decided(k, w, member, Fate.ABORTED)
 
 
-@rule
+@event(GROUP, Incident("rebalance", is_not_first))
 def member_joins(k: Configuration, w: World, member: Member) -> World:
     """The group begins a generation in which the partition is this member's."""
     within_scope(w.group.generation < k.bounds.max_generation)
@@ -85,7 +99,7 @@ def member_joins(k: Configuration, w: World, member: Member) -> World:
     return with_member(with_group(w, group), member, joined)
 
 
-@rule
+@event(MEMBER, Incident("fenced_by_id"))
 def owner_fences(k: Configuration, w: World, member: Member, other: Member) -> World:
     """InitProducerId for the partition's id ends what was open under it: another member's
     transaction, or its own of before a crash."""
@@ -105,7 +119,7 @@ def with_the_id(w: World, owner: Member, ready: MemberState) -> Map[Member, Memb
     )
 
 
-@rule
+@event(MEMBER)
 def offset_is_fetched(k: Configuration, w: World, member: Member) -> World:
     """OffsetFetch. Where the partition has an id, its new owner has it first: InitProducerId."""
     of_partition = k.variant.transactional_ids == TransactionalIds.OF_PARTITION
@@ -117,7 +131,7 @@ def offset_is_fetched(k: Configuration, w: World, member: Member) -> World:
     return replace(w, members=with_the_id(w, member, ready))
 
 
-@rule
+@event(MEMBER)
 def record_is_produced(k: Configuration, w: World, member: Member) -> World:
     """Produce."""
     state = w.members[member]
@@ -131,7 +145,7 @@ def record_is_produced(k: Configuration, w: World, member: Member) -> World:
     return with_store(produced, store_rules.write(k, w.store, member, state.position))
 
 
-@rule
+@event(MEMBER, Incident("fenced_by_group", was_replaced))
 def offset_is_committed(k: Configuration, w: World, member: Member) -> World:
     """TxnOffsetCommit, or OffsetCommit where there is no transaction. After an error the
     application aborts."""
@@ -150,7 +164,7 @@ def offset_is_committed(k: Configuration, w: World, member: Member) -> World:
     return after
 
 
-@rule
+@event(MEMBER)
 def transaction_is_committed(k: Configuration, w: World, member: Member) -> World:
     """EndTxn."""
     state = w.members[member]
@@ -159,7 +173,7 @@ def transaction_is_committed(k: Configuration, w: World, member: Member) -> Worl
     return decided(k, done, member, Fate.COMMITTED)
 
 
-@rule
+@event(MEMBER)
 def member_is_told(k: Configuration, w: World, member: Member) -> World:
     """PRODUCER_FENCED, whatever it asks: the process ends."""
     require(w.members[member].is_fenced)
@@ -167,29 +181,26 @@ def member_is_told(k: Configuration, w: World, member: Member) -> World:
     return with_member(w, member, DOWN)
 
 
-@rule
+@event(CRASHES, Incident("crash"))
 def member_crashes(k: Configuration, w: World, member: Member) -> World:
     """The process ends between any two steps."""
     require(w.members[member].phase != Phase.DOWN)
-    within_scope(w.spent.crashes < k.budgets.crashes)
-    spent = replace(w.spent, crashes=w.spent.crashes + 1)
-    return with_member(replace(w, spent=spent), member, DOWN)
+    return with_member(spend(k, w, Faults(crashes=1)), member, DOWN)
 
 
 # Transactions
 
 
-@rule
+@event(TIME, Incident("transaction_timeout"))
 def transaction_times_out(k: Configuration, w: World, member: Member) -> World:
     """A transaction has lasted too long; whoever had it is fenced."""
-    within_scope(w.spent.timeouts < k.budgets.timeouts)
-    spent = replace(w.spent, timeouts=w.spent.timeouts + 1)
+    counted = spend(k, w, Faults(timeouts=1))
     state = w.members[member]
     fenced = replace(state, is_fenced=state.phase != Phase.DOWN)
-    return decided(k, with_member(replace(w, spent=spent), member, fenced), member, Fate.ABORTED)
+    return decided(k, with_member(counted, member, fenced), member, Fate.ABORTED)
 
 
-@rule
+@event(GROUP)
 def group_gets_marker(k: Configuration, w: World, member: Member) -> World:
     """The marker of a decided transaction comes to the group's offsets, as the last."""
     completed = store_rules.complete(k, w.store, member)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from model.producer_ids.faults import Faults
+
 
 class Form(IntEnum):
     """Who keeps the latest block, and how a broker takes the next one."""
@@ -46,9 +48,8 @@ class Bounds:
     block_size: int = 2
     prefetch_at: int = 1
     producers: int = 2
-    max_asked: int = 4
-    max_lost: int = 1
-    max_restarts: int = 1
+    asked: int = 4
+    faults: Faults = field(default_factory=Faults)
 
     @property
     def last_block(self) -> int:
@@ -67,12 +68,10 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Budgets:
-    """How often producers ask, answers about blocks are lost, and brokers restart."""
+class Budgets(Faults):
+    """How often each fault may happen in a run. `asked` counts the requests of producers."""
 
     asked: int = 4
-    lost: int = 1
-    restarts: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from model.faults import fit
 from model.language import EMPTY_SET, Map
 from model.producer_ids.configuration import Bounds, Budgets, Configuration, Variant
+from model.producer_ids.faults import Faults
 from model.producer_ids.manager import NEW
 from model.producer_ids.messages import NO_BLOCK, NO_BROKER
 from model.producer_ids.store import Store
-from model.producer_ids.world import Spent, World
+from model.producer_ids.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,9 @@ class Scope:
 
     def configuration(self, variant: Variant) -> Configuration:
         """This scope of that Kafka."""
-        return Configuration(variant=variant, bounds=self.bounds, budgets=self.budgets)
+        return Configuration(
+            variant=variant, bounds=fit(self.bounds, self.budgets), budgets=self.budgets
+        )
 
 
 SCOPES: dict[str, Scope] = {
@@ -33,13 +37,13 @@ SCOPES: dict[str, Scope] = {
             "producer-ids",
             "two brokers take blocks, an answer is lost, a broker restarts, all ids are given",
             Bounds(),
-            Budgets(),
+            Budgets(lost=1, restarts=1),
         ),
         Scope(
             "producer-ids-alone",
             "one broker takes blocks, two answers are lost, and nobody restarts",
-            Bounds(brokers=1, blocks=5, max_asked=6, max_lost=2),
-            Budgets(asked=6, lost=2, restarts=0),
+            Bounds(brokers=1, blocks=5, asked=6, faults=Faults(restarts=1)),
+            Budgets(asked=6, lost=2),
         ),
     )
 }
@@ -54,5 +58,6 @@ def initial(k: Configuration) -> World:
         waiting=Map.filled(brokers, 0),
         given=EMPTY_SET,
         repeated=False,
-        spent=Spent(0, 0, 0),
+        asked=0,
+        faults=Faults(),
     )

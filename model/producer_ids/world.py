@@ -5,22 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from model.language import Map, Range, Set, record, require, rule, within_scope
+from model.faults import spend
+from model.language import Incident, Map, Range, Set, Thread, event, record, require, within_scope
 from model.producer_ids import manager as broker_rules
 from model.producer_ids import store as store_rules
 from model.producer_ids.configuration import Configuration, Form
+from model.producer_ids.faults import Faults
 from model.producer_ids.manager import NEW, Asking, Manager
 from model.producer_ids.messages import NO_BLOCK, Broker, Load, ProducerId
 from model.producer_ids.store import Store
-
-
-@record
-class Spent:
-    """How often each event that a budget limits has happened."""
-
-    asked: Annotated[int, Range(0, "max_asked")]
-    lost: Annotated[int, Range(0, "max_lost")]
-    restarts: Annotated[int, Range(0, "max_restarts")]
 
 
 @record
@@ -33,7 +26,8 @@ class World:
     waiting: Map[Broker, Load]
     given: Set[ProducerId]
     repeated: bool
-    spent: Spent
+    asked: Annotated[int, Range(0, "asked")]
+    faults: Faults
 
 
 def moved(w: World, broker: Broker, manager: Manager) -> World:
@@ -41,17 +35,43 @@ def moved(w: World, broker: Broker, manager: Manager) -> World:
     return replace(w, managers=w.managers.put(broker, manager))
 
 
+# Threads: whose events a random schedule orders together
+
+PRODUCERS = Thread("producers", ("broker",))
+BROKER = Thread("broker", ("broker",))
+RESTARTS = Thread("restarts", ("broker",))
+LOST_ANSWERS = Thread("lost answers", ("broker",))
+
+
+# Incidents: where an event is one
+
+
+def has_block(w: World, broker: Broker) -> bool:
+    """The broker has ids to give."""
+    return w.managers[broker].block >= 0
+
+
+def has_last_block(k: Configuration, w: World) -> bool:
+    """There is no next block."""
+    return w.store.block == k.bounds.last_block
+
+
+def was_overtaken(w: World, broker: Broker) -> bool:
+    """Another broker has written a block since this one read."""
+    return w.store.version != w.managers[broker].read_version
+
+
 # Producers
 
 
-@rule
+@event(PRODUCERS)
 def producer_asks(k: Configuration, w: World, broker: Broker) -> World:
     """InitProducerId goes to the broker with the fewest requests. NetworkClient.leastLoadedNode."""
     require(all(w.waiting[broker] <= load for load in w.waiting.values()))
     within_scope(sum(load for load in w.waiting.values()) < k.bounds.producers)
-    within_scope(w.spent.asked < k.budgets.asked)
-    spent = replace(w.spent, asked=w.spent.asked + 1)
-    return replace(w, waiting=w.waiting.put(broker, w.waiting[broker] + 1), spent=spent)
+    within_scope(w.asked < k.budgets.asked)
+    waiting = w.waiting.put(broker, w.waiting[broker] + 1)
+    return replace(w, waiting=waiting, asked=w.asked + 1)
 
 
 def answered(w: World, broker: Broker) -> World:
@@ -59,7 +79,7 @@ def answered(w: World, broker: Broker) -> World:
     return replace(w, waiting=w.waiting.put(broker, w.waiting[broker] - 1))
 
 
-@rule
+@event(BROKER)
 def producer_id_is_given(k: Configuration, w: World, broker: Broker) -> World:
     """A producer gets its id; whether the answer arrives matters to nobody else."""
     require(w.waiting[broker] > 0)
@@ -72,7 +92,7 @@ def producer_id_is_given(k: Configuration, w: World, broker: Broker) -> World:
     )
 
 
-@rule
+@event(BROKER)
 def producer_id_is_refused(k: Configuration, w: World, broker: Broker) -> World:
     """The broker has none: the producer will ask again."""
     require(w.waiting[broker] > 0)
@@ -82,7 +102,7 @@ def producer_id_is_refused(k: Configuration, w: World, broker: Broker) -> World:
 # Brokers
 
 
-@rule
+@event(BROKER)
 def block_is_wanted(k: Configuration, w: World, broker: Broker) -> World:
     """A broker needs a block: because it has just begun, or because someone asks."""
     manager = w.managers[broker]
@@ -90,29 +110,27 @@ def block_is_wanted(k: Configuration, w: World, broker: Broker) -> World:
     return moved(w, broker, broker_rules.want_block(k, manager))
 
 
-@rule
+@event(BROKER)
 def block_turns_over(k: Configuration, w: World, broker: Broker) -> World:
     """The next block comes into use."""
     return moved(w, broker, broker_rules.turn_over(k, w.managers[broker]))
 
 
-@rule
+@event(RESTARTS, Incident("burnt_block", has_block))
 def broker_restarts(k: Configuration, w: World, broker: Broker) -> World:
     """What is left of its blocks is burnt, and whoever waited hears nothing."""
-    within_scope(w.spent.restarts < k.budgets.restarts)
-    spent = replace(w.spent, restarts=w.spent.restarts + 1)
-    fresh = moved(replace(w, spent=spent), broker, NEW)
+    fresh = moved(spend(k, w, Faults(restarts=1)), broker, NEW)
     return replace(fresh, waiting=w.waiting.put(broker, 0))
 
 
-@rule
+@event(BROKER, Incident("exhausted_blocks", has_last_block))
 def block_is_read(k: Configuration, w: World, broker: Broker) -> World:
     """A broker reads the latest block."""
     require(k.variant.form != Form.CONTROLLER)
     return moved(w, broker, broker_rules.read_latest(k, w.managers[broker], w.store, broker))
 
 
-@rule
+@event(BROKER, Incident("lost_race", was_overtaken))
 def block_is_written(k: Configuration, w: World, broker: Broker) -> World:
     """A broker writes the next block, and hears whether it did."""
     manager = w.managers[broker]
@@ -124,21 +142,20 @@ def block_is_written(k: Configuration, w: World, broker: Broker) -> World:
     return moved(replace(w, store=step.actor), broker, told)
 
 
-@rule
+@event(LOST_ANSWERS, Incident("lost_block_answer"))
 def block_is_written_unheard(k: Configuration, w: World, broker: Broker) -> World:
     """A broker writes the next block, and the answer is lost."""
     manager = w.managers[broker]
     require(k.variant.form != Form.CONTROLLER)
     require(manager.asking == Asking.READ)
-    within_scope(w.spent.lost < k.budgets.lost)
-    spent = replace(w.spent, lost=w.spent.lost + 1)
+    counted = spend(k, w, Faults(lost=1))
     block = manager.read_block + 1
     step = store_rules.on_write(k, w.store, broker, block, manager.read_version)
     told = broker_rules.on_lost_answer(k, manager)
-    return moved(replace(w, store=step.actor, spent=spent), broker, told)
+    return moved(replace(counted, store=step.actor), broker, told)
 
 
-@rule
+@event(BROKER, Incident("exhausted_blocks", has_last_block))
 def block_is_allocated(k: Configuration, w: World, broker: Broker) -> World:
     """The controller answers a broker with the next block."""
     manager = w.managers[broker]
@@ -149,11 +166,10 @@ def block_is_allocated(k: Configuration, w: World, broker: Broker) -> World:
     return moved(replace(w, store=step.actor), broker, told)
 
 
-@rule
+@event(LOST_ANSWERS, Incident("lost_block_answer"))
 def block_is_allocated_unheard(k: Configuration, w: World, broker: Broker) -> World:
     """The controller's answer is lost; the broker asks again."""
     require(k.variant.form == Form.CONTROLLER)
     require(w.managers[broker].asking == Asking.WANTED)
-    within_scope(w.spent.lost < k.budgets.lost)
-    spent = replace(w.spent, lost=w.spent.lost + 1)
-    return replace(w, store=store_rules.on_allocate(k, w.store, broker).actor, spent=spent)
+    counted = spend(k, w, Faults(lost=1))
+    return replace(counted, store=store_rules.on_allocate(k, w.store, broker).actor)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from model.transactions.faults import Faults
+
 MAX_BATCHES_TO_REMEMBER = 5
 """Batches that a leader remembers for each producer id. ProducerStateEntry."""
 
@@ -174,18 +176,23 @@ class Variant:
     leaderless_marker: LeaderlessMarker = LeaderlessMarker.SKIPPED
 
 
+USUAL = Faults(delays=1, unheard=1)
+"""What a scope has room for if it does not say: a user's budget may allow it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Sizes. `transactions` counts those that one instance can begin, `writes` the records that it
-    sends to a partition in each. `max_epoch` stands for the protocol's last epoch, which no client
-    may use, where `epochs_end`; else it is only where the scope ends. With `appends` the outcome of
-    an append to the transaction log is an event of its own, else an append succeeds at once. With
-    `readers`, how far a reader of committed records has come is part of the world; with `guards` a
-    late batch is verified first, and appended some time after that. With `offsets` the last
-    partition is the one in which the group's offsets are committed. With `loads` a coordinator that
-    moves takes time to load, the one before it may not know yet that it is replaced, and clients
-    and leaders have to find out who it is. Where it is `endless`, trouble that a budget allows may
-    happen for ever.
+    """Sizes. `begun` counts the transactions of all instances, `transactions` those that one can
+    begin, `writes` the records that it sends to a partition in each. `max_epoch` stands for the
+    protocol's last epoch, which no client may use, where `epochs_end`; else it is only where the
+    scope ends. With `appends` the outcome of an append to the transaction log is an event of its
+    own, else an append succeeds at once. With `readers`, how far a reader of committed records has
+    come is part of the world; with `guards` a late batch is verified first, and appended some time
+    after that. With `offsets` the last partition is the one in which the group's offsets are
+    committed. With `loads` a coordinator that moves takes time to load, the one before it may not
+    know yet that it is replaced, and clients and leaders have to find out who it is. `faults` has
+    room for what budgets may allow. Where it is `endless`, a fault that a budget allows may happen
+    for ever.
     """
 
     instances: int = 2
@@ -204,18 +211,8 @@ class Bounds:
     offsets: bool = False
     loads: bool = False
     endless: bool = False
-    max_begun: int = 2
-    max_delays: int = 1
-    max_unheard: int = 1
-    max_expirations: int = 0
-    max_marker_losses: int = 0
-    max_marker_delays: int = 0
-    max_moves: int = 0
-    max_timeouts: int = 0
-    max_forgotten: int = 0
-    max_failures: int = 0
-    max_others: int = 0
-    max_leaves: int = 0
+    begun: int = 2
+    faults: Faults = USUAL
 
     @property
     def last_instance(self) -> int:
@@ -259,30 +256,11 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Budgets:
-    """How often each event may happen in a run. Never above the bounds's `max_` of the same name.
-
-    `begun` counts the transactions that applications begin, `delays` requests that their senders
-    give up and that may still arrive, `unheard` answers that are lost, `expirations` batches whose
-    delivery time is up, `marker_losses` answers to markers that are lost, `marker_delays` markers
-    that may still arrive after others were sent in their place, `moves` coordinators that change,
-    `timeouts` transactions that last too long, `forgotten` transactional ids that expire,
-    `failures` appends to the transaction log that fail or seem to, `others` transactions of other
-    ids that hold a partition back, `leaves` leaders that go and leave none.
-    """
+class Budgets(Faults):
+    """How often each fault may happen in a run. `begun` counts the transactions that applications
+    begin."""
 
     begun: int = 2
-    delays: int = 1
-    unheard: int = 1
-    expirations: int = 0
-    marker_losses: int = 0
-    marker_delays: int = 0
-    moves: int = 0
-    timeouts: int = 0
-    forgotten: int = 0
-    failures: int = 0
-    others: int = 0
-    leaves: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,38 +8,47 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.language import require, rule, within_scope
+from model.faults import spend
+from model.language import Incident, Thread, event, require, within_scope
 from model.transactions import coordinator as coordinator_rules
 from model.transactions import coordinator_leadership as tenure_rules
 from model.transactions import leader as leader_rules
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import Tenure
 from model.transactions.coordinator_leadership import Place
+from model.transactions.faults import Faults
 from model.transactions.messages import Flag, Instance, Partition
-from model.transactions.world import World, allows, room_in_log, spend, with_leader
+from model.transactions.world import World, room_in_log, with_leader
+
+# Threads: whose events a random schedule orders together
+
+UNKNOWN_MOVES = Thread("moves that nobody knows of", ())
+LOADING = Thread("loading", ())
+FORMER_COORDINATOR = Thread("the former coordinator", ())
+LOOKUPS = Thread("lookups", ("instance",))
+METADATA = Thread("metadata", ("partition",))
 
 
-@rule
+@event(UNKNOWN_MOVES, Incident("coordinator_move"))
 def coordinator_is_replaced(k: Configuration, w: World) -> World:
     """Another broker is elected; the one before does not know."""
     within_scope(k.bounds.loads)
-    within_scope(allows(k.bounds.max_moves, k.budgets.moves, w.spent.moves))
+    counted = spend(k, w, Faults(moves=1))
     require(w.coordinator.tenure == Tenure.LEADS)
     require(w.placement.former.tenure == Tenure.RESIGNED)
-    spent = replace(w.spent, moves=spend(k, w.spent.moves, 1))
     placement = tenure_rules.one_moved(k, w.placement, w.coordinator)
     loading = tenure_rules.begin_loading(k, w.coordinator)
-    return replace(w, coordinator=loading, placement=placement, spent=spent)
+    return replace(counted, coordinator=loading, placement=placement)
 
 
-@rule
+@event(LOADING)
 def log_is_loaded(k: Configuration, w: World) -> World:
     """The new coordinator has read the log, and serves."""
     within_scope(k.bounds.loads)
     return replace(w, coordinator=tenure_rules.finish_loading(k, w.coordinator))
 
 
-@rule
+@event(FORMER_COORDINATOR)
 def former_resigns(k: Configuration, w: World) -> World:
     """The former coordinator hears that it is none."""
     within_scope(k.bounds.loads)
@@ -47,7 +56,7 @@ def former_resigns(k: Configuration, w: World) -> World:
     return replace(w, placement=replace(w.placement, former=gone))
 
 
-@rule
+@event(LOOKUPS)
 def coordinator_is_found(k: Configuration, w: World, instance: Instance, stale: Flag) -> World:
     """FindCoordinator, of a broker that may not have heard of the last move."""
     within_scope(k.bounds.loads)
@@ -58,7 +67,7 @@ def coordinator_is_found(k: Configuration, w: World, instance: Instance, stale: 
     return replace(w, placement=replace(w.placement, of_clients=places.put(instance, found)))
 
 
-@rule
+@event(METADATA)
 def metadata_arrives(k: Configuration, w: World, partition: Partition) -> World:
     """A leader hears who the coordinator is."""
     within_scope(k.bounds.loads)
@@ -68,7 +77,7 @@ def metadata_arrives(k: Configuration, w: World, partition: Partition) -> World:
     return replace(w, placement=replace(w.placement, of_leaders=known))
 
 
-@rule
+@event(FORMER_COORDINATOR)
 def former_writes_marker(k: Configuration, w: World, partition: Partition) -> World:
     """The former coordinator goes on with what was decided when it was one."""
     within_scope(k.bounds.loads)

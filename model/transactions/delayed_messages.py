@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from model.language import Range, Step, require, rule, within_scope
+from model.faults import spend
+from model.language import Incident, Range, Step, Thread, Wire, event, require, within_scope
 from model.transactions import add_partitions as partition_rules
 from model.transactions import client as client_rules
 from model.transactions import coordinator as coordinator_rules
@@ -16,14 +17,13 @@ from model.transactions import end_txn as end_rules
 from model.transactions import leader as leader_rules
 from model.transactions.client import Client
 from model.transactions.configuration import Configuration
+from model.transactions.faults import Faults
 from model.transactions.messages import NO_OFFSET, Api, Error, Instance, Partition, Request
 from model.transactions.world import (
     World,
-    allows,
     free,
     produced,
     room_in_log,
-    spend,
     verified,
     with_client,
     with_coordinator,
@@ -35,47 +35,56 @@ LateIndex = Annotated[int, Range(0, "last_late")]
 LateMarkerIndex = Annotated[int, Range(0, "last_late_marker")]
 
 
+# Threads: whose events a random schedule orders together
+
+DELAYS = Thread("delays", ("instance",))
+LATE_REQUESTS = Thread("late requests to the coordinator", ())
+LATE_BATCHES = Thread("late batches", ("partition",))
+VERIFIED_BATCHES = Thread("verified batches", ("partition",))
+MARKER_DELAYS = Thread("delays of markers", ("partition",))
+LATE_MARKERS = Thread("late markers", ("partition",))
+
+
 # Requests
 
 
 def delayed(k: Configuration, w: World, instance: Instance, step: Step[Client, Request]) -> World:
     """The client gives its connection up; the request may still arrive."""
     within_scope(len(w.late) < k.bounds.late)
-    within_scope(allows(k.bounds.max_delays, k.budgets.delays, w.spent.delays))
-    spent = replace(w.spent, delays=spend(k, w.spent.delays, 1))
-    kept = replace(w, late=(*w.late, step.sends[0]), spent=spent)
+    counted = spend(k, w, Faults(delays=1))
+    kept = replace(counted, late=(*w.late, step.sends[0]))
     return with_client(kept, instance, step.actor)
 
 
-@rule
+@event(DELAYS, wire=Wire.REQUESTS)
 def init_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
     """InitProducerId is given up on its way."""
     within_scope(not k.bounds.loads)
     return delayed(k, w, instance, client_rules.ask_producer_id(k, free(w, instance)))
 
 
-@rule
+@event(DELAYS, wire=Wire.REQUESTS)
 def addition_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
     """AddPartitionsToTxn is given up on its way."""
     within_scope(not k.bounds.loads)
     return delayed(k, w, instance, client_rules.add_partitions(k, free(w, instance)))
 
 
-@rule
+@event(DELAYS, wire=Wire.REQUESTS)
 def end_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
     """EndTxn is given up on its way."""
     within_scope(not k.bounds.loads)
     return delayed(k, w, instance, client_rules.end_transaction(k, free(w, instance)))
 
 
-@rule
+@event(DELAYS, wire=Wire.REQUESTS)
 def batch_is_delayed(k: Configuration, w: World, instance: Instance, partition: Partition) -> World:
     """Produce is given up on its way."""
     asked = client_rules.produce(k, w.clients[instance], instance, partition)
     return delayed(k, w, instance, asked)
 
 
-@rule
+@event(DELAYS, wire=Wire.REQUESTS)
 def offsets_are_delayed(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
@@ -96,7 +105,7 @@ def arrived(w: World, late: LateIndex) -> World:
     return replace(w, late=tuple(r for i, r in enumerate(w.late) if i != late))
 
 
-@rule
+@event(LATE_REQUESTS, Incident("delayed_init"), wire=Wire.REQUESTS)
 def late_init_arrives(k: Configuration, w: World, late: LateIndex) -> World:
     """InitProducerId that nobody waits for."""
     request = arriving(w, late, Api.INIT_PRODUCER_ID)
@@ -106,7 +115,7 @@ def late_init_arrives(k: Configuration, w: World, late: LateIndex) -> World:
     return with_coordinator(k, arrived(w, late), step.actor)
 
 
-@rule
+@event(LATE_REQUESTS, Incident("delayed_addition"), wire=Wire.REQUESTS)
 def late_addition_arrives(k: Configuration, w: World, late: LateIndex) -> World:
     """AddPartitionsToTxn that nobody waits for."""
     request = arriving(w, late, Api.ADD_PARTITIONS_TO_TXN)
@@ -114,7 +123,7 @@ def late_addition_arrives(k: Configuration, w: World, late: LateIndex) -> World:
     return with_coordinator(k, arrived(w, late), step.actor)
 
 
-@rule
+@event(LATE_REQUESTS, Incident("delayed_end"), wire=Wire.REQUESTS)
 def late_end_arrives(k: Configuration, w: World, late: LateIndex) -> World:
     """EndTxn that nobody waits for: KAFKA-17754."""
     request = arriving(w, late, Api.END_TXN)
@@ -122,7 +131,7 @@ def late_end_arrives(k: Configuration, w: World, late: LateIndex) -> World:
     return with_coordinator(k, arrived(w, late), step.actor)
 
 
-@rule
+@event(LATE_BATCHES, Incident("delayed_batch"), wire=Wire.REQUESTS)
 def late_batch_arrives(k: Configuration, w: World, late: LateIndex, partition: Partition) -> World:
     """Produce that nobody waits for."""
     request = arriving(w, late, Api.PRODUCE)
@@ -133,7 +142,7 @@ def late_batch_arrives(k: Configuration, w: World, late: LateIndex, partition: P
     return arrived(produced(k, w, request.batch, partition).actor, late)
 
 
-@rule
+@event(LATE_BATCHES, Incident("delayed_batch"), wire=Wire.REQUESTS)
 def late_offsets_arrive(k: Configuration, w: World, late: LateIndex, partition: Partition) -> World:
     """TxnOffsetCommit that nobody waits for: KAFKA-15449."""
     request = arriving(w, late, Api.TXN_OFFSET_COMMIT)
@@ -142,7 +151,7 @@ def late_offsets_arrive(k: Configuration, w: World, late: LateIndex, partition: 
     return arrived(produced(k, w, request.batch, partition).actor, late)
 
 
-@rule
+@event(LATE_BATCHES)
 def late_batch_is_verified(
     k: Configuration, w: World, late: LateIndex, partition: Partition
 ) -> World:
@@ -164,7 +173,7 @@ def late_batch_is_verified(
     return replace(moved, late=known)
 
 
-@rule
+@event(VERIFIED_BATCHES, Incident("delayed_batch"))
 def verified_batch_arrives(
     k: Configuration, w: World, late: LateIndex, partition: Partition
 ) -> World:
@@ -181,18 +190,16 @@ def verified_batch_arrives(
 # Markers
 
 
-@rule
+@event(MARKER_DELAYS)
 def marker_is_delayed(k: Configuration, w: World, partition: Partition) -> World:
     """The coordinator's connection breaks with a marker on it, which may still arrive."""
     within_scope(len(w.late_markers) < k.bounds.late_markers)
-    delays = w.spent.marker_delays
-    within_scope(allows(k.bounds.max_marker_delays, k.budgets.marker_delays, delays))
+    counted = spend(k, w, Faults(marker_delays=1))
     asked = coordinator_rules.marker_for(k, w.coordinator, partition)
-    spent = replace(w.spent, marker_delays=spend(k, delays, 1))
-    return replace(w, late_markers=(*w.late_markers, asked.sends[0]), spent=spent)
+    return replace(counted, late_markers=(*w.late_markers, asked.sends[0]))
 
 
-@rule
+@event(LATE_MARKERS, Incident("delayed_marker"))
 def late_marker_arrives(
     k: Configuration, w: World, late: LateMarkerIndex, partition: Partition
 ) -> World:

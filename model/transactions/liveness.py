@@ -13,6 +13,7 @@ from model.properties import Assumption, Ceases, Event, Eventually, Happens, Rep
 from model.transactions.client import ClientState
 from model.transactions.configuration import Bounds, Budgets, Configuration
 from model.transactions.coordinator import is_prepared
+from model.transactions.faults import Faults
 from model.transactions.messages import NO_OFFSET
 from model.transactions.scopes import Scope
 from model.transactions.world import World
@@ -134,13 +135,9 @@ ENDLESS = Bounds(
     late=0,
     late_markers=0,
     max_epoch=5,
-    max_begun=1,
-    max_delays=0,
-    max_unheard=1,
-    max_marker_losses=1,
-    max_moves=1,
-    max_timeouts=1,
+    begun=1,
     endless=True,
+    faults=Faults(),
 )
 """One transaction; answers and markers are lost for ever, the coordinator moves for ever."""
 
@@ -151,26 +148,19 @@ SCOPES: dict[str, Scope] = {
             "live-transaction",
             "answers are lost for ever, markers are, and the coordinator moves for ever",
             ENDLESS,
-            Budgets(begun=1, delays=0, unheard=1, marker_losses=1, moves=1, timeouts=1),
+            Budgets(begun=1, unheard=1, marker_losses=1, moves=1, timeouts=1),
         ),
         Scope(
             "live-two-instances",
             "the same with a second instance, which waits for what the first has left",
-            replace(ENDLESS, instances=2, max_unheard=0),
-            Budgets(begun=1, delays=0, unheard=0, marker_losses=1, moves=1, timeouts=1),
+            replace(ENDLESS, instances=2),
+            Budgets(begun=1, marker_losses=1, moves=1, timeouts=1),
         ),
         Scope(
             "live-log",
             "appends to the transaction log take their time, and fail for ever",
-            replace(
-                ENDLESS,
-                partitions=1,
-                producer_ids=4,
-                max_unheard=0,
-                appends=True,
-                max_failures=1,
-            ),
-            Budgets(begun=1, delays=0, unheard=0, marker_losses=1, failures=1, moves=1, timeouts=1),
+            replace(ENDLESS, partitions=1, producer_ids=4, appends=True),
+            Budgets(begun=1, marker_losses=1, moves=1, timeouts=1, failures=1),
         ),
     )
 }

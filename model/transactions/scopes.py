@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from model.faults import fit
 from model.language import Map
 from model.transactions.client import (
     Client,
@@ -16,9 +17,10 @@ from model.transactions.client import (
 from model.transactions.configuration import Bounds, Budgets, Configuration, Variant
 from model.transactions.coordinator import Tenure
 from model.transactions.coordinator_leadership import Place, Placement, nobody
+from model.transactions.faults import Faults
 from model.transactions.leader import NOT_VERIFIED, UNKNOWN_PRODUCER, Leader
 from model.transactions.messages import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from model.transactions.world import Reign, Spent, World
+from model.transactions.world import Reign, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,9 @@ class Scope:
 
     def configuration(self, variant: Variant) -> Configuration:
         """This scope of that Kafka."""
-        return Configuration(variant=variant, bounds=self.bounds, budgets=self.budgets)
+        return Configuration(
+            variant=variant, bounds=fit(self.bounds, self.budgets), budgets=self.budgets
+        )
 
 
 TROUBLE = Bounds(
@@ -42,17 +46,19 @@ TROUBLE = Bounds(
     max_epoch=2,
     epochs_end=True,
     producer_ids=3,
-    max_begun=2,
-    max_delays=2,
-    max_unheard=2,
-    max_expirations=1,
-    max_marker_losses=1,
-    max_marker_delays=1,
-    max_moves=2,
-    max_timeouts=1,
-    max_forgotten=1,
-    max_others=1,
-    max_leaves=1,
+    begun=2,
+    faults=Faults(
+        delays=2,
+        unheard=2,
+        expirations=1,
+        marker_losses=1,
+        marker_delays=1,
+        moves=2,
+        timeouts=1,
+        forgotten=1,
+        others=1,
+        leaves=1,
+    ),
 )
 """The smallest in which everything can go wrong."""
 
@@ -63,33 +69,33 @@ SCOPES: dict[str, Scope] = {
         Scope(
             "transactions-tiny",
             "one instance, one transaction, two partitions",
-            Bounds(instances=1, transactions=1, max_begun=1, log=3, max_epoch=3),
-            Budgets(begun=1, delays=0, unheard=1),
+            Bounds(instances=1, transactions=1, begun=1, log=3, max_epoch=3),
+            Budgets(begun=1, unheard=1),
         ),
         Scope(
             "transactions-default",
             "one instance, two transactions, a request that is late",
-            Bounds(instances=1, transactions=2, log=4, max_epoch=3, max_unheard=0),
-            Budgets(unheard=0),
+            Bounds(instances=1, transactions=2, log=4, max_epoch=3, faults=Faults()),
+            Budgets(delays=1),
         ),
         Scope(
             "transactions-small",
             "the same, with an answer that is lost, a failover and a time-out",
-            Bounds(instances=1, log=5, max_epoch=5, max_moves=1, max_timeouts=1),
-            Budgets(moves=1, timeouts=1),
+            Bounds(instances=1, log=5, max_epoch=5),
+            Budgets(delays=1, unheard=1, moves=1, timeouts=1),
         ),
         Scope(
             "transactions-medium",
             "two instances, two transactions, one late request, one lost answer, one failover,"
             " one time-out",
-            Bounds(log=7, max_epoch=6, max_moves=1, max_timeouts=1),
-            Budgets(moves=1, timeouts=1),
+            Bounds(log=7, max_epoch=6),
+            Budgets(delays=1, unheard=1, moves=1, timeouts=1),
         ),
         Scope(
             "transactions-large",
             "the same, and another transactional id that writes in the first partition",
-            Bounds(log=7, max_epoch=6, max_moves=1, max_timeouts=1, max_others=1),
-            Budgets(moves=1, timeouts=1, others=1),
+            Bounds(log=7, max_epoch=6),
+            Budgets(delays=1, unheard=1, moves=1, timeouts=1, others=1),
         ),
         Scope(
             "transactions-exhausted",
@@ -102,77 +108,53 @@ SCOPES: dict[str, Scope] = {
                 max_epoch=3,
                 epochs_end=True,
                 producer_ids=3,
-                max_moves=1,
-                max_timeouts=1,
-                max_expirations=1,
+                faults=Faults(expirations=1),
             ),
-            Budgets(moves=1, timeouts=1),
+            Budgets(delays=1, unheard=1, moves=1, timeouts=1),
         ),
         Scope(
             "transactions-forgotten",
             "the transactional id expires while an instance sleeps",
-            Bounds(partitions=1, log=5, max_epoch=4, producer_ids=3, max_forgotten=1, max_moves=1),
-            Budgets(forgotten=1, moves=1),
+            Bounds(partitions=1, log=5, max_epoch=4, producer_ids=3),
+            Budgets(delays=1, unheard=1, moves=1, forgotten=1),
         ),
         Scope(
             "transactions-log",
             "appends to the transaction log that take their time, fail, or only seem to fail",
-            Bounds(
-                partitions=1,
-                log=5,
-                max_epoch=6,
-                producer_ids=3,
-                appends=True,
-                max_failures=1,
-                max_moves=1,
-                max_timeouts=1,
-            ),
-            Budgets(delays=0, failures=1, moves=1, timeouts=1),
+            Bounds(partitions=1, log=5, max_epoch=6, producer_ids=3, appends=True),
+            Budgets(unheard=1, moves=1, timeouts=1, failures=1),
         ),
         Scope(
             "transactions-markers",
             "markers whose answers are lost, and markers that are late",
-            Bounds(
-                instances=1,
-                log=7,
-                max_epoch=4,
-                max_marker_losses=1,
-                max_marker_delays=1,
-                max_moves=1,
-            ),
-            Budgets(delays=0, unheard=0, marker_losses=1, marker_delays=1, moves=1),
+            Bounds(instances=1, log=7, max_epoch=4),
+            Budgets(marker_losses=1, marker_delays=1, moves=1),
         ),
         Scope(
             "transactions-late-batch",
             "a batch whose time is up arrives after its transaction",
-            Bounds(instances=2, partitions=1, log=6, max_epoch=6, max_expirations=1, max_delays=2),
-            Budgets(delays=2, expirations=1),
+            Bounds(instances=2, partitions=1, log=6, max_epoch=6),
+            Budgets(delays=2, unheard=1, expirations=1),
         ),
         Scope(
             "transactions-guards",
             "a late batch is verified, and appended some time after that",
-            Bounds(partitions=1, log=6, max_epoch=6, max_expirations=1, guards=True),
-            Budgets(expirations=1),
+            Bounds(partitions=1, log=6, max_epoch=6, guards=True),
+            Budgets(delays=1, unheard=1, expirations=1),
         ),
         Scope(
             "transactions-offsets",
             "offsets of a group in the transaction, and what of them is late",
-            Bounds(instances=1, log=6, max_epoch=5, offsets=True, max_timeouts=1),
-            Budgets(timeouts=1),
+            Bounds(instances=1, log=6, max_epoch=5, offsets=True),
+            Budgets(delays=1, unheard=1, timeouts=1),
         ),
         Scope(
             "transactions-readers",
             "a reader, and another transaction that holds it back",
             Bounds(
-                instances=1,
-                partitions=1,
-                log=7,
-                max_epoch=4,
-                readers=True,
-                max_others=1,
-                max_leaves=1,
+                instances=1, partitions=1, log=7, max_epoch=4, readers=True, faults=Faults(leaves=1)
             ),
-            Budgets(others=1),
+            Budgets(delays=1, unheard=1, others=1),
         ),
         Scope(
             "transactions-writes",
@@ -187,13 +169,10 @@ SCOPES: dict[str, Scope] = {
                 late_markers=2,
                 guards=True,
                 max_epoch=2,
-                max_begun=1,
-                max_delays=2,
-                max_unheard=0,
-                max_expirations=1,
-                max_marker_delays=2,
+                begun=1,
+                faults=Faults(),
             ),
-            Budgets(begun=1, delays=2, unheard=0, expirations=1, marker_delays=2),
+            Budgets(begun=1, delays=2, expirations=1, marker_delays=2),
         ),
         Scope(
             "transactions-window",
@@ -205,26 +184,18 @@ SCOPES: dict[str, Scope] = {
                 writes=6,
                 log=7,
                 max_epoch=1,
-                max_begun=1,
-                max_unheard=0,
+                begun=1,
+                faults=Faults(),
             ),
-            Budgets(begun=1, unheard=0),
+            Budgets(begun=1, delays=1),
         ),
         Scope(
             "transactions-adopted",
             "two batches that are late at once: of a transaction that was aborted, and of the next",
             Bounds(
-                instances=1,
-                partitions=1,
-                log=4,
-                late=2,
-                guards=True,
-                max_epoch=2,
-                max_delays=2,
-                max_unheard=0,
-                max_expirations=1,
+                instances=1, partitions=1, log=4, late=2, guards=True, max_epoch=2, faults=Faults()
             ),
-            Budgets(delays=2, unheard=0, expirations=1),
+            Budgets(delays=2, expirations=1),
         ),
         Scope(
             "transactions-guards-partitions",
@@ -235,54 +206,32 @@ SCOPES: dict[str, Scope] = {
                 log=2,
                 guards=True,
                 max_epoch=2,
-                max_begun=1,
-                max_unheard=0,
-                max_expirations=1,
+                begun=1,
+                faults=Faults(),
             ),
-            Budgets(begun=1, unheard=0, expirations=1),
+            Budgets(begun=1, delays=1, expirations=1),
         ),
         Scope(
             "transactions-offsets-log",
             "offsets of a group, where appends to the transaction log take their time",
             Bounds(
-                instances=1,
-                transactions=1,
-                log=2,
-                max_epoch=1,
-                appends=True,
-                offsets=True,
-                max_begun=1,
-                max_expirations=1,
+                instances=1, transactions=1, log=2, max_epoch=1, appends=True, offsets=True, begun=1
             ),
-            Budgets(begun=1, expirations=1),
+            Budgets(begun=1, delays=1, unheard=1, expirations=1),
         ),
         Scope(
             "transactions-offsets-again",
             "offsets of a group twice in one transaction, and what of them is late",
             Bounds(
-                instances=1,
-                transactions=1,
-                writes=2,
-                log=4,
-                max_epoch=1,
-                offsets=True,
-                max_begun=1,
+                instances=1, transactions=1, writes=2, log=4, max_epoch=1, offsets=True, begun=1
             ),
-            Budgets(begun=1),
+            Budgets(begun=1, delays=1, unheard=1),
         ),
         Scope(
             "transactions-log-again",
             "two transactions, where appends to the transaction log take their time",
-            Bounds(
-                instances=1,
-                partitions=1,
-                log=4,
-                max_epoch=3,
-                appends=True,
-                max_delays=0,
-                max_unheard=0,
-            ),
-            Budgets(delays=0, unheard=0),
+            Bounds(instances=1, partitions=1, log=4, max_epoch=3, appends=True, faults=Faults()),
+            Budgets(),
         ),
         Scope(
             "transactions-two-errors",
@@ -294,43 +243,24 @@ SCOPES: dict[str, Scope] = {
                 late=2,
                 max_epoch=1,
                 producer_ids=2,
-                max_begun=1,
-                max_delays=2,
-                max_unheard=0,
-                max_expirations=1,
-                max_forgotten=1,
+                begun=1,
+                faults=Faults(),
             ),
-            Budgets(begun=1, delays=2, unheard=0, expirations=1, forgotten=1),
+            Budgets(begun=1, delays=2, expirations=1, forgotten=1),
         ),
         Scope(
             "transactions-leaderless",
             "two transactions over two partitions, one of which has no leader for a time",
             Bounds(
-                instances=1,
-                log=4,
-                late=0,
-                late_markers=0,
-                max_epoch=4,
-                max_delays=0,
-                max_unheard=0,
-                max_leaves=2,
+                instances=1, log=4, late=0, late_markers=0, max_epoch=4, faults=Faults(leaves=2)
             ),
-            Budgets(delays=0, unheard=0, leaves=1),
+            Budgets(leaves=1),
         ),
         Scope(
             "transactions-others",
             "two transactions over two partitions, one of which another id holds back",
-            Bounds(
-                instances=1,
-                log=3,
-                late=0,
-                late_markers=0,
-                max_epoch=2,
-                max_delays=0,
-                max_unheard=0,
-                max_others=1,
-            ),
-            Budgets(delays=0, unheard=0, others=1),
+            Bounds(instances=1, log=3, late=0, late_markers=0, max_epoch=2, faults=Faults()),
+            Budgets(others=1),
         ),
         Scope(
             "transactions-between",
@@ -343,52 +273,36 @@ SCOPES: dict[str, Scope] = {
                 late=0,
                 late_markers=0,
                 max_epoch=2,
-                max_begun=1,
-                max_delays=0,
-                max_unheard=0,
-                max_others=1,
-                max_leaves=1,
+                begun=1,
+                faults=Faults(leaves=1),
             ),
-            Budgets(begun=1, delays=0, unheard=0, others=1),
+            Budgets(begun=1, others=1),
         ),
         Scope(
             "transactions-moves",
             "a coordinator that moves, takes time to load, and whose move nobody knows of at once",
             Bounds(
-                instances=1,
-                partitions=1,
-                log=5,
-                max_epoch=4,
-                loads=True,
-                max_expirations=1,
-                max_moves=2,
+                instances=1, partitions=1, log=5, max_epoch=4, loads=True, faults=Faults(moves=2)
             ),
-            Budgets(expirations=1, moves=1),
+            Budgets(delays=1, unheard=1, expirations=1, moves=1),
         ),
         Scope(
             "transactions-two-expirations",
             "two batches of one transaction, each given up at any time",
-            Bounds(
-                instances=1,
-                transactions=1,
-                log=2,
-                max_epoch=2,
-                max_begun=1,
-                max_expirations=2,
-            ),
-            Budgets(begun=1, expirations=2),
+            Bounds(instances=1, transactions=1, log=2, max_epoch=2, begun=1),
+            Budgets(begun=1, delays=1, unheard=1, expirations=2),
         ),
         Scope(
             "transactions-trouble",
             "one instance after another, the last epoch near; room for every trouble by budgets",
             TROUBLE,
-            Budgets(begun=1, delays=0, unheard=0),
+            Budgets(begun=1),
         ),
         Scope(
             "transactions-trouble-log",
             "the same, where appends to the transaction log take their time",
-            replace(TROUBLE, appends=True, max_failures=2),
-            Budgets(begun=1, delays=0, unheard=0),
+            replace(TROUBLE, appends=True, faults=replace(TROUBLE.faults, failures=2)),
+            Budgets(begun=1),
         ),
     )
 }
@@ -444,5 +358,6 @@ def initial(k: Configuration) -> World:
         late_markers=(),
         read_to=Map.filled(bounds.partitions, 0),
         reign=Reign(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, Map.filled(bounds.partitions, 0)),
-        spent=Spent(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+        begun=0,
+        faults=Faults(),
     )

@@ -10,7 +10,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from model.language import AtMost, Map, Range, Step, record, require, rule, within_scope
+from model.faults import spend
+from model.language import (
+    AtMost,
+    Incident,
+    Map,
+    Range,
+    Step,
+    Thread,
+    Wire,
+    event,
+    record,
+    require,
+    within_scope,
+)
 from model.transactions import add_partitions as partition_rules
 from model.transactions import client as client_rules
 from model.transactions import coordinator as coordinator_rules
@@ -21,6 +34,7 @@ from model.transactions.client import Client, ClientState
 from model.transactions.configuration import Configuration, LeaderlessMarker
 from model.transactions.coordinator import Coordinator, TransactionState
 from model.transactions.coordinator_leadership import Place, Placement
+from model.transactions.faults import Faults
 from model.transactions.leader import Leader
 from model.transactions.messages import (
     NO_OFFSET,
@@ -40,24 +54,6 @@ from model.transactions.messages import (
     is_of_group,
     speaks_v2,
 )
-
-
-@record
-class Spent:
-    """How often each event that a budget limits has happened."""
-
-    begun: Annotated[int, Range(0, "max_begun")]
-    delays: Annotated[int, Range(0, "max_delays")]
-    unheard: Annotated[int, Range(0, "max_unheard")]
-    expirations: Annotated[int, Range(0, "max_expirations")]
-    marker_losses: Annotated[int, Range(0, "max_marker_losses")]
-    marker_delays: Annotated[int, Range(0, "max_marker_delays")]
-    moves: Annotated[int, Range(0, "max_moves")]
-    timeouts: Annotated[int, Range(0, "max_timeouts")]
-    forgotten: Annotated[int, Range(0, "max_forgotten")]
-    failures: Annotated[int, Range(0, "max_failures")]
-    others: Annotated[int, Range(0, "max_others")]
-    leaves: Annotated[int, Range(0, "max_leaves")]
 
 
 @record
@@ -85,17 +81,8 @@ class World:
     late_markers: Annotated[tuple[Marker, ...], AtMost("late_markers")]
     read_to: Map[Partition, Offset]
     reign: Reign
-    spent: Spent
-
-
-def allows(most: int, budget: int, spent: int) -> bool:
-    """Whether the scope lets an event happen once more. `most` is the bounds's."""
-    return most > 0 and spent < budget
-
-
-def spend(k: Configuration, spent: int, times: int) -> int:
-    """Trouble has come so many times more; an endless scope does not count."""
-    return spent if k.bounds.endless else spent + times
+    begun: Annotated[int, Range(0, "begun")]
+    faults: Faults
 
 
 def with_client(w: World, instance: Instance, client: Client) -> World:
@@ -145,9 +132,7 @@ def free(w: World, instance: Instance) -> Client:
 
 def fate_known(k: Configuration, w: World, heard: Flag) -> World:
     """An answer that is lost costs one of the scope's budget."""
-    within_scope(heard == 1 or allows(k.bounds.max_unheard, k.budgets.unheard, w.spent.unheard))
-    lost = 1 - heard
-    return replace(w, spent=replace(w.spent, unheard=spend(k, w.spent.unheard, lost)))
+    return spend(k, w, Faults(unheard=1 - heard))
 
 
 def room_in_log(k: Configuration, w: World, partition: Partition) -> bool:
@@ -155,10 +140,62 @@ def room_in_log(k: Configuration, w: World, partition: Partition) -> bool:
     return len(w.leaders[partition].log) < k.bounds.log
 
 
+# Threads: whose events a random schedule orders together
+
+APPLICATION = Thread("application", ("instance",))
+BATCH_DELIVERY_TIME = Thread("delivery time of batches", ("instance", "partition"))
+COORDINATOR_REQUESTS = Thread("requests to the coordinator", ("instance",))
+BATCHES = Thread("batches", ("instance", "partition"))
+MARKERS = Thread("markers", ("partition",))
+ABSENCE = Thread("absence", ("partition",))
+RETURN = Thread("return", ("partition",))
+TRANSACTION_TIME = Thread("the transaction's time", ())
+MOVES = Thread("moves", ())
+ID_EXPIRY = Thread("expiry of the id", ())
+COORDINATOR_LOG = Thread("the coordinator's log", ())
+LOG_FAILURES = Thread("failures of the log", ())
+COORDINATOR_CONNECTIONS = Thread("connections to the coordinator", ())
+ANOTHER_ID = Thread("another id", ("partition",))
+READER = Thread("reader", ("partition",))
+
+
+# Incidents: where an event is one
+
+
+def is_not_first(instance: Instance) -> bool:
+    """Another was there before."""
+    return instance > 0
+
+
+def loses_answer_at_once(k: Configuration, heard: Flag) -> bool:
+    """The answer is lost. Where it waits for an append, it is the requester who leaves."""
+    return heard == 0 and not k.bounds.appends
+
+
+def is_at_last_epoch(k: Configuration, w: World) -> bool:
+    """There is no next epoch."""
+    return coordinator_rules.is_exhausted(k, w.coordinator.known.metadata.producer_epoch)
+
+
+def loses_answer(heard: Flag) -> bool:
+    """The answer is lost."""
+    return heard == 0
+
+
+def is_not_in_log(in_log: Flag) -> bool:
+    """The append failed."""
+    return in_log == 0
+
+
+def is_in_log(in_log: Flag) -> bool:
+    """The append only seems to have failed."""
+    return in_log == 1
+
+
 # The application
 
 
-@rule
+@event(APPLICATION, Incident("second_instance", is_not_first), wire=Wire.REQUESTS)
 def instance_begins(k: Configuration, w: World, instance: Instance) -> World:
     """An instance of the application comes up; the one before may still be there."""
     earlier = w.clients.values()[:instance]
@@ -166,18 +203,17 @@ def instance_begins(k: Configuration, w: World, instance: Instance) -> World:
     return with_client(w, instance, client_rules.init_transactions(k, w.clients[instance]))
 
 
-@rule
+@event(APPLICATION, wire=Wire.REQUESTS)
 def transaction_begins(k: Configuration, w: World, instance: Instance) -> World:
     """The application begins a transaction."""
     client = w.clients[instance]
-    within_scope(w.spent.begun < k.budgets.begun)
+    within_scope(w.begun < k.budgets.begun)
     within_scope(client.begun < k.bounds.transactions)
     begun = client_rules.begin_transaction(k, client)
-    spent = replace(w.spent, begun=w.spent.begun + 1)
-    return with_client(replace(w, spent=spent), instance, begun)
+    return with_client(replace(w, begun=w.begun + 1), instance, begun)
 
 
-@rule
+@event(APPLICATION, wire=Wire.REQUESTS)
 def record_is_sent(k: Configuration, w: World, instance: Instance, partition: Partition) -> World:
     """The application sends a record to a partition."""
     client = w.clients[instance]
@@ -185,28 +221,27 @@ def record_is_sent(k: Configuration, w: World, instance: Instance, partition: Pa
     return with_client(w, instance, client_rules.send(k, client, partition))
 
 
-@rule
+@event(APPLICATION, wire=Wire.REQUESTS)
 def commit_is_asked(k: Configuration, w: World, instance: Instance) -> World:
     """The application commits."""
     return with_client(w, instance, client_rules.commit_transaction(k, w.clients[instance]))
 
 
-@rule
+@event(APPLICATION, wire=Wire.REQUESTS)
 def abort_is_asked(k: Configuration, w: World, instance: Instance) -> World:
     """The application aborts."""
     return with_client(w, instance, client_rules.abort_transaction(k, w.clients[instance]))
 
 
-@rule
+@event(BATCH_DELIVERY_TIME, Incident("delivery_timeout"), wire=Wire.REQUESTS)
 def batch_expires(
     k: Configuration, w: World, instance: Instance, partition: Partition, waits: Flag
 ) -> World:
     """The delivery time of a batch that was sent is up, while it `waits` to be sent again, or
     while its first request is on its way."""
-    within_scope(allows(k.bounds.max_expirations, k.budgets.expirations, w.spent.expirations))
+    counted = spend(k, w, Faults(expirations=1))
     given_up = client_rules.give_up(k, w.clients[instance], partition, waits == 1)
-    spent = replace(w.spent, expirations=spend(k, w.spent.expirations, 1))
-    return with_client(replace(w, spent=spent), instance, given_up)
+    return with_client(counted, instance, given_up)
 
 
 # Requests to the coordinator
@@ -237,7 +272,12 @@ def told_by(
     return with_client(after, instance, client) if heard == 1 else after
 
 
-@rule
+@event(
+    COORDINATOR_REQUESTS,
+    Incident("lost_answer", loses_answer_at_once),
+    Incident("exhausted_epochs", is_at_last_epoch),
+    wire=Wire.REQUESTS,
+)
 def producer_id_is_asked(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """InitProducerId. Its success is where older instances end."""
     asked = client_rules.ask_producer_id(k, free(w, instance))
@@ -275,21 +315,26 @@ def added(
     return told_by(k, fate_known(k, sent, heard), instance, told, step, heard)
 
 
-@rule
+@event(COORDINATOR_REQUESTS, Incident("lost_answer", loses_answer_at_once), wire=Wire.REQUESTS)
 def partitions_are_added(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """AddPartitionsToTxn."""
     asked = client_rules.add_partitions(k, free(w, instance))
     return added(k, w, instance, asked, heard)
 
 
-@rule
+@event(COORDINATOR_REQUESTS, Incident("lost_answer", loses_answer_at_once), wire=Wire.REQUESTS)
 def offsets_are_added(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """AddOffsetsToTxn."""
     asked = client_rules.add_offsets(k, free(w, instance))
     return added(k, w, instance, asked, heard)
 
 
-@rule
+@event(
+    COORDINATOR_REQUESTS,
+    Incident("lost_answer", loses_answer_at_once),
+    Incident("exhausted_epochs", is_at_last_epoch),
+    wire=Wire.REQUESTS,
+)
 def transaction_is_ended(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """EndTxn."""
     asked = client_rules.end_transaction(k, free(w, instance))
@@ -355,7 +400,7 @@ def taken(
     return Step(with_leader(w, partition, step.actor), (step.sends[0],))
 
 
-@rule
+@event(BATCHES, Incident("lost_answer", loses_answer), wire=Wire.REQUESTS)
 def batch_is_produced(
     k: Configuration, w: World, instance: Instance, partition: Partition, heard: Flag
 ) -> World:
@@ -368,7 +413,7 @@ def batch_is_produced(
     return with_client(after, instance, told if heard == 1 else asked.actor)
 
 
-@rule
+@event(BATCHES, Incident("lost_answer", loses_answer), wire=Wire.REQUESTS)
 def offsets_are_committed(
     k: Configuration, w: World, instance: Instance, partition: Partition, heard: Flag
 ) -> World:
@@ -384,21 +429,19 @@ def offsets_are_committed(
 # Markers
 
 
-@rule
+@event(MARKERS, Incident("lost_marker_answer", loses_answer), wire=Wire.REQUESTS)
 def marker_is_written(k: Configuration, w: World, partition: Partition, heard: Flag) -> World:
     """A partition gets its marker; if the coordinator does not hear so, it sends another."""
     within_scope(room_in_log(k, w, partition))
-    losses = w.spent.marker_losses
-    within_scope(heard == 1 or allows(k.bounds.max_marker_losses, k.budgets.marker_losses, losses))
+    counted = spend(k, w, Faults(marker_losses=1 - heard))
     asked = coordinator_rules.marker_for(k, w.coordinator, partition)
     step = leader_rules.on_marker(k, w.leaders[partition], asked.sends[0])
     told = coordinator_rules.on_marker_written(k, w.coordinator, partition, step.sends[0])
-    spent = replace(w.spent, marker_losses=spend(k, losses, 1 - heard))
-    after = with_leader(replace(w, spent=spent), partition, step.actor)
+    after = with_leader(counted, partition, step.actor)
     return replace(after, coordinator=told if heard == 1 else w.coordinator)
 
 
-@rule
+@event(MARKERS)
 def marker_is_skipped(k: Configuration, w: World, partition: Partition) -> World:
     """The coordinator takes a partition without a leader for one that is no more."""
     require(k.variant.leaderless_marker == LeaderlessMarker.SKIPPED)
@@ -411,17 +454,16 @@ def marker_is_skipped(k: Configuration, w: World, partition: Partition) -> World
 # Leaders
 
 
-@rule
+@event(ABSENCE, Incident("absent_leader"), wire=Wire.NODES)
 def leader_leaves(k: Configuration, w: World, partition: Partition) -> World:
     """A leader goes, and nobody can take its place."""
     within_scope(not k.bounds.guards)
-    within_scope(allows(k.bounds.max_leaves, k.budgets.leaves, w.spent.leaves))
+    counted = spend(k, w, Faults(leaves=1))
     require(not w.leaderless[partition])
-    spent = replace(w.spent, leaves=spend(k, w.spent.leaves, 1))
-    return replace(w, leaderless=w.leaderless.put(partition, True), spent=spent)
+    return replace(counted, leaderless=w.leaderless.put(partition, True))
 
 
-@rule
+@event(RETURN, wire=Wire.NODES)
 def leader_returns(k: Configuration, w: World, partition: Partition) -> World:
     """It is there again, with its log; what it had asked it has forgotten."""
     require(w.leaderless[partition])
@@ -433,43 +475,42 @@ def leader_returns(k: Configuration, w: World, partition: Partition) -> World:
 # The coordinator
 
 
-@rule
+@event(
+    TRANSACTION_TIME,
+    Incident("transaction_timeout"),
+    Incident("exhausted_epochs", is_at_last_epoch),
+    wire=Wire.REQUESTS,
+)
 def transaction_times_out(k: Configuration, w: World) -> World:
     """The open transaction has lasted too long."""
-    within_scope(allows(k.bounds.max_timeouts, k.budgets.timeouts, w.spent.timeouts))
-    spent = replace(w.spent, timeouts=spend(k, w.spent.timeouts, 1))
-    return with_coordinator(
-        k, replace(w, spent=spent), coordinator_rules.time_out(k, w.coordinator)
-    )
+    counted = spend(k, w, Faults(timeouts=1))
+    return with_coordinator(k, counted, coordinator_rules.time_out(k, w.coordinator))
 
 
-@rule
+@event(MOVES, Incident("coordinator_move"), wire=Wire.NODES)
 def coordinator_moves(k: Configuration, w: World) -> World:
     """Another broker takes the coordinator's place, and everybody knows it at once."""
     within_scope(not k.bounds.loads)
-    within_scope(allows(k.bounds.max_moves, k.budgets.moves, w.spent.moves))
-    spent = replace(w.spent, moves=spend(k, w.spent.moves, 1))
-    return replace(w, coordinator=tenure_rules.take_over(k, w.coordinator), spent=spent)
+    counted = spend(k, w, Faults(moves=1))
+    return replace(counted, coordinator=tenure_rules.take_over(k, w.coordinator))
 
 
-@rule
+@event(MOVES, Incident("move_with_append"))
 def coordinator_moves_with_append(k: Configuration, w: World) -> World:
     """The same, while an append is on its way, and it is in the log that the next one reads."""
-    within_scope(allows(k.bounds.max_moves, k.budgets.moves, w.spent.moves))
+    counted = spend(k, w, Faults(moves=1))
     require(k.bounds.appends)
     require(w.coordinator.is_appending)
-    spent = replace(w.spent, moves=spend(k, w.spent.moves, 1))
     image = coordinator_rules.stored(k, w.coordinator.image)
     written = replace(w.coordinator, log=image)
-    return replace(w, coordinator=tenure_rules.take_over(k, written), spent=spent)
+    return replace(counted, coordinator=tenure_rules.take_over(k, written))
 
 
-@rule
+@event(ID_EXPIRY, Incident("forgotten_id"), wire=Wire.REQUESTS)
 def transactional_id_is_forgotten(k: Configuration, w: World) -> World:
     """The id was not used for long."""
-    within_scope(allows(k.bounds.max_forgotten, k.budgets.forgotten, w.spent.forgotten))
-    spent = replace(w.spent, forgotten=spend(k, w.spent.forgotten, 1))
-    return replace(w, coordinator=coordinator_rules.forget(k, w.coordinator), spent=spent)
+    counted = spend(k, w, Faults(forgotten=1))
+    return replace(counted, coordinator=coordinator_rules.forget(k, w.coordinator))
 
 
 def append_settled(k: Configuration, w: World, step: Step[Coordinator, Answer]) -> World:
@@ -505,24 +546,27 @@ def adds_group(k: Configuration, c: Coordinator) -> bool:
     )
 
 
-@rule
+@event(COORDINATOR_LOG)
 def append_is_done(k: Configuration, w: World) -> World:
     """What is on its way is in the transaction log."""
     require(k.bounds.appends)
     return append_settled(k, w, coordinator_rules.append_succeeds(k, w.coordinator))
 
 
-@rule
+@event(
+    LOG_FAILURES,
+    Incident("append_refused", is_not_in_log),
+    Incident("append_refused_in_log", is_in_log),
+)
 def append_is_refused(k: Configuration, w: World, in_log: Flag) -> World:
     """The append is reported as failed; it may be in the log all the same."""
     require(k.bounds.appends)
-    within_scope(allows(k.bounds.max_failures, k.budgets.failures, w.spent.failures))
-    spent = replace(w.spent, failures=spend(k, w.spent.failures, 1))
+    counted = spend(k, w, Faults(failures=1))
     step = coordinator_rules.append_fails(k, w.coordinator, in_log == 1)
-    return append_settled(k, replace(w, spent=spent), step)
+    return append_settled(k, counted, step)
 
 
-@rule
+@event(COORDINATOR_CONNECTIONS, Incident("requester_left"))
 def requester_leaves(k: Configuration, w: World) -> World:
     """The connection of whoever waits for an append breaks."""
     require(k.bounds.appends)
@@ -535,22 +579,21 @@ def requester_leaves(k: Configuration, w: World) -> World:
 # Readers, and other transactional ids
 
 
-@rule
+@event(ANOTHER_ID, Incident("other_transaction"))
 def other_writes(k: Configuration, w: World, partition: Partition) -> World:
     """Another transactional id begins to write here, or ends what it wrote. Partitions are alike:
     the first stands for each."""
     leader = w.leaders[partition]
     within_scope(partition == 0)
     begins = leader.other_first_offset == NO_OFFSET
-    within_scope(k.bounds.max_others > 0)
-    within_scope(not begins or allows(k.bounds.max_others, k.budgets.others, w.spent.others))
+    within_scope(k.bounds.faults.others > 0)
+    counted = spend(k, w, Faults(others=1 if begins else 0))
     within_scope(room_in_log(k, w, partition))
-    spent = replace(w.spent, others=w.spent.others + (1 if begins else 0))
     other = leader_rules.on_other(k, leader)
-    return with_leader(replace(w, spent=spent), partition, other)
+    return with_leader(counted, partition, other)
 
 
-@rule
+@event(READER)
 def reader_reads(k: Configuration, w: World, partition: Partition) -> World:
     """A reader of committed records takes all that is stable."""
     within_scope(k.bounds.readers)

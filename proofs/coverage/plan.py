@@ -218,8 +218,8 @@ def engine_for(scope: str, engine: str) -> str:
 def surveys(looks: Sequence[Look], patches: Sequence[Patch] = ()) -> dict[str, Survey]:
     """A survey for each model that the looks need, with nothing looked at yet, by composition.
 
-    Raises PatchError, UnknownRule.
+    Raises PatchError.
     """
     homes = dict.fromkeys(composition_of(look.scope) for look in looks)
     models = {h: composition(h, patches) for h in homes}
-    return {home: Survey(model, events_of(model, home)) for home, model in models.items()}
+    return {home: Survey(model, events_of(model)) for home, model in models.items()}

@@ -10,7 +10,7 @@ import ast
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 from types import FunctionType, ModuleType
 from typing import Any
@@ -68,6 +68,7 @@ class Expressions(ABC):
             "language.span": self._span,
             "language.fold": self._fold,
             "language.map_values": self._map_values,
+            "faults.spend": self._spend,
         }
 
     @abstractmethod
@@ -403,11 +404,53 @@ class Expressions(ABC):
         items, start = (self.text(a, scope) for a in node.args[2:])
         return self.globals.helper("FoldSeq", [step, items, start], hint)
 
+    def _spend(self, node: ast.Call, scope: Scope) -> Term:
+        """`model.faults.spend`: a demand and a count for each fault that the cost names."""
+        k, world, cost = node.args
+        if not isinstance(cost, ast.Call) or self.guards is None:
+            raise self.fail(node, scope, "write spend(k, w, Faults(...)) outside of conditions")
+        places = []
+        for fault in cost.keywords:
+            texts = Spelled(ast.unparse(k), ast.unparse(world), str(fault.arg))
+            times = ast.unparse(fault.value)
+            demand = texts.allowed if times == "1" else f"{times} == 0 or ({texts.allowed})"
+            self.guards.append(self.condition(parsed(demand), scope))
+            counted = self.term(parsed(f"{texts.happened} + ({times})"), scope)
+            places.append((f".faults.{fault.arg}", counted))
+        owner = self.term(world, scope)
+        bounds = self.meaning(parsed(f"{ast.unparse(k)}.bounds"), scope)
+        return owner if getattr(bounds, "endless", False) else changed(owner, places)
+
     def _map_values(self, node: ast.Call, scope: Scope) -> Term:
         function, result = self.operator_of(node.args[1], scope)
         mapping = self.text(node.args[2], scope)
         hint = self.map_of(node, scope, result)
         return self.globals.helper("Mapped", [function, mapping], hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A fault in the words of the model."""
+
+    k: str
+    world: str
+    fault: str
+
+    @property
+    def happened(self) -> str:
+        """How often it has happened."""
+        return f"{self.world}.faults.{self.fault}"
+
+    @property
+    def allowed(self) -> str:
+        """The scope lets it happen once more."""
+        left = f"{self.happened} < {self.k}.budgets.{self.fault}"
+        return f"{self.k}.bounds.faults.{self.fault} > 0 and {left}"
+
+
+def parsed(text: str) -> ast.expr:
+    """An expression."""
+    return ast.parse(text, mode="eval").body
 
 
 def is_sum(node: ast.expr) -> bool:

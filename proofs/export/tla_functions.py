@@ -36,6 +36,8 @@ from proofs.export.tla_text import (
 )
 
 GUARDS = ("require", "within_scope")
+"""Statements that demand something."""
+DEMANDING = (*GUARDS, "spend")
 WORLD = "world"
 
 
@@ -159,7 +161,7 @@ class Functions(Comprehensions):
         key = key_of(function)
         if key not in self._guarded:
             own = any(
-                isinstance(node, ast.Name) and node.id in GUARDS
+                isinstance(node, ast.Name) and node.id in DEMANDING
                 for node in self._global_names(function)
             )
             self._guarded[key] = own or any(self.guarded(f) for f in self._callees(function))

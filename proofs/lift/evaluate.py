@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
@@ -142,13 +142,15 @@ class Evaluator(Notes):
                 return
             if name in ("require", "within_scope"):
                 condition = self.boolean(expression.args[0], frame)
-                implied = dag.either(dag.negate(self.path), condition)
-                self.limits.append(
-                    Limit(self.place(expression), implied, by_scope=name == "within_scope")
-                )
-                self.path = dag.both(self.path, condition)
+                self.limit(expression, condition, by_scope=name == "within_scope")
                 return
         raise self.fail(expression, "this expression has no effect")
+
+    def limit(self, node: ast.AST, condition: Node, *, by_scope: bool) -> None:
+        """From here on the condition holds: the event is refused where it does not."""
+        implied = dag.either(dag.negate(self.path), condition)
+        self.limits.append(Limit(self.place(node), implied, by_scope=by_scope))
+        self.path = dag.both(self.path, condition)
 
     # Expressions
 
@@ -344,7 +346,8 @@ class Evaluator(Notes):
             return special(node, arguments, named)
         if isinstance(function, type) and is_dataclass(function):
             names = [f.name for f in fields(function)]
-            values = {**dict(zip(names, arguments, strict=False)), **named}
+            absent = {f.name: self.lift(f.default) for f in fields(function) if has_default(f)}
+            values = {**absent, **dict(zip(names, arguments, strict=False)), **named}
             if set(values) != set(names):
                 raise self.fail(node, f"{name} has the fields {', '.join(names)}")
             return self.construct(function, values)
@@ -367,6 +370,24 @@ class Evaluator(Notes):
         if unknown:
             raise self.fail(node, f"{owner.cls.__name__} has no field {sorted(unknown)[0]!r}")
         return self.construct(owner.cls, {**owner.fields, **named})
+
+    def _call_spend(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Rec:
+        """`model.faults.spend`: a limit and a count for each fault that costs something."""
+        k, world, cost = arguments
+        happened, most = world.fields["faults"], self.lift(k.bounds.faults)
+        counted = dict(happened.fields)
+        for name, times in cost.fields.items():
+            if times is ZERO:
+                continue
+            left = dag.lt(counted[name], dag.run_time_input(name))
+            allowed = dag.both(dag.lt(ZERO, most.fields[name]), left)
+            if "within_scope" not in self.contracts:
+                self.limit(node, dag.either(dag.eq(times, ZERO), allowed), by_scope=True)
+            counted[name] = dag.add(counted[name], times)
+        if getattr(k.bounds, "endless", False):
+            return Rec(world.cls, world.fields)
+        faults = self.construct(happened.cls, counted)
+        return self.construct(world.cls, {**world.fields, "faults": faults})
 
     def _call_len(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Node:
         return containers.length(arguments[0])
@@ -522,6 +543,11 @@ class Evaluator(Notes):
             names = [t.id for t in target.elts if isinstance(t, ast.Name)]
             return dict(zip(names, element, strict=True))
         raise self.fail(target, "a generator binds one name, or two")
+
+
+def has_default(field: Field[Any]) -> bool:
+    """Whether a record need not be given this field."""
+    return field.default is not MISSING
 
 
 def is_values(node: ast.expr) -> bool:

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import model
-from model.language import is_actor_rule, is_rule
+from model.language import is_actor_rule, is_event
 from proofs.lift.patch import Patch, PatchError, apply
 
 NOT_LIFTED = frozenset({"configuration", "scopes", "spec", "variants"})
@@ -58,7 +58,7 @@ class Model:
     @functools.cached_property
     def rules(self) -> Mapping[str, Callable[..., Any]]:
         """The rules of the world, by name."""
-        return dict(self._functions_where(is_rule))
+        return dict(self._functions_where(is_event))
 
     @functools.cached_property
     def actor_rules(self) -> Mapping[str, Callable[..., Any]]:

@@ -11,6 +11,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any, Protocol
 
 from proofs.lift import dag
@@ -90,8 +91,11 @@ class Shapes:
         return self._hints[cls]
 
     def size(self, bound: int | str) -> int:
-        """A bound of a type as a number."""
-        return getattr(self.layout, bound) if isinstance(bound, str) else bound
+        """A bound of a type as a number; `faults.breaks` is a bound of a fault."""
+        if isinstance(bound, int):
+            return bound
+        value: int = attrgetter(bound)(self.layout)
+        return value
 
     def bounds(self, hint: Any) -> tuple[int, int]:
         """The least and the greatest value of a scalar type."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from model.faults import fit
 from proofs.explore.scope import Finding, finding, header_of
 from proofs.explore.source import explore_source, instances
 from proofs.lift.patch import Patch
@@ -81,15 +82,13 @@ DROPPED: dict[str, Dropped] = {
     "batches_are_small": LARGE,
     "high_watermark_survives": Dropped(
         "acked_is_stored",
-        {**SMALL, "replicas": 2, "max_losses": 1},
+        {**SMALL, "replicas": 2},
         {"records": 3, "breaks": 1, "losses": 1},
     ),
-    "nothing_forgotten": Dropped(
-        "at_most_once", {**SMALL, "max_expiries": 1}, {"records": 3, "breaks": 1, "expiries": 1}
-    ),
+    "nothing_forgotten": Dropped("at_most_once", SMALL, {"records": 3, "breaks": 1, "expiries": 1}),
     "nothing_deleted": Dropped(
         "at_most_once",
-        {**SMALL, "max_deletions": 2},
+        SMALL,
         {"records": 3, "breaks": 1, "deletions": 2, "restarts": 1},
     ),
     "no_more_in_flight_than_remembered": Dropped(
@@ -106,19 +105,17 @@ DROPPED: dict[str, Dropped] = {
     ),
     "nothing_times_out": Dropped(
         "acked_once",
-        {**SMALL, "max_timeouts": 1},
+        SMALL,
         {"records": 3, "breaks": 1, "timeouts": 1},
         "first_sequence=strict/restart_window=full",
     ),
-    "no_restart": Dropped(
-        "acked_once", {**SMALL, "max_breaks": 2}, {"records": 3, "breaks": 2, "restarts": 1}
-    ),
+    "no_restart": Dropped("acked_once", SMALL, {"records": 3, "breaks": 2, "restarts": 1}),
     "connections_keep_order": Dropped(
         "no_false_error", SMALL, {"records": 3, "breaks": 1}, patches=OVERTAKES
     ),
     "requests_come_as_sent": Dropped(
         "nothing_fails",
-        {**SMALL, "max_breaks": 2},
+        SMALL,
         {"records": 3, "breaks": 2, "restarts": 1},
         "first_sequence=strict",
         patches=HEARS_THE_LATE,
@@ -131,7 +128,7 @@ DROPPED: dict[str, Dropped] = {
     ),
     "answers_in_order": Dropped(
         "no_false_error",
-        {"records": 4, "in_flight": 2, "window": 2, "log": 4, "max_breaks": 2, "max_epoch": 1},
+        {"records": 4, "in_flight": 2, "window": 2, "log": 4, "max_epoch": 1},
         {"records": 4, "breaks": 2, "refusals": 1},
         "first_sequence=strict/restart_window=full",
     ),
@@ -139,7 +136,7 @@ DROPPED: dict[str, Dropped] = {
 
 
 V1 = "4.3.1/level=2/requests=v1"
-ALONE = {"instances": 1, "partitions": 1, "log": 4, "max_epoch": 3, "max_unheard": 0}
+ALONE = {"instances": 1, "partitions": 1, "log": 4, "max_epoch": 3}
 """One instance and one partition: two transactions, of which the first leaves something behind."""
 
 
@@ -183,18 +180,16 @@ DROPPED |= {
     "leaders_ask": of_transactions(
         "no_write_outside",
         "3.3.2",
-        {"transactions": 1, "max_expirations": 1},
+        {"transactions": 1},
         begun=1,
         delays=1,
         expirations=1,
     ),
-    "markers_are_newer": of_transactions(
-        "no_aborted_read", "4.1.2", {"max_marker_delays": 1}, marker_delays=1
-    ),
+    "markers_are_newer": of_transactions("no_aborted_read", "4.1.2", {}, marker_delays=1),
     "busy_comes_first": of_transactions(
         "no_false_fencing",
         "4.3.1/pending=after_producer",
-        {"transactions": 3, "producer_ids": 2, "max_epoch": 2, "epochs_end": True, "max_begun": 3},
+        {"transactions": 3, "producer_ids": 2, "max_epoch": 2, "epochs_end": True, "begun": 3},
         begun=3,
     ),
     "epochs_go_on": of_transactions(
@@ -205,8 +200,6 @@ DROPPED |= {
             "producer_ids": 3,
             "max_epoch": 2,
             "epochs_end": True,
-            "max_unheard": 4,
-            "max_expirations": 1,
         },
         begun=1,
         unheard=4,
@@ -215,14 +208,12 @@ DROPPED |= {
     "retries_are_taken": of_transactions(
         "markers_are_taken",
         "4.3.1/marker_epoch=strictly_newer",
-        {"transactions": 1, "max_marker_losses": 1},
+        {"transactions": 1},
         begun=1,
         marker_losses=1,
     ),
     "epochs_are_compared": of_transactions("markers_are_taken", "v2/ongoing=of_producer_id", {}),
-    "markers_on_time": of_transactions(
-        "no_aborted_read", "v1", {"max_marker_delays": 1}, marker_delays=1
-    ),
+    "markers_on_time": of_transactions("no_aborted_read", "v1", {}, marker_delays=1),
     "epochs_rotate": of_transactions(
         "last_epoch_is_nobodys",
         "4.1.2",
@@ -232,28 +223,27 @@ DROPPED |= {
             "log": 6,
             "max_epoch": 2,
             "epochs_end": True,
-            "max_begun": 3,
-            "max_timeouts": 1,
+            "begun": 3,
         },
         begun=3,
         timeouts=1,
     ),
-    "leaders_are_there": of_transactions("no_lost_write", "v2", {"max_leaves": 1}, leaves=1),
+    "leaders_are_there": of_transactions("no_lost_write", "v2", {}, leaves=1),
     "moves_are_known": of_transactions(
         "no_write_outside",
         V1,
-        {"max_expirations": 1, "max_moves": 1, "loads": True},
+        {"loads": True},
         delays=1,
         expirations=1,
         moves=1,
     ),
     "refusals_are_true": of_transactions(
-        "no_lost_write", f"{V1}/bump=goes_on", {"max_unheard": 1}, *DENIES, unheard=1
+        "no_lost_write", f"{V1}/bump=goes_on", {}, *DENIES, unheard=1
     ),
     "batches_on_time": of_transactions(
         "no_lost_write",
         f"{V1}/bump=goes_on",
-        {"max_expirations": 1},
+        {},
         *GIVES_BACK,
         delays=1,
         expirations=1,
@@ -264,13 +254,13 @@ DROPPED |= {
     "guards": of_transactions(
         "no_write_outside",
         "4.3.1/fence=same_epoch",
-        {"transactions": 1, "guards": True, "max_timeouts": 1},
+        {"transactions": 1, "guards": True},
         begun=1,
         delays=1,
         timeouts=1,
     ),
     "fence_takes_next_epoch": of_transactions(
-        "one_outcome", "4.1.2/fence=same_epoch", {"max_timeouts": 1, "max_epoch": 4}, timeouts=1
+        "one_outcome", "4.1.2/fence=same_epoch", {"max_epoch": 4}, timeouts=1
     ),
 }
 
@@ -283,10 +273,11 @@ def trace_without(name: str) -> Finding | None:
     home = dropped.home
     model: Model = composition(home, dropped.patches)
     configuration = model.configuration
+    budgets = configuration.Budgets(**dropped.budgets)
     k = configuration.Configuration(
         variant=model.variants.parse(dropped.variant),
-        bounds=configuration.Bounds(**dropped.bounds),
-        budgets=configuration.Budgets(**dropped.budgets),
+        bounds=fit(configuration.Bounds(**dropped.bounds), budgets),
+        budgets=budgets,
     )
     found = explore_source(model, k, name, only={dropped.property}, stop=True)
     path = found.violations.get(dropped.property)

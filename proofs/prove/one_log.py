@@ -71,7 +71,7 @@ class OneLog:
         return self.builder.world(
             leaders=MapValue((self.before,)),
             links=MapValue((MapValue((self.builder.record(self.model.network.Link, "link"),)),)),
-            spent=self.builder.record(self.model.world.Spent, "spent"),
+            faults=self.builder.record(self.model.faults.Faults, "faults"),
         )
 
     def offsets_rise(self, leader: Rec) -> Formula:

@@ -44,8 +44,9 @@ class ProofPlan:
 
 def configuration(model: Model, variant: str) -> Any:
     """The configuration of the proofs: five in flight, five remembered, two partitions."""
+    faults = replace(model.configuration.USUAL, timeouts=1)
     bounds = model.configuration.Bounds(
-        partitions=2, in_flight=5, records=0, log=0, max_epoch=1, max_timeouts=1
+        partitions=2, in_flight=5, records=0, log=0, max_epoch=1, faults=faults
     )
     return model.configuration.Configuration(
         variant=model.variants.parse(variant), bounds=bounds, budgets=model.configuration.Budgets()

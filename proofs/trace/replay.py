@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from model.faults import fit
 from model.language import Disabled
 from proofs.lift.build import is_endless
 from proofs.lift.patch import Patch
@@ -87,7 +88,8 @@ def with_budget(scope: Any, part: str) -> Any:
     known = [f.name for f in fields(scope.budgets)]
     if name not in known:
         raise UnknownScope(f"{part!r}: no budget is called {name!r}; choose one of {known}")
-    last = getattr(scope.bounds, name if name == "records" else f"max_{name}")
+    room = fit(scope.bounds, scope.budgets)
+    last = getattr(room.faults if hasattr(room.faults, name) else room, name)
     if not value.isdecimal() or int(value) > last:
         raise UnknownScope(f"{part!r}: in {scope.name} write a number from 0 to {last}")
     return replace(scope.budgets, **{name: int(value)})

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from proofs.coverage.events import TABLES
+from proofs.coverage.events import events_of
 from proofs.coverage.points import errors_of, points
 from proofs.explore.engines import ENGINES
 from proofs.explore.expected import EXPECTED, Expected
@@ -57,9 +57,7 @@ def listing(*, with_branches: bool) -> dict[str, list[dict[str, Any]]]:
         "theorems": list(theorems()),
         "rules": [row for each in models for row in rules(each)],
         "events": [
-            {"name": event.name, "rule": event.rule}
-            for table in TABLES.values()
-            for event in table.events
+            {"name": event.name, "rule": event.rule} for each in models for event in events_of(each)
         ],
         "error_codes": list(error_codes(models)),
     }

@@ -93,7 +93,7 @@ def known_as(name: str, scope: str | None) -> list[tuple[str, str]]:
     for home in homes:
         model = model_of(home)
         try:
-            known.append((home, resolved(model, events_of(model, home), name)))
+            known.append((home, resolved(model, events_of(model), name)))
         except UnknownGoal as refusal:
             refusals.append(refusal)
     if not known:
@@ -122,7 +122,7 @@ def search(model: Model, home: str, look: Look, name: str) -> Way | None:
             model,
             k,
             look.scope,
-            events_of(model, home),
+            events_of(model),
             name,
             engine=look.engine,
             progress=progress,

@@ -43,11 +43,11 @@ FAILOVERS = configuration(
     Budgets(records=3, breaks=1, restarts=1, failovers=1),
 )
 TWO_OF_BOTH = configuration(
-    Bounds(producers=2, partitions=2, records=1, in_flight=1, log=2, max_breaks=0),
+    Bounds(producers=2, partitions=2, records=1, in_flight=1, log=2),
     Budgets(records=1, breaks=0),
 )
 EPOCHS = configuration(
-    Bounds(records=4, in_flight=3, log=6, max_epoch=2, broken_connections=2, max_breaks=2),
+    Bounds(records=4, in_flight=3, log=6, max_epoch=2, broken_connections=2),
     Budgets(records=4, breaks=1, restarts=1),
 )
 AT_THE_WRAP = (

@@ -152,7 +152,7 @@ def refuse(k: Any, *, nodes: bool = False) -> None:
         ("appends", bounds.appends),
         ("guards", bounds.guards),
         ("offsets", bounds.offsets and nodes),
-        ("other ids", bounds.max_others > 0),
+        ("other ids", bounds.faults.others > 0),
         ("partitions without a leader", k.budgets.leaves > 0 and not nodes),
         ("the last epoch", bounds.epochs_end and nodes),
     ):

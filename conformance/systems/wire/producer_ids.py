@@ -103,10 +103,10 @@ class Blocks:
             block_size=BLOCK_SIZE,
             prefetch_at=PREFETCH_AT,
             producers=1,
-            max_asked=MANY,
-            max_restarts=MANY,
+            asked=MANY,
+            faults=self._model.faults.Faults(restarts=MANY),
         )
-        budgets = configuration.Budgets(asked=MANY, lost=0, restarts=MANY)
+        budgets = configuration.Budgets(asked=MANY, restarts=MANY)
         self._k = configuration.Configuration(self._model.variants.parse(release), bounds, budgets)
         block = NO_BLOCK if found[:3] == NOTHING else found.block_start // BLOCK_SIZE
         store = self._model.store.Store(block, BROKER, found.version)

@@ -221,7 +221,7 @@ class TransactionsValuation:
             "p": bounds.producer_ids,
             "e": bounds.max_epoch + 1,
             "outcome": 2,
-            "term": bounds.max_moves + 1,
+            "term": bounds.faults.moves + 1,
             "place": bounds.partitions,
             "i": len(self.log),
             "j": len(self.log),

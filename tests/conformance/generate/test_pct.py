@@ -36,7 +36,9 @@ class Scope:
         self.machine = machine_of(self.k, name)
         self.graph = explored(self.machine, lambda _progress: None)
         self.walker = GraphWalker(self.graph, [1.0] * len(self.machine.rules))
-        self.threads = threads_of([(rule.rule, rule.choice) for rule in self.machine.rules])
+        self.threads = threads_of(
+            MODELS[name], [(rule.rule, rule.choice) for rule in self.machine.rules]
+        )
         self.steps = longest(self.walker, self.threads, 0)
 
     def trace(self, seed: int, number: int, depth: int = 3) -> list[tuple[int, int]]:

@@ -6,17 +6,18 @@ rule instance is tried in every world. Nothing is lifted.
 
 import ast
 import builtins
+import inspect
 from collections import deque
 from dataclasses import replace
 
-from proofs.coverage.events import TABLES, as_function
+from proofs.coverage.events import events_of
 from proofs.coverage.points import sites
 from proofs.coverage.survey import every_pair
 from proofs.explore.source import instances, source_graph
 from proofs.lift.source import composition, execute, functions_of, read_source
 from proofs.trace.replay import Stepper, configuration_of
 
-EVENTS = TABLES["idempotent"].events
+EVENTS = events_of(composition("idempotent"))
 
 
 class Noter(ast.NodeTransformer):
@@ -68,20 +69,26 @@ def met_by_source(scope, variant):
     return met
 
 
+def is_met(event, k, world, choice):
+    """Whether the event's condition holds before it."""
+    if event.condition is None:
+        return True
+    known = {"k": k, "w": world, **dict(choice)}
+    return event.condition(*(known[name] for name in inspect.signature(event.condition).parameters))
+
+
 def shortest_pairs(scope, variant):
     """By pair: how many steps the shortest run with both events has, found in the product."""
     model = composition("idempotent")
     k = configuration_of(model, scope, variant)
     graph = source_graph(model, k, scope)
-    tests = [(e, as_function(model, e)[1]) for e in EVENTS]
     leaving = {}
     for source, number, target in graph.edges:
         rule, choice = graph.instances[number]
-        values = [value for _, value in choice]
         happens = frozenset(
             event.name
-            for event, test in tests
-            if event.rule == rule and test(k, graph.worlds[source], *values)
+            for event in events_of(model)
+            if event.rule == rule and is_met(event, k, graph.worlds[source], choice)
         )
         leaving.setdefault(source, []).append((happens, target))
     steps = {(0, frozenset()): 0}

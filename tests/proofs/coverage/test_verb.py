@@ -5,8 +5,6 @@ import json
 import pytest
 
 from proofs.__main__ import main
-from proofs.coverage import events
-from proofs.coverage.events import TABLES, Event, Table, UnknownRule, events_of
 from proofs.coverage.plan import ERAS, LARGEST, plan, small_scopes
 from proofs.explore.expected import EXPECTED
 from proofs.lift.source import composition
@@ -72,14 +70,6 @@ def test_bad_scopes(scope, why, capsys):
 
 
 # Tables
-
-
-def test_a_rule_that_no_table_has_is_refused(monkeypatch):
-    rows = tuple(event for event in TABLES["idempotent"].events if event.rule != "leader_restarts")
-    table = Table((*rows, Event("flood", "leader_drowns")), TABLES["idempotent"].ordinary)
-    monkeypatch.setattr(events, "TABLES", {"": table})
-    with pytest.raises(UnknownRule, match=r"leader_restarts.*leader_drowns"):
-        events_of(composition("idempotent"), "")
 
 
 def test_every_rule_of_every_era_is_looked_at():

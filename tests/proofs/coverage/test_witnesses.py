@@ -20,7 +20,7 @@ pytestmark = pytest.mark.fast
 
 MODEL = composition("transactions")
 FILES = sorted((Path(__file__).parent / "witnesses").glob("*.jsonl"))
-ASKED = Survey(MODEL, events_of(MODEL, "transactions"))
+ASKED = Survey(MODEL, events_of(MODEL))
 REASONS = EXPLAINED["transactions"]
 
 

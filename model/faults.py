@@ -1,0 +1,80 @@
+"""Faults: what goes wrong, how often a scope lets it, and how often it has.
+
+A composition declares its faults once, as the fields of a class `Faults`. A world counts them in
+one, a scope's bounds and budgets are others, and an event that is a fault says what it costs:
+`spend(k, w, Faults(breaks=1))`.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from typing import Annotated, Any, TypeVar, dataclass_transform
+
+from model.language import Range, within_scope
+
+B = TypeVar("B")
+T = TypeVar("T")
+W = TypeVar("W")
+
+
+class Injected(Enum):
+    """What has to be interfered with so that a fault happens to a system under test."""
+
+    CONNECTIONS = "connections"
+    NODES = "nodes"
+
+
+OfConnections = Annotated[int, Injected.CONNECTIONS]
+"""A fault that a test injects by cutting connections, or by delaying what is on them."""
+OfNodes = Annotated[int, Injected.NODES]
+"""A fault that a test injects by stopping, starting and replacing brokers."""
+
+
+@dataclass_transform(frozen_default=True)
+def fault_table(cls: type[T]) -> type[T]:
+    """A record with a counter for each fault, up to what the bounds say of the same fault."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for name, hint in hints.items():
+        injected = getattr(hint, "__metadata__", ())
+        cls.__annotations__[name] = Annotated[(int, Range(0, f"faults.{name}"), *injected)]
+    return dataclass(frozen=True, slots=True)(cls)
+
+
+def injected_faults(faults: type) -> Mapping[str, Injected]:
+    """What has to be interfered with for each fault that tests inject."""
+    hints = typing.get_type_hints(faults, include_extras=True)
+    return {n: h.__metadata__[1] for n, h in hints.items() if len(h.__metadata__) > 1}
+
+
+def is_allowed(most: int, budget: int, happened: int) -> bool:
+    """Whether a scope lets a fault happen once more. `most` is the bound."""
+    return most > 0 and happened < budget
+
+
+def spend(k: Any, w: W, cost: Any) -> W:
+    """The world after faults, if the budgets allow each of them once more. Where the bounds are
+    `endless`, faults are not counted: what a budget allows may happen for ever."""
+    world: Any = w
+    costs = {f.name: getattr(cost, f.name) for f in fields(cost) if getattr(cost, f.name)}
+    for name in costs:
+        most, happened = getattr(k.bounds.faults, name), getattr(world.faults, name)
+        within_scope(is_allowed(most, getattr(k.budgets, name), happened))
+    if getattr(k.bounds, "endless", False):
+        return w
+    counted = {name: getattr(world.faults, name) + times for name, times in costs.items()}
+    after: W = replace(world, faults=replace(world.faults, **counted))
+    return after
+
+
+def fit(bounds: B, budgets: Any) -> B:
+    """The bounds, with room for at least what the budgets allow."""
+    most: Any = bounds
+    room = {
+        f.name: max(getattr(most.faults, f.name), getattr(budgets, f.name))
+        for f in fields(most.faults)
+    }
+    fitted: B = replace(most, faults=replace(most.faults, **room))
+    return fitted
