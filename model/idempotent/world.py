@@ -68,24 +68,16 @@ def nothing_awaits_replication(leader: Leader, link: Link) -> bool:
     return all(a.required_offset <= leader.high_watermark for a in link.answers)
 
 
-# Threads: whose events a random schedule orders together
+# Threads of several events
 
 CLIENT = Thread("client", ("producer",))
-PRODUCER_IDS = Thread("producer ids", ("producer",))
 DELIVERY_TIME = Thread("delivery time", ("producer", "partition"))
-ANSWERS = Thread("answers", ("producer", "partition"))
-REQUESTS = Thread("requests", ("producer", "partition"))
 LOST_REPLICAS = Thread("lost replicas", ("partition",))
-BROKEN_CONNECTIONS = Thread("broken connections", ("producer", "partition"))
-FOLLOWERS = Thread("followers", ("partition",))
-PRODUCER_ID_EXPIRY = Thread("expiry of producer ids", ("partition",))
-RETENTION = Thread("retention", ("partition",))
-BREAKS = Thread("breaks", ("producer", "partition"))
 RESTARTS = Thread("restarts", ("partition",))
 ELECTIONS = Thread("elections", ("partition",))
 
 
-# Incidents: where an event is one
+# When an event is an incident
 
 
 def is_at_last_epoch(k: Configuration, w: World, producer: Producer) -> bool:
@@ -153,7 +145,7 @@ def client_bumps_epoch(k: Configuration, w: World, producer: Producer) -> World:
     return replace(w, clients=w.clients.put(producer, bumped))
 
 
-@event(PRODUCER_IDS)
+@event(Thread("producer ids", ("producer",)))
 def client_receives_producer_id(k: Configuration, w: World, producer: Producer) -> World:
     """The answer to InitProducerId: a producer id that nobody had before."""
     require(k.bounds.without_producer_id)
@@ -203,7 +195,7 @@ def answer_heard(
     return with_link(replace(w, clients=clients), producer, partition, network.received(link))
 
 
-@event(ANSWERS)
+@event(Thread("answers", ("producer", "partition")))
 def answer_arrives(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The next answer reaches its producer, once the high watermark lets it go."""
     link = w.links[producer][partition]
@@ -247,7 +239,7 @@ def handled(
     return with_link(moved, producer, partition, link)
 
 
-@event(REQUESTS, Incident("batch_too_large", is_too_large))
+@event(Thread("requests", ("producer", "partition")), Incident("batch_too_large", is_too_large))
 def request_arrives(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The leader handles the next request of the open connection."""
     leader = w.leaders[partition]
@@ -291,7 +283,7 @@ def request_outlives_replicas(
     return handled(k, counted, producer, partition, step)
 
 
-@event(BROKEN_CONNECTIONS, Incident("delayed_request"))
+@event(Thread("broken connections", ("producer", "partition")), Incident("delayed_request"))
 def late_request_arrives(
     k: Configuration, w: World, producer: Producer, partition: Partition, connection: BrokenIndex
 ) -> World:
@@ -306,7 +298,7 @@ def late_request_arrives(
     return with_link(moved, producer, partition, network.arrived_late(link, connection))
 
 
-@event(FOLLOWERS)
+@event(Thread("followers", ("partition",)))
 def high_watermark_advances(k: Configuration, w: World, partition: Partition) -> World:
     """The followers catch up."""
     leader = w.leaders[partition]
@@ -316,7 +308,7 @@ def high_watermark_advances(k: Configuration, w: World, partition: Partition) ->
     return replace(w, leaders=w.leaders.put(partition, caught_up))
 
 
-@event(PRODUCER_ID_EXPIRY, Incident("producer_id_expiry"))
+@event(Thread("expiry of producer ids", ("partition",)), Incident("producer_id_expiry"))
 def producer_id_expires(
     k: Configuration, w: World, partition: Partition, producer_id: ProducerId
 ) -> World:
@@ -326,7 +318,7 @@ def producer_id_expires(
     return replace(counted, leaders=w.leaders.put(partition, forgetful))
 
 
-@event(RETENTION, Incident("deleted_records"))
+@event(Thread("retention", ("partition",)), Incident("deleted_records"))
 def records_are_deleted(
     k: Configuration, w: World, partition: Partition, deleted: StoredCount
 ) -> World:
@@ -349,7 +341,11 @@ def disconnected(
     return with_link(replace(w, clients=clients), producer, partition, link)
 
 
-@event(BREAKS, Incident("lost_answer", has_answers), Incident("lost_request", loses_requests))
+@event(
+    Thread("breaks", ("producer", "partition")),
+    Incident("lost_answer", has_answers),
+    Incident("lost_request", loses_requests),
+)
 def connection_breaks(
     k: Configuration, w: World, producer: Producer, partition: Partition, survivors: Survivors
 ) -> World:

@@ -49,15 +49,13 @@ def decided(k: Configuration, w: World, member: Member, fate: Fate) -> World:
     return with_store(w, store_rules.decide(k, w.store, member, fate))
 
 
-# Threads: whose events a random schedule orders together
+# Threads of several events
 
 MEMBER = Thread("member", ("member",))
 GROUP = Thread("group", ("member",))
-CRASHES = Thread("crashes", ("member",))
-TIME = Thread("transaction timeouts", ("member",))
 
 
-# Incidents: where an event is one
+# When an event is an incident
 
 
 def is_not_first(w: World) -> bool:
@@ -181,7 +179,7 @@ def member_is_told(k: Configuration, w: World, member: Member) -> World:
     return with_member(w, member, DOWN)
 
 
-@event(CRASHES, Incident("crash"))
+@event(Thread("crashes", ("member",)), Incident("crash"))
 def member_crashes(k: Configuration, w: World, member: Member) -> World:
     """The process ends between any two steps."""
     require(w.members[member].phase != Phase.DOWN)
@@ -191,7 +189,7 @@ def member_crashes(k: Configuration, w: World, member: Member) -> World:
 # Transactions
 
 
-@event(TIME, Incident("transaction_timeout"))
+@event(Thread("transaction timeouts", ("member",)), Incident("transaction_timeout"))
 def transaction_times_out(k: Configuration, w: World, member: Member) -> World:
     """A transaction has lasted too long; whoever had it is fenced."""
     counted = spend(k, w, Faults(timeouts=1))

@@ -35,15 +35,13 @@ def moved(w: World, broker: Broker, manager: Manager) -> World:
     return replace(w, managers=w.managers.put(broker, manager))
 
 
-# Threads: whose events a random schedule orders together
+# Threads of several events
 
-PRODUCERS = Thread("producers", ("broker",))
 BROKER = Thread("broker", ("broker",))
-RESTARTS = Thread("restarts", ("broker",))
 LOST_ANSWERS = Thread("lost answers", ("broker",))
 
 
-# Incidents: where an event is one
+# When an event is an incident
 
 
 def has_block(w: World, broker: Broker) -> bool:
@@ -64,7 +62,7 @@ def was_overtaken(w: World, broker: Broker) -> bool:
 # Producers
 
 
-@event(PRODUCERS)
+@event(Thread("producers", ("broker",)))
 def producer_asks(k: Configuration, w: World, broker: Broker) -> World:
     """InitProducerId goes to the broker with the fewest requests. NetworkClient.leastLoadedNode."""
     require(all(w.waiting[broker] <= load for load in w.waiting.values()))
@@ -116,7 +114,7 @@ def block_turns_over(k: Configuration, w: World, broker: Broker) -> World:
     return moved(w, broker, broker_rules.turn_over(k, w.managers[broker]))
 
 
-@event(RESTARTS, Incident("burnt_block", has_block))
+@event(Thread("restarts", ("broker",)), Incident("burnt_block", has_block))
 def broker_restarts(k: Configuration, w: World, broker: Broker) -> World:
     """What is left of its blocks is burnt, and whoever waited hears nothing."""
     fresh = moved(spend(k, w, Faults(restarts=1)), broker, NEW)

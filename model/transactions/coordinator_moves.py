@@ -20,16 +20,12 @@ from model.transactions.faults import Faults
 from model.transactions.messages import Flag, Instance, Partition
 from model.transactions.world import World, room_in_log, with_leader
 
-# Threads: whose events a random schedule orders together
+# Threads of several events
 
-UNKNOWN_MOVES = Thread("moves that nobody knows of", ())
-LOADING = Thread("loading", ())
 FORMER_COORDINATOR = Thread("the former coordinator", ())
-LOOKUPS = Thread("lookups", ("instance",))
-METADATA = Thread("metadata", ("partition",))
 
 
-@event(UNKNOWN_MOVES, Incident("coordinator_move"))
+@event(Thread("moves that nobody knows of", ()), Incident("coordinator_move"))
 def coordinator_is_replaced(k: Configuration, w: World) -> World:
     """Another broker is elected; the one before does not know."""
     within_scope(k.bounds.loads)
@@ -41,7 +37,7 @@ def coordinator_is_replaced(k: Configuration, w: World) -> World:
     return replace(counted, coordinator=loading, placement=placement)
 
 
-@event(LOADING)
+@event(Thread("loading", ()))
 def log_is_loaded(k: Configuration, w: World) -> World:
     """The new coordinator has read the log, and serves."""
     within_scope(k.bounds.loads)
@@ -56,7 +52,7 @@ def former_resigns(k: Configuration, w: World) -> World:
     return replace(w, placement=replace(w.placement, former=gone))
 
 
-@event(LOOKUPS)
+@event(Thread("lookups", ("instance",)))
 def coordinator_is_found(k: Configuration, w: World, instance: Instance, stale: Flag) -> World:
     """FindCoordinator, of a broker that may not have heard of the last move."""
     within_scope(k.bounds.loads)
@@ -67,7 +63,7 @@ def coordinator_is_found(k: Configuration, w: World, instance: Instance, stale: 
     return replace(w, placement=replace(w.placement, of_clients=places.put(instance, found)))
 
 
-@event(METADATA)
+@event(Thread("metadata", ("partition",)))
 def metadata_arrives(k: Configuration, w: World, partition: Partition) -> World:
     """A leader hears who the coordinator is."""
     within_scope(k.bounds.loads)

@@ -35,14 +35,11 @@ LateIndex = Annotated[int, Range(0, "last_late")]
 LateMarkerIndex = Annotated[int, Range(0, "last_late_marker")]
 
 
-# Threads: whose events a random schedule orders together
+# Threads of several events
 
 DELAYS = Thread("delays", ("instance",))
 LATE_REQUESTS = Thread("late requests to the coordinator", ())
 LATE_BATCHES = Thread("late batches", ("partition",))
-VERIFIED_BATCHES = Thread("verified batches", ("partition",))
-MARKER_DELAYS = Thread("delays of markers", ("partition",))
-LATE_MARKERS = Thread("late markers", ("partition",))
 
 
 # Requests
@@ -173,7 +170,7 @@ def late_batch_is_verified(
     return replace(moved, late=known)
 
 
-@event(VERIFIED_BATCHES, Incident("delayed_batch"))
+@event(Thread("verified batches", ("partition",)), Incident("delayed_batch"))
 def verified_batch_arrives(
     k: Configuration, w: World, late: LateIndex, partition: Partition
 ) -> World:
@@ -190,7 +187,7 @@ def verified_batch_arrives(
 # Markers
 
 
-@event(MARKER_DELAYS)
+@event(Thread("delays of markers", ("partition",)))
 def marker_is_delayed(k: Configuration, w: World, partition: Partition) -> World:
     """The coordinator's connection breaks with a marker on it, which may still arrive."""
     within_scope(len(w.late_markers) < k.bounds.late_markers)
@@ -199,7 +196,7 @@ def marker_is_delayed(k: Configuration, w: World, partition: Partition) -> World
     return replace(counted, late_markers=(*w.late_markers, asked.sends[0]))
 
 
-@event(LATE_MARKERS, Incident("delayed_marker"))
+@event(Thread("late markers", ("partition",)), Incident("delayed_marker"))
 def late_marker_arrives(
     k: Configuration, w: World, late: LateMarkerIndex, partition: Partition
 ) -> World:

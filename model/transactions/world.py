@@ -140,26 +140,16 @@ def room_in_log(k: Configuration, w: World, partition: Partition) -> bool:
     return len(w.leaders[partition].log) < k.bounds.log
 
 
-# Threads: whose events a random schedule orders together
+# Threads of several events
 
 APPLICATION = Thread("application", ("instance",))
-BATCH_DELIVERY_TIME = Thread("delivery time of batches", ("instance", "partition"))
 COORDINATOR_REQUESTS = Thread("requests to the coordinator", ("instance",))
 BATCHES = Thread("batches", ("instance", "partition"))
 MARKERS = Thread("markers", ("partition",))
-ABSENCE = Thread("absence", ("partition",))
-RETURN = Thread("return", ("partition",))
-TRANSACTION_TIME = Thread("the transaction's time", ())
 MOVES = Thread("moves", ())
-ID_EXPIRY = Thread("expiry of the id", ())
-COORDINATOR_LOG = Thread("the coordinator's log", ())
-LOG_FAILURES = Thread("failures of the log", ())
-COORDINATOR_CONNECTIONS = Thread("connections to the coordinator", ())
-ANOTHER_ID = Thread("another id", ("partition",))
-READER = Thread("reader", ("partition",))
 
 
-# Incidents: where an event is one
+# When an event is an incident
 
 
 def is_not_first(instance: Instance) -> bool:
@@ -233,7 +223,11 @@ def abort_is_asked(k: Configuration, w: World, instance: Instance) -> World:
     return with_client(w, instance, client_rules.abort_transaction(k, w.clients[instance]))
 
 
-@event(BATCH_DELIVERY_TIME, Incident("delivery_timeout"), wire=Wire.REQUESTS)
+@event(
+    Thread("delivery time of batches", ("instance", "partition")),
+    Incident("delivery_timeout"),
+    wire=Wire.REQUESTS,
+)
 def batch_expires(
     k: Configuration, w: World, instance: Instance, partition: Partition, waits: Flag
 ) -> World:
@@ -454,7 +448,7 @@ def marker_is_skipped(k: Configuration, w: World, partition: Partition) -> World
 # Leaders
 
 
-@event(ABSENCE, Incident("absent_leader"), wire=Wire.NODES)
+@event(Thread("absence", ("partition",)), Incident("absent_leader"), wire=Wire.NODES)
 def leader_leaves(k: Configuration, w: World, partition: Partition) -> World:
     """A leader goes, and nobody can take its place."""
     within_scope(not k.bounds.guards)
@@ -463,7 +457,7 @@ def leader_leaves(k: Configuration, w: World, partition: Partition) -> World:
     return replace(counted, leaderless=w.leaderless.put(partition, True))
 
 
-@event(RETURN, wire=Wire.NODES)
+@event(Thread("return", ("partition",)), wire=Wire.NODES)
 def leader_returns(k: Configuration, w: World, partition: Partition) -> World:
     """It is there again, with its log; what it had asked it has forgotten."""
     require(w.leaderless[partition])
@@ -476,7 +470,7 @@ def leader_returns(k: Configuration, w: World, partition: Partition) -> World:
 
 
 @event(
-    TRANSACTION_TIME,
+    Thread("the transaction's time", ()),
     Incident("transaction_timeout"),
     Incident("exhausted_epochs", is_at_last_epoch),
     wire=Wire.REQUESTS,
@@ -506,7 +500,7 @@ def coordinator_moves_with_append(k: Configuration, w: World) -> World:
     return replace(counted, coordinator=tenure_rules.take_over(k, written))
 
 
-@event(ID_EXPIRY, Incident("forgotten_id"), wire=Wire.REQUESTS)
+@event(Thread("expiry of the id", ()), Incident("forgotten_id"), wire=Wire.REQUESTS)
 def transactional_id_is_forgotten(k: Configuration, w: World) -> World:
     """The id was not used for long."""
     counted = spend(k, w, Faults(forgotten=1))
@@ -546,7 +540,7 @@ def adds_group(k: Configuration, c: Coordinator) -> bool:
     )
 
 
-@event(COORDINATOR_LOG)
+@event(Thread("the coordinator's log", ()))
 def append_is_done(k: Configuration, w: World) -> World:
     """What is on its way is in the transaction log."""
     require(k.bounds.appends)
@@ -554,7 +548,7 @@ def append_is_done(k: Configuration, w: World) -> World:
 
 
 @event(
-    LOG_FAILURES,
+    Thread("failures of the log", ()),
     Incident("append_refused", is_not_in_log),
     Incident("append_refused_in_log", is_in_log),
 )
@@ -566,7 +560,7 @@ def append_is_refused(k: Configuration, w: World, in_log: Flag) -> World:
     return append_settled(k, counted, step)
 
 
-@event(COORDINATOR_CONNECTIONS, Incident("requester_left"))
+@event(Thread("connections to the coordinator", ()), Incident("requester_left"))
 def requester_leaves(k: Configuration, w: World) -> World:
     """The connection of whoever waits for an append breaks."""
     require(k.bounds.appends)
@@ -579,7 +573,7 @@ def requester_leaves(k: Configuration, w: World) -> World:
 # Readers, and other transactional ids
 
 
-@event(ANOTHER_ID, Incident("other_transaction"))
+@event(Thread("another id", ("partition",)), Incident("other_transaction"))
 def other_writes(k: Configuration, w: World, partition: Partition) -> World:
     """Another transactional id begins to write here, or ends what it wrote. Partitions are alike:
     the first stands for each."""
@@ -593,7 +587,7 @@ def other_writes(k: Configuration, w: World, partition: Partition) -> World:
     return with_leader(counted, partition, other)
 
 
-@event(READER)
+@event(Thread("reader", ("partition",)))
 def reader_reads(k: Configuration, w: World, partition: Partition) -> World:
     """A reader of committed records takes all that is stable."""
     within_scope(k.bounds.readers)

@@ -27,8 +27,9 @@ def test_functions_keep_their_names_and_what_they_say_of_themselves():
 
 
 def test_each_configuration_that_is_asked_for_is_defined_at_the_top():
-    asked = set(re.findall(r"\b(?:bounds|budgets|variant)_\w+", text_of()))
-    defined = set(re.findall(r"^((?:bounds|budgets|variant)_\w+) == ", text_of(), re.MULTILINE))
+    names = r"(?:bounds|faults|budgets|variant)_\w+"
+    asked = set(re.findall(rf"\b{names}", text_of()))
+    defined = set(re.findall(rf"^({names}) == ", text_of(), re.MULTILINE))
     assert asked == defined
     assert {"bounds_max_sequence", "budgets_breaks", "variant_first_sequence"} <= asked
 
