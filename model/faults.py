@@ -33,6 +33,15 @@ OfNodes = Annotated[int, Injected.NODES]
 """A fault that a test injects by stopping, starting and replacing brokers."""
 
 
+TABLES: set[type] = set()
+"""The fault tables that there are."""
+
+
+def counts_faults(value: object) -> bool:
+    """Whether it is a record of some fault table."""
+    return type(value) in TABLES
+
+
 @dataclass_transform(frozen_default=True)
 def fault_table(cls: type[T]) -> type[T]:
     """A record with a counter for each fault, up to what the bounds say of the same fault."""
@@ -40,7 +49,9 @@ def fault_table(cls: type[T]) -> type[T]:
     for name, hint in hints.items():
         injected = getattr(hint, "__metadata__", ())
         cls.__annotations__[name] = Annotated[(int, Range(0, f"faults.{name}"), *injected)]
-    return dataclass(frozen=True, slots=True)(cls)
+    table = dataclass(frozen=True, slots=True)(cls)
+    TABLES.add(table)
+    return table
 
 
 def injected_faults(faults: type) -> Mapping[str, Injected]:

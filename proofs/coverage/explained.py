@@ -18,7 +18,6 @@ OLD_FIRST = (
     "where sequences begin again at 0, nothing of an older producer id is left in flight: its"
     " batches end with their next answers, which one connection brings before those of the new id"
 )
-ENDLESS = "endless scopes have infinitely many worlds; `live` explores their normal forms"
 REMEMBERED = (
     "with V2, and at a leader that knows the producer id, what never arrived has a marker of its"
     " epoch behind it: the first batch of an epoch has sequence 0"
@@ -58,7 +57,6 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
         "recovery.renumbered_from_zero: is_own(entry, b): else": OLD_FIRST,
         "recovery.earlier_by: k.variant.recovery == Recovery.RESET_2_0: false": PRESENT_GAP,
         "recovery.earlier_by: counts: false": PRESENT_GAP,
-        "world.spend: k.bounds.endless: then": ENDLESS,
     },
     "producer_ids": {
         "producer_ids.manager.on_written: manager.asking == Asking.READ: false": ASKED_BEFORE,
@@ -75,7 +73,6 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "transactions": {
-        "transactions.world.spend: k.bounds.endless: then": ENDLESS,
         **{
             f"transactions.leader.check_first_sequence: {point}": REMEMBERED
             for point in (

@@ -13,6 +13,8 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+from model.faults import counts_faults
+
 DIGEST_LENGTH = 12
 """Hex digits of a digest: 48 bits, as digests compare a state with one other, never with many."""
 
@@ -62,12 +64,11 @@ def places(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def acts(world: Any, value: Any) -> bool:
-    """A record with rules of its own: not one of those that the world's module defines, which
-    count for budgets and guarantees."""
-    return is_dataclass(value) and type(value).__module__ not in (
-        type(world).__module__,
-        "model.language",
-    )
+    """A record with rules of its own: not a count of faults, and not one of those that the world's
+    module defines for guarantees."""
+    if not is_dataclass(value) or counts_faults(value):
+        return False
+    return type(value).__module__ not in (type(world).__module__, "model.language")
 
 
 def actors(world: Any) -> dict[str, Any]:

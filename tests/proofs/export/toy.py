@@ -18,6 +18,7 @@ from model import language as words
 from model.language import *
 from toy.configuration import Configuration
 
+DEALER = Thread("dealer", ())
 Place = Annotated[int, Index("places")]
 Number = Annotated[int, Range(0, "top")]
 
@@ -82,7 +83,7 @@ def stepped(k: Configuration, w: World) -> Step[World, Card]:
     require(w.moves < k.budgets.moves)
     return Step(replace(w, moves=w.moves + 1), tuple(r[-1] for r in w.rows.values() if len(r) > 0))
 
-@rule
+@event(DEALER)
 def deal(k: Configuration, w: World, place: Place, colour: Colour, number: Number) -> World:
     step = stepped(k, w)
     card = Card(colour=colour, number=number)
@@ -90,13 +91,13 @@ def deal(k: Configuration, w: World, place: Place, colour: Colour, number: Numbe
     seen = w.seen.plus(number) if number not in w.seen else w.seen.union(span(0, number))
     return replace(step.actor, rows=w.rows.put(place, row), seen=seen)
 
-@rule
+@event(DEALER)
 def tidy(k: Configuration, w: World) -> World:
     """Can always happen."""
     event = Map(tuple(shifted(k, row) if i == 0 else row for i, row in w.rows.items()))
     return replace(w, rows=words.map_values(k, kept, event))
 
-@rule
+@event(DEALER)
 def gather(k: Configuration, w: World, times: Annotated[int, Range(-1, 1)]) -> World:
     if times == 1:
         require(any(Len(row) > 1 for row in w.rows.values()))
