@@ -136,5 +136,5 @@ def home_of_scope(scope: str) -> Home:
 
 def home_of_configuration(k: Any) -> Home:
     """Whose configuration it is."""
-    parts = type(k).__module__.split(".")
+    parts = type(k.bounds).__module__.split(".")
     return HOMES[parts[1]]

@@ -37,7 +37,14 @@ from conformance.client.trace import (
 )
 from conformance.client.trace_index import FAILED, SILENT, STORED, TraceIndex
 from model.idempotent.client import Client
-from model.idempotent.configuration import USUAL, Bounds, Configuration, Retries, Variant
+from model.idempotent.configuration import (
+    USUAL,
+    Bounds,
+    Budgets,
+    Configuration,
+    Retries,
+    Variant,
+)
 from model.idempotent.messages import Batch
 from model.idempotent.scopes import begun_client
 
@@ -97,7 +104,7 @@ def configuration_for(variant: Variant, trace: ClientTrace) -> Configuration:
         without_producer_id=True,
         faults=replace(USUAL, timeouts=1),
     )
-    return Configuration(replace(variant, retries=retries), bounds)
+    return Configuration(replace(variant, retries=retries), bounds, Budgets())
 
 
 def judge_trace(variant: Variant, trace: ClientTrace) -> ClientJudgement:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Self
 
+from model import scope
 from model.idempotent.faults import Faults
 
 MAX_BATCHES_TO_REMEMBER = 5
@@ -133,7 +135,7 @@ USUAL = Faults(breaks=1, refusals=1, restarts=1, failovers=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(scope.Sizes):
     """Sizes that shape a state: how many of each, and how far numbers go.
 
     `max_sequence` and `max_epoch` are the last of their kind; after the last sequence comes 0.
@@ -168,6 +170,19 @@ class Bounds:
     streams: bool = False
     without_producer_id: bool = False
     faults: Faults = USUAL
+
+    def suited_to(self, variant: Variant) -> Self:
+        """A producer that recovers by another producer id needs more of them, and must do without
+        one meanwhile."""
+        resets = variant.recovery != Recovery.LOCAL_BUMP
+        without_producer_id = (
+            resets
+            or self.epochs_end
+            or not self.begun
+            or variant.idempotence == Idempotence.DISABLED
+        )
+        more = self.more_producer_ids + (self.max_epoch if resets else 0)
+        return replace(self, more_producer_ids=more, without_producer_id=without_producer_id)
 
     @property
     def max_offset(self) -> int:
@@ -238,10 +253,7 @@ class Budgets(Faults):
     records: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """What every rule may ask: the variant, the bounds and the budgets."""
-
-    variant: Variant
-    bounds: Bounds = field(default_factory=Bounds)
-    budgets: Budgets = field(default_factory=Budgets)
+Configuration = scope.Configuration[Variant, Bounds, Budgets]
+"""What every rule may ask."""
+Scope = scope.Scope[Variant, Bounds, Budgets]
+"""How much is explored, and why this much."""

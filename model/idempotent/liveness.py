@@ -22,12 +22,12 @@ from model.idempotent.configuration import (
     Idempotence,
     Recovery,
     Retries,
+    Scope,
     SequenceOrder,
 )
 from model.idempotent.faults import Faults
 from model.idempotent.leader import log_end_offset
 from model.idempotent.messages import NO_SEQUENCE, Error
-from model.idempotent.scopes import Scope
 from model.idempotent.world import World
 from model.properties import Assumption, Ceases, Event, Eventually, Happens, Repeats
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from model.faults import fit
 from model.idempotent.client import Client, PartitionEntry
 from model.idempotent.configuration import (
     Bounds,
     Budgets,
     Configuration,
     Idempotence,
-    Recovery,
-    Variant,
+    Scope,
 )
 from model.idempotent.faults import Faults
 from model.idempotent.leader import BatchMetadata, Leader, ProducerStateEntry, StoredBatch, nobody
@@ -26,33 +24,6 @@ from model.idempotent.messages import (
 from model.idempotent.network import SILENT_LINK
 from model.idempotent.world import World
 from model.language import EMPTY_SET, Map, span
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """How much of the world is explored, and why this much."""
-
-    name: str
-    why: str
-    bounds: Bounds
-    budgets: Budgets
-
-    def configuration(self, variant: Variant) -> Configuration:
-        """This scope of that Kafka. A producer that recovers by another id needs more of them."""
-        bounds = self.bounds
-        resets = variant.recovery != Recovery.LOCAL_BUMP
-        more = bounds.more_producer_ids + (bounds.max_epoch if resets else 0)
-        may_lack_id = (
-            resets
-            or bounds.epochs_end
-            or not bounds.begun
-            or variant.idempotence == Idempotence.DISABLED
-        )
-        fitted = replace(
-            fit(bounds, self.budgets), more_producer_ids=more, without_producer_id=may_lack_id
-        )
-        return Configuration(variant=variant, bounds=fitted, budgets=self.budgets)
-
 
 SCOPES: dict[str, Scope] = {
     scope.name: scope

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from model import scope
 from model.processing.faults import Faults
 
 
@@ -59,7 +60,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(scope.Sizes):
     """Sizes: `inputs` records in one partition, `output` records that all attempts can write."""
 
     members: int = 2
@@ -79,10 +80,7 @@ class Budgets(Faults):
     """How often each fault may happen in a run. Generations end with the bounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """What every rule may ask."""
-
-    variant: Variant
-    bounds: Bounds = field(default_factory=Bounds)
-    budgets: Budgets = field(default_factory=Budgets)
+Configuration = scope.Configuration[Variant, Bounds, Budgets]
+"""What every rule may ask."""
+Scope = scope.Scope[Variant, Bounds, Budgets]
+"""How much is explored, and why this much."""

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from model.faults import fit
 from model.language import Map
-from model.processing.configuration import Bounds, Budgets, Configuration, Variant
+from model.processing.configuration import Bounds, Budgets, Configuration, Scope
 from model.processing.faults import Faults
 from model.processing.group import Group
 from model.processing.member import DOWN
 from model.processing.messages import NO_OFFSET
 from model.processing.store import Progress, Store
 from model.processing.world import World
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """How much is explored, and why this much."""
-
-    name: str
-    why: str
-    bounds: Bounds
-    budgets: Budgets
-
-    def configuration(self, variant: Variant) -> Configuration:
-        """This scope of that Kafka."""
-        return Configuration(
-            variant=variant, bounds=fit(self.bounds, self.budgets), budgets=self.budgets
-        )
-
 
 SCOPES: dict[str, Scope] = {
     scope.name: scope

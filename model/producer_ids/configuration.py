@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from model import scope
 from model.producer_ids.faults import Faults
 
 
@@ -39,7 +40,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(scope.Sizes):
     """Sizes: `blocks` of `block_size` ids are all that there are; Kafka's have 1,000 ids, and it
     asks for the next at index 900: `prefetch_at` here."""
 
@@ -74,10 +75,7 @@ class Budgets(Faults):
     asked: int = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """What every rule may ask."""
-
-    variant: Variant
-    bounds: Bounds = field(default_factory=Bounds)
-    budgets: Budgets = field(default_factory=Budgets)
+Configuration = scope.Configuration[Variant, Bounds, Budgets]
+"""What every rule may ask."""
+Scope = scope.Scope[Variant, Bounds, Budgets]
+"""How much is explored, and why this much."""

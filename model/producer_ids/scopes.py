@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from model.faults import fit
 from model.language import EMPTY_SET, Map
-from model.producer_ids.configuration import Bounds, Budgets, Configuration, Variant
+from model.producer_ids.configuration import Bounds, Budgets, Configuration, Scope
 from model.producer_ids.faults import Faults
 from model.producer_ids.manager import NEW
 from model.producer_ids.messages import NO_BLOCK, NO_BROKER
 from model.producer_ids.store import Store
 from model.producer_ids.world import World
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """How much is explored, and why this much."""
-
-    name: str
-    why: str
-    bounds: Bounds
-    budgets: Budgets
-
-    def configuration(self, variant: Variant) -> Configuration:
-        """This scope of that Kafka."""
-        return Configuration(
-            variant=variant, bounds=fit(self.bounds, self.budgets), budgets=self.budgets
-        )
-
 
 SCOPES: dict[str, Scope] = {
     scope.name: scope

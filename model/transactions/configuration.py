@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
+from model import scope
 from model.transactions.faults import Faults
 
 MAX_BATCHES_TO_REMEMBER = 5
@@ -181,7 +182,7 @@ USUAL = Faults(delays=1, unheard=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(scope.Sizes):
     """Sizes. `begun` counts the transactions of all instances, `transactions` those that one can
     begin, `writes` the records that it sends to a partition in each. `max_epoch` stands for the
     protocol's last epoch, which no client may use, where `epochs_end`; else it is only where the
@@ -263,10 +264,7 @@ class Budgets(Faults):
     begun: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """What every rule may ask."""
-
-    variant: Variant
-    bounds: Bounds = field(default_factory=Bounds)
-    budgets: Budgets = field(default_factory=Budgets)
+Configuration = scope.Configuration[Variant, Bounds, Budgets]
+"""What every rule may ask."""
+Scope = scope.Scope[Variant, Bounds, Budgets]
+"""How much is explored, and why this much."""

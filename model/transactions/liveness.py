@@ -11,11 +11,10 @@ from dataclasses import replace
 
 from model.properties import Assumption, Ceases, Event, Eventually, Happens, Repeats
 from model.transactions.client import ClientState
-from model.transactions.configuration import Bounds, Budgets, Configuration
+from model.transactions.configuration import Bounds, Budgets, Configuration, Scope
 from model.transactions.coordinator import is_prepared
 from model.transactions.faults import Faults
 from model.transactions.messages import NO_OFFSET
-from model.transactions.scopes import Scope
 from model.transactions.world import World
 
 # What is pending

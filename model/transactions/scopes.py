@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from model.faults import fit
 from model.language import Map
 from model.transactions.client import (
     Client,
@@ -14,30 +13,13 @@ from model.transactions.client import (
     Outcome,
     Write,
 )
-from model.transactions.configuration import Bounds, Budgets, Configuration, Variant
+from model.transactions.configuration import Bounds, Budgets, Configuration, Scope
 from model.transactions.coordinator import Tenure
 from model.transactions.coordinator_leadership import Place, Placement, nobody
 from model.transactions.faults import Faults
 from model.transactions.leader import NOT_VERIFIED, UNKNOWN_PRODUCER, Leader
 from model.transactions.messages import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from model.transactions.world import Reign, World
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """How much is explored, and why this much."""
-
-    name: str
-    why: str
-    bounds: Bounds
-    budgets: Budgets
-
-    def configuration(self, variant: Variant) -> Configuration:
-        """This scope of that Kafka."""
-        return Configuration(
-            variant=variant, bounds=fit(self.bounds, self.budgets), budgets=self.budgets
-        )
-
 
 TROUBLE = Bounds(
     partitions=1,

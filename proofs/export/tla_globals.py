@@ -6,6 +6,7 @@ walking the configuration's own data classes, and no name of the model is known 
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
@@ -46,7 +47,8 @@ class Globals:
 
     def configuration_of(self, hint: Any) -> Any:
         """The part of the configuration that has this type; None if it is no such type."""
-        return self._configurations.get(key_of(hint)) if isinstance(hint, type) else None
+        cls = typing.get_origin(hint) or hint
+        return self._configurations.get(key_of(cls)) if isinstance(cls, type) else None
 
     def configuration_value(self, owner: Any, attribute: str) -> Term:
         """A number of the configuration: `layout_records`. Raises ValueError if it is none."""

@@ -74,7 +74,7 @@ def variant_of(path: Path) -> Variant:
 
 
 def observer_of(path: Path) -> Observer:
-    return Observer(Configuration(variant_of(path), Bounds(more_producer_ids=2)))
+    return Observer(Configuration(variant_of(path), Bounds(more_producer_ids=2), Budgets()))
 
 
 def errors_of(path: Path) -> set[Error]:
