@@ -18,7 +18,7 @@ from impl import (
     decode_request,
     decode_response,
 )
-from model.idempotent.configuration import Bounds, Configuration, FirstSequence, Variant
+from model.idempotent.configuration import Bounds, Budgets, Configuration, FirstSequence, Variant
 from model.idempotent.messages import Batch, Error
 from model.idempotent.variants import RELEASES, parse
 
