@@ -372,11 +372,11 @@ def connection_breaks_late(
     up."""
     link = w.links[producer][partition]
     in_flight = w.clients[producer].partitions[partition].in_flight
+    counted = spend(k, w, Faults(breaks=1, timeouts=1))
     require(len(in_flight) > 0)
     require(in_flight[0].outstanding)
     require(survivors <= len(link.requests))
     within_scope(survivors == 0 or len(link.broken) < k.bounds.broken_connections)
-    counted = spend(k, w, Faults(breaks=1, timeouts=1))
     left = network.broken(link, survivors)
     return disconnected(k, counted, producer, partition, left, 1)
 

@@ -31,7 +31,7 @@ NOTHING_ASKED = "in this state nothing was asked, so that no answer can be an er
 ASKED_BEFORE = "the world's rule asks the same first; an actor's rule says by itself when it may be"
 
 EXPLAINED: Mapping[str, Mapping[str, str]] = {
-    "": {
+    "idempotent": {
         "leader.check_sequence: len(entry.batches) > 0: else": (
             "an entry of an epoch has a batch of it: only control records, which transactions"
             " write, leave an epoch without one"

@@ -372,18 +372,18 @@ class Evaluator(Notes):
         return self.construct(owner.cls, {**owner.fields, **named})
 
     def _call_spend(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Rec:
-        """`model.faults.spend`: a limit and a count for each fault that costs something."""
+        """`model.faults.spend`: one limit, and a count for each fault that costs something."""
         k, world, cost = arguments
         happened, most = world.fields["faults"], self.lift(k.bounds.faults)
-        counted = dict(happened.fields)
+        counted, allowed = dict(happened.fields), TRUE
         for name, times in cost.fields.items():
-            if times is ZERO:
-                continue
-            left = dag.lt(counted[name], dag.run_time_input(name))
-            allowed = dag.both(dag.lt(ZERO, most.fields[name]), left)
-            if "within_scope" not in self.contracts:
-                self.limit(node, dag.either(dag.eq(times, ZERO), allowed), by_scope=True)
-            counted[name] = dag.add(counted[name], times)
+            if times is not ZERO:
+                left = dag.lt(counted[name], dag.run_time_input(name))
+                once_more = dag.both(dag.lt(ZERO, most.fields[name]), left)
+                allowed = dag.both(allowed, dag.either(dag.eq(times, ZERO), once_more))
+                counted[name] = dag.add(counted[name], times)
+        if "within_scope" not in self.contracts:
+            self.limit(node, allowed, by_scope=True)
         if getattr(k.bounds, "endless", False):
             return Rec(world.cls, world.fields)
         faults = self.construct(happened.cls, counted)
