@@ -26,6 +26,8 @@ from proofs.trace.format import TraceStep
 from proofs.trace.project import project
 from proofs.trace.replay import Stepper, configuration_of
 
+pytestmark = pytest.mark.fast
+
 STORIES = sorted((Path(__file__).parent / "stories").glob("*.txt"))
 INDENT = "    "
 COUNTED = ("faults", "begun")
