@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from conformance.client.trace import ClientTrace, SentBatch, sent_batches
+from conformance.client.trace import ClientTrace, WireBatch, sent_batches
 from conformance.guaranteed import NOT_EXERCISED, Seen, status
 from model.faults import fit
 from model.idempotent.client import Client
@@ -81,5 +81,5 @@ def log_of(trace: ClientTrace, partition: int) -> tuple[StoredBatch, ...]:
 
 def sent_what_was_stored(trace: ClientTrace) -> bool:
     """Whether a batch that is stored was sent more than once."""
-    sent: Counter[SentBatch] = Counter(batch for _, batch in sent_batches(trace))
+    sent: Counter[WireBatch] = Counter(batch for _, batch in sent_batches(trace))
     return any(sent[batch] > 1 for batch in trace.stored)

@@ -41,7 +41,7 @@ from conformance.client.trace import (
     PartitionResult,
     ProduceAnswered,
     ProducerIdAnswered,
-    SentBatch,
+    WireBatch,
 )
 from conformance.client.trace_index import TraceIndex
 from impl.protocol.errors import ErrorCode
@@ -129,7 +129,7 @@ def complete_batches(
     k: Configuration,
     index: TraceIndex,
     candidate: Candidate,
-    results: Sequence[tuple[PartitionResult, SentBatch]],
+    results: Sequence[tuple[PartitionResult, WireBatch]],
 ) -> Iterator[Candidate]:
     """The candidates after the results of some batches, in order; an exception skips the rest."""
     if not results:
@@ -148,7 +148,7 @@ def complete_batch(
     k: Configuration,
     index: TraceIndex,
     candidate: Candidate,
-    sent: SentBatch,
+    sent: WireBatch,
     result: PartitionResult,
 ) -> Iterator[Client]:
     """The clients after the result of one batch, whose delivery timeout may have passed."""
@@ -176,7 +176,7 @@ def complete_batch(
 
 
 def split_as_sent(
-    k: Configuration, index: TraceIndex, client: Client, sent: SentBatch, large: InFlightBatch
+    k: Configuration, index: TraceIndex, client: Client, sent: WireBatch, large: InFlightBatch
 ) -> Client:
     """The client with the parts of a split batch as they are sent later: their sizes are the
     client's choice."""

@@ -33,7 +33,7 @@ from conformance.client.trace import (
     ProduceRequested,
     ProducerIdRequested,
     RequestEvent,
-    SentBatch,
+    WireBatch,
 )
 from conformance.client.trace_index import FAILED, SILENT, STORED, TraceIndex
 from model.idempotent.client import Client
@@ -223,7 +223,7 @@ class ClientObserver:
                     yield after
 
     def send_batches(
-        self, candidate: Candidate, batches: tuple[SentBatch, ...]
+        self, candidate: Candidate, batches: tuple[WireBatch, ...]
     ) -> Iterator[tuple[set[str], Candidate]]:
         """The candidates after they have sent the batches of a request, one after the other."""
         if not batches:
@@ -255,7 +255,7 @@ class ClientObserver:
         )
 
     def allowed_batches(
-        self, candidates: Iterable[Candidate], batches: tuple[SentBatch, ...]
+        self, candidates: Iterable[Candidate], batches: tuple[WireBatch, ...]
     ) -> tuple[tuple[int, Batch], ...]:
         """The batches that candidates may send; new ones as large as those that were sent."""
         counts = {batch.partition: len(batch.records) for batch in batches}
@@ -325,7 +325,7 @@ def model_fields(batch: Batch) -> Fields:
 
 
 def compare_with_nearest(
-    batches: tuple[SentBatch, ...], allowed: Iterable[tuple[int, Batch]]
+    batches: tuple[WireBatch, ...], allowed: Iterable[tuple[int, Batch]]
 ) -> tuple[Fields, Fields]:
     """The fields in which a batch differs from the nearest allowed one, observed and expected: of
     the batch that differs in most fields."""

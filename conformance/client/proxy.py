@@ -32,7 +32,7 @@ from conformance.client.trace import (
     ProduceRequested,
     ProducerIdAnswered,
     ProducerIdRequested,
-    SentBatch,
+    WireBatch,
 )
 from impl.broker.config import NodeConfig
 from impl.broker.node import Node
@@ -135,7 +135,7 @@ class Proxy:
         looks for its node must not find that of a later run."""
         return [server.sockets[0].dup() for server in self._servers]
 
-    def stored_batches(self, topic: str) -> tuple[SentBatch, ...]:
+    def stored_batches(self, topic: str) -> tuple[WireBatch, ...]:
         """The batches in the node's logs, partition by partition."""
         found = self._node.topics.get(topic)
         leaders = () if found is None else found.partitions
@@ -311,10 +311,10 @@ def rows_of(body: Value) -> list[tuple[Value, Value]]:
     return [(topic, row) for topic in body["topics"] for row in topic["partitions"]]
 
 
-def decode_sent(partition: int, data: bytes) -> list[SentBatch]:
+def decode_sent(partition: int, data: bytes) -> list[WireBatch]:
     """The batches in some bytes. Raises DecodeError, ValueError for a record that is no number."""
     return [
-        SentBatch(
+        WireBatch(
             partition,
             batch.producer_id,
             batch.producer_epoch,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from conformance.client.plan import PARTITIONS
-from conformance.client.trace import ClientTrace, ProduceRequested, SentBatch, sent_batches
+from conformance.client.trace import ClientTrace, ProduceRequested, WireBatch, sent_batches
 
 NewNumbers = Mapping[int, int]
 """The new number of each record of a partition."""
@@ -24,7 +24,7 @@ def renumber_records(trace: ClientTrace) -> ClientTrace:
     if all(old == new for rows in numbers for old, new in rows.items()):
         return trace
 
-    def renumber(batch: SentBatch) -> SentBatch:
+    def renumber(batch: WireBatch) -> WireBatch:
         rows = numbers[batch.partition]
         return replace(batch, records=tuple(rows.get(number, number) for number in batch.records))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from conformance.client import legacy
 from conformance.client.batches import of_partition, record_numbers, step_without, try_rule
 from conformance.client.candidate import Candidate, behind_queue_head, update_client
-from conformance.client.trace import ProducerIdRequested, SentBatch
+from conformance.client.trace import ProducerIdRequested, WireBatch
 from conformance.client.trace_index import TraceIndex
 from model.idempotent import client as sending
 from model.idempotent.client import Client, with_entry
@@ -43,7 +43,7 @@ def send_new_batch(
 
 
 def send_batch(
-    k: Configuration, index: TraceIndex, candidate: Candidate, batch: SentBatch
+    k: Configuration, index: TraceIndex, candidate: Candidate, batch: WireBatch
 ) -> Iterator[tuple[str, Candidate]]:
     """The candidate after it sent a batch, again or for the first time, and the rule of that."""
     partition = batch.partition
@@ -58,7 +58,7 @@ def send_batch(
             yield "send_new", replace(candidate, client=new.actor)
 
 
-def is_same(batch: Batch, sent: SentBatch) -> bool:
+def is_same(batch: Batch, sent: WireBatch) -> bool:
     """Whether a batch of the model is the one that was sent."""
     numbers = (batch.producer_id, batch.producer_epoch, batch.base_sequence)
     return (
@@ -67,7 +67,7 @@ def is_same(batch: Batch, sent: SentBatch) -> bool:
     )
 
 
-def skip_failed_records(index: TraceIndex, client: Client, batch: SentBatch) -> Client | None:
+def skip_failed_records(index: TraceIndex, client: Client, batch: WireBatch) -> Client | None:
     """The client whose next record is the batch's first: those before failed without being sent,
     and use no sequence. Records that a part of a split batch takes later are passed over."""
     entry = client.partitions[batch.partition]

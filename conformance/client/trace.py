@@ -30,7 +30,7 @@ class BadClientTrace(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class SentBatch:
+class WireBatch:
     """A batch on the wire. `records` are the numbers that its records carry."""
 
     partition: int
@@ -80,7 +80,7 @@ class ProduceRequested(ConnectionEvent):
     """A Produce request arrived."""
 
     correlation_id: int
-    batches: tuple[SentBatch, ...]
+    batches: tuple[WireBatch, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class ClientTrace:
     plan: RunPlan
     events: tuple[ConnectionEvent, ...]
     outcomes: Mapping[Record, RecordOutcome] = field(default_factory=dict)
-    stored: tuple[SentBatch, ...] = ()
+    stored: tuple[WireBatch, ...] = ()
     ended_us: int = 0
     problem: str = ""
 
@@ -218,10 +218,10 @@ def parse_outcome(row: Mapping[str, Any]) -> tuple[Record, RecordOutcome]:
     return (partition, number), RecordOutcome(**fields)
 
 
-def parse_batch(row: Mapping[str, Any]) -> SentBatch:
+def parse_batch(row: Mapping[str, Any]) -> WireBatch:
     """A batch of a file. Raises KeyError, TypeError."""
     fields = {name: value for name, value in row.items() if name != "event"}
-    return SentBatch(**fields | {"records": tuple(row["records"])})
+    return WireBatch(**fields | {"records": tuple(row["records"])})
 
 
 def read_trace(path: Path) -> ClientTrace:
@@ -239,7 +239,7 @@ def produce_requests(trace: ClientTrace) -> Iterator[tuple[int, ProduceRequested
             yield position, event
 
 
-def sent_batches(trace: ClientTrace) -> Iterator[tuple[int, SentBatch]]:
+def sent_batches(trace: ClientTrace) -> Iterator[tuple[int, WireBatch]]:
     """Each batch that was sent and the position of its request among the events."""
     for position, request in produce_requests(trace):
         yield from ((position, batch) for batch in request.batches)

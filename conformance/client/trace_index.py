@@ -26,7 +26,7 @@ from conformance.client.trace import (
     ProducerIdAnswered,
     ProducerIdRequested,
     Record,
-    SentBatch,
+    WireBatch,
     sent_batches,
 )
 
@@ -92,7 +92,7 @@ class TraceIndex:
                 self._last_sent_us[batch.partition, number] = sent_us
                 self._created_us.setdefault((batch.partition, number), created_us)
 
-    def _earliest_send_us(self, connection: int, batch: SentBatch) -> int:
+    def _earliest_send_us(self, connection: int, batch: WireBatch) -> int:
         """The earliest time at which a batch was sent: after it was sent before, and after the
         response to that, if it comes on the same connection. Its time of arrival says nothing: a
         busy machine lets the proxy read late."""

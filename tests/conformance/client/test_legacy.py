@@ -11,7 +11,7 @@ from conformance.client import legacy
 from conformance.client.judge import DIVERGES, EXPLAINED, MAX_CANDIDATES, judge_trace
 from conformance.client.legacy import LegacyBehaviour
 from conformance.client.record_order import renumber_records
-from conformance.client.trace import ClientTrace, ProduceAnswered, ProduceRequested, SentBatch
+from conformance.client.trace import ClientTrace, ProduceAnswered, ProduceRequested, WireBatch
 from impl.protocol.errors import ErrorCode
 from model.idempotent.variants import parse
 from tests.conformance.client.test_recorded import RELEASES, changed, runs_of
@@ -96,7 +96,7 @@ def test_records_that_a_part_passes_over_are_counted_behind_those_that_it_takes(
     assert counted.outcomes[0, 4] == trace.outcomes[0, 5 if release == "2.4.1" else 6]
 
 
-def is_torn(batch: SentBatch) -> bool:
+def is_torn(batch: WireBatch) -> bool:
     return any(after != before + 1 for before, after in pairwise(batch.records))
 
 
@@ -106,7 +106,7 @@ def test_runs_without_such_parts_are_judged_as_they_are():
             assert renumber_records(trace) is trace
 
 
-def grown_parts(trace: ClientTrace) -> Iterator[tuple[int, SentBatch]]:
+def grown_parts(trace: ClientTrace) -> Iterator[tuple[int, WireBatch]]:
     """What was sent with more records than when it was too large."""
     before: dict[tuple[int, int], int] = {}
     for position, event in produces(trace):
@@ -117,7 +117,7 @@ def grown_parts(trace: ClientTrace) -> Iterator[tuple[int, SentBatch]]:
 
 
 def with_batch(
-    trace: ClientTrace, position: int, batch: SentBatch, other: SentBatch
+    trace: ClientTrace, position: int, batch: WireBatch, other: WireBatch
 ) -> ClientTrace:
     """The run, another batch sent in the place of one."""
     event = trace.events[position]
@@ -172,7 +172,7 @@ def test_one_changed_number_is_found_in_a_legacy_run(release: str, field: str):
     assert tried >= 12
 
 
-def parts_of(trace: ClientTrace) -> Iterator[tuple[int, SentBatch]]:
+def parts_of(trace: ClientTrace) -> Iterator[tuple[int, WireBatch]]:
     """What was sent of a batch after MESSAGE_TOO_LARGE, if it comes first in its request."""
     requests = {(e.connection, e.correlation_id): e for _, e in produces(trace)}
     large: set[tuple[int, tuple[int, ...]]] = set()
