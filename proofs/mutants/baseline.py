@@ -1,14 +1,11 @@
-"""Where small changes of the model are tried: a configuration as it is, and what a change makes of
-it.
+"""A configuration of the unchanged model, and the effect of a small change on it.
 
-1. A configuration is lifted and explored once; of a change only those rules and guarantees are
-lifted anew
-   that can come to the changed function.
-2. Whether a change matters is asked of the states that there are: in one of them a rule must be
-   enabled, or must write, otherwise. If none is, the changed model has the very same states.
-3. Only where one is, the changed model is explored, to the first guarantee that it breaks; or,
-where
-   it breaks none, to its end: what happens in the configuration must still happen somewhere.
+1. A configuration is lifted and explored once. For a change, only the rules and guarantees that can
+   reach the changed function are lifted again.
+2. Whether a change matters is decided on the reachable states: in one of them a rule must be
+   enabled, or must write, differently. If there is none, the changed model has the same states.
+3. Otherwise the changed model is explored to the first guarantee that it breaks; if it breaks none,
+   to its end: what happens in the configuration must still happen somewhere.
 """
 
 from __future__ import annotations

@@ -83,11 +83,10 @@ class LassoRun:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that was seen; `asked` are the guarantees and assumed properties that were asked about
-    in scopes, by
-    composition. `shown` are the runs told on their pages, by the page's name, `without` those that
-    an assumption of a theorem excludes, `defects` those of known defects; `traces` are the first
-    and the last of these as files, by name."""
+    """All evidence. `asked`: the guarantees and assumed properties checked, by composition.
+    `shown`: the runs that pages show, by page; `without`: those that an assumption of a theorem
+    excludes; `defects`: those of known defects. `traces`: the first and the last of these as files,
+    by name."""
 
     asked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seen: tuple[ExploredScope, ...] = ()

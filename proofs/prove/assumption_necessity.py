@@ -1,7 +1,7 @@
-"""What each assumption is for: the trace that appears when it is dropped.
+"""Assumption necessity: for each assumption, a trace that breaks a guarantee without it.
 
-The scopes are as small as the trace allows: few sequences, so that they wrap soon, and a window
-of two batches, so that it is soon too small.
+The scopes are as small as the trace allows: few sequences, so that they wrap soon, and a window of
+two batches, so that it is soon too small.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""No false error: where answers come in the order of their batches, none is refused.
+"""FIFO: where responses arrive in the order of their batches, no batch is refused.
 
 Theory of operation. Of one open connection three things matter: the batches in flight that await an
 answer are its requests, in their order; the first `handled` of them were handled, their answers are

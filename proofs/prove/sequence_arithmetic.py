@@ -1,7 +1,7 @@
-"""How sequences are counted: the two regimes that theorems are proved in.
+"""Sequence arithmetic: sequences that never wrap, and sequences that wrap after 2^31 - 1.
 
-A position counts a producer's records of one epoch without end; a sequence is what travels. The
-clauses speak of positions, and a regime says which sequence a position has.
+A position counts a producer's records of one epoch without bound; a sequence is what a request
+carries. Clauses speak of positions; the arithmetic gives each position its sequence.
 """
 
 from __future__ import annotations

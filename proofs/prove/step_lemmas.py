@@ -1,7 +1,7 @@
-"""The cuts: lemmas about a request that arrives, each proved before the clauses use it.
+"""Lemmas about the step in which a request arrives, each proved before the clauses use it.
 
-They say what a solver would otherwise have to find among many facts: which batch a sequence names,
-where an append stands, what an answer is about.
+They state what a solver would otherwise have to find among many facts: which batch a sequence
+identifies, where an append stands, which batch an answer is about.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What became of an instance's records: where they stand, what was decided of them, and that this
-is what the instance was told and what readers see."""
+"""Acknowledgement soundness: where an instance's records stand and what was decided of them is what
+the instance is answered and what readers see."""
 
 from __future__ import annotations
 

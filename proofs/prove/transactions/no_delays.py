@@ -1,4 +1,4 @@
-"""What is proved of V1 where nothing is late: what readers see, and what an instance is told."""
+"""What is proved of V1 without delays: what readers see, and what an instance is answered."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from proofs.prove.induction import clause, follows
 from proofs.prove.transactions import client as of_client
-from proofs.prove.transactions import ordinals as of_turns
+from proofs.prove.transactions import ordinals as of_ordinals
 from proofs.prove.transactions import partition as of_partition
 from proofs.prove.transactions import records as of_records
 from proofs.prove.transactions.compositions import (
@@ -95,29 +95,29 @@ TOLD_V1 = replace(
             if c.name != "commits_are_wanted"
         ),
         *(c for c in EPOCHS.clauses if c.name not in {d.name for d in VISIBILITY_V1.clauses}),
-        clause(of_turns.fences_are_untold, *GIVEN, *SHOWS, "what_is_awaited_is_new"),
-        clause(of_turns.pairs_come_next, *KNOWN, *PAIRS, "log_comes_next", "fences_are_untold"),
-        clause(of_turns.given_is_not_ahead, *GIVEN, "what_is_awaited_is_new"),
+        clause(of_ordinals.fences_are_untold, *GIVEN, *SHOWS, "what_is_awaited_is_new"),
+        clause(of_ordinals.pairs_come_next, *KNOWN, *PAIRS, "log_comes_next", "fences_are_untold"),
+        clause(of_ordinals.given_is_not_ahead, *GIVEN, "what_is_awaited_is_new"),
         clause(of_client.pairs_have_one_owner, *HEARD),
-        clause(of_turns.pairs_are_told_again, *HEARD),
+        clause(of_ordinals.pairs_are_told_again, *HEARD),
         clause(of_records.client_has_batches, *PAIRS, *WORK),
-        clause(of_turns.transactions_have_turns, *HEARD),
+        clause(of_ordinals.transactions_have_turns, *HEARD),
         clause(of_client.outcomes_are_of_states, *PAIRS, *WORK),
-        clause(of_turns.work_is_ended, *HEARD),
+        clause(of_ordinals.work_is_ended, *HEARD),
         clause(of_client.ends_are_asked, *HEARD, "outcomes_are_of_states"),
-        clause(of_turns.ends_are_quiet, *HEARD, "ends_are_asked"),
-        clause(of_turns.waits_for_its_own, *HEARD, "ends_are_asked", "outcomes_are_of_states"),
-        clause(of_turns.nothing_is_prepared_early, *HEARD, "ends_are_asked"),
-        clause(of_turns.its_turn_is_now, *HEARD, "ends_are_asked"),
-        clause(of_turns.turns_have_pairs, *HEARD, "ends_are_asked"),
+        clause(of_ordinals.ends_are_quiet, *HEARD, "ends_are_asked"),
+        clause(of_ordinals.waits_for_its_own, *HEARD, "ends_are_asked", "outcomes_are_of_states"),
+        clause(of_ordinals.nothing_is_prepared_early, *HEARD, "ends_are_asked"),
+        clause(of_ordinals.its_turn_is_now, *HEARD, "ends_are_asked"),
+        clause(of_ordinals.turns_have_pairs, *HEARD, "ends_are_asked"),
         clause(
-            of_turns.complete_says_its_turn, *KNOWN, "log_comes_next", "turns_are_prepared_once"
+            of_ordinals.complete_says_its_turn, *KNOWN, "log_comes_next", "turns_are_prepared_once"
         ),
-        clause(of_turns.open_is_of_its_turn, *HEARD, *OUTSIDE, "log_has_epochs"),
-        clause(of_turns.log_says_its_turn, *HEARD, *OUTSIDE, "open_is_of_its_turn"),
-        clause(of_turns.told_was_decided, *HEARD, "ends_are_asked", "outcomes_are_of_states"),
+        clause(of_ordinals.open_is_of_its_turn, *HEARD, *OUTSIDE, "log_has_epochs"),
+        clause(of_ordinals.log_says_its_turn, *HEARD, *OUTSIDE, "open_is_of_its_turn"),
+        clause(of_ordinals.told_was_decided, *HEARD, "ends_are_asked", "outcomes_are_of_states"),
         follows(
-            of_turns.visible_as_told,
+            of_ordinals.visible_as_told,
             "log_says_its_turn",
             "visible_as_wanted",
             "turns_have_pairs",

@@ -1,5 +1,6 @@
-"""One instance of V1, whose pairs do not tell its transactions apart: what it is told was decided
-of its own transaction, and is what readers see.
+"""Transaction ordinals: with V1 an instance reuses one (producer id, epoch) for many transactions,
+so transactions are counted. What an instance is answered was decided of its own transaction, and is
+what readers see.
 
 Theory of operation. Coordinators count transactions as they complete (`turn`). `its_turn` is the
 turn in which a transaction of ME was open: the one in which ME has heard that a partition is in

@@ -1,4 +1,4 @@
-"""One instance that is alone, and on time: nobody ever tells it that it is fenced.
+"""A single instance whose requests are never delayed is never fenced.
 
 Theory of operation. Here the rules of the world move the world as they stand, with one instance,
 its coordinator, and the partition of each step, which is any: what is so of the leader here is so
