@@ -10,7 +10,7 @@ READY  := $(VENV)/.ready
 
 BENCHMARKS := $(filter-out __init__ peers,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
-.PHONY: help setup conformance check test full prove explore bench lint clean
+.PHONY: help setup conformance check test full prove explore bench docs lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -43,6 +43,10 @@ explore: $(READY)  ## explore every scope
 bench: $(READY)  ## all benchmarks, one after the other
 	@set -e; for name in $(BENCHMARKS); do \
 		echo "== $$name"; $(PYTHON) -m benchmarks.$$name; done
+
+docs: $(READY)  ## build the site into build/docs; gathering its evidence takes minutes, once
+	$(PYTHON) -m proofs docs
+	$(PYTHON) docs/build.py
 
 lint: $(READY)  ## ruff, mypy --strict, the arrows between the rooms
 	$(VENV)/bin/ruff check

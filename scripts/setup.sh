@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 . scripts/spin.sh
 
 venv=${1:-.venv}
-extras=proofs,conformance,compression,zookeeper,dev
+extras=proofs,conformance,compression,zookeeper,docs,dev
 without=()
 
 require_python

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 REPOSITORY = Path(__file__).parent.parent
-EXAMPLE = REPOSITORY / "docs" / "examples" / "lost_answer.py"
+EXAMPLE = REPOSITORY / "docs" / "examples" / "transaction.py"
 SOURCES = (
     "pyproject.toml", "README.md", "LICENSE", "kafka_eos",
     "model", "proofs", "impl", "conformance", "tests", "benchmarks",

@@ -161,7 +161,7 @@ def run_section(evidence: Evidence, home: str, name: str, heading: str) -> Lines
         f"In `{run.scope}` of {run.variant} the condition is not met, and this is broken"
         f" after {length(run)}; no shorter run breaks it there."
     )
-    command = f"conformance explain docs/guarantees/traces/{trace_of(key)}.jsonl"
+    command = f"conformance explain build/guarantees/traces/{trace_of(key)}.jsonl"
     return section(heading, said, shown_run(command, run.told))
 
 
@@ -273,7 +273,7 @@ def defect_page(mutant: ModelMutant, run: ShortestRun) -> str:
     """The page of what some release does."""
     home = home_of_mutant(mutant)
     broken = f"[`{run.property}`](../{page_of(home, run.property)}.md)"
-    trace = f"docs/guarantees/traces/{mutant.name}.jsonl"
+    trace = f"build/guarantees/traces/{mutant.name}.jsonl"
     twin = mutant.twin_scope or mutant.scope
     return page(
         [
@@ -436,7 +436,7 @@ def index_page(evidence: Evidence) -> str:
     lines += section("Not guaranteed", [*believed], defects_table(evidence))
     lines += section("Not guaranteed, and not shown", unseen_table())
     lines += section("Without an assumption", without_table(evidence))
-    lines += longer("proofs docs --out docs/guarantees")
+    lines += longer("proofs docs --out build/guarantees")
     return page(lines)
 
 

@@ -7,9 +7,11 @@ of its own, after each exploration: a run that was stopped goes on where it was.
 from __future__ import annotations
 
 import argparse
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+import model
 from proofs.cache import cache_folder
 from proofs.pages.evidence import Evidence, dumps, kept_in
 from proofs.pages.gather import gathered
@@ -19,18 +21,19 @@ from proofs.trace.format import dumps as trace_text
 from proofs.verbs import HOLDS
 from proofs.verbs.output import pretty, write_whole
 
+PAGES = Path("build/guarantees")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's options."""
     parser.add_argument(
-        "--out", type=Path, default=Path("docs/guarantees"), metavar="DIR", help="write pages there"
+        "--out", type=Path, default=PAGES, metavar="DIR", help="pages (default: %(default)s)"
     )
     parser.add_argument(
         "--evidence",
         type=Path,
-        default=cache_folder() / "evidence",
         metavar="DIR",
-        help="keep evidence there (default: %(default)s)",
+        help="keep evidence there (default: in the cache folder, for each text of the model)",
     )
     parser.add_argument(
         "--fresh", action="store_true", help="gather all evidence again, not only what is missing"
@@ -40,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Gather the evidence that is missing, and write all pages. Raises BadEvidence."""
-    kept: Path = arguments.evidence
+    kept: Path = arguments.evidence or cache_folder() / "evidence" / model_digest()
     before = Evidence() if arguments.fresh else kept_in(kept)
     evidence = gathered(before, say, lambda known: keep(kept, known))
     files = write_pages(evidence, arguments.out)
@@ -48,6 +51,12 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.json:
         write_whole(arguments.json, pretty({"schema_version": 1, "files": sorted(files)}))
     return HOLDS
+
+
+def model_digest() -> str:
+    """A digest of the model's text, on which all evidence depends."""
+    files = sorted(Path(model.__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def write_pages(evidence: Evidence, folder: Path) -> list[str]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.__main__ import main as conformance
-from proofs.__main__ import main as proofs
+from kafka_eos.command_line import main
 
 REPOSITORY = Path(__file__).parents[2]
 STORIES = REPOSITORY / "docs" / "stories"
-ROOMS: dict[str, Callable[[Sequence[str]], int]] = {"proofs": proofs, "conformance": conformance}
+COMMAND = re.compile(r"(?:kafka-eos|python -m (?=proofs |conformance ))\s*")
+"""What stands before the words of a command of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Page:
     parsed: tuple[tuple[str, ...], ...]
 
 
-def page(name: str) -> Page:
-    """A page of `docs/`."""
-    text = (REPOSITORY / "docs" / name).read_text(encoding="utf-8")
+def page(path: Path) -> Page:
+    """The page in a file."""
+    text = path.read_text(encoding="utf-8")
     blocks = re.findall(r"```(\w*)\n(.*?)```", text, flags=re.DOTALL)
     return Page(
         text,
@@ -35,14 +35,14 @@ def page(name: str) -> Page:
             tuple(run.splitlines())
             for language, block in blocks
             if language == "console"
-            for run in block.split("$ python -m ")[1:]
+            for run in re.split(rf"^\$ {COMMAND.pattern}", block, flags=re.MULTILINE)[1:]
         ),
         tuple(
-            tuple(line.split()[2:])
+            tuple(COMMAND.sub("", line, count=1).partition(" #")[0].split())
             for language, block in blocks
             if not language
             for line in block.splitlines()
-            if line.startswith("python -m ") and line.split()[2] in ROOMS
+            if COMMAND.match(line)
         ),
     )
 
@@ -60,7 +60,11 @@ def missing(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
 def called(command: str) -> int:
     """Run one command, as a page writes it; what it must exit with is checked."""
     words, _, remark = command.partition("  # exits with ")
-    room, *arguments = words.split()
-    code = ROOMS[room](arguments)
+    code = main(words.split())
     assert code == int(remark or 0)
     return code
+
+
+def is_understood(words: Sequence[str]) -> bool:
+    """Whether a command is parsed up to a --help behind it; an unknown option would come first."""
+    return main([*words, "--help"]) == 0

@@ -1,7 +1,8 @@
-"""`docs/guarantees` is what `python -m proofs docs` writes, and what its evidence says is so."""
+"""`kafka-eos docs` writes pages that say what their evidence shows, here from reduced evidence."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,70 +14,51 @@ from proofs.explore.scope import explore_scope
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of
 from proofs.pages import gather, subjects
-from proofs.pages.evidence import BadEvidence, Evidence, ExploredScope, dumps, kept_in, loads
+from proofs.pages.evidence import BadEvidence, Evidence, dumps, kept_in, loads
 from proofs.pages.writing import pages
-from proofs.prove.assumption_necessity import DROPPED
 from proofs.trace.replay import configuration_of, model_of, replay
-from tests.docs.pages import REPOSITORY, ROOMS, called, missing, page
+from tests.docs import reduced
+from tests.docs.pages import REPOSITORY, Page, called, is_understood, missing, page
 
-FOLDER = REPOSITORY / "docs" / "guarantees"
-EVIDENCE = kept_in(FOLDER)
-WRITTEN = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.md")}
-PAGES = {name: page(f"guarantees/{name}") for name in sorted(WRITTEN)}
-
-AGAIN = "write them again: python -m proofs docs, with --fresh if the model is another"
+pytestmark = pytest.mark.xdist_group("pages")  # gather once, not once a worker
 
 
-def test_the_pages_are_what_the_evidence_and_the_text_say() -> None:
-    made = pages(EVIDENCE)
-    assert made.keys() == WRITTEN
-    changed = [name for name, text in made.items() if (FOLDER / name).read_text("utf-8") != text]
-    assert changed == [], AGAIN
+@pytest.fixture(scope="session")
+def evidence() -> Evidence:
+    return reduced.gathered()
 
 
-def test_every_guarantee_and_every_assumption_of_a_theorem_has_a_page() -> None:
+@pytest.fixture(scope="session")
+def made(evidence: Evidence) -> dict[str, str]:
+    return pages(evidence)
+
+
+@pytest.fixture(scope="session")
+def folder(evidence: Evidence, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the kept evidence, and `build/guarantees` that the command wrote from it."""
+    folder = tmp_path_factory.mktemp("site")
+    kept, out = folder / "evidence", folder / "build" / "guarantees"
+    with pytest.MonkeyPatch.context() as patch:
+        reduced.reduce(patch)
+        patch.chdir(folder)
+        assert main(["docs", "--evidence", str(kept), "--out", str(out)]) == 0
+    return folder
+
+
+def pages_in(folder: Path) -> dict[str, Page]:
+    root = folder / "build" / "guarantees"
+    return {str(path.relative_to(root)): page(path) for path in sorted(root.rglob("*.md"))}
+
+
+def test_every_guarantee_and_assumed_property_that_was_asked_has_a_page(
+    evidence: Evidence, made: dict[str, str]
+) -> None:
     for home in subjects.homes():
         guarantees = subjects.model_of_home(home).guarantees.GUARANTEES
         for guarantee in (*guarantees, *subjects.in_the_end(home)):
-            assert f"{subjects.page_of(home, guarantee.name)}.md" in WRITTEN
-    assert EVIDENCE.without.keys() == DROPPED.keys(), AGAIN
-    assert EVIDENCE.defects.keys() == {mutant.name for mutant in subjects.known_defects()}, AGAIN
-    not_guaranteed = {name for name, run in EVIDENCE.defects.items() if not run.guaranteed}
-    assert {f"not_guaranteed/{name}.md" for name in not_guaranteed} < WRITTEN
-    assert len(not_guaranteed) >= 10
-
-
-ASSUMED_PROPERTIES = [
-    (home, name) for home in subjects.homes() for name in subjects.assumed_properties_in(home)
-]
-
-NOWHERE = {
-    "failure_ends_the_stream",
-    "committed_is_visible",
-    "aborted_is_gone",
-    "offsets_count_records",
-}
-"""Assumed properties that nothing makes true: their pages say why."""
-
-
-def test_every_assumed_property_is_shown_to_be_no_guarantee() -> None:
-    assert len(ASSUMED_PROPERTIES) > 15
-    for home, name in ASSUMED_PROPERTIES:
-        path = subjects.page_of(home, name)
-        assert f"{path}.md" in WRITTEN
-        assert not EVIDENCE.shown[path].guaranteed, AGAIN
-
-
-def test_every_assumed_property_is_true_where_its_condition_says_so() -> None:
-    for home, name in ASSUMED_PROPERTIES:
-        met = [s for s in EVIDENCE.seen if s.home == home and is_met(home, name, s)]
-        assert bool(met) == (name not in NOWHERE), name
-        assert all(s.found(name) is None for s in met), AGAIN
-
-
-def is_met(home: str, name: str, row: ExploredScope) -> bool:
-    """Whether a scope that was seen meets a assumed property's condition."""
-    return subjects.is_guaranteed(home, name, row.scope, row.variant)
+            assert f"{subjects.page_of(home, guarantee.name)}.md" in made
+    assert {f"without/{name}.md" for name in reduced.WITHOUT} <= made.keys()
+    assert evidence.defects.keys() == set(reduced.DEFECTS)
 
 
 PLANTED = {
@@ -113,116 +95,71 @@ def test_what_is_true_of_a_assumed_property_can_be_wrong(name: str) -> None:
     assert found.guaranteed
 
 
-def looked(*_: object, **__: object) -> None:
-    raise AssertionError("what is kept is looked at again")
+# All evidence: minutes
 
 
-def test_the_command_writes_the_same_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for search in ("explore_scope", "explore_live", "trace_without"):
-        monkeypatch.setattr(gather, search, looked)
-    for path in FOLDER.rglob("*"):
-        if path.suffix != ".md" and path.is_file():
-            copy = tmp_path / path.relative_to(FOLDER)
-            copy.parent.mkdir(exist_ok=True)
-            copy.write_bytes(path.read_bytes())
-    stale = tmp_path / "without" / "nothing_at_all.md"
-    stale.parent.mkdir()
-    stale.write_text((FOLDER / "README.md").read_text("utf-8"), "utf-8")
-    mine = tmp_path / "notes.md"
-    mine.write_text("by hand\n", "utf-8")
-    assert main(["docs", "--out", str(tmp_path), "--evidence", str(tmp_path)]) == 0
-    made = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.md")}
-    assert made == {*WRITTEN, "notes.md"}
-    for path in FOLDER.rglob("*"):
-        if path.is_file():
-            assert (tmp_path / path.relative_to(FOLDER)).read_bytes() == path.read_bytes()
+NOWHERE = {
+    "failure_ends_the_stream",
+    "committed_is_visible",
+    "aborted_is_gone",
+    "offsets_count_records",
+}
+"""Assumed properties that nothing makes true: their pages say why."""
+
+
+@pytest.mark.full
+def test_every_assumed_property_breaks_but_where_its_condition_holds() -> None:
+    whole = gather.gathered(Evidence(), lambda line: None)
+    for home in subjects.homes():
+        for name in subjects.assumed_properties_in(home):
+            assert not whole.shown[subjects.page_of(home, name)].guaranteed
+            met = [
+                seen
+                for seen in whole.seen
+                if seen.home == home
+                and subjects.is_guaranteed(home, name, seen.scope, seen.variant)
+            ]
+            assert bool(met) == (name not in NOWHERE), name
+            assert all(seen.found(name) is None for seen in met), name
 
 
 # The evidence
 
 
-def seen(evidence: Evidence) -> dict[tuple[str, str, str], ExploredScope]:
-    return {(row.home, row.scope, row.variant): row for row in evidence.seen}
-
-
-def test_every_small_scope_was_seen_under_every_release() -> None:
-    wanted = {
-        (home, scope, column.variant)
-        for home in subjects.homes()
-        for scope in gather.small_scopes(home)
-        for column in subjects.columns(home)
-    }
-    assert seen(EVIDENCE).keys() == wanted, AGAIN
-    assert all(map(gather.is_expected, EVIDENCE.seen)), AGAIN
-    one = replace(EVIDENCE.seen[0], distinct=EVIDENCE.seen[0].distinct + 1)
-    assert not gather.is_expected(one)
-
-
-SAMPLE = [
-    ("", "idempotent-restart", "4.3.1"),
-    ("", "idempotent-restart", "2.0.0"),
-    ("producer_ids", "producer-ids-alone", "2.8.2"),
-    ("transactions", "transactions-trouble", "3.3.2"),
-    ("transactions", "transactions-tiny", "4.3.1/level=2/requests=v1"),
-]
-
-
-@pytest.mark.parametrize(("home", "scope", "variant"), SAMPLE)
-def test_what_was_seen_is_seen_again(home: str, scope: str, variant: str) -> None:
-    assert gather.see(home, scope, variant)[0] == seen(EVIDENCE)[home, scope, variant], AGAIN
-
-
-@pytest.mark.parametrize("name", ["requests_on_time", "no_more_in_flight_than_remembered"])
-def test_what_an_assumption_excludes_is_found_again(name: str) -> None:
-    assert gather.without(name) == EVIDENCE.without[name], AGAIN
-
-
-def test_what_happens_in_the_end_is_found_again() -> None:
-    row, found = gather.look_to_the_end("", gather.REDUCED["live-restarts"], "4.3.1")
-    assert row in EVIDENCE.endless, AGAIN
-    asked = {(r.home, r.scope, r.variant): r.asked for r in EVIDENCE.endless}
-    assert asked == {place: gather.questions(*place) for place in gather.endless_places()}, AGAIN
-    kept = {(x.property, x.without): x.stem + x.loop for x in EVIDENCE.lasting if x.home == ""}
-    assert found
-    assert all(kept[x.property, x.without] <= x.stem + x.loop for x in found), AGAIN
-
-
-def runs() -> list[tuple[str, str]]:
+def runs(evidence: Evidence) -> list[tuple[str, str]]:
     """Traces with the guarantee that each breaks."""
-    shown = [(key.replace("/", "-"), run.property) for key, run in EVIDENCE.shown.items()]
-    return shown + [(name, run.property) for name, run in EVIDENCE.defects.items()]
+    shown = [(key.replace("/", "-"), run.property) for key, run in evidence.shown.items()]
+    return shown + [(name, run.property) for name, run in evidence.defects.items()]
 
 
-@pytest.mark.parametrize(("name", "broken"), runs())
-def test_each_trace_breaks_its_guarantee_at_its_last_step(name: str, broken: str) -> None:
-    trace = EVIDENCE.traces[name]
-    model = model_of(trace.header)
-    k = configuration_of(model, trace.header.scope, trace.header.variant)
-    guarantee = subjects.guarantee_of(composition_of(trace.header.scope), broken)
-    kept = [guarantee.check(k, world) for world in replay(trace, model)]
-    assert all(kept[:-1])
-    assert not kept[-1]
-    assert guarantee.guaranteed(k) == (
-        name in EVIDENCE.defects and EVIDENCE.defects[name].guaranteed
-    )
+def test_each_trace_breaks_its_guarantee_at_its_last_step(evidence: Evidence) -> None:
+    assert evidence.traces.keys() == {name for name, _ in runs(evidence)}
+    assert len(evidence.traces) > 5
+    for name, broken in runs(evidence):
+        trace = evidence.traces[name]
+        model = model_of(trace.header)
+        k = configuration_of(model, trace.header.scope, trace.header.variant)
+        guarantee = subjects.guarantee_of(composition_of(trace.header.scope), broken)
+        kept = [guarantee.check(k, world) for world in replay(trace, model)]
+        assert all(kept[:-1]), name
+        assert not kept[-1], name
+        assert guarantee.guaranteed(k) == (
+            name in evidence.defects and evidence.defects[name].guaranteed
+        ), name
 
 
-def test_there_is_a_trace_for_each_run_and_no_other() -> None:
-    assert EVIDENCE.traces.keys() == {name for name, _ in runs()}
+def test_a_changed_number_is_a_changed_page(evidence: Evidence, made: dict[str, str]) -> None:
+    first = evidence.seen[0]
+    more = replace(evidence, seen=(replace(first, distinct=first.distinct + 1), *evidence.seen[1:]))
+    after = pages(more)
+    changed = {name for name in made if made[name] != after[name]}
+    assert changed
+    assert loads(dumps(more), evidence.traces) == more != evidence
 
 
-def test_a_changed_number_is_a_changed_page() -> None:
-    first = EVIDENCE.seen[0]
-    more = replace(EVIDENCE, seen=(replace(first, distinct=first.distinct + 1), *EVIDENCE.seen[1:]))
-    before, after = pages(EVIDENCE), pages(more)
-    changed = {name for name in before if before[name] != after[name]}
-    folder = subjects.folder_of(first.home)
-    assumed_properties = {
-        f"{subjects.page_of(first.home, b)}.md" for b in subjects.assumed_properties_in(first.home)
-    }
-    assert {name for name in changed if not name.startswith(f"{folder}/")} <= assumed_properties
-    assert changed & assumed_properties < changed
-    assert loads(dumps(more), EVIDENCE.traces) == more != EVIDENCE
+def test_a_scope_that_counts_something_else_is_explored_again(evidence: Evidence) -> None:
+    assert all(map(gather.is_expected, evidence.seen))
+    assert not gather.is_expected(replace(evidence.seen[0], distinct=0))
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"seen": [{}]}', "[]"])
@@ -230,39 +167,67 @@ def test_what_is_no_evidence_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "evidence.json").write_text(text, "utf-8")
     with pytest.raises(BadEvidence, match="gather it again"):
         kept_in(tmp_path)
-    assert main(["docs", "--out", str(tmp_path), "--evidence", str(tmp_path)]) == 2
+    assert main(["docs", "--evidence", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
 
 
-# The commands
-
-QUICK = {
-    "idempotent/acked_once.md",
-    "producer_ids/no_block_wasted.md",
-    "transactions/no_false_fencing.md",
-    "not_guaranteed/delayed_end_txn.md",
-    "not_guaranteed/any_first_sequence.md",
-    "not_guaranteed/seen_whole_in_its_partition.md",
-    "without/no_more_in_flight_than_remembered.md",
-}
-"""A page of each kind: the traces of the others are replayed above."""
+# The command
 
 
-@pytest.mark.parametrize(
-    "run", [run for name in sorted(QUICK) for run in PAGES[name].runs], ids=lambda run: run[0]
-)
-def test_each_command_prints_what_is_shown(
-    run: Sequence[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def explored_again(*_: object, **__: object) -> None:
+    raise AssertionError("what is kept is gathered again")
+
+
+def test_the_command_writes_the_same_again_and_removes_what_is_stale(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(REPOSITORY)
-    called(run[0])
-    assert missing(run[1:], capsys.readouterr().out.splitlines()) == []
+    reduced.reduce(monkeypatch)
+    for search in ("explore_scope", "explore_live", "trace_without"):
+        monkeypatch.setattr(gather, search, explored_again)
+    first, again = folder / "build" / "guarantees", tmp_path / "again"
+    stale, mine = again / "without" / "nothing_at_all.md", again / "notes.md"
+    stale.parent.mkdir(parents=True)
+    shutil.copy(first / "README.md", stale)
+    mine.write_text("by hand\n", "utf-8")
+    assert main(["docs", "--evidence", str(folder / "evidence"), "--out", str(again)]) == 0
+    made = {path.relative_to(again) for path in again.rglob("*") if path.is_file()}
+    expected = {path.relative_to(first) for path in first.rglob("*") if path.is_file()}
+    assert made == expected | {Path("notes.md")}
+    assert all((again / name).read_bytes() == (first / name).read_bytes() for name in expected)
 
 
-LONGER = sorted({command for page in PAGES.values() for command in page.parsed})
+def test_a_commands_output_is_what_a_page_shows(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    found: list[Sequence[str]] = [run for one in pages_in(folder).values() for run in one.runs]
+    assert len(found) > 5
+    for run in found[:5]:
+        called(run[0])
+        assert missing(run[1:], capsys.readouterr().out.splitlines()) == []
 
 
-def test_each_longer_command_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(LONGER) > 50
-    for room, *words in LONGER:
-        assert ROOMS[room]([*words, "--help"]) == 0
-        assert capsys.readouterr().out
+def test_each_longer_command_is_understood(folder: Path) -> None:
+    longer = sorted({words for one in pages_in(folder).values() for words in one.parsed})
+    assert len(longer) > 20
+    verbs = {words[:2]: words for words in longer}
+    assert all(map(is_understood, verbs.values()))
+
+
+# The site
+
+
+def test_the_site_is_built_and_every_link_leads_somewhere(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "docs"
+    from tests.docs import site
+
+    site.build(folder / "build" / "guarantees", out)
+    assert site.broken_links(out) == []
+    for name in ("docs/glossary", "docs/guides/tutorial", "docs/reference/verbs", "docs/breaches"):
+        assert (out / f"{name}.html").exists()
+    verbs = (out / "docs" / "reference" / "verbs.html").read_text("utf-8")
+    assert "usage: kafka-eos explore" in verbs
+    searched = (out / "searchindex.js").read_text("utf-8")
+    assert "at_most_once" in searched
+    traces = {path.stem for path in (out / "traces").glob("*.html")}
+    assert {"answer_lost", *reduced.DEFECTS} <= traces
+    assert (REPOSITORY / "docs" / "guarantees").exists() is False

@@ -1,0 +1,159 @@
+"""`make docs`: assemble the pages and let Sphinx write the site.
+
+The site's sources have the repository's layout, so that a link that works in the repository works
+on the site. Beside the pages in git there are generated ones: the guarantees (`kafka-eos docs`
+wrote them), the reference of verbs (from the parsers), and the page of each trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from pathlib import Path
+
+from sphinx.cmd.build import main as sphinx
+
+from kafka_eos.command_line import parser_of
+from kafka_eos.verbs import VERBS, Verb, find_verb
+from proofs.trace.format import read
+from proofs.trace.html import page_of
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+AT_THE_TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+
+INDEX = """# kafka-eos
+
+```{include} README.md
+:start-line: 1
+```
+
+```{toctree}
+:hidden:
+:caption: Start here
+
+docs/tour
+docs/guides/index
+docs/glossary
+ARCHITECTURE
+```
+
+```{toctree}
+:hidden:
+:caption: Results
+
+docs/guarantees/README
+docs/breaches
+docs/delayed_end_txn
+docs/why_five
+docs/reference/traces
+```
+
+```{toctree}
+:hidden:
+:caption: Reference
+
+docs/reference/commands
+docs/reference/verbs
+docs/reference/limits
+CONTRIBUTING
+docs/decisions/index
+CHANGELOG
+```
+"""
+
+
+def assemble(source: Path, guarantees: Path) -> None:
+    """Put all pages into `source`, the generated ones of `guarantees` too."""
+    shutil.rmtree(source, ignore_errors=True)
+    ignore = shutil.ignore_patterns("build.py", "conf.py", "__pycache__", "guarantees")
+    shutil.copytree(REPOSITORY / "docs", source / "docs", ignore=ignore)
+    shutil.copytree(guarantees, source / "docs" / "guarantees")
+    for name in AT_THE_TOP:
+        shutil.copy(REPOSITORY / name, source)
+    (source / "index.md").write_text(INDEX + other_pages(source), encoding="utf-8")
+    reference = source / "docs" / "reference"
+    (reference / "verbs.md").write_text(reference_of_verbs(), encoding="utf-8")
+    (reference / "traces.md").write_text(write_traces(source), encoding="utf-8")
+    list_pages(source / "docs" / "guarantees")
+
+
+def other_pages(source: Path) -> str:
+    """Pages of `docs/` that no table of contents names."""
+    names = (f"docs/{path.stem}" for path in sorted((source / "docs").glob("*.md")))
+    rest = "\n".join(name for name in names if f"\n{name}\n" not in INDEX)
+    return f"\n```{{toctree}}\n:hidden:\n:caption: More\n\n{rest}\n```\n" if rest else ""
+
+
+def list_pages(folder: Path) -> None:
+    """Append a table of contents to the first page of the guarantees."""
+    first = folder / "README.md"
+    names = sorted(path.relative_to(folder).with_suffix("") for path in folder.rglob("*/*.md"))
+    contents = "\n".join(map(str, names))
+    with first.open("a", encoding="utf-8") as file:
+        file.write(f"\n```{{toctree}}\n:hidden:\n\n{contents}\n```\n")
+
+
+# The reference of verbs
+
+
+def reference_of_verbs() -> str:
+    """A section for each verb, with its parser's own help."""
+    os.environ["COLUMNS"] = "88"  # the width of argparse's lines
+    head = "# Verbs\n\nWritten from the parsers of the command line.\n\n"
+    return head + "\n".join(map(section, VERBS))
+
+
+def section(verb: Verb) -> str:
+    """One verb."""
+    title = verb.name if find_verb(verb.name) is verb else f"{verb.room} {verb.name}"
+    aliases = ", ".join(f"`{name}`" for name in verb.aliases)
+    also = f" Also called {aliases}." if aliases else ""
+    shown = parser_of(verb).format_help()
+    return f"## {title}\n\n{verb.summary}{also}\n\n```text\n{shown}```\n"
+
+
+# Traces
+
+
+def write_traces(source: Path) -> str:
+    """Write a page with pictures for each trace, and return the list of all."""
+    rows = []
+    for path in sorted((source / "docs").rglob("*.jsonl")):
+        trace = read(path)
+        made = source / "extra" / "traces" / f"{path.stem}.html"
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text(page_of(trace, path.stem), encoding="utf-8")
+        where = f"{trace.header.scope}, {trace.header.variant}"
+        link = f'<a href="../../traces/{path.stem}.html">{path.stem}</a>'
+        rows.append(f"| {link} | {len(trace.steps)} | {where} |")
+    table = "\n".join(["| trace | steps | scope and variant |", "|---|---|---|", *rows])
+    return f"# Traces\n\nEach page draws its trace step by step, and works offline.\n\n{table}\n"
+
+
+# The site
+
+
+def build(source: Path, out: Path, guarantees: Path) -> int:
+    """Assemble and build; Sphinx's exit code. A link that leads nowhere is an error."""
+    assemble(source, guarantees)
+    settings = str(REPOSITORY / "docs")
+    extra = f"html_extra_path={source / 'extra'}"
+    return sphinx(["-q", "-W", "--keep-going", "-c", settings, "-D", extra, str(source), str(out)])
+
+
+def main() -> int:
+    """Build the site that the arguments name."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    folder = REPOSITORY / "build"
+    parser.add_argument("--guarantees", type=Path, default=folder / "guarantees", metavar="DIR")
+    parser.add_argument("--source", type=Path, default=folder / "docs-source", metavar="DIR")
+    parser.add_argument("--out", type=Path, default=folder / "docs", metavar="DIR")
+    options = parser.parse_args()
+    code = build(options.source, options.out, options.guarantees)
+    print(f"the site: {options.out / 'index.html'}")
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,96 @@
+"""Each guide, executed on a copy of the tree: its edits apply, its commands print what it shows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import REPOSITORY, missing
+
+GUIDES = REPOSITORY / "docs" / "guides"
+BY_OTHERS = {"index", "add_a_fault"}
+NAMES = sorted(path.stem for path in GUIDES.glob("*.md") if path.stem not in BY_OTHERS)
+COPIED = ("kafka_eos", "model", "proofs", "impl", "conformance")
+PROGRAMS = {"kafka-eos": ["-m", "kafka_eos"], "python": []}
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"# (\S+\.(?:py|story))\n(.*)", flags=re.DOTALL)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of what a guide may change."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    for name in COPIED:
+        shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=ignore)
+    shutil.copytree(REPOSITORY / "docs" / "examples", tmp_path / "docs" / "examples")
+    return tmp_path
+
+
+def apply(diff: str, tree: Path) -> str:
+    """Apply a hunk whose old lines stand in the file once; the file's name."""
+    lines = diff.splitlines()
+    name = lines[1].removeprefix("+++ b/")
+    old = "\n".join(line[1:] for line in lines[2:] if line[:1] in " -")
+    new = "\n".join(line[1:] for line in lines[2:] if line[:1] in " +")
+    text = (tree / name).read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{name} does not have these lines once:\n{old}"
+    (tree / name).write_text(text.replace(old, new), encoding="utf-8")
+    return name
+
+
+def create(text: str, tree: Path) -> str:
+    """Write the file that the first line of a block names."""
+    named = FILE.fullmatch(text)
+    assert named, text
+    (tree / named[1]).write_text(named[2], encoding="utf-8")
+    return named[1]
+
+
+def run(block: str, tree: Path) -> None:
+    """Run each command of a block, and look for the lines that are shown."""
+    for command, *shown in map(str.splitlines, block.split("$ ")[1:]):
+        words, _, code = command.partition("  # exits with ")
+        program, *arguments = shlex.split(words)
+        done = subprocess.run(
+            [sys.executable, *PROGRAMS[program], *arguments],
+            cwd=tree,
+            env={"PYTHONPATH": str(tree), "PATH": "/usr/bin:/bin", "HOME": str(Path.home())},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == int(code or 0), f"{command}\n{done.stdout}\n{done.stderr}"
+        assert missing(shown, done.stdout.splitlines()) == [], f"{command}\n{done.stdout}"
+
+
+def follow(guide: str, tree: Path) -> Iterator[str]:
+    """Do what a guide says, block by block; the files that it touches."""
+    for language, block in BLOCK.findall(guide):
+        if language == "diff":
+            yield apply(block, tree)
+        elif language == "console":
+            run(block, tree)
+        elif language in ("python", "story"):
+            yield create(block, tree)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_guide_does_what_it_says_and_names_every_file_that_it_touches(
+    name: str, tree: Path
+) -> None:
+    guide = (GUIDES / f"{name}.md").read_text(encoding="utf-8")
+    touched = set(follow(guide, tree))
+    named = re.findall(r"^\*\*Files:\*\* (.*)$", guide, flags=re.MULTILINE)
+    assert set(re.findall(r"`([^`]+)`", named[0])) == touched
+
+
+def test_each_guide_is_in_the_list() -> None:
+    listed = (GUIDES / "index.md").read_text(encoding="utf-8")
+    assert all(f"({name}.md)" in listed for name in NAMES)
