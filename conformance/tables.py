@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from conformance.lockstep.events import Events
 from conformance.systems.base import View, WireNumbers
 from model.idempotent.client import Client, PartitionEntry
 from model.idempotent.configuration import Configuration
@@ -324,16 +325,17 @@ class ActorTables(ABC):
 
 
 class Tables(ActorTables):
-    """Producers and leaders. `clients`, `leaders` and `given_producer_ids` are where the scope
-    begins."""
+    """Producers and leaders. `world` has the events; `beginning` is what its cells are at first."""
 
     def __init__(self, k: Configuration) -> None:
-        super().__init__(k, composition("idempotent"), WATCHED_MODULES)
+        model = composition("idempotent")
+        super().__init__(k, model, WATCHED_MODULES)
         self._wire = WireNumbers(k)
-        world = initial(k)
-        self.clients = tuple(self.node(client) for client in world.clients.values())
-        self.leaders = tuple(self.node(leader) for leader in world.leaders.values())
-        self.given_producer_ids = world.given_producer_ids
+        self.world = Events(model, k, initial(k))
+        self.beginning = tuple(
+            self.node(cell.first) if number in self.world.actors else cell.first
+            for number, cell in enumerate(self.world.cells)
+        )
 
     def state_view(self, state: Any) -> View:
         """Shaped as CLIENT or LEADER."""

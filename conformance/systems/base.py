@@ -46,8 +46,8 @@ class Actor(Protocol):
 class ClientUnderTest(Actor, Protocol):
     """A producer, shaped as CLIENT. Its methods are the rules of `model.idempotent.client`."""
 
-    def send_new(self, partition: int, first_record: int, record_count: int) -> Reaction:
-        """The application sends so many records, the first is numbered `first_record`."""
+    def send_new(self, partition: int, record_count: int) -> Reaction:
+        """The application sends so many records, numbered from those that it has sent."""
 
     def send_again(self, partition: int) -> Reaction:
         """Time passes until the first batch that waits goes out again."""
@@ -64,7 +64,7 @@ class ClientUnderTest(Actor, Protocol):
     def wait(self, partition: int) -> None:
         """Time passes while nothing may go to this partition. Fails if something does."""
 
-    def offer(self, partition: int, first_record: int) -> None:
+    def offer(self, partition: int) -> None:
         """The application sends one more record, which has to wait. Fails if it goes out. A copy
         of the producer gets it: this one takes no notice."""
 

@@ -89,7 +89,7 @@ class ImplSystem:
         for partition, leader in enumerate(self.leaders):
             if clients:
                 clients[0].begin_at(partition, first)
-                payload = clients[0].send_new(partition, 0, 1)[1][0][1]
+                payload = clients[0].send_new(partition, 1)[1][0][1]
             else:
                 payload = self.request(partition, (0, 0, first, 1, 0))
             answer = leader.on_produce(payload)[1][0][1]

@@ -129,9 +129,10 @@ class ImplClient:
         bump_is_due = manager.epoch_bump_required
         return manager.producer_id, manager.producer_epoch, bump_is_due, partitions
 
-    def send_new(self, partition: int, first_record: int, record_count: int) -> Reaction:
+    def send_new(self, partition: int, record_count: int) -> Reaction:
         """`append` and one `poll`."""
         now_ms = self._clock.hands_over()
+        first_record = self._sent[partition]
         for number in range(first_record, first_record + record_count):
             self._created[partition][number] = now_ms
             self._open[partition][number] = self._append(partition, number, now_ms)
@@ -202,7 +203,7 @@ class ImplClient:
         self._clock.ticks()
         self._polls_in_vain()
 
-    def offer(self, partition: int, first_record: int) -> None:
+    def offer(self, partition: int) -> None:
         """`append` and one `poll`; a producer that has failed takes nothing. Raises
         UnexpectedEffects."""
         if self._core.state is State.FATAL_ERROR:
@@ -211,7 +212,7 @@ class ImplClient:
         # Half as long as copy.deepcopy takes.
         self._core = pickle.loads(pickle.dumps(core, pickle.HIGHEST_PROTOCOL))
         try:
-            self._append(partition, first_record, self._clock.ticks())
+            self._append(partition, self._sent[partition], self._clock.ticks())
             self.wait(partition)
         finally:
             self._core, self._known = core, known

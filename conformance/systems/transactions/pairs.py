@@ -8,9 +8,10 @@ what goes between them, is `judge.TransactionJudge`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
-from conformance.judge import Differs, Lockstep
+from conformance.judge import Differs, Instance, Lockstep, Move
 from conformance.systems.base import View, differences
 from conformance.systems.transactions.client import GROUP_COORDINATOR
 from conformance.systems.transactions.messages import NONE, Payload
@@ -109,7 +110,8 @@ class Sides(Lockstep):
         events: dict[str, Callable[..., None]] = {
             rule: getattr(self, f"_{rule}") for rule in tables.model.rules
         }
-        super().__init__(tables, events)
+        super().__init__(tables)
+        self._events = events
         self.system = system
         self.clients = [
             Pair("client", f"client[{i}]", node, kept)
@@ -148,6 +150,11 @@ class Sides(Lockstep):
         """Compare all actors. Raises Differs."""
         for pair in self._pairs:
             self._agree(pair)
+
+    def move(self, instance: Instance) -> Move:
+        """What `follow` needs to know of a step."""
+        rule, choice = instance
+        return Move(instance, partial(self._events[rule], *[value for _, value in choice]))
 
     def check_restraint(self) -> None:
         """Clients are asked at every step: see `_agree`."""

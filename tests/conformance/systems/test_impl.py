@@ -67,7 +67,7 @@ def test_a_lost_answer_a_retry_and_a_duplicate(on: str) -> None:
     system = ImplSystem(configuration(), ALL, on)
     system.reset()
     client, leader = system.clients[0], system.leaders[0]
-    state, sent = client.send_new(0, 0, 1)
+    state, sent = client.send_new(0, 1)
     assert sent[0][0] == (0, 0, 0, 1, 0)
     assert state == (0, 0, False, ((0, 1, -1, -1, ((0, 0, 0, 1, 0, True, False),), 1, 0, 0),))
     stored = (((0, 0, 0, 1, 0, 0),), 0, 1, ((0, ((0, 0, 0),)),))
