@@ -92,7 +92,7 @@ class Differs(AssertionError):
 
 Item = tuple[Message, Payload]
 """A message on its way, as the model has it and as the system made it."""
-Mover = Callable[[Node, tuple[Any, ...], tuple[Any, ...]], tuple[Node, Sequence[Item]]]
+Mover = Callable[[Node, tuple[Any, ...], tuple[Any, ...]], tuple[Node, tuple[Item, ...]]]
 
 
 class Move(NamedTuple):
@@ -269,11 +269,12 @@ class Judge(Lockstep):
 
     def _play(
         self, node: Node, key: tuple[Any, ...], _: tuple[Any, ...]
-    ) -> tuple[Node, Sequence[Item]]:
+    ) -> tuple[Node, tuple[Item, ...]]:
         """A producer moves that the model plays. `key` is the rule and its inputs."""
         after, sent, seen = self.tables.after(node, *key)
         self._seen |= seen
-        return after, [(message, self.system.request(key[1], message.view)) for message in sent]
+        request = self.system.request
+        return after, tuple([(message, request(key[1], message.view)) for message in sent])
 
     def _mover(self, kind: str, cell: int, index: int) -> Mover:
         """How the actor in a cell moves, on both sides. A closure: nothing is called so often."""
@@ -281,7 +282,7 @@ class Judge(Lockstep):
 
         def move(
             node: Node, key: tuple[Any, ...], given: tuple[Any, ...]
-        ) -> tuple[Node, Sequence[Item]]:
+        ) -> tuple[Node, tuple[Item, ...]]:
             """What the actor is then, and what it sends. `key` is the rule and the model's inputs,
             `given` are the system's. Raises Differs, also where the system's actor fails."""
             node, expected, seen = node.rows.get(key) or after(node, *key)
@@ -292,12 +293,13 @@ class Judge(Lockstep):
                 raise failed(error) from error
             if len(sent) != len(expected):
                 raise Differs([(f"{name}.sends", len(expected), len(sent))])
-            items: list[Item] = []
-            for message, (view, payload) in zip(expected, sent, strict=True):
-                if view != message.view:
-                    path = f"{name}.sends[{len(items)}]"
-                    raise Differs(list(differences(path, SENT[kind], message.view, view)))
-                items.append((message, payload))
+            items: tuple[Item, ...] = ()
+            if expected:
+                for message, (view, payload) in zip(expected, sent, strict=True):
+                    if view != message.view:
+                        path = f"{name}.sends[{len(items)}]"
+                        raise Differs(list(differences(path, SENT[kind], message.view, view)))
+                    items += ((message, payload),)
             if state != node.view:
                 self._differ(name, kind, node.view, state)
             return node, items

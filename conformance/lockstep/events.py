@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from types import GenericAlias
+from types import CodeType, GenericAlias
 from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from conformance.lockstep.symbols import (
@@ -135,6 +135,7 @@ class Events:
             for rule, choice in instances(model, k)
         }
         self._live = self._live_cells()
+        self._codes: dict[tuple[str, tuple[int, ...]], CodeType] = {}
 
     def world(self, parts: Sequence[Any]) -> Any:
         """The world with these parts in its cells."""
@@ -204,6 +205,7 @@ class Events:
         if not isinstance(actor, Symbol) or actor.cell is None:
             raise CannotSpecialize(f"{rule} moves an actor that is in no cell")
         context, cell = self._context, actor.cell
+        given = [self._at_hand(value) for value in given]
         key = "".join(f"{self._for_model(value)}, " for value in given)
         inputs = "".join(f"{self._for_system(value)}, " for value in given)
         number = self._call(f"a{cell}({actor.code}, ({rule!r}, {key}), ({inputs}))")
@@ -215,6 +217,13 @@ class Events:
         if result in context.actors:
             return Symbol(context, after, result, cell=cell)
         return Symbol(context, f"{sent}[0][0].value", result, item=f"{sent}[0]")
+
+    def _at_hand(self, value: Any) -> Any:
+        """An input; a message gets a name, as both of its sides are needed."""
+        if not isinstance(value, Symbol) or value.hint not in self._context.messages:
+            return value
+        number = self._call(f"{value.code}, None")
+        return Symbol(self._context, f"v{number}", value.hint)
 
     def _for_model(self, value: Any) -> str:
         """An input as the tables have it: messages are theirs."""
@@ -261,14 +270,8 @@ class Events:
         """`(*a, *b)`."""
         if not any(isinstance(part, Symbol) for part in parts):
             return tuple(element for part in parts for element in part)
-        codes = (self._spread(part) for part in parts)
-        return Symbol(self._context, f"({''.join(code for one in codes for code in one)})")
-
-    def _spread(self, part: Any) -> Iterator[str]:
-        if isinstance(part, Symbol):
-            yield f"*{part.code}, "
-        else:
-            yield from (f"{self._context.code(element, raw=True)}, " for element in part)
+        codes = (self._context.code(part, raw=True) for part in parts)
+        return Symbol(self._context, f"({' + '.join(codes)})")
 
     def numbered(self, value: Any) -> Any:
         """`enumerate`."""
@@ -288,7 +291,14 @@ class Events:
     def code(self, rule: str, values: tuple[int, ...]) -> str:
         """The function `event` of a rule instance: its cells are `s`, its actors `a0`, `a1`, ..."""
         body = list(lines_of(self._paths[rule, values], self._live, frozenset()))
-        return "\n".join(("def event():", *(f"    {line}" for line in body or ["pass"])))
+        return "\n".join(("def event(s=s):", *(f"    {line}" for line in body or ["pass"])))
+
+    def _compiled(self, rule: str, values: tuple[int, ...]) -> CodeType:
+        code = self._codes.get((rule, values))
+        if code is None:
+            code = compile(self.code(rule, values), f"<{rule}>", "exec")
+            self._codes[rule, values] = code
+        return code
 
     def bound(
         self, instance: Instance, cells: list[Any], actors: Mapping[int, Callable[..., Any]]
@@ -300,8 +310,7 @@ class Events:
             **{f"a{cell}": moves for cell, moves in actors.items()},
             "s": cells,
         }
-        code = self.code(rule, tuple([value for _, value in choice]))
-        exec(compile(code, f"<{rule}>", "exec"), space)
+        exec(self._compiled(rule, tuple([value for _, value in choice])), space)
         event: Callable[[], None] = space["event"]
         return event
 
