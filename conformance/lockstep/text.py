@@ -49,7 +49,11 @@ class Interceptor(Protocol):
 
 
 class _Rewriter(ast.NodeTransformer):
-    """One function without guards and without iteration that shows."""
+    """One function without guards, and without iteration where Python would do it; where actors
+    move (`movers`) there is no other way than Python's."""
+
+    def __init__(self, movers: frozenset[str]) -> None:
+        self._movers = movers
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         call = node.value
@@ -74,6 +78,8 @@ class _Rewriter(ast.NodeTransformer):
         """A comprehension becomes a function of what it iterates over, and of the names in it."""
         if len(node.args) != 1 or not isinstance(node.args[0], ast.GeneratorExp):
             return self.generic_visit(node)
+        if mentioned(node) & self._movers:
+            return self.generic_visit(node)
         iterates = copy.deepcopy(node.args[0])
         bound = names_in(*(generator.target for generator in iterates.generators))
         over, iterates.generators[0].iter = iterates.generators[0].iter, name("_over")
@@ -93,6 +99,11 @@ class _Rewriter(ast.NodeTransformer):
 def names_in(*nodes: ast.AST) -> set[str]:
     """The names that are mentioned."""
     return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def mentioned(tree: ast.AST) -> set[str]:
+    """The names of all that is mentioned, in modules too."""
+    return names_in(tree) | {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
 
 
 def name(text: str) -> ast.Name:
@@ -137,7 +148,7 @@ class Text:
             return self._interceptor.rule(original)
         rewritten = copy.deepcopy(tree)
         rewritten.decorator_list = []
-        _Rewriter().visit(rewritten)
+        _Rewriter(self._movers).visit(rewritten)
         rewritten.body = rewritten.body or [ast.Pass()]
         module = ast.fix_missing_locations(ast.Module([rewritten], []))
         space = vars(self._modules[owner])
@@ -171,10 +182,7 @@ class Text:
 
 def movers(model: Model) -> frozenset[str]:
     """The names of the functions in which actors move, however deep."""
-    mentions = {
-        name: names_in(tree) | {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
-        for (_, name), tree in model.functions.items()
-    }
+    mentions = {name: mentioned(tree) for (_, name), tree in model.functions.items()}
     found = set(model.actor_rules)
     while more := {name for name, others in mentions.items() if others & found} - found:
         found |= more

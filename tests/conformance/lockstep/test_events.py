@@ -3,32 +3,50 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from functools import cache
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 
 from conformance.lockstep.events import Events
 from conformance.lockstep.text import CannotSpecialize
-from conformance.plan import configuration_of
-from model.idempotent import world
-from proofs.lift.source import Model, composition
+from proofs.lift.source import composition
+from proofs.trace.replay import configuration_of
 
-BOTH_RESTART = """
-def both_restart(k, w, partition):
-    \"\"\"Two leaders restart, the second if the first has a log.\"\"\"
+RESTARTS_TWICE = """
+@rule
+def leader_restarts_twice(k: Configuration, w: World, partition: Partition) -> World:
     restarted = leader_rules.restart(k, w.leaders[partition])
-    lost = leader_rules.fail_over(k, w.leaders[partition], 0)
-    leader = restarted if len(restarted.log) > 0 else w.leaders[partition]
-    return replace(w, leaders=w.leaders.put(partition, leader))
+    kept = restarted if len(restarted.log) > 0 else w.leaders[partition]
+    heard = leader_rules.fail_over(k, kept, 0)
+    again = leader_rules.restart(k, kept)
+    return replace(w, leaders=w.leaders.put(partition, again))
 """
 
 EACH_RESTARTS = """
-def each_restarts(k, w):
-    \"\"\"As many leaders move as there are answers: no code can be made of that.\"\"\"
+@rule
+def leader_restarts_by_answer(k: Configuration, w: World) -> World:
     moved = tuple(leader_rules.restart(k, w.leaders[0]) for _ in w.links[0][0].answers)
     return replace(w, leaders=w.leaders.put(0, moved[0]))
 """
+
+
+def with_event(text: str) -> Events:
+    """The events of a small scope, and one more."""
+    model = composition("idempotent")
+    tree = ast.parse(text).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    world = ModuleType("model.idempotent.world")
+    vars(world).update(vars(model.world))
+    exec("from __future__ import annotations\n" + text, vars(world))
+    longer = replace(
+        model,
+        modules={**model.modules, "world": world},
+        functions={**model.functions, ("world", tree.name): tree},
+    )
+    k = configuration_of(model, "idempotent-tiny", "4.3.1")
+    return Events(longer, k, model.scopes.initial(k))
 
 
 @cache
@@ -52,3 +70,24 @@ def test_an_actor_takes_a_message_as_the_model_has_it_and_as_the_system_made_it(
         "    v1, m1 = a1(s[1], ('on_produce', v0[0], ), (v0[1], ))",
         "    s[1], s[2], s[3] = v1, s[2][1:], (s[3] + m1)",
     ]
+
+
+def test_an_event_that_the_world_has_more_needs_nothing_here() -> None:
+    """Its condition is met when it runs, and a call whose result goes nowhere is not made."""
+    assert with_event(RESTARTS_TWICE).code("leader_restarts_twice", (0,)).splitlines() == [
+        "def event(s=s):",
+        "    v0, m0 = a1(s[1], ('restart', ), ())",
+        "    if (len(v0.state.log) > 0):",
+        "        v2, m2 = a1(v0, ('restart', ), ())",
+        "        s[1] = v2",
+        "        pass",
+        "    else:",
+        "        v2, m2 = a1(s[1], ('restart', ), ())",
+        "        s[1] = v2",
+        "        pass",
+    ]
+
+
+def test_an_event_in_which_an_unknown_number_of_actors_moves_is_refused() -> None:
+    with pytest.raises(CannotSpecialize, match="leader_restarts_by_answer"):
+        with_event(EACH_RESTARTS)
