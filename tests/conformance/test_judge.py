@@ -89,7 +89,7 @@ def values_of(part: Any) -> Any:
 
 def assert_same(judge: Judge, world: World) -> None:
     shown = judge.tables.world.world([values_of(cell) for cell in judge._cells])
-    assert replace(shown, spent=world.spent) == world
+    assert replace(shown, faults=world.faults) == world
 
 
 @pytest.mark.parametrize("k", [TINY, FAILOVERS, TWO_OF_BOTH], ids=["tiny", "failovers", "two"])

@@ -15,7 +15,7 @@ from proofs.lift.source import composition
 from proofs.trace.replay import configuration_of
 
 RESTARTS_TWICE = """
-@rule
+@event(CLIENT)
 def leader_restarts_twice(k: Configuration, w: World, partition: Partition) -> World:
     restarted = leader_rules.restart(k, w.leaders[partition])
     kept = restarted if len(restarted.log) > 0 else w.leaders[partition]
@@ -25,7 +25,7 @@ def leader_restarts_twice(k: Configuration, w: World, partition: Partition) -> W
 """
 
 EACH_RESTARTS = """
-@rule
+@event(CLIENT)
 def leader_restarts_by_answer(k: Configuration, w: World) -> World:
     moved = tuple(leader_rules.restart(k, w.leaders[0]) for _ in w.links[0][0].answers)
     return replace(w, leaders=w.leaders.put(0, moved[0]))
@@ -60,7 +60,7 @@ def test_cells_that_guards_alone_read_are_left_out() -> None:
     code = idempotent().code("connection_breaks", (0, 0, 0))
     paths = [cell.path for cell in idempotent().cells]
     assert f"s[{paths.index('links[0][0].answers')}]" in code
-    assert f"s[{paths.index('spent.breaks')}]" not in code
+    assert f"s[{paths.index('faults.breaks')}]" not in code
 
 
 def test_an_actor_takes_a_message_as_the_model_has_it_and_as_the_system_made_it() -> None:
