@@ -16,6 +16,7 @@ from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
 
+from model.language import Map, Set
 from proofs.lift import containers, dag
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
 from proofs.lift.noted import LiftError, Limit, Notes, Obligation
@@ -180,12 +181,11 @@ class Evaluator(Notes):
         are."""
         if isinstance(value, (bool, int)):
             return const(value) if isinstance(value, bool) else const(int(value))
-        name = type(value).__name__
         if isinstance(value, tuple):
             return Seq(const(len(value)), tuple(self.lift(v) for v in value))
-        if name == "Map":
+        if isinstance(value, Map):
             return MapValue(tuple(self.lift(v) for v in value.values()))
-        if name == "Set":
+        if isinstance(value, Set):
             size = value._bits.bit_length()
             return SetValue(tuple(const(i in value) for i in range(size)))
         if is_dataclass(value) and type(value).__name__ in _record_names(self.model):

@@ -14,18 +14,13 @@ from enum import Enum
 from typing import Any
 
 from model.faults import counts_faults
+from model.language import Map, Set
 
 DIGEST_LENGTH = 12
 """Hex digits of a digest: 48 bits, as digests compare a state with one other, never with many."""
 
 
-def is_a(value: Any, name: str) -> bool:
-    """Of the model's own class `name`; a patched model has classes of its own."""
-    cls = type(value)
-    return cls.__name__ == name and cls.__module__ == "model.language"
-
-
-def elements(value: Any) -> list[int]:
+def elements(value: Set[Any]) -> list[int]:
     """The elements of a `Set`, ascending."""
     bits: int = value.__reduce__()[1][0]
     return [i for i in range(bits.bit_length()) if bits >> i & 1]
@@ -37,9 +32,9 @@ def project(value: Any) -> Any:
         return value.name
     if isinstance(value, (bool, int)):
         return value
-    if is_a(value, "Map"):
+    if isinstance(value, Map):
         return {str(key): project(inner) for key, inner in value.items()}
-    if is_a(value, "Set"):
+    if isinstance(value, Set):
         return elements(value)
     if isinstance(value, tuple):
         return [project(inner) for inner in value]
@@ -56,7 +51,7 @@ def digest(value: Any) -> str:
 
 def places(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """The values of a map, and of maps within it, each with its place: `links[0][1]`."""
-    if is_a(value, "Map"):
+    if isinstance(value, Map):
         for key, inner in value.items():
             yield from places(f"{name}[{key}]", inner)
     else:
@@ -77,7 +72,7 @@ def actors(world: Any) -> dict[str, Any]:
     return {
         place: value
         for name, inner in values
-        if is_a(inner, "Map") or acts(world, inner)
+        if isinstance(inner, Map) or acts(world, inner)
         for place, value in places(name, inner)
     }
 

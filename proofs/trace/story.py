@@ -17,9 +17,10 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
+from model.language import Map
 from proofs.lift.source import Model
 from proofs.trace.format import Header, TraceStep
-from proofs.trace.project import actors, acts, is_a, project
+from proofs.trace.project import actors, acts, project
 from proofs.trace.replay import World, grown
 
 ON_ITS_WAY = "on its way"
@@ -282,7 +283,7 @@ def lane_names(model: Model, world: World) -> dict[str, str]:
         value = getattr(world, f.name)
         if acts(world, value):
             names[f.name] = f.name
-        elif is_a(value, "Map") and all(acts(world, inner) for inner in value.values()):
+        elif isinstance(value, Map) and all(acts(world, inner) for inner in value.values()):
             named = index_name(hints[f.name])
             names |= {f"{f.name}[{key}]": f"{named} {key}" for key, _ in value.items()}
     return names
