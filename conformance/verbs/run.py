@@ -48,7 +48,9 @@ def judge_of(text: str) -> str:
 
 def add_codec(parser: Any, more: str) -> None:
     """--codec; `on` is its name in plans and reports."""
-    parser.add_argument("--codec", "--on", dest="on", help=f"{' or '.join(FORMS)} {more}")
+    parser.add_argument(
+        "--codec", "--on", dest="on", metavar="CODEC", help=f"{' or '.join(FORMS)} {more}"
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

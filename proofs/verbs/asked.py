@@ -301,5 +301,5 @@ def release_of(text: str, releases: Mapping[str, Any]) -> str:
     found = [name for name in releases if name == text or name.startswith(f"{text}.")]
     if len(found) != 1:
         known = ", ".join(releases)
-        raise UnknownVariant(f"release {text!r} is not modelled; choose one of {known}")
+        raise UnknownVariant(f"invalid --release {text!r}; valid: {known}")
     return found[0]

@@ -238,8 +238,8 @@ def test_what_was_not_seen_to_its_end_is_not_decided(
 
 BAD = {
     "a level too high": (["--release", "3.9", "--level", "2"], "is not to be had with 3.9.2"),
-    "no such release": (["--release", "3.7"], "choose one of 4.3.1"),
-    "many releases": (["--release", "2"], "choose one of 4.3.1"),
+    "no such release": (["--release", "3.7"], "valid: 4.3.1"),
+    "many releases": (["--release", "2"], "valid: 4.3.1"),
     "none in flight": (["--in-flight", "0"], "is not a number from 1"),
     "no such acks": (["--acks", "2"], "invalid choice"),
     "no such failover": (["--failover", "some"], "invalid choice"),
