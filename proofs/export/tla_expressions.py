@@ -413,7 +413,7 @@ class Expressions(ABC):
         for fault in cost.keywords:
             texts = Spelled(ast.unparse(k), ast.unparse(world), str(fault.arg))
             times = ast.unparse(fault.value)
-            demand = texts.allowed if times == "1" else f"{times} == 0 or ({texts.allowed})"
+            demand = texts.allowed if times == "1" else f"({times}) == 0 or ({texts.allowed})"
             self.guards.append(self.condition(parsed(demand), scope))
             counted = self.term(parsed(f"{texts.happened} + ({times})"), scope)
             places.append((f".faults.{fault.arg}", counted))

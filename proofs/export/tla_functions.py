@@ -199,9 +199,17 @@ class Functions(Comprehensions):
         return {
             name: hint
             for name, hint in self.parameters(function).items()
-            if self.globals.configuration_of(hint) is None
+            if self.part_of_configuration(hint) is None
             and not (self.is_root(function) and hint is world)
         }
+
+    def part_of_configuration(self, hint: Any) -> Any:
+        """The part of the configuration that a parameter of this type stands for. A type of the
+        world's fields stands for none, though bounds count faults in the same class."""
+        world = self.globals.model.modules["world"].World
+        of_world = {key_of(h) for h in typing.get_type_hints(world).values() if isinstance(h, type)}
+        is_of_world = isinstance(hint, type) and key_of(hint) in of_world
+        return None if is_of_world else self.globals.configuration_of(hint)
 
     def opened_scope(self, function: FunctionType) -> tuple[Scope, list[str]]:
         """The scope of a function's body, and its operator's parameters as they are spelled."""
@@ -213,7 +221,7 @@ class Functions(Comprehensions):
                 scope, parameter = scope.bind(self.names, name, hint)
                 spelled.append(parameter)
             else:
-                configuration = self.globals.configuration_of(hint)
+                configuration = self.part_of_configuration(hint)
                 scope = scope.alias(
                     name, Term(WORLD, hint=hint) if configuration is None else configuration
                 )

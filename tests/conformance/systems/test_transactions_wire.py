@@ -297,9 +297,9 @@ def test_the_first_breach_of_a_guarantee_is_kept(tmp_path: Path) -> None:
     ("arguments", "word"),
     [
         (["--nodes", "3"], "--faults nodes"),
-        (["--nodes", "3", "--faults", "connections"], "--faults connections"),
+        (["--nodes", "3", "--faults", "connections"], "--faults 'connections'"),
         (["--nodes", "3", "--faults", "nodes", "--kafka", "3.9.2-zookeeper"], "KRaft"),
-        (["--faults", "nodes"], "--faults nodes"),
+        (["--faults", "nodes"], "--faults 'nodes'"),
         (["--actors", "client,coordinator,leader"], "--actors"),
         (["--scope", "transactions-log"], "appends"),
         (["--nodes", "3", "--faults", "nodes", "--scope", "transactions-offsets"], "offsets"),

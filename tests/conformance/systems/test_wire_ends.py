@@ -63,9 +63,9 @@ def test_an_address(url, address):
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        (("--faults", "nodes"), "there is connections or none"),
-        (("--on", "values"), "there is bytes"),
-        (("--actors", "client,leader"), "there is leader"),
+        (("--faults", "nodes"), "valid: connections or none"),
+        (("--on", "values"), "valid: bytes"),
+        (("--actors", "client,leader"), "valid: leader"),
         (("--master", "local"), "leave it out"),
         (("--scope", "idempotent-failover"), "choose a scope with one"),
         (("--nodes", "3"), "needs brokers that are started"),
