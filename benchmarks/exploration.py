@@ -42,7 +42,7 @@ from typing import Any, Protocol
 if not __package__:
     sys.path[0] = str(Path(__file__).parents[1])
 
-from proofs.explore.explorer import ENGINES, Run, explore, load, prepare, searched
+from proofs.explore.explorer import ENGINES, ExplorationRun, explore, load, prepare, searched
 from proofs.explore.native import NativeSearch
 from proofs.explore.symmetry import symmetry_of
 from proofs.export.tla import export_tla
@@ -144,7 +144,7 @@ class Ours:
         begun = time.perf_counter()
         engine = NativeSearch(self._library, workers=1, with_edges=False)
         try:
-            run = Run(self._machine, "c", engine, None)
+            run = ExplorationRun(self._machine, "c", engine, None)
             found = searched(run, lambda: None, stop=False, max_depth=None)
         finally:
             engine.close()

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from time import process_time
 
-from conformance.plan import BadPlan, Plan, Prepared, judge_of, judge_range, prepare
+from conformance.plan import BadPlan, Plan, PreparedPlan, judge_of, judge_range, prepare
 from conformance.runner import cut
 
 FORMS = (("client,leader", "values"), ("leader", "values"), ("client,leader", "bytes"))
@@ -57,14 +57,14 @@ class Round:
     seconds: float
 
 
-def prepared_forms(scope: str, folder: Path) -> Iterator[Prepared]:
+def prepared_forms(scope: str, folder: Path) -> Iterator[PreparedPlan]:
     """What each form judges. Raises BadPlan."""
     for number, (actors, on) in enumerate(FORMS):
         plan = Plan(scope=scope, actors=actors, on=on, traces_from=("cover",))
         yield prepare(plan, folder / str(number))
 
 
-def judged(prepared: Prepared, every: int) -> Round:
+def judged(prepared: PreparedPlan, every: int) -> Round:
     """One form from the beginning. Raises Diverged."""
     judge_of.cache_clear()
     traces = steps = 0

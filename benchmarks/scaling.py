@@ -27,7 +27,7 @@ from pathlib import Path
 if not __package__:
     sys.path[0] = str(Path(__file__).parents[1])
 
-from proofs.explore.explorer import Run, load, peak_bytes, prepare, searched
+from proofs.explore.explorer import ExplorationRun, load, peak_bytes, prepare, searched
 from proofs.explore.native import Library, NativeSearch
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.build import lift
@@ -82,7 +82,7 @@ def search(machine: Machine, library: Library, workers: int) -> tuple[float, tup
     begun = time.perf_counter()
     engine = NativeSearch(library, workers=workers, with_edges=False)
     try:
-        run = Run(machine, "c", engine, None)
+        run = ExplorationRun(machine, "c", engine, None)
         found = searched(run, lambda: None, stop=False, max_depth=None)
     finally:
         engine.close()

@@ -28,7 +28,15 @@ from pathlib import Path
 if not __package__:
     sys.path[0] = str(Path(__file__).parents[1])
 
-from conformance.backends import Backend, BackendError, Options, Range, Row, Task, open_backend
+from conformance.backends import (
+    Backend,
+    BackendError,
+    Options,
+    ResultRow,
+    TraceRange,
+    WorkerTask,
+    open_backend,
+)
 from conformance.plan import BadPlan, Plan, prepare
 from conformance.runner import cut
 
@@ -63,12 +71,14 @@ class Comparison:
     microseconds_a_trace: float
 
 
-def rows_of(backend: Backend, ranges: Sequence[Range]) -> list[Row]:
+def rows_of(backend: Backend, ranges: Sequence[TraceRange]) -> list[ResultRow]:
     """All rows, in an order of their own."""
     return sorted(row for row in backend.judge(ranges) if row is not None)
 
 
-def timed(backend: Backend, ranges: Sequence[Range], clock: Clock) -> tuple[float, list[Row]]:
+def timed(
+    backend: Backend, ranges: Sequence[TraceRange], clock: Clock
+) -> tuple[float, list[ResultRow]]:
     """One round: its seconds and its rows."""
     begun = clock()
     rows = rows_of(backend, ranges)
@@ -76,11 +86,11 @@ def timed(backend: Backend, ranges: Sequence[Range], clock: Clock) -> tuple[floa
 
 
 def alternated(
-    backends: Mapping[str, Backend], ranges: Sequence[Range], pairs: int, clock: Clock
+    backends: Mapping[str, Backend], ranges: Sequence[TraceRange], pairs: int, clock: Clock
 ) -> list[dict[str, float]]:
     """The seconds of each backend, pair by pair. Raises Disagreement."""
     found: list[dict[str, float]] = []
-    expected: list[Row] | None = None
+    expected: list[ResultRow] | None = None
     for pair in range(pairs):
         order = list(backends)[:: 1 if pair % 2 == 0 else -1]
         seconds = {}
@@ -95,7 +105,7 @@ def alternated(
 
 def compared(
     scope: str,
-    ranges: Sequence[Range],
+    ranges: Sequence[TraceRange],
     cores: int,
     begin_seconds: Mapping[str, float],
     fixed: Sequence[Mapping[str, float]],
@@ -129,7 +139,7 @@ def measured(scope: str, traces: int, pairs: int, cores: int, clock: Clock) -> C
     with tempfile.TemporaryDirectory() as name, ExitStack() as at_end:
         folder = Path(name)
         prepared = prepare(Plan(scope=scope, traces=traces), folder / "prepared")
-        task = Task("conformance.judging", prepared.directory.resolve())
+        task = WorkerTask("conformance.judging", prepared.directory.resolve())
         ranges = cut(0, prepared.count)
         backends: dict[str, Backend] = {}
         begin_seconds = {}
@@ -142,7 +152,7 @@ def measured(scope: str, traces: int, pairs: int, cores: int, clock: Clock) -> C
             at_end.callback(backends[kind].close)
             rows_of(backends[kind], ranges)
             begin_seconds[kind] = clock() - begun
-        shortest = [Range(n, n + 1) for n in range(min(cores, prepared.count))]
+        shortest = [TraceRange(n, n + 1) for n in range(min(cores, prepared.count))]
         fixed = alternated(backends, shortest, pairs, clock)
         found = alternated(backends, ranges, pairs, clock)
         return compared(scope, ranges, cores, begin_seconds, fixed, found)

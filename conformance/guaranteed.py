@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from conformance.homes import home_of_configuration, home_of_scope
 from conformance.judge import Judge, Steps
-from conformance.plan import Finding, Prepared, judge_of, steps_of
+from conformance.plan import Finding, PreparedPlan, judge_of, steps_of
 from conformance.systems.base import View, WireNumbers
 from model.idempotent.leader import StoredBatch
 from model.idempotent.messages import Batch
@@ -52,27 +52,27 @@ leader's memory, what is in flight, and which producer ids were given out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedProperties:
     """Names of guarantees that were broken somewhere, and of witnesses that were met."""
 
     broken: frozenset[str] = frozenset()
     met: frozenset[str] = frozenset()
 
-    def merge(self, other: Seen) -> Seen:
+    def merge(self, other: ObservedProperties) -> ObservedProperties:
         """Both together."""
-        return Seen(self.broken | other.broken, self.met | other.met)
+        return ObservedProperties(self.broken | other.broken, self.met | other.met)
 
 
-def seen_in(k: Any, world: Any) -> Seen:
+def seen_in(k: Any, world: Any) -> ObservedProperties:
     """What one world shows."""
     guarantees = home_of_configuration(k).model.guarantees
-    return Seen(
+    return ObservedProperties(
         frozenset(p.name for p in guarantees.GUARANTEES if not p.check(k, world)),
         frozenset(w.name for w in guarantees.WITNESSES if w.check(k, world)),
     )
 
 
-def statuses(seen: Seen, k: Any) -> dict[str, str]:
+def statuses(seen: ObservedProperties, k: Any) -> dict[str, str]:
     """Each guarantee: violated, holds, or not exercised."""
     return {
         p.name: status(p.name, seen, k)
@@ -80,7 +80,7 @@ def statuses(seen: Seen, k: Any) -> dict[str, str]:
     }
 
 
-def status(name: str, seen: Seen, k: Any) -> str:
+def status(name: str, seen: ObservedProperties, k: Any) -> str:
     """One guarantee. A broken one was exercised, whatever its witness says."""
     home = home_of_configuration(k)
     if name in seen.broken:
@@ -99,35 +99,35 @@ def not_guaranteed(k: Any) -> list[str]:
 # States that were explored
 
 
-def seen_on(prepared: Prepared, transitions: bytes) -> Seen:
+def seen_on(prepared: PreparedPlan, transitions: bytes) -> ObservedProperties:
     """What a summary's transitions show, in a scope that was explored."""
     bits = prepared.shows(transitions)
     named = home_of_scope(prepared.plan.scope).model.guarantees
     guarantees, witnesses = ([s.name for s in kind] for kind in (named.GUARANTEES, named.WITNESSES))
     found = frozenset(n for i, n in enumerate((*guarantees, *witnesses)) if bits >> i & 1)
-    return Seen(found.intersection(guarantees), found.intersection(witnesses))
+    return ObservedProperties(found.intersection(guarantees), found.intersection(witnesses))
 
 
 # Walking on the model
 
 
 @dataclass(slots=True)
-class Place:
+class WalkedWorld:
     """A world, what it shows, and where its rule instances lead as far as they are known."""
 
     world: Any
-    seen: Seen
-    next: dict[tuple[str, Choice], Place] = field(default_factory=dict)
+    seen: ObservedProperties
+    next: dict[tuple[str, Choice], WalkedWorld] = field(default_factory=dict)
 
 
-class Walker:
+class GuaranteeWalker:
     """Walks traces on the model; what it learned in one serves the next."""
 
     def __init__(self, k: Any) -> None:
         self._stepper = Stepper(home_of_configuration(k).model, k)
-        self._places: dict[Any, Place] = {}
+        self._places: dict[Any, WalkedWorld] = {}
 
-    def walk(self, steps: Steps) -> Seen:
+    def walk(self, steps: Steps) -> ObservedProperties:
         """All that the worlds of a trace show, the first included."""
         place = self._place(self._stepper.initial())
         broken, met = set(place.seen.broken), set(place.seen.met)
@@ -139,14 +139,14 @@ class Walker:
             place = following
             broken |= place.seen.broken
             met |= place.seen.met
-        return Seen(frozenset(broken), frozenset(met))
+        return ObservedProperties(frozenset(broken), frozenset(met))
 
-    def _place(self, world: Any) -> Place:
+    def _place(self, world: Any) -> WalkedWorld:
         place = self._places.get(world)
         if place is None:
             if len(self._places) >= MAX_WORLDS:
                 self._forget()
-            place = self._places[world] = Place(world, seen_in(self._stepper.k, world))
+            place = self._places[world] = WalkedWorld(world, seen_in(self._stepper.k, world))
         return place
 
     def _forget(self) -> None:
@@ -158,7 +158,7 @@ class Walker:
 # What a system shows of itself
 
 
-def shown_by(prepared: Prepared, finding: Finding) -> Seen:
+def shown_by(prepared: PreparedPlan, finding: Finding) -> ObservedProperties:
     """What the system shows once it took the step that differs."""
     judge = judge_of(prepared.plan)
     judge.judge(steps_of(finding))
@@ -166,7 +166,7 @@ def shown_by(prepared: Prepared, finding: Finding) -> Seen:
     return of_what_is_shown(seen_in(judge.tables.k, home.called(home.shown)(judge)))
 
 
-def of_what_is_shown(seen: Seen) -> Seen:
+def of_what_is_shown(seen: ObservedProperties) -> ObservedProperties:
     """Without the guarantees that say nothing of such a world."""
     return replace(seen, broken=seen.broken - UNSHOWN)
 

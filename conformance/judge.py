@@ -26,10 +26,10 @@ from conformance.systems.base import (
     Actor,
     ClientUnderTest,
     Payload,
-    System,
+    SystemUnderTest,
     differences,
 )
-from conformance.tables import ActorTables, Message, Node, Tables
+from conformance.tables import ActorTables, InternedMessage, InternedState, Tables
 from model.language import Disabled
 from proofs.trace.format import Instance as Instance
 from proofs.trace.format import label
@@ -90,12 +90,14 @@ class Differs(AssertionError):
         self.observed = {path: observed for path, _, observed in found}
 
 
-Item = tuple[Message, Payload]
+Item = tuple[InternedMessage, Payload]
 """A message on its way, as the model has it and as the system made it."""
-Mover = Callable[[Node, tuple[Any, ...], tuple[Any, ...]], tuple[Node, tuple[Item, ...]]]
+Mover = Callable[
+    [InternedState, tuple[Any, ...], tuple[Any, ...]], tuple[InternedState, tuple[Item, ...]]
+]
 
 
-class Move(NamedTuple):
+class JudgeStep(NamedTuple):
     """A rule instance, and what the judge does about it."""
 
     instance: Instance
@@ -111,7 +113,7 @@ class Lockstep(ABC):
         self._lived = True
 
     @abstractmethod
-    def move(self, instance: Instance) -> Move:
+    def move(self, instance: Instance) -> JudgeStep:
         """What `follow` needs to know of a step."""
 
     @abstractmethod
@@ -132,7 +134,7 @@ class Lockstep(ABC):
         """Execute a trace until its end or the first difference. Raises NotAllowed."""
         return self.follow([self.move(instance) for instance in steps])
 
-    def follow(self, moves: Sequence[Move], lived: bool = True) -> TraceResult:
+    def follow(self, moves: Sequence[JudgeStep], lived: bool = True) -> TraceResult:
         """As `judge`, for a trace of which all is looked up. `lived`: actors do all anew, even what
         they did before in the same place, and there is `check_restraint` in the middle and at the
         end. Raises NotAllowed."""
@@ -181,12 +183,12 @@ class Judge(Lockstep):
     place of each actor, and an `Item` in place of each message.
     """
 
-    def __init__(self, tables: Tables, system: System) -> None:
+    def __init__(self, tables: Tables, system: SystemUnderTest) -> None:
         super().__init__(tables)
         self.system = system
         self._world = tables.world
         self._cells: list[Any] = []
-        self._moves: dict[Instance, Move] = {}
+        self._moves: dict[Instance, JudgeStep] = {}
         self._under_test: dict[int, Actor] = {}
         self._clients, self._leaders = (
             [i for i in self._world.actors if self._world.cells[i].path.startswith(kind)]
@@ -203,21 +205,21 @@ class Judge(Lockstep):
             self._upkeep.append(("receive_producer_id", 0))
 
     @property
-    def clients(self) -> list[Node]:
+    def clients(self) -> list[InternedState]:
         """The model's clients, by producer."""
         return [self._cells[i] for i in self._clients]
 
     @property
-    def leaders(self) -> list[Node]:
+    def leaders(self) -> list[InternedState]:
         """The model's leaders, by partition."""
         return [self._cells[i] for i in self._leaders]
 
-    def move(self, instance: Instance) -> Move:
+    def move(self, instance: Instance) -> JudgeStep:
         """What `follow` needs to know of a step."""
         move = self._moves.get(instance)
         if move is None:
             event = self._world.bound(instance, self._cells, self._movers)
-            move = self._moves[instance] = Move(instance, event)
+            move = self._moves[instance] = JudgeStep(instance, event)
         return move
 
     def begin(self) -> None:
@@ -234,7 +236,7 @@ class Judge(Lockstep):
         again. Raises Differs."""
         for client, partition in self._waiting():
             self._react(client.wait, (partition,))
-        kinds: tuple[tuple[str, Sequence[Actor], list[Node]], ...] = (
+        kinds: tuple[tuple[str, Sequence[Actor], list[InternedState]], ...] = (
             ("client", self.system.clients, self.clients),
             ("leader", self.system.leaders, self.leaders),
         )
@@ -257,7 +259,7 @@ class Judge(Lockstep):
             for partition in self._silent(node):
                 yield client, partition
 
-    def _silent(self, node: Node) -> list[int]:
+    def _silent(self, node: InternedState) -> list[int]:
         """Partitions to which the model's client sends nothing again, if it has nothing else to
         do by itself: that comes first, whatever waits."""
         refuses = self.tables.refuses
@@ -268,8 +270,8 @@ class Judge(Lockstep):
     # ---- actors
 
     def _play(
-        self, node: Node, key: tuple[Any, ...], _: tuple[Any, ...]
-    ) -> tuple[Node, tuple[Item, ...]]:
+        self, node: InternedState, key: tuple[Any, ...], _: tuple[Any, ...]
+    ) -> tuple[InternedState, tuple[Item, ...]]:
         """A producer moves that the model plays. `key` is the rule and its inputs."""
         after, sent, seen = self.tables.after(node, *key)
         self._seen |= seen
@@ -281,8 +283,8 @@ class Judge(Lockstep):
         actors, after, name = self._under_test, self.tables.after, f"{kind}[{index}]"
 
         def move(
-            node: Node, key: tuple[Any, ...], given: tuple[Any, ...]
-        ) -> tuple[Node, tuple[Item, ...]]:
+            node: InternedState, key: tuple[Any, ...], given: tuple[Any, ...]
+        ) -> tuple[InternedState, tuple[Item, ...]]:
             """What the actor is then, and what it sends. `key` is the rule and the model's inputs,
             `given` are the system's. Raises Differs, also where the system's actor fails."""
             node, expected, seen = node.rows.get(key) or after(node, *key)

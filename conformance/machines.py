@@ -12,7 +12,7 @@ from conformance.judge import Judge
 from model.idempotent.world import World
 
 
-class Judged:
+class JudgedMachine:
     """Wraps a judge. `step` raises `Differs` where system and model differ, or judge and world."""
 
     def __init__(self, judge: Judge) -> None:

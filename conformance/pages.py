@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conformance.files import write_whole
 from conformance.homes import home_of_scope
-from conformance.plan import Finding, Prepared, configuration, scope_text, steps_of
+from conformance.plan import Finding, PreparedPlan, configuration, scope_text, steps_of
 from conformance.report import sentence
 from proofs.trace.format import Header, Trace, dumps
 from proofs.trace.html import page
@@ -14,7 +14,7 @@ from proofs.trace.replay import Stepper, model_of, record, replay
 from proofs.trace.story import Story, tell
 
 
-def trace_of(prepared: Prepared, finding: Finding) -> Trace:
+def trace_of(prepared: PreparedPlan, finding: Finding) -> Trace:
     """A finding's steps, with the answers and states that the model gives."""
     plan = prepared.plan
     header = Header(scope_text(plan), plan.variant, plan.seed, plan.system)
@@ -28,7 +28,7 @@ def story_of(trace: Trace) -> Story:
     return tell(model, trace.header, trace.steps, replay(trace, model))
 
 
-def write(prepared: Prepared, finding: Finding, name: Path) -> None:
+def write(prepared: PreparedPlan, finding: Finding, name: Path) -> None:
     """`name`.jsonl and `name`.html, whose title says what differs."""
     trace = trace_of(prepared, finding)
     write_whole(name.with_suffix(".jsonl"), dumps(trace))

@@ -25,7 +25,13 @@ import numpy as np
 from conformance.files import pretty, write_whole
 from conformance.generate import hunt
 from conformance.generate.cover import Cover, bound, cover
-from conformance.generate.graph import Graph, Numbers, TooLarge, explored, machine_of
+from conformance.generate.graph import (
+    Numbers,
+    ScopeTooLargeForCover,
+    TransitionGraph,
+    explored,
+    machine_of,
+)
 from conformance.generate.pct import DEPTH, longest, pct
 from conformance.generate.served import SELDOM, served
 from conformance.generate.threads import threads_of
@@ -41,7 +47,7 @@ from conformance.judge import Divergence, Lockstep, Steps
 from conformance.systems import SYSTEMS
 from conformance.systems.base import NotApplicable
 from model.idempotent.variants import DEFAULT_VARIANT
-from proofs.explore.result import Progress as Explored
+from proofs.explore.result import SearchProgress as Explored
 from proofs.lift.machine import Machine
 from proofs.trace.format import Instance
 from proofs.trace.replay import Stepper, configuration_of
@@ -208,7 +214,7 @@ def configuration(plan: Plan) -> Any:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedPlan:
     """What `prepare` left in a directory, as a worker reads it.
 
     `steps_planned` is exact for covers and an estimate for others; `transitions_total` is None if
@@ -233,7 +239,7 @@ class Prepared:
     threads_steps: int | None = None
 
     @staticmethod
-    def load(directory: Path) -> Prepared:
+    def load(directory: Path) -> PreparedPlan:
         """Read what was prepared; its large files stay at hand in a process. Raises BadPlan."""
         try:
             found = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
@@ -241,7 +247,7 @@ class Prepared:
             raise BadPlan(f"nothing was prepared in {directory}") from error
         found |= {name: frozenset(found[name]) for name in TOTALS}
         found["plan"] = Plan.from_json(found["plan"])
-        return Prepared(directory=directory, **found)
+        return PreparedPlan(directory=directory, **found)
 
     def save(self) -> None:
         """Write the manifest; it is the last file, so that it says that all are there."""
@@ -257,7 +263,7 @@ class Prepared:
 
     def shows(self, transitions: bytes) -> int:
         """What the states show that these transitions lead to, and the first: bits as in
-        `Graph.shows`. `transitions` are as in a Summary of an explored scope."""
+        `TransitionGraph.shows`. `transitions` are as in a Summary of an explored scope."""
         graph = _stored(self.directory).graph
         bits = np.unpackbits(np.frombuffer(transitions, np.uint8), bitorder="little")
         reached = graph.shows[graph.targets[np.flatnonzero(bits)]]
@@ -304,9 +310,9 @@ class _Stored:
         rules = sorted({rule for rule, _ in self.instances})
         self.rule_of = [rules.index(rule) for rule, _ in self.instances]
         self._directory = directory
-        self.graph = Graph(*(self._array(name) for name in GRAPH_FILES))
+        self.graph = TransitionGraph(*(self._array(name) for name in GRAPH_FILES))
         self.cover = Cover(self._array("cover_edges"), self._array("cover_first"))
-        self.walker: hunt.Walker = (
+        self.walker: hunt.HuntWalker = (
             hunt.GraphWalker(self.graph, shares_of(plan, self.instances))
             if self.graph.edges
             else hunt.MachineWalker(machine_of(configuration(plan), plan.scope))
@@ -341,11 +347,13 @@ def _stored(directory: Path) -> _Stored:
 
 
 GRAPH_FILES = ("first_edge", "rules", "targets", "shows")
-EMPTY_GRAPH = Graph(np.zeros(1, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.uint32))
+EMPTY_GRAPH = TransitionGraph(
+    np.zeros(1, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.uint32)
+)
 EMPTY_COVER = Cover(np.zeros(0, np.uint32), np.zeros(1, np.uint64))
 
 
-def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> Prepared:
+def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> PreparedPlan:
     """Explore the scope, cut the cover, and leave in `directory` what workers need.
 
     Done once: the same plan in the same directory is only loaded. Raises BadPlan, also for a
@@ -353,7 +361,7 @@ def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> Pr
     """
     checked(plan)
     if (directory / MANIFEST).exists():
-        prepared = Prepared.load(directory)
+        prepared = PreparedPlan.load(directory)
         if prepared.plan != plan:
             raise BadPlan(f"another plan was prepared in {directory}: {prepared.plan}")
         return prepared
@@ -377,7 +385,7 @@ def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> Pr
     return prepared
 
 
-def _graph_of(plan: Plan, machine: Machine, told: Progress) -> Graph:
+def _graph_of(plan: Plan, machine: Machine, told: Progress) -> TransitionGraph:
     """The scope's graph; an empty one if it is too large and no source needs it."""
 
     def report(so_far: Explored) -> None:
@@ -386,7 +394,7 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> Graph:
     is_served = plan.actors == SERVED
     try:
         graph = explored(machine, report)
-    except TooLarge as error:
+    except ScopeTooLargeForCover as error:
         if is_served:
             raise BadPlan(f"{error}: too many to cut traces for a server from") from error
         if not NEED_NO_GRAPH.issuperset(plan.traces_from):
@@ -398,7 +406,7 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> Graph:
     return served(graph, rules, nodes=is_of_nodes(plan))
 
 
-def _counted(plan: Plan, directory: Path, graph: Graph, walks: Cover) -> Prepared:
+def _counted(plan: Plan, directory: Path, graph: TransitionGraph, walks: Cover) -> PreparedPlan:
     """The numbers of what was prepared."""
     drawn = 0
     if plan.traces_from != ("cover",):
@@ -409,7 +417,7 @@ def _counted(plan: Plan, directory: Path, graph: Graph, walks: Cover) -> Prepare
     instances = stored.instances
     reached = np.unique(graph.rules).tolist() if graph.edges else range(len(instances))
     is_pct = "pct" in plan.traces_from
-    counted = Prepared(
+    counted = PreparedPlan(
         plan=plan,
         directory=directory,
         count=limit + drawn,
@@ -429,7 +437,7 @@ def _counted(plan: Plan, directory: Path, graph: Graph, walks: Cover) -> Prepare
     return replace(counted, steps_planned=counted.steps_planned + round(length * drawn))
 
 
-def compute_cover_bound(prepared: Prepared) -> Prepared:
+def compute_cover_bound(prepared: PreparedPlan) -> PreparedPlan:
     """The same with `cover_bound` known: a linear program, minutes for a million transitions."""
     if prepared.cover_steps is None or prepared.cover_bound is not None:
         return prepared
@@ -463,7 +471,7 @@ def judge_of(plan: Plan) -> Any:
     return judge
 
 
-def judge_range(prepared: Prepared, first: int, last: int) -> Summary:
+def judge_range(prepared: PreparedPlan, first: int, last: int) -> Summary:
     """Judge the traces first <= id < last."""
     judge = judge_of(prepared.plan)
     instances = _stored(prepared.directory).instances
@@ -532,7 +540,7 @@ def steps_of(finding: Finding) -> Steps:
     )
 
 
-def shrink_finding(prepared: Prepared, finding: Finding) -> Finding:
+def shrink_finding(prepared: PreparedPlan, finding: Finding) -> Finding:
     """The finding with a trace of which no step can be left out (`one_minimal`).
 
     A shorter trace shows the same finding if its first difference comes with the same rule.

@@ -20,7 +20,7 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-class Told:
+class PreparationDisplay:
     """Shows what is being prepared, and which part of it is done: a line every ten seconds, on a
     terminal several a second in one place. Each new work is shown at once."""
 
@@ -45,7 +45,7 @@ class Told:
             print(text, file=self._stream, flush=True)
 
 
-class Progress:
+class ProgressDisplay:
     """Shows done, rate, coverage and time left on `stream`. A context manager."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Progress:
         self._began = self._shown = clock()
         self._bar = rich_bar(stream, count, begun_at)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressDisplay:
         if self._bar is not None:
             self._bar.start()
         return self
@@ -105,10 +105,9 @@ def rich_bar(stream: TextIO, count: int, begun_at: int) -> Any:
     if not stream.isatty() or find_spec("rich") is None:
         return None
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as Bars
+    from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (BarColumn(24), TextColumn("{task.fields[text]}"))
-    bars = Bars(*columns, console=Console(file=stream), transient=True)
+    bars = Progress(*columns, console=Console(file=stream), transient=True)
     bars.add_task("", total=count, completed=begun_at, text="beginning")
     return bars

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 from conformance.explained import Explained
 from conformance.files import pretty, write_whole
 from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED
-from conformance.plan import Prepared, Summary
+from conformance.plan import PreparedPlan, Summary
 from conformance.runner import Wave
 
 SCHEMA_VERSION: Final = 2
@@ -30,7 +30,7 @@ JUDGES: Final = ("model", "guarantees")
 
 
 @dataclass(frozen=True, slots=True)
-class Divergence:
+class ReportedDivergence:
     """A finding that was shrunk: where its trace is, relative to the report, and what explains it.
 
     `occurrences` counts the examined traces that shrink to it.
@@ -56,7 +56,7 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class SideCheck:
     """Something that is compared beside traces: how often, and the first difference if any."""
 
     compared: int
@@ -75,17 +75,17 @@ class Result:
     `not_guaranteed` are those that the variant does not give in this scope. `unexamined` counts
     diverging traces beyond those that were shrunk; `undecided` traces that nobody could judge."""
 
-    prepared: Prepared
+    prepared: PreparedPlan
     total: Summary
     judge: str
-    divergences: Sequence[Divergence]
+    divergences: Sequence[ReportedDivergence]
     unexamined: int
     guarantees: Mapping[str, str]
     not_guaranteed: Sequence[str]
     undecided: int = 0
     not_applicable: Sequence[str] = ()
     stale: Sequence[Explained] = field(default=())
-    checks: Mapping[str, Check] = field(default_factory=dict)
+    checks: Mapping[str, SideCheck] = field(default_factory=dict)
 
     @property
     def conforms(self) -> bool:
@@ -121,7 +121,7 @@ def covered(found: frozenset[str], total: frozenset[str]) -> dict[str, Any]:
     return {"covered": len(total & found), "total": len(total), "missing": missing}
 
 
-def coverage_json(prepared: Prepared, total: Summary) -> dict[str, Any]:
+def coverage_json(prepared: PreparedPlan, total: Summary) -> dict[str, Any]:
     """What the traces went through; the total of transitions is null if nobody explored them."""
     return {
         "transitions": {
@@ -177,7 +177,7 @@ def report_json(result: Result) -> dict[str, Any]:
 # run.json
 
 
-def pct_json(prepared: Prepared) -> dict[str, Any] | None:
+def pct_json(prepared: PreparedPlan) -> dict[str, Any] | None:
     """What pct's guarantee is made of: a trace shows a bug of that depth, if it needs no more
     steps,
     with chance 1 / (threads * steps ** (depth - 1)) or more. None where no trace is pct's."""

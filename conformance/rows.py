@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from conformance.backends import FINDING, GUARANTEES, SUMMARY, Range, Row
-from conformance.guaranteed import Seen
+from conformance.backends import FINDING, GUARANTEES, SUMMARY, ResultRow, TraceRange
+from conformance.guaranteed import ObservedProperties
 from conformance.plan import Summary
 
 
@@ -17,7 +17,7 @@ class Found:
     """What some traces gave: numbers and findings, and what they showed of the guarantees."""
 
     summary: Summary = field(default_factory=Summary)
-    seen: Seen = field(default_factory=Seen)
+    seen: ObservedProperties = field(default_factory=ObservedProperties)
 
     def merge(self, other: Found) -> Found:
         """Both together. Associative and commutative; `Found()` is neutral."""
@@ -60,14 +60,14 @@ def summary_from(value: dict[str, Any]) -> Summary:
     )
 
 
-def seen_json(seen: Seen) -> dict[str, Any]:
+def seen_json(seen: ObservedProperties) -> dict[str, Any]:
     """What was seen of the guarantees."""
     return {"broken": sorted(seen.broken), "met": sorted(seen.met)}
 
 
-def seen_from(value: dict[str, Any]) -> Seen:
+def seen_from(value: dict[str, Any]) -> ObservedProperties:
     """What `seen_json` wrote."""
-    return Seen(frozenset(value["broken"]), frozenset(value["met"]))
+    return ObservedProperties(frozenset(value["broken"]), frozenset(value["met"]))
 
 
 def to_json(found: Found) -> dict[str, Any]:
@@ -83,13 +83,13 @@ def from_json(value: dict[str, Any]) -> Found:
 # As rows
 
 
-def rows_of(part: Range, found: Found) -> list[Row]:
+def rows_of(part: TraceRange, found: Found) -> list[ResultRow]:
     """One row for the numbers, one for the guarantees, one for each finding."""
     numbers = summary_json(replace(found.summary, findings=()))
     return [
-        Row(SUMMARY, *part, line(numbers)),
-        Row(GUARANTEES, *part, line(seen_json(found.seen))),
-        *(Row(FINDING, *part, line(finding)) for finding in found.summary.findings),
+        ResultRow(SUMMARY, *part, line(numbers)),
+        ResultRow(GUARANTEES, *part, line(seen_json(found.seen))),
+        *(ResultRow(FINDING, *part, line(finding)) for finding in found.summary.findings),
     ]
 
 
@@ -100,7 +100,7 @@ READERS = {
 }
 
 
-def found_in(rows: Iterable[Row]) -> Found:
+def found_in(rows: Iterable[ResultRow]) -> Found:
     """All rows together; their order does not matter."""
     total = Found()
     for row in sorted(rows):

@@ -9,8 +9,9 @@ Four rules:
 3. The result is the sum of the manifest's waves, whether this process ran them or one before.
 4. Other arguments in the same directory are refused by name.
 
-Theory of operation: `Ledger` is the directory: the manifest and one file a wave. `run_waves` asks
-it where the work stands, sizes the next wave by the last one's speed, and lets the backend judge.
+Theory of operation: `WaveJournal` is the directory: the manifest and one file a wave. `run_waves`
+asks it where the work stands, sizes the next wave by the last one's speed, and lets the backend
+judge.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from conformance.backends import SUMMARY, Backend, Range, Row
+from conformance.backends import SUMMARY, Backend, ResultRow, TraceRange
 from conformance.files import digest, pretty, write_whole
 from conformance.rows import Found, found_in, from_json, line, to_json
 
@@ -57,10 +58,10 @@ def range_size(count: int) -> int:
     return max(1, min(LARGEST_RANGE, math.ceil(count / MOST_RANGES)))
 
 
-def cut(first: int, count: int) -> list[Range]:
+def cut(first: int, count: int) -> list[TraceRange]:
     """The ranges from trace id `first`, a range's beginning, to the end of the run."""
     size = range_size(count)
-    return [Range(at, min(at + size, count)) for at in range(first, count, size)]
+    return [TraceRange(at, min(at + size, count)) for at in range(first, count, size)]
 
 
 def wave_length(count: int, ranges_a_second: float | None, cores: int) -> int:
@@ -108,7 +109,7 @@ def refuse_other(wanted: dict[str, Any], found: dict[str, Any], directory: Path)
             )
 
 
-class Ledger:
+class WaveJournal:
     """The waves of one run, as a directory keeps them."""
 
     def __init__(self, directory: Path, manifest: Manifest) -> None:
@@ -119,7 +120,7 @@ class Ledger:
             self.total = self.total.merge(self._read(wave))
 
     @classmethod
-    def open(cls, directory: Path, wanted: Manifest) -> Ledger:
+    def open(cls, directory: Path, wanted: Manifest) -> WaveJournal:
         """The directory's run, gone on with; or a new one. `wanted` has no waves.
 
         Raises DamagedRun.
@@ -188,7 +189,7 @@ def damaged(path: Path, what: str) -> DamagedRun:
 # Running
 
 
-class Watcher(Protocol):
+class RunWatcher(Protocol):
     """Is told how far the run is, several times a second."""
 
     def __call__(self, done: int, total: Found) -> None:
@@ -196,7 +197,7 @@ class Watcher(Protocol):
 
 
 def run_waves(
-    ledger: Ledger, backend: Backend, watch: Watcher, clock: Clock, least: int = 1
+    ledger: WaveJournal, backend: Backend, watch: RunWatcher, clock: Clock, least: int = 1
 ) -> Found:
     """Judge all that is left, at least so many ranges at a time.
 
@@ -222,17 +223,17 @@ def run_waves(
 
 
 def judge_wave(
-    ledger: Ledger, backend: Backend, ranges: Sequence[Range], watch: Watcher
-) -> list[Row]:
+    ledger: WaveJournal, backend: Backend, ranges: Sequence[TraceRange], watch: RunWatcher
+) -> list[ResultRow]:
     """The rows of one wave, each range's numbers once."""
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     done = ledger.next_id
     for row in backend.judge(ranges):
         if row is not None:
             rows.append(row)
             done += row.last - row.first if row.kind == SUMMARY else 0
         watch(done, ledger.total)
-    judged = sorted(Range(row.first, row.last) for row in rows if row.kind == SUMMARY)
+    judged = sorted(TraceRange(row.first, row.last) for row in rows if row.kind == SUMMARY)
     if judged != list(ranges):
         raise AssertionError(f"asked for {ranges}, {backend.name} judged {judged}")
     return rows

@@ -35,7 +35,7 @@ WATCHED_MODULES = ("messages", "leader", "client", "recovery", "responses")
 """The modules whose branches count: those that say what actors do."""
 
 
-class Message:
+class InternedMessage:
     """An interned message: the model's value, and its view."""
 
     __slots__ = ("value", "view")
@@ -45,7 +45,7 @@ class Message:
         self.view = view
 
 
-class Node:
+class InternedState:
     """An interned state of an actor: the model's value, its view, and the rows known so far."""
 
     __slots__ = ("refusals", "rows", "state", "view")
@@ -53,15 +53,15 @@ class Node:
     def __init__(self, state: Any, view: View) -> None:
         self.state = state
         self.view = view
-        self.rows: dict[tuple[Any, ...], Row] = {}
+        self.rows: dict[tuple[Any, ...], MemoisedStep] = {}
         self.refusals: dict[tuple[Any, ...], bool] = {}
 
 
-class Row(NamedTuple):
+class MemoisedStep(NamedTuple):
     """What an actor does with an input. `seen` has a bit for each point that the row covers."""
 
-    node: Node
-    sent: tuple[Message, ...]
+    node: InternedState
+    sent: tuple[InternedMessage, ...]
     seen: int
 
 
@@ -223,15 +223,15 @@ STATE_VIEWS: Mapping[type, Callable[[WireNumbers, Any], View]] = {
 class ActorTables(ABC):
     """The actors of one configuration, whatever they are; see `Tables`.
 
-    `points` names what rows cover, in the order of the bits of `Row.seen`: branches, then error
-    codes.
+    `points` names what rows cover, in the order of the bits of `MemoisedStep.seen`: branches, then
+    error codes.
     """
 
     def __init__(self, k: Any, model: Model, modules: Sequence[str]) -> None:
         self.k = k
         self._watched = WatchedRules(model, modules)
-        self._nodes: dict[Any, Node] = {}
-        self._messages: dict[Any, Message] = {}
+        self._nodes: dict[Any, InternedState] = {}
+        self._messages: dict[Any, InternedMessage] = {}
         self._rows = 0
         self.branches = self._watched.branches
         self.error_codes = tuple(error.name for error in model.messages.Error)
@@ -248,8 +248,8 @@ class ActorTables(ABC):
     def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
         """The names of the error codes that are answered."""
 
-    def after(self, node: Node, rule: str, *inputs: Any) -> Row:
-        """What the actor does; an input is a plain value or a `Message`.
+    def after(self, node: InternedState, rule: str, *inputs: Any) -> MemoisedStep:
+        """What the actor does; an input is a plain value or a `InternedMessage`.
 
         Raises the model's `Disabled` if the actor's own rule refuses.
         """
@@ -257,7 +257,7 @@ class ActorTables(ABC):
         row = node.rows.get(key)
         return self._filled(node, key) if row is None else row
 
-    def refuses(self, node: Node, rule: str, *inputs: Any) -> bool:
+    def refuses(self, node: InternedState, rule: str, *inputs: Any) -> bool:
         """Whether the protocol, and not only the scope, forbids the actor to do this here."""
         key = (rule, *inputs)
         refused = node.refusals.get(key)
@@ -277,10 +277,10 @@ class ActorTables(ABC):
         branches = frozenset(found[: (seen & ((1 << len(self.branches)) - 1)).bit_count()])
         return branches, frozenset(found) - branches
 
-    def _filled(self, node: Node, key: tuple[Any, ...]) -> Row:
+    def _filled(self, node: InternedState, key: tuple[Any, ...]) -> MemoisedStep:
         """A row filled by the source. What is no state of the actor's is what it sends."""
         rule, *inputs = key
-        values = [i.value if isinstance(i, Message) else i for i in inputs]
+        values = [i.value if isinstance(i, InternedMessage) else i for i in inputs]
         self._watched.taken = 0
         result = self._watched.rules[rule](self.k, node.state, *values)
         if isinstance(result, Step):
@@ -290,7 +290,7 @@ class ActorTables(ABC):
         else:
             actor, sends = node.state, (result,)
         sent = tuple(self.message(message) for message in sends)
-        row = Row(self.node(actor), sent, self._watched.taken | self._errors(sends))
+        row = MemoisedStep(self.node(actor), sent, self._watched.taken | self._errors(sends))
         self._make_room()
         node.rows[key] = row
         return row
@@ -308,19 +308,19 @@ class ActorTables(ABC):
         first = len(self.branches)
         return sum(1 << first + self.error_codes.index(name) for name in set(self.errors_in(sends)))
 
-    def node(self, state: Any) -> Node:
+    def node(self, state: Any) -> InternedState:
         """The one node of a state."""
         node = self._nodes.get(state)
         if node is None:
-            node = self._nodes[state] = Node(state, self.state_view(state))
+            node = self._nodes[state] = InternedState(state, self.state_view(state))
         return node
 
-    def message(self, value: Any) -> Message:
+    def message(self, value: Any) -> InternedMessage:
         """The one message of a value."""
         key = (type(value), value)
         message = self._messages.get(key)
         if message is None:
-            message = self._messages[key] = Message(value, self.message_view(value))
+            message = self._messages[key] = InternedMessage(value, self.message_view(value))
         return message
 
 

@@ -30,7 +30,7 @@ class Era(IntEnum):
     V4_0 = 4
 
 
-class Outcome(IntEnum):
+class ConfigOutcome(IntEnum):
     """What the configurations come to."""
 
     IDEMPOTENT = 0
@@ -58,7 +58,7 @@ class Rule:
 
     name: str
     applies: Condition
-    outcome: Outcome
+    outcome: ConfigOutcome
 
 
 def asked(given: Given) -> bool:
@@ -110,14 +110,14 @@ def always(given: Given) -> bool:
 TRANSACTIONS_WITHOUT = Rule(
     "a transactional id without idempotence",
     lambda given: declined(given) and given.transactional_id,
-    Outcome.CONFIG_EXCEPTION,
+    ConfigOutcome.CONFIG_EXCEPTION,
 )
-OFF = Rule("idempotence is off", declined, Outcome.PLAIN)
+OFF = Rule("idempotence is off", declined, ConfigOutcome.PLAIN)
 
 
 def refused(name: str, condition: Condition) -> Rule:
     """A contradiction of the user's."""
-    return Rule(name, condition, Outcome.CONFIG_EXCEPTION)
+    return Rule(name, condition, ConfigOutcome.CONFIG_EXCEPTION)
 
 
 def lost(name: str, condition: Condition) -> tuple[Rule, Rule]:
@@ -125,19 +125,19 @@ def lost(name: str, condition: Condition) -> tuple[Rule, Rule]:
     for_transactions = both(condition, lambda given: given.transactional_id)
     return (
         refused(f"{name}, with a transactional id", for_transactions),
-        Rule(f"{name}: idempotence goes", condition, Outcome.PLAIN),
+        Rule(f"{name}: idempotence goes", condition, ConfigOutcome.PLAIN),
     )
 
 
 BY_REQUEST = (
     TRANSACTIONS_WITHOUT,
-    Rule("nobody asked", lambda given: not wanted(given), Outcome.PLAIN),
+    Rule("nobody asked", lambda given: not wanted(given), ConfigOutcome.PLAIN),
     refused("no retries", no_retries),
     refused("acks other than all", weak_acks),
 )
 """Before 3.0, idempotence is for those who ask."""
 
-ON = Rule("idempotent", always, Outcome.IDEMPOTENT)
+ON = Rule("idempotent", always, ConfigOutcome.IDEMPOTENT)
 
 RULES: dict[Era, tuple[Rule, ...]] = {
     Era.V0_11: (*BY_REQUEST, refused("more than one in flight", not_one), ON),

@@ -40,7 +40,7 @@ class Witness(Generic[K, W]):
 
 
 @dataclass(frozen=True, slots=True)
-class Event(Generic[K, W]):
+class EventPattern(Generic[K, W]):
     """Steps of some rules, with this `choice`, in worlds in which `when` is true of the instance
     and partition."""
 
@@ -53,15 +53,15 @@ class Event(Generic[K, W]):
 class Happens(Generic[K, W]):
     """If the event stays possible, it happens."""
 
-    event: Event[K, W]
+    event: EventPattern[K, W]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeats(Generic[K, W]):
     """If `often` happens for ever, so does `then`."""
 
-    often: Event[K, W]
-    then: Event[K, W]
+    often: EventPattern[K, W]
+    then: EventPattern[K, W]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Ceases(Generic[K, W]):
 
     name: str
     says: str
-    event: Event[K, W]
+    event: EventPattern[K, W]
     under: tuple[str, ...]
     asked: Callable[[K], bool] = always
     guaranteed: Callable[[K], bool] = always

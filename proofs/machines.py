@@ -28,7 +28,7 @@ Transition = tuple[int, int, int]
 """(state, rule instance, state), by number as in a `SourceGraph`."""
 
 
-class System(Protocol):
+class MachineSubject(Protocol):
     """What a machine runs against."""
 
     def reset(self) -> None:
@@ -45,7 +45,7 @@ class LeftTheGraph(AssertionError):
 class Play:
     """A run of the model and a system, side by side. `world` is where it stands."""
 
-    def __init__(self, stepper: Stepper, system: System) -> None:
+    def __init__(self, stepper: Stepper, system: MachineSubject) -> None:
         self.stepper = stepper
         self.system = system
         self.instances = instances(stepper.model, stepper.k)
@@ -104,7 +104,9 @@ def machine_rule(name: str) -> Any:
     return precondition(offered)(rule(data=strategies.data())(fires))
 
 
-def machine(model: Model, k: Any, system: Callable[[], System]) -> type[RuleBasedStateMachine]:
+def machine(
+    model: Model, k: Any, system: Callable[[], MachineSubject]
+) -> type[RuleBasedStateMachine]:
     """A machine class; `.TestCase` of it is a test. `system` makes a fresh system for each run."""
 
     def begin(self: ModelMachine) -> None:
@@ -160,7 +162,7 @@ def way(came: Mapping[int, Transition | None], state: int) -> Iterator[Transitio
 
 
 def execute_all(
-    model: Model, k: Any, graph: SourceGraph, system: System
+    model: Model, k: Any, graph: SourceGraph, system: MachineSubject
 ) -> tuple[frozenset[Transition], int]:
     """Execute every transition of the graph; what was executed, and in how many steps.
 

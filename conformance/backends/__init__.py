@@ -25,7 +25,7 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 """The folder that holds the packages: on the path of every worker."""
 
 
-class Range(NamedTuple):
+class TraceRange(NamedTuple):
     """Trace ids from `first` up to, but not including, `last`."""
 
     first: int
@@ -37,7 +37,7 @@ GUARANTEES: Final = "guarantees"
 FINDING: Final = "finding"
 
 
-class Row(NamedTuple):
+class ResultRow(NamedTuple):
     """One thing that a range gave: `kind` is one of the three above, `body` canonical JSON."""
 
     kind: str
@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class WorkerTask:
     """What workers do: `module`'s `load` of `directory`, then its `judge` of each range.
 
     `load` takes the path, `judge` what `load` gave and a Range; it gives a `Found`.
@@ -77,7 +77,7 @@ class Backend(Protocol):
     name: str
     cores: int | None
 
-    def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
+    def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         """The rows of all ranges, as they come. Raises BackendFailed."""
 
     def close(self) -> None:
@@ -97,14 +97,14 @@ class Options:
 class Opener(Protocol):
     """Each backend's module has an `open_backend` of this form."""
 
-    def __call__(self, task: Task, options: Options) -> Backend:
+    def __call__(self, task: WorkerTask, options: Options) -> Backend:
         """Start workers. Raises BackendError."""
 
 
 BACKENDS: Final = ("spark", "processes")
 
 
-def open_backend(name: str, task: Task, options: Options) -> Backend:
+def open_backend(name: str, task: WorkerTask, options: Options) -> Backend:
     """Start the backend of that name. Raises BackendError, ModuleNotFoundError for pyspark."""
     opener = cast(Opener, import_module(f"conformance.backends.{name}").open_backend)
     return opener(task, options)

@@ -15,9 +15,9 @@ from conformance.backends import (
     BackendError,
     BackendFailed,
     Options,
-    Range,
-    Row,
-    Task,
+    ResultRow,
+    TraceRange,
+    WorkerTask,
 )
 from conformance.backends.worker import judge, loaded
 
@@ -29,7 +29,7 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def begin(task: Task) -> None:
+def begin(task: WorkerTask) -> None:
     """Set a worker up: Ctrl-C is its parent's business, and it does not outlive its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
@@ -49,16 +49,16 @@ class Processes:
 
     name = "processes"
 
-    def __init__(self, task: Task, cores: int) -> None:
+    def __init__(self, task: WorkerTask, cores: int) -> None:
         self.cores: int | None = cores
         self._task = task
         self._pool = ProcessPoolExecutor(
             cores, multiprocessing.get_context("spawn"), initializer=begin, initargs=(task,)
         )
 
-    def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
+    def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         """The rows of all ranges, as they come. Raises BackendFailed if a process is lost."""
-        pending: set[Future[list[Row]]] = {
+        pending: set[Future[list[ResultRow]]] = {
             self._pool.submit(judge, self._task, part) for part in ranges
         }
         try:
@@ -86,7 +86,7 @@ class Processes:
             worker.terminate()
 
 
-def open_backend(task: Task, options: Options) -> Processes:
+def open_backend(task: WorkerTask, options: Options) -> Processes:
     """A pool of `options.partitions` processes, one a core if not said.
 
     Raises BackendError for a master or a remote.

@@ -30,9 +30,9 @@ from conformance.backends import (
     BackendError,
     BackendFailed,
     Options,
-    Range,
-    Row,
-    Task,
+    ResultRow,
+    TraceRange,
+    WorkerTask,
 )
 
 OLDEST_JAVA: Final = 17
@@ -176,7 +176,7 @@ def archive_packages(folder: Path, roots: Sequence[Path]) -> Path:
     return Path(shutil.make_archive(str(folder / "kafka_eos_packages"), "zip", tree))
 
 
-def ship(session: SparkSession, task: Task, scratch: Path) -> None:
+def ship(session: SparkSession, task: WorkerTask, scratch: Path) -> None:
     """Packages and prepared files, to wherever tasks will run."""
     packages = archive_packages(scratch, task.roots)
     prepared = shutil.make_archive(str(scratch / "kafka_eos_prepared"), "zip", task.directory)
@@ -184,7 +184,7 @@ def ship(session: SparkSession, task: Task, scratch: Path) -> None:
 
 
 def judging(
-    task: Task, ranges: Sequence[Range], *, shipped: bool
+    task: WorkerTask, ranges: Sequence[TraceRange], *, shipped: bool
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """The function for `mapInArrow`: numbers of ranges in, rows out.
 
@@ -207,13 +207,13 @@ def judging(
             places = [SparkFiles.get("kafka_eos_packages.zip")]
             prepared = SparkFiles.get("kafka_eos_prepared.zip")
         sys.path[:] = places + [place for place in sys.path if place not in places]
-        from conformance.backends import Range, Task
+        from conformance.backends import TraceRange, WorkerTask
         from conformance.backends.worker import judge
 
-        there = Task(module, Path(prepared), tuple(map(Path, places)))
+        there = WorkerTask(module, Path(prepared), tuple(map(Path, places)))
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                rows = judge(there, Range(*bounds[number]))
+                rows = judge(there, TraceRange(*bounds[number]))
                 yield pyarrow.RecordBatch.from_pylist([row._asdict() for row in rows])
         # Spark collects garbage after each task, and would look at all that this process has
         # learnt of the model each time. Judging leaves no cycles behind.
@@ -230,7 +230,9 @@ class Spark:
 
     name = "spark"
 
-    def __init__(self, session: SparkSession, task: Task, options: Options, scratch: Path) -> None:
+    def __init__(
+        self, session: SparkSession, task: WorkerTask, options: Options, scratch: Path
+    ) -> None:
         self._session = session
         self._scratch = scratch
         self._log = options.log
@@ -242,19 +244,19 @@ class Spark:
         if self._shipped:
             ship(session, task, scratch)
 
-    def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
+    def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         """The rows of all ranges, as they come: at the end of the wave. Raises BackendFailed."""
         collected = self._thread.submit(self._collect, ranges)
         while (rows := result_soon(collected)) is None:
             yield None
         yield from rows
 
-    def _collect(self, ranges: Sequence[Range]) -> list[Row]:
+    def _collect(self, ranges: Sequence[TraceRange]) -> list[ResultRow]:
         width = min(self._partitions, len(ranges))
         numbers = self._session.range(0, len(ranges), 1, width)
         function = judging(self._task, dealt(ranges, width), shipped=self._shipped)
         try:
-            return [Row(*row) for row in numbers.mapInArrow(function, SCHEMA).collect()]
+            return [ResultRow(*row) for row in numbers.mapInArrow(function, SCHEMA).collect()]
         except PySparkException as error:
             raise BackendFailed(f"Spark failed: {error}\nsee also {self._log}") from error
 
@@ -265,13 +267,13 @@ class Spark:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-def dealt(ranges: Sequence[Range], hands: int) -> list[Range]:
+def dealt(ranges: Sequence[TraceRange], hands: int) -> list[TraceRange]:
     """The ranges such that tasks, which get neighbours, have some of everywhere: traces are long in
     the beginning of a run, and short in the end."""
     return [part for hand in range(hands) for part in ranges[hand::hands]]
 
 
-def result_soon(future: Future[list[Row]]) -> list[Row] | None:
+def result_soon(future: Future[list[ResultRow]]) -> list[ResultRow] | None:
     """The future's result, or None if it takes longer than a heartbeat."""
     try:
         return future.result(HEARTBEAT_SECONDS)
@@ -289,7 +291,7 @@ def default_partitions(cores: int | None) -> int:
     return REMOTE_PARTITIONS if cores is None else cores * PARTITIONS_PER_CORE
 
 
-def open_backend(task: Task, options: Options) -> Spark:
+def open_backend(task: WorkerTask, options: Options) -> Spark:
     """A Spark session that knows the task. Raises BackendError."""
     # Beside the log and not in the system's own place: what a killed run leaves, the next removes.
     scratch = options.log.resolve().parent / "spark"

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from conformance.backends import Range, Row, Task
+from conformance.backends import ResultRow, TraceRange, WorkerTask
 from conformance.rows import rows_of
 
 
@@ -20,14 +20,14 @@ def search_first(roots: Sequence[Path]) -> None:
 
 
 @functools.cache
-def loaded(task: Task) -> tuple[Any, Any]:
+def loaded(task: WorkerTask) -> tuple[Any, Any]:
     """The task's module and its prepared files, as this process keeps them."""
     search_first(task.roots)
     module = import_module(task.module)
     return module, module.load(task.directory)
 
 
-def judge(task: Task, part: Range) -> list[Row]:
+def judge(task: WorkerTask, part: TraceRange) -> list[ResultRow]:
     """Judge one range; the rows to send back."""
     module, prepared = loaded(task)
     return rows_of(part, module.judge(prepared, part))

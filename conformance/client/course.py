@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends import BackendFailed
-from conformance.client.ledger import Ledger, outcome_of
+from conformance.client.ledger import ClientJournal, outcome_of
 from conformance.client.plan import RunPlan, draw_plan, without_faults
 from conformance.client.processes import JAVA, ClientCommand, client_command
 from conformance.client.recorder import record_runs
@@ -22,7 +22,7 @@ from conformance.client.report import answer, report_json, run_json
 from conformance.explained import Explained, read_baseline
 from conformance.files import alone_in, digest, pretty
 from conformance.plan import Plan, Summary
-from conformance.progress import Progress
+from conformance.progress import ProgressDisplay
 from conformance.report import write_reports
 from conformance.rows import Found
 from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, BadUse, note, one_of
@@ -40,7 +40,7 @@ FAULTS: Final = ("connections", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ClientTask:
     """What is judged: a client, by the model of a variant, in so many runs."""
 
     client: str
@@ -79,7 +79,7 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
     out: Path = options.out or Path("out") / f"client-{digest(pretty(arguments))[:8]}"
     with alone_in(out):
         begin(out, arguments)
-        ledger = Ledger(out / "waves")
+        ledger = ClientJournal(out / "waves")
         began = time.monotonic()
         try:
             command = client_command(task.client)
@@ -96,7 +96,7 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
     return EXIT_CODES[report["verdict"]]
 
 
-def task_of(plan: Plan, options: argparse.Namespace) -> Task:
+def task_of(plan: Plan, options: argparse.Namespace) -> ClientTask:
     """The task that the arguments make. Raises BadUse, UnknownVariant."""
     if options.client is None:
         raise BadUse("--system client needs --client java:RELEASE or --client CMD")
@@ -113,7 +113,7 @@ def task_of(plan: Plan, options: argparse.Namespace) -> Task:
             raise BadUse(f"{name} is not for a client; leave it out")
     faults = one_of("--faults", options.faults or FAULTS[0], FAULTS)
     changed = replace(plan, system="client", faults=faults, actors="client", on="bytes")
-    return Task(options.client, variant_of(options), changed, options.traces or RUNS)
+    return ClientTask(options.client, variant_of(options), changed, options.traces or RUNS)
 
 
 def variant_of(options: argparse.Namespace) -> Variant:
@@ -129,7 +129,9 @@ def variant_of(options: argparse.Namespace) -> Variant:
     return parse(DEFAULT_VARIANT)
 
 
-async def judge_rest(task: Task, command: ClientCommand, ledger: Ledger, at_once: int) -> None:
+async def judge_rest(
+    task: ClientTask, command: ClientCommand, ledger: ClientJournal, at_once: int
+) -> None:
     """Run what is left; judging has a process of its own, so that no run waits for it."""
     left = list(ledger.missing(task.runs))
     if not left:
@@ -140,7 +142,7 @@ async def judge_rest(task: Task, command: ClientCommand, ledger: Ledger, at_once
     begun_at = task.runs - len(left)
     with (
         ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
-        Progress(sys.stderr, task.runs, begun_at, None) as show,
+        ProgressDisplay(sys.stderr, task.runs, begun_at, None) as show,
     ):
         async for trace in record_runs(command, plans, at_once):
             outcome = await loop.run_in_executor(pool, outcome_of, task.variant, trace)

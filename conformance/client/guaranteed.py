@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.client.trace import ClientTrace, WireBatch, sent_batches
-from conformance.guaranteed import NOT_EXERCISED, Seen, status
+from conformance.guaranteed import NOT_EXERCISED, ObservedProperties, status
 from model.faults import fit
 from model.idempotent.client import Client
 from model.idempotent.configuration import Bounds, Budgets, Configuration, Variant
@@ -35,10 +35,10 @@ def configuration_of_guarantees(variant: Variant, partitions: int, records: int)
     return Configuration(mixed, bounds, budgets)
 
 
-def seen_in(variant: Variant, trace: ClientTrace, client: Client) -> Seen:
+def seen_in(variant: Variant, trace: ClientTrace, client: Client) -> ObservedProperties:
     """The guarantees that one run violates, and the witnesses that it meets."""
     if not trace.plan.is_honest:
-        return Seen()
+        return ObservedProperties()
     most = max(send.number for send in trace.plan.sends) + 1
     k = configuration_of_guarantees(variant, len(client.partitions.values()), most)
     world = initial(k)
@@ -56,10 +56,12 @@ def seen_in(variant: Variant, trace: ClientTrace, client: Client) -> Seen:
     if sent_what_was_stored(trace):
         met.add(DUPLICATE)
     shown = [guarantee for guarantee in GUARANTEES if guarantee.name in SHOWN]
-    return Seen(frozenset(p.name for p in shown if not p.check(k, world)), frozenset(met))
+    return ObservedProperties(
+        frozenset(p.name for p in shown if not p.check(k, world)), frozenset(met)
+    )
 
 
-def states(seen: Seen, k: Configuration) -> dict[str, str]:
+def states(seen: ObservedProperties, k: Configuration) -> dict[str, str]:
     """Each guarantee: violated, holds, or not exercised."""
     return {
         p.name: status(p.name, seen, k) if p.name in SHOWN else NOT_EXERCISED for p in GUARANTEES

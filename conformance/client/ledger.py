@@ -19,7 +19,7 @@ from conformance.client.trace import (
     format_trace,
 )
 from conformance.files import write_whole
-from conformance.guaranteed import Seen
+from conformance.guaranteed import ObservedProperties
 from model.idempotent.configuration import Variant
 from model.idempotent.messages import Error
 
@@ -27,7 +27,7 @@ FILE: Final = "runs.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ClientRunOutcome:
     """What became of one run. `finding` is as in `conformance.plan`, its `trace` a file's name."""
 
     run: int
@@ -42,15 +42,15 @@ class Outcome:
     finding: dict[str, Any] | None
 
 
-def outcome_of(variant: Variant, trace: ClientTrace) -> Outcome:
+def outcome_of(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
     """Judge one run. One whose records were counted in another order shows nothing of
     guarantees."""
     judgement = judge_trace(variant, trace)
-    seen = Seen()
+    seen = ObservedProperties()
     as_it_was = renumber_records(trace) is trace
     if judgement.client is not None and not trace.problem and as_it_was:
         seen = seen_in(variant, trace, judgement.client)
-    return Outcome(
+    return ClientRunOutcome(
         run=trace.plan.number,
         verdict=judgement.verdict,
         requests=judgement.requests,
@@ -92,12 +92,12 @@ def trace_name(run: int) -> str:
     return f"run-{run:05d}.jsonl"
 
 
-class Ledger:
+class ClientJournal:
     """A folder with the outcomes of runs, and the traces of those that diverged or stayed open."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.outcomes: dict[int, Outcome] = {}
+        self.outcomes: dict[int, ClientRunOutcome] = {}
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / FILE
         text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -107,7 +107,7 @@ class Ledger:
         for line in whole.splitlines():
             self._take(outcome_from(json.loads(line)))
 
-    def add(self, trace: ClientTrace, outcome: Outcome) -> None:
+    def add(self, trace: ClientTrace, outcome: ClientRunOutcome) -> None:
         """One more run; its trace is kept where it is not explained."""
         if outcome.verdict != EXPLAINED:
             write_whole(self.folder / trace_name(outcome.run), format_trace(trace))
@@ -115,7 +115,7 @@ class Ledger:
             file.write(json.dumps(asdict(outcome)) + "\n")
         self._take(outcome)
 
-    def _take(self, outcome: Outcome) -> None:
+    def _take(self, outcome: ClientRunOutcome) -> None:
         self.outcomes[outcome.run] = outcome
 
     def missing(self, count: int) -> Iterable[int]:
@@ -123,7 +123,7 @@ class Ledger:
         return (number for number in range(count) if number not in self.outcomes)
 
 
-def outcome_from(value: dict[str, Any]) -> Outcome:
+def outcome_from(value: dict[str, Any]) -> ClientRunOutcome:
     """The outcome of a line."""
     tuples = ("rules", "error_codes", "broken", "met")
-    return Outcome(**(value | {name: tuple(value[name]) for name in tuples}))
+    return ClientRunOutcome(**(value | {name: tuple(value[name]) for name in tuples}))

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from conformance.client.guaranteed import configuration_of_guarantees, states
 from conformance.client.judge import UNDECIDED, judge_trace
-from conformance.client.ledger import Ledger, Outcome
+from conformance.client.ledger import ClientJournal, ClientRunOutcome
 from conformance.client.trace import parse_trace
 from conformance.client.trace_text import format_run
 from conformance.explained import EXPLAINED, Explained, explanation, fields_of, stale
 from conformance.files import pretty, write_whole
-from conformance.guaranteed import HOLDS, VIOLATED, Seen, not_guaranteed
+from conformance.guaranteed import HOLDS, VIOLATED, ObservedProperties, not_guaranteed
 from conformance.report import SCHEMA_VERSION, covered, per_second
 from conformance.verbs.answer import divergences, guarantees
 from model.idempotent.configuration import Variant
@@ -45,7 +45,7 @@ def rules_of_client() -> frozenset[str]:
 def report_json(
     arguments: Mapping[str, Any],
     variant: Variant,
-    ledger: Ledger,
+    ledger: ClientJournal,
     baseline: Sequence[Explained],
     out: Path,
 ) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def report_json(
     findings = [o.finding for o in outcomes if o.finding is not None]
     rows = (*EXPLAINED, *baseline)
     found = grouped(findings, rows, variant, ledger, out)
-    seen = Seen(union(o.broken for o in outcomes), union(o.met for o in outcomes))
+    seen = ObservedProperties(union(o.broken for o in outcomes), union(o.met for o in outcomes))
     k = configuration_of_guarantees(variant, 1, 1)
     undecided = sum(o.verdict == UNDECIDED for o in outcomes)
     report = {
@@ -91,7 +91,7 @@ def union(names: Iterable[Iterable[str]]) -> frozenset[str]:
     return frozenset(name for some in names for name in some)
 
 
-def coverage(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def coverage(outcomes: Sequence[ClientRunOutcome]) -> dict[str, Any]:
     """The client's rules that explained something, and the error codes that it was answered."""
     codes = frozenset(error.name for error in Error)
     return {
@@ -106,7 +106,7 @@ def grouped(
     findings: Sequence[dict[str, Any]],
     rows: Sequence[Explained],
     variant: Variant,
-    ledger: Ledger,
+    ledger: ClientJournal,
     out: Path,
 ) -> list[dict[str, Any]]:
     """One divergence for all that differ in the same fields of the same request: the first, its
@@ -149,7 +149,7 @@ def verdict(report: Mapping[str, Any]) -> str:
     return UNDECIDED if report["undecided"] else HOLDS
 
 
-def run_json(ledger: Ledger, seconds: float) -> dict[str, Any]:
+def run_json(ledger: ClientJournal, seconds: float) -> dict[str, Any]:
     """The content of `run.json`: how long this start took, for all that was to be done."""
     requests = sum(o.requests for o in ledger.outcomes.values())
     return {

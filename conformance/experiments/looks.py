@@ -12,8 +12,8 @@ from conformance.experiments.vocabulary import Name, Node, verb
 from conformance.kafka.admin import TopicPartition
 from conformance.transactions.observed import see_log, see_offset_log, see_partition
 from conformance.transactions.reading import (
-    Isolation,
     OffsetRecord,
+    ReadIsolation,
     TransactionRecord,
     TransactionSeen,
     committed_values,
@@ -24,7 +24,7 @@ from conformance.transactions.reading import (
     list_latest,
     see,
 )
-from conformance.transactions.wire import Producer, Wire, error_in
+from conformance.transactions.wire import ClientIdentity, CoordinatorConnection, error_in
 from impl.protocol.errors import ErrorCode
 
 NOTHING: Final = "nothing"
@@ -33,7 +33,7 @@ _PAUSE_S: Final = 0.005
 
 
 @verb
-def receive(s: Session, wire: Wire, only: str = "") -> str:
+def receive(s: Session, wire: CoordinatorConnection, only: str = "") -> str:
     """The answer to what was sent on a connection; `error`: without whom it names."""
     answer = wire.receive(30_000)
     return error_in(answer).name if only == "error" else s.names.answer(answer)
@@ -47,20 +47,20 @@ def describe(s: Session, name: Name) -> str:
 
 
 @verb
-def state(s: Session, who: Producer, *, at: Node | None = None) -> str:
+def state(s: Session, who: ClientIdentity, *, at: Node | None = None) -> str:
     """`Ongoing P:3`: what the coordinator shows now, or the broker `at`."""
     return s.names.state(_described(s, who, at))
 
 
 @verb
-def pending(s: Session, who: Producer) -> str:
+def pending(s: Session, who: ClientIdentity) -> str:
     """As `state`, while a transaction is about to end."""
     seen = _described(s, who)
     return s.names.state(seen) if seen.state.startswith("Prepare") else NOTHING
 
 
 @verb
-def settled(s: Session, who: Producer) -> str:
+def settled(s: Session, who: ClientIdentity) -> str:
     """As `state`, once no transaction is about to end."""
     settle(s, who)
     return s.names.state(_described(s, who))
@@ -74,7 +74,7 @@ def states(s: Session, producers: list) -> str:  # type: ignore[type-arg]
 
 
 @verb
-def registered(s: Session, who: Producer, group: str) -> str:
+def registered(s: Session, who: ClientIdentity, group: str) -> str:
     """Whether the offsets of a group belong to the transaction."""
     return str(s.testbed.offsets_log(group) in _described(s, who).partitions)
 
@@ -83,13 +83,13 @@ def registered(s: Session, who: Producer, group: str) -> str:
 def partition(s: Session, at: TopicPartition) -> str:
     """`P:1#0 P:2!ABORT, stable`: batches with their first sequences, markers, and what is open."""
     wire = s.testbed.leader(at)
-    fetched = wire.ask(fetch(at, 0, Isolation.READ_UNCOMMITTED))
+    fetched = wire.ask(fetch(at, 0, ReadIsolation.READ_UNCOMMITTED))
     words = [
         f"{s.names.identity(b.producer_id, b.producer_epoch)}"
         + (f"!{b.marker}" if b.marker else f"#{b.base_sequence}")
         for b in map(see, fetched.batches)
     ]
-    stable_offset = wire.ask(list_latest(at, Isolation.READ_COMMITTED))
+    stable_offset = wire.ask(list_latest(at, ReadIsolation.READ_COMMITTED))
     is_stable = stable_offset == fetched.high_watermark
     return (
         f"{' '.join(words) or 'empty'}, {'stable' if is_stable else f'open from {stable_offset}'}"
@@ -108,7 +108,7 @@ def stable(s: Session, at: TopicPartition) -> str:
 @verb
 def readers(s: Session, at: TopicPartition, offset: int = 0) -> str:
     """`end 5, aborted Q from 1, reads plain`: a read_committed fetch from `offset` on."""
-    seen = s.testbed.leader(at).ask(fetch(at, offset, Isolation.READ_COMMITTED))
+    seen = s.testbed.leader(at).ask(fetch(at, offset, ReadIsolation.READ_COMMITTED))
     aborted = [f"{s.names.producer(who)} from {first}" for who, first in sorted(seen.aborted)]
     values = " ".join(committed_values(seen)) or NOTHING
     return f"end {seen.last_stable_offset}, aborted {' '.join(aborted) or NOTHING}, reads {values}"
@@ -122,7 +122,7 @@ def committed_records(s: Session, at: TopicPartition) -> str:
 
 
 @verb
-def entry(s: Session, at: TopicPartition, who: Producer) -> str:
+def entry(s: Session, at: TopicPartition, who: ClientIdentity) -> str:
     """`P:1 last 0 coordinator 0 open 3`: what the leader remembers of one producer."""
     producers = s.testbed.leader(at).ask(describe_producers(at))
     if who.producer_id not in producers:
@@ -147,25 +147,25 @@ def offsets(s: Session, group: str, at: TopicPartition) -> str:
 
 
 @verb
-def log(s: Session, who: Producer) -> str:
+def log(s: Session, who: ClientIdentity) -> str:
     """`Ongoing P:1, PrepareCommit P:2`: the id's records since `mark_log`."""
     return _each_record(s, who, ", ", lambda row: _record(s, row)) or NOTHING
 
 
 @verb
-def last_record(s: Session, who: Producer) -> str:
+def last_record(s: Session, who: ClientIdentity) -> str:
     """The last of them."""
     return log(s, who).rpartition(", ")[2]
 
 
 @verb
-def client_versions(s: Session, who: Producer) -> str:
+def client_versions(s: Session, who: ClientIdentity) -> str:
     """`[0, 2]`: the transaction versions of the clients that wrote them (KIP-890)."""
     return f"[{_each_record(s, who, ', ', lambda row: str(row.client_transaction_version))}]"
 
 
 @verb
-def producer_id_links(s: Session, who: Producer) -> str:
+def producer_id_links(s: Session, who: ClientIdentity) -> str:
     """`P/Q P/-`: the previous and the next producer id of each (KAFKA-20310)."""
     name = s.names.producer
     return _each_record(
@@ -174,7 +174,7 @@ def producer_id_links(s: Session, who: Producer) -> str:
 
 
 def _each_record(
-    s: Session, who: Producer, between: str, tell: Callable[[TransactionRecord], str]
+    s: Session, who: ClientIdentity, between: str, tell: Callable[[TransactionRecord], str]
 ) -> str:
     rows = see_log(s.testbed, [who.transactional_id], s.log_starts)
     return between.join(map(tell, rows))
@@ -186,7 +186,7 @@ def _record(s: Session, row: TransactionRecord) -> str:
     return f"{row.status.name} {s.names.identity(row.producer_id, row.producer_epoch)}"
 
 
-def _described(s: Session, who: Producer, at: int | None = None) -> TransactionSeen:
+def _described(s: Session, who: ClientIdentity, at: int | None = None) -> TransactionSeen:
     name = who.transactional_id
     wire = s.testbed.coordinator() if at is None else s.testbed.wire(at)
     return wire.ask(describe_transactions([name]))[name]

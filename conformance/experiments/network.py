@@ -35,7 +35,7 @@ _CHUNK_BYTES: Final = 1 << 16
 _LOOK_S: Final = 0.05
 
 
-class Sent(NamedTuple):
+class ClientBatch(NamedTuple):
     """A batch as a client sent it."""
 
     record: str
@@ -65,7 +65,7 @@ class ClientNetwork(ThreadingTCPServer):
         self.lost_requests: set[str] = set()
         self.lost_answers: set[str] = set()
         self.held_answers: set[str] = set()
-        self.sent: list[Sent] = []
+        self.sent: list[ClientBatch] = []
         self.answered: set[str] = set()
         self.asked: list[str] = []
 
@@ -125,7 +125,7 @@ class ClientNetwork(ThreadingTCPServer):
             self.changed.wait_for(lambda: not self._holds(batches))
         return None if is_lost else answer
 
-    def _holds(self, batches: Iterable[Sent]) -> bool:
+    def _holds(self, batches: Iterable[ClientBatch]) -> bool:
         """Whether the answer about a batch is held: as its record was sent first."""
         first = {sent.record: sent for sent in reversed(self.sent)}
         return any(b.record in self.held_answers and b == first[b.record] for b in batches)
@@ -181,11 +181,11 @@ def _payloads(connection: socket.socket) -> Iterator[bytes]:
         yield from take_frames(unfinished)
 
 
-def _batches(body: Value) -> Iterator[Sent]:
+def _batches(body: Value) -> Iterator[ClientBatch]:
     for _, row in rows_of(body):
         for batch in decode_batches(row["records"] or b""):
             name = (batch.records[0].value or b"?")[:1].decode()
-            yield Sent(name, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+            yield ClientBatch(name, batch.producer_id, batch.producer_epoch, batch.base_sequence)
 
 
 def _errors(value: Value) -> Iterator[str]:

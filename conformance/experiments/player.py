@@ -15,7 +15,7 @@ from conformance.experiments.text import (
     Let,
     NotUnderstood,
     Statement,
-    Step,
+    StoryStep,
     fill,
     names_in,
 )
@@ -32,7 +32,7 @@ GIVEN: Final = frozenset({"release", "level", "requests", "client", ANSWERED})
 """Variables that no story sets."""
 
 
-class Played(NamedTuple):
+class ExperimentResult(NamedTuple):
     """What an experiment found, and why it ended early if it did."""
 
     facts: list[Fact]
@@ -44,7 +44,7 @@ def play(
     testbed: KafkaTestbed,
     times: int | None = None,
     variables: Mapping[str, str] | None = None,
-) -> Played:
+) -> ExperimentResult:
     """Play an experiment, as often as it wants or `times`. Raises StoryError."""
     facts: list[Fact] = []
     here = {"release": testbed.release.version, "level": str(testbed.level)}
@@ -54,11 +54,13 @@ def play(
         try:
             walk(experiment.body, session.variables, session.perform)
         except KafkaError as error:
-            return Played(merged([*facts, *session.facts]), f"{type(error).__name__}: {error}")
+            return ExperimentResult(
+                merged([*facts, *session.facts]), f"{type(error).__name__}: {error}"
+            )
         finally:
             session.cleanup.close()
         facts += session.facts
-    return Played(merged(facts), "")
+    return ExperimentResult(merged(facts), "")
 
 
 def rehearse(experiment: Experiment, release: str, level: int, client: str = NEWEST) -> list[Fact]:
@@ -67,7 +69,7 @@ def rehearse(experiment: Experiment, release: str, level: int, client: str = NEW
     here = {"release": release, "level": str(level), "client": client}
     variables = {**experiment.variables, **here}
 
-    def expect(step: Step) -> None:
+    def expect(step: StoryStep) -> None:
         step.words(variables)
         for name in step.targets:
             variables.setdefault(name, name)
@@ -85,7 +87,7 @@ def rehearse(experiment: Experiment, release: str, level: int, client: str = NEW
 def walk(
     body: Iterable[Statement],
     variables: MutableMapping[str, str],
-    perform: Callable[[Step], None],
+    perform: Callable[[StoryStep], None],
 ) -> None:
     """Go through statements in their order. Raises StoryError, and what `perform` raises."""
     for statement in body:
@@ -96,10 +98,10 @@ def walk(
 
 
 def _walk_one(
-    statement: Statement, variables: MutableMapping[str, str], perform: Callable[[Step], None]
+    statement: Statement, variables: MutableMapping[str, str], perform: Callable[[StoryStep], None]
 ) -> None:
     match statement:
-        case Step():
+        case StoryStep():
             perform(statement)
         case Let():
             variables[statement.name] = statement.cases.text(variables)
@@ -134,7 +136,7 @@ def check(experiment: Experiment) -> None:
 def _check(body: Iterable[Statement], known: set[str]) -> None:
     for statement in body:
         match statement:
-            case Step():
+            case StoryStep():
                 _check_step(statement, known)
                 known |= _not_taken(statement, GIVEN | RESERVED, *statement.targets)
             case Let():
@@ -154,7 +156,7 @@ def _not_taken(statement: Statement, taken: Set[str], *names: str) -> set[str]:
     return set(names)
 
 
-def _check_step(step: Step, known: set[str]) -> None:
+def _check_step(step: StoryStep, known: set[str]) -> None:
     texts = [step.fact, step.arguments]
     texts += [text for _, text in step.expected.rows] if step.expected else []
     for name in names_in(" ".join(texts)):

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 from conformance.experiments.story import OWN, RESTARTED, UPGRADED, Brokers, Experiment
 from conformance.kafka.admin import TopicPartition
-from conformance.systems.transactions_wire.servers import Listening, newest_variant
+from conformance.systems.transactions_wire.servers import ListeningServer, newest_variant
 from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE
-from conformance.transactions.wire import Requests, Wire, speaks
+from conformance.transactions.wire import CoordinatorConnection, Requests, speaks
 from impl.broker.config import NodeConfig
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
@@ -60,7 +60,7 @@ class RemoteRelease(NamedTuple):
     version: str
 
 
-class RemoteTestbed(Listening):
+class RemoteTestbed(ListeningServer):
     """One broker at an address, instead of a `KafkaTestbed`: it coordinates all, and leads all.
 
     Raises NoBroker, BackendFailed.
@@ -91,21 +91,21 @@ class RemoteTestbed(Listening):
         topic = TRANSACTION_STATE[0]
         return [(topic, index) for index in self.epochs(topic)]
 
-    def connect(self, node_id: int = NODE) -> Wire:
+    def connect(self, node_id: int = NODE) -> CoordinatorConnection:
         """One more connection."""
         return super().connect()
 
-    def wire(self, node_id: int = NODE) -> Wire:
+    def wire(self, node_id: int = NODE) -> CoordinatorConnection:
         """The usual connection."""
         return self._wire
 
-    def coordinator(self) -> Wire:
+    def coordinator(self) -> CoordinatorConnection:
         """See `wire`."""
         return self._wire
 
     group_coordinator = coordinator
 
-    def leader(self, partition: TopicPartition) -> Wire:
+    def leader(self, partition: TopicPartition) -> CoordinatorConnection:
         """See `wire`."""
         return self._wire
 

@@ -18,12 +18,12 @@ from conformance.kafka.connection import WireRequest
 from conformance.transactions.wire import (
     ALL_REPLICAS,
     TRANSACTION_TIMEOUT_MS,
-    Call,
+    ClientIdentity,
     Conversation,
-    Group,
-    Marker,
+    GroupMembership,
     PerPartition,
-    Producer,
+    TxnMarker,
+    WireCall,
     error_of,
 )
 from impl.protocol.errors import ErrorCode
@@ -39,15 +39,15 @@ def init_producer_id(
     *,
     believing: Identity = NOTHING_BELIEVED,
     timeout: int = TRANSACTION_TIMEOUT_MS,
-) -> Call[Any]:
+) -> WireCall[Any]:
     """Ask for an identity; `timeout` in ms."""
     return c.init_producer_id(name, believing, timeout_ms=timeout)
 
 
 @request("AddPartitionsToTxn", "coordinator", "add_partitions_version")
 def add_partitions(
-    c: Conversation, who: Producer, *partitions: TopicPartition, verify: Yes = NO
-) -> Call[Any]:
+    c: Conversation, who: ClientIdentity, *partitions: TopicPartition, verify: Yes = NO
+) -> WireCall[Any]:
     """Register partitions, or verify that they are."""
     return c.add_partitions(who, partitions, verify_only=verify)
 
@@ -55,7 +55,7 @@ def add_partitions(
 @request("Produce", "leader", "produce_version")
 def produce(
     c: Conversation,
-    who: Producer,
+    who: ClientIdentity,
     at: TopicPartition,
     sequence: int,
     value: str = "value",
@@ -63,26 +63,30 @@ def produce(
     plain: Yes = NO,
     acks: int = ALL_REPLICAS,
     named: Name | None = OWN,
-) -> Call[Any]:
+) -> WireCall[Any]:
     """Write one record; a `plain` batch is not transactional."""
     call = c.produce(who, at, sequence, value, is_transactional=not plain, acks=acks)
     if named is OWN:
         return call
     body = {**call.request.body, "transactional_id": named}
-    return Call(WireRequest(call.request.api_key, call.request.api_version, body), call.read)
+    return WireCall(WireRequest(call.request.api_key, call.request.api_version, body), call.read)
 
 
 @request("ProduceTogether", "leader", "produce_version")
 def produce_together(
-    c: Conversation, first: Producer, one: TopicPartition, second: Producer, other: TopicPartition
-) -> Call[Any]:
+    c: Conversation,
+    first: ClientIdentity,
+    one: TopicPartition,
+    second: ClientIdentity,
+    other: TopicPartition,
+) -> WireCall[Any]:
     """A batch of each of two producers, to two partitions of a topic, in the name of the first."""
     asked = c.produce(first, one, 0, "value").request
     [topic] = asked.body["topics"]
     [more] = c.produce(second, other, 0, "value").request.body["topics"]
     both = {**topic, "partitions": topic["partitions"] + more["partitions"]}
     body = {**asked.body, "topics": [both]}
-    return Call(WireRequest(asked.api_key, asked.api_version, body), _errors)
+    return WireCall(WireRequest(asked.api_key, asked.api_version, body), _errors)
 
 
 def _errors(body: Any) -> PerPartition:
@@ -92,7 +96,7 @@ def _errors(body: Any) -> PerPartition:
 
 
 @request("AddOffsetsToTxn", "coordinator", "add_offsets_version")
-def add_offsets(c: Conversation, who: Producer, group: str) -> Call[Any]:
+def add_offsets(c: Conversation, who: ClientIdentity, group: str) -> WireCall[Any]:
     """Register the offsets of a group."""
     return c.add_offsets(who, group)
 
@@ -100,21 +104,21 @@ def add_offsets(c: Conversation, who: Producer, group: str) -> Call[Any]:
 @request("TxnOffsetCommit", "group", "txn_offset_commit_version")
 def txn_offset_commit(
     c: Conversation,
-    who: Producer,
+    who: ClientIdentity,
     group: str,
     at: TopicPartition,
     offset: int,
     *,
     generation: int = -1,
     member: str = "",
-) -> Call[Any]:
+) -> WireCall[Any]:
     """Commit a group's offset of a partition."""
     group_id = "" if group == "empty" else group
-    return c.txn_offset_commit(who, Group(group_id, generation, member), at, offset)
+    return c.txn_offset_commit(who, GroupMembership(group_id, generation, member), at, offset)
 
 
 @request("EndTxn", "coordinator", "end_txn_version")
-def end_txn(c: Conversation, who: Producer, outcome: Committed) -> Call[Any]:
+def end_txn(c: Conversation, who: ClientIdentity, outcome: Committed) -> WireCall[Any]:
     """Commit or abort."""
     return c.end_txn(who, outcome)
 
@@ -122,14 +126,14 @@ def end_txn(c: Conversation, who: Producer, outcome: Committed) -> Call[Any]:
 @request("WriteTxnMarkers", "leader", "write_txn_markers_version")
 def write_txn_markers(
     c: Conversation,
-    who: Producer,
+    who: ClientIdentity,
     at: TopicPartition,
     outcome: Committed,
     *,
     coordinator: int = 0,
     transaction: int = 0,
-) -> Call[Any]:
+) -> WireCall[Any]:
     """What a coordinator of some epoch tells a leader; `transaction` is the version of the
     transaction that it is about (KIP-1228)."""
-    marker = Marker(who.producer_id, who.producer_epoch, outcome, [at], coordinator, transaction)
+    marker = TxnMarker(who.producer_id, who.producer_epoch, outcome, [at], coordinator, transaction)
     return c.write_txn_markers(marker)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from conformance.experiments.names import ProducerNames
-from conformance.experiments.text import NotUnderstood, Step, fill
+from conformance.experiments.text import NotUnderstood, StoryStep, fill
 from conformance.experiments.vocabulary import (
     REQUEST_OPTIONS,
     VERBS,
@@ -19,13 +19,19 @@ from conformance.experiments.vocabulary import (
     Name,
     Node,
     Nodes,
-    Verb,
+    StepVerb,
     Yes,
 )
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import RequestRefused
 from conformance.transactions.testbed import ROLES, KafkaTestbed
-from conformance.transactions.wire import Conversation, Identified, Producer, Wire, error_in
+from conformance.transactions.wire import (
+    ClientIdentity,
+    Conversation,
+    CoordinatorConnection,
+    Identified,
+    error_in,
+)
 from impl.protocol.errors import ErrorCode
 
 EVENTUALLY_S: Final = 6.0
@@ -84,11 +90,11 @@ class Session:
     cleanup: ExitStack = field(default_factory=ExitStack)
     targets: int = 1
 
-    def perform(self, step: Step) -> None:
+    def perform(self, step: StoryStep) -> None:
         """Do a step; note its answer if it is a fact.
 
         Raises RequestRefused where a step that is no fact is refused, NotUnderstood, and what a
-        `Wire` raises.
+        `CoordinatorConnection` raises.
         """
         verb = VERBS[step.verb]
         words, options = step.words(self.variables)
@@ -108,7 +114,9 @@ class Session:
         if step.fact:
             self._note(step, value)
 
-    def _ask(self, step: Step, verb: Verb, words: Sequence[str], options: dict[str, str]) -> None:
+    def _ask(
+        self, step: StoryStep, verb: StepVerb, words: Sequence[str], options: dict[str, str]
+    ) -> None:
         common = {name: options.pop(name) for name in REQUEST_OPTIONS if name in options}
         arguments, named = verb.converted(words, options, self.convert)
         call = verb.function(self._conversation(verb, common), *arguments, **named)
@@ -127,7 +135,7 @@ class Session:
         text = self.names.answer(answer)
         self._note(step, text) if step.fact else self.variables.update({ANSWERED: text})
 
-    def _note(self, step: Step, observed: str) -> None:
+    def _note(self, step: StoryStep, observed: str) -> None:
         name = fill(step.fact, self.variables)
         expected = step.expected.text(self.variables) if step.expected else observed
         kept = step.expected.first(self.variables) if step.guarantee and step.expected else ""
@@ -147,12 +155,12 @@ class Session:
         """Who the producer is after InitProducerId or EndTxn; who it was where no one is named."""
         if not isinstance(answer, Identified):
             return answer
-        who = asked if isinstance(asked, Producer) else Producer(asked, -1, -1)
+        who = asked if isinstance(asked, ClientIdentity) else ClientIdentity(asked, -1, -1)
         if answer.producer_id < 0:
             return who
         return replace(who, producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
-    def _conversation(self, verb: Verb, common: dict[str, str]) -> Conversation:
+    def _conversation(self, verb: StepVerb, common: dict[str, str]) -> Conversation:
         c = self.conversation(common.get("requests"))
         if "version" in common:
             c = replace(c, **{verb.version: int(common["version"])})
@@ -163,9 +171,11 @@ class Session:
         kind = requests or self.variables["requests"]
         return self.testbed.conversation("v2" if kind == "v2" else "v1")
 
-    def _wire(self, verb: Verb, arguments: Sequence[Any], common: dict[str, str]) -> Wire:
+    def _wire(
+        self, verb: StepVerb, arguments: Sequence[Any], common: dict[str, str]
+    ) -> CoordinatorConnection:
         if "on" in common:
-            wire: Wire = self.things[common["on"]]
+            wire: CoordinatorConnection = self.things[common["on"]]
             return wire
         if "to" in common:
             return self.testbed.wire(self.node(common["to"]))
@@ -179,7 +189,7 @@ class Session:
     def convert(self, kind: Any, word: str) -> Any:
         """A word of a step as a value. Raises NotUnderstood."""
         converters: dict[Any, Callable[[str], Any]] = {
-            Producer: self.producer,
+            ClientIdentity: self.producer,
             TopicPartition: self.partition,
             Node: self.node,
             Nodes: lambda text: tuple(n for w in text.split(",") for n in self.nodes(w)),
@@ -187,7 +197,7 @@ class Session:
             Identity: self._identity,
             Committed: lambda text: _either(text, "commit", "abort"),
             Yes: lambda text: _either(text, "yes", "no"),
-            Wire: lambda text: self._thing(text, Wire),
+            CoordinatorConnection: lambda text: self._thing(text, CoordinatorConnection),
             list: lambda text: self._thing(text, list),
             int: int,
             float: float,
@@ -195,13 +205,13 @@ class Session:
         }
         return converters[kind](word)
 
-    def producer(self, word: str) -> Producer:
+    def producer(self, word: str) -> ClientIdentity:
         """`p`; `p@0`, `p@+1` of another epoch; `p/other` of another producer id, `p/nobody` of
         an id that nobody knows, `p/empty` of none."""
         match = _PRODUCER.fullmatch(word)
         if match is None:
             raise NotUnderstood(f"{word!r} is no producer")
-        who: Producer = self._thing(match[1], Producer)
+        who: ClientIdentity = self._thing(match[1], ClientIdentity)
         if epoch := match[2]:
             is_relative = epoch[0] in "+-"
             who = who.at(int(epoch) + (who.producer_epoch if is_relative else 0))

@@ -11,13 +11,13 @@ from conformance.experiments.session import REACH_TIMEOUT_S, Session, await_true
 from conformance.experiments.vocabulary import Committed, Node, verb
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import RequestRefused
-from conformance.transactions.reading import Isolation, describe_transactions, list_latest
+from conformance.transactions.reading import ReadIsolation, describe_transactions, list_latest
 from conformance.transactions.wire import (
     TRANSACTION_TIMEOUT_MS,
-    Call,
-    Marker,
-    Producer,
-    Wire,
+    ClientIdentity,
+    CoordinatorConnection,
+    TxnMarker,
+    WireCall,
     error_in,
 )
 from impl.protocol.errors import ErrorCode
@@ -44,13 +44,13 @@ def topic(s: Session, *, on: Node | None = None) -> Any:
 
 
 @verb
-def connect(s: Session, node: Node) -> Wire:
+def connect(s: Session, node: Node) -> CoordinatorConnection:
     """One more connection to a broker."""
     return s.testbed.connect(node)
 
 
 @verb
-def names(s: Session, *producers: Producer) -> None:
+def names(s: Session, *producers: ClientIdentity) -> None:
     """Name producer ids afresh: these are P, Q, ..., and then whoever comes next."""
     s.names = type(s.names)()
     for who in producers:
@@ -62,7 +62,7 @@ def mark_log(s: Session) -> None:
     """`log` shows what comes from here on."""
     wire = s.testbed.coordinator()
     s.log_starts = {
-        partition: wire.ask(list_latest(partition, Isolation.READ_UNCOMMITTED))
+        partition: wire.ask(list_latest(partition, ReadIsolation.READ_UNCOMMITTED))
         for partition in s.testbed.transaction_logs()
     }
 
@@ -74,24 +74,24 @@ def wait(s: Session, seconds: float) -> None:
 
 
 @verb
-def begin(s: Session, *, timeout: int = TRANSACTION_TIMEOUT_MS) -> Producer:
+def begin(s: Session, *, timeout: int = TRANSACTION_TIMEOUT_MS) -> ClientIdentity:
     """A fresh transactional id at epoch 1, its last epoch 0; `timeout` in ms."""
     name = s.testbed.fresh("id")
     first = _initialize(s, name, (-1, -1), timeout)
     return _initialize(s, name, (first.producer_id, first.producer_epoch), timeout)
 
 
-def _initialize(s: Session, name: str, believed: tuple[int, int], timeout: int) -> Producer:
+def _initialize(s: Session, name: str, believed: tuple[int, int], timeout: int) -> ClientIdentity:
     call = s.conversation().init_producer_id(name, believed, timeout_ms=timeout)
     answer = accepted(s.testbed.coordinator(), call, "InitProducerId")
     s.names.producer(answer.producer_id)
-    return Producer(name, answer.producer_id, answer.producer_epoch)
+    return ClientIdentity(name, answer.producer_id, answer.producer_epoch)
 
 
 @verb
 def open_(
     s: Session,
-    who: Producer,
+    who: ClientIdentity,
     at: TopicPartition,
     sequence: int = 0,
     value: str = "value",
@@ -107,7 +107,9 @@ def open_(
 
 
 @verb
-def end(s: Session, who: Producer, outcome: Committed, *, requests: str | None = None) -> Producer:
+def end(
+    s: Session, who: ClientIdentity, outcome: Committed, *, requests: str | None = None
+) -> ClientIdentity:
     """End the transaction and wait until it has; who the producer is then."""
     call = s.conversation(requests).end_txn(who, outcome)
     answer = accepted(s.testbed.coordinator(), call, "EndTxn")
@@ -118,14 +120,14 @@ def end(s: Session, who: Producer, outcome: Committed, *, requests: str | None =
 
 
 @verb
-def hold(s: Session, who: Producer, at: TopicPartition) -> None:
+def hold(s: Session, who: ClientIdentity, at: TopicPartition) -> None:
     """See to it that the next marker is refused here: the transaction stays in PREPARE.
 
     A marker of the next coordinator came before: a leader refuses those of earlier ones. After a
     restart that coordinator is there.
     """
     epoch = s.testbed.coordinator_epoch(who.transactional_id)
-    marker = Marker(who.producer_id, who.producer_epoch, False, [at], epoch + 1)
+    marker = TxnMarker(who.producer_id, who.producer_epoch, False, [at], epoch + 1)
     call = s.conversation("v1").write_txn_markers(marker)
     accepted(s.testbed.leader(at), call, "WriteTxnMarkers")
 
@@ -138,7 +140,7 @@ def in_state(
     timeout: int = TRANSACTION_TIMEOUT_MS,
     on: Node | None = None,
     requests: str | None = None,
-) -> Producer:
+) -> ClientIdentity:
     """A fresh id in a state, and who its producer is: what EndTxn said if it said so.
 
     `on` leads the partition of the transaction. In PREPARE_x by V2 requests the coordinator is one
@@ -161,7 +163,7 @@ def in_state(
 
 
 @verb
-def begin_many(s: Session, count: int, at: TopicPartition, *, timeout: int) -> list[Producer]:
+def begin_many(s: Session, count: int, at: TopicPartition, *, timeout: int) -> list[ClientIdentity]:
     """So many ids with a transaction that has written to the partition."""
     found = [begin(s, timeout=timeout) for _ in range(count)]
     for who in found:
@@ -178,7 +180,7 @@ def exhaust(s: Session, *, timeout: int = TRANSACTION_TIMEOUT_MS) -> Any:
     return found if s.targets > 1 else found[0]
 
 
-def _exhausted(s: Session, name: str, timeout: int) -> Producer:
+def _exhausted(s: Session, name: str, timeout: int) -> ClientIdentity:
     c, wire = s.conversation(), s.testbed.connect(s.node("coordinator"))
     accepted(wire, c.init_producer_id(name), "InitProducerId")
     answers = wire.pipeline([c.init_producer_id(name)] * (LAST_EPOCH - 1), IN_FLIGHT)
@@ -187,11 +189,11 @@ def _exhausted(s: Session, name: str, timeout: int) -> Producer:
     answer = accepted(wire, call, f"InitProducerId at {answers[-1]}")
     if answer.producer_epoch != LAST_EPOCH:
         raise RequestRefused(f"InitProducerId: {answer} is not at epoch {LAST_EPOCH}")
-    return Producer(name, answer.producer_id, answer.producer_epoch)
+    return ClientIdentity(name, answer.producer_id, answer.producer_epoch)
 
 
 @verb
-def settle(s: Session, who: Producer) -> None:
+def settle(s: Session, who: ClientIdentity) -> None:
     """Wait until the state is none of PREPARE_x."""
     name = who.transactional_id
     call = describe_transactions([name])
@@ -203,7 +205,7 @@ def settle(s: Session, who: Producer) -> None:
 
 
 @verb
-def await_state(s: Session, who: Producer, state: str) -> None:
+def await_state(s: Session, who: ClientIdentity, state: str) -> None:
     """Wait until the coordinator shows it."""
     name = who.transactional_id
     call = describe_transactions([name])
@@ -214,7 +216,7 @@ def await_state(s: Session, who: Producer, state: str) -> None:
     )
 
 
-def accepted(wire: Wire, call: Call[Any], what: str) -> Any:
+def accepted(wire: CoordinatorConnection, call: WireCall[Any], what: str) -> Any:
     """The answer of a broker that is not busy, and takes the call."""
     answer = wire.retry(call)
     if (error := error_in(answer)) is not ErrorCode.NONE:

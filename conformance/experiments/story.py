@@ -28,10 +28,10 @@ from typing import Final
 
 from conformance.experiments.text import (
     Condition,
-    Line,
     NotUnderstood,
     Statement,
     StoryError,
+    StoryLine,
     fill,
     parse_condition,
     parse_statements,
@@ -129,14 +129,14 @@ def summary_of(file: Path) -> str:
     return " ".join(comment)
 
 
-def _each(headers: Iterable[Line]) -> Iterator[dict[str, str]]:
+def _each(headers: Iterable[StoryLine]) -> Iterator[dict[str, str]]:
     """The variables of each experiment: all combinations of the lines `each`."""
     ways = [_rows(line) for line in headers if _key(line) == "each"]
     for combination in product(*ways):
         yield {name: value for row in combination for name, value in row.items()}
 
 
-def _rows(line: Line) -> list[dict[str, str]]:
+def _rows(line: StoryLine) -> list[dict[str, str]]:
     head, _, words = line.text.partition(":")
     if names := head.split()[1:]:
         return [{names[0]: word} for word in words.split()]
@@ -144,7 +144,7 @@ def _rows(line: Line) -> list[dict[str, str]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def _with_headers(experiment: Experiment, headers: Iterable[Line]) -> Experiment:
+def _with_headers(experiment: Experiment, headers: Iterable[StoryLine]) -> Experiment:
     for line in headers:
         value = line.text.partition(":")[2].strip()
         try:
@@ -157,7 +157,7 @@ def _with_headers(experiment: Experiment, headers: Iterable[Line]) -> Experiment
     )
 
 
-def _key(line: Line) -> str:
+def _key(line: StoryLine) -> str:
     """What a header is about; empty if the line is none."""
     head, colon, _ = line.text.partition(":")
     words = head.split()
@@ -165,30 +165,30 @@ def _key(line: Line) -> str:
     return words[0] if colon and (len(words) == 1 or is_each) else ""
 
 
-def _name(e: Experiment, text: str, line: Line) -> Experiment:
+def _name(e: Experiment, text: str, line: StoryLine) -> Experiment:
     return replace(e, name=text)
 
 
-def _requests(e: Experiment, text: str, line: Line) -> Experiment:
+def _requests(e: Experiment, text: str, line: StoryLine) -> Experiment:
     return replace(
         e, requests=tuple(REQUESTS[_one_of(line, word, REQUESTS)] for word in text.split())
     )
 
 
-def _only(e: Experiment, text: str, line: Line) -> Experiment:
+def _only(e: Experiment, text: str, line: StoryLine) -> Experiment:
     return replace(e, only=parse_condition(line, text))
 
 
-def _brokers(e: Experiment, text: str, line: Line) -> Experiment:
+def _brokers(e: Experiment, text: str, line: StoryLine) -> Experiment:
     count = int(_one_of(line, text, ("1", "3")))
     return replace(e, brokers=replace(e.brokers, count=count))
 
 
-def _layout(e: Experiment, text: str, line: Line) -> Experiment:
+def _layout(e: Experiment, text: str, line: StoryLine) -> Experiment:
     return replace(e, brokers=replace(e.brokers, layout=_one_of(line, text, LAYOUTS)))
 
 
-def _property(e: Experiment, text: str, line: Line) -> Experiment:
+def _property(e: Experiment, text: str, line: StoryLine) -> Experiment:
     name, equals, value = text.partition("=")
     if not equals:
         raise line.error("expected: property: NAME=VALUE")
@@ -196,27 +196,27 @@ def _property(e: Experiment, text: str, line: Line) -> Experiment:
     return replace(e, brokers=replace(e.brokers, properties=properties))
 
 
-def _broker(e: Experiment, text: str, line: Line) -> Experiment:
+def _broker(e: Experiment, text: str, line: StoryLine) -> Experiment:
     return replace(e, broker=_one_of(line, text, (RESTARTED, OWN, UPGRADED)))
 
 
-def _client(e: Experiment, text: str, line: Line) -> Experiment:
+def _client(e: Experiment, text: str, line: StoryLine) -> Experiment:
     return replace(e, has_client=_one_of(line, text, ("yes", "no")) == "yes")
 
 
-def _times(e: Experiment, text: str, line: Line) -> Experiment:
+def _times(e: Experiment, text: str, line: StoryLine) -> Experiment:
     if not text.isdecimal():
         raise line.error("no number")
     return replace(e, times=int(text))
 
 
-def _one_of(line: Line, word: str, there_are: Iterable[str]) -> str:
+def _one_of(line: StoryLine, word: str, there_are: Iterable[str]) -> str:
     if word not in there_are:
         raise line.error(f"{word!r} is none of {', '.join(filter(None, there_are))}")
     return word
 
 
-_HEADERS: Final[dict[str, Callable[[Experiment, str, Line], Experiment]]] = {
+_HEADERS: Final[dict[str, Callable[[Experiment, str, StoryLine], Experiment]]] = {
     "each": lambda experiment, text, line: experiment,
     "name": _name,
     "requests": _requests,

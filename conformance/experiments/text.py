@@ -54,13 +54,13 @@ class NotUnderstood(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StoryLine:
     """A line of a file, with those that are indented below it. Lines are counted from 1."""
 
     file: Path
     number: int
     text: str
-    below: tuple[Line, ...] = ()
+    below: tuple[StoryLine, ...] = ()
 
     def error(self, problem: str) -> StoryError:
         """What is wrong with it."""
@@ -103,11 +103,11 @@ class Cases:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StoryStep:
     """One thing that is done. `manner` is `retry`, `eventually`, `send` or empty; `connection` is
     where it is sent without waiting for its answer."""
 
-    line: Line
+    line: StoryLine
     targets: tuple[str, ...]
     fact: str
     guarantee: str
@@ -128,7 +128,7 @@ class Step:
 class Let:
     """A text by name."""
 
-    line: Line
+    line: StoryLine
     name: str
     cases: Cases
 
@@ -137,7 +137,7 @@ class Let:
 class If:
     """Statements for when a condition holds."""
 
-    line: Line
+    line: StoryLine
     condition: Condition
     body: tuple[Statement, ...]
 
@@ -146,7 +146,7 @@ class If:
 class For:
     """Statements for each row of texts; `values` are words in one text, or a table."""
 
-    line: Line
+    line: StoryLine
     names: tuple[str, ...]
     values: str | tuple[tuple[str, ...], ...]
     body: tuple[Statement, ...]
@@ -161,7 +161,7 @@ class For:
             yield dict(zip(self.names, (fill(cell, variables) for cell in row), strict=True))
 
 
-Statement = Step | Let | If | For
+Statement = StoryStep | Let | If | For
 
 
 def fill(text: str, variables: Variables) -> str:
@@ -174,35 +174,35 @@ def names_in(text: str) -> list[str]:
     return _VARIABLE.findall(text)
 
 
-def read_lines(file: Path) -> tuple[Line, ...]:
+def read_lines(file: Path) -> tuple[StoryLine, ...]:
     """The lines of a file as trees, without comments and empty ones. Raises StoryError."""
     rows = []
     for number, raw in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         text = raw.strip()
         if text and not text.startswith("#"):
-            rows.append((len(raw) - len(raw.lstrip()), Line(file, number, text)))
+            rows.append((len(raw) - len(raw.lstrip()), StoryLine(file, number, text)))
     return _trees(rows, 0)[0]
 
 
 def _trees(
-    rows: Sequence[tuple[int, Line]], indent: int
-) -> tuple[tuple[Line, ...], Sequence[tuple[int, Line]]]:
-    found: list[Line] = []
+    rows: Sequence[tuple[int, StoryLine]], indent: int
+) -> tuple[tuple[StoryLine, ...], Sequence[tuple[int, StoryLine]]]:
+    found: list[StoryLine] = []
     while rows and rows[0][0] == indent:
         line = rows[0][1]
         below, rows = _trees(rows[1:], indent + _INDENT)
-        found.append(Line(line.file, line.number, line.text, below))
+        found.append(StoryLine(line.file, line.number, line.text, below))
     if rows and rows[0][0] > indent:
         raise rows[0][1].error(f"indented by {rows[0][0]} spaces where {indent} are expected")
     return tuple(found), rows
 
 
-def parse_statements(lines: Sequence[Line]) -> tuple[Statement, ...]:
+def parse_statements(lines: Sequence[StoryLine]) -> tuple[Statement, ...]:
     """What lines say. Raises StoryError."""
     return tuple(map(_parse_statement, lines))
 
 
-def _parse_statement(line: Line) -> Statement:
+def _parse_statement(line: StoryLine) -> Statement:
     head, arrow, expected = line.text.partition(ARROW)
     if match := _LET.fullmatch(head):
         return Let(line, match[1], _parse_cases(line, expected))
@@ -217,7 +217,7 @@ def _parse_statement(line: Line) -> Statement:
     return _parse_step(line, head, _parse_cases(line, expected) if arrow else None)
 
 
-def _parse_step(line: Line, head: str, expected: Cases | None) -> Step:
+def _parse_step(line: StoryLine, head: str, expected: Cases | None) -> StoryStep:
     match = _STEP.fullmatch(head)
     if match is None:
         raise line.error("not a statement")
@@ -227,7 +227,7 @@ def _parse_step(line: Line, head: str, expected: Cases | None) -> Step:
     if part["manner"] != "eventually" and expected and not (part["fact"] or part["guarantee"]):
         raise line.error('what is expected needs a name: "NAME": STEP -> ANSWER')
     fact = part["fact"] or (part["guarantee"] and f"guarantee {part['guarantee']}")
-    return Step(
+    return StoryStep(
         line,
         tuple(part["targets"].split()),
         fact,
@@ -240,7 +240,7 @@ def _parse_step(line: Line, head: str, expected: Cases | None) -> Step:
     )
 
 
-def _parse_cases(line: Line, first: str) -> Cases:
+def _parse_cases(line: StoryLine, first: str) -> Cases:
     rows = [(Condition(), first)]
     for one in line.below:
         condition, arrow, text = one.text.partition(ARROW)
@@ -250,7 +250,7 @@ def _parse_cases(line: Line, first: str) -> Cases:
     return Cases(tuple(rows))
 
 
-def parse_condition(line: Line, text: str) -> Condition:
+def parse_condition(line: StoryLine, text: str) -> Condition:
     """A list of terms. Raises StoryError."""
     for term in text.split():
         if not (_RELEASE.fullmatch(term) or _COMPARED.fullmatch(term)):
@@ -258,7 +258,9 @@ def parse_condition(line: Line, text: str) -> Condition:
     return Condition(tuple(text.split()))
 
 
-def parse_table(line: Line) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], list[Line]]:
+def parse_table(
+    line: StoryLine,
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], list[StoryLine]]:
     """Names, rows, and the lines below that are no rows. Raises StoryError."""
     table = [one for one in line.below if one.text.startswith("|")]
     if len(table) < 2:
@@ -270,7 +272,7 @@ def parse_table(line: Line) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...
     return names, tuple(rows), list(line.below[len(table) :])
 
 
-def _split(line: Line) -> tuple[str, ...]:
+def _split(line: StoryLine) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.text.strip("|").split("|"))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NewType, TypeVar, get_args, get_type_hints
 
-from conformance.experiments.text import Step
+from conformance.experiments.text import StoryStep
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,7 +38,7 @@ REQUEST_OPTIONS: Final[tuple[str, ...]] = ("version", "requests", "to", "on")
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class StepVerb:
     """A verb of stories. A request has a place to `ask` it (coordinator, leader, group), and the
     field of `Conversation` that holds its version."""
 
@@ -47,7 +47,7 @@ class Verb:
     ask: str = ""
     version: str = ""
 
-    def check(self, step: Step, words: Sequence[str], options: Mapping[str, str]) -> None:
+    def check(self, step: StoryStep, words: Sequence[str], options: Mapping[str, str]) -> None:
         """Raise StoryError for arguments that it does not take."""
         own = {k: v for k, v in options.items() if not (self.ask and k in REQUEST_OPTIONS)}
         try:
@@ -78,13 +78,13 @@ def _plain(hint: Any) -> Any:
     return get_args(hint)[0] if type(None) in get_args(hint) else hint
 
 
-VERBS: Final[dict[str, Verb]] = {}
+VERBS: Final[dict[str, StepVerb]] = {}
 
 
 def verb(function: F) -> F:
     """Enter a function into VERBS, under its own name."""
     name = function.__name__.rstrip("_")
-    VERBS[name] = Verb(name, function)
+    VERBS[name] = StepVerb(name, function)
     return function
 
 
@@ -92,7 +92,7 @@ def request(name: str, ask: str, version: str) -> Callable[[F], F]:
     """Enter a request, under Kafka's name for it."""
 
     def enter(function: F) -> F:
-        VERBS[name] = Verb(name, function, ask, version)
+        VERBS[name] = StepVerb(name, function, ask, version)
         return function
 
     return enter

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conformance.generate.graph import Graph, Numbers
+from conformance.generate.graph import Numbers, TransitionGraph
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Cover:
         return len(self.edges)
 
 
-def cover(graph: Graph) -> Cover:
+def cover(graph: TransitionGraph) -> Cover:
     """All labelled transitions of the graph. The same graph gives the same cover."""
     if graph.edges == 0:
         return Cover(np.zeros(0, np.uint32), np.zeros(1, np.uint64))
@@ -54,7 +54,7 @@ def cover(graph: Graph) -> Cover:
 # The flow
 
 
-def balanced(graph: Graph) -> Numbers:
+def balanced(graph: TransitionGraph) -> Numbers:
     """How often each edge is taken."""
     depths = graph.depths()
     sources = graph.sources
@@ -96,7 +96,7 @@ def shared(
 # The walks
 
 
-def peeled(graph: Graph, flow: Numbers) -> tuple[Cover, Numbers]:
+def peeled(graph: TransitionGraph, flow: Numbers) -> tuple[Cover, Numbers]:
     """Walks from state 0, and what they leave of the flow.
 
     A state's units (one for each time that an edge of it is taken) are used in the order of its
@@ -141,7 +141,7 @@ def joined(taken: list[tuple[Numbers, Numbers]], walks: int) -> Cover:
     return Cover(edges, first.astype(np.uint64))
 
 
-def spliced(graph: Graph, walks: Cover, left: Numbers) -> Cover:
+def spliced(graph: TransitionGraph, walks: Cover, left: Numbers) -> Cover:
     """The walks with each circuit that is left put in where a walk first meets it."""
     units: dict[int, list[int]] = {}
     sources = graph.sources
@@ -158,7 +158,7 @@ def spliced(graph: Graph, walks: Cover, left: Numbers) -> Cover:
     return Cover(np.array(edges, dtype=np.uint32), np.array(first, dtype=np.uint64))
 
 
-def around(graph: Graph, units: dict[int, list[int]], state: int) -> list[int]:
+def around(graph: TransitionGraph, units: dict[int, list[int]], state: int) -> list[int]:
     """All circuits that are left through a state and through the states on them. Hierholzer."""
     if not units.get(state):
         return []
@@ -179,7 +179,7 @@ def around(graph: Graph, units: dict[int, list[int]], state: int) -> list[int]:
 # The bound
 
 
-def bound(graph: Graph) -> int:
+def bound(graph: TransitionGraph) -> int:
     """The least steps that any cover from state 0 has. Minutes for a million edges.
 
     A flow x of repetitions over the graph without parallel edges and loops: least sum such that no

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from conformance.generate.shown import shown_in
 from conformance.homes import home_of_configuration
 from proofs.explore.explorer import explore
-from proofs.explore.result import Progress
+from proofs.explore.result import SearchProgress
 from proofs.lift.build import lift
 from proofs.lift.c_form import Unprintable
 from proofs.lift.compiler import CompilerFailed, NoCompiler
@@ -29,12 +29,12 @@ MAX_STATES = 2_000_000
 """Larger scopes have no cover; their hunts run without the graph."""
 
 
-class TooLarge(ValueError):
+class ScopeTooLargeForCover(ValueError):
     """A scope with more states than a cover is made for."""
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class TransitionGraph:
     """All labelled transitions. `first_edge` has one element more than there are states: the
     edges of state s are first_edge[s] ... first_edge[s + 1] - 1. `shows` says by state what it
     shows of the guarantees (`conformance.generate.shown`); it is empty where nobody asked."""
@@ -88,15 +88,15 @@ def machine_of(k: Any, name: str, *, guarantees: bool = False) -> Machine:
     return lift(home_of_configuration(k).model, k, name, guarantees=guarantees).machine
 
 
-def explored(machine: Machine, progress: Callable[[Progress], None]) -> Graph:
+def explored(machine: Machine, progress: Callable[[SearchProgress], None]) -> TransitionGraph:
     """Every transition of the machine; by C, or where there is no compiler by Python.
 
     Raises TooLarge beyond MAX_STATES.
     """
 
-    def report(so_far: Progress) -> None:
+    def report(so_far: SearchProgress) -> None:
         if so_far.distinct > MAX_STATES:
-            raise TooLarge(f"{machine.name} has more than {MAX_STATES} states")
+            raise ScopeTooLargeForCover(f"{machine.name} has more than {MAX_STATES} states")
         progress(so_far)
 
     try:
@@ -104,11 +104,13 @@ def explored(machine: Machine, progress: Callable[[Progress], None]) -> Graph:
     except (NoCompiler, CompilerFailed, Unprintable):
         found = explore(machine, "ints", want_edges=True, progress=report)
     if found.distinct > MAX_STATES:
-        raise TooLarge(f"{machine.name} has {found.distinct} states, more than {MAX_STATES}")
+        raise ScopeTooLargeForCover(
+            f"{machine.name} has {found.distinct} states, more than {MAX_STATES}"
+        )
     assert found.graph is not None
     sources = np.asarray(found.graph.sources)
     counts = np.bincount(sources, minlength=found.distinct)
-    return Graph(
+    return TransitionGraph(
         first_edge=np.concatenate(([0], np.cumsum(counts))).astype(np.uint32),
         rules=np.asarray(found.graph.rules).astype(np.uint16),
         targets=np.asarray(found.graph.targets).astype(np.uint32),

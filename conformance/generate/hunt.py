@@ -8,7 +8,7 @@
 4. A hunt that is aimed goes the shortest way to a transition that is its own, and hunts from there:
    hardly two of them are the same walk, where hunts from the beginning meet in dead ends.
 
-Theory of operation: `Walker` gives what is enabled in a state, in the order of rule instances.
+Theory of operation: `HuntWalker` gives what is enabled in a state, in the order of rule instances.
 Where the scope was explored that is a look into the graph, and each step knows its transition;
 else the machine's functions over packed ints, which need no exploration.
 """
@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from conformance.generate.graph import Graph, Numbers
+from conformance.generate.graph import Numbers, TransitionGraph
 from proofs.lift.ints_form import ints_form
 from proofs.lift.layout import lay_out
 from proofs.lift.machine import Machine
@@ -41,7 +41,7 @@ Enabled = Sequence[tuple[int, Any, int]]
 """(rule instance, next state, transition or NO_EDGE), in the order of instances."""
 
 
-class Walker(Protocol):
+class HuntWalker(Protocol):
     """Where a walk can go. `weights` has one number for each rule instance."""
 
     initial: Any
@@ -54,7 +54,7 @@ class Walker(Protocol):
 class GraphWalker:
     """Walks an explored graph; a state is its number. `shares` is a factor for each instance."""
 
-    def __init__(self, graph: Graph, shares: Sequence[float]) -> None:
+    def __init__(self, graph: TransitionGraph, shares: Sequence[float]) -> None:
         self._graph = graph
         self.initial = 0
         counts = np.bincount(graph.rules, minlength=len(shares))
@@ -128,7 +128,7 @@ def aimed(
 
 
 def hunt(
-    walker: Walker, rule_of: Sequence[int], seed: int, number: int, begin: Any = None
+    walker: HuntWalker, rule_of: Sequence[int], seed: int, number: int, begin: Any = None
 ) -> list[tuple[int, int]]:
     """(rule instance, transition) for each step of one walk, from `begin` on if that is given.
 

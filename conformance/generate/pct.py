@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from conformance.generate.hunt import MAX_STEPS, Enabled, Walker
+from conformance.generate.hunt import MAX_STEPS, Enabled, HuntWalker
 
 DEPTH: Final = 3
 """Of the bugs that are looked for, if nobody says."""
@@ -59,7 +59,7 @@ def drawn(threads: int, steps: int, depth: int, draw: Callable[[], float]) -> Sc
 
 
 def followed(
-    walker: Walker, thread_of: Sequence[int], schedule: Schedule, draw: Callable[[], float]
+    walker: HuntWalker, thread_of: Sequence[int], schedule: Schedule, draw: Callable[[], float]
 ) -> list[tuple[int, int]]:
     """(rule instance, transition) for each step of the trace that a schedule gives."""
     priority = schedule.priorities()
@@ -89,7 +89,7 @@ def highest(enabled: Enabled, thread_of: Sequence[int], priority: Mapping[int, i
 
 
 def pct(
-    walker: Walker, thread_of: Sequence[int], depth: int, steps: int, seed: int, number: int
+    walker: HuntWalker, thread_of: Sequence[int], depth: int, steps: int, seed: int, number: int
 ) -> list[tuple[int, int]]:
     """The trace of an id, as `hunt` gives it. `depth` is that of the bugs that are looked for,
     `steps` how many they need at most; `thread_of` is by rule instance."""
@@ -98,6 +98,6 @@ def pct(
     return followed(walker, thread_of, schedule, draw)
 
 
-def longest(walker: Walker, thread_of: Sequence[int], seed: int) -> int:
+def longest(walker: HuntWalker, thread_of: Sequence[int], seed: int) -> int:
     """The steps of the longest of PROBES traces in which no priority changes."""
     return max(len(pct(walker, thread_of, 1, 0, seed, number)) for number in range(PROBES))

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from conformance.generate.graph import Graph, Numbers
+from conformance.generate.graph import Numbers, TransitionGraph
 from model.language import Wire, declaration_of
 from proofs.lift.source import composition
 
@@ -84,7 +84,7 @@ class Service:
         return release + [e for e in edges if int(rule_of[e]) in others]
 
 
-def served(graph: Graph, rules: Rules, *, nodes: bool = False) -> Graph:
+def served(graph: TransitionGraph, rules: Rules, *, nodes: bool = False) -> TransitionGraph:
     """The graph's part."""
     leaders_leave = any(rules[i][0] == LEAVES for i in np.unique(graph.rules))
     service = Service.of(rules, nodes=nodes, leaders_leave=leaders_leave)
@@ -102,7 +102,7 @@ def served(graph: Graph, rules: Rules, *, nodes: bool = False) -> Graph:
             kept_rules.append(int(graph.rules[edge]))
             targets.append(number[target])
         first_edge.append(len(targets))
-    return Graph(
+    return TransitionGraph(
         first_edge=np.array(first_edge, np.uint32),
         rules=np.array(kept_rules, np.uint16),
         targets=np.array(targets, np.uint32),

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from proofs.explore.result import Graph
+from proofs.explore.result import StateGraph
 from proofs.lift.dag import Node, reachable
 from proofs.lift.machine import Machine
 from proofs.lift.specialise import specialise
@@ -40,7 +40,7 @@ OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
-def shown_in(machine: Machine, graph: Graph) -> Numbers:
+def shown_in(machine: Machine, graph: StateGraph) -> Numbers:
     """For each state a number: a bit for each guarantee, set if the state breaks it, then one for
     each witness, set if it is one. Their order is the machine's, and so that of the model."""
     lifted = specialise(machine)
@@ -58,7 +58,9 @@ def shown_in(machine: Machine, graph: Graph) -> Numbers:
     return np.concatenate(parts)
 
 
-def computed(roots: list[Node], lifted: Machine, graph: Graph, states: Numbers) -> Iterator[Any]:
+def computed(
+    roots: list[Node], lifted: Machine, graph: StateGraph, states: Numbers
+) -> Iterator[Any]:
     """The value of each root in all of these states: an array, or one number for all."""
     values: dict[int, Any] = {}
     for node in reachable(roots):
@@ -74,7 +76,7 @@ def computed(roots: list[Node], lifted: Machine, graph: Graph, states: Numbers) 
     return (values[root.serial] for root in roots)
 
 
-def leaf(node: Node, graph: Graph, states: Numbers) -> Any:
+def leaf(node: Node, graph: StateGraph, states: Numbers) -> Any:
     """A leaf's value in all of these states."""
     place = graph.layout.places.get(node.name)
     if place is None:

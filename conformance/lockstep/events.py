@@ -25,7 +25,7 @@ from conformance.lockstep.symbols import (
     hints_of,
     symbols_in,
 )
-from conformance.lockstep.text import CannotSpecialize, Text
+from conformance.lockstep.text import CannotSpecialize, SymbolicSource
 from model.language import Map, Step
 from proofs.explore.source import instances
 from proofs.lift.source import Model
@@ -36,7 +36,7 @@ _CELL: Final = re.compile(r"\bs\[(\d+)\]")
 _CALL: Final = re.compile(r"\b[vm](\d+)\b")
 
 
-class Call(NamedTuple):
+class GeneratedCall(NamedTuple):
     """One statement: its result is `v` and `m`, both with its `number`."""
 
     number: int
@@ -50,7 +50,7 @@ class Path:
     `fails` is where the text raises IndexError: traces do not come here.
     """
 
-    calls: tuple[Call, ...]
+    calls: tuple[GeneratedCall, ...]
     writes: Mapping[int, str]
     fails: bool = False
 
@@ -59,7 +59,7 @@ class Path:
 class Fork:
     """Two paths. `calls` are all that come before the condition."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[GeneratedCall, ...]
     condition: str
     holds: Path | Fork
     fails: Path | Fork
@@ -128,8 +128,8 @@ class Events:
         self.cells = tuple(cells_of(world, type(world), self._leaves))
         self.actors = tuple(i for i, c in enumerate(self.cells) if type(c.first) in actors)
         self._context = Context(actors, messages)
-        self._calls: list[Call] = []
-        self._text = Text(model, self)
+        self._calls: list[GeneratedCall] = []
+        self._text = SymbolicSource(model, self)
         self._paths = {
             (rule, tuple([value for _, value in choice])): self._paths_of(rule, choice)
             for rule, choice in instances(model, k)
@@ -186,7 +186,7 @@ class Events:
 
     def _call(self, code: str) -> int:
         number = len(self._calls)
-        self._calls.append(Call(number, code))
+        self._calls.append(GeneratedCall(number, code))
         return number
 
     # ---- what events call (`Interceptor`)
@@ -332,7 +332,7 @@ def cells_in(code: str) -> set[int]:
     return {int(number) for number in _CELL.findall(code)}
 
 
-def needed(codes: Sequence[str], calls: Sequence[Call]) -> tuple[Call, ...]:
+def needed(codes: Sequence[str], calls: Sequence[GeneratedCall]) -> tuple[GeneratedCall, ...]:
     """The calls whose results these codes use, also by way of other calls, in their order."""
     wanted = {int(number) for code in codes for number in _CALL.findall(code)}
     for call in reversed(calls):
@@ -394,6 +394,6 @@ def first_path(path: Path | Fork) -> Path:
     return path
 
 
-def line_of(call: Call) -> str:
+def line_of(call: GeneratedCall) -> str:
     """A call as a statement."""
     return f"v{call.number}, m{call.number} = {call.code}"

@@ -111,7 +111,7 @@ def name(text: str) -> ast.Name:
     return ast.Name(text, ast.Load())
 
 
-class Text:
+class SymbolicSource:
     """The functions of a composition on symbols: `events` are the rules of the world."""
 
     def __init__(self, model: Model, interceptor: Interceptor) -> None:

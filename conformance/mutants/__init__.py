@@ -29,7 +29,7 @@ FOLDER: Final = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class HuntScope:
     """Where bugs are hunted. `scope` may name budgets: `SCOPE/BUDGET=N`; without a `variant` it is
     impl's own."""
 
@@ -37,7 +37,7 @@ class Ground:
     variant: str | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Ground:
+    def parse(cls, text: str) -> HuntScope:
         """The ground of `SCOPE` or `SCOPE of VARIANT`."""
         scope, _, variant = text.partition(" of ")
         return cls(scope, variant or None)
@@ -52,7 +52,7 @@ class Mutant:
 
     name: str
     what: str
-    ground: Ground
+    ground: HuntScope
     patches: tuple[Patch, ...]
 
 
@@ -60,7 +60,7 @@ def _read(group: str) -> Iterator[Mutant]:
     table = tomllib.loads((FOLDER / f"{group}.toml").read_text(encoding="utf-8"))
     for ground, rows in table.items():
         for name, (what, *patches) in rows.items():
-            yield Mutant(name, what, Ground.parse(ground), tuple(Patch(*p) for p in patches))
+            yield Mutant(name, what, HuntScope.parse(ground), tuple(Patch(*p) for p in patches))
 
 
 GROUPS: Final[dict[str, tuple[Mutant, ...]]] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import impl
-from conformance.plan import MAX_FINDINGS, Finding, Prepared, judge_range, shrink_finding
+from conformance.plan import MAX_FINDINGS, Finding, PreparedPlan, judge_range, shrink_finding
 
 TRACES_AT_ONCE: Final = 200
 SHRUNK: Final = 3
@@ -19,7 +19,7 @@ class NotThePatchedOne(Exception):
     """The process has imported another impl than the one that was patched."""
 
 
-def first_findings(prepared: Prepared) -> tuple[Finding, ...]:
+def first_findings(prepared: PreparedPlan) -> tuple[Finding, ...]:
     """Those of the first traces that diverge; none if none does."""
     for first in range(0, prepared.count, TRACES_AT_ONCE):
         last = min(first + TRACES_AT_ONCE, prepared.count)
@@ -29,7 +29,7 @@ def first_findings(prepared: Prepared) -> tuple[Finding, ...]:
     return ()
 
 
-def hunt(prepared: Prepared) -> Finding | None:
+def hunt(prepared: PreparedPlan) -> Finding | None:
     """The shortest of the first findings, shrunk; None if the bug does not show."""
     shrunk = [shrink_finding(prepared, finding) for finding in first_findings(prepared)]
     return min(shrunk, key=lambda finding: finding["steps"], default=None)
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> None:
     directory, root = map(Path, arguments)
     if not Path(impl.__file__ or "").is_relative_to(root):
         raise NotThePatchedOne(f"{impl.__file__} is not below {root}")
-    finding: dict[str, Any] | None = hunt(Prepared.load(directory))
+    finding: dict[str, Any] | None = hunt(PreparedPlan.load(directory))
     print(json.dumps(finding))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from conformance.systems.base import System
+from conformance.systems.base import SystemUnderTest
 from conformance.systems.impl import ImplSystem
 from model.idempotent.configuration import Configuration
 
-SYSTEMS: Mapping[str, Callable[[Configuration, frozenset[str], str], System]] = {"impl": ImplSystem}
+SYSTEMS: Mapping[str, Callable[[Configuration, frozenset[str], str], SystemUnderTest]] = {
+    "impl": ImplSystem
+}
 """By name: from a configuration, the actors under test, and "bytes" or "values"."""

@@ -101,7 +101,7 @@ class LeaderUnderTest(Actor, Protocol):
         """The first `deleted` batches go."""
 
 
-class System(Protocol):
+class SystemUnderTest(Protocol):
     """A system under test. `clients` is empty if the model plays them."""
 
     @property

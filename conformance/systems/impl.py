@@ -27,7 +27,7 @@ from conformance.systems.impl_leader import ImplLeader
 from conformance.systems.impl_messages import (
     CODECS,
     BatchViews,
-    Request,
+    ProducePayload,
     Shared,
     ViewsByBytes,
     as_it_is,
@@ -50,7 +50,7 @@ class ImplSystem:
     def __init__(self, k: Configuration, actors: frozenset[str], on: str) -> None:
         self._k = k
         self._codec = CODECS[on]
-        self._played: dict[tuple[int, View], tuple[SendRequest, Request]] = {}
+        self._played: dict[tuple[int, View], tuple[SendRequest, ProducePayload]] = {}
         views = BatchViews()
         self._living = cast_of(Shared(k, self._codec, views, as_it_is), actors)
         told = cast_of(Shared(k, self._codec, views, Alike()), actors)
@@ -80,8 +80,8 @@ class ImplSystem:
         sent, recalled = played
         return self._arrived(sent, request) if self._is_lived else recalled
 
-    def _arrived(self, sent: SendRequest, request: View) -> Request:
-        return Request(*self._codec.request(sent), request)
+    def _arrived(self, sent: SendRequest, request: View) -> ProducePayload:
+        return ProducePayload(*self._codec.request(sent), request)
 
     def _begin(self, first: int) -> None:
         """Record 0 of each partition is sent at `first`, stored and acknowledged."""

@@ -24,8 +24,8 @@ from conformance.systems.impl_messages import (
     PRODUCE_VERSION,
     TIMESTAMP_MS,
     TOPIC,
-    Answer,
-    Request,
+    AnswerPayload,
+    ProducePayload,
     Shared,
     value_of,
 )
@@ -181,7 +181,7 @@ class ImplClient:
         self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
         return self.view(), ()
 
-    def on_answer(self, partition: int, answer: Answer, overdue: int) -> Reaction:
+    def on_answer(self, partition: int, answer: AnswerPayload, overdue: int) -> Reaction:
         """`receive`, maybe when the time of the oldest batch is up."""
         if overdue:
             self._is_overdue(partition, min(self._open[partition]))
@@ -249,7 +249,7 @@ class ImplClient:
             self._core.confirm_sent(polled.correlation_id, self._clock.now_ms)
             self._hear(partition)
         view = self._views.requests[body["topics"][0]["partitions"][0]["records"]]
-        return self.view(), ((view, self._post(Request(correlation_id, body, view))),)
+        return self.view(), ((view, self._post(ProducePayload(correlation_id, body, view))),)
 
     def _partition_view(self, manager: SequenceManager, partition: int) -> View:
         """An entry of a partition not used yet has no epoch; in the model it has the first."""

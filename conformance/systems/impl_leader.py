@@ -14,7 +14,7 @@ from conformance.systems.base import Reaction, View
 from conformance.systems.impl_messages import (
     PRODUCE_VERSION,
     TOPIC,
-    Request,
+    ProducePayload,
     Shared,
     size_of_batch,
 )
@@ -63,14 +63,14 @@ class ImplLeader:
             self._producers_view(log.producer_states.entries),
         )
 
-    def on_produce(self, request: Request) -> Reaction:
+    def on_produce(self, request: ProducePayload) -> Reaction:
         """The request's batch goes to `produce`."""
         outcome = self._produced(request)
         if self._has_one_replica:
             self._replicate()
         return self._answers(request, outcome)
 
-    def on_produce_then_unreplicated(self, request: Request, timed_out: int) -> Reaction:
+    def on_produce_then_unreplicated(self, request: ProducePayload, timed_out: int) -> Reaction:
         """The batch goes to `produce`; then a replica is slow, or no longer in sync."""
         leader = self._leader
         outcome = self._produced(request)
@@ -85,7 +85,7 @@ class ImplLeader:
             self._replicate()
         return self._answers(request, settled or outcome)
 
-    def on_produce_without_replicas(self, request: Request) -> Reaction:
+    def on_produce_without_replicas(self, request: ProducePayload) -> Reaction:
         """One of two replicas is in sync: the broker refuses, and nothing is written."""
         self._leader.update_in_sync_replicas(1)
         outcome = self._produced(request)
@@ -126,7 +126,7 @@ class ImplLeader:
         self._leader.delete_records(last.base_offset + last.last_offset_delta + 1)
         return self.view(), ()
 
-    def _produced(self, request: Request) -> ProduceOutcome:
+    def _produced(self, request: ProducePayload) -> ProduceOutcome:
         """The request's batch goes to `produce`; what is new in the log is noted."""
         leader, body = self._leader, request.body
         log = leader.log
@@ -177,7 +177,7 @@ class ImplLeader:
             elected.delete_records(leader.log_start_offset)
         return elected
 
-    def _answers(self, request: Request, outcome: ProduceOutcome) -> Reaction:
+    def _answers(self, request: ProducePayload, outcome: ProduceOutcome) -> Reaction:
         row = {
             "index": self._partition,
             "error_code": outcome.error,

@@ -99,7 +99,7 @@ def stored_view(batch: RecordBatch) -> View:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request:
+class ProducePayload:
     """A Produce request on its way: what its receiver reads. No two are equal: see `Shared`."""
 
     correlation_id: int
@@ -108,7 +108,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class AnswerPayload:
     """An answer on its way."""
 
     correlation_id: int
@@ -121,7 +121,9 @@ class Codec(Protocol):
     def request(self, sent: SendRequest) -> tuple[int, Body]:
         """(correlation id, body) as a broker reads them."""
 
-    def response(self, version: int, api_key: int, correlation_id: int, body: Body) -> Answer:
+    def response(
+        self, version: int, api_key: int, correlation_id: int, body: Body
+    ) -> AnswerPayload:
         """An answer as a client reads it."""
 
 
@@ -132,9 +134,11 @@ class Values:
         """As sent."""
         return sent.correlation_id, sent.body
 
-    def response(self, version: int, api_key: int, correlation_id: int, body: Body) -> Answer:
+    def response(
+        self, version: int, api_key: int, correlation_id: int, body: Body
+    ) -> AnswerPayload:
         """As answered."""
-        return Answer(correlation_id, body)
+        return AnswerPayload(correlation_id, body)
 
 
 class Bytes:
@@ -147,11 +151,13 @@ class Bytes:
         header, read = decode_request(payload)
         return header["correlation_id"], read
 
-    def response(self, version: int, api_key: int, correlation_id: int, body: Body) -> Answer:
+    def response(
+        self, version: int, api_key: int, correlation_id: int, body: Body
+    ) -> AnswerPayload:
         """Encoded and decoded. Raises `impl`'s ProtocolError."""
         payload = encode_response(api_key, version, correlation_id, body)
         header, read = decode_response(api_key, version, payload)
-        return Answer(header["correlation_id"], read)
+        return AnswerPayload(header["correlation_id"], read)
 
 
 CODECS: Mapping[str, Codec] = {"bytes": Bytes(), "values": Values()}

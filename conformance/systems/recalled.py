@@ -37,17 +37,19 @@ class Living(Protocol):
         """Its state."""
 
 
-class Moment:
+class RecordedStep:
     """What was `told` to an actor last, what it `gave`, and what came `later`, by what it was told
     then. `view` is its state, None while nobody has asked."""
 
     __slots__ = ("before", "gave", "later", "told", "view")
 
-    def __init__(self, before: Moment | None, told: tuple[Any, ...], gave: Reaction | None) -> None:
+    def __init__(
+        self, before: RecordedStep | None, told: tuple[Any, ...], gave: Reaction | None
+    ) -> None:
         self.before = before
         self.told = told
         self.gave = gave
-        self.later: dict[tuple[Any, ...], Moment] = {}
+        self.later: dict[tuple[Any, ...], RecordedStep] = {}
         self.view: View = None if gave is None else gave[0]
 
 
@@ -56,8 +58,8 @@ class Recalled:
 
     def __init__(self, actor: Living) -> None:
         self._actor = actor
-        self._first = self._at = Moment(None, (), None)
-        self._lived: Moment | None = None
+        self._first = self._at = RecordedStep(None, (), None)
+        self._lived: RecordedStep | None = None
         self._moments = 0
 
     def __getattr__(self, name: str) -> Callable[..., Reaction | None]:
@@ -88,7 +90,7 @@ class Recalled:
         self._at = after
         return after.gave
 
-    def _live(self, at: Moment, told: tuple[Any, ...]) -> Moment:
+    def _live(self, at: RecordedStep, told: tuple[Any, ...]) -> RecordedStep:
         """The actor does what it has not done before in this past."""
         self._be_at(at)
         gave = self._tell(told)
@@ -96,14 +98,14 @@ class Recalled:
             self._first.later.clear()
             self._moments = 0
         self._moments += 1
-        self._lived = at.later[told] = Moment(at, told, gave)
+        self._lived = at.later[told] = RecordedStep(at, told, gave)
         return self._lived
 
-    def _be_at(self, at: Moment) -> None:
+    def _be_at(self, at: RecordedStep) -> None:
         """The actor begins again, and is told the same. Raises NotTheSame."""
         if self._lived is at:
             return
-        past: list[Moment] = []
+        past: list[RecordedStep] = []
         moment = at
         while moment.before is not None:
             past.append(moment)

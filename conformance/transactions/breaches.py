@@ -13,19 +13,19 @@ from conformance.files import write_whole
 from conformance.generate.graph import Numbers
 from conformance.guaranteed import seen_on
 from conformance.pages import story_of, trace_of
-from conformance.plan import Finding, Prepared
+from conformance.plan import Finding, PreparedPlan
 from proofs.trace.format import dumps
 from proofs.trace.html import page
 
 
-def broken_by(prepared: Prepared, edges: Numbers) -> frozenset[str]:
+def broken_by(prepared: PreparedPlan, edges: Numbers) -> frozenset[str]:
     """The guarantees that these transitions' worlds break."""
     met = np.zeros(prepared.transitions_total or 0, dtype=bool)
     met[edges] = True
     return seen_on(prepared, np.packbits(met, bitorder="little").tobytes()).broken
 
 
-def first_breaches(prepared: Prepared, agreed: Iterable[int]) -> Mapping[str, tuple[int, int]]:
+def first_breaches(prepared: PreparedPlan, agreed: Iterable[int]) -> Mapping[str, tuple[int, int]]:
     """By guarantee: the first of the traces that breaks it, and the steps that this takes."""
     found: dict[str, tuple[int, int]] = {}
     for number in sorted(agreed):
@@ -37,7 +37,7 @@ def first_breaches(prepared: Prepared, agreed: Iterable[int]) -> Mapping[str, tu
     return found
 
 
-def _steps(prepared: Prepared, edges: Numbers, name: str) -> int:
+def _steps(prepared: PreparedPlan, edges: Numbers, name: str) -> int:
     """The fewest steps that break it: what is broken stays so, as what was met does."""
     least, most = 1, len(edges)
     while least < most:
@@ -49,7 +49,9 @@ def _steps(prepared: Prepared, edges: Numbers, name: str) -> int:
     return least
 
 
-def write_breaches(prepared: Prepared, agreed: Iterable[int], directory: Path, system: str) -> None:
+def write_breaches(
+    prepared: PreparedPlan, agreed: Iterable[int], directory: Path, system: str
+) -> None:
     """`PROMISE.jsonl` and `PROMISE.html` in a folder, for each guarantee that was seen broken."""
     named = replace(prepared, plan=replace(prepared.plan, system=system))
     for name, (number, steps) in first_breaches(prepared, agreed).items():
@@ -58,7 +60,7 @@ def write_breaches(prepared: Prepared, agreed: Iterable[int], directory: Path, s
         write_whole(directory / f"{name}.html", page(story_of(trace), f"{name} is broken"))
 
 
-def _finding(prepared: Prepared, number: int, steps: int) -> Finding:
+def _finding(prepared: PreparedPlan, number: int, steps: int) -> Finding:
     """As `conformance.plan.finding_of`; nothing differs from the model."""
     trace = [[rule, dict(choice)] for rule, choice in prepared.trace(number)[:steps]]
     return {"id": number, "trace": trace, "steps": steps}

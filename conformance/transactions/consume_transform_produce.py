@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from conformance.backends import BackendFailed
-from conformance.transactions.crashing_client import CrashingNetwork, Step
+from conformance.transactions.crashing_client import ClientMessage, CrashingNetwork
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import Requests
 from impl import Consumer, Producer, ProducerError
@@ -52,19 +52,19 @@ WRITES: Final = ("PRODUCE", "OFFSET_COMMIT")
 class Crashes(NamedTuple):
     """The first `attempts` of a run crash at `step`, each at its own."""
 
-    step: Step | None = None
+    step: ClientMessage | None = None
     attempts: int = 0
 
 
 class Attempt(NamedTuple):
     """What became of a client: `failure` says why it gave up, "" if it did not."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ClientMessage, ...]
     is_crashed: bool
     failure: str
 
 
-class Outcome(NamedTuple):
+class CrashRunOutcome(NamedTuple):
     """What came of a run. `aborted` counts records; `is_at_rest` is false where time ran out."""
 
     crashes: Crashes
@@ -83,11 +83,11 @@ class Measured(NamedTuple):
     """All runs of one order, and the steps that its clients could crash at."""
 
     order: Order
-    steps: tuple[Step, ...]
-    outcomes: tuple[Outcome, ...]
+    steps: tuple[ClientMessage, ...]
+    outcomes: tuple[CrashRunOutcome, ...]
 
     @property
-    def crash_steps(self) -> set[Step]:
+    def crash_steps(self) -> set[ClientMessage]:
         """The steps at which some client did crash."""
         crashed = {
             o.crashes.step for o in self.outcomes if o.attempts[:1] and o.attempts[0].is_crashed
@@ -95,21 +95,23 @@ class Measured(NamedTuple):
         return {step for step in self.steps if step in crashed}
 
 
-def crash_points(steps: Sequence[Step], runs: int) -> Iterable[Crashes]:
+def crash_points(steps: Sequence[ClientMessage], runs: int) -> Iterable[Crashes]:
     """Each step in turn, and then again with one more attempt; fewer runs are spread evenly."""
     for run in range(runs):
         at = run * len(steps) // runs if runs < len(steps) else run % len(steps)
         yield Crashes(steps[at], 1 + run // len(steps))
 
 
-def instead(steps: Sequence[Step], outcomes: Sequence[Outcome], missed: int) -> list[Crashes]:
+def instead(
+    steps: Sequence[ClientMessage], outcomes: Sequence[CrashRunOutcome], missed: int
+) -> list[Crashes]:
     """Steps that nobody was to crash at yet, for so many runs whose own step never came."""
     tried = {outcome.crashes.step for outcome in outcomes}
     left = [step for step in steps if step not in tried]
     return list(crash_points(left, min(missed, len(left))))
 
 
-def steps_of(quiet: Sequence[Sequence[Attempt]]) -> tuple[Step, ...]:
+def steps_of(quiet: Sequence[Sequence[Attempt]]) -> tuple[ClientMessage, ...]:
     """What runs without a crash, of one attempt each, have in common. Raises BackendFailed."""
     for attempts in quiet:
         if len(attempts) != 1 or attempts[0].failure:
@@ -118,7 +120,9 @@ def steps_of(quiet: Sequence[Sequence[Attempt]]) -> tuple[Step, ...]:
     return in_all(quiet[0][0].steps, [attempts[0] for attempts in quiet])
 
 
-def in_all(steps: Sequence[Step], attempts: Iterable[Attempt]) -> tuple[Step, ...]:
+def in_all(
+    steps: Sequence[ClientMessage], attempts: Iterable[Attempt]
+) -> tuple[ClientMessage, ...]:
     """Those of the steps that each whole attempt has: not what was asked again in some alone."""
     whole = [
         set(attempt.steps) for attempt in attempts if not (attempt.is_crashed or attempt.failure)
@@ -126,7 +130,7 @@ def in_all(steps: Sequence[Step], attempts: Iterable[Attempt]) -> tuple[Step, ..
     return tuple(step for step in steps if all(step in one for one in whole))
 
 
-def from_first_write(steps: Sequence[Step]) -> tuple[Step, ...]:
+def from_first_write(steps: Sequence[ClientMessage]) -> tuple[ClientMessage, ...]:
     """The steps at which something may be there already."""
     first = next(at for at, step in enumerate(steps) if step.api in WRITES)
     return tuple(steps[first:])
@@ -144,7 +148,8 @@ async def measure(
     Raises KafkaError, BackendFailed where a client fails that nothing happens to.
     """
     quiet = [
-        await Run(testbed, requests, order, Crashes()).outcome() for _ in range(ATTEMPTS_TO_LEARN)
+        await CrashRun(testbed, requests, order, Crashes()).outcome()
+        for _ in range(ATTEMPTS_TO_LEARN)
     ]
     steps = steps_of([outcome.attempts for outcome in quiet])
     if order is not Order.TRANSACTION:
@@ -153,10 +158,10 @@ async def measure(
     turns = asyncio.Semaphore(AT_ONCE)
     done = 0
 
-    async def play(crashes: Crashes) -> Outcome:
+    async def play(crashes: Crashes) -> CrashRunOutcome:
         nonlocal done
         async with turns:
-            outcome = await Run(testbed, requests, order, crashes).outcome()
+            outcome = await CrashRun(testbed, requests, order, crashes).outcome()
         done += 1
         told(f"{order.value}: {len(points)} runs", done / len(points))
         return outcome
@@ -173,7 +178,7 @@ async def measure(
 
 
 @dataclass(slots=True)
-class Run:
+class CrashRun:
     """One run: its topics are made when it begins."""
 
     testbed: KafkaTestbed
@@ -181,7 +186,7 @@ class Run:
     order: Order
     crashes: Crashes
 
-    async def outcome(self) -> Outcome:
+    async def outcome(self) -> CrashRunOutcome:
         """Write the input, let clients work, read the output. Raises KafkaError."""
         [source, *_], [target, *_] = (self.testbed.topic(Job().partitions) for _ in range(2))
         job = Job(source[0], target[0], self.testbed.fresh("workers"))
@@ -197,9 +202,11 @@ class Run:
                 seen = await self._read(job, READ_COMMITTED)
                 everything = await self._read(job, READ_UNCOMMITTED)
         except TimeoutError:
-            return Outcome(self.crashes, tuple(attempts), UNSEEN, 0, is_at_rest=False)
+            return CrashRunOutcome(self.crashes, tuple(attempts), UNSEEN, 0, is_at_rest=False)
         aborted = _count(everything) - _count(seen)
-        return Outcome(self.crashes, tuple(attempts), job.compare(seen), aborted, is_at_rest=True)
+        return CrashRunOutcome(
+            self.crashes, tuple(attempts), job.compare(seen), aborted, is_at_rest=True
+        )
 
     # ---- clients
 
@@ -211,7 +218,7 @@ class Run:
             is_to_crash = len(attempts) < self.crashes.attempts
             attempts.append(await self._attempt(job, self.crashes.step if is_to_crash else None))
 
-    async def _attempt(self, job: Job, crash: Step | None) -> Attempt:
+    async def _attempt(self, job: Job, crash: ClientMessage | None) -> Attempt:
         """One client, until nothing is left, or it fails, or dies."""
         network = CrashingNetwork(crash)
         transactional = {"transactional_id": f"worker of {job.output_topic}"}

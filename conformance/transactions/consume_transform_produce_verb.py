@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from conformance.progress import Told
+from conformance.progress import PreparationDisplay
 from conformance.transactions.consume_transform_produce import FAULT_OF, Measured, measure
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.verb import add_testbed, open_testbed, write_answer
@@ -42,7 +42,7 @@ def execute(options: argparse.Namespace) -> int:
     Raises BadUse for a release, a level or requests that there are not.
     """
     runs = dict.fromkeys(FAULT_OF) | {Order.TRANSACTION: positive("--runs", options.runs)}
-    told = Told(sys.stderr)
+    told = PreparationDisplay(sys.stderr)
     started = time.monotonic()
     with open_testbed(options) as testbed:
         requests = requests_of(options.requests, testbed)

@@ -23,7 +23,7 @@ RECEIVES: Final = "receives"
 _API_KEY: Final = slice(0, 2)
 
 
-class Step(NamedTuple):
+class ClientMessage(NamedTuple):
     """A message of one client; the messages of an API are counted from 1."""
 
     direction: str
@@ -40,11 +40,11 @@ class CrashingNetwork:
     Attributes: `steps` so far, `has_crashed`, an event.
     """
 
-    def __init__(self, crash: Step | None) -> None:
+    def __init__(self, crash: ClientMessage | None) -> None:
         self._crash_at = crash
         self._counts: Counter[tuple[str, str]] = Counter()
         self._writers: list[asyncio.StreamWriter] = []
-        self.steps: list[Step] = []
+        self.steps: list[ClientMessage] = []
         self.has_crashed = asyncio.Event()
 
     async def connect(self, host: str, port: int) -> _Line:
@@ -66,7 +66,7 @@ class CrashingNetwork:
     def step(self, direction: str, api: str) -> None:
         """One more step; `has_crashed` says whether it was the last one."""
         self._counts[direction, api] += 1
-        step = Step(direction, api, self._counts[direction, api])
+        step = ClientMessage(direction, api, self._counts[direction, api])
         self.steps.append(step)
         if step == self._crash_at:
             self.crash()

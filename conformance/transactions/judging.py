@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.files import pretty, write_whole
-from conformance.guaranteed import Seen
+from conformance.guaranteed import ObservedProperties
 from conformance.homes import SERVED
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import find_release
-from conformance.plan import Finding, Plan, Prepared, configuration
-from conformance.report import Check
+from conformance.plan import Finding, Plan, PreparedPlan, configuration
+from conformance.report import SideCheck
 from conformance.systems.transactions_nodes.backend import NodesBackend, backend_on
 from conformance.systems.transactions_nodes.leaderless import Leaderless, expected_of
 from conformance.systems.transactions_nodes.nodes import ground_of
 from conformance.systems.transactions_wire.backend import ServersBackend, TransactionsBackend
 from conformance.systems.transactions_wire.script import refuse
-from conformance.systems.transactions_wire.servers import Listening, Started, newest_variant
+from conformance.systems.transactions_wire.servers import ListeningServer, Started, newest_variant
 from conformance.systems.wire.brokers import NoBroker, running
 from conformance.systems.wire.harness import SHARE_A_DEED
 from conformance.transactions.breaches import write_breaches
@@ -73,7 +73,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
     ]
 
     @contextmanager
-    def opens(prepared: Prepared, log: Path) -> Iterator[AtWork]:
+    def opens(prepared: PreparedPlan, log: Path) -> Iterator[AtWork]:
         with opened(plan, options, prepared) as backend:
             unseen = [*backend.not_applicable, *left_out]
             yield Served(backend, unseen, SHARE_A_DEED if has_nodes else 1)
@@ -137,7 +137,7 @@ def at_listening(plan: Plan, options: argparse.Namespace) -> Plan:
 
 @contextmanager
 def opened(
-    plan: Plan, options: argparse.Namespace, prepared: Prepared
+    plan: Plan, options: argparse.Namespace, prepared: PreparedPlan
 ) -> Iterator[TransactionsBackend]:
     """The brokers that are asked for, and who judges them. Raises NoBroker, NotApplicable."""
     k = configuration(prepared.plan)
@@ -145,7 +145,7 @@ def opened(
     id_s = ID_EXPIRES_S if k.budgets.forgotten and plan.system != "wire" else 0.0
     try:
         if plan.system == "wire":
-            with closing(Listening(options.system)) as listening:
+            with closing(ListeningServer(options.system)) as listening:
                 yield ServersBackend(prepared, listening)
         elif plan.faults == "nodes":
             with ground_of(release, level) as ground:
@@ -166,14 +166,14 @@ class Served:
     not_applicable: Sequence[str]
     least_ranges: int
 
-    def checks(self) -> dict[str, Check]:
+    def checks(self) -> dict[str, SideCheck]:
         """At nodes: what becomes of a marker whose partition has no leader."""
         if not isinstance(self.judges, NodesBackend):
             return {}
         nodes = self.judges.harness.nodes
         expected = expected_of(nodes.ground.release.version)
         observed = self.judges.leaderless.marker
-        return {"marker_without_leader": Check(1, expected, observed)}
+        return {"marker_without_leader": SideCheck(1, expected, observed)}
 
     def backend(self) -> TransactionsBackend:
         """Who judges."""
@@ -183,6 +183,6 @@ class Served:
         """By asking the broker again."""
         return self.judges.shrunk(finding)
 
-    def shown_by(self, finding: Finding) -> Seen:
+    def shown_by(self, finding: Finding) -> ObservedProperties:
         """Nothing more than was seen on the way."""
-        return Seen()
+        return ObservedProperties()

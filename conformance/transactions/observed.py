@@ -10,8 +10,8 @@ from conformance.transactions.reading import (
     CONSUMER_OFFSETS,
     BatchSeen,
     Fetched,
-    Isolation,
     OffsetRecord,
+    ReadIsolation,
     TransactionRecord,
     committed_values,
     describe_producers,
@@ -22,7 +22,7 @@ from conformance.transactions.reading import (
     transaction_records,
 )
 from conformance.transactions.testbed import KafkaTestbed
-from conformance.transactions.wire import Wire
+from conformance.transactions.wire import CoordinatorConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class PartitionSeen:
 def see_partition(testbed: KafkaTestbed, partition: TopicPartition) -> PartitionSeen:
     """A partition at its leader."""
     wire = testbed.leader(partition)
-    all_of_it = wire.ask(fetch(partition, 0, Isolation.READ_UNCOMMITTED))
-    decided = wire.ask(fetch(partition, 0, Isolation.READ_COMMITTED))
+    all_of_it = wire.ask(fetch(partition, 0, ReadIsolation.READ_UNCOMMITTED))
+    decided = wire.ask(fetch(partition, 0, ReadIsolation.READ_COMMITTED))
     producers = wire.ask(describe_producers(partition))
     return PartitionSeen(
-        wire.ask(list_latest(partition, Isolation.READ_UNCOMMITTED)),
-        wire.ask(list_latest(partition, Isolation.READ_COMMITTED)),
+        wire.ask(list_latest(partition, ReadIsolation.READ_UNCOMMITTED)),
+        wire.ask(list_latest(partition, ReadIsolation.READ_COMMITTED)),
         tuple(map(see, all_of_it.batches)),
         committed_values(decided),
         decided.aborted,
@@ -87,8 +87,10 @@ def see_offset_log(
     return tuple(row for row in rows if row.producer_id in producers)
 
 
-def _pieces(wire: Wire, partition: TopicPartition, offset: int) -> Iterator[Fetched]:
+def _pieces(
+    wire: CoordinatorConnection, partition: TopicPartition, offset: int
+) -> Iterator[Fetched]:
     """A log from `offset` to its end."""
-    while (got := wire.ask(fetch(partition, offset, Isolation.READ_UNCOMMITTED))).batches:
+    while (got := wire.ask(fetch(partition, offset, ReadIsolation.READ_UNCOMMITTED))).batches:
         yield got
         offset = got.batches[-1].last_offset + 1

@@ -17,7 +17,7 @@ from conformance.kafka.admin import (
     producers_request,
 )
 from conformance.kafka.connection import WireRequest
-from conformance.transactions.wire import Call, by_topic, error_of
+from conformance.transactions.wire import WireCall, by_topic, error_of
 from impl.protocol.codegen import Value
 from impl.protocol.control_records import read_marker
 from impl.protocol.errors import ErrorCode
@@ -40,7 +40,7 @@ _LATEST: Final = -1
 _OFFSET_KEYS: Final = (0, 1)
 
 
-class Isolation(IntEnum):
+class ReadIsolation(IntEnum):
     """What a reader sees. Source: `IsolationLevel`."""
 
     READ_UNCOMMITTED = 0
@@ -143,7 +143,7 @@ class Leadership:
     in_sync: frozenset[int]
 
 
-def leadership(partition: TopicPartition) -> Call[Leadership]:
+def leadership(partition: TopicPartition) -> WireCall[Leadership]:
     """What a broker knows of a partition's leadership."""
     body = {"topics": [{"name": partition[0]}], "allow_auto_topic_creation": False}
 
@@ -152,23 +152,23 @@ def leadership(partition: TopicPartition) -> Call[Leadership]:
         [row] = [row for row in topic["partitions"] if row["partition_index"] == partition[1]]
         return Leadership(row["leader_epoch"], frozenset(row["isr_nodes"]))
 
-    return Call(WireRequest(ApiKey.METADATA, _METADATA_VERSION, body), read)
+    return WireCall(WireRequest(ApiKey.METADATA, _METADATA_VERSION, body), read)
 
 
-def describe_transactions(ids: Sequence[str]) -> Call[dict[str, TransactionSeen]]:
+def describe_transactions(ids: Sequence[str]) -> WireCall[dict[str, TransactionSeen]]:
     """The states of transactional ids, at their coordinator (KIP-664)."""
     body = {"transactional_ids": list(ids)}
     request = WireRequest(ApiKey.DESCRIBE_TRANSACTIONS, _DESCRIBE_TRANSACTIONS_VERSION, body)
-    return Call(request, _transactions)
+    return WireCall(request, _transactions)
 
 
-def describe_producers(partition: TopicPartition) -> Call[Mapping[int, ActiveProducer]]:
+def describe_producers(partition: TopicPartition) -> WireCall[Mapping[int, ActiveProducer]]:
     """What a leader remembers, by producer id (KIP-664)."""
     request = producers_request(by_topic([partition]))
-    return Call(request, lambda body: producers_in(body)[partition].producers)
+    return WireCall(request, lambda body: producers_in(body)[partition].producers)
 
 
-def list_latest(partition: TopicPartition, isolation: Isolation) -> Call[int]:
+def list_latest(partition: TopicPartition, isolation: ReadIsolation) -> WireCall[int]:
     """The end of a log: the high watermark, or the last stable offset if read_committed."""
     name, index = partition
     rows = [{"partition_index": index, "timestamp": _LATEST}]
@@ -177,10 +177,10 @@ def list_latest(partition: TopicPartition, isolation: Isolation) -> Call[int]:
         "isolation_level": isolation,
         "topics": [{"name": name, "partitions": rows}],
     }
-    return Call(WireRequest(ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSION, body), _latest)
+    return WireCall(WireRequest(ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSION, body), _latest)
 
 
-def fetch(partition: TopicPartition, offset: int, isolation: Isolation) -> Call[Fetched]:
+def fetch(partition: TopicPartition, offset: int, isolation: ReadIsolation) -> WireCall[Fetched]:
     """What is in a log from `offset` on, up to FETCH_BYTES; the answer does not wait for more."""
     name, index = partition
     row = {"partition": index, "fetch_offset": offset, "partition_max_bytes": FETCH_BYTES}
@@ -191,16 +191,16 @@ def fetch(partition: TopicPartition, offset: int, isolation: Isolation) -> Call[
         "isolation_level": isolation,
         "topics": [{"topic": name, "partitions": [row]}],
     }
-    return Call(WireRequest(ApiKey.FETCH, _FETCH_VERSION, body), _fetched)
+    return WireCall(WireRequest(ApiKey.FETCH, _FETCH_VERSION, body), _fetched)
 
 
 def fetch_offsets(
     group_id: str, partitions: Iterable[TopicPartition], *, require_stable: bool
-) -> Call[dict[TopicPartition, OffsetSeen]]:
+) -> WireCall[dict[TopicPartition, OffsetSeen]]:
     """A group's offsets, at its coordinator (KIP-447)."""
     topics = [{"name": n, "partition_indexes": i} for n, i in by_topic(partitions).items()]
     body = {"group_id": group_id, "topics": topics, "require_stable": require_stable}
-    return Call(WireRequest(ApiKey.OFFSET_FETCH, _OFFSET_FETCH_VERSION, body), _offsets)
+    return WireCall(WireRequest(ApiKey.OFFSET_FETCH, _OFFSET_FETCH_VERSION, body), _offsets)
 
 
 def see(batch: RecordBatch) -> BatchSeen:

@@ -43,8 +43,8 @@ from conformance.transactions.reading import (
 from conformance.transactions.wire import (
     BUSY_TIMEOUT_S,
     Conversation,
+    CoordinatorConnection,
     Requests,
-    Wire,
     conversation,
     find_coordinator,
     speaks,
@@ -102,7 +102,7 @@ class KafkaTestbed:
             )
         )
         self._numbers = count(1)
-        self._wires: dict[int, Wire] = {}
+        self._wires: dict[int, CoordinatorConnection] = {}
         self._leaders: dict[TopicPartition, int] = {}
         self._asked = 1
 
@@ -167,15 +167,15 @@ class KafkaTestbed:
                     raise RequestRefused(f"broker {node_id} does not hear of {partitions}")
                 time.sleep(_PAUSE_S)
 
-    def wire(self, node_id: int) -> Wire:
+    def wire(self, node_id: int) -> CoordinatorConnection:
         """The connection to a broker, made once."""
         if node_id not in self._wires:
             self._wires[node_id] = self.connect(node_id)
         return self._wires[node_id]
 
-    def connect(self, node_id: int = 1) -> Wire:
+    def connect(self, node_id: int = 1) -> CoordinatorConnection:
         """One more connection to a broker, closed with the testbed."""
-        wire = Wire(self.brokers[node_id].connect(timeout_ms=10_000))
+        wire = CoordinatorConnection(self.brokers[node_id].connect(timeout_ms=10_000))
         self._open.callback(wire.close)
         return wire
 
@@ -209,11 +209,11 @@ class KafkaTestbed:
                 raise RequestRefused(f"the coordinator on {node_id} does not serve")
             time.sleep(_PAUSE_S)
 
-    def coordinator(self) -> Wire:
+    def coordinator(self) -> CoordinatorConnection:
         """The connection to the coordinator of all transactional ids."""
         return self.wire(self.leader_of(TRANSACTION_STATE))
 
-    def group_coordinator(self) -> Wire:
+    def group_coordinator(self) -> CoordinatorConnection:
         """The connection to the coordinator of all groups."""
         return self.wire(self.leader_of(CONSUMER_OFFSETS))
 
@@ -233,7 +233,7 @@ class KafkaTestbed:
         """The brokers that do something. Raises KeyError for a role that there is not."""
         return ROLES[name](self)
 
-    def leader(self, partition: TopicPartition) -> Wire:
+    def leader(self, partition: TopicPartition) -> CoordinatorConnection:
         """The connection to a partition's leader."""
         return self.wire(self.leader_of(partition))
 
@@ -292,12 +292,12 @@ class KafkaTestbed:
         self._below.__exit__(kind, error, traceback)
 
 
-def _serves_groups(wire: Wire) -> bool:
+def _serves_groups(wire: CoordinatorConnection) -> bool:
     seen = wire.ask(fetch_offsets(NOBODY, [("nowhere", 0)], require_stable=False))
     return bool(seen) and all(row.error is ErrorCode.NONE for row in seen.values())
 
 
-def _serves_transactions(wire: Wire) -> bool:
+def _serves_transactions(wire: CoordinatorConnection) -> bool:
     seen = wire.ask(describe_transactions([NOBODY]))
     return seen[NOBODY].error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 

@@ -2,7 +2,8 @@
 
 Three rules:
 
-1. A `Call` is a request with the reader of its answer; who sends it, and when, is another matter.
+1. A `WireCall` is a request with the reader of its answer; who sends it, and when, is another
+   matter.
 2. A `Conversation` holds the versions that one client uses; V1 and V2 differ in nothing else.
 3. An error is an answer here, never an exception: what a broker refuses is what is looked for.
 """
@@ -51,7 +52,7 @@ BUSY: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[A]):
+class WireCall(Generic[A]):
     """A request, and how its answer is read."""
 
     request: WireRequest
@@ -59,14 +60,14 @@ class Call(Generic[A]):
 
 
 @dataclass(frozen=True, slots=True)
-class Producer:
+class ClientIdentity:
     """Who asks: a transactional id with the producer id and epoch that it believes it has."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
 
-    def at(self, producer_epoch: int) -> Producer:
+    def at(self, producer_epoch: int) -> ClientIdentity:
         """The same with another epoch."""
         return replace(self, producer_epoch=producer_epoch)
 
@@ -114,7 +115,7 @@ class Coordinator:
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class TxnMarker:
     """How a transaction ended at some partitions, as its coordinator tells their leaders.
 
     `transaction_version` is told from version 2 of the request on (KIP-1228).
@@ -129,7 +130,7 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupMembership:
     """Who commits offsets; the defaults are those of a client without group management."""
 
     group_id: str
@@ -137,19 +138,19 @@ class Group:
     member_id: str = ""
 
 
-class Wire:
+class CoordinatorConnection:
     """One connection on which calls are asked, or sent ahead of their answers."""
 
     def __init__(self, connection: BrokerConnection) -> None:
         self.connection = connection
-        self._sent: deque[Call[Any]] = deque()
+        self._sent: deque[WireCall[Any]] = deque()
 
-    def ask(self, call: Call[A]) -> A:
+    def ask(self, call: WireCall[A]) -> A:
         """Send one and read its answer. Raises what `Connection.ask` raises, RequestRefused."""
         request = call.request
         return call.read(self.connection.ask(request.api_key, request.api_version, request.body))
 
-    def send(self, call: Call[Any]) -> None:
+    def send(self, call: WireCall[Any]) -> None:
         """Send one; `receive` gives the answers in their order. Raises as `Connection.send`."""
         request = call.request
         self.connection.send(request.api_key, request.api_version, request.body)
@@ -160,12 +161,12 @@ class Wire:
         answer = self.connection.receive(timeout_ms)
         return self._sent.popleft().read(answer.body)
 
-    def pipeline(self, calls: Sequence[Call[A]], in_flight: int = USUAL_IN_FLIGHT) -> list[A]:
+    def pipeline(self, calls: Sequence[WireCall[A]], in_flight: int = USUAL_IN_FLIGHT) -> list[A]:
         """Send all, `in_flight` ahead of their answers. Raises as `Connection.pipeline`."""
         answers = self.connection.pipeline((call.request for call in calls), in_flight)
         return [call.read(answer.body) for call, answer in zip(calls, answers, strict=True)]
 
-    def retry(self, call: Call[A], timeout_s: float = BUSY_TIMEOUT_S) -> A:
+    def retry(self, call: WireCall[A], timeout_s: float = BUSY_TIMEOUT_S) -> A:
         """Ask until the answer is no longer in BUSY; the last answer after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while (answer := self.ask(call)) and error_in(answer) in BUSY:
@@ -201,7 +202,7 @@ class Conversation:
         expected: tuple[int, int] = (-1, -1),
         *,
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
-    ) -> Call[Identified]:
+    ) -> WireCall[Identified]:
         """Ask for an identity; `expected` is the producer id and epoch that the client has."""
         body = {
             "transactional_id": transactional_id,
@@ -210,11 +211,15 @@ class Conversation:
             "producer_epoch": expected[1],
         }
         request = WireRequest(ApiKey.INIT_PRODUCER_ID, self.init_producer_id_version, body)
-        return Call(request, _identified)
+        return WireCall(request, _identified)
 
     def add_partitions(
-        self, producer: Producer, partitions: Iterable[TopicPartition], *, verify_only: bool = False
-    ) -> Call[PerPartition]:
+        self,
+        producer: ClientIdentity,
+        partitions: Iterable[TopicPartition],
+        *,
+        verify_only: bool = False,
+    ) -> WireCall[PerPartition]:
         """Register partitions: a client's form up to version 3, between brokers from 4 on."""
         version = self.add_partitions_version
         topics = _topics(partitions, "partitions")
@@ -224,17 +229,17 @@ class Conversation:
         else:
             one = {**_who(producer), "verify_only": verify_only, "topics": topics}
             body = {"transactions": [one]}
-        return Call(WireRequest(ApiKey.ADD_PARTITIONS_TO_TXN, version, body), _added)
+        return WireCall(WireRequest(ApiKey.ADD_PARTITIONS_TO_TXN, version, body), _added)
 
     def produce(
         self,
-        producer: Producer,
+        producer: ClientIdentity,
         partition: TopicPartition,
         base_sequence: int,
         *values: str,
         is_transactional: bool = True,
         acks: int = ALL_REPLICAS,
-    ) -> Call[Produced]:
+    ) -> WireCall[Produced]:
         """Write one batch; the request names the transactional id if the batch is transactional."""
         batch = _batch(producer, base_sequence, values, is_transactional)
         name, index = partition
@@ -244,16 +249,22 @@ class Conversation:
             "timeout_ms": PRODUCE_TIMEOUT_MS,
             "topics": [{"name": name, "partitions": [{"index": index, "records": batch}]}],
         }
-        return Call(WireRequest(ApiKey.PRODUCE, self.produce_version, body), _produced)
+        return WireCall(WireRequest(ApiKey.PRODUCE, self.produce_version, body), _produced)
 
-    def add_offsets(self, producer: Producer, group_id: str) -> Call[ErrorCode]:
+    def add_offsets(self, producer: ClientIdentity, group_id: str) -> WireCall[ErrorCode]:
         """Register the offsets of a group."""
         body = {**_who(producer), "group_id": group_id}
-        return Call(WireRequest(ApiKey.ADD_OFFSETS_TO_TXN, self.add_offsets_version, body), _error)
+        return WireCall(
+            WireRequest(ApiKey.ADD_OFFSETS_TO_TXN, self.add_offsets_version, body), _error
+        )
 
     def txn_offset_commit(
-        self, producer: Producer, group: Group, partition: TopicPartition, offset: int
-    ) -> Call[PerPartition]:
+        self,
+        producer: ClientIdentity,
+        group: GroupMembership,
+        partition: TopicPartition,
+        offset: int,
+    ) -> WireCall[PerPartition]:
         """Commit one offset of a group in the transaction."""
         one: Value = {"partition_index": partition[1], "committed_offset": offset}
         one |= {"committed_metadata": ""}
@@ -265,14 +276,14 @@ class Conversation:
             "topics": [{"name": partition[0], "partitions": [one]}],
         }
         request = WireRequest(ApiKey.TXN_OFFSET_COMMIT, self.txn_offset_commit_version, body)
-        return Call(request, _flat)
+        return WireCall(request, _flat)
 
-    def end_txn(self, producer: Producer, committed: bool) -> Call[Identified]:
+    def end_txn(self, producer: ClientIdentity, committed: bool) -> WireCall[Identified]:
         """Commit or abort."""
         body = {**_who(producer), "committed": committed}
-        return Call(WireRequest(ApiKey.END_TXN, self.end_txn_version, body), _identified)
+        return WireCall(WireRequest(ApiKey.END_TXN, self.end_txn_version, body), _identified)
 
-    def write_txn_markers(self, marker: Marker) -> Call[PerPartition]:
+    def write_txn_markers(self, marker: TxnMarker) -> WireCall[PerPartition]:
         """What a coordinator tells a leader when a transaction ends."""
         one = {
             "producer_id": marker.producer_id,
@@ -283,7 +294,7 @@ class Conversation:
             "transaction_version": marker.transaction_version,
         }
         version = self.write_txn_markers_version
-        return Call(WireRequest(ApiKey.WRITE_TXN_MARKERS, version, {"markers": [one]}), _marked)
+        return WireCall(WireRequest(ApiKey.WRITE_TXN_MARKERS, version, {"markers": [one]}), _marked)
 
 
 Requests = Literal["v1", "v2"]
@@ -326,11 +337,11 @@ def conversation(supported: Supported, requests: Requests) -> Conversation:
     return Conversation(*(min(newest[api], supported.versions[api][1]) for api in newest))
 
 
-def find_coordinator(key: str, *, of_group: bool = False) -> Call[Coordinator]:
+def find_coordinator(key: str, *, of_group: bool = False) -> WireCall[Coordinator]:
     """Who coordinates a transactional id, or a group."""
     body = {"key": key, "key_type": _GROUP if of_group else _TRANSACTION}
     request = WireRequest(ApiKey.FIND_COORDINATOR, _FIND_COORDINATOR_VERSION, body)
-    return Call(request, _coordinator)
+    return WireCall(request, _coordinator)
 
 
 def error_of(number: int) -> ErrorCode:
@@ -362,7 +373,7 @@ def _topics(partitions: Iterable[TopicPartition], field: str) -> list[Value]:
     return [{"name": name, field: indexes} for name, indexes in by_topic(partitions).items()]
 
 
-def _who(producer: Producer) -> dict[str, Any]:
+def _who(producer: ClientIdentity) -> dict[str, Any]:
     return {
         "transactional_id": producer.transactional_id,
         "producer_id": producer.producer_id,
@@ -371,7 +382,7 @@ def _who(producer: Producer) -> dict[str, Any]:
 
 
 def _batch(
-    producer: Producer, base_sequence: int, values: Sequence[str], is_transactional: bool
+    producer: ClientIdentity, base_sequence: int, values: Sequence[str], is_transactional: bool
 ) -> bytes:
     now = time.time_ns() // 1_000_000
     records = [Record(i, now, None, value.encode()) for i, value in enumerate(values)]

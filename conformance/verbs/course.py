@@ -19,26 +19,26 @@ from conformance import pages
 from conformance.backends import Backend
 from conformance.explained import EXPLAINED, Explained, explanation, read_baseline, stale
 from conformance.files import alone_in, digest, pretty
-from conformance.guaranteed import Seen, not_guaranteed, statuses
+from conformance.guaranteed import ObservedProperties, not_guaranteed, statuses
 from conformance.plan import (
     Finding,
     Plan,
-    Prepared,
+    PreparedPlan,
     checked,
     compute_cover_bound,
     configuration,
     prepare,
 )
-from conformance.progress import Progress, Told
+from conformance.progress import PreparationDisplay, ProgressDisplay
 from conformance.report import (
-    Check,
-    Divergence,
+    ReportedDivergence,
     Result,
+    SideCheck,
     report_json,
     run_json,
     write_reports,
 )
-from conformance.runner import Ledger, Manifest, run_waves
+from conformance.runner import Manifest, WaveJournal, run_waves
 from conformance.verbs import EXIT_CODES, EXIT_NOT_DECIDED, note
 from conformance.verbs.answer import answer
 from conformance.verbs.folder import begin
@@ -59,7 +59,7 @@ class AtWork(Protocol):
     def least_ranges(self) -> int:
         """Ranges of a wave at least: more than 1 where a wave takes long however few it has."""
 
-    def checks(self) -> Mapping[str, Check]:
+    def checks(self) -> Mapping[str, SideCheck]:
         """What is checked beside traces, by name, after them. Raises BackendError."""
 
     def backend(self) -> Backend:
@@ -71,14 +71,14 @@ class AtWork(Protocol):
     def shrunk(self, finding: Finding) -> Finding:
         """The finding with a trace of which no step can be left out."""
 
-    def shown_by(self, finding: Finding) -> Seen:
+    def shown_by(self, finding: Finding) -> ObservedProperties:
         """What the system shows of the guarantees once it differed."""
 
 
 class Opens(Protocol):
     """Begins to work, with what was prepared and a file for its log."""
 
-    def __call__(self, prepared: Prepared, log: Path) -> AbstractContextManager[AtWork]:
+    def __call__(self, prepared: PreparedPlan, log: Path) -> AbstractContextManager[AtWork]:
         """The system at work, until the end of the run. Raises BackendError."""
 
 
@@ -137,14 +137,14 @@ def default_out(arguments: dict[str, Any]) -> Path:
 
 def judged(
     subject: Subject, judge: str, out: Path, baseline: Sequence[Explained]
-) -> tuple[Result, Ledger]:
+) -> tuple[Result, WaveJournal]:
     """All that a run finds. Raises KeyboardInterrupt, BackendError."""
-    told = Told(sys.stderr)
+    told = PreparationDisplay(sys.stderr)
     prepared = prepare(subject.traces, out / "prepared", told)
     if (prepared.transitions_total or 0) <= MOST_TRANSITIONS_TO_BOUND:
         told("computing the least cover", 0.0)
         prepared = compute_cover_bound(prepared)
-    ledger = Ledger.open(out / "waves", Manifest(prepared.count))
+    ledger = WaveJournal.open(out / "waves", Manifest(prepared.count))
     with subject.opens(prepared, out / "backend.log") as at_work:
         judge_rest(ledger, prepared, at_work)
         named = replace(prepared, plan=replace(prepared.plan, system=subject.plan.system))
@@ -152,7 +152,7 @@ def judged(
         return replace(result, prepared=replace(prepared, plan=subject.plan)), ledger
 
 
-def judge_rest(ledger: Ledger, prepared: Prepared, at_work: AtWork) -> None:
+def judge_rest(ledger: WaveJournal, prepared: PreparedPlan, at_work: AtWork) -> None:
     """Run the waves that are left. Raises BackendError."""
     stood = ledger.next_id
     if stood == prepared.count:
@@ -161,7 +161,7 @@ def judge_rest(ledger: Ledger, prepared: Prepared, at_work: AtWork) -> None:
     if stood:
         note(f"going on: {stood:,} of {prepared.count:,} traces are judged")
     backend = at_work.backend()
-    with Progress(sys.stderr, prepared.count, stood, prepared.transitions_total) as show:
+    with ProgressDisplay(sys.stderr, prepared.count, stood, prepared.transitions_total) as show:
         run_waves(ledger, backend, show, time.monotonic, at_work.least_ranges)
 
 
@@ -169,13 +169,13 @@ def judge_rest(ledger: Ledger, prepared: Prepared, at_work: AtWork) -> None:
 
 
 def examined(
-    prepared: Prepared,
-    ledger: Ledger,
+    prepared: PreparedPlan,
+    ledger: WaveJournal,
     at_work: AtWork,
     judge: str,
     out: Path,
     baseline: Sequence[Explained],
-    told: Told,
+    told: PreparationDisplay,
 ) -> Result:
     """The findings shrunk, explained and drawn; and what became of the guarantees."""
     summary, seen = ledger.total.summary, ledger.total.seen
@@ -202,14 +202,14 @@ def examined(
 
 
 def drawn(
-    prepared: Prepared,
+    prepared: PreparedPlan,
     findings: Sequence[Finding],
     rows: Sequence[Explained],
     release: str,
     out: Path,
-) -> list[Divergence]:
+) -> list[ReportedDivergence]:
     """One divergence for each different finding, its trace and page in `out`/divergences."""
-    found: dict[str, Divergence] = {}
+    found: dict[str, ReportedDivergence] = {}
     for finding in findings:
         key = pretty([finding[name] for name in ("trace", "expected", "observed")])
         if key in found:
@@ -218,5 +218,7 @@ def drawn(
             continue
         name = f"divergences/{len(found) + 1:02d}-{finding['rule']}"
         pages.write(prepared, finding, out / name)
-        found[key] = Divergence(finding, f"{name}.jsonl", explanation(rows, release, finding), 1)
+        found[key] = ReportedDivergence(
+            finding, f"{name}.jsonl", explanation(rows, release, finding), 1
+        )
     return list(found.values())

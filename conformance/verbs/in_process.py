@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.backends import Backend, Options, Task, open_backend
-from conformance.guaranteed import Seen, shown_by
-from conformance.plan import Finding, Plan, Prepared, shrink_finding
-from conformance.report import Check
+from conformance.backends import Backend, Options, WorkerTask, open_backend
+from conformance.guaranteed import ObservedProperties, shown_by
+from conformance.plan import Finding, Plan, PreparedPlan, shrink_finding
+from conformance.report import SideCheck
 from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.course import run as run_course
 
@@ -20,7 +20,7 @@ from conformance.verbs.course import run as run_course
 class InProcess:
     """A system whose actors run where the judge runs."""
 
-    prepared: Prepared
+    prepared: PreparedPlan
     options: argparse.Namespace
     log: Path
     at_end: ExitStack
@@ -29,14 +29,14 @@ class InProcess:
 
     def backend(self) -> Backend:
         """The backend that is asked for. Raises BackendError."""
-        task = Task("conformance.judging", self.prepared.directory.resolve())
+        task = WorkerTask("conformance.judging", self.prepared.directory.resolve())
         given = self.options
         where = Options(self.log, given.master, given.remote, given.partitions)
         backend = open_backend(given.backend, task, where)
         self.at_end.callback(backend.close)
         return backend
 
-    def checks(self) -> dict[str, Check]:
+    def checks(self) -> dict[str, SideCheck]:
         """All is in the traces."""
         return {}
 
@@ -44,7 +44,7 @@ class InProcess:
         """By the judge of this process."""
         return shrink_finding(self.prepared, finding)
 
-    def shown_by(self, finding: Finding) -> Seen:
+    def shown_by(self, finding: Finding) -> ObservedProperties:
         """The logs and acknowledgements that the system has after its first difference."""
         return shown_by(self.prepared, finding)
 
@@ -53,7 +53,7 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
     """Judge the plan; the exit code. Raises BackendError, OtherRun, BadPlan, BadBaseline."""
 
     @contextmanager
-    def opens(prepared: Prepared, log: Path) -> Iterator[AtWork]:
+    def opens(prepared: PreparedPlan, log: Path) -> Iterator[AtWork]:
         with ExitStack() as at_end:
             yield InProcess(prepared, options, log, at_end)
 

@@ -18,9 +18,9 @@ from conformance.backends.processes import usable_cores
 from conformance.files import alone_in, pretty, write_whole
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.homes import home_of_scope
-from conformance.mutants import GROUPS, MUTANTS, Ground, Mutant
+from conformance.mutants import GROUPS, MUTANTS, HuntScope, Mutant
 from conformance.mutants.plant import hunt, hunt_unpatched
-from conformance.plan import Finding, Plan, Prepared, prepare
+from conformance.plan import Finding, Plan, PreparedPlan, prepare
 from conformance.report import sentence
 from conformance.verbs import EXIT_CODES, note, one_of, write_json
 from conformance.verbs.folder import begin
@@ -33,7 +33,7 @@ DEFAULT_OUT: Final = Path("out") / "mutants"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HuntOutcome:
     """What became of a bug. `twin_clean`: impl as it is shows nothing in all that was hunted."""
 
     mutant: Mutant
@@ -101,7 +101,7 @@ def chosen_by(names: Sequence[str]) -> list[Mutant]:
     return list(dict.fromkeys(mutant for mutants in named for mutant in mutants))
 
 
-def report_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def report_json(outcomes: Sequence[HuntOutcome]) -> dict[str, Any]:
     """The content of `report.json`."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -110,7 +110,7 @@ def report_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def hunt_all(mutants: Sequence[Mutant], out: Path) -> list[Outcome]:
+def hunt_all(mutants: Sequence[Mutant], out: Path) -> list[HuntOutcome]:
     """Hunt all, as many at a time as there are cores; each is told when its turn comes."""
     prepared = {ground: prepared_of(ground, out) for ground in {m.ground: None for m in mutants}}
     outcomes = []
@@ -131,7 +131,7 @@ def hunt_all(mutants: Sequence[Mutant], out: Path) -> list[Outcome]:
     return outcomes
 
 
-def prepared_of(ground: Ground, out: Path) -> Prepared:
+def prepared_of(ground: HuntScope, out: Path) -> PreparedPlan:
     """The scope's traces, cut once for all bugs that are hunted there."""
     note(f"preparing {ground}")
     home = home_of_scope(ground.scope)
@@ -142,16 +142,16 @@ def prepared_of(ground: Ground, out: Path) -> Prepared:
 
 
 def outcome_of(
-    mutant: Mutant, prepared: Prepared, finding: Finding | None, twin: Finding | None, out: Path
-) -> Outcome:
+    mutant: Mutant, prepared: PreparedPlan, finding: Finding | None, twin: Finding | None, out: Path
+) -> HuntOutcome:
     """The finding drawn. `twin` is what impl as it is shows in the same traces."""
     if finding is None:
-        return Outcome(mutant, None, twin is None, None)
+        return HuntOutcome(mutant, None, twin is None, None)
     pages.write(prepared, finding, out / mutant.name)
-    return Outcome(mutant, finding, twin is None, f"{mutant.name}.jsonl")
+    return HuntOutcome(mutant, finding, twin is None, f"{mutant.name}.jsonl")
 
 
-def told(outcome: Outcome) -> str:
+def told(outcome: HuntOutcome) -> str:
     """One line for a bug."""
     name = f"{outcome.mutant.name:<37}"
     if outcome.finding is None:

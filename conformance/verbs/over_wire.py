@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from conformance.backends import Backend
-from conformance.guaranteed import Seen
+from conformance.guaranteed import ObservedProperties
 from conformance.homes import home_of_scope
 from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
-from conformance.plan import Finding, Plan, Prepared, configuration
-from conformance.report import Check
+from conformance.plan import Finding, Plan, PreparedPlan, configuration
+from conformance.report import SideCheck
 from conformance.systems.wire.backend import WireBackend, traces_plan
 from conformance.systems.wire.brokers import address_of, running, started
 from conformance.systems.wire.harness import SHARE_A_DEED, Broker
@@ -46,7 +46,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
     plan = over_wire(plan, options)
 
     @contextmanager
-    def opens(prepared: Prepared, log: Path) -> Iterator[AtWork]:
+    def opens(prepared: PreparedPlan, log: Path) -> Iterator[AtWork]:
         with broker_of(plan, options) as broker:
             wire = WireBackend(prepared, broker)
             try:
@@ -98,7 +98,7 @@ class OverWire:
         """As many as share a deed: one to a hundred traces takes as long as one to one."""
         return SHARE_A_DEED if self.with_deeds else 1
 
-    def checks(self) -> dict[str, Check]:
+    def checks(self) -> dict[str, SideCheck]:
         """Where producer ids come from, if that is a ZooKeeper which can be read."""
         kafka = self.broker.nodes.kafka
         if kafka is None or kafka.zookeeper_address is None:
@@ -118,9 +118,9 @@ class OverWire:
         """By asking the broker again."""
         return self.wire.shrunk(finding)
 
-    def shown_by(self, finding: Finding) -> Seen:
+    def shown_by(self, finding: Finding) -> ObservedProperties:
         """Nothing more than was seen on the way: a broker shows no log of its own."""
-        return Seen()
+        return ObservedProperties()
 
 
 def over_wire(plan: Plan, options: argparse.Namespace) -> Plan:

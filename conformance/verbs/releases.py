@@ -40,7 +40,7 @@ COLUMNS: Final = (
 )
 
 
-class Judged(NamedTuple):
+class ReleaseResult(NamedTuple):
     """What is judged in one run."""
 
     release: str
@@ -99,7 +99,7 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_CODES[verdict_of(rows)]
 
 
-def wanted(scopes: Sequence[str], kafka: str | None) -> list[Judged]:
+def wanted(scopes: Sequence[str], kafka: str | None) -> list[ReleaseResult]:
     """Each level of each release, by all requests that it has transactions of.
 
     All that is asked for is looked at before the first run. Raises BadUse, BadPlan.
@@ -109,7 +109,7 @@ def wanted(scopes: Sequence[str], kafka: str | None) -> list[Judged]:
     asked = KAFKAS if kafka is None else kafka.split(",")
     kafkas = [one_of("--kafka", release, KAFKAS) for release in asked]
     return [
-        Judged(release, level, requests, scope)
+        ReleaseResult(release, level, requests, scope)
         for scope in scopes
         for release in kafkas
         for level in sorted({0, *find_release(release).levels}, reverse=True)
@@ -117,7 +117,7 @@ def wanted(scopes: Sequence[str], kafka: str | None) -> list[Judged]:
     ]
 
 
-def row_of(judged: Judged, out: Path) -> dict[str, Any]:
+def row_of(judged: ReleaseResult, out: Path) -> dict[str, Any]:
     """What a run wrote, in short."""
     report = json.loads((out / REPORT).read_text(encoding="utf-8"))
     run = json.loads((out / RUN_TIMES).read_text(encoding="utf-8"))

@@ -16,7 +16,7 @@ from conformance.plan import (
     FORMS,
     Finding,
     Plan,
-    Prepared,
+    PreparedPlan,
     checked,
     finding_of,
     judge_of,
@@ -162,10 +162,10 @@ def arguments_of_run(trace: Trace, options: argparse.Namespace) -> argparse.Name
     return parser.parse_args(given)
 
 
-def alone(plan: Plan, folder: Path, steps: int) -> Prepared:
+def alone(plan: Plan, folder: Path, steps: int) -> PreparedPlan:
     """One trace, as if it was prepared: nothing is covered by it."""
     none = frozenset[str]()
-    return Prepared(plan, folder, 1, steps, None, 0, None, None, none, none, none)
+    return PreparedPlan(plan, folder, 1, steps, None, 0, None, None, none, none, none)
 
 
 def left_out_of(steps: Steps, replayed: Replayed) -> str:

@@ -20,7 +20,7 @@ Runner = Callable[[Plan, argparse.Namespace], int]
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class Target:
     """What a system is, and who judges it: `module:function`, imported when it is called.
 
     `rules` are those of the variant in which the system departs from Kafka on purpose, for each
@@ -37,8 +37,8 @@ class System:
         return cast(Runner, getattr(import_module(module), function))(plan, options)
 
 
-SYSTEMS: Final[dict[str, System]] = {
-    "impl": System(
+SYSTEMS: Final[dict[str, Target]] = {
+    "impl": Target(
         "the implementation of this repository, in process",
         "conformance.verbs.in_process:run",
         rules={
@@ -46,16 +46,16 @@ SYSTEMS: Final[dict[str, System]] = {
             TRANSACTIONS.name: "late_bump=asked/leaderless_marker=waits",
         },
     ),
-    "kafka": System("Apache Kafka: --kafka RELEASE", "conformance.verbs.over_wire:run"),
-    "wire": System("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),
-    "client": System(
+    "kafka": Target("Apache Kafka: --kafka RELEASE", "conformance.verbs.over_wire:run"),
+    "wire": Target("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),
+    "client": Target(
         "a producer behind a proxy: --client java:RELEASE or --client CMD",
         "conformance.client.course:run",
     ),
 }
 
 
-def system_of(text: str) -> tuple[str, System]:
+def system_of(text: str) -> tuple[str, Target]:
     """The system that `NAME` or `NAME://ADDRESS` names. Raises BadUse."""
     name = one_of("--system", text.partition("://")[0], SYSTEMS)
     return name, SYSTEMS[name]

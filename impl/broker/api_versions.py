@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from impl.broker.outputs import Request
+from impl.broker.outputs import DecodedRequest
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
@@ -34,7 +34,7 @@ ZERO_FEATURES_FROM: Final = 4
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def api_versions(request: Request, rows: Sequence[Value], transaction_version: int) -> Value:
+def api_versions(request: DecodedRequest, rows: Sequence[Value], transaction_version: int) -> Value:
     """`KafkaApis.handleApiVersionsRequest`. A level of 0 is not listed as finalized.
 
     Clients before version 4 fail on features that begin at 0: they are not told (KAFKA-17011).

@@ -19,7 +19,7 @@ from typing import Final
 
 from impl.broker.coordinators import AddPartitionsRequest
 from impl.broker.handler import Handler, HandlerContext
-from impl.broker.outputs import LATER, Later, Request
+from impl.broker.outputs import LATER, DecodedRequest, Later
 from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.offsets import (
     ANY_VERSION,
@@ -58,7 +58,7 @@ class _CommitRows:
 
     __slots__ = ("by_id", "errors", "request", "rows")
 
-    def __init__(self, node: HandlerContext, request: Request) -> None:
+    def __init__(self, node: HandlerContext, request: DecodedRequest) -> None:
         self.request = request
         is_plain = request.api_key is ApiKey.OFFSET_COMMIT
         self.by_id = is_plain and request.version >= COMMIT_TOPIC_IDS_FROM
@@ -141,7 +141,7 @@ def _leader(node: HandlerContext, partition: int) -> PartitionLeader | ErrorCode
 # ---- OffsetCommit
 
 
-def offset_commit(node: HandlerContext, request: Request, now_ms: int) -> Value:
+def offset_commit(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """Commit outside a transaction."""
     body, offsets = request.body, node.coordinators.offsets
     commit = _CommitRows(node, request)
@@ -169,7 +169,7 @@ class _TransactionalCommit:
 
     __slots__ = ("commit", "node", "partition", "producer", "request")
 
-    def __init__(self, node: HandlerContext, request: Request) -> None:
+    def __init__(self, node: HandlerContext, request: DecodedRequest) -> None:
         body = request.body
         self.node = node
         self.request = request
@@ -248,7 +248,7 @@ def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
     return error
 
 
-def txn_offset_commit(node: HandlerContext, request: Request, now_ms: int) -> Value | Later:
+def txn_offset_commit(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Later:
     """Commit offsets that take effect when their transaction commits."""
     return _TransactionalCommit(node, request).begin(now_ms)
 
@@ -256,7 +256,7 @@ def txn_offset_commit(node: HandlerContext, request: Request, now_ms: int) -> Va
 # ---- OffsetFetch
 
 
-def offset_fetch(node: HandlerContext, request: Request, now_ms: int) -> Value:
+def offset_fetch(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """The offsets of one group; from version 8 on of several."""
     body = request.body
     stable = body["require_stable"]
@@ -269,7 +269,7 @@ def offset_fetch(node: HandlerContext, request: Request, now_ms: int) -> Value:
 
 
 def _fetch_group(
-    node: HandlerContext, request: Request, asked: Value, require_stable: bool
+    node: HandlerContext, request: DecodedRequest, asked: Value, require_stable: bool
 ) -> Value:
     """One group's rows; topic ids without a topic are answered with UNKNOWN_TOPIC_ID."""
     by_id = request.version >= FETCH_TOPIC_IDS_FROM

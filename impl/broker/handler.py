@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from impl.broker.coordinators import Coordinators
-from impl.broker.outputs import Later, Request
+from impl.broker.outputs import DecodedRequest, Later
 from impl.broker.services import NodeServices
 from impl.broker.verification import AddPartitionsToTxnManager
 from impl.protocol.codegen import Value
@@ -24,5 +24,5 @@ class HandlerContext(NodeServices, Protocol):
         """Verifies partitions with transaction coordinators."""
 
 
-Handler = Callable[[HandlerContext, Request, int], Value | Later | None]
+Handler = Callable[[HandlerContext, DecodedRequest, int], Value | Later | None]
 """Context, request and time to the response's body, LATER, or None (no response)."""

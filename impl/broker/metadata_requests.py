@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from impl.broker.handler import Handler, HandlerContext
-from impl.broker.outputs import Request
+from impl.broker.outputs import DecodedRequest
 from impl.broker.topics import INTERNAL_TOPICS, Topic, TopicRefused
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
@@ -25,7 +25,7 @@ TOPIC_IDS_FROM: Final = 12
 DELETE_BY_ID_FROM: Final = 6
 
 
-def metadata(node: HandlerContext, request: Request, now_ms: int) -> Value:
+def metadata(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """All topics, or those asked for; a name that nobody has may be created."""
     body, asked = request.body, request.body["topics"]
     if asked is None or (request.version == 0 and not asked):
@@ -92,7 +92,7 @@ def _topic_row(topic: Topic) -> Value:
     }
 
 
-def create_topics(node: HandlerContext, request: Request, now_ms: int) -> Value:
+def create_topics(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """A name asked for twice is refused twice."""
     body = request.body
     names = Counter(asked["name"] for asked in body["topics"])
@@ -161,7 +161,7 @@ def _partition_count(asked: Value, default: int) -> int:
     return default if count == -1 else int(count)
 
 
-def delete_topics(node: HandlerContext, request: Request, now_ms: int) -> Value:
+def delete_topics(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """By name, from version 6 on also by id. `ReplicationControlManager.deleteTopics`."""
     body = request.body
     if request.version >= DELETE_BY_ID_FROM:
@@ -185,7 +185,7 @@ def _delete_topic(node: HandlerContext, name: str | None, topic_id: bytes) -> Va
     return {"name": topic.name, "topic_id": topic.topic_id, "error_code": ErrorCode.NONE}
 
 
-def describe_producers(node: HandlerContext, request: Request, now_ms: int) -> Value:
+def describe_producers(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """What a partition remembers of its producers."""
     rows = []
     for asked in request.body["topics"]:

@@ -48,9 +48,9 @@ from impl.broker.outputs import (
     BrokerRequest,
     Close,
     CloseConnection,
+    DecodedRequest,
     Later,
     Output,
-    Request,
     Response,
 )
 from impl.broker.producer_ids import BlockSource, ProducerIdController, ProducerIdManager
@@ -83,7 +83,7 @@ class _InFlightRequest(NamedTuple):
 class _DelayedAnswer(NamedTuple):
     """`attempt` makes the answer; from `deadline_ms` on it is called with True, and has to."""
 
-    request: Request
+    request: DecodedRequest
     deadline_ms: int
     attempt: Callable[[bool], Value | None]
 
@@ -174,7 +174,9 @@ class Node:
             raise CloseConnection(f"api key {api_key} is not served")
         if version < OLDEST_SERVED.get(api_key, 0):
             raise CloseConnection(f"api key {api_key} is served from {OLDEST_SERVED[api_key]}")
-        request = Request(reference, ApiKey(api_key), version, header["correlation_id"], body)
+        request = DecodedRequest(
+            reference, ApiKey(api_key), version, header["correlation_id"], body
+        )
         self.coordinators.follow_leadership(now_ms)
         body_or_later = _HANDLERS[request.api_key](self, request, now_ms)
         if body_or_later is not LATER:
@@ -265,7 +267,7 @@ class Node:
 
     # ---- NodeServices
 
-    def answer(self, request: Request, body: Value | None) -> None:
+    def answer(self, request: DecodedRequest, body: Value | None) -> None:
         """`NodeServices.answer`."""
         payload = None
         if body is not None:
@@ -274,7 +276,7 @@ class Node:
             )
         self._outputs.append(Response(request.reference, payload))
 
-    def close(self, request: Request, reason: str) -> None:
+    def close(self, request: DecodedRequest, reason: str) -> None:
         """`NodeServices.close`."""
         self._outputs.append(Close(request.reference, reason))
 
@@ -302,7 +304,7 @@ class Node:
         heappush(self._timers, (due_ms, next(self._correlation_ids), action))
 
     def answer_when(
-        self, request: Request, deadline_ms: int, attempt: Callable[[bool], Value | None]
+        self, request: DecodedRequest, deadline_ms: int, attempt: Callable[[bool], Value | None]
     ) -> None:
         """`NodeServices.answer_when`."""
         self._delayed_answers.append(_DelayedAnswer(request, deadline_ms, attempt))
@@ -341,7 +343,7 @@ class Node:
                 if delete and node_id == me.node_id:
                     leader.log.delete_old_segments(now_ms)
 
-    def _allocate_producer_ids(self, request: Request, now_ms: int) -> Value:
+    def _allocate_producer_ids(self, request: DecodedRequest, now_ms: int) -> Value:
         """A request to the controller. `ControllerApis`."""
         body = request.body
         block = self.controller.allocate(body["broker_id"], body["broker_epoch"])
@@ -353,11 +355,11 @@ class Node:
             "producer_id_len": block.size,
         }
 
-    def _api_versions(self, request: Request, now_ms: int) -> Value:
+    def _api_versions(self, request: DecodedRequest, now_ms: int) -> Value:
         return api_versions(request, _ADVERTISED, self.config.transactions.transaction_version)
 
 
-_NodeHandler = Callable[[Node, Request, int], Value | Later | None]
+_NodeHandler = Callable[[Node, DecodedRequest, int], Value | Later | None]
 
 _HANDLERS: Final[Mapping[ApiKey, _NodeHandler]] = MappingProxyType(
     {

@@ -39,7 +39,7 @@ class BrokerRequest(NamedTuple):
 Output = Response | Close | BrokerRequest
 
 
-class Request(NamedTuple):
+class DecodedRequest(NamedTuple):
     """A decoded request. `reference` is the driver's name for it."""
 
     reference: Hashable

@@ -22,7 +22,7 @@ from typing import Final
 
 from impl.broker.coordinators import AddPartitionsRequest
 from impl.broker.handler import Handler, HandlerContext
-from impl.broker.outputs import LATER, CloseConnection, Later, Request
+from impl.broker.outputs import LATER, CloseConnection, DecodedRequest, Later
 from impl.broker.topics import Topic
 from impl.coordinator.metadata import TopicPartition
 from impl.partition.leader import VALID_ACKS, PartitionLeader, ProduceOutcome
@@ -97,7 +97,7 @@ class _ProduceRequest:
 
     __slots__ = ("deadline_ms", "endpoints", "node", "parts", "request", "rows")
 
-    def __init__(self, node: HandlerContext, request: Request, now_ms: int) -> None:
+    def __init__(self, node: HandlerContext, request: DecodedRequest, now_ms: int) -> None:
         self.node = node
         self.request = request
         self.deadline_ms = now_ms + node.config.add_partitions_to_txn_retry_backoff_max_ms
@@ -276,7 +276,7 @@ def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
     return ErrorCode.NOT_ENOUGH_REPLICAS if error in _UNAVAILABLE else error
 
 
-def produce(node: HandlerContext, request: Request, now_ms: int) -> Value | Later | None:
+def produce(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Later | None:
     """`KafkaApis.handleProduceRequest`. Raises `CloseConnection` (acks=0)."""
     return _ProduceRequest(node, request, now_ms).begin(now_ms)
 

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Final
 
 from impl.broker.handler import Handler, HandlerContext
-from impl.broker.outputs import LATER, Later, Request
+from impl.broker.outputs import LATER, DecodedRequest, Later
 from impl.broker.topics import Topic
 from impl.partition.leader import PartitionLeader
 from impl.partition.reading import NOT_FOUND, fetch_bound, find_offset, read
@@ -59,7 +59,7 @@ def check_leader_epoch(leader: PartitionLeader, current_leader_epoch: int) -> Er
 # ---- DeleteRecords
 
 
-def delete_records(node: HandlerContext, request: Request, now_ms: int) -> Value:
+def delete_records(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """`KafkaApis.handleDeleteRecordsRequest`."""
     return _answer_by_topic(
         node, request.body, lambda topic, asked: _delete_records(node, topic, asked)
@@ -95,7 +95,7 @@ def _delete_records(node: HandlerContext, topic: Topic | None, asked: Value) -> 
 # ---- ListOffsets
 
 
-def list_offsets(node: HandlerContext, request: Request, now_ms: int) -> Value:
+def list_offsets(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """`KafkaApis.handleListOffsetRequest`."""
     return _answer_by_topic(
         node, request.body, lambda topic, asked: _find_offset(node, request, topic, asked)
@@ -103,7 +103,7 @@ def list_offsets(node: HandlerContext, request: Request, now_ms: int) -> Value:
 
 
 def _find_offset(
-    node: HandlerContext, request: Request, topic: Topic | None, asked: Value
+    node: HandlerContext, request: DecodedRequest, topic: Topic | None, asked: Value
 ) -> Value:
     version, timestamp = request.version, asked["timestamp"]
     leader = node.leader(topic, asked["partition_index"])
@@ -136,7 +136,7 @@ def _upper_bound(leader: PartitionLeader, body: Value) -> int:
 # ---- Fetch
 
 
-def fetch(node: HandlerContext, request: Request, now_ms: int) -> Value | Later:
+def fetch(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Later:
     """`KafkaApis.handleFetchRequest`, `DelayedFetch`."""
     body = request.body
     answer, is_enough = _fetch_all(node, request)
@@ -150,12 +150,12 @@ def fetch(node: HandlerContext, request: Request, now_ms: int) -> Value | Later:
     return LATER
 
 
-def _fetch_again(node: HandlerContext, request: Request, is_overdue: bool) -> Value | None:
+def _fetch_again(node: HandlerContext, request: DecodedRequest, is_overdue: bool) -> Value | None:
     answer, is_enough = _fetch_all(node, request)
     return answer if is_enough or is_overdue else None
 
 
-def _fetch_all(node: HandlerContext, request: Request) -> tuple[Value, bool]:
+def _fetch_all(node: HandlerContext, request: DecodedRequest) -> tuple[Value, bool]:
     """The answer as of now, and whether it is final: enough bytes, or an error."""
     body, by_id = request.body, request.version >= TOPIC_IDS_FROM
     budget = Budget(body["max_bytes"], body["isolation_level"])

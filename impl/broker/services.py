@@ -7,7 +7,7 @@ from typing import Protocol
 
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
-from impl.broker.outputs import Request
+from impl.broker.outputs import DecodedRequest
 from impl.broker.topics import Topic, Topics
 from impl.partition.leader import PartitionLeader
 from impl.protocol.codegen import Value
@@ -30,10 +30,10 @@ class NodeServices(Protocol):
     def topics(self) -> Topics:
         """The cluster's topics."""
 
-    def answer(self, request: Request, body: Value | None) -> None:
+    def answer(self, request: DecodedRequest, body: Value | None) -> None:
         """Answer a request, now or after LATER; None where its client expects no answer."""
 
-    def close(self, request: Request, reason: str) -> None:
+    def close(self, request: DecodedRequest, reason: str) -> None:
         """Close the connection of a request instead of answering it."""
 
     def ask(
@@ -53,7 +53,7 @@ class NodeServices(Protocol):
         """Run this in the first `advance` from `due_ms` on."""
 
     def answer_when(
-        self, request: Request, deadline_ms: int, attempt: Callable[[bool], Value | None]
+        self, request: DecodedRequest, deadline_ms: int, attempt: Callable[[bool], Value | None]
     ) -> None:
         """Answer as soon as `attempt` returns a body.
 

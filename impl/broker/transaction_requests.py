@@ -19,7 +19,7 @@ from typing import Final
 
 from impl.broker.coordinators import IMPLICIT_ADD, AddPartitionsRequest
 from impl.broker.handler import Handler, HandlerContext
-from impl.broker.outputs import LATER, Later, Request
+from impl.broker.outputs import LATER, DecodedRequest, Later
 from impl.broker.topics import TopicRefused
 from impl.coordinator.effects import SendAnswer
 from impl.coordinator.inspection import ListFilters
@@ -46,7 +46,7 @@ _PRODUCER_FENCED_FROM: Final = {
 """The first version of each request whose clients know PRODUCER_FENCED."""
 
 
-def _error_for_version(request: Request, error: ErrorCode) -> ErrorCode:
+def _error_for_version(request: DecodedRequest, error: ErrorCode) -> ErrorCode:
     is_old = request.version < _PRODUCER_FENCED_FROM[request.api_key]
     if error is ErrorCode.PRODUCER_FENCED and is_old:
         return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -60,7 +60,7 @@ def _producer_of(body: Value) -> ProducerIdAndEpoch:
 # ---- FindCoordinator
 
 
-def find_coordinator(node: HandlerContext, request: Request, now_ms: int) -> Value:
+def find_coordinator(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """The coordinators of groups or transactional ids; their topic is created on first use."""
     body = request.body
     keys = body["coordinator_keys"] if request.version >= BATCHED_KEYS_FROM else [body["key"]]
@@ -93,7 +93,7 @@ def _coordinator_row(node: HandlerContext, key_type: int, key: str) -> Value:
 
 
 def _answer_with(
-    node: HandlerContext, request: Request, body: Callable[[SendAnswer], Value]
+    node: HandlerContext, request: DecodedRequest, body: Callable[[SendAnswer], Value]
 ) -> int:
     """A number for the coordinator's request; its answer is sent as `body` makes it."""
     return node.coordinators.register_callback(
@@ -101,7 +101,7 @@ def _answer_with(
     )
 
 
-def init_producer_id(node: HandlerContext, request: Request, now_ms: int) -> Value | Later:
+def init_producer_id(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Later:
     """Producer id and epoch are both given, or neither."""
     body = request.body
     expected = _producer_of(body)
@@ -118,11 +118,11 @@ def init_producer_id(node: HandlerContext, request: Request, now_ms: int) -> Val
     return LATER
 
 
-def _producer_row(request: Request, answer: SendAnswer) -> Value:
+def _producer_row(request: DecodedRequest, answer: SendAnswer) -> Value:
     return {"error_code": _error_for_version(request, answer.error), **answer.producer._asdict()}
 
 
-def end_txn(node: HandlerContext, request: Request, now_ms: int) -> Later:
+def end_txn(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Later:
     """From version 5 on the client speaks V2: the answer carries its next epoch (KIP-890)."""
     body = request.body
     effects = node.coordinators.transactions.end_txn(
@@ -137,7 +137,7 @@ def end_txn(node: HandlerContext, request: Request, now_ms: int) -> Later:
     return LATER
 
 
-def add_offsets_to_txn(node: HandlerContext, request: Request, now_ms: int) -> Value | Later:
+def add_offsets_to_txn(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Later:
     """Add the group's partition of `__consumer_offsets` to the transaction."""
     body = request.body
     coordinators = node.coordinators
@@ -168,7 +168,7 @@ class _AddPartitionsToTxn:
 
     __slots__ = ("errors", "node", "request", "transactions", "unanswered")
 
-    def __init__(self, node: HandlerContext, request: Request) -> None:
+    def __init__(self, node: HandlerContext, request: DecodedRequest) -> None:
         self.node = node
         self.request = request
         self.transactions: list[tuple[str, list[TopicPartition]]] = []
@@ -239,7 +239,7 @@ class _AddPartitionsToTxn:
         return {"partition_index": place.partition, "partition_error_code": error}
 
 
-def add_partitions_to_txn(node: HandlerContext, request: Request, now_ms: int) -> Later:
+def add_partitions_to_txn(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Later:
     """A client sends one transaction; a broker sends several, to be added or only verified."""
     body = request.body
     transactions = body["transactions"]
@@ -263,12 +263,12 @@ def add_partitions_to_txn(node: HandlerContext, request: Request, now_ms: int) -
 # ---- markers, inspection
 
 
-def write_txn_markers(node: HandlerContext, request: Request, now_ms: int) -> Value:
+def write_txn_markers(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """Sent by a coordinator, or by an admin client that aborts a hanging transaction."""
     return node.coordinators.write_markers(request.body, now_ms)
 
 
-def describe_transactions(node: HandlerContext, request: Request, now_ms: int) -> Value:
+def describe_transactions(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """The logged state of each id; a pending transition is not visible."""
     states = [_describe_transaction(node, name) for name in request.body["transactional_ids"]]
     return {"transaction_states": states}
@@ -303,7 +303,7 @@ def _describe_transaction(node: HandlerContext, name: str) -> Value:
     }
 
 
-def list_transactions(node: HandlerContext, request: Request, now_ms: int) -> Value:
+def list_transactions(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """The ids of this broker that pass the filters."""
     body = request.body
     filters = ListFilters(

@@ -40,7 +40,7 @@ from impl.partition.producer_state import (
     find_duplicate,
 )
 from impl.partition.producer_states import apply_data_batch
-from impl.partition.replica_log import DEFAULT_CONFIG, Recovery, ReplicaLog
+from impl.partition.replica_log import DEFAULT_CONFIG, LogRecovery, ReplicaLog
 from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.transactions import (
@@ -268,7 +268,7 @@ class PartitionLeader:
         return self.log.batches
 
     @property
-    def recovery(self) -> Recovery:
+    def recovery(self) -> LogRecovery:
         """What the last restart lost."""
         return self.log.recovery
 

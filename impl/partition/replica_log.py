@@ -61,7 +61,7 @@ MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 """A segment's index stores offsets relative to its base offset, in 4 bytes."""
 
 
-class Recovery(NamedTuple):
+class LogRecovery(NamedTuple):
     """What a restart deleted: corrupt snapshots, and the last `cut_bytes` because of `damage`."""
 
     corrupt_snapshots: tuple[SkippedSnapshot, ...] = ()
@@ -110,7 +110,7 @@ class ReplicaLog:
         self.producer_states = ProducerStates(
             kept, log_start_offset, config.producer_id_expiration_ms, rules
         )
-        self.recovery = Recovery()
+        self.recovery = LogRecovery()
         self._start_at(log_start_offset)
 
     def _start_at(self, offset: int) -> None:
@@ -419,7 +419,7 @@ class ReplicaLog:
         self.log_start_offset = self.high_watermark = log_start
         self._retain(self.index_at(log_start), len(self.batches))
         self._rebuild(self.log_end_offset, now_ms, had_clean_shutdown=had_clean_shutdown)
-        self.recovery = Recovery(states.corrupt_snapshots, cut_bytes, damage)
+        self.recovery = LogRecovery(states.corrupt_snapshots, cut_bytes, damage)
 
     def _read(
         self, log: bytes, recovery_point: int | None

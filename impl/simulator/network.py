@@ -5,8 +5,9 @@
    in order, at most once. Their answers are lost.
 3. The network never duplicates a message.
 
-Theory of operation: a `Link` has a client's end, a `Transport`, and calls its broker for each
-message that arrives. Delays come from the world's random numbers, in the order of the messages.
+Theory of operation: a `SimulatedConnection` has a client's end, a `Transport`, and calls its broker
+for each message that arrives. Delays come from the world's random numbers, in the order of the
+messages.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ TIE_S: Final = 1e-6
 class Peer(Protocol):
     """The broker's end of a link."""
 
-    def receive_request(self, link: Link, payload: bytes) -> None:
+    def receive_request(self, link: SimulatedConnection, payload: bytes) -> None:
         """Receive a request."""
 
-    def close_link(self, link: Link) -> None:
+    def close_link(self, link: SimulatedConnection) -> None:
         """The connection is closed."""
 
 
@@ -39,7 +40,7 @@ class StepObserver(Protocol):
         """Count a message sent or received; False if the client died before."""
 
 
-class Link:
+class SimulatedConnection:
     """One connection. Attributes: `is_broken`, `number`."""
 
     def __init__(

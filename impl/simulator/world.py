@@ -27,7 +27,7 @@ from impl.coordinator.config import TransactionConfig
 from impl.protocol.messages import decode_request
 from impl.protocol.schemas import ApiKey
 from impl.simulator.faults import Faults
-from impl.simulator.network import Link
+from impl.simulator.network import SimulatedConnection
 from impl.simulator.virtual_time import run_virtually
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class BrokerHost:
         self.node_id = node_id
         self.is_up = False
         self._node: Node | None = None
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, SimulatedConnection] = {}
         self._requests: dict[int, deque[bytes]] = {}
         self._busy: dict[int, bool] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -95,19 +95,19 @@ class BrokerHost:
 
     # ---- from clients
 
-    def accept(self, link: Link) -> None:
+    def accept(self, link: SimulatedConnection) -> None:
         """Accept a connection."""
         self._links[link.number] = link
         self._requests[link.number] = deque()
         self._busy[link.number] = False
 
-    def receive_request(self, link: Link, payload: bytes) -> None:
+    def receive_request(self, link: SimulatedConnection, payload: bytes) -> None:
         """See `Peer`."""
         if link.number in self._requests:
             self._requests[link.number].append(payload)
             self._serve(link.number)
 
-    def close_link(self, link: Link) -> None:
+    def close_link(self, link: SimulatedConnection) -> None:
         """See `Peer`."""
         for known in (self._links, self._requests, self._busy):
             known.pop(link.number, None)
@@ -191,7 +191,7 @@ class ClientHost:
     def __init__(self, world: World, name: str, crash_step: int = -1) -> None:
         self._world = world
         self._crash_step = crash_step
-        self._links: list[Link] = []
+        self._links: list[SimulatedConnection] = []
         self.name = name
         self.steps = 0
         self.is_dead = False
@@ -199,7 +199,7 @@ class ClientHost:
         self._is_awake = asyncio.Event()
         self._is_awake.set()
 
-    async def connect(self, host: str, port: int) -> Link:
+    async def connect(self, host: str, port: int) -> SimulatedConnection:
         """See `Network`."""
         await self._is_awake.wait()
         await asyncio.sleep(self._world.delay_s())
@@ -357,10 +357,10 @@ class World:
         """The broker's host of this name."""
         return next((h for h in self._hosts.values() if f"broker-{h.node_id}" == host), None)
 
-    def link(self, broker: BrokerHost, client: ClientHost) -> Link:
+    def link(self, broker: BrokerHost, client: ClientHost) -> SimulatedConnection:
         """Create a connection."""
         self._links += 1
-        return Link(self._links, broker, client, self.faults, self.rng)
+        return SimulatedConnection(self._links, broker, client, self.faults, self.rng)
 
     def ask(self, node_id: int, request: BrokerRequest) -> None:
         """Deliver a request between brokers, or lose it."""

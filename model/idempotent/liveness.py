@@ -29,7 +29,7 @@ from model.idempotent.faults import Faults
 from model.idempotent.leader import log_end_offset
 from model.idempotent.messages import NO_SEQUENCE, Error
 from model.idempotent.world import World
-from model.properties import Assumption, Ceases, Event, Eventually, Happens, Repeats
+from model.properties import Assumption, Ceases, EventPattern, Eventually, Happens, Repeats
 
 # What is pending
 
@@ -128,8 +128,8 @@ def first_answer_decides(k: Configuration, w: World, producer: int, partition: i
     return len(answers) > 0 and answers[0].error != Error.NOT_ENOUGH_REPLICAS
 
 
-NOTHING: Event[Configuration, World] = Event(())
-CUTS: Event[Configuration, World] = Event(
+NOTHING: EventPattern[Configuration, World] = EventPattern(())
+CUTS: EventPattern[Configuration, World] = EventPattern(
     ("connection_breaks", "leader_restarts", "leader_fails_over")
 )
 
@@ -140,53 +140,53 @@ ASSUMPTIONS: dict[str, Assumption[Configuration, World]] = {
         Assumption(
             "delivery",
             "a request on an open connection is handled at last, or the connection breaks",
-            Happens(Event(("request_arrives", "request_is_refused"))),
+            Happens(EventPattern(("request_arrives", "request_is_refused"))),
         ),
         Assumption(
             "answers",
             "an answer that may go arrives at last, or its connection breaks",
-            Happens(Event(("answer_arrives",))),
+            Happens(EventPattern(("answer_arrives",))),
         ),
         Assumption(
             "replication",
             "followers catch up at last",
-            Happens(Event(("high_watermark_advances",))),
+            Happens(EventPattern(("high_watermark_advances",))),
         ),
         Assumption(
             "retries",
             "a producer that can send a batch again does so at last",
-            Happens(Event(("client_retries",))),
+            Happens(EventPattern(("client_retries",))),
         ),
         Assumption(
             "bumps",
             "a producer that can begin a new epoch does so at last",
-            Happens(Event(("client_bumps_epoch",))),
+            Happens(EventPattern(("client_bumps_epoch",))),
         ),
         Assumption(
             "resolution",
             "a producer that can find out about its sequences does so at last",
-            Happens(Event(("client_resolves",))),
+            Happens(EventPattern(("client_resolves",))),
         ),
         Assumption(
             "deadlines",
             "the time of a batch is up at last",
-            Happens(Event(("client_gives_up",))),
+            Happens(EventPattern(("client_gives_up",))),
         ),
         Assumption(
             "connections_hold",
             "while connections are cut again and again, answers that decide get through again"
             " and again",
-            Repeats(CUTS, Event(("answer_arrives",), first_answer_decides)),
+            Repeats(CUTS, EventPattern(("answer_arrives",), first_answer_decides)),
         ),
         Assumption(
             "replicas_return",
             "while requests are refused for lack of replicas, others are not, again and again",
-            Repeats(Event(("request_is_refused",)), Event(("request_arrives",))),
+            Repeats(EventPattern(("request_is_refused",)), EventPattern(("request_arrives",))),
         ),
         Assumption(
             "restarts_end",
             "at some time leaders restart no more",
-            Repeats(Event(("leader_restarts",)), NOTHING),
+            Repeats(EventPattern(("leader_restarts",)), NOTHING),
         ),
     )
 }
@@ -248,7 +248,7 @@ EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World
     Ceases(
         "bumps_end",
         "new epochs do not follow each other for ever",
-        Event(("client_bumps_epoch",)),
+        EventPattern(("client_bumps_epoch",)),
         ("restarts_end",),
     ),
 )

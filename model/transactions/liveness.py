@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.properties import Assumption, Ceases, Event, Eventually, Happens, Repeats
+from model.properties import Assumption, Ceases, EventPattern, Eventually, Happens, Repeats
 from model.transactions.client import ClientState
 from model.transactions.configuration import Bounds, Budgets, Configuration, Scope
 from model.transactions.coordinator import is_prepared
@@ -48,7 +48,7 @@ def ending(k: Configuration, w: World, instance: int, partition: int) -> int:
 
 
 HEARD = (("heard", 1),)
-NOTHING: Event[Configuration, World] = Event(())
+NOTHING: EventPattern[Configuration, World] = EventPattern(())
 
 ASSUMPTIONS: dict[str, Assumption[Configuration, World]] = {
     a.name: a
@@ -56,13 +56,13 @@ ASSUMPTIONS: dict[str, Assumption[Configuration, World]] = {
         Assumption(
             "markers",
             "a marker that a partition waits for is written at last, and the coordinator hears so",
-            Happens(Event(("marker_is_written",), choice=HEARD)),
+            Happens(EventPattern(("marker_is_written",), choice=HEARD)),
         ),
         Assumption(
             "answers",
             "a request of a client is handled at last, and its answer is heard",
             Happens(
-                Event(
+                EventPattern(
                     ("producer_id_is_asked", "partitions_are_added", "transaction_is_ended"),
                     choice=HEARD,
                 )
@@ -71,27 +71,27 @@ ASSUMPTIONS: dict[str, Assumption[Configuration, World]] = {
         Assumption(
             "writes",
             "a batch is produced at last, and its answer is heard",
-            Happens(Event(("batch_is_produced",), choice=HEARD)),
+            Happens(EventPattern(("batch_is_produced",), choice=HEARD)),
         ),
         Assumption(
             "time_outs",
             "a transaction that nobody ends lasts too long at last",
-            Happens(Event(("transaction_times_out",))),
+            Happens(EventPattern(("transaction_times_out",))),
         ),
         Assumption(
             "appends",
             "an append to the transaction log is refused or done at last",
-            Happens(Event(("append_is_done", "append_is_refused"))),
+            Happens(EventPattern(("append_is_done", "append_is_refused"))),
         ),
         Assumption(
             "appends_succeed",
             "appends are not refused for ever",
-            Repeats(Event(("append_is_refused",)), NOTHING),
+            Repeats(EventPattern(("append_is_refused",)), NOTHING),
         ),
         Assumption(
             "coordinators_stay",
             "at some time the coordinator moves no more",
-            Repeats(Event(("coordinator_moves", "coordinator_moves_with_append")), NOTHING),
+            Repeats(EventPattern(("coordinator_moves", "coordinator_moves_with_append")), NOTHING),
         ),
     )
 }

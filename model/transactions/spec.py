@@ -226,7 +226,7 @@ def is_step(before: View, after: View) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Assumption:
+class RefinementAssumption:
     """What the page needs of the protocol: a configuration that lacks it and leaves the page, and
     its
     twin, which has it and does not."""
@@ -239,12 +239,14 @@ class Assumption:
     twin_variant: str
 
 
-def by_variant(name: str, says: str, scope: str, variant: str, twin_variant: str) -> Assumption:
+def by_variant(
+    name: str, says: str, scope: str, variant: str, twin_variant: str
+) -> RefinementAssumption:
     """What some Kafka lacks: its twin is another Kafka."""
-    return Assumption(name, says, scope, variant, scope, twin_variant)
+    return RefinementAssumption(name, says, scope, variant, scope, twin_variant)
 
 
-ASSUMPTIONS: dict[str, Assumption] = {
+ASSUMPTIONS: dict[str, RefinementAssumption] = {
     assumption.name: assumption
     for assumption in (
         by_variant(
@@ -282,7 +284,7 @@ ASSUMPTIONS: dict[str, Assumption] = {
             "4.3.1/level=2/requests=v1/fence=same_epoch",
             "4.3.1/level=2/requests=v1",
         ),
-        Assumption(
+        RefinementAssumption(
             "offsets_come_in_order",
             "no TxnOffsetCommit is late that a newer one of its transaction has overtaken: it has"
             " no sequence",

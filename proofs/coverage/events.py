@@ -20,7 +20,7 @@ from proofs.trace.format import Instance
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class CoverageEvent:
     """Something that the environment does: a rule, where the condition holds before it."""
 
     name: str
@@ -28,17 +28,17 @@ class Event:
     condition: Callable[..., bool] | None
 
 
-def events_of(model: Model) -> tuple[Event, ...]:
+def events_of(model: Model) -> tuple[CoverageEvent, ...]:
     """A model's events. An event of several rules is there for each."""
     return tuple(
-        Event(incident.name, name, incident.condition)
+        CoverageEvent(incident.name, name, incident.condition)
         for name, rule in model.rules.items()
         for incident in declaration_of(rule).incidents
     )
 
 
 def condition_of(
-    model: Model, k: Any, world: Rec, event: Event, choice: Iterable[tuple[str, int]]
+    model: Model, k: Any, world: Rec, event: CoverageEvent, choice: Iterable[tuple[str, int]]
 ) -> dag.Node:
     """When a rule with its choices made is the event."""
     if event.condition is None:
@@ -52,7 +52,7 @@ def condition_of(
 
 
 def conditions(
-    model: Model, k: Any, world: Rec, event: Event, of: Iterable[Instance]
+    model: Model, k: Any, world: Rec, event: CoverageEvent, of: Iterable[Instance]
 ) -> Iterator[tuple[Instance, dag.Node]]:
     """The rule instances that can be an event, and when."""
     for rule, choice in of:
@@ -63,7 +63,7 @@ def conditions(
 
 
 def happening(
-    model: Model, k: Any, world: Rec, events: Iterable[Event], of: Sequence[Instance]
+    model: Model, k: Any, world: Rec, events: Iterable[CoverageEvent], of: Sequence[Instance]
 ) -> dict[str, Happens]:
     """The events that can happen in a lifted configuration, by name."""
     found: dict[str, dict[Instance, dag.Node]] = {}

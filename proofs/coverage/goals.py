@@ -40,7 +40,7 @@ Goals = dict[str, list[Goal]]
 """By the name of the point, with all the ways to meet it that are not folded away."""
 
 
-class Watcher(Evaluator):
+class PointWatcher(Evaluator):
     """An evaluator that notes when it comes by each point. One for each rule instance."""
 
     def __init__(self, model: Model, k: Any, sites: Mapping[int, Site]) -> None:
@@ -105,7 +105,7 @@ def instance_goals(
 ) -> dict[str, Goal]:
     """The goals of one rule instance, by point, but for what is folded away."""
     rule, choice = instance
-    watcher = Watcher(model, k, sites)
+    watcher = PointWatcher(model, k, sites)
     watcher.call(model.rules[rule], [k, world, *(dag.const(value) for _, value in choice)])
     guard = dag.conjunction(limit.condition for limit in watcher.limits)
     fired = {rule: guard} | {e: dag.both(guard, met) for e, met in watcher.answered.items()}

@@ -158,7 +158,7 @@ def conversations(budgets: str) -> tuple[str, ...]:
     return ("v2", "v1") if "delays" in budgets else ("v2",)
 
 
-class TooLarge(ValueError):
+class ScopeTooLargeForSurvey(ValueError):
     """A scope whose graph is not kept."""
 
 
@@ -192,7 +192,7 @@ def plan(scopes: Sequence[str], engine: str) -> list[Look]:
         scope_of(model_for(scope), scope)
         if size(scope) > LARGEST:
             states = f"{scope} has {size(scope):,} states"
-            raise TooLarge(f"{states}; name scopes of at most {LARGEST:,}")
+            raise ScopeTooLargeForSurvey(f"{states}; name scopes of at most {LARGEST:,}")
     configurations = [(scope, DEFAULT_VARIANT) for scope in scopes]
     configurations += [
         (scope, variant)

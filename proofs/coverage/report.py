@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from proofs.coverage.points import Point, points
 from proofs.coverage.states import state_points
-from proofs.coverage.survey import Seen, Survey, every_pair
+from proofs.coverage.survey import FirstWitness, Survey, every_pair
 
 KINDS = ("pairs", "rules", "branches", "conjuncts", "error_codes", "states", "edges")
 
@@ -18,7 +18,7 @@ class Covered:
     reason."""
 
     kind: str
-    met: Mapping[str, Seen]
+    met: Mapping[str, FirstWitness]
     missing: Sequence[Point]
     explained: Mapping[str, str]
     total: int
@@ -31,7 +31,7 @@ class Coverage:
 
     kinds: Sequence[Covered]
     wrong_rows: Mapping[str, str]
-    wrong_edges: Mapping[str, Seen]
+    wrong_edges: Mapping[str, FirstWitness]
 
     @property
     def unmet(self) -> list[str]:
@@ -54,7 +54,7 @@ def every_point(survey: Survey) -> list[Point]:
 
 def covered(kind: str, surveys: Sequence[Survey], reasons: Mapping[str, str]) -> Covered:
     """One kind of points, of all surveys."""
-    met: dict[str, Seen] = {}
+    met: dict[str, FirstWitness] = {}
     unmet: list[Point] = []
     for survey in surveys:
         asked = [point for point in every_point(survey) if point.kind == kind]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from proofs.coverage.edges import edge_goals, states_of
-from proofs.coverage.events import Event, happening
+from proofs.coverage.events import CoverageEvent, happening
 from proofs.coverage.goals import Goal, goals
 from proofs.coverage.pairs import Happens
 from proofs.coverage.points import Point, points, sites
@@ -33,7 +33,7 @@ class UnknownGoal(ValueError):
     """Nothing has this name; the message lists what there is."""
 
 
-def resolved(model: Model, events: Sequence[Event], name: str) -> str:
+def resolved(model: Model, events: Sequence[CoverageEvent], name: str) -> str:
     """The point, pair, state or edge that `name` means.
 
     A point of the text has its own name, or `module.function:LINE:OUTCOME`. A pair may be written
@@ -65,7 +65,7 @@ def on_line(known: Mapping[str, Point], function: str, line: str, outcome: str) 
 
 
 def unknown(
-    name: str, known: Mapping[str, Point], there: Sequence[str], events: Sequence[Event]
+    name: str, known: Mapping[str, Point], there: Sequence[str], events: Sequence[CoverageEvent]
 ) -> str:
     """Why there is no such goal, and what there is."""
     function = re.split("[#:]", name)[0]
@@ -76,7 +76,7 @@ def unknown(
 
 
 def shortest(
-    model: Model, k: Any, scope: str, events: Sequence[Event], name: str, **how: Any
+    model: Model, k: Any, scope: str, events: Sequence[CoverageEvent], name: str, **how: Any
 ) -> Way | None:
     """The shortest way to a resolved name in a scope; None if the scope does not reach it.
 

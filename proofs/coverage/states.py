@@ -28,7 +28,7 @@ Legal = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class States:
+class ActorStates:
     """The states of one kind of actor.
 
     `legal` is what Kafka allows. `passed` are edges over a state that the model passes within one
@@ -46,7 +46,7 @@ class States:
         return [*legal, *self.passed]
 
 
-COORDINATORS = States(
+COORDINATORS = ActorStates(
     enum="TransactionState",
     legal={
         "EMPTY": ("EMPTY", "COMPLETE_COMMIT", "COMPLETE_ABORT", "ABSENT"),
@@ -66,7 +66,7 @@ COORDINATORS = States(
 which the log has a tombstone. An abort without partitions needs no marker, and is complete as soon
 as it is prepared."""
 
-CLIENTS = States(
+CLIENTS = ActorStates(
     enum="ClientState",
     legal={
         "UNINITIALIZED": ("READY", "ABORTABLE_ERROR"),
@@ -96,13 +96,13 @@ HANDED_ON = ("coordinator_is_replaced", "log_is_loaded", "former_resigns")
 """Rules by which a node begins or ends to know an id: the id itself enters no state."""
 
 
-def enum_of(model: Model, states: States) -> type[IntEnum] | None:
+def enum_of(model: Model, states: ActorStates) -> type[IntEnum] | None:
     """The states in a model; None if it has no such actor."""
     found = (getattr(module, states.enum, None) for module in model.modules.values())
     return next((enum for enum in found if enum is not None), None)
 
 
-def of_model(model: Model) -> Iterator[tuple[States, type[IntEnum]]]:
+def of_model(model: Model) -> Iterator[tuple[ActorStates, type[IntEnum]]]:
     """The states of a model's actors."""
     for states in STATES:
         enum = enum_of(model, states)
@@ -137,7 +137,7 @@ def leaves_of(lifted: Lifted, k: Any, model: Model, enum: type[IntEnum]) -> list
 
 
 def moves(
-    space: Space, leaf: Node, states: States, enum: type[IntEnum]
+    space: Space, leaf: Node, states: ActorStates, enum: type[IntEnum]
 ) -> Iterator[tuple[str, int]]:
     """The edges that one actor takes, each with the first transition along it, which is a nearest:
     transitions are in the order of their sources."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proofs.coverage.events import Event, happening
+from proofs.coverage.events import CoverageEvent, happening
 from proofs.coverage.goals import Goals, goals
 from proofs.coverage.pairs import layer, met, transitions
 from proofs.coverage.points import Site, sites
@@ -33,7 +33,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FirstWitness:
     """Where something was met first, and the shortest way there."""
 
     look: Look
@@ -49,9 +49,9 @@ class Survey:
     """
 
     model: Model
-    events: Sequence[Event]
-    points: dict[str, Seen] = field(default_factory=dict)
-    pairs: dict[str, Seen] = field(default_factory=dict)
+    events: Sequence[CoverageEvent]
+    points: dict[str, FirstWitness] = field(default_factory=dict)
+    pairs: dict[str, FirstWitness] = field(default_factory=dict)
     states: dict[Look, int] = field(default_factory=dict)
     machines: dict[Look, Machine] = field(default_factory=dict)
     open_goals: dict[str, list[tuple[Look, Node]]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Survey:
         self._points(look, goals(self.model, k, self._open_sites()), space)
         self._pairs(look, k, lifted, space)
         for name, way in ways(space, lifted, k, self.model):
-            self.points.setdefault(name, Seen(look, way))
+            self.points.setdefault(name, FirstWitness(look, way))
 
     def _open_sites(self) -> dict[int, Site]:
         """The places of the text with an outcome that no configuration has met yet."""
@@ -79,7 +79,7 @@ class Survey:
         """Looks for the points that have not been met yet."""
         wanted = {point: every[point] for point in every.keys() - self.points.keys()}
         for point, way in space.first(wanted).items():
-            self.points[point] = Seen(look, way)
+            self.points[point] = FirstWitness(look, way)
             self.open_goals.pop(point, None)
         unmet = {point: ways for point, ways in wanted.items() if point not in self.points}
         for point, possible in space.possible(unmet).items():
@@ -98,7 +98,7 @@ class Survey:
             first, second = pair.split("+")
             run = met(space, layers[first], layers[second])
             if run is not None:
-                self.pairs[pair] = Seen(look, Way(space.steps(run)))
+                self.pairs[pair] = FirstWitness(look, Way(space.steps(run)))
 
 
 def evidence(surveys: Sequence[Survey], unmet: Iterable[str]) -> dict[str, str]:
@@ -123,7 +123,7 @@ def evidence(surveys: Sequence[Survey], unmet: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def every_pair(events: Iterable[Event]) -> list[str]:
+def every_pair(events: Iterable[CoverageEvent]) -> list[str]:
     """Every two events, as `a+b`, in the order of the table."""
     names = dict.fromkeys(event.name for event in events)
     return [f"{a}+{b}" for a, b in itertools.combinations(names, 2)]

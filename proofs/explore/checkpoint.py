@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from proofs.explore.packed import Columns
-from proofs.explore.search import Counts, Engine
+from proofs.explore.search import Engine, SearchCounters
 from proofs.lift.c_form import print_c
 from proofs.lift.layout import Layout
 from proofs.lift.machine import Machine
@@ -45,7 +45,9 @@ class Storable(Engine, Protocol):
     def restore(self, columns: Columns) -> None:
         """Takes states found by an earlier search, in order, behind those already there."""
 
-    def resume(self, counts: Counts, firings: Sequence[int], first: Sequence[int | None]) -> None:
+    def resume(
+        self, counts: SearchCounters, firings: Sequence[int], first: Sequence[int | None]
+    ) -> None:
         """Goes on at the end of a level, with what was counted before it."""
 
 
@@ -54,7 +56,7 @@ class Snapshot:
     """All that a search has counted at the end of a level."""
 
     levels: tuple[int, ...]
-    counts: Counts
+    counts: SearchCounters
     firings: tuple[int, ...]
     first: tuple[int | None, ...]
 
@@ -116,7 +118,7 @@ class Checkpoint:
                 )
             return Snapshot(
                 tuple(head["levels"]),
-                Counts(**head["counts"]),
+                SearchCounters(**head["counts"]),
                 tuple(head["firings"]),
                 tuple(head["first"]),
             )

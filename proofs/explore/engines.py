@@ -1,4 +1,4 @@
-"""The engines by name, each told the same `Job` and answering with the same `Counts`."""
+"""The engines by name: each takes an `EngineJob` and returns the same `EngineCounts`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from proofs.explore.explorer import Report, explore
-from proofs.explore.result import Exploration, Interrupted, Progress
+from proofs.explore.result import Exploration, Interrupted, SearchProgress
 from proofs.explore.source import explore_source, instances
 from proofs.explore.symmetry import symmetry_of
 from proofs.lift.build import lift
@@ -21,7 +21,7 @@ from proofs.trace.format import Instance, label
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class EngineJob:
     """All that an engine is told. `guarantees` names those to check; `say` prints a line.
 
     `checkpoint` is a folder in which the engines c and ints keep the search, to go on there; the
@@ -43,7 +43,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class EngineCounts:
     """What an engine counted. `violations` and `witnesses` are shortest paths, by name.
 
     `complete` is False if the engine ended before all was seen; `transitions`, `levels`,
@@ -74,9 +74,9 @@ def paths(
     return {name: tuple(of[number] for number in steps) for name, steps in found.items()}
 
 
-def counts_of(result: Exploration, of: Sequence[Instance], *, interrupted: bool) -> Counts:
+def counts_of(result: Exploration, of: Sequence[Instance], *, interrupted: bool) -> EngineCounts:
     """An exploration, with rule instances by name in place of numbers."""
-    return Counts(
+    return EngineCounts(
         engine=result.engine,
         distinct=result.distinct,
         depth=result.depth,
@@ -94,7 +94,7 @@ def counts_of(result: Exploration, of: Sequence[Instance], *, interrupted: bool)
     )
 
 
-def counted(run: Callable[[], Exploration], of: Sequence[Instance]) -> Counts:
+def counted(run: Callable[[], Exploration], of: Sequence[Instance]) -> EngineCounts:
     """What a run found, also when Ctrl-C ended it."""
     try:
         return counts_of(run(), of, interrupted=False)
@@ -102,7 +102,7 @@ def counted(run: Callable[[], Exploration], of: Sequence[Instance]) -> Counts:
         return counts_of(stopped.so_far, of, interrupted=True)
 
 
-def by_source(job: Job) -> Counts:
+def by_source(job: EngineJob) -> EngineCounts:
     """The model's own functions. Raises NotTotal."""
 
     def run() -> Exploration:
@@ -119,7 +119,7 @@ def by_source(job: Job) -> Counts:
     return counted(run, instances(job.model, job.k))
 
 
-def lifted(job: Job) -> Machine:
+def lifted(job: EngineJob) -> Machine:
     """The job's machine with the guarantees that the job asks for."""
     machine = lift(job.model, job.k, job.name).machine
     return Machine(
@@ -133,7 +133,7 @@ def lifted(job: Job) -> Machine:
     )
 
 
-def by_machine(job: Job, engine: str) -> Counts:
+def by_machine(job: EngineJob, engine: str) -> EngineCounts:
     """A compiled form.
 
     Raises LimitReached, RangeBroken, CheckpointError, NotSymmetric, and for "c" NoCompiler and
@@ -157,7 +157,7 @@ def by_machine(job: Job, engine: str) -> Counts:
     return counted(run, [(rule.rule, rule.choice) for rule in machine.rules])
 
 
-def by_c(job: Job) -> Counts:
+def by_c(job: EngineJob) -> EngineCounts:
     """C; integers where there is no compiler, which is said."""
     try:
         return by_machine(job, "c")
@@ -166,12 +166,12 @@ def by_c(job: Job) -> Counts:
         return by_machine(job, "ints")
 
 
-def by_ints(job: Job) -> Counts:
+def by_ints(job: EngineJob) -> EngineCounts:
     """Packed integers in plain Python."""
     return by_machine(job, "ints")
 
 
-def by_tlc(job: Job) -> Counts:
+def by_tlc(job: EngineJob) -> EngineCounts:
     """The exported TLA+ text in TLC. It ends at the first broken guarantee and knows no witnesses.
 
     One worker, whatever was asked for: only then are TLC's depth and levels exact. Raises JavaError
@@ -185,14 +185,16 @@ def by_tlc(job: Job) -> Counts:
     def progress(now: TlcProgress) -> None:
         if job.progress is not None:
             seconds = time.monotonic() - begun
-            job.progress(Progress(now.depth, 0, now.waiting, now.distinct, now.generated, seconds))
+            job.progress(
+                SearchProgress(now.depth, 0, now.waiting, now.distinct, now.generated, seconds)
+            )
 
     asked = [p.name for p in job.model.guarantees.GUARANTEES if p.name in job.guarantees]
     module = export_tla(job.model, job.k, job.name, check=asked, levels=True)
     result = run_tlc(module, 1, progress)
     by_label = {label(*instance): instance for instance in instances(job.model, job.k)}
     path = tuple(by_label[text] for text in result.trace)
-    return Counts(
+    return EngineCounts(
         engine="tlc",
         distinct=result.distinct,
         depth=result.depth,
@@ -203,7 +205,7 @@ def by_tlc(job: Job) -> Counts:
     )
 
 
-ENGINES: dict[str, Callable[[Job], Counts]] = {
+ENGINES: dict[str, Callable[[EngineJob], EngineCounts]] = {
     "c": by_c,
     "ints": by_ints,
     "source": by_source,

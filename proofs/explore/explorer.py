@@ -17,12 +17,12 @@ from proofs.explore.checkpoint import Checkpoint, Snapshot, key_of
 from proofs.explore.native import Library, NativeSearch, build_machine
 from proofs.explore.packed import IntsSearch
 from proofs.explore.result import (
-    Ended,
+    EndReason,
     Exploration,
-    Graph,
     Interrupted,
-    Progress,
     RangeBroken,
+    SearchProgress,
+    StateGraph,
     Steps,
 )
 from proofs.explore.search import Broken, Engine
@@ -36,24 +36,24 @@ from proofs.lift.step import out_of_range
 ENGINES = ("c", "ints")
 PROGRESS_SECONDS = 0.25
 
-Report = Callable[[Progress], None]
+Report = Callable[[SearchProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedMachine:
     """A machine with its constant leaves folded in, and where the others lie."""
 
     machine: Machine
     layout: Layout
 
 
-def prepare(machine: Machine) -> Prepared:
+def prepare(machine: Machine) -> PreparedMachine:
     """What every packed form is made from."""
     specialised = specialise(machine)
-    return Prepared(specialised, lay_out(specialised))
+    return PreparedMachine(specialised, lay_out(specialised))
 
 
-def load(prepared: Prepared, symmetry: Symmetry | None = None) -> Library:
+def load(prepared: PreparedMachine, symmetry: Symmetry | None = None) -> Library:
     """The machine as C, compiled and loaded. Raises Unprintable, NoCompiler, CompilerFailed."""
     blocks = () if symmetry is None else symmetry.blocks
     path = build_machine(prepared.machine, prepared.layout, blocks)
@@ -66,7 +66,7 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-class Run:
+class ExplorationRun:
     """One exploration: drives an engine level by level and reports."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Run:
         self._reported = now
         counts = self._engine.counts()
         self._progress(
-            Progress(
+            SearchProgress(
                 depth=len(self.levels) - 1,
                 done=counts.cursor - counts.level_first,
                 frontier=counts.level_end - counts.level_first,
@@ -106,17 +106,17 @@ class Run:
             )
         )
 
-    def run(self, stop: bool, max_depth: int | None) -> Ended:
+    def run(self, stop: bool, max_depth: int | None) -> EndReason:
         """Expands levels until there is nothing left, or what was asked for is found."""
         guarantees = len(self._machine.guarantees)
         while True:
             if stop and any(index is not None for index in self._engine.first()[:guarantees]):
-                return Ended.VIOLATION
+                return EndReason.VIOLATION
             counts = self._engine.counts()
             if counts.level_first == counts.level_end:
-                return Ended.COMPLETE
+                return EndReason.COMPLETE
             if max_depth is not None and len(self.levels) > max_depth:
-                return Ended.DEPTH
+                return EndReason.DEPTH
             self._engine.expand_level(self.tick)
             found = self._engine.counts().full - counts.full
             if found:
@@ -135,7 +135,7 @@ class Run:
         if self._checkpoint is not None:
             self._checkpoint.write()
 
-    def result(self, ended: Ended, graph: Graph | None) -> Exploration:
+    def result(self, ended: EndReason, graph: StateGraph | None) -> Exploration:
         """What was found so far."""
         counts = self._engine.counts()
         partly = counts.full - sum(self.levels)
@@ -198,14 +198,14 @@ def _broken_ranges(machine: Machine, steps: Steps) -> list[str]:
 
 
 def searched(
-    run: Run, graph: Callable[[], Graph | None], stop: bool, max_depth: int | None
+    run: ExplorationRun, graph: Callable[[], StateGraph | None], stop: bool, max_depth: int | None
 ) -> Exploration:
     """Runs to the end and gathers what was found. Raises Interrupted at Ctrl-C, RangeBroken."""
     try:
         ended = run.run(stop, max_depth)
     except KeyboardInterrupt:
         run.save()
-        raise Interrupted(run.result(Ended.INTERRUPTED, graph())) from None
+        raise Interrupted(run.result(EndReason.INTERRUPTED, graph())) from None
     except Broken as broken:
         raise run.range_broken(broken) from None
     run.save()
@@ -251,14 +251,14 @@ def explore(
             key = key_of(prepared.machine, prepared.layout, stop, max_depth, symmetry)
             kept = Checkpoint(checkpoint, key, search, prepared.layout.words)
         genuine = None if canonical is None else _genuine(prepared, canonical)
-        run = Run(machine, engine, search, progress, kept, genuine)
+        run = ExplorationRun(machine, engine, search, progress, kept, genuine)
         return searched(run, search.graph if want_edges else lambda: None, stop, max_depth)
     finally:
         search.close()
 
 
 def _opened(
-    prepared: Prepared,
+    prepared: PreparedMachine,
     engine: str,
     workers: int,
     want_edges: bool,
@@ -270,6 +270,6 @@ def _opened(
     return NativeSearch(load(prepared, symmetry), workers, want_edges)
 
 
-def _genuine(prepared: Prepared, canonical: Canonical) -> Genuine:
+def _genuine(prepared: PreparedMachine, canonical: Canonical) -> Genuine:
     form = ints_form(prepared.machine, prepared.layout)
     return Genuine(prepared.layout.pack(prepared.machine.initial), form.successors, canonical)

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from proofs.explore.packed import Columns
-from proofs.explore.result import Graph, LimitReached, Steps
-from proofs.explore.search import Broken, Counts, Tick
+from proofs.explore.result import LimitReached, StateGraph, Steps
+from proofs.explore.search import Broken, SearchCounters, Tick
 from proofs.lift.c_form import MODEL_HEADER, Blocks, print_c
-from proofs.lift.compiler import Source, build
+from proofs.lift.compiler import CompilationUnit, build
 from proofs.lift.layout import Layout, WrittenOutOfRange
 from proofs.lift.machine import Machine
 
@@ -73,9 +73,9 @@ def build_machine(machine: Machine, layout: Layout, blocks: Blocks = ()) -> Path
     CompilerFailed.
     """
     units = print_c(machine, layout, blocks)
-    sources = [Source(unit.name, unit.text, _RULE_FLAGS) for unit in units]
+    sources = [CompilationUnit(unit.name, unit.text, _RULE_FLAGS) for unit in units]
     flags = (*_RUNTIME_FLAGS, f"-DKX_WORDS={layout.words}")
-    return build([Source("engine", runtime_text(), flags), *sources])
+    return build([CompilationUnit("engine", runtime_text(), flags), *sources])
 
 
 class Library:
@@ -166,10 +166,10 @@ class NativeSearch:
         self._lib.kx_counts(self._engine, counters)
         return list(counters)
 
-    def counts(self) -> Counts:
+    def counts(self) -> SearchCounters:
         """The counters, also while a level is being expanded."""
         found = self._counters()
-        return Counts(
+        return SearchCounters(
             distinct=found[_DISTINCT],
             full=found[_FULL],
             transitions=found[_TRANSITIONS],
@@ -210,7 +210,9 @@ class NativeSearch:
         )
         self._check(status)
 
-    def resume(self, counts: Counts, firings: Sequence[int], first: Sequence[int | None]) -> None:
+    def resume(
+        self, counts: SearchCounters, firings: Sequence[int], first: Sequence[int | None]
+    ) -> None:
         """Goes on at the end of a level, with what was counted before it."""
         counters = (ctypes.c_uint64 * _COUNTS)()
         counters[_FULL] = counts.full
@@ -250,7 +252,7 @@ class NativeSearch:
             )
             yield sources, array("I", rules), targets
 
-    def graph(self) -> Graph:
+    def graph(self) -> StateGraph:
         """Copies of all states and edges found."""
         counters = self._counters()
         packed = array("Q")
@@ -260,7 +262,7 @@ class NativeSearch:
         for chunk in self._edge_chunks(counters[_EDGES]):
             for column, part in zip(columns, chunk, strict=True):
                 column += part
-        return Graph(self._library.layout, packed, *columns)
+        return StateGraph(self._library.layout, packed, *columns)
 
     def close(self) -> None:
         """Frees the engine's memory; the search cannot be used any more."""

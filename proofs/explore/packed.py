@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from proofs.explore.result import Graph
-from proofs.explore.search import Check, Counts, Search
+from proofs.explore.result import StateGraph
+from proofs.explore.search import Check, Search, SearchCounters
 from proofs.explore.symmetry import Canonical
 from proofs.lift.ints_form import ints_form
 from proofs.lift.layout import WORD_BITS, Layout
@@ -46,10 +46,10 @@ class IntsSearch(Search[int]):
             packed.frombytes(state.to_bytes(8 * self._layout.words, "little"))
         return packed
 
-    def graph(self) -> Graph:
+    def graph(self) -> StateGraph:
         """All states and edges found."""
         assert self.edges is not None
-        return Graph(self._layout, self._packed(0, len(self.states)), *self.edges)
+        return StateGraph(self._layout, self._packed(0, len(self.states)), *self.edges)
 
     def stored(self, first: int, count: int) -> Columns:
         """States first .. first + count - 1."""
@@ -63,7 +63,9 @@ class IntsSearch(Search[int]):
             state = joined(columns[0][number * words : (number + 1) * words])
             self._keep(state, parent, rule)
 
-    def resume(self, counts: Counts, firings: Sequence[int], first: Sequence[int | None]) -> None:
+    def resume(
+        self, counts: SearchCounters, firings: Sequence[int], first: Sequence[int | None]
+    ) -> None:
         """Goes on at the end of a level, with what was counted before it."""
         self._full = counts.full
         self._transitions, self._deadlocks = counts.transitions, counts.deadlocks

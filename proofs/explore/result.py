@@ -13,7 +13,7 @@ Steps = tuple[int, ...]
 """Rule instances, by their index in the machine, from the initial state on."""
 
 
-class Ended(Enum):
+class EndReason(Enum):
     """Why an exploration ended."""
 
     COMPLETE = "complete"
@@ -23,7 +23,7 @@ class Ended(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class StateGraph:
     """All transitions between the states found, by source and then by rule instance.
 
     Transition number i is `rules[i]` from state `sources[i]` to state `targets[i]`; a state is
@@ -71,7 +71,7 @@ class Exploration:
 
     machine: str
     engine: str
-    ended: Ended
+    ended: EndReason
     distinct: int
     orbits: int | None
     transitions: int
@@ -85,16 +85,16 @@ class Exploration:
     collision_bound: float
     seconds: float
     peak_bytes: int
-    graph: Graph | None
+    graph: StateGraph | None
 
     @property
     def complete(self) -> bool:
         """Whether every reachable state was found."""
-        return self.ended is Ended.COMPLETE
+        return self.ended is EndReason.COMPLETE
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SearchProgress:
     """Where a running exploration is: `done` of `frontier` states of level `depth` expanded."""
 
     depth: int

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from proofs.explore.engines import ENGINES, Counts, Job, say_on_stderr
+from proofs.explore.engines import ENGINES, EngineCounts, EngineJob, say_on_stderr
 from proofs.explore.explorer import Report
 from proofs.lift.build import is_endless
 from proofs.lift.patch import Patch
@@ -60,7 +60,7 @@ class ScopeReport:
     scope: str
     variant: str
     patches: tuple[Patch, ...]
-    counts: Counts
+    counts: EngineCounts
     violations: tuple[Finding, ...]
     witnesses: Mapping[str, Trace]
     verdict: str
@@ -98,7 +98,7 @@ def finding(stepper: Stepper, header: Header, name: str, path: Sequence[Instance
     )
 
 
-def verdict_of(counts: Counts, violations: Sequence[Finding]) -> str:
+def verdict_of(counts: EngineCounts, violations: Sequence[Finding]) -> str:
     """A fault is a fault, however much was seen; nothing holds until all was seen."""
     if any(f.guaranteed for f in violations):
         return "violated"
@@ -117,7 +117,7 @@ def header_of(stepper: Stepper, scope: str, patches: Sequence[Patch]) -> Header:
 
 
 def reported(
-    stepper: Stepper, header: Header, patches: Sequence[Patch], counts: Counts, workers: int
+    stepper: Stepper, header: Header, patches: Sequence[Patch], counts: EngineCounts, workers: int
 ) -> ScopeReport:
     """Counts with their traces. Raises EnginesDisagree."""
     names = [p.name for p in stepper.model.guarantees.GUARANTEES if p.name in counts.violations]
@@ -183,7 +183,7 @@ def explore_scope(
     if is_endless(stepper.k):
         raise UnknownScope(f"{name} goes on for ever, and its logs are cut short: ask `live` of it")
     guarantees = asked(model, stepper, guaranteed_only=stop or engine == "tlc")
-    job = Job(
+    job = EngineJob(
         model=model,
         k=stepper.k,
         name=name,

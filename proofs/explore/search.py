@@ -19,7 +19,7 @@ TICK_STATES = 512
 MAX_STATES = (1 << 32) - 1
 
 
-class Counts(NamedTuple):
+class SearchCounters(NamedTuple):
     """A search's counters. The level being expanded is states first .. end - 1, done to cursor.
 
     `distinct` counts the states stored, `full` those that they stand for.
@@ -53,7 +53,7 @@ class Engine(Protocol):
         Raises LimitReached, and Broken for the first state and rule instance that is.
         """
 
-    def counts(self) -> Counts:
+    def counts(self) -> SearchCounters:
         """The counters, also while a level is being expanded."""
 
     def firings(self) -> Sequence[int]:
@@ -159,9 +159,9 @@ class Search(Generic[S]):
             if self._deadlock is None:
                 self._deadlock = source
 
-    def counts(self) -> Counts:
+    def counts(self) -> SearchCounters:
         """The counters."""
-        return Counts(
+        return SearchCounters(
             len(self.states),
             self._full,
             self._transitions,

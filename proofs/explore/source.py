@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from proofs.explore.explorer import Report, Run, searched
+from proofs.explore.explorer import ExplorationRun, Report, searched
 from proofs.explore.result import Exploration
 from proofs.explore.search import Check, Search
 from proofs.lift.dag import TRUE
@@ -115,7 +115,7 @@ def explore_source(
     of = instances(model, k)
     guarantees = [p for p in model.guarantees.GUARANTEES if only is None or p.name in only]
     search = source_search(Stepper(model, k), of, guarantees, edges=False)
-    run = Run(outline(model, name, of, guarantees), "source", search, progress)
+    run = ExplorationRun(outline(model, name, of, guarantees), "source", search, progress)
     return searched(run, lambda: None, stop, max_depth)
 
 
@@ -124,7 +124,7 @@ def source_graph(model: Model, k: Any, name: str, progress: Report | None = None
     of = instances(model, k)
     guarantees = model.guarantees.GUARANTEES
     search = source_search(Stepper(model, k), of, guarantees, edges=True)
-    run = Run(outline(model, name, of, guarantees), "source", search, progress)
+    run = ExplorationRun(outline(model, name, of, guarantees), "source", search, progress)
     exploration = searched(run, lambda: None, False, None)
     assert search.edges is not None
     edges = tuple(zip(*search.edges, strict=True))

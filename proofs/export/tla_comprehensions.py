@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proofs.export.tla_expressions import Expressions
-from proofs.export.tla_globals import Globals, Scope
+from proofs.export.tla_globals import Globals, NameScope
 from proofs.export.tla_text import (
     Definition,
     Level,
@@ -28,7 +28,7 @@ from proofs.export.tla_types import element_of, kind_of, tuple_of
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class GeneratorSource:
     """What a generator runs over.
 
     Its first name runs over the set `values`, or in order over the sequence `sequence`; `second`
@@ -60,14 +60,14 @@ class Comprehensions(Expressions):
             "language.Map": self._map,
         }
 
-    def generator(self, node: ast.Call, scope: Scope) -> ast.GeneratorExp:
+    def generator(self, node: ast.Call, scope: NameScope) -> ast.GeneratorExp:
         """The one comprehension that a call is given."""
         inner = node.args[0] if len(node.args) == 1 else None
         if not isinstance(inner, ast.GeneratorExp) or len(inner.generators) != 1:
             raise self.fail(node, scope, "write one comprehension with one generator here")
         return inner
 
-    def source(self, clause: ast.comprehension, scope: Scope) -> Source:
+    def source(self, clause: ast.comprehension, scope: NameScope) -> GeneratorSource:
         """What a generator runs over: a tuple, enumerate, range, or a map's items or values."""
         target = clause.target.elts if isinstance(clause.target, ast.Tuple) else [clause.target]
         names = tuple(t.id for t in target if isinstance(t, ast.Name))
@@ -89,38 +89,44 @@ class Comprehensions(Expressions):
                 scope,
                 "run over a tuple, enumerate(xs), range(n), map.items() or map.values()",
             )
-        return Source(names, (element_of(term.hint),), self.range_of(term).text, term.text)
+        return GeneratorSource(names, (element_of(term.hint),), self.range_of(term).text, term.text)
 
-    def numbers(self, names: tuple[str, ...], count: Term) -> Source:
+    def numbers(self, names: tuple[str, ...], count: Term) -> GeneratorSource:
         """`range(count)`."""
         last = f"0..({inside(count, Level.ATOM)} - 1)"
         indices = self.globals.helper("Indices", [count.text]).text
-        return Source(names, (int,), last, indices, total=True)
+        return GeneratorSource(names, (int,), last, indices, total=True)
 
-    def enumerated(self, names: tuple[str, ...], xs: Term) -> Source:
+    def enumerated(self, names: tuple[str, ...], xs: Term) -> GeneratorSource:
         """`enumerate(xs)`."""
         base = self.numbers(names, applied("Len", [xs.text]))
         owner = inside(xs, Level.ATOM)
         hints = (int, element_of(xs.hint))
-        return Source(
+        return GeneratorSource(
             names, hints, base.values, base.sequence, lambda i: f"{owner}[{i} + 1]", total=True
         )
 
-    def items(self, names: tuple[str, ...], mapping: Term) -> Source:
+    def items(self, names: tuple[str, ...], mapping: Term) -> GeneratorSource:
         """`mapping.items()`."""
         keys = f"DOMAIN {inside(mapping, Level.ATOM)}"
         indices = self.globals.helper("Indices", [f"Cardinality({keys})"]).text
         owner = inside(mapping, Level.ATOM)
         hints = (int, element_of(mapping.hint))
-        return Source(names, hints, keys, indices, lambda key: f"{owner}[{key}]", total=True)
+        return GeneratorSource(
+            names, hints, keys, indices, lambda key: f"{owner}[{key}]", total=True
+        )
 
-    def map_values_source(self, names: tuple[str, ...], mapping: Term) -> Source:
+    def map_values_source(self, names: tuple[str, ...], mapping: Term) -> GeneratorSource:
         """`mapping.values()`."""
         values = self.globals.helper("Values", [mapping.text]).text
         hint = element_of(mapping.hint)
-        return Source(names, (hint,), self.range_of(mapping).text, values, of_map=mapping.text)
+        return GeneratorSource(
+            names, (hint,), self.range_of(mapping).text, values, of_map=mapping.text
+        )
 
-    def opened(self, source: Source, scope: Scope) -> tuple[str, Scope, Callable[..., Term]]:
+    def opened(
+        self, source: GeneratorSource, scope: NameScope
+    ) -> tuple[str, NameScope, Callable[..., Term]]:
         """The first name's spelling, the scope inside, and how the second name is defined there."""
         inner, first = scope.bind(self.names, source.names[0], source.hints[0])
         if source.second is None:
@@ -134,11 +140,11 @@ class Comprehensions(Expressions):
 
         return first, inner, define
 
-    def filters(self, clause: ast.comprehension, inner: Scope) -> list[Term]:
+    def filters(self, clause: ast.comprehension, inner: NameScope) -> list[Term]:
         """The conditions of a comprehension."""
         return [self.sometimes(test, inner) for test in clause.ifs]
 
-    def _quantified(self, node: ast.Call, scope: Scope) -> Term:
+    def _quantified(self, node: ast.Call, scope: NameScope) -> Term:
         generator = self.generator(node, scope)
         clause = generator.generators[0]
         source = self.source(clause, scope)
@@ -153,7 +159,7 @@ class Comprehensions(Expressions):
         sign = "\\A" if is_all else "\\E"
         return Term(prefixed(f"{sign} {first} \\in {source.values} :", body.text), Level.OPEN, bool)
 
-    def _collected(self, node: ast.Call, scope: Scope) -> Term:
+    def _collected(self, node: ast.Call, scope: NameScope) -> Term:
         """The sequence of what a comprehension gives."""
         generator = self.generator(node, scope)
         clause = generator.generators[0]
@@ -171,10 +177,10 @@ class Comprehensions(Expressions):
         given = prefixed(f"LAMBDA {first} :", define(body, generator.elt).text)
         return self.globals.helper("Mapped", [given, sequence], hint)
 
-    def _sum(self, node: ast.Call, scope: Scope) -> Term:
+    def _sum(self, node: ast.Call, scope: NameScope) -> Term:
         return self.globals.helper("SumSeq", [self._collected(node, scope).text], int)
 
-    def _extreme(self, node: ast.Call, scope: Scope, helper: str) -> Term:
+    def _extreme(self, node: ast.Call, scope: NameScope, helper: str) -> Term:
         if len(node.args) == 1 and not node.keywords:
             sequence = self._collected(node, scope)
             return self.globals.helper(f"{helper}Seq", [sequence.text], int)
@@ -182,7 +188,7 @@ class Comprehensions(Expressions):
             raise self.fail(node, scope, "max and min take two ints, or a comprehension")
         return self.globals.helper(helper, [self.text(a, scope) for a in node.args], int)
 
-    def _map(self, node: ast.Call, scope: Scope) -> Term:
+    def _map(self, node: ast.Call, scope: NameScope) -> Term:
         """`Map(tuple(...))`: over a map's keys the function itself, else from the sequence."""
         argument = node.args[0]
         if isinstance(argument, ast.Call) and len(argument.args) == 1:
@@ -196,7 +202,7 @@ class Comprehensions(Expressions):
         return self.globals.helper("MapOf", [sequence.text], hint)
 
     def function(
-        self, node: ast.Call, generator: ast.GeneratorExp, source: Source, scope: Scope
+        self, node: ast.Call, generator: ast.GeneratorExp, source: GeneratorSource, scope: NameScope
     ) -> Term:
         """A map given by what it holds for each key, or for each value of another map."""
         first, inner, define = self.opened(source, scope)

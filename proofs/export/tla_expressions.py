@@ -16,7 +16,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from model import language
-from proofs.export.tla_globals import Globals, Scope, module_of
+from proofs.export.tla_globals import Globals, NameScope, module_of
 from proofs.export.tla_text import (
     Level,
     Term,
@@ -61,7 +61,7 @@ class Expressions(ABC):
         self.globals = declared
         self.names = declared.names
         self.guards: list[Term] | None = None
-        self.words: dict[str, Callable[[ast.Call, Scope], Term]] = {
+        self.words: dict[str, Callable[[ast.Call, NameScope], Term]] = {
             "builtins.len": self._len,
             "dataclasses.replace": self._replaced,
             "language.Map.filled": self._filled,
@@ -77,14 +77,14 @@ class Expressions(ABC):
 
     # Places and meanings
 
-    def fail(self, node: ast.AST, scope: Scope, problem: str) -> ExportError:
+    def fail(self, node: ast.AST, scope: NameScope, problem: str) -> ExportError:
         """An error at a place."""
         line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0) + 1
         file = self.globals.model.files[module_of(scope.function)]
         name = scope.function.__name__
         return ExportError(f"{file}:{line}:{column}: in {name}: {problem}: {ast.unparse(node)}")
 
-    def meaning(self, node: ast.expr, scope: Scope) -> Any:
+    def meaning(self, node: ast.expr, scope: NameScope) -> Any:
         """A term; or a function, class, module or part of the configuration as the object it is."""
         if isinstance(node, ast.Name):
             found = scope.meaning(node.id)
@@ -95,7 +95,7 @@ class Expressions(ABC):
             return self.attribute(node, scope)
         return self.term(node, scope)
 
-    def object_or_constant(self, node: ast.expr, scope: Scope, name: str, found: Any) -> Any:
+    def object_or_constant(self, node: ast.expr, scope: NameScope, name: str, found: Any) -> Any:
         """A constant of the model by its name; what is no value of the language stays itself."""
         if isinstance(found, (Term, ModuleType)) or callable(found):
             return found
@@ -106,7 +106,7 @@ class Expressions(ABC):
         except ValueError as error:
             raise self.fail(node, scope, f"{error}; use an int, an enum or a record") from error
 
-    def attribute(self, node: ast.Attribute, scope: Scope) -> Any:
+    def attribute(self, node: ast.Attribute, scope: NameScope) -> Any:
         """`owner.name`: of a record, a module, an enum, a class or the configuration."""
         owner = self.meaning(node.value, scope)
         if isinstance(owner, Term):
@@ -120,7 +120,7 @@ class Expressions(ABC):
             return self.globals.member(found)
         return self.object_or_constant(node, scope, node.attr, found)
 
-    def configuration(self, node: ast.Attribute, owner: Any, scope: Scope) -> Any:
+    def configuration(self, node: ast.Attribute, owner: Any, scope: NameScope) -> Any:
         """A part of the configuration, or one of its numbers."""
         found = getattr(owner, node.attr)
         if self.globals.configuration_of(type(found)) is not None:
@@ -130,7 +130,7 @@ class Expressions(ABC):
         except ValueError as error:
             raise self.fail(node, scope, f"{error}; use an int, a bool or an enum") from error
 
-    def field(self, node: ast.Attribute, owner: Term, scope: Scope) -> Term:
+    def field(self, node: ast.Attribute, owner: Term, scope: NameScope) -> Term:
         """A field of a record."""
         try:
             hint = field_type(owner.hint, node.attr) if kind_of(owner.hint) == "record" else None
@@ -140,7 +140,7 @@ class Expressions(ABC):
 
     # Expressions by form
 
-    def term(self, node: ast.expr, scope: Scope) -> Term:
+    def term(self, node: ast.expr, scope: NameScope) -> Term:
         """An expression."""
         if isinstance(node, (ast.Name, ast.Attribute)):
             found = self.meaning(node, scope)
@@ -153,18 +153,18 @@ class Expressions(ABC):
         term: Term = printer(node, scope)
         return term
 
-    def text(self, node: ast.expr, scope: Scope) -> str:
+    def text(self, node: ast.expr, scope: NameScope) -> str:
         """An expression where nothing around it can take it apart."""
         return self.term(node, scope).text
 
-    def condition(self, node: ast.expr, scope: Scope) -> Term:
+    def condition(self, node: ast.expr, scope: NameScope) -> Term:
         """An expression that must be a bool."""
         term = self.term(node, scope)
         if kind_of(term.hint) not in ("bool", "open"):
             raise self.fail(node, scope, "a condition must be a bool; compare it with something")
         return term
 
-    def sometimes(self, node: ast.expr, scope: Scope) -> Term:
+    def sometimes(self, node: ast.expr, scope: NameScope) -> Term:
         """An expression that may not be reached, so nothing in it may be asked for beforehand."""
         outer, self.guards = self.guards, None
         try:
@@ -172,12 +172,12 @@ class Expressions(ABC):
         finally:
             self.guards = outer
 
-    def _Constant(self, node: ast.Constant, scope: Scope) -> Term:
+    def _Constant(self, node: ast.Constant, scope: NameScope) -> Term:
         if not isinstance(node.value, int):
             raise self.fail(node, scope, "only bools and ints are values; use an enum")
         return self.globals.value(node.value)
 
-    def _UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> Term:
+    def _UnaryOp(self, node: ast.UnaryOp, scope: NameScope) -> Term:
         operand = self.term(node.operand, scope)
         if isinstance(node.op, ast.Not):
             return negated(operand)
@@ -185,7 +185,7 @@ class Expressions(ABC):
             return Term(hang("-", inside(operand, Level.ATOM)), Level.SUM, int)
         raise self.fail(node, scope, "this operator is not in the subset; there are not and -")
 
-    def _BinOp(self, node: ast.BinOp, scope: Scope) -> Term:
+    def _BinOp(self, node: ast.BinOp, scope: NameScope) -> Term:
         operator = ARITHMETIC.get(type(node.op))
         if operator is None:
             raise self.fail(node, scope, "this operator is not in the subset; there are + - * %")
@@ -194,24 +194,24 @@ class Expressions(ABC):
         first = left.text if chained else inside(left, Level.ATOM)
         return Term(infix(first, operator, inside(right, Level.ATOM)), Level.SUM, int)
 
-    def _BoolOp(self, node: ast.BoolOp, scope: Scope) -> Term:
+    def _BoolOp(self, node: ast.BoolOp, scope: NameScope) -> Term:
         first = self.condition(node.values[0], scope)
         others = [self.sometimes(part, scope) for part in node.values[1:]]
         return junction("/\\" if isinstance(node.op, ast.And) else "\\/", [first, *others])
 
-    def _IfExp(self, node: ast.IfExp, scope: Scope) -> Term:
+    def _IfExp(self, node: ast.IfExp, scope: NameScope) -> Term:
         condition = self.condition(node.test, scope)
         return conditional(
             condition, self.sometimes(node.body, scope), self.sometimes(node.orelse, scope)
         )
 
-    def _Compare(self, node: ast.Compare, scope: Scope) -> Term:
+    def _Compare(self, node: ast.Compare, scope: NameScope) -> Term:
         terms = [self.term(part, scope) for part in (node.left, *node.comparators)]
         pairs = zip(terms, node.ops, terms[1:], strict=False)
         return junction("/\\", [self.comparison(node, o, a, b, scope) for a, o, b in pairs])
 
     def comparison(
-        self, node: ast.Compare, operator: ast.cmpop, left: Term, right: Term, scope: Scope
+        self, node: ast.Compare, operator: ast.cmpop, left: Term, right: Term, scope: NameScope
     ) -> Term:
         """One comparison."""
         if isinstance(operator, (ast.In, ast.NotIn)):
@@ -223,7 +223,7 @@ class Expressions(ABC):
             raise self.fail(node, scope, "this comparison is not in the subset; write == or in")
         return compared(left, sign, right)
 
-    def _Tuple(self, node: ast.Tuple, scope: Scope) -> Term:
+    def _Tuple(self, node: ast.Tuple, scope: NameScope) -> Term:
         if not node.elts:
             return Term("<<>>", hint=tuple)
         joined: Term | None = None
@@ -249,7 +249,7 @@ class Expressions(ABC):
 
     # Subscripts
 
-    def _Subscript(self, node: ast.Subscript, scope: Scope) -> Term:
+    def _Subscript(self, node: ast.Subscript, scope: NameScope) -> Term:
         owner = self.term(node.value, scope)
         if isinstance(node.slice, ast.Slice):
             return self.slice(node, node.slice, owner, scope)
@@ -264,7 +264,7 @@ class Expressions(ABC):
             )
         return Term(f"{inside(owner, Level.ATOM)}[{place}]", hint=element_of(owner.hint))
 
-    def position(self, index: ast.expr, owner: Term, scope: Scope) -> str:
+    def position(self, index: ast.expr, owner: Term, scope: NameScope) -> str:
         """Where an element of a tuple stands in its sequence, which begins at 1."""
         number = literal(index)
         if number is None:
@@ -274,7 +274,7 @@ class Expressions(ABC):
         length = applied("Len", [owner.text]).text
         return length if number == -1 else f"{length} - {-number - 1}"
 
-    def slice(self, node: ast.Subscript, part: ast.Slice, owner: Term, scope: Scope) -> Term:
+    def slice(self, node: ast.Subscript, part: ast.Slice, owner: Term, scope: NameScope) -> Term:
         """`xs[:k]`, `xs[k:]` and `xs[-k:]`."""
         if part.step is not None or (part.lower is None) == (part.upper is None):
             raise self.fail(node, scope, "a slice has one end; write xs[:k], xs[k:] or xs[-k:]")
@@ -287,13 +287,13 @@ class Expressions(ABC):
             return self.cut("Final", owner, end.operand, scope)
         return self.cut("Take" if part.lower is None else "Drop", owner, end, scope)
 
-    def cut(self, helper: str, owner: Term, count: ast.expr, scope: Scope) -> Term:
+    def cut(self, helper: str, owner: Term, count: ast.expr, scope: NameScope) -> Term:
         """A part of a sequence."""
         return self.globals.helper(helper, [owner.text, self.text(count, scope)], owner.hint)
 
     # Calls
 
-    def _Call(self, node: ast.Call, scope: Scope) -> Term:
+    def _Call(self, node: ast.Call, scope: NameScope) -> Term:
         if isinstance(node.func, ast.Attribute):
             owner = self.meaning(node.func.value, scope)
             if isinstance(owner, Term):
@@ -313,7 +313,7 @@ class Expressions(ABC):
         return self.call(node, called, [self.meaning(a, scope) for a in node.args], scope)
 
     def call(
-        self, node: ast.Call, function: FunctionType, arguments: Sequence[Any], scope: Scope
+        self, node: ast.Call, function: FunctionType, arguments: Sequence[Any], scope: NameScope
     ) -> Term:
         """A function of the model applied. Parts of the configuration are not passed: they are
         global."""
@@ -335,7 +335,7 @@ class Expressions(ABC):
     def enabled_name(self, function: FunctionType) -> str:
         """The operator that says what a function requires."""
 
-    def operator_of(self, node: ast.expr, scope: Scope) -> tuple[str, Any]:
+    def operator_of(self, node: ast.expr, scope: NameScope) -> tuple[str, Any]:
         """A function given as an argument: its operator and the type of its results."""
         function = self.meaning(node, scope)
         if not isinstance(function, FunctionType) or self.guarded(function):
@@ -343,7 +343,7 @@ class Expressions(ABC):
         hint = typing.get_type_hints(function, include_extras=True).get("return")
         return self.globals.operator(function), hint
 
-    def record(self, node: ast.Call, cls: type, scope: Scope) -> Term:
+    def record(self, node: ast.Call, cls: type, scope: NameScope) -> Term:
         """A record made of its fields."""
         names = [f.name for f in fields(cls)]
         given = dict(zip(names, node.args, strict=False))
@@ -353,7 +353,7 @@ class Expressions(ABC):
         items = [hang(f"{name} |-> ", self.text(given[name], scope)) for name in names]
         return Term(delimited("[", items, "]"), hint=cls)
 
-    def method(self, node: ast.Call, name: str, owner: Term, scope: Scope) -> Term:
+    def method(self, node: ast.Call, name: str, owner: Term, scope: NameScope) -> Term:
         """A method of a map or of a set."""
         arguments = [self.term(a, scope) for a in node.args]
         left = inside(owner, Level.ATOM)
@@ -378,33 +378,33 @@ class Expressions(ABC):
         """The set of what is in a sequence or in a map."""
         return self.globals.helper("Range", [term.text])
 
-    def _len(self, node: ast.Call, scope: Scope) -> Term:
+    def _len(self, node: ast.Call, scope: NameScope) -> Term:
         return applied("Len", [self.text(node.args[0], scope)], int)
 
-    def _replaced(self, node: ast.Call, scope: Scope) -> Term:
+    def _replaced(self, node: ast.Call, scope: NameScope) -> Term:
         owner = self.term(node.args[0], scope)
         places = [(f".{kw.arg}", self.term(kw.value, scope)) for kw in node.keywords if kw.arg]
         return changed(owner, places)
 
-    def _filled(self, node: ast.Call, scope: Scope) -> Term:
+    def _filled(self, node: ast.Call, scope: NameScope) -> Term:
         size, value = (self.term(a, scope) for a in node.args)
         hint = self.map_of(node, scope, value.hint)
         return self.globals.helper("Filled", [size.text, value.text], hint)
 
-    def map_of(self, node: ast.Call, scope: Scope, hint: Any) -> Any:
+    def map_of(self, node: ast.Call, scope: NameScope, hint: Any) -> Any:
         """The type of maps to such values."""
         return language.Map[int, hint] if hint is not None else language.Map
 
-    def _span(self, node: ast.Call, scope: Scope) -> Term:
+    def _span(self, node: ast.Call, scope: NameScope) -> Term:
         hint = language.Set
         return self.globals.helper("Span", [self.text(a, scope) for a in node.args], hint)
 
-    def _fold(self, node: ast.Call, scope: Scope) -> Term:
+    def _fold(self, node: ast.Call, scope: NameScope) -> Term:
         step, hint = self.operator_of(node.args[1], scope)
         items, start = (self.text(a, scope) for a in node.args[2:])
         return self.globals.helper("FoldSeq", [step, items, start], hint)
 
-    def _spend(self, node: ast.Call, scope: Scope) -> Term:
+    def _spend(self, node: ast.Call, scope: NameScope) -> Term:
         """`model.faults.spend`: a demand and a count for each fault that the cost names."""
         k, world, cost = node.args
         if not isinstance(cost, ast.Call) or self.guards is None:
@@ -421,7 +421,7 @@ class Expressions(ABC):
         bounds = self.meaning(parsed(f"{ast.unparse(k)}.bounds"), scope)
         return owner if getattr(bounds, "endless", False) else changed(owner, places)
 
-    def _map_values(self, node: ast.Call, scope: Scope) -> Term:
+    def _map_values(self, node: ast.Call, scope: NameScope) -> Term:
         function, result = self.operator_of(node.args[1], scope)
         mapping = self.text(node.args[2], scope)
         hint = self.map_of(node, scope, result)

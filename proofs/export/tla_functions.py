@@ -20,7 +20,7 @@ from typing import Any
 
 from proofs.export.tla_comprehensions import Comprehensions
 from proofs.export.tla_expressions import ExportError
-from proofs.export.tla_globals import Globals, Scope, key_of, module_of
+from proofs.export.tla_globals import Globals, NameScope, key_of, module_of
 from proofs.export.tla_text import (
     TRUE,
     Definition,
@@ -172,7 +172,7 @@ class Functions(Comprehensions):
         return self._enabled[key_of(function)]
 
     def call(
-        self, node: ast.Call, function: FunctionType, arguments: Sequence[Any], scope: Scope
+        self, node: ast.Call, function: FunctionType, arguments: Sequence[Any], scope: NameScope
     ) -> Term:
         """A function applied; a sentence about the world as it is takes no world."""
         if function not in self._order:
@@ -211,9 +211,9 @@ class Functions(Comprehensions):
         is_of_world = isinstance(hint, type) and key_of(hint) in of_world
         return None if is_of_world else self.globals.configuration_of(hint)
 
-    def opened_scope(self, function: FunctionType) -> tuple[Scope, list[str]]:
+    def opened_scope(self, function: FunctionType) -> tuple[NameScope, list[str]]:
         """The scope of a function's body, and its operator's parameters as they are spelled."""
-        scope = Scope(function, {}, frozenset())
+        scope = NameScope(function, {}, frozenset())
         free = self.free_parameters(function)
         spelled = []
         for name, hint in self.parameters(function).items():
@@ -227,7 +227,7 @@ class Functions(Comprehensions):
                 )
         return scope, spelled
 
-    def block(self, statements: Sequence[ast.stmt], scope: Scope) -> Block:
+    def block(self, statements: Sequence[ast.stmt], scope: NameScope) -> Block:
         """A body, read from its first statement to its result."""
         definitions: list[Definition] = []
         demands: list[Term] = []
@@ -251,7 +251,9 @@ class Functions(Comprehensions):
         place = statements[-1] if statements else self.tree(scope.function)
         raise self.fail(place, scope, "not every path returns; end each with a return")
 
-    def assigned(self, statement: ast.Assign, scope: Scope, definitions: list[Definition]) -> Scope:
+    def assigned(
+        self, statement: ast.Assign, scope: NameScope, definitions: list[Definition]
+    ) -> NameScope:
         """One name, given its value."""
         target = statement.targets[0]
         if len(statement.targets) != 1 or not isinstance(target, ast.Name):
@@ -263,7 +265,7 @@ class Functions(Comprehensions):
         definitions.append(Definition(name, value))
         return scope
 
-    def demanded(self, statement: ast.stmt, scope: Scope) -> list[Term]:
+    def demanded(self, statement: ast.stmt, scope: NameScope) -> list[Term]:
         """What `require` and `within_scope` ask for; a docstring asks for nothing."""
         expression = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(expression, ast.Constant) and isinstance(expression.value, str):

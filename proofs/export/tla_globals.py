@@ -160,7 +160,7 @@ def parts_of(configuration: Any) -> Iterator[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class NameScope:
     """What the names in some text mean: those bound there, else those of its module."""
 
     function: FunctionType
@@ -179,12 +179,12 @@ class Scope:
         known = vars(builtins) if isinstance(builtins, ModuleType) else builtins
         return known.get(name)
 
-    def bind(self, names: Names, wish: str, hint: Any) -> tuple[Scope, str]:
+    def bind(self, names: Names, wish: str, hint: Any) -> tuple[NameScope, str]:
         """One more name bound, and how it is spelled."""
         name = names.local(wish, self.taken)
         bound = {**self.bound, wish: Term(name, hint=hint)}
-        return Scope(self.function, bound, self.taken | {name}), name
+        return NameScope(self.function, bound, self.taken | {name}), name
 
-    def alias(self, wish: str, value: Any) -> Scope:
+    def alias(self, wish: str, value: Any) -> NameScope:
         """One more name that stands for a part of the configuration."""
-        return Scope(self.function, {**self.bound, wish: value}, self.taken)
+        return NameScope(self.function, {**self.bound, wish: value}, self.taken)

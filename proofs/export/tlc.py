@@ -83,7 +83,7 @@ class TlcResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class TlcMessage:
     """Something TLC says. A number of 0 means that it stood between no marks."""
 
     number: int
@@ -110,7 +110,7 @@ def run_tlc(
             *("-cp", str(jar), "tlc2.TLC", "-tool", "-fp", "0", "-workers", str(workers)),
             *("-metadir", folder, "-config", str(path.with_suffix(".cfg")), str(path)),
         ]
-        messages: list[Message] = []
+        messages: list[TlcMessage] = []
         code = _run(command, messages, progress)
     if code not in (0, VIOLATION_EXIT_CODE):
         raise TlcFailed(complaint(module, messages, code))
@@ -119,7 +119,7 @@ def run_tlc(
 
 def _run(
     command: Sequence[str],
-    messages: list[Message],
+    messages: list[TlcMessage],
     progress: Callable[[TlcProgress], None] | None,
 ) -> int:
     """Run TLC to its end, gathering what it says; return its exit code."""
@@ -139,7 +139,7 @@ def _run(
     return process.returncode
 
 
-def read_messages(lines: Iterable[str]) -> Iterator[Message]:
+def read_messages(lines: Iterable[str]) -> Iterator[TlcMessage]:
     """TLC's output taken apart into messages; each line outside of marks is one by itself."""
     number, is_error, texts = 0, False, list[str]()
     for line in lines:
@@ -148,15 +148,15 @@ def read_messages(lines: Iterable[str]) -> Iterator[Message]:
             if number:
                 texts.append(line)
             else:
-                yield Message(0, False, line)
+                yield TlcMessage(0, False, line)
         elif mark[1] == "STARTMSG":
             number, is_error, texts = int(mark[2]), mark[3] == "1", []
         else:
-            yield Message(number, is_error, "".join(texts))
+            yield TlcMessage(number, is_error, "".join(texts))
             number = 0
 
 
-def progress_of(message: Message) -> TlcProgress | None:
+def progress_of(message: TlcMessage) -> TlcProgress | None:
     """How far TLC is, if this message tells."""
     level = _LEVEL.match(message.text) if message.number == 0 else None
     if level is not None:
@@ -174,7 +174,7 @@ def number(text: str) -> int:
 
 
 def read_result(
-    module: TlaModule, messages: Sequence[Message], workers: int, seconds: float
+    module: TlaModule, messages: Sequence[TlcMessage], workers: int, seconds: float
 ) -> TlcResult:
     """What the messages of a finished run say."""
     said = {message.number: message.text for message in messages}
@@ -205,7 +205,7 @@ def label(rules: Mapping[str, tuple[str, ...]], state: str) -> str:
     return f"{event[1]}({', '.join(f'{name}={value}' for name, value in chosen)})"
 
 
-def read_levels(messages: Sequence[Message], distinct: int) -> tuple[int, ...]:
+def read_levels(messages: Sequence[TlcMessage], distinct: int) -> tuple[int, ...]:
     """Worlds per level, from what was known at the first world of each."""
     lines = (_LEVEL.match(m.text) for m in messages if m.number == 0)
     known = [int(line[2]) - 1 for line in lines if line is not None]
@@ -213,7 +213,7 @@ def read_levels(messages: Sequence[Message], distinct: int) -> tuple[int, ...]:
     return tuple(end - begin for begin, end in zip(known, ends, strict=True))
 
 
-def complaint(module: TlaModule, messages: Sequence[Message], code: int) -> str:
+def complaint(module: TlaModule, messages: Sequence[TlcMessage], code: int) -> str:
     """Why TLC gave up, with the line of the module that it names.
 
     The parser names the place of its first error first; the evaluator goes from the outermost

@@ -26,7 +26,7 @@ from zlib import crc32
 from proofs.lift import dag
 from proofs.lift.dag import Node
 from proofs.lift.facts import Branch, Written, branched, conjuncts
-from proofs.lift.layout import WORD_BITS, Layout, Place, always_fits
+from proofs.lift.layout import WORD_BITS, BitField, Layout, always_fits
 from proofs.lift.machine import Leaf, Machine, RuleInstance
 from proofs.lift.parts import Factor, split_check, split_rule
 from proofs.lift.specialise import rule_groups
@@ -430,9 +430,9 @@ static int follows(const u64 *a, const u64 *b)
 """
 
 
-def _block_fields(leaves: Iterable[str], layout: Layout) -> list[list[Place]]:
+def _block_fields(leaves: Iterable[str], layout: Layout) -> list[list[BitField]]:
     """The places of a block's leaves, as many to a word as fit."""
-    words: list[list[Place]] = []
+    words: list[list[BitField]] = []
     used = WORD_BITS
     for place in (layout.places[name] for name in leaves if name in layout.places):
         if used + place.bits > WORD_BITS:
@@ -443,7 +443,7 @@ def _block_fields(leaves: Iterable[str], layout: Layout) -> list[list[Place]]:
     return words
 
 
-def _block_word(fields: Sequence[Place]) -> str:
+def _block_word(fields: Sequence[BitField]) -> str:
     """The fields of a word, the first one highest: words compare as their fields do."""
     text = "0"
     for place in fields:
@@ -451,7 +451,7 @@ def _block_word(fields: Sequence[Place]) -> str:
     return text
 
 
-def _block_stores(number: int, words: Sequence[Sequence[Place]]) -> Iterator[str]:
+def _block_stores(number: int, words: Sequence[Sequence[BitField]]) -> Iterator[str]:
     for w, fields in enumerate(words):
         shift = 0
         for place in reversed(fields):

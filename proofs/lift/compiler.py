@@ -42,7 +42,7 @@ class CompilerFailed(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CompilationUnit:
     """A unit to compile: a name for messages, the text, and -O and -D flags of its own."""
 
     name: str
@@ -96,7 +96,7 @@ def _make(target: Path, command: Sequence[str], text: str | None, what: str) -> 
         made.unlink(missing_ok=True)
 
 
-def _object(source: Source, folder: Path, command: tuple[str, ...]) -> Path:
+def _object(source: CompilationUnit, folder: Path, command: tuple[str, ...]) -> Path:
     """The object file of a unit, compiled if the cache does not have it."""
     flags = (*_FLAGS, *source.flags)
     name = _hashed(_compiler_version(command), " ".join(flags), source.text)
@@ -126,7 +126,7 @@ def _prune(folder: Path) -> None:
         total -= stat.st_size
 
 
-def build(sources: Sequence[Source], workers: int | None = None) -> Path:
+def build(sources: Sequence[CompilationUnit], workers: int | None = None) -> Path:
     """The shared object of all units. Raises NoCompiler, CompilerFailed.
 
     Only units that the cache lacks are compiled, `workers` at a time (all cores by default).

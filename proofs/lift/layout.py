@@ -44,7 +44,7 @@ class WrittenOutOfRange(OutOfRange):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BitField:
     """The bits of one leaf: `bits` of them in `word`, from bit `shift` on, holding value - lo."""
 
     word: int
@@ -83,7 +83,7 @@ class Layout:
     """
 
     leaves: tuple[Leaf, ...]
-    places: Mapping[str, Place]
+    places: Mapping[str, BitField]
     constants: Mapping[str, int]
     words: int
     parts: tuple[Part, ...]
@@ -164,7 +164,7 @@ class _Words:
         self.count = 0
         self._shared = self._used = WORD_BITS
 
-    def narrow(self, leaves: Sequence[Leaf]) -> tuple[Part, dict[str, Place]]:
+    def narrow(self, leaves: Sequence[Leaf]) -> tuple[Part, dict[str, BitField]]:
         """Leaves side by side in one word."""
         bits = _bits(leaves)
         if self._used + bits > WORD_BITS:
@@ -173,11 +173,11 @@ class _Words:
         part = Part(self._shared, 1, self._used, bits, tuple(leaf.name for leaf in leaves))
         places = {}
         for leaf in leaves:
-            places[leaf.name] = Place(part.word, self._used, leaf.bits, leaf.lo)
+            places[leaf.name] = BitField(part.word, self._used, leaf.bits, leaf.lo)
             self._used += leaf.bits
         return part, places
 
-    def wide(self, leaves: Sequence[Leaf]) -> tuple[Part, dict[str, Place]]:
+    def wide(self, leaves: Sequence[Leaf]) -> tuple[Part, dict[str, BitField]]:
         """Each leaf in the first of the part's words with room."""
         room: list[int] = []
         places = {leaf.name: _placed(leaf, room, self.count) for leaf in leaves}
@@ -186,7 +186,7 @@ class _Words:
         return part, places
 
 
-def _placed(leaf: Leaf, room: list[int], first: int) -> Place:
+def _placed(leaf: Leaf, room: list[int], first: int) -> BitField:
     """Takes the leaf's bits from the first word with room; `room` has the free bits a word."""
     if leaf.bits > WORD_BITS:
         raise OutOfRange(f"{leaf.name} needs {leaf.bits} bits; a word has {WORD_BITS}")
@@ -195,7 +195,7 @@ def _placed(leaf: Leaf, room: list[int], first: int) -> Place:
         room.append(WORD_BITS)
     shift = WORD_BITS - room[word]
     room[word] -= leaf.bits
-    return Place(first + word, shift, leaf.bits, leaf.lo)
+    return BitField(first + word, shift, leaf.bits, leaf.lo)
 
 
 def lay_out(machine: Machine) -> Layout:
@@ -204,7 +204,7 @@ def lay_out(machine: Machine) -> Layout:
     varying = [leaf for leaf in machine.leaves if leaf.name in written and leaf.bits > 0]
     words = _Words()
     parts: list[Part] = []
-    places: dict[str, Place] = {}
+    places: dict[str, BitField] = {}
     for group in _groups(varying):
         part, placed = (words.narrow if _bits(group) <= NARROW_BITS else words.wide)(group)
         parts.append(part)

@@ -105,7 +105,7 @@ def imports_of(tree: ast.Module, package: str) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PackageSource:
     """The text of a package's modules; `trees` has each module after those that it imports."""
 
     package: str
@@ -116,7 +116,7 @@ class Source:
         return f"{self.package.replace('.', '/')}/{name}.py"
 
 
-def read_source(package: str) -> Source:
+def read_source(package: str) -> PackageSource:
     """Fresh syntax trees of all modules that a package has."""
     root = importlib.import_module(package).__file__
     assert root is not None
@@ -125,7 +125,7 @@ def read_source(package: str) -> Source:
     trees = {n: ast.parse(texts[n], f"{package.replace('.', '/')}/{n}.py") for n in sorted(texts)}
     imports = {name: imports_of(tree, package) & set(trees) for name, tree in trees.items()}
     order = graphlib.TopologicalSorter(imports).static_order()
-    return Source(package, {name: trees[name] for name in order})
+    return PackageSource(package, {name: trees[name] for name in order})
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def _set_aside(package: str, names: Collection[str]) -> Iterator[ModuleType]:
             setattr(parent, name, module)
 
 
-def execute(source: Source) -> dict[str, ModuleType]:
+def execute(source: PackageSource) -> dict[str, ModuleType]:
     """The source as modules of its own."""
     modules: dict[str, ModuleType] = {}
     with _set_aside(source.package, source.trees) as parent:

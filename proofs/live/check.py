@@ -17,7 +17,7 @@ from proofs.lift.compiler import NoCompiler
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, model_for
 from proofs.live.fair import Bools, Loop, Question, Strong, Weak, shortest_loop
-from proofs.live.graph import Asked, Explored, Place, Sentence, explored, places
+from proofs.live.graph import Explored, GraphQuestion, Place, Sentence, explored, places
 from proofs.live.lasso import Lasso, lasso
 from proofs.trace.replay import Stepper, UnknownScope, configuration_of
 
@@ -27,7 +27,7 @@ class UnknownAssumption(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PropertyOutcome:
     """One property. `fairness` names what was assumed; `exercised` if its "if" happens at all."""
 
     name: str
@@ -53,7 +53,7 @@ class LiveReport:
     distinct: int
     transitions: int
     cut: tuple[str, ...]
-    outcomes: tuple[Outcome, ...] = field(default=())
+    outcomes: tuple[PropertyOutcome, ...] = field(default=())
 
     @property
     def verdict(self) -> str:
@@ -64,7 +64,7 @@ class LiveReport:
             return "violated"
         return "undecided" if self.cut else "holds"
 
-    def outcome(self, name: str) -> Outcome:
+    def outcome(self, name: str) -> PropertyOutcome:
         """The outcome of one property."""
         return next(o for o in self.outcomes if o.name == name)
 
@@ -171,7 +171,7 @@ class Live:
             outcomes=tuple(self.outcome(guarantee, drop) for guarantee in guarantees),
         )
 
-    def outcome(self, guarantee: Any, drop: str | None) -> Outcome:
+    def outcome(self, guarantee: Any, drop: str | None) -> PropertyOutcome:
         """A property at all places, with the shortest of its lassos."""
         under = tuple(name for name in guarantee.under if name != drop)
         assumed = [self.stepper.model.liveness.ASSUMPTIONS[name] for name in under]
@@ -187,7 +187,7 @@ class Live:
                 found.append(self.lasso(guarantee, assumed, place, loop))
         shortest = min(found, key=lambda one: len(one.trace.steps), default=None)
         guaranteed = bool(guarantee.guaranteed(self.graph.k))
-        return Outcome(guarantee.name, guaranteed, under, exercised, shortest)
+        return PropertyOutcome(guarantee.name, guaranteed, under, exercised, shortest)
 
     def lasso(self, guarantee: Any, assumed: Sequence[Any], place: Place, loop: Loop) -> Lasso:
         """A loop with the way to it, played on the source."""
@@ -238,7 +238,7 @@ def explore_live(
         raise UnknownScope(f"{scope} ends, so that nothing goes on for ever; choose one of {known}")
     if not model.canonical_form.has_normal_form(stepper.k):
         raise UnknownScope(f"worlds of {scope} have no normal form; choose one of {known}")
-    asked = Asked(stepper, scope, sentences(model), fair_rules(model))
+    asked = GraphQuestion(stepper, scope, sentences(model), fair_rules(model))
     try:
         graph = explored(asked, engine, progress)
     except NoCompiler as missing:

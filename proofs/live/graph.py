@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from model.language import Disabled
-from proofs.explore.explorer import Report, Run, explore, prepare, searched
+from proofs.explore.explorer import ExplorationRun, Report, explore, prepare, searched
 from proofs.explore.packed import joined
-from proofs.explore.result import Exploration, Graph
+from proofs.explore.result import Exploration, StateGraph
 from proofs.explore.source import instances, outline, source_search
 from proofs.lift import dag
 from proofs.lift.build import Lifted, lift
@@ -37,7 +37,7 @@ ENGINES = ("c", "ints", "source")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GraphQuestion:
     """A configuration to explore, the sentences to ask of each state, and the rules that some
     assumption wants to happen."""
 
@@ -64,7 +64,7 @@ def is_event(event: Any, instance: Instance, place: Place) -> bool:
     return rule in event.rules and named
 
 
-def packed_states(graph: Graph) -> Iterator[int]:
+def packed_states(graph: StateGraph) -> Iterator[int]:
     """The states as the ints form takes them, in their order."""
     words = graph.layout.words
     for at in range(0, len(graph.packed), words):
@@ -167,14 +167,14 @@ def depths(exploration: Exploration) -> Numbers:
 # The two ways to it
 
 
-def explored(asked: Asked, engine: str, progress: Report | None = None) -> Explored:
+def explored(asked: GraphQuestion, engine: str, progress: Report | None = None) -> Explored:
     """A configuration explored to its end, by one of ENGINES. Raises as `lift` and `explore`."""
     if engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}; choose one of {', '.join(ENGINES)}")
     return by_source(asked, progress) if engine == "source" else by_machine(asked, engine, progress)
 
 
-def by_machine(asked: Asked, engine: str, progress: Report | None) -> Explored:
+def by_machine(asked: GraphQuestion, engine: str, progress: Report | None) -> Explored:
     """The lifted form: states are packed, sentences and limits are tests of packed states."""
     model, k = asked.stepper.model, asked.stepper.k
     lifted = lift(model, k, asked.name, guarantees=False)
@@ -198,12 +198,12 @@ def by_machine(asked: Asked, engine: str, progress: Report | None) -> Explored:
     )
 
 
-def by_source(asked: Asked, progress: Report | None) -> Explored:
+def by_source(asked: GraphQuestion, progress: Report | None) -> Explored:
     """The model's own functions. Nothing is lifted or compiled: the quick way to a small graph."""
     model, k = asked.stepper.model, asked.stepper.k
     every = instances(model, k)
     search = source_search(asked.stepper, every, (), edges=True)
-    run = Run(outline(model, asked.name, every, ()), "source", search, progress)
+    run = ExplorationRun(outline(model, asked.name, every, ()), "source", search, progress)
     exploration = searched(run, lambda: None, False, None)
     assert search.edges is not None
     sources, rules, targets = search.edges

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from proofs.explore.result import Progress
+from proofs.explore.result import SearchProgress
 from proofs.explore.source import instances, successors
 from proofs.lift.patch import Patch
 from proofs.lift.source import model_for
@@ -26,7 +26,7 @@ class NoSpec(ValueError):
     """The scope's model has no page that its users believe in."""
 
 
-class UnknownAssumption(ValueError):
+class UnknownRefinementAssumption(ValueError):
     """No assumption has this name; the message lists those that there are."""
 
 
@@ -52,7 +52,9 @@ def without(assumption: str, spec: Any) -> tuple[str, str]:
     """The scope and the variant that lack an assumption. Raises UnknownAssumption."""
     if assumption not in spec.ASSUMPTIONS:
         known = ", ".join(spec.ASSUMPTIONS)
-        raise UnknownAssumption(f"no assumption is called {assumption!r}; choose one of {known}")
+        raise UnknownRefinementAssumption(
+            f"no assumption is called {assumption!r}; choose one of {known}"
+        )
     lacking = spec.ASSUMPTIONS[assumption]
     return lacking.scope, lacking.variant
 
@@ -96,7 +98,7 @@ class Walk:
                     return found, [*self.path(world), self.of[number]]
         return found, None
 
-    def run(self, progress: Callable[[Progress], None]) -> list[Instance] | None:
+    def run(self, progress: Callable[[SearchProgress], None]) -> list[Instance] | None:
         """All levels, or up to the first step that is not allowed: its path."""
         begun = time.perf_counter()
         while self.frontier:
@@ -112,9 +114,9 @@ class Walk:
             self.depth += 1
         return None
 
-    def now(self, expanded: int, seconds: float) -> Progress:
+    def now(self, expanded: int, seconds: float) -> SearchProgress:
         """How far the search is."""
-        return Progress(
+        return SearchProgress(
             self.depth, expanded, len(self.frontier), len(self.views), self.transitions, seconds
         )
 
@@ -125,7 +127,7 @@ def refine(
     *,
     dropped: str = "",
     patches: tuple[Patch, ...] = (),
-    progress: Callable[[Progress], None] = lambda now: None,
+    progress: Callable[[SearchProgress], None] = lambda now: None,
 ) -> Refinement:
     """Whether a scope refines its page; `dropped` takes a configuration that lacks an assumption.
 

@@ -16,9 +16,9 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any, Final, cast
 
-from proofs.explore.explorer import Prepared, Run, explore, prepare, searched
+from proofs.explore.explorer import ExplorationRun, PreparedMachine, explore, prepare, searched
 from proofs.explore.packed import IntsSearch
-from proofs.explore.result import Ended, Exploration, Progress
+from proofs.explore.result import EndReason, Exploration, SearchProgress
 from proofs.explore.scope import Finding, asked, finding, header_of
 from proofs.lift import dag
 from proofs.lift.build import Lifted, checks, choices, concrete, lift, lift_rule, symbolic_world
@@ -46,7 +46,7 @@ class Overgrown(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class MutantEffect:
     """What a configuration shows of a change.
 
     `fate` is "same" (the machine is the same graph), "unmet" (it differs in no state that is
@@ -93,21 +93,21 @@ class Baseline:
         }
 
     @cached_property
-    def _prepared(self) -> Prepared:
+    def _prepared(self) -> PreparedMachine:
         return prepare(self.machine)
 
     @cached_property
     def _search(self) -> IntsSearch:
         """All states."""
         search = IntsSearch(self._prepared.machine, self._prepared.layout, with_edges=False)
-        searched(Run(self.machine, "ints", search, None), lambda: None, False, None)
+        searched(ExplorationRun(self.machine, "ints", search, None), lambda: None, False, None)
         return search
 
     @cached_property
     def _happens(self) -> frozenset[str]:
         """The witnesses and the events that the configuration has."""
-        run = Run(self.machine, "ints", self._search, None)
-        return happening(run.result(Ended.COMPLETE, None))
+        run = ExplorationRun(self.machine, "ints", self._search, None)
+        return happening(run.result(EndReason.COMPLETE, None))
 
     @property
     def states(self) -> int:
@@ -116,7 +116,7 @@ class Baseline:
 
     # ---- one change
 
-    def see(self, model: Model) -> Effect:
+    def see(self, model: Model) -> MutantEffect:
         """What a model with one patch makes of the configuration.
 
         Raises LiftError, RangeBroken, EnginesDisagree, Overgrown, and an IndexError where a rule is
@@ -125,20 +125,20 @@ class Baseline:
         [patch] = model.patches
         touched = {name for name, called in self._calls.items() if patch.function in called}
         if not touched:
-            return Effect("same")
+            return MutantEffect("same")
         changed = self._changed(model, touched)
         where = self._first_difference(changed)
         if where is None and sentences_of(changed) == sentences_of(self.machine):
             alike = changed.rules == self.machine.rules and changed.initial == self.machine.initial
-            return Effect("same" if alike else "unmet")
+            return MutantEffect("same" if alike else "unmet")
         result = self._explored(changed)
         found = self._broken(model, patch, changed, result)
         if found is not None:
-            return Effect("breaks", f"{found.property}, {found.steps} steps")
+            return MutantEffect("breaks", f"{found.property}, {found.steps} steps")
         lost = sorted(self._happens - happening(result))
         if lost:
-            return Effect("loses", lost[0])
-        return Effect("differs", where or "a guarantee says something else")
+            return MutantEffect("loses", lost[0])
+        return MutantEffect("differs", where or "a guarantee says something else")
 
     def _changed(self, model: Model, touched: set[str]) -> Machine:
         """The machine of the changed model: what it does not touch is as it is."""
@@ -205,7 +205,7 @@ class Baseline:
         """The changed machine, to the first guarantee that it breaks, else to its end."""
         most = GROWS * self.states
 
-        def grown(progress: Progress) -> None:
+        def grown(progress: SearchProgress) -> None:
             if progress.distinct > most:
                 raise Overgrown(f"more than {most} states")
 

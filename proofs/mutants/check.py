@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
 from proofs.lift.build import is_endless
 from proofs.lift.source import Model, model_for
-from proofs.live.check import Outcome, explore_live
+from proofs.live.check import PropertyOutcome, explore_live
 from proofs.mutants.table import ModelMutant
 from proofs.trace.events import events
 from proofs.trace.replay import configuration_of
@@ -78,7 +78,7 @@ def engine_of_lassos(engine: str) -> str:
     return engine if engine in ("c", "ints") else "ints"
 
 
-def lassoed(model: Model, outcome: Outcome) -> Finding | None:
+def lassoed(model: Model, outcome: PropertyOutcome) -> Finding | None:
     """What goes on for ever, as a finding."""
     if outcome.lasso is None:
         return None

@@ -19,7 +19,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from proofs.explore.result import LimitReached, Progress, RangeBroken
+from proofs.explore.result import LimitReached, RangeBroken, SearchProgress
 from proofs.explore.scope import EnginesDisagree
 from proofs.lift.noted import LiftError
 from proofs.lift.source import model_for
@@ -182,7 +182,7 @@ def fate_in_the_end(point: SystematicMutant) -> MutantFate | None:
     return None
 
 
-def few_enough(progress: Progress) -> None:
+def few_enough(progress: SearchProgress) -> None:
     """Raises Overgrown."""
     if progress.distinct > MOST_IN_THE_END:
         raise Overgrown(f"more than {MOST_IN_THE_END} states")

@@ -14,7 +14,7 @@ from typing import Any
 
 from proofs.explore.expected import EXPECTED
 from proofs.explore.scope import Finding, explore_scope
-from proofs.live.check import Live, Outcome, explore_live
+from proofs.live.check import Live, PropertyOutcome, explore_live
 from proofs.mutants.table import ModelMutant
 from proofs.pages.evidence import Evidence, ExploredScope, LassoRun, LivenessScope, ShortestRun
 from proofs.pages.subjects import (
@@ -183,7 +183,7 @@ def questions(home: str, scope: str, variant: str) -> tuple[str, ...]:
     return tuple(f"{p.name}: {', '.join(p.under)}" for p in in_the_end(home) if p.asked(k))
 
 
-def lasting(home: str, live: Live, outcome: Outcome, without: str) -> LassoRun:
+def lasting(home: str, live: Live, outcome: PropertyOutcome, without: str) -> LassoRun:
     """What is kept of a lasso."""
     found = outcome.lasso
     assert found is not None

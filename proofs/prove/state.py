@@ -64,7 +64,7 @@ def resets(variant: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class ModelText:
     """What the clauses need of the model's text: its replay, an entry that knows nothing, and what
     a guarantee about clients says, by name, of one."""
 
@@ -96,7 +96,7 @@ class ProofState:
     place: Predicate
     previous: Predicate
     history: Callable[[Node], Rec]
-    text: Text
+    text: ModelText
 
     def changed(self, **changes: Any) -> ProofState:
         """The state with parts replaced."""
@@ -296,5 +296,5 @@ class Builder(Unknowns):
             place=function("place"),
             previous=function("previous"),
             history=cache(lambda length: self.record(entry, "history", (length,))),
-            text=Text(self.replayed, self.nothing(), self.guaranteed),
+            text=ModelText(self.replayed, self.nothing(), self.guaranteed),
         )

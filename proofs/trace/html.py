@@ -16,12 +16,12 @@ from proofs.lift.source import Model
 from proofs.trace.format import Trace
 from proofs.trace.pictures import text, told
 from proofs.trace.replay import model_of, replay
-from proofs.trace.story import Event, Move, Story, tell
+from proofs.trace.story import Story, StoryEvent, StoryMessage, tell
 
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
-def move_json(move: Move) -> dict[str, Any]:
+def move_json(move: StoryMessage) -> dict[str, Any]:
     """A message's move as the page draws it; `from` and `to` are lanes."""
     producer, partition = f"producer {move.link[0]}", f"partition {move.link[1]}"
     ends = (partition, producer) if move.is_answer else (producer, partition)
@@ -36,7 +36,7 @@ def move_json(move: Move) -> dict[str, Any]:
     }
 
 
-def event_json(event: Event) -> dict[str, Any]:
+def event_json(event: StoryEvent) -> dict[str, Any]:
     """One step as the page shows it."""
     return {
         "number": event.number,

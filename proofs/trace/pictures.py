@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from proofs.trace.story import Event, Kind, Move, Story
+from proofs.trace.story import MessageFate, Story, StoryEvent, StoryMessage
 
 SENTENCES = {
-    Kind.SENT: "{producer} sends #{number} {message} to {partition}",
-    Kind.DELIVERED: "{partition} handles #{number}",
-    Kind.DELIVERED_LATE: "{partition} handles late #{number}; its answer is lost",
-    Kind.ANSWERED: "{partition} answers #{number} {message}",
-    Kind.RECEIVED: "{producer} hears #{number}",
-    Kind.LOST: "#{number} is lost",
-    Kind.CUT: "#{number} will still arrive",
+    MessageFate.SENT: "{producer} sends #{number} {message} to {partition}",
+    MessageFate.DELIVERED: "{partition} handles #{number}",
+    MessageFate.DELIVERED_LATE: "{partition} handles late #{number}; its answer is lost",
+    MessageFate.ANSWERED: "{partition} answers #{number} {message}",
+    MessageFate.RECEIVED: "{producer} hears #{number}",
+    MessageFate.LOST: "#{number} is lost",
+    MessageFate.CUT: "#{number} will still arrive",
 }
 
 INDENT = " " * 7
 
 
-def sentence(move: Move) -> str:
+def sentence(move: StoryMessage) -> str:
     """A move of a message as a sentence."""
     producer, partition = move.link
     return SENTENCES[move.kind].format(
@@ -30,9 +30,9 @@ def sentence(move: Move) -> str:
     )
 
 
-def told(event: Event) -> Iterator[str]:
+def told(event: StoryEvent) -> Iterator[str]:
     """An event's sentences: of its messages, else what its rule says of itself."""
-    moved = any(move.kind not in (Kind.LOST, Kind.CUT) for move in event.moves)
+    moved = any(move.kind not in (MessageFate.LOST, MessageFate.CUT) for move in event.moves)
     if not moved:
         yield f"{', '.join(event.lanes)}: {event.doc}" if event.lanes else event.doc
     yield from (sentence(move) for move in event.moves)
@@ -67,18 +67,18 @@ def lane_id(name: str) -> str:
     return name.replace(" ", "")
 
 
-def mermaid_move(move: Move) -> str:
+def mermaid_move(move: StoryMessage) -> str:
     """One line for a move. An arrow is drawn where a message sets out, a note where it ends."""
     producer, partition = f"producer{move.link[0]}", f"partition{move.link[1]}"
     message = move.message.replace(";", ",")
     lines = {
-        Kind.SENT: f"{producer}-){partition}: #35;{move.number} {message}",
-        Kind.ANSWERED: f"{partition}--){producer}: #35;{move.number} {message}",
-        Kind.DELIVERED: f"Note over {partition}: handles #35;{move.number}",
-        Kind.DELIVERED_LATE: f"Note over {partition}: handles late #35;{move.number}",
-        Kind.RECEIVED: f"Note over {producer}: hears #35;{move.number}",
-        Kind.LOST: f"Note over {producer},{partition}: #35;{move.number} is lost",
-        Kind.CUT: f"Note over {producer},{partition}: #35;{move.number} will still arrive",
+        MessageFate.SENT: f"{producer}-){partition}: #35;{move.number} {message}",
+        MessageFate.ANSWERED: f"{partition}--){producer}: #35;{move.number} {message}",
+        MessageFate.DELIVERED: f"Note over {partition}: handles #35;{move.number}",
+        MessageFate.DELIVERED_LATE: f"Note over {partition}: handles late #35;{move.number}",
+        MessageFate.RECEIVED: f"Note over {producer}: hears #35;{move.number}",
+        MessageFate.LOST: f"Note over {producer},{partition}: #35;{move.number} is lost",
+        MessageFate.CUT: f"Note over {producer},{partition}: #35;{move.number} will still arrive",
     }
     return lines[move.kind]
 
@@ -89,7 +89,10 @@ def mermaid(story: Story) -> str:
     lines += [f"    participant {lane_id(lane)} as {lane}" for lane in story.lanes]
     for event in story.events:
         moves = [mermaid_move(move) for move in event.moves]
-        if all(move.kind in (Kind.LOST, Kind.CUT) for move in event.moves) and event.lanes:
+        if (
+            all(move.kind in (MessageFate.LOST, MessageFate.CUT) for move in event.moves)
+            and event.lanes
+        ):
             over = ",".join(map(lane_id, dict.fromkeys((event.lanes[0], event.lanes[-1]))))
             moves.insert(0, f"Note over {over}: {event.doc.replace(';', ',')}")
         lines += [f"    {line}" for line in moves]

@@ -27,7 +27,7 @@ ON_ITS_WAY = "on its way"
 """What changes are of that no actor has: messages that will still arrive."""
 
 
-class Kind(Enum):
+class MessageFate(Enum):
     """What became of a message in a step."""
 
     SENT = "sent"
@@ -40,10 +40,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class StoryMessage:
     """One message, numbered in the order of sending; `link` is (producer, partition)."""
 
-    kind: Kind
+    kind: MessageFate
     number: int
     link: tuple[int, int]
     message: str
@@ -61,7 +61,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StoryEvent:
     """One step of a story. `lanes` are the actors that its choice names."""
 
     number: int
@@ -69,7 +69,7 @@ class Event:
     label: str
     doc: str
     lanes: tuple[str, ...]
-    moves: tuple[Move, ...]
+    moves: tuple[StoryMessage, ...]
     changes: tuple[Change, ...]
 
 
@@ -79,7 +79,7 @@ class Story:
 
     header: Header
     lanes: tuple[str, ...]
-    events: tuple[Event, ...]
+    events: tuple[StoryEvent, ...]
     worlds: tuple[Any, ...]
 
 
@@ -115,11 +115,11 @@ class _Followed:
         self.broken: list[list[int]] = []
         self.messages: dict[int, tuple[Any, bool]] = {}
 
-    def move(self, kind: Kind, number: int) -> Move:
+    def move(self, kind: MessageFate, number: int) -> StoryMessage:
         """A move of a message that is known."""
         message, is_answer = self.messages[number]
         text = message_text(message)
-        return Move(kind, number, self.link, text, project(message), is_answer)
+        return StoryMessage(kind, number, self.link, text, project(message), is_answer)
 
     def new(self, queue: list[int], message: Any) -> int:
         """A message sets out."""
@@ -128,40 +128,44 @@ class _Followed:
         queue.append(number)
         return number
 
-    def send(self, _choice: dict[str, int], _before: Any, after: Any) -> Iterator[Move]:
+    def send(self, _choice: dict[str, int], _before: Any, after: Any) -> Iterator[StoryMessage]:
         """A request leaves its producer."""
-        yield self.move(Kind.SENT, self.new(self.requests, after.requests[-1]))
+        yield self.move(MessageFate.SENT, self.new(self.requests, after.requests[-1]))
 
-    def answered(self, _choice: dict[str, int], before: Any, after: Any) -> Iterator[Move]:
+    def answered(self, _choice: dict[str, int], before: Any, after: Any) -> Iterator[StoryMessage]:
         """A request is handled; its answer sets out."""
-        yield self.move(Kind.DELIVERED, self.requests.pop(0))
+        yield self.move(MessageFate.DELIVERED, self.requests.pop(0))
         for message in grown(before.answers, after.answers):
-            yield self.move(Kind.ANSWERED, self.new(self.answers, message))
+            yield self.move(MessageFate.ANSWERED, self.new(self.answers, message))
 
-    def received(self, _choice: dict[str, int], _before: Any, _after: Any) -> Iterator[Move]:
+    def received(
+        self, _choice: dict[str, int], _before: Any, _after: Any
+    ) -> Iterator[StoryMessage]:
         """An answer reaches its producer."""
-        yield self.move(Kind.RECEIVED, self.answers.pop(0))
+        yield self.move(MessageFate.RECEIVED, self.answers.pop(0))
 
-    def arrived_late(self, choice: dict[str, int], _before: Any, _after: Any) -> Iterator[Move]:
+    def arrived_late(
+        self, choice: dict[str, int], _before: Any, _after: Any
+    ) -> Iterator[StoryMessage]:
         """A request of a broken connection is handled."""
-        yield self.move(Kind.DELIVERED_LATE, self.broken[choice["connection"]].pop(0))
+        yield self.move(MessageFate.DELIVERED_LATE, self.broken[choice["connection"]].pop(0))
         self.broken = [queue for queue in self.broken if queue]
 
-    def breaks(self, choice: dict[str, int], _before: Any, _after: Any) -> Iterator[Move]:
+    def breaks(self, choice: dict[str, int], _before: Any, _after: Any) -> Iterator[StoryMessage]:
         """The open connection breaks: its first requests still arrive."""
         survivors = self.requests[: choice["survivors"]]
         del self.requests[: choice["survivors"]]
         lost = [*self.requests, *self.answers]
-        yield from (self.move(Kind.CUT, number) for number in survivors)
-        yield from (self.move(Kind.LOST, number) for number in lost)
+        yield from (self.move(MessageFate.CUT, number) for number in survivors)
+        yield from (self.move(MessageFate.LOST, number) for number in lost)
         self.requests, self.answers = [], []
         if survivors:
             self.broken.append(survivors)
 
-    def gone(self, _choice: dict[str, int], _before: Any, _after: Any) -> Iterator[Move]:
+    def gone(self, _choice: dict[str, int], _before: Any, _after: Any) -> Iterator[StoryMessage]:
         """All that travelled is lost."""
         lost = [*self.requests, *self.answers, *(n for queue in self.broken for n in queue)]
-        yield from (self.move(Kind.LOST, number) for number in lost)
+        yield from (self.move(MessageFate.LOST, number) for number in lost)
         self.requests, self.answers, self.broken = [], [], []
 
 
@@ -334,5 +338,5 @@ def tell(
         changed_now = changes(before, after, names)
         doc = sentence(model, step, after, lanes)
         acting = tuple(touched(step, lanes, changed_now))
-        events.append(Event(number, step.rule, step.label, doc, acting, moves, changed_now))
+        events.append(StoryEvent(number, step.rule, step.label, doc, acting, moves, changed_now))
     return Story(header, lanes, tuple(events), tuple(project(world) for world in worlds))

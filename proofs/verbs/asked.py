@@ -64,7 +64,7 @@ ERAS: Mapping[str, Era] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(ABC):
+class AskedConfigurations(ABC):
     """The configurations in question; `release` is one that is modelled."""
 
     release: str
@@ -110,7 +110,7 @@ class Asked(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Idempotent(Asked):
+class Idempotent(AskedConfigurations):
     """A producer without transactions."""
 
     acks: str
@@ -194,7 +194,7 @@ NOTHING_LATE = "transactions-moves/delays=0/expirations=0/unheard=0"
 
 
 @dataclass(frozen=True, slots=True)
-class Transactional(Asked):
+class Transactional(AskedConfigurations):
     """A producer with a transactional id."""
 
     requests: str
@@ -252,7 +252,7 @@ def spent(k: Any) -> str:
 # From the command line
 
 
-def asked_of(arguments: argparse.Namespace) -> Asked:
+def asked_of(arguments: argparse.Namespace) -> AskedConfigurations:
     """The configurations in the words of a model. Raises UnknownVariant."""
     home = "transactions" if arguments.transactions else "idempotent"
     releases = subjects.model_of_home(home).variants.RELEASES

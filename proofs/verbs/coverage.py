@@ -12,14 +12,14 @@ from proofs.coverage.points import Point
 from proofs.coverage.remembered import surveyed
 from proofs.coverage.report import Coverage, Covered, coverage
 from proofs.coverage.stored import file_name
-from proofs.coverage.survey import Seen, Survey
+from proofs.coverage.survey import FirstWitness, Survey
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of
 from proofs.say import say
 from proofs.trace.format import Header, label, write
 from proofs.trace.replay import Stepper, configuration_of, record
 from proofs.verbs.options import add_output, add_patch, patches_of, rows_of
-from proofs.verbs.output import Output, Told
+from proofs.verbs.output import ExplorationDisplay, Output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def execute(arguments: argparse.Namespace) -> int:
     patches = patches_of(arguments)
     output = Output(arguments, "scopes", "engine", patches=rows_of(patches))
     looks = plan(arguments.scopes or chosen(patches), arguments.engine)
-    every, sure = surveyed(looks, patches, Told)
+    every, sure = surveyed(looks, patches, ExplorationDisplay)
     homes = dict.fromkeys(composition_of(look.scope) for look in looks)
     found = coverage(every, {row: why for home in homes for row, why in EXPLAINED[home].items()})
     for line in lines(found, every, sure):
@@ -97,7 +97,7 @@ def matrix(survey: Survey) -> Iterator[str]:
         yield f"{number + 1:>3} {name:<{width}}" + "".join(f"{text:>5}" for text in cells)
 
 
-def cell(seen: Seen | None, letters: dict[str, str]) -> str:
+def cell(seen: FirstWitness | None, letters: dict[str, str]) -> str:
     """One pair in the matrix."""
     return "-" if seen is None else f"{len(seen.way.steps)}{letters[seen.look.scope]}"
 
@@ -156,7 +156,7 @@ def kind_json(kind: Covered, sure: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def seen_json(name: str, seen: Seen) -> dict[str, Any]:
+def seen_json(name: str, seen: FirstWitness) -> dict[str, Any]:
     """Where something is met first."""
     tried = seen.way.tried
     return {

@@ -23,7 +23,7 @@ from proofs.verbs.options import (
     patches_of,
     rows_of,
 )
-from proofs.verbs.output import Output, Told, finding_json, trace_json
+from proofs.verbs.output import ExplorationDisplay, Output, finding_json, trace_json
 
 COMPARED: Mapping[str, tuple[str, ...]] = {
     "idempotent-tiny": ("source", "c", "ints", "tlc"),
@@ -172,7 +172,7 @@ class Work:
 
     def one(self, scope: str, engine: str) -> dict[str, Any]:
         """Explore one scope by one engine, tell and write it."""
-        with Told(f"{scope} by {engine}") as told:
+        with ExplorationDisplay(f"{scope} by {engine}") as told:
             report = explore_scope(
                 scope,
                 self.arguments.variant,

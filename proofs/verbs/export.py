@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from proofs.explore.explorer import explore
-from proofs.explore.result import Graph
+from proofs.explore.result import StateGraph
 from proofs.explore.scope import explore_scope
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
@@ -19,7 +19,7 @@ from proofs.prove.theorems import THEOREMS
 from proofs.say import say
 from proofs.trace.replay import configuration_of
 from proofs.verbs.options import add_engine, add_output, add_variant
-from proofs.verbs.output import Output, Told
+from proofs.verbs.output import ExplorationDisplay, Output
 
 MAX_GRAPH_STATES = 200_000
 """A file of more states is of no use to a reader of graphs, and would take gigabytes."""
@@ -29,7 +29,7 @@ class NothingToExport(ValueError):
     """No form is named."""
 
 
-class TooLarge(ValueError):
+class ScopeTooLargeForGraph(ValueError):
     """The scope has more states than a graph's file may have."""
 
 
@@ -58,7 +58,7 @@ def execute(arguments: argparse.Namespace) -> int:
         forms = ", ".join(WRITERS)
         raise UnknownForm(f"{arguments.graph}: the file's ending says its form, one of {forms}")
     k = configuration_of(model_for(arguments.scope), arguments.scope, arguments.variant)
-    with Told(arguments.scope) as told:
+    with ExplorationDisplay(arguments.scope) as told:
         report = explore_scope(
             arguments.scope,
             arguments.variant,
@@ -99,7 +99,7 @@ def written(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:
         files += write_texts(asked, arguments.smtlib)
     if arguments.graph:
         if distinct > MAX_GRAPH_STATES:
-            raise TooLarge(
+            raise ScopeTooLargeForGraph(
                 f"{arguments.scope} has {distinct:,} states; a graph's file has at most"
                 f" {MAX_GRAPH_STATES:,}: choose a smaller scope"
             )
@@ -113,7 +113,7 @@ def written(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:
     return files
 
 
-def networkx_graph(machine: Machine, graph: Graph) -> Any:
+def networkx_graph(machine: Machine, graph: StateGraph) -> Any:
     """A MultiDiGraph: a node a state, numbered from the first, an edge a transition by label."""
     import networkx
 
@@ -125,14 +125,14 @@ def networkx_graph(machine: Machine, graph: Graph) -> Any:
     return made
 
 
-def write_graphml(machine: Machine, graph: Graph, path: Path) -> None:
+def write_graphml(machine: Machine, graph: StateGraph, path: Path) -> None:
     """GraphML, as `networkx.read_graphml` reads it."""
     import networkx
 
     networkx.write_graphml(networkx_graph(machine, graph), path)
 
 
-def write_json(machine: Machine, graph: Graph, path: Path) -> None:
+def write_json(machine: Machine, graph: StateGraph, path: Path) -> None:
     """Node-link data, as `networkx.node_link_graph(data, edges="edges")` reads it."""
     import networkx
 

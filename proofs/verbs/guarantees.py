@@ -23,9 +23,9 @@ from proofs.pages import subjects
 from proofs.say import say
 from proofs.trace.format import label
 from proofs.trace.replay import configuration_of
-from proofs.verbs.asked import ACKS, FAILOVERS, Asked, asked_of
+from proofs.verbs.asked import ACKS, FAILOVERS, AskedConfigurations, asked_of
 from proofs.verbs.options import add_engine, add_output, positive
-from proofs.verbs.output import Output, Told, finding_json
+from proofs.verbs.output import ExplorationDisplay, Output, finding_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,10 +86,10 @@ def execute(arguments: argparse.Namespace) -> int:
     return output.finish(content, workers=arguments.workers)
 
 
-def explored(asked: Asked, arguments: argparse.Namespace) -> Iterator[ScopeReport]:
+def explored(asked: AskedConfigurations, arguments: argparse.Namespace) -> Iterator[ScopeReport]:
     """Each scope, explored to its end."""
     for scope in asked.scopes:
-        with Told(scope) as told:
+        with ExplorationDisplay(scope) as told:
             yield explore_scope(
                 scope,
                 asked.variant,
@@ -104,7 +104,7 @@ def explored(asked: Asked, arguments: argparse.Namespace) -> Iterator[ScopeRepor
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GuaranteeAnswer:
     """What is known of one guarantee. `holds` is None where not all was seen."""
 
     name: str
@@ -117,7 +117,9 @@ class Answer:
     conditions: tuple[str, ...]
 
 
-def answer(name: str, asked: Asked, reports: Sequence[ScopeReport]) -> Answer:
+def answer(
+    name: str, asked: AskedConfigurations, reports: Sequence[ScopeReport]
+) -> GuaranteeAnswer:
     """A guarantee, over all scopes: a trace of any breaks it."""
     guarantee = subjects.guarantee_of(asked.home, name)
     model = subjects.model_of_home(asked.home)
@@ -130,7 +132,7 @@ def answer(name: str, asked: Asked, reports: Sequence[ScopeReport]) -> Answer:
         f"{report.scope}: {asked.limits(k)}"
         for report, k in zip(reports, configurations, strict=True)
     ]
-    return Answer(
+    return GuaranteeAnswer(
         name=name,
         holds=False if broken else (True if theorems or complete else None),
         guaranteed=guaranteed,
@@ -149,13 +151,13 @@ def shortest(name: str, reports: Sequence[ScopeReport]) -> Finding | None:
     return min(found, key=lambda finding: finding.events, default=None)
 
 
-def not_guaranteed(asked: Asked, reports: Sequence[ScopeReport]) -> Iterator[Finding]:
+def not_guaranteed(asked: AskedConfigurations, reports: Sequence[ScopeReport]) -> Iterator[Finding]:
     """Assumed properties that the scopes show to be none of the guarantees."""
     found = (shortest(name, reports) for name in subjects.assumed_properties_in(asked.home))
     return (finding for finding in found if finding is not None)
 
 
-def proved(name: str, asked: Asked) -> dict[str, tuple[str, ...]]:
+def proved(name: str, asked: AskedConfigurations) -> dict[str, tuple[str, ...]]:
     """The theorems that cover the configurations, with what each assumes."""
     from proofs.prove.assumptions import ASSUMPTIONS
 
@@ -168,7 +170,7 @@ def proved(name: str, asked: Asked) -> dict[str, tuple[str, ...]]:
     }
 
 
-def verdict_of(answers: Sequence[Answer]) -> str:
+def verdict_of(answers: Sequence[GuaranteeAnswer]) -> str:
     """Broken, if one is."""
     if any(a.holds is False for a in answers):
         return "violated"
@@ -178,7 +180,9 @@ def verdict_of(answers: Sequence[Answer]) -> str:
 # For people and programs
 
 
-def tell(found: Answer, asked: Asked, output: Output, *, in_full: bool) -> None:
+def tell(
+    found: GuaranteeAnswer, asked: AskedConfigurations, output: Output, *, in_full: bool
+) -> None:
     """One guarantee: whether it holds, and the evidence."""
     say(f"  {found.name}: {shown(found)}")
     if not found.guaranteed:
@@ -191,7 +195,7 @@ def tell(found: Answer, asked: Asked, output: Output, *, in_full: bool) -> None:
     output.pictures(subjects.model_of_home(asked.home), found.name, found.broken.trace)
 
 
-def tell_believed(believed: Sequence[Finding], asked: Asked, output: Output) -> None:
+def tell_believed(believed: Sequence[Finding], asked: AskedConfigurations, output: Output) -> None:
     """What users believe, and is not so: no fault, and no part of the verdict."""
     if believed:
         say("not guaranteed, whatever one believes:")
@@ -207,7 +211,7 @@ def broken_in(found: Finding) -> str:
     return f"BROKEN in {found.trace.header.scope} after {found.steps} steps, {found.events} events"
 
 
-def shown(found: Answer) -> str:
+def shown(found: GuaranteeAnswer) -> str:
     """The evidence in a line."""
     if found.broken is not None:
         return broken_in(found.broken)
@@ -217,7 +221,7 @@ def shown(found: Answer) -> str:
     return f"{'holds in all of' if found.holds else 'not decided: part of'} {seen}"
 
 
-def assumed_property_json(found: Finding, asked: Asked) -> dict[str, Any]:
+def assumed_property_json(found: Finding, asked: AskedConfigurations) -> dict[str, Any]:
     """One assumed property in the report, with what would make it true."""
     assumed_property = subjects.guarantee_of(asked.home, found.property)
     return {
@@ -228,7 +232,7 @@ def assumed_property_json(found: Finding, asked: Asked) -> dict[str, Any]:
     }
 
 
-def answer_json(found: Answer) -> dict[str, Any]:
+def answer_json(found: GuaranteeAnswer) -> dict[str, Any]:
     """One guarantee in the report: its proof, or its trace."""
     row: dict[str, Any] = {
         "name": found.name,

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from proofs.lift.source import COMPOSITIONS, composition, model_for
-from proofs.live.check import LiveReport, Outcome, explore_live
+from proofs.live.check import LiveReport, PropertyOutcome, explore_live
 from proofs.live.graph import ENGINES
 from proofs.live.lasso import Lasso
 from proofs.say import say
 from proofs.trace.pictures import text
 from proofs.verbs import HOLDS
 from proofs.verbs.options import add_output, add_patch, add_variant, patches_of, rows_of
-from proofs.verbs.output import Output, Told, trace_json
+from proofs.verbs.output import ExplorationDisplay, Output, trace_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def execute(arguments: argparse.Namespace) -> int:
     patches = patches_of(arguments)
     names = ("scope", "variant", "drop", "engine")
     output = Output(arguments, *names, patches=rows_of(patches))
-    with Told(arguments.scope) as told:
+    with ExplorationDisplay(arguments.scope) as told:
         live = explore_live(
             arguments.scope,
             arguments.variant,
@@ -95,7 +95,7 @@ def lines(report: LiveReport) -> Iterator[str]:
         yield f"the scope is too small for {', '.join(report.cut)}: nothing is decided"
 
 
-def answer(outcome: Outcome) -> str:
+def answer(outcome: PropertyOutcome) -> str:
     """What became of a property, in a line."""
     under = f"under {', '.join(outcome.fairness)}" if outcome.fairness else "under nothing"
     if not outcome.exercised:
@@ -133,7 +133,7 @@ def report_json(report: LiveReport) -> dict[str, Any]:
     }
 
 
-def property_json(outcome: Outcome) -> dict[str, Any]:
+def property_json(outcome: PropertyOutcome) -> dict[str, Any]:
     """One property; `loop` counts the steps that go on for ever, the last ones of the trace."""
     lasso = outcome.lasso
     return {

@@ -109,7 +109,7 @@ def systematic(arguments: argparse.Namespace) -> int:
     tried = {(row["group"], row["says"]): row for row in (output.earlier or {}).get("mutants", ())}
     every = every_point(arguments.only)
     points = sample(every, arguments.count, arguments.seed)
-    told = Told(len(points))
+    told = MutantsProgress(len(points))
     rows: list[dict[str, Any]] = []
     for point in points:
         known = tried.get((point.group, point.says))
@@ -144,7 +144,7 @@ def figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     }
 
 
-class Told:
+class MutantsProgress:
     """How far it is: a line every 10 s."""
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:

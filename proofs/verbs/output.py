@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TextIO
 
-from proofs.explore.result import Progress
+from proofs.explore.result import SearchProgress
 from proofs.explore.scope import Finding
 from proofs.lift.source import Model
 from proofs.trace.format import Trace, dumps, write
@@ -149,7 +149,7 @@ def finding_json(found: Finding) -> dict[str, Any]:
 # Progress
 
 
-def progress_text(name: str, now: Progress) -> str:
+def progress_text(name: str, now: SearchProgress) -> str:
     """One line: level, states, rate."""
     rate = now.distinct / now.seconds if now.seconds > 0 else 0.0
     expanded = f", {now.done:,} of {now.frontier:,} expanded" if now.frontier else ""
@@ -159,7 +159,7 @@ def progress_text(name: str, now: Progress) -> str:
     )
 
 
-class Told(AbstractContextManager["Told"]):
+class ExplorationDisplay(AbstractContextManager["ExplorationDisplay"]):
     """Progress of one exploration: a line in place on a terminal, else one every 10 s."""
 
     def __init__(
@@ -174,7 +174,7 @@ class Told(AbstractContextManager["Told"]):
         self.last = clock()
         self.status = _status(self.stream)
 
-    def __call__(self, now: Progress) -> None:
+    def __call__(self, now: SearchProgress) -> None:
         """How far it is."""
         if self.status is not None:
             self.status.update(progress_text(self.name, now))
@@ -182,7 +182,7 @@ class Told(AbstractContextManager["Told"]):
             self.last = self.clock()
             print(progress_text(self.name, now), file=self.stream, flush=True)
 
-    def __enter__(self) -> Told:
+    def __enter__(self) -> ExplorationDisplay:
         if self.status is not None:
             self.status.start()
         return self

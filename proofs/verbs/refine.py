@@ -13,7 +13,7 @@ from proofs.trace.pictures import text
 from proofs.trace.replay import model_of, replay
 from proofs.trace.story import tell
 from proofs.verbs.options import add_output, add_patch, add_variant, patches_of, rows_of
-from proofs.verbs.output import Output, Told, trace_json
+from proofs.verbs.output import ExplorationDisplay, Output, trace_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Check, tell, write. Raises ValueError."""
     patches = patches_of(arguments)
     output = Output(arguments, "scope", "variant", "drop", patches=rows_of(patches))
-    with Told(arguments.scope) as told:
+    with ExplorationDisplay(arguments.scope) as told:
         found = refine(
             arguments.scope,
             arguments.variant,

@@ -24,7 +24,7 @@ from proofs.trace.pictures import text
 from proofs.trace.replay import Stepper, configuration_of, record
 from proofs.trace.story import tell
 from proofs.verbs.options import add_output
-from proofs.verbs.output import Output, Told, trace_json
+from proofs.verbs.output import ExplorationDisplay, Output, trace_json
 
 
 class NothingToWitness(ValueError):
@@ -117,7 +117,7 @@ def looks(home: str, arguments: argparse.Namespace) -> Iterator[Look]:
 def search(model: Model, home: str, look: Look, name: str) -> Way | None:
     """A shortest way in one configuration."""
     k = configuration_of(model, look.scope, look.variant)
-    with Told(f"{look.scope}, {look.variant}") as progress:
+    with ExplorationDisplay(f"{look.scope}, {look.variant}") as progress:
         return shortest(
             model,
             k,
@@ -167,7 +167,7 @@ def store(arguments: argparse.Namespace) -> int:
     one."""
     homes = [home for home in COMPOSITIONS if any(of_model(composition(home)))]
     small = [scope for scope in small_scopes() if composition_of(scope) in homes]
-    every, _ = surveyed(plan(small, arguments.engine), (), Told)
+    every, _ = surveyed(plan(small, arguments.engine), (), ExplorationDisplay)
     output = Output(arguments, store=str(arguments.store))
     names: Sequence[str] = ()
     for survey in every:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import spark
-from conformance.backends import SUMMARY, Options, Range, Row, Task, processes
+from conformance.backends import SUMMARY, Options, ResultRow, TraceRange, WorkerTask, processes
 from conformance.runner import cut
 
-RANGES = (Range(0, 2), Range(2, 4))
+RANGES = (TraceRange(0, 2), TraceRange(2, 4))
 
 
 class Fake:
@@ -25,12 +25,12 @@ class Fake:
         self.ticks = iter(ticks)
         self.body = body
 
-    def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
+    def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         Clock.now += next(self.ticks)
         Clock.order.append(self.name)
         yield None
         for part in reversed(ranges):
-            yield Row(SUMMARY, part.first, part.last, self.body)
+            yield ResultRow(SUMMARY, part.first, part.last, self.body)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -77,7 +77,7 @@ def test_the_command_judges_and_writes(
     """With processes in the place of Spark, which takes too long to begin here."""
     masters: list[str | None] = []
 
-    def opened(_name: str, task: Task, options: Options) -> processes.Processes:
+    def opened(_name: str, task: WorkerTask, options: Options) -> processes.Processes:
         masters.append(options.master)
         return processes.open_backend(task, Options(options.log, partitions=1))
 

@@ -15,7 +15,7 @@ from conformance.client.processes import JVM_OPTIONS, client_jars
 from impl import ProducerConfig
 from impl.producer.errors import ConfigError
 from model.idempotent.configuration import Acks
-from model.producer_config import RULES, Era, Given, Outcome, decided
+from model.producer_config import RULES, ConfigOutcome, Era, Given, decided
 from proofs.java import FetchFailed, MissingTool, find_java
 
 ACKS = {Acks.ALL: "all", Acks.LEADER: 1, Acks.NONE: 0}
@@ -28,7 +28,7 @@ GIVEN = tuple(
 )
 
 
-def outcome_of_impl(given: Given) -> Outcome:
+def outcome_of_impl(given: Given) -> ConfigOutcome:
     """What impl makes of the configurations."""
     user = {
         "enable_idempotence": given.enable_idempotence,
@@ -40,8 +40,8 @@ def outcome_of_impl(given: Given) -> Outcome:
     try:
         config = ProducerConfig.of(**{name: v for name, v in user.items() if v is not None})
     except ConfigError:
-        return Outcome.CONFIG_EXCEPTION
-    return Outcome.IDEMPOTENT if config.enable_idempotence else Outcome.PLAIN
+        return ConfigOutcome.CONFIG_EXCEPTION
+    return ConfigOutcome.IDEMPOTENT if config.enable_idempotence else ConfigOutcome.PLAIN
 
 
 @pytest.mark.parametrize("given", GIVEN, ids=str)

@@ -19,7 +19,7 @@ from conformance.judge import Judge, NotAllowed, Steps
 from conformance.systems.base import Many, Reaction, differences, named
 from conformance.systems.impl import ImplSystem
 from conformance.systems.recalled import Recalled
-from conformance.tables import Message, Node, Tables
+from conformance.tables import InternedMessage, InternedState, Tables
 from model.idempotent.configuration import Bounds, Budgets, Configuration
 from model.idempotent.network import BrokenConnection
 from model.idempotent.variants import parse
@@ -76,9 +76,9 @@ def traces(k: Configuration) -> tuple[Steps, ...]:
 
 def values_of(part: Any) -> Any:
     """A part of the judge's world as the model has it."""
-    if isinstance(part, Node):
+    if isinstance(part, InternedState):
         return part.state
-    if isinstance(part, tuple) and part and isinstance(part[0], Message):
+    if isinstance(part, tuple) and part and isinstance(part[0], InternedMessage):
         return part[0].value
     if isinstance(part, tuple):
         return tuple(values_of(element) for element in part)

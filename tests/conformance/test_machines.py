@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from conformance.judge import Differs, Judge
-from conformance.machines import Judged
+from conformance.machines import JudgedMachine
 from conformance.systems.impl import ImplSystem
 from conformance.tables import Tables
 from proofs.explore.source import source_graph
@@ -19,8 +19,8 @@ TINY = configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1")
 DEFAULT = configuration_of(composition("idempotent"), "idempotent-default", "4.3.1")
 
 
-def judged(k: object) -> Judged:
-    return Judged(Judge(Tables(k), ImplSystem(k, ACTORS, "bytes")))  # type: ignore[arg-type]
+def judged(k: object) -> JudgedMachine:
+    return JudgedMachine(Judge(Tables(k), ImplSystem(k, ACTORS, "bytes")))  # type: ignore[arg-type]
 
 
 def test_every_labelled_transition_of_the_tiny_scope_is_executed_on_impl() -> None:
@@ -44,7 +44,7 @@ TABLES = Tables(DEFAULT)
 TestImpl = machine(
     composition("idempotent"),
     DEFAULT,
-    lambda: Judged(Judge(TABLES, ImplSystem(DEFAULT, ACTORS, "bytes"))),
+    lambda: JudgedMachine(Judge(TABLES, ImplSystem(DEFAULT, ACTORS, "bytes"))),
 ).TestCase
 TestImpl.settings = settings(
     max_examples=25,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.mutants import GROUPS, MUTANTS, Ground
+from conformance.mutants import GROUPS, MUTANTS, HuntScope
 from conformance.mutants.plant import patched, plant
 from conformance.plan import Plan, configuration
 from model.idempotent.variants import parse
@@ -66,7 +66,7 @@ def test_a_bug_of_transactions_says_which_rule_it_breaks():
 
 @pytest.mark.parametrize("text", ["transactions-tiny", "transactions-small/moves=0 of v1"])
 def test_a_ground_is_read_as_it_is_written(text):
-    assert str(Ground.parse(text)) == text
+    assert str(HuntScope.parse(text)) == text
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from conformance.plan import (
     MAX_FINDINGS,
     BadPlan,
     Plan,
-    Prepared,
+    PreparedPlan,
     Summary,
     compute_cover_bound,
     judge_range,
@@ -35,15 +35,15 @@ from proofs.lift.source import composition
 from proofs.trace.replay import Stepper, configuration_of
 
 TINY = Plan(scope="idempotent-tiny/breaks=1/refusals=0", traces=200)
-Preparer = Callable[[Plan], Prepared]
+Preparer = Callable[[Plan], PreparedPlan]
 
 
 @pytest.fixture(scope="module")
 def prepared_as(tmp_path_factory: pytest.TempPathFactory) -> Preparer:
     """Plans, each prepared once."""
-    known: dict[Plan, Prepared] = {}
+    known: dict[Plan, PreparedPlan] = {}
 
-    def ready(plan: Plan) -> Prepared:
+    def ready(plan: Plan) -> PreparedPlan:
         if plan not in known:
             known[plan] = prepare(plan, tmp_path_factory.mktemp("prepared"))
         return known[plan]
@@ -103,12 +103,12 @@ def test_preparing_again_loads(tmp_path: Path) -> None:
     first = prepare(TINY, tmp_path, lambda what, _part: told.append(what))
     assert "cutting the cover" in told
     files = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    assert prepare(TINY, tmp_path) == first == Prepared.load(tmp_path)
+    assert prepare(TINY, tmp_path) == first == PreparedPlan.load(tmp_path)
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == files
     with pytest.raises(BadPlan, match="another plan was prepared"):
         prepare(replace(TINY, seed=1), tmp_path)
     with pytest.raises(BadPlan, match="nothing was prepared"):
-        Prepared.load(tmp_path / "elsewhere")
+        PreparedPlan.load(tmp_path / "elsewhere")
 
 
 def test_two_preparations_are_equal_bytes(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_the_bound_is_kept(tmp_path: Path) -> None:
     assert known.cover_steps is not None
     assert known.cover_bound <= known.cover_steps
     assert compute_cover_bound(known) is known
-    assert Prepared.load(tmp_path) == known
+    assert PreparedPlan.load(tmp_path) == known
 
 
 def test_faults_are_budgets(prepared_as: Preparer) -> None:

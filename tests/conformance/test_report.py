@@ -20,10 +20,10 @@ from conformance.explained import (
     read_baseline,
     stale,
 )
-from conformance.guaranteed import Seen, Walker, not_guaranteed, statuses
+from conformance.guaranteed import GuaranteeWalker, ObservedProperties, not_guaranteed, statuses
 from conformance.homes import IDEMPOTENT, TRANSACTIONS
-from conformance.plan import Plan, Prepared, Summary, configuration, finding_of
-from conformance.report import Divergence, Result, junit, report_json, run_json, sentence
+from conformance.plan import Plan, PreparedPlan, Summary, configuration, finding_of
+from conformance.report import ReportedDivergence, Result, junit, report_json, run_json, sentence
 from conformance.runner import Wave
 from model.idempotent.guarantees import GUARANTEES, WITNESSES
 from proofs.explore.scope import explore_scope
@@ -104,12 +104,14 @@ def floats(value: Any) -> Iterator[float]:
 
 @pytest.fixture
 def result(whole_run) -> Result:
-    prepared = Prepared.load(whole_run.out / "prepared")
+    prepared = PreparedPlan.load(whole_run.out / "prepared")
     return Result(prepared, Summary(traces=9), "model", (), 0, {"at_most_once": "holds"}, ())
 
 
 def diverged(result: Result, explained: Explained | None = None, **others: Any) -> Result:
-    return replace(result, divergences=[Divergence(FINDING, "a.jsonl", explained, 1)], **others)
+    return replace(
+        result, divergences=[ReportedDivergence(FINDING, "a.jsonl", explained, 1)], **others
+    )
 
 
 # Keys
@@ -204,7 +206,9 @@ def test_each_guarantee_has_a_witness_of_its_antecedent():
 
 
 def test_guarantees_are_exercised_only_if_their_witness_was_met():
-    seen = Seen(broken=frozenset({"no_gap"}), met=frozenset({"something_acknowledged"}))
+    seen = ObservedProperties(
+        broken=frozenset({"no_gap"}), met=frozenset({"something_acknowledged"})
+    )
     found = statuses(seen, configuration(Plan(scope="idempotent-restart")))
     assert found["no_gap"] == "violated"
     assert found["acked_is_stored"] == "holds"
@@ -217,10 +221,10 @@ def test_guarantees_are_exercised_only_if_their_witness_was_met():
 )
 def test_offsets_are_exercised_where_there_are_some(scope, status):
     k = configuration(Plan(scope=scope))
-    assert statuses(Seen(), k)["offsets_with_outcome"] == "not_exercised"
-    met = Seen(met=frozenset({"something_committed"}))
+    assert statuses(ObservedProperties(), k)["offsets_with_outcome"] == "not_exercised"
+    met = ObservedProperties(met=frozenset({"something_committed"}))
     assert statuses(met, k)["offsets_with_outcome"] == status
-    broken = Seen(broken=frozenset({"offsets_with_outcome"}))
+    broken = ObservedProperties(broken=frozenset({"offsets_with_outcome"}))
     assert statuses(broken, k)["offsets_with_outcome"] == "violated"
 
 
@@ -237,7 +241,7 @@ def test_a_whole_run_breaks_what_the_explored_scope_breaks(whole_run):
 def test_a_walk_sees_every_world_of_its_trace():
     k = configuration(Plan(scope="idempotent-restart"))
     explored = explore_scope("idempotent-restart", engine="source")
-    walker = Walker(k)
+    walker = GuaranteeWalker(k)
     assert explored.violations
     for finding in explored.violations:
         steps = tuple((step.rule, step.choice) for step in finding.trace.steps)
@@ -345,9 +349,9 @@ def test_a_divergence_has_a_trace_that_replays_and_a_page_that_needs_no_network(
     whole_run, tmp_path
 ):
     from conformance import pages
-    from conformance.judge import Divergence as Judged
+    from conformance.judge import ReportedDivergence as Judged
 
-    prepared = Prepared.load(whole_run.out / "prepared")
+    prepared = PreparedPlan.load(whole_run.out / "prepared")
     steps = prepared.trace(0)
     finding = finding_of(0, Judged(steps, {"leader[0].log": 1}, {"leader[0].log": 2}))
     pages.write(prepared, finding, tmp_path / "d" / "01-x")

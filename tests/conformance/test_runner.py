@@ -14,9 +14,9 @@ from conformance.backends import (
     REPOSITORY,
     BackendError,
     Options,
-    Range,
-    Row,
-    Task,
+    ResultRow,
+    TraceRange,
+    WorkerTask,
     open_backend,
 )
 from conformance.backends.worker import judge
@@ -25,9 +25,9 @@ from conformance.plan import MAX_FINDINGS
 from conformance.rows import Found, found_in, from_json, rows_of, to_json
 from conformance.runner import (
     DamagedRun,
-    Ledger,
     Manifest,
     OtherRun,
+    WaveJournal,
     cut,
     range_size,
     refuse_other,
@@ -49,11 +49,11 @@ class Inline:
     name = "inline"
     cores: int | None = 2
 
-    def __init__(self, task: Task, stop_after: int = sys.maxsize) -> None:
+    def __init__(self, task: WorkerTask, stop_after: int = sys.maxsize) -> None:
         self._task = task
         self._left = stop_after
 
-    def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
+    def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         for part in ranges:
             if self._left == 0:
                 raise KeyboardInterrupt
@@ -66,13 +66,13 @@ class Inline:
 
 
 @pytest.fixture
-def task(tmp_path: Path) -> Task:
+def task(tmp_path: Path) -> WorkerTask:
     directory = fake_plan.write(tmp_path / "prepared", COUNT, diverging=DIVERGING)
-    return Task("fake_plan", directory, (REPOSITORY, FAKES))
+    return WorkerTask("fake_plan", directory, (REPOSITORY, FAKES))
 
 
-def open_ledger(directory: Path, count: int = COUNT) -> Ledger:
-    return Ledger.open(directory / "waves", Manifest(count))
+def open_ledger(directory: Path, count: int = COUNT) -> WaveJournal:
+    return WaveJournal.open(directory / "waves", Manifest(count))
 
 
 def nobody(done: int, total: Found) -> None:
@@ -91,7 +91,7 @@ class Ticking:
 
 
 def expected() -> Found:
-    return fake_plan.judge({"diverging": DIVERGING}, Range(0, COUNT))
+    return fake_plan.judge({"diverging": DIVERGING}, TraceRange(0, COUNT))
 
 
 # Cutting
@@ -122,11 +122,11 @@ def test_a_wave_is_never_empty_and_short_work_has_several():
 def test_a_summary_travels_as_rows_and_comes_back():
     found = expected()
     assert from_json(to_json(found)) == found
-    assert found_in(reversed(rows_of(Range(0, COUNT), found))) == found
+    assert found_in(reversed(rows_of(TraceRange(0, COUNT), found))) == found
 
 
 def test_findings_travel_one_a_row(task):
-    rows = judge(task, Range(0, 10))
+    rows = judge(task, TraceRange(0, 10))
     assert [row.kind for row in rows] == ["summary", "guarantees", *["finding"] * 3]
 
 
@@ -224,7 +224,7 @@ def test_processes_find_the_same(partitions, task, tmp_path):
 
 def test_a_lost_process_is_an_error_and_loses_nothing_else(tmp_path):
     directory = fake_plan.write(tmp_path / "prepared", 100, die_at=97)
-    task = Task("fake_plan", directory, (REPOSITORY, FAKES))
+    task = WorkerTask("fake_plan", directory, (REPOSITORY, FAKES))
     backend = open_backend("processes", task, Options(tmp_path / "log", partitions=1))
     ledger = open_ledger(tmp_path, 100)
     try:
@@ -292,7 +292,7 @@ def test_a_defect_in_a_task_is_told_with_its_cause(session, tmp_path):
     from conformance.backends.spark import Spark
 
     directory = fake_plan.write(tmp_path / "prepared", 10, raise_at=0)
-    task = Task("fake_plan", directory, (REPOSITORY, FAKES))
+    task = WorkerTask("fake_plan", directory, (REPOSITORY, FAKES))
     backend = Spark(session, task, Options(tmp_path / "log"), tmp_path / "scratch")
     ledger = open_ledger(tmp_path, 10)
     with pytest.raises(BackendError, match="no such trace: 0"):
@@ -318,7 +318,7 @@ def test_what_travels_to_other_machines_is_complete(task, tmp_path):
     there = [sys.executable, "-I", "-c", program, str(tmp_path / "there"), str(task.directory)]
     said = subprocess.run(there, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     body, files = said.splitlines()
-    assert body == judge(task, Range(0, 9))[0].body
+    assert body == judge(task, TraceRange(0, 9))[0].body
     assert files.count(str(tmp_path / "there")) == 3
 
 

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from conformance.systems.transactions.tables import TransactionTables
-from conformance.tables import Message
+from conformance.tables import InternedMessage
 from model.language import Map
 
 NOBODY: Final = -1
 """Who asks for a leader: no instance waits for the answer."""
 
-Coordinates = Callable[..., Message | None]
+Coordinates = Callable[..., InternedMessage | None]
 """Of a rule and its inputs: the model's coordinator moves; what it sends, None for nothing yet."""
-Leads = Callable[..., Message | None]
+Leads = Callable[..., InternedMessage | None]
 """Of a partition, a rule and its inputs: the same of a leader."""
 
 
@@ -29,9 +29,9 @@ class Arrivals:
         self._tables = tables
         self._coordinates = coordinates
         self._leads = leads
-        self._questions: dict[tuple[Any, int], Message] = {}
+        self._questions: dict[tuple[Any, int], InternedMessage] = {}
 
-    def produced(self, batch: Any, partition: int) -> Message:
+    def produced(self, batch: Any, partition: int) -> InternedMessage:
         """The answer to a batch that is verified, if it must be, and taken."""
         if self.must_ask(batch, partition):
             error = self.verified(batch, partition)
@@ -57,7 +57,7 @@ class Arrivals:
             return messages.Error.CONCURRENT_TRANSACTIONS
         return getattr(answer.value, "error", answer.value)
 
-    def taken(self, batch: Any, partition: int) -> Message:
+    def taken(self, batch: Any, partition: int) -> InternedMessage:
         """The leader has it: a client's, or the group coordinator's."""
         of_group = self._tables.model.messages.is_of_group(self._tables.k, partition)
         rule = "on_offset_commit" if of_group else "on_produce"
@@ -65,20 +65,20 @@ class Arrivals:
         assert answer is not None, "a leader answers"
         return answer
 
-    def _refusal(self, error: Any, partition: int) -> Message:
+    def _refusal(self, error: Any, partition: int) -> InternedMessage:
         tables = self._tables
         of_group = tables.model.messages.is_of_group(tables.k, partition)
         told = tables.model.leader.told(tables.k, error, of_group)
         answer = tables.model.messages.ProduceAnswer(error=told, base_offset=NOBODY)
         return tables.message(answer)
 
-    def _question(self, batch: Any, partition: int) -> Message:
+    def _question(self, batch: Any, partition: int) -> InternedMessage:
         found = self._questions.get((batch, partition))
         if found is None:
             found = self._questions[batch, partition] = self._asking(batch, partition)
         return found
 
-    def _asking(self, batch: Any, partition: int) -> Message:
+    def _asking(self, batch: Any, partition: int) -> InternedMessage:
         tables = self._tables
         messages = tables.model.messages
         none = Map.filled(tables.k.bounds.partitions, False)

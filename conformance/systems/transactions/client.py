@@ -27,15 +27,16 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.systems.base import View
+from conformance.systems.impl_client import UnexpectedEffects
 from conformance.systems.transactions.messages import (
     GROUP,
     NONE,
     SOURCE,
     TOPIC,
     TRANSACTIONAL_ID,
-    Codec,
     Payload,
     Places,
+    TransactionCodec,
     added,
     group_partition,
     models_id,
@@ -73,15 +74,17 @@ STATES: Final[Mapping[State, str]] = {
 """`impl`'s states by the model's names."""
 
 
-class UnexpectedEffects(Exception):
-    """A poll did not send what it should send in this step: one request, or nothing."""
-
-
 class Client:
     """One instance of the application, and its producer."""
 
     def __init__(
-        self, codec: Codec, *, is_v2: bool, remembers: bool, instance: int, places: Places
+        self,
+        codec: TransactionCodec,
+        *,
+        is_v2: bool,
+        remembers: bool,
+        instance: int,
+        places: Places,
     ) -> None:
         self._codec = codec
         self._instance = instance

@@ -23,9 +23,9 @@ from conformance.systems.transactions.messages import (
     TOPIC,
     TRANSACTIONAL_ID,
     Body,
-    Codec,
     Payload,
     Places,
+    TransactionCodec,
     added,
     answer_view,
     models_id,
@@ -61,7 +61,12 @@ class Coordinator:
     """The coordinator of one transactional id, with its log."""
 
     def __init__(
-        self, codec: Codec, config: TransactionConfig, places: Places, *, holds_appends: bool
+        self,
+        codec: TransactionCodec,
+        config: TransactionConfig,
+        places: Places,
+        *,
+        holds_appends: bool,
     ) -> None:
         self._codec = codec
         self._config = config

@@ -17,8 +17,8 @@ from conformance.systems.transactions.messages import (
     SOURCE,
     UNSTABLE,
     Body,
-    Codec,
     Payload,
+    TransactionCodec,
     answer_view,
     models_id,
     record_of,
@@ -42,7 +42,7 @@ class GroupLeader(Leader):
     """The leader of the group's partition, and the coordinator of the group."""
 
     def __init__(
-        self, codec: Codec, rules: TransactionRules, partition: int, producer_ids: int
+        self, codec: TransactionCodec, rules: TransactionRules, partition: int, producer_ids: int
     ) -> None:
         super().__init__(codec, rules, partition, producer_ids)
         self._offsets = OffsetsCoordinator(OffsetsConfig(num_partitions=1))

@@ -31,7 +31,7 @@ from conformance.systems.transactions.pairs import (
 from conformance.systems.transactions.shapes import ANSWER, MARKER, REQUEST
 from conformance.systems.transactions.system import ImplTransactions
 from conformance.systems.transactions.tables import TransactionTables
-from conformance.tables import Message
+from conformance.tables import InternedMessage
 from impl.partition.verification import NO_GUARD
 from model.language import Map
 
@@ -42,7 +42,7 @@ class TransactionJudge(Moves):
     def __init__(self, tables: TransactionTables, system: ImplTransactions) -> None:
         super().__init__(tables, system)
         self._late: list[Late] = []
-        self._late_markers: list[tuple[Message, Any]] = []
+        self._late_markers: list[tuple[InternedMessage, Any]] = []
         self._arrivals = Arrivals(tables, self._verifies, self._leads)
         self._verifier = self.coordinator
 
@@ -122,7 +122,9 @@ class TransactionJudge(Moves):
         given = self._does(asked, asking.does, request.payload)
         return self._answered(row.sent[0] if row.sent else None, given, asked)
 
-    def _answered(self, expected: Message | None, given: Any, asked: Pair) -> Answered | None:
+    def _answered(
+        self, expected: InternedMessage | None, given: Any, asked: Pair
+    ) -> Answered | None:
         """A coordinator has moved: the answer, None where both wait for an append."""
         view = given and given[0]
         self._same(f"{asked.name}.answers", ANSWER, expected and expected.view, view)
@@ -184,7 +186,7 @@ class TransactionJudge(Moves):
         self._agree(leader)
         self._has_moved(self._verifier)
 
-    def _verifies(self, rule: str, *inputs: Any) -> Message | None:
+    def _verifies(self, rule: str, *inputs: Any) -> InternedMessage | None:
         """The model's coordinator that a leader asks moves; what it sends."""
         sent = self._models(self._verifier, rule, *inputs).sent
         return sent[0] if sent else None
@@ -276,13 +278,13 @@ class TransactionJudge(Moves):
 
     # ---- markers
 
-    def _marker(self, sender: Pair, partition: int) -> tuple[Message, Any]:
+    def _marker(self, sender: Pair, partition: int) -> tuple[InternedMessage, Any]:
         message = self._models(sender, "marker_for", partition).sent[0]
         view, sent = self._does(sender, "marker_for", partition)
         self._same(f"{sender.name}.sends", MARKER, message.view, view)
         return message, sent
 
-    def _on_marker(self, partition: int, marker: tuple[Message, Any]) -> tuple[Any, int]:
+    def _on_marker(self, partition: int, marker: tuple[InternedMessage, Any]) -> tuple[Any, int]:
         leader = self.leaders[partition]
         expected = self._models(leader, "on_marker", marker[0]).sent[0]
         error: int = self._does(leader, "on_marker", marker[1])

@@ -15,8 +15,8 @@ from conformance.systems.transactions.messages import (
     NONE,
     TRANSACTIONAL,
     Body,
-    Codec,
     Payload,
+    TransactionCodec,
     answer_view,
     models_id,
     produced,
@@ -64,7 +64,7 @@ class Leader:
     """The leader of one partition."""
 
     def __init__(
-        self, codec: Codec, rules: TransactionRules, partition: int, producer_ids: int
+        self, codec: TransactionCodec, rules: TransactionRules, partition: int, producer_ids: int
     ) -> None:
         self._codec = codec
         self._partition = partition

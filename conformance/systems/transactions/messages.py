@@ -58,7 +58,7 @@ class Payload(NamedTuple):
     data: bytes
 
 
-class Codec(Protocol):
+class TransactionCodec(Protocol):
     """How messages become what their receiver reads."""
 
     def pack(self, sent: SendRequest) -> Payload:
@@ -74,7 +74,7 @@ class Codec(Protocol):
         """(correlation id, body) as a client reads them."""
 
 
-class Bytes:
+class TransactionBytes:
     """`impl`'s codec both ways."""
 
     def pack(self, sent: SendRequest) -> Payload:
@@ -100,7 +100,7 @@ class Bytes:
         return header["correlation_id"], body
 
 
-class Values:
+class TransactionValues:
     """No codec of `impl`'s: a receiver gets the sender's values."""
 
     def pack(self, sent: SendRequest) -> Payload:
@@ -123,7 +123,10 @@ class Values:
         return self.unpack(answer)
 
 
-CODECS: Final[Mapping[str, Codec]] = {"bytes": Bytes(), "values": Values()}
+CODECS: Final[Mapping[str, TransactionCodec]] = {
+    "bytes": TransactionBytes(),
+    "values": TransactionValues(),
+}
 
 
 def value_of(instance: int, transaction: int, number: int) -> bytes:

@@ -48,7 +48,7 @@ class KeptActor(Protocol):
         """Its state, in its shape."""
 
 
-class Moment:
+class ActorSnapshot:
     """An actor at one time. `peer` is the last state of the model that was found to be equal."""
 
     __slots__ = ("known", "peer", "state", "view")
@@ -56,7 +56,7 @@ class Moment:
     def __init__(self, state: bytes, view: View) -> None:
         self.state = state
         self.view = view
-        self.known: dict[tuple[Any, ...], tuple[Moment, Any]] = {}
+        self.known: dict[tuple[Any, ...], tuple[ActorSnapshot, Any]] = {}
         self.peer: object = None
 
 
@@ -166,10 +166,10 @@ class Kept:
         self._during = during
         own = {} if holds_guards else {ProducerStates: _producers}
         self._table = copyreg.dispatch_table | _REDUCERS | own
-        self._moments: dict[bytes, Moment] = {}
+        self._moments: dict[bytes, ActorSnapshot] = {}
         self.first = self._moment(actor)
 
-    def after(self, moment: Moment, name: str, *given: Any) -> tuple[Moment, Any]:
+    def after(self, moment: ActorSnapshot, name: str, *given: Any) -> tuple[ActorSnapshot, Any]:
         """The moment after a call of the actor's method, and what that returned.
 
         Raises what the method raises.
@@ -184,11 +184,11 @@ class Kept:
             known = moment.known[key] = (self._moment(actor), returned)
         return known
 
-    def actor(self, moment: Moment) -> Any:
+    def actor(self, moment: ActorSnapshot) -> Any:
         """The actor as it was: it may be changed."""
         return pickle.loads(moment.state)
 
-    def _moment(self, actor: KeptActor) -> Moment:
+    def _moment(self, actor: KeptActor) -> ActorSnapshot:
         view = actor.view()
         file = io.BytesIO()
         pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL)
@@ -199,7 +199,7 @@ class Kept:
         if found is None:
             if len(self._moments) >= MAX_MOMENTS:
                 self._forget()
-            found = self._moments[state] = Moment(state, view)
+            found = self._moments[state] = ActorSnapshot(state, view)
         return found
 
     def _forget(self) -> None:

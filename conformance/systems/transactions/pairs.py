@@ -11,23 +11,23 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from conformance.judge import Differs, Instance, Lockstep, Move
+from conformance.judge import Differs, Instance, JudgeStep, Lockstep
 from conformance.systems.base import View, differences
 from conformance.systems.transactions.client import GROUP_COORDINATOR
 from conformance.systems.transactions.messages import NONE, Payload
-from conformance.systems.transactions.moments import Kept, Moment
+from conformance.systems.transactions.moments import ActorSnapshot, Kept
 from conformance.systems.transactions.shapes import SHAPES
 from conformance.systems.transactions.system import ImplTransactions
 from conformance.systems.transactions.tables import TransactionTables
-from conformance.tables import Message, Node, Row
+from conformance.tables import InternedMessage, InternedState, MemoisedStep
 from impl import ApiKey
 from impl.partition.verification import NO_GUARD
 
-Answered = tuple[Message, Payload]
+Answered = tuple[InternedMessage, Payload]
 """An answer, as the model has it and as the system made it."""
 
 
-class Asking(NamedTuple):
+class CoordinatorExchange(NamedTuple):
     """A request to the transaction coordinator: what the model's coordinator does with it, the
     system's, and the model's client with its answer."""
 
@@ -37,20 +37,20 @@ class Asking(NamedTuple):
     heard: str
 
 
-ASKING: Final[Mapping[str, Asking]] = {
-    "ask_producer_id": Asking(
+ASKING: Final[Mapping[str, CoordinatorExchange]] = {
+    "ask_producer_id": CoordinatorExchange(
         ApiKey.INIT_PRODUCER_ID, "on_init_producer_id", "on_init_producer_id", "on_producer_id"
     ),
-    "add_partitions": Asking(
+    "add_partitions": CoordinatorExchange(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         "on_add_partitions",
         "on_add_partitions",
         "on_partitions_added",
     ),
-    "add_offsets": Asking(
+    "add_offsets": CoordinatorExchange(
         ApiKey.ADD_OFFSETS_TO_TXN, "on_add_partitions", "on_add_offsets", "on_partitions_added"
     ),
-    "end_transaction": Asking(ApiKey.END_TXN, "on_end_txn", "on_end_txn", "on_ended"),
+    "end_transaction": CoordinatorExchange(ApiKey.END_TXN, "on_end_txn", "on_end_txn", "on_ended"),
 }
 """By the rule of the model's client that sends it."""
 
@@ -81,7 +81,7 @@ class Open(NamedTuple):
 class Late(NamedTuple):
     """A request that its sender has given up. `guard` is the system's, where it was verified."""
 
-    message: Message
+    message: InternedMessage
     payload: Payload
     guard: int = NO_GUARD
 
@@ -91,12 +91,12 @@ class Pair:
 
     __slots__ = ("first", "kept", "kind", "moment", "name", "node", "written_by")
 
-    def __init__(self, kind: str, name: str, node: Node, kept: Kept, *did: str) -> None:
+    def __init__(self, kind: str, name: str, node: InternedState, kept: Kept, *did: str) -> None:
         self.kind = kind
         self.name = name
         self.node = node
         self.kept = kept
-        self.moment: Moment = kept.first
+        self.moment: ActorSnapshot = kept.first
         for deed in did:
             self.moment, _ = kept.after(self.moment, deed)
         self.first = node, self.moment
@@ -151,24 +151,24 @@ class Sides(Lockstep):
         for pair in self._pairs:
             self._agree(pair)
 
-    def move(self, instance: Instance) -> Move:
+    def move(self, instance: Instance) -> JudgeStep:
         """What `follow` needs to know of a step."""
         rule, choice = instance
-        return Move(instance, partial(self._events[rule], *[value for _, value in choice]))
+        return JudgeStep(instance, partial(self._events[rule], *[value for _, value in choice]))
 
     def check_restraint(self) -> None:
         """Clients are asked at every step: see `_agree`."""
 
     # ---- one actor
 
-    def _models(self, pair: Pair, rule: str, *inputs: Any) -> Row:
+    def _models(self, pair: Pair, rule: str, *inputs: Any) -> MemoisedStep:
         """The model's actor moves."""
-        row: Row = self.tables.after(pair.node, rule, *inputs)
+        row: MemoisedStep = self.tables.after(pair.node, rule, *inputs)
         pair.node = row.node
         self._seen |= row.seen
         return row
 
-    def _leads(self, partition: int, rule: str, *inputs: Any) -> Message | None:
+    def _leads(self, partition: int, rule: str, *inputs: Any) -> InternedMessage | None:
         """The model's leader moves; what it sends."""
         sent = self._models(self.leaders[partition], rule, *inputs).sent
         return sent[0] if sent else None

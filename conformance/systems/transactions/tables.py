@@ -10,7 +10,7 @@ from conformance.systems.base import View
 from conformance.systems.transactions.client import seen_offsets, seen_partition
 from conformance.systems.transactions.coordinator import NOTHING
 from conformance.systems.transactions.messages import NONE, UNSTABLE, requests_of
-from conformance.tables import MAX_ROWS, ActorTables, Node
+from conformance.tables import MAX_ROWS, ActorTables, InternedState
 from proofs.lift.source import Model
 
 WATCHED_MODULES: Final = (
@@ -50,9 +50,9 @@ class TransactionTables(ActorTables):
         self.former = self.node(world.placement.former)
         self.placement = world.placement
         self.leaders = tuple(self.node(leader) for leader in world.leaders.values())
-        self._shown: dict[tuple[str, Node], View] = {}
+        self._shown: dict[tuple[str, InternedState], View] = {}
 
-    def view_of(self, kind: str, node: Node) -> View:
+    def view_of(self, kind: str, node: InternedState) -> View:
         """A state in the shape of its kind."""
         if kind not in ("leader", "group"):
             return node.view
@@ -63,7 +63,7 @@ class TransactionTables(ActorTables):
             view = self._shown[kind, node] = self._with_reads(kind, node)
         return view
 
-    def _with_reads(self, kind: str, node: Node) -> View:
+    def _with_reads(self, kind: str, node: InternedState) -> View:
         log, stable = node.state.log, node.view[-1]
         view = (*node.view, read_committed(log, stable))
         return view if kind == "leader" else (*view, offsets_view(log))

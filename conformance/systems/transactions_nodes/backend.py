@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from conformance.guaranteed import Seen
-from conformance.plan import Prepared, configuration
+from conformance.guaranteed import ObservedProperties
+from conformance.plan import PreparedPlan, configuration
 from conformance.rows import Found
 from conformance.systems.transactions.tables import TransactionTables, tables_of
-from conformance.systems.transactions_nodes.harness import Harness
+from conformance.systems.transactions_nodes.harness import ClusterHarness
 from conformance.systems.transactions_nodes.leaderless import Leaderless, leaderless
-from conformance.systems.transactions_nodes.nodes import Nodes
+from conformance.systems.transactions_nodes.nodes import ClusterNodes
 from conformance.systems.transactions_nodes.script import NodesWriter
 from conformance.systems.transactions_wire.backend import TransactionsBackend
 from conformance.systems.transactions_wire.probes import with_room
@@ -29,9 +29,9 @@ class NodesBackend(TransactionsBackend):
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedPlan,
         tables: TransactionTables,
-        harness: Harness,
+        harness: ClusterHarness,
         leaderless: Leaderless,
     ) -> None:
         super().__init__(prepared, tables, NodesWriter(tables), harness)
@@ -53,19 +53,21 @@ class NodesBackend(TransactionsBackend):
     def _found(self, one: Any) -> Found:
         """And what was seen beside traces."""
         found = super()._found(one)
-        return replace(found, seen=found.seen.merge(Seen(broken=self.leaderless.broken)))
+        return replace(
+            found, seen=found.seen.merge(ObservedProperties(broken=self.leaderless.broken))
+        )
 
     def _costs(self, script: Any) -> int:
         """Deeds take seconds, and so do time-outs."""
         return 1 + WAIT_COUNTS * (len(script.signature) + bool(script.times_out))
 
 
-def backend_on(ground: KafkaTestbed, prepared: Prepared) -> NodesBackend:
+def backend_on(ground: KafkaTestbed, prepared: PreparedPlan) -> NodesBackend:
     """The judge of brokers that run. Raises NotApplicable, KafkaError, JavaError."""
     k = configuration(prepared.plan)
     tables = tables_of(with_room(k))
     speaks = ground.conversation("v2" if tables.is_v2 else "v1")
-    nodes = Nodes(ground, speaks)
+    nodes = ClusterNodes(ground, speaks)
     seen = leaderless(nodes, speaks)
-    harness = Harness(nodes, speaks, k.bounds.partitions, can_kill_leaders=not seen.broken)
+    harness = ClusterHarness(nodes, speaks, k.bounds.partitions, can_kill_leaders=not seen.broken)
     return NodesBackend(prepared, tables, harness, seen)

@@ -17,13 +17,13 @@ from typing import Any, Final
 from conformance.backends import BackendFailed
 from conformance.kafka.errors import KafkaError
 from conformance.systems.transactions_nodes.courses import course, lasting
-from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE, Nodes
+from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE, ClusterNodes
 from conformance.systems.transactions_nodes.script import NodeScript
-from conformance.systems.transactions_nodes.trial import Do, NodesTrial
-from conformance.systems.transactions_wire.harness import Supply
-from conformance.systems.transactions_wire.trial import NONE, Ended, Ground, Rest, Times
+from conformance.systems.transactions_nodes.trial import NodeFault, NodesTrial
+from conformance.systems.transactions_wire.harness import PartitionPool
+from conformance.systems.transactions_wire.trial import NONE, Rest, Times, TraceEnd, TraceResources
 from conformance.transactions.layouts import FAR, HOME
-from conformance.transactions.wire import Conversation, Wire
+from conformance.transactions.wire import Conversation, CoordinatorConnection
 from impl import DecodeError
 from proofs.java import JavaError
 
@@ -34,14 +34,14 @@ PATIENCE: Final = 4
 Numbered = tuple[int, NodeScript]
 
 
-class Lane:
+class ClusterSession:
     """A trace on its way."""
 
     def __init__(
         self,
         number: int,
-        nodes: Nodes,
-        ground: Ground,
+        nodes: ClusterNodes,
+        ground: TraceResources,
         trial: NodesTrial,
         places: tuple[int, ...],
     ) -> None:
@@ -49,14 +49,14 @@ class Lane:
         self._places = places
         self._is_held = False
         self.ground = ground
-        self.ended: Ended | None = None
+        self.ended: TraceEnd | None = None
         self.deed: str | None = None
         self.taken = 0
         self._epoch: int | None = None
         self.rests_until = 0.0
         self._nodes = nodes
-        self._wires: dict[int, Wire] = {}
-        self._asked: list[Wire] = []
+        self._wires: dict[int, CoordinatorConnection] = {}
+        self._asked: list[CoordinatorConnection] = []
         self._asking = trial.run()
         self._go(None)
 
@@ -70,7 +70,7 @@ class Lane:
         try:
             self._go([wire.receive() for wire in self._asked])
         except KafkaError:
-            self.ended = Ended(is_undecided=True)
+            self.ended = TraceEnd(is_undecided=True)
 
     def wants(self, place: int) -> bool:
         """Whether it waits for what stands there in the course."""
@@ -92,7 +92,7 @@ class Lane:
         try:
             self._go([epoch])
         except KafkaError:
-            self.ended = Ended(is_undecided=True)
+            self.ended = TraceEnd(is_undecided=True)
 
     def close(self) -> None:
         """Close its connections."""
@@ -111,7 +111,7 @@ class Lane:
             self._ask(ask)
 
     def _ask(self, ask: Any) -> None:
-        if isinstance(ask, Do):
+        if isinstance(ask, NodeFault):
             self.deed = ask.deed
         elif isinstance(ask, Rest):
             self.rests_until = ask.until
@@ -120,7 +120,7 @@ class Lane:
             wire.send(ask.call)
             self._asked.append(wire)
 
-    def _wire(self, to: int) -> Wire:
+    def _wire(self, to: int) -> CoordinatorConnection:
         if to not in self._wires:
             far = len(self.ground.partitions) - 1
             node = self._nodes.coordinator if to == NONE else FAR if to == far else HOME
@@ -128,13 +128,13 @@ class Lane:
         return self._wires[to]
 
 
-class Harness:
+class ClusterHarness:
     """Plays scripts at nodes. `undecided` counts the tries that told nothing, `met` the traces that
     went through each kind of deed."""
 
     def __init__(
         self,
-        nodes: Nodes,
+        nodes: ClusterNodes,
         conversation: Conversation,
         partitions: int,
         *,
@@ -147,11 +147,11 @@ class Harness:
         self.undecided = 0
         self.met: Counter[str] = Counter()
         self._speaks = conversation
-        near, far = Supply(nodes.ground, HOME), Supply(nodes.ground, FAR)
+        near, far = PartitionPool(nodes.ground, HOME), PartitionPool(nodes.ground, FAR)
         self._supplies = [near] * (partitions - 1) + [far]
         self._kills_next = False
 
-    def run(self, scripts: Iterable[Numbered]) -> Iterator[tuple[int, Ended] | None]:
+    def run(self, scripts: Iterable[Numbered]) -> Iterator[tuple[int, TraceEnd] | None]:
         """Each trace's end by its number, and None now and then. Raises BackendFailed."""
         again: list[Numbered] = []
         try:
@@ -168,7 +168,7 @@ class Harness:
         except (KafkaError, JavaError, DecodeError) as error:
             raise BackendFailed(f"the nodes failed: {error}") from error
 
-    def _play(self, batch: Sequence[Numbered], patience: int) -> Iterator[tuple[int, Ended]]:
+    def _play(self, batch: Sequence[Numbered], patience: int) -> Iterator[tuple[int, TraceEnd]]:
         """Scripts of one course, all together."""
         is_gentle = self._is_gentle(batch)
         if not all(s.has(len(batch) * self._supplies.count(s)) for s in self._supplies):
@@ -187,7 +187,7 @@ class Harness:
         for lane in lanes:
             yield lane.number, self._left(lane)
 
-    def _do(self, lanes: Sequence[Lane], place: int, deed: str, is_gentle: bool) -> None:
+    def _do(self, lanes: Sequence[ClusterSession], place: int, deed: str, is_gentle: bool) -> None:
         """What stands at a place of the course, if a trace wants it."""
         takers = [lane for lane in lanes if lane.wants(place)]
         if not takers and not (deed == RELEASE and self.nodes.is_held):
@@ -217,14 +217,14 @@ class Harness:
         script: NodeScript,
         places: tuple[int, ...],
         lasts_s: float,
-    ) -> Lane:
+    ) -> ClusterSession:
         partitions, ends = zip(*(s.take(1)[0] for s in self._supplies), strict=True)
         epoch = self.nodes.coordinator_epoch
-        ground = Ground(self.nodes.ground.fresh("judged"), partitions, ends, epoch)
+        ground = TraceResources(self.nodes.ground.fresh("judged"), partitions, ends, epoch)
         trial = self._trial(script, ground, self._speaks, times=Times(transaction_s=lasts_s))
-        return Lane(number, self.nodes, ground, trial, places)
+        return ClusterSession(number, self.nodes, ground, trial, places)
 
-    def _left(self, lane: Lane) -> Ended:
+    def _left(self, lane: ClusterSession) -> TraceEnd:
         """Partitions on which nothing is open serve other traces."""
         lane.close()
         ended = lane.ended
@@ -237,13 +237,13 @@ class Harness:
         return ended
 
 
-def finish(lanes: Sequence[Lane]) -> None:
+def finish(lanes: Sequence[ClusterSession]) -> None:
     """Until each has ended, or waits for a deed."""
     while asking := [lane for lane in lanes if lane.asks]:
         answer(asking)
 
 
-def answer(lanes: Sequence[Lane]) -> None:
+def answer(lanes: Sequence[ClusterSession]) -> None:
     """One more answer for each that does not rest; where all rest, sleep."""
     now = time.monotonic()
     due = [lane for lane in lanes if lane.rests_until <= now]

@@ -15,7 +15,7 @@ from conformance.experiments.player import play, rehearse
 from conformance.experiments.session import Fact
 from conformance.experiments.story import Experiment, stories
 from conformance.kafka.errors import RequestRefused
-from conformance.systems.transactions_nodes.nodes import Nodes
+from conformance.systems.transactions_nodes.nodes import ClusterNodes
 from conformance.transactions.wire import Conversation
 
 COMMIT, ABORT = True, False
@@ -66,13 +66,13 @@ def expected_of(version: str) -> str:
     return Leaderless({COMMIT: rehearse(_experiment(COMMIT, "v1"), version, 0)}).marker
 
 
-def leaderless(nodes: Nodes, speaks: Conversation) -> Leaderless:
+def leaderless(nodes: ClusterNodes, speaks: Conversation) -> Leaderless:
     """Play the story both ways, once. Raises KafkaError, JavaError."""
     requests = "v2" if speaks.end_txn_version >= 5 else "v1"
     return Leaderless({outcome: _facts(nodes, outcome, requests) for outcome in STORIES})
 
 
-def _facts(nodes: Nodes, outcome: bool, requests: str) -> Sequence[Fact]:
+def _facts(nodes: ClusterNodes, outcome: bool, requests: str) -> Sequence[Fact]:
     played = play(_experiment(outcome, requests), nodes.ground, times=1, variables=ONCE)
     if played.failure:
         raise RequestRefused(played.failure)

@@ -33,7 +33,13 @@ from conformance.transactions.reading import (
     leadership,
 )
 from conformance.transactions.testbed import NOBODY, KafkaTestbed
-from conformance.transactions.wire import Call, Conversation, Producer, error_in, find_coordinator
+from conformance.transactions.wire import (
+    ClientIdentity,
+    Conversation,
+    WireCall,
+    error_in,
+    find_coordinator,
+)
 from impl.protocol.errors import ErrorCode
 
 HOLD: Final = "hold"
@@ -49,7 +55,7 @@ def ground_of(release: str, level: int) -> KafkaTestbed:
     return KafkaTestbed(release, level=level, nodes=3, layout=SEATED)
 
 
-class Nodes:
+class ClusterNodes:
     """Who is frozen, gone, and coordinates now. `done` counts what was done, by kind.
 
     Raises KafkaError, JavaError.
@@ -202,8 +208,8 @@ class Nodes:
         answer = ask(speaks.init_producer_id(name))
         if answer.error is not ErrorCode.NONE:
             return False
-        who = Producer(name, answer.producer_id, answer.producer_epoch)
-        calls: list[tuple[int, Call[object]]] = []
+        who = ClientIdentity(name, answer.producer_id, answer.producer_epoch)
+        calls: list[tuple[int, WireCall[object]]] = []
         if speaks.end_txn_version < 5:
             calls.append((self.coordinator, speaks.add_partitions(who, homes.values())))
         calls += [(node, speaks.produce(who, p, 0, "warm")) for node, p in homes.items()]

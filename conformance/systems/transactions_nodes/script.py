@@ -29,13 +29,13 @@ from conformance.systems.transactions.tables import TransactionTables
 from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
 from conformance.systems.transactions_wire.probes import Probe
 from conformance.systems.transactions_wire.script import (
+    ModelReplay,
     Moved,
-    Played,
-    Script,
     Shown,
+    TransactionScript,
     refuse,
 )
-from conformance.tables import Message
+from conformance.tables import InternedMessage
 from model.language import Disabled
 from proofs.trace.format import Instance
 
@@ -43,7 +43,7 @@ LATE_BATCH: Final = "late_batch_arrives"
 
 
 @dataclass(frozen=True, slots=True)
-class NodeScript(Script):
+class NodeScript(TransactionScript):
     """A script with what is done to nodes before a step, by step.
 
     `branch` is the step before which a late marker may have come; 0: there is none. `is_lenient`: a
@@ -84,7 +84,7 @@ class NodesWriter:
         return played.script()
 
 
-class PlayedAtNodes(Played):
+class PlayedAtNodes(ModelReplay):
     """The model's actors in one trace, the far leader held back where the trace goes on without."""
 
     rules = PLAYED | OF_NODES | {SKIP}
@@ -100,7 +100,7 @@ class PlayedAtNodes(Played):
         self._can_leave = tables.k.budgets.leaves > 0
         skipped = tables.model.configuration.LeaderlessMarker.SKIPPED
         self._skips = tables.k.variant.leaderless_marker == skipped
-        self._old_marker: Message | None = None
+        self._old_marker: InternedMessage | None = None
         self._deeds: dict[int, tuple[str, ...]] = {}
         self._branch = 0
 

@@ -19,13 +19,13 @@ from conformance.systems.transactions_wire.trial import (
     SETTLE_TIMEOUT_S,
     Ask,
     Asks,
-    Ground,
     Rest,
+    ServerUnsettled,
     Times,
+    TraceResources,
     Trial,
-    Undecided,
 )
-from conformance.transactions.reading import Isolation, list_latest
+from conformance.transactions.reading import ReadIsolation, list_latest
 from conformance.transactions.wire import Conversation
 from impl.protocol.errors import ErrorCode
 
@@ -44,7 +44,7 @@ UNKNOWN_EPOCH: Final = -2
 """What stands for the epoch of a coordinator that nobody moved to."""
 
 
-class Do(NamedTuple):
+class NodeFault(NamedTuple):
     """Something is done to nodes; the answer is how often coordination began."""
 
     deed: str
@@ -58,7 +58,7 @@ class NodesTrial(Trial):
     def __init__(
         self,
         script: NodeScript,
-        ground: Ground,
+        ground: TraceResources,
         conversation: Conversation,
         *,
         times: Times = NEVER,
@@ -84,11 +84,11 @@ class NodesTrial(Trial):
 
     def _done(self, deed: str) -> Asks:
         """Something is done. Raises Undecided where the coordinator has moved unasked."""
-        [epoch] = yield [Do(deed)]
+        [epoch] = yield [NodeFault(deed)]
         if deed == MOVE:
             self._epochs.append(epoch)
         elif epoch != self._epochs[-1]:
-            raise Undecided
+            raise ServerUnsettled
         if deed == RELEASE and self._nodes.loses_leader:
             yield from self._caught_up()
 
@@ -96,11 +96,11 @@ class NodesTrial(Trial):
         """A leader that was killed leads before its high watermark is where it was; it names no
         last offset until then. `Partition.fetchOffsetForTimestamp`, KIP-207."""
         far = len(self._ground.partitions) - 1
-        latest = list_latest(self._ground.partitions[far], Isolation.READ_UNCOMMITTED)
+        latest = list_latest(self._ground.partitions[far], ReadIsolation.READ_UNCOMMITTED)
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while (yield [Ask(latest, to=far)]) == [NONE]:
             if time.monotonic() > deadline:
-                raise Undecided
+                raise ServerUnsettled
             yield [Rest(time.monotonic() + PAUSE_S)]
 
     def _choose(self, at: int) -> Asks:
@@ -124,7 +124,7 @@ class NodesTrial(Trial):
             if log.error not in ELSEWHERE:
                 return log, producers
             if time.monotonic() > deadline:
-                raise Undecided
+                raise ServerUnsettled
             yield [Rest(time.monotonic() + PAUSE_S)]
 
     def _coordinator_epoch(self, epoch: int) -> int:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conformance.guaranteed import Seen
-from conformance.plan import Prepared, configuration
+from conformance.guaranteed import ObservedProperties
+from conformance.plan import PreparedPlan, configuration
 from conformance.systems.base import NotApplicable
 from conformance.systems.transactions.tables import tables_of
-from conformance.systems.transactions_wire.harness import Harness
+from conformance.systems.transactions_wire.harness import TransactionHarness
 from conformance.systems.transactions_wire.probes import with_room
-from conformance.systems.transactions_wire.script import ScriptWriter
+from conformance.systems.transactions_wire.script import TransactionScriptWriter
 from conformance.systems.transactions_wire.servers import NO_PRODUCERS, Servers, Started
 from conformance.systems.transactions_wire.worn import LAST_EPOCH, Worn
 from conformance.systems.wire.backend import DEED_COUNTS, MAX_TRIED, ScriptBackend
@@ -32,7 +32,7 @@ SPARE_IDS: Final = MAX_TRIED
 class TransactionsBackend(ScriptBackend):
     """What judges of transactions have in common, whatever brokers they judge."""
 
-    def __init__(self, prepared: Prepared, tables: Any, writer: Any, harness: Any) -> None:
+    def __init__(self, prepared: PreparedPlan, tables: Any, writer: Any, harness: Any) -> None:
         super().__init__(prepared, tables, writer, harness)
         self.agreed: list[int] = []
         """The traces that the server followed to their ends."""
@@ -51,19 +51,19 @@ class TransactionsBackend(ScriptBackend):
     def close(self) -> None:
         """Connections are the ground's, which closes them."""
 
-    def _shown(self, outcome: Any, difference: Difference) -> Seen:
+    def _shown(self, outcome: Any, difference: Difference) -> ObservedProperties:
         """Nothing more: a server that differs is not followed further."""
-        return Seen()
+        return ObservedProperties()
 
 
 class ServersBackend(TransactionsBackend):
     """Judges the traces of `prepared` at one broker. Raises NotApplicable, KafkaError."""
 
-    def __init__(self, prepared: Prepared, servers: Servers, *, id_s: float = 0.0) -> None:
+    def __init__(self, prepared: PreparedPlan, servers: Servers, *, id_s: float = 0.0) -> None:
         k = configuration(prepared.plan)
         tables = tables_of(with_room(k))
         aged = worn_for(servers, k, prepared.count)
-        harness = Harness(
+        harness = TransactionHarness(
             servers,
             servers.conversation("v2" if tables.is_v2 else "v1"),
             k.bounds.partitions,
@@ -72,7 +72,7 @@ class ServersBackend(TransactionsBackend):
             last_epochs=k.bounds.max_epoch if aged else LAST_EPOCH,
             id_s=id_s,
         )
-        super().__init__(prepared, tables, ScriptWriter(tables), harness)
+        super().__init__(prepared, tables, TransactionScriptWriter(tables), harness)
         self._servers = servers
 
     @property

@@ -24,19 +24,19 @@ from typing import Final
 from conformance.backends import BackendFailed
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import KafkaError
-from conformance.systems.transactions_wire.script import Script
-from conformance.systems.transactions_wire.servers import Servers, Topics
+from conformance.systems.transactions_wire.script import TransactionScript
+from conformance.systems.transactions_wire.servers import Servers, TopicSource
 from conformance.systems.transactions_wire.trial import (
     Ask,
     Asking,
-    Ended,
-    Ground,
     Rest,
     Times,
+    TraceEnd,
+    TraceResources,
     Trial,
 )
 from conformance.systems.transactions_wire.worn import LAST_EPOCH, Worn
-from conformance.transactions.wire import Conversation, Wire
+from conformance.transactions.wire import Conversation, CoordinatorConnection
 from impl import DecodeError
 
 LANES: Final = 24
@@ -51,7 +51,7 @@ TOPIC_PARTITIONS: Final = 48
 MOST_TRACES: Final = 16
 """Traces that a partition serves: its leader remembers the producers of all of them."""
 
-Numbered = tuple[int, Script]
+Numbered = tuple[int, TransactionScript]
 
 
 def _others(scripts: Iterable[Numbered], stuck: deque[Numbered]) -> Iterator[Numbered]:
@@ -63,10 +63,10 @@ def _others(scripts: Iterable[Numbered], stuck: deque[Numbered]) -> Iterator[Num
             yield numbered
 
 
-class Supply:
+class PartitionPool:
     """Partitions, and where their logs end; led by the broker `on` where there are several."""
 
-    def __init__(self, servers: Topics, on: int | None = None) -> None:
+    def __init__(self, servers: TopicSource, on: int | None = None) -> None:
         self._servers = servers
         self._on = on
         self._free: deque[tuple[TopicPartition, int]] = deque()
@@ -90,17 +90,17 @@ class Supply:
             self._free.append((partition, log_end))
 
 
-class Lane:
+class TransactionSession:
     """Two connections, and the trace that is on its way over them."""
 
     def __init__(self, servers: Servers) -> None:
         self._wire = servers.connect()
         self._late = servers.connect()
         self._asking: Asking | None = None
-        self._asked: list[Wire] = []
+        self._asked: list[CoordinatorConnection] = []
         self.script: Numbered | None = None
-        self.ground: Ground | None = None
-        self.ended: Ended | None = None
+        self.ground: TraceResources | None = None
+        self.ended: TraceEnd | None = None
         self.rests_until = 0.0
 
     @property
@@ -108,7 +108,7 @@ class Lane:
         """No trace is on its way."""
         return self._asking is None
 
-    def begin(self, script: Numbered, ground: Ground, asking: Asking) -> None:
+    def begin(self, script: Numbered, ground: TraceResources, asking: Asking) -> None:
         """A trace, with what it asks first."""
         self.script, self.ground, self._asking, self.ended = script, ground, asking, None
         self._send(next(asking))
@@ -133,7 +133,7 @@ class Lane:
             self._asked.append(wire)
 
 
-class Harness:
+class TransactionHarness:
     """Plays scripts at a broker. With `has_group` the last partition is that of a group's offsets.
 
     `worn` are the ids whose epochs are used up but for `last_epochs`; without them each trace has
@@ -158,12 +158,12 @@ class Harness:
         self._worn = worn
         self._first_epoch = LAST_EPOCH - last_epochs
         self._id_s = id_s
-        self._supply = Supply(servers)
-        self._lanes: list[Lane] = []
+        self._supply = PartitionPool(servers)
+        self._lanes: list[TransactionSession] = []
         self._timing_out: set[int] = set()
         """The traces that are played together and have not timed out."""
 
-    def run(self, scripts: Iterable[Numbered]) -> Iterator[tuple[int, Ended] | None]:
+    def run(self, scripts: Iterable[Numbered]) -> Iterator[tuple[int, TraceEnd] | None]:
         """Each trace's end by its number, and None now and then. Raises BackendFailed."""
         again: list[Numbered] = []
         try:
@@ -178,12 +178,12 @@ class Harness:
         except (KafkaError, DecodeError) as error:
             raise BackendFailed(f"the broker stopped answering: {error}") from error
 
-    def _is_timed(self, script: Script) -> bool:
+    def _is_timed(self, script: TransactionScript) -> bool:
         return bool(script.times_out or self._id_s)
 
     def _by_turns(
         self, scripts: Iterable[Numbered], patience: int
-    ) -> Iterator[tuple[Numbered, Ended]]:
+    ) -> Iterator[tuple[Numbered, TraceEnd]]:
         """Each script with its end; first all that are not stuck in it."""
         stuck: deque[Numbered] = deque()
         yield from self._play(_others(scripts, stuck), patience)
@@ -193,7 +193,7 @@ class Harness:
 
     def _play_and_bury(
         self, together: Sequence[Numbered], patience: int
-    ) -> Iterator[tuple[Numbered, Ended]]:
+    ) -> Iterator[tuple[Numbered, TraceEnd]]:
         """Scripts that are stuck in the end, all of them on their way at once; told of once the
         broker is as before."""
         assert self._worn is not None, "an epoch is the last where ids are worn"
@@ -208,7 +208,9 @@ class Harness:
         self._timing_out.discard(number)
         return not self._timing_out
 
-    def _play(self, scripts: Iterable[Numbered], patience: int) -> Iterator[tuple[Numbered, Ended]]:
+    def _play(
+        self, scripts: Iterable[Numbered], patience: int
+    ) -> Iterator[tuple[Numbered, TraceEnd]]:
         """Each script with its end."""
         waiting = iter(scripts)
         while on_way := self._fill(waiting, patience):
@@ -223,7 +225,7 @@ class Harness:
                     self._timing_out.discard(lane.script[0])
                     yield lane.script, self._left(lane, lane.ended)
 
-    def _fill(self, waiting: Iterator[Numbered], patience: int) -> list[Lane]:
+    def _fill(self, waiting: Iterator[Numbered], patience: int) -> list[TransactionSession]:
         """Begin traces where there is room; all that are on their way."""
         on_way = [lane for lane in self._lanes if not lane.is_free]
         asking = sum(not lane.rests_until for lane in on_way)
@@ -235,11 +237,11 @@ class Harness:
             asking += 1
         return on_way
 
-    def _begin(self, script: Numbered, patience: int) -> Lane:
+    def _begin(self, script: Numbered, patience: int) -> TransactionSession:
         """A trace on its way."""
         lane = next((lane for lane in self._lanes if lane.is_free), None)
         if lane is None:
-            lane = Lane(self._servers)
+            lane = TransactionSession(self._servers)
             self._lanes.append(lane)
         lasts_s = patience * TRANSACTION_S if script[1].times_out else 0.0
         ground = self._ground()
@@ -254,7 +256,7 @@ class Harness:
         lane.begin(script, ground, trial.run())
         return lane
 
-    def _ground(self) -> Ground:
+    def _ground(self) -> TraceResources:
         taken = self._supply.take(self._partitions)
         partitions, ends = zip(*taken, strict=True)
         servers = self._servers
@@ -263,9 +265,9 @@ class Harness:
         if group:
             partitions = (*partitions, servers.offsets_of(group))
         epoch = servers.coordinator_epoch(name)
-        return Ground(name, partitions, ends, epoch, group, self._first_epoch)
+        return TraceResources(name, partitions, ends, epoch, group, self._first_epoch)
 
-    def _left(self, lane: Lane, ended: Ended) -> Ended:
+    def _left(self, lane: TransactionSession, ended: TraceEnd) -> TraceEnd:
         """Partitions on which nothing is open serve other traces."""
         if ended.log_ends is not None and lane.ground is not None:
             for partition, log_end in zip(lane.ground.partitions, ended.log_ends, strict=False):

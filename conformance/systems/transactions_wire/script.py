@@ -26,7 +26,7 @@ from conformance.systems.transactions.arrivals import NOBODY, Arrivals
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.systems.transactions_wire.group import group_shown
 from conformance.systems.transactions_wire.probes import PROBES, SETTLE, Probe, Sight, settle
-from conformance.tables import Message, Node, Row
+from conformance.tables import InternedMessage, InternedState, MemoisedStep
 from model.language import Disabled
 from proofs.trace.format import Instance
 from proofs.trace.shrink import Steps
@@ -73,7 +73,7 @@ HANDLED: Final[Mapping[str, str]] = {
 """What the model's coordinator does with a request."""
 
 
-class Sent(NamedTuple):
+class ScriptedRequest(NamedTuple):
     """A request of the model, and the answer that it must have, shaped as ANSWER."""
 
     request: Any
@@ -92,7 +92,7 @@ class Moved(NamedTuple):
     """One step as the server sees it: `step` counts from 1."""
 
     step: int
-    sent: Sent | None
+    sent: ScriptedRequest | None
     shown: Shown | None
 
 
@@ -104,7 +104,7 @@ class Ending(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class TransactionScript:
     """A trace with its markers, what of it a server meets, all that it shows in the end, what is
     asked behind it, and the points that the trace covers.
 
@@ -189,7 +189,7 @@ def leader_shown(tables: TransactionTables, leader: Any) -> View:
 # Scripts
 
 
-class ScriptWriter:
+class TransactionScriptWriter:
     """Makes scripts of the traces of one configuration, whose logs have room for endings
     (`probes.with_room`). Raises NotApplicable."""
 
@@ -197,9 +197,9 @@ class ScriptWriter:
         refuse(tables.k)
         self.tables = tables
 
-    def script(self, steps: Iterable[Instance]) -> Script:
+    def script(self, steps: Iterable[Instance]) -> TransactionScript:
         """The script of what of `steps` is enabled, markers taken at once."""
-        played = Played(self.tables)
+        played = ModelReplay(self.tables)
         for instance in steps:
             if played.is_beyond:
                 break
@@ -208,7 +208,7 @@ class ScriptWriter:
         return played.script()
 
 
-class Played:
+class ModelReplay:
     """The model's actors in one trace."""
 
     rules = PLAYED
@@ -219,12 +219,12 @@ class Played:
         self._clients = list(tables.clients)
         self._coordinator = tables.coordinator
         self._leaders = list(tables.leaders)
-        self._late: list[Message] = []
+        self._late: list[InternedMessage] = []
         self._steps: list[Instance] = []
         self._moved: list[Moved] = []
         self._touched: set[int] = set()
         self._seen = 0
-        self._sent: Sent | None = None
+        self._sent: ScriptedRequest | None = None
         self._moves = {rule: getattr(self, f"_{rule}") for rule in self.rules}
         self._arrivals = Arrivals(tables, self._coordinates, self._leads)
 
@@ -262,12 +262,12 @@ class Played:
         is_last = metadata.producer_epoch >= bounds.exhausted_epoch
         return bool(bounds.epochs_end and metadata.producer_id > 0 and is_last)
 
-    def script(self) -> Script:
+    def script(self) -> TransactionScript:
         """All that was played."""
         self._touched = {NOBODY, *range(len(self._leaders))}
         settled, seen = self._shown(), self._seen
         endings = tuple(self._endings())
-        return Script(tuple(self._steps), tuple(self._moved), settled, endings, seen)
+        return TransactionScript(tuple(self._steps), tuple(self._moved), settled, endings, seen)
 
     def _endings(self) -> Iterator[Ending]:
         """What is open is aborted; then each probe."""
@@ -326,23 +326,23 @@ class Played:
 
     # ---- actors
 
-    def _acts(self, node: Node, rule: str, *inputs: Any) -> Row:
-        row: Row = self.tables.after(node, rule, *inputs)
+    def _acts(self, node: InternedState, rule: str, *inputs: Any) -> MemoisedStep:
+        row: MemoisedStep = self.tables.after(node, rule, *inputs)
         self._seen |= row.seen
         return row
 
-    def _client(self, instance: int, rule: str, *inputs: Any) -> tuple[Message, ...]:
+    def _client(self, instance: int, rule: str, *inputs: Any) -> tuple[InternedMessage, ...]:
         row = self._acts(self._clients[instance], rule, *inputs)
         self._clients[instance] = row.node
         return row.sent
 
-    def _coordinates(self, rule: str, *inputs: Any) -> Message:
+    def _coordinates(self, rule: str, *inputs: Any) -> InternedMessage:
         row = self._acts(self._coordinator, rule, *inputs)
         self._coordinator = row.node
         self._touched.add(NOBODY)
         return row.sent[0]
 
-    def _leads(self, partition: int, rule: str, *inputs: Any) -> Message | None:
+    def _leads(self, partition: int, rule: str, *inputs: Any) -> InternedMessage | None:
         row = self._acts(self._leaders[partition], rule, *inputs)
         self._leaders[partition] = row.node
         self._touched.add(partition)
@@ -370,9 +370,11 @@ class Played:
 
     # ---- requests
 
-    def _handled(self, rule: str, request: Message, requester: int, *, is_late: bool) -> Message:
+    def _handled(
+        self, rule: str, request: InternedMessage, requester: int, *, is_late: bool
+    ) -> InternedMessage:
         answer = self._coordinates(rule, request, requester)
-        self._sent = Sent(request.value, answer.view, is_late)
+        self._sent = ScriptedRequest(request.value, answer.view, is_late)
         return answer
 
     def _producer_id_is_asked(self, instance: int, heard: int) -> None:
@@ -411,11 +413,13 @@ class Played:
         if heard:
             self._client(instance, "on_offsets_committed", partition, answer)
 
-    def _produced(self, request: Message, partition: int, *, is_late: bool) -> Message:
+    def _produced(
+        self, request: InternedMessage, partition: int, *, is_late: bool
+    ) -> InternedMessage:
         """A batch, or a group's offsets, arrive; the leader may ask the coordinator."""
         answer = self._arrivals.produced(request.value.batch, partition)
         self._touched.add(NOBODY)  # also where the model's leader has asked nobody
-        self._sent = Sent(request.value, answer.view, is_late)
+        self._sent = ScriptedRequest(request.value, answer.view, is_late)
         return answer
 
     # ---- what is late
@@ -439,7 +443,7 @@ class Played:
     def _offsets_are_delayed(self, instance: int, partition: int) -> None:
         self._delayed(instance, "commit_offsets", instance, partition)
 
-    def _arriving(self, late: int, api: str, partition: int = 0) -> Message:
+    def _arriving(self, late: int, api: str, partition: int = 0) -> InternedMessage:
         """The late request; a trace that lost some of its steps may have none, or another."""
         if late < len(self._late):
             request = self._late[late].value

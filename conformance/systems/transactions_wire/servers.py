@@ -20,10 +20,10 @@ from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import (
     BUSY_TIMEOUT_S,
-    Call,
     Conversation,
+    CoordinatorConnection,
     Requests,
-    Wire,
+    WireCall,
     conversation,
     find_coordinator,
     speaks,
@@ -54,21 +54,21 @@ _METADATA_VERSION: Final = 7
 _PAUSE_S: Final = 0.02
 
 
-class Topics(Protocol):
+class TopicSource(Protocol):
     """Where partitions come from."""
 
     def topic(self, partitions: int = 1, *, on: int | None = None) -> list[TopicPartition]:
         """A new topic's partitions, led by the broker `on`. Raises RequestRefused."""
 
 
-class Servers(Topics, Protocol):
+class Servers(TopicSource, Protocol):
     """A broker that leads all partitions and is every coordinator. Raises KafkaError."""
 
     @property
     def shows_producers(self) -> bool:
         """It tells of its producers."""
 
-    def connect(self) -> Wire:
+    def connect(self) -> CoordinatorConnection:
         """One more connection."""
 
     def fresh(self, word: str) -> str:
@@ -108,13 +108,13 @@ class Started:
         """The ground is not ours."""
 
 
-class Listening:
+class ListeningServer:
     """A broker at `wire://HOST:PORT`. Raises NoBroker, BackendFailed, KafkaError."""
 
     def __init__(self, text: str) -> None:
         self.supported = running(text).supported
         self._address = address_of(text)
-        self._wires: list[Wire] = []
+        self._wires: list[CoordinatorConnection] = []
         self._numbers = count(1)
         self._run = secrets.token_hex(4)
         self._internal: dict[str, dict[int, int]] = {}
@@ -128,9 +128,9 @@ class Listening:
         """See `Servers`."""
         return ApiKey.DESCRIBE_PRODUCERS in self.supported.versions
 
-    def connect(self) -> Wire:
+    def connect(self) -> CoordinatorConnection:
         """See `Servers`."""
-        wire = Wire(BrokerConnection(*self._address, timeout_ms=10_000))
+        wire = CoordinatorConnection(BrokerConnection(*self._address, timeout_ms=10_000))
         self._wires.append(wire)
         return wire
 
@@ -139,7 +139,7 @@ class Listening:
         return f"kafka-eos-{word}-{self._run}-{next(self._numbers)}"
 
     def topic(self, partitions: int = 1, *, on: int | None = None) -> list[TopicPartition]:
-        """See `Topics`; `on` is this broker."""
+        """See `TopicSource`; `on` is this broker."""
         name = self.fresh("topic")
         create_topic(self._first.connection, name, partitions)
         return [(name, index) for index in range(partitions)]
@@ -184,7 +184,7 @@ class Listening:
             wire.close()
 
 
-def leader_epochs(topic: str) -> Call[dict[int, int]]:
+def leader_epochs(topic: str) -> WireCall[dict[int, int]]:
     """By partition, how often its leadership began; nothing of a topic that is not there."""
     body = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
 
@@ -195,7 +195,7 @@ def leader_epochs(topic: str) -> Call[dict[int, int]]:
             for row in one["partitions"]
         }
 
-    return Call(WireRequest(ApiKey.METADATA, _METADATA_VERSION, body), read)
+    return WireCall(WireRequest(ApiKey.METADATA, _METADATA_VERSION, body), read)
 
 
 def newest_variant(supported: Supported) -> str:

@@ -32,14 +32,14 @@ from conformance.systems.transactions_wire.script import (
     COORDINATOR_SHOWN,
     LEADER_SHOWN,
     Moved,
-    Script,
-    Sent,
+    ScriptedRequest,
     Shown,
+    TransactionScript,
 )
 from conformance.systems.wire.trial import Difference
 from conformance.transactions.reading import (
     Fetched,
-    Isolation,
+    ReadIsolation,
     TransactionSeen,
     describe_producers,
     describe_transactions,
@@ -49,12 +49,12 @@ from conformance.transactions.reading import (
     see,
 )
 from conformance.transactions.wire import (
-    Call,
+    ClientIdentity,
     Conversation,
-    Group,
+    GroupMembership,
     Identified,
     Produced,
-    Producer,
+    WireCall,
     error_in,
 )
 from impl.protocol.errors import ErrorCode
@@ -81,7 +81,7 @@ class Ask(NamedTuple):
     """A call, and whether it goes over the connection of what is late; `to` is the partition whose
     leader is asked, NONE for the coordinator."""
 
-    call: Call[Any]
+    call: WireCall[Any]
     is_late: bool = False
     to: int = NONE
 
@@ -94,11 +94,11 @@ class Rest(NamedTuple):
 
 Asks = Generator[Sequence[Any], list[Any], Any]
 """Yields what is asked together (Ask), or one Rest; is sent the answers."""
-Asking = Generator[Sequence[Any], list[Any], "Ended"]
+Asking = Generator[Sequence[Any], list[Any], "TraceEnd"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class TraceResources:
     """What a trace has for itself: an id that nobody had, and partitions with their log ends.
 
     `group_id` names the group whose offsets the last partition keeps, "" where there is none; then
@@ -127,7 +127,7 @@ NEVER: Final = Times()
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TraceEnd:
     """How a trace ended after so many `steps`; `log_ends` where the partitions can be used again.
 
     `told` is what the harness of other judges keeps.
@@ -140,14 +140,14 @@ class Ended:
     told: tuple[Any, ...] = ()
 
 
-class Differs(Exception):
+class DifferenceFound(Exception):
     """A difference on the way."""
 
     def __init__(self, difference: Difference) -> None:
         self.difference = difference
 
 
-class Undecided(Exception):
+class ServerUnsettled(Exception):
     """The server did not come to rest."""
 
 
@@ -158,8 +158,8 @@ class Trial:
 
     def __init__(
         self,
-        script: Script,
-        ground: Ground,
+        script: TransactionScript,
+        ground: TraceResources,
         conversation: Conversation,
         *,
         times: Times = NEVER,
@@ -189,16 +189,16 @@ class Trial:
             for ending in self._script.endings:
                 self._instance = ending.instance
                 yield from self._compared(ending.moved)
-        except Differs as differs:
-            return Ended(differs.difference, steps=self._step)
-        except Undecided:
-            return Ended(is_undecided=True, steps=self._step)
-        return Ended(log_ends=self._left(), steps=len(self._script.steps), told=self._told)
+        except DifferenceFound as differs:
+            return TraceEnd(differs.difference, steps=self._step)
+        except ServerUnsettled:
+            return TraceEnd(is_undecided=True, steps=self._step)
+        return TraceEnd(log_ends=self._left(), steps=len(self._script.steps), told=self._told)
 
     def _begun(self) -> Asks:
         """Where the group's partition ends before the trace."""
         if self._ground.group_id:
-            latest = list_latest(self._ground.partitions[-1], Isolation.READ_UNCOMMITTED)
+            latest = list_latest(self._ground.partitions[-1], ReadIsolation.READ_UNCOMMITTED)
             [self._group_begin] = yield [Ask(latest)]
 
     def _followed(self) -> Asks:
@@ -224,7 +224,7 @@ class Trial:
     def _until(self, is_done: Callable[[View], bool], lasts_s: float) -> Asks:
         """Wait until the transaction shows something, as long as it may take."""
         if self._patience.is_over:
-            raise Undecided
+            raise ServerUnsettled
         deadline = time.monotonic() + lasts_s + SCAN_S
         while not is_done((yield from self._described())) and time.monotonic() < deadline:
             yield [Rest(time.monotonic() + PAUSE_S)]
@@ -243,9 +243,9 @@ class Trial:
         if expected == observed:
             return
         if self._patience.is_over:
-            raise Undecided
+            raise ServerUnsettled
         found = list(differences(path, shape, expected, observed))
-        raise Differs(
+        raise DifferenceFound(
             Difference(
                 self._step,
                 self._instance,
@@ -266,9 +266,9 @@ class Trial:
             if error_in(answer) not in self.not_yet:
                 return self._answer(answer, request.partition)
             if time.monotonic() > deadline:
-                raise Undecided
+                raise ServerUnsettled
 
-    def _call(self, request: Any) -> Call[Any]:
+    def _call(self, request: Any) -> WireCall[Any]:
         """The model's request as the client sends it."""
         speaks, ground = self._speaks, self._ground
         producer = self._producer(request.producer_id, request.producer_epoch)
@@ -287,7 +287,10 @@ class Trial:
             case "END_TXN":
                 return speaks.end_txn(producer, request.committed)
             case "TXN_OFFSET_COMMIT":
-                group, offset = Group(ground.group_id), offset_of(record_in(request.batch))
+                group, offset = (
+                    GroupMembership(ground.group_id),
+                    offset_of(record_in(request.batch)),
+                )
                 return speaks.txn_offset_commit(producer, group, ground.partitions[0], offset)
             case api:
                 assert api == "PRODUCE", f"nobody sends {api}"
@@ -296,13 +299,13 @@ class Trial:
                 partition = ground.partitions[request.partition]
                 return speaks.produce(producer, partition, batch.base_sequence, value)
 
-    def _producer(self, producer_id: int, epoch: int) -> Producer:
+    def _producer(self, producer_id: int, epoch: int) -> ClientIdentity:
         """Whom the model names."""
         who = self._ground.transactional_id
         if producer_id == NONE:
-            return Producer(who, NONE, epoch)
+            return ClientIdentity(who, NONE, epoch)
         first = 0 if producer_id else self._ground.first_epoch
-        return Producer(who, self._wires[producer_id], epoch + first)
+        return ClientIdentity(who, self._wires[producer_id], epoch + first)
 
     def _answer(self, answer: Any, partition: int) -> View:
         """Shaped as ANSWER."""
@@ -358,7 +361,7 @@ class Trial:
             if time.monotonic() > deadline:
                 if expected is not None and is_prepared(expected):
                     return view
-                raise Undecided
+                raise ServerUnsettled
 
     def _described(self) -> Asks:
         """The transaction as it is now, shaped as COORDINATOR_SHOWN."""
@@ -394,7 +397,7 @@ class Trial:
         return (yield from self._fetched(where, base, partition))
 
     def _fetched(self, where: TopicPartition, base: int, partition: int) -> Asks:
-        log = Ask(fetch(where, base, Isolation.READ_UNCOMMITTED), to=partition)
+        log = Ask(fetch(where, base, ReadIsolation.READ_UNCOMMITTED), to=partition)
         if not self._shows_producers:
             [fetched] = yield [log]
             return fetched, {}
@@ -508,7 +511,7 @@ class Patience:
             return True
         return bool(id_s > 0 and now - self._used > id_s - MARGIN_S)
 
-    def watch(self, sent: Sent) -> None:
+    def watch(self, sent: ScriptedRequest) -> None:
         """A request is sent that may open a transaction, or end it."""
         if sent.request.api.name in ("END_TXN", "INIT_PRODUCER_ID"):
             if sent.answer[0] == ErrorCode.NONE:

@@ -16,9 +16,9 @@ from typing import Final
 from conformance.backends import BackendFailed
 from conformance.kafka.connection import BrokerConnection, WireRequest
 from conformance.kafka.errors import RequestRefused
-from conformance.transactions.reading import TRANSACTION_STATE, Fetched, Isolation, fetch
+from conformance.transactions.reading import TRANSACTION_STATE, Fetched, ReadIsolation, fetch
 from conformance.transactions.testbed import KafkaTestbed
-from conformance.transactions.wire import BUSY, Wire, error_of
+from conformance.transactions.wire import BUSY, CoordinatorConnection, error_of
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import Record, client_batch, encode_batch
@@ -90,11 +90,13 @@ def _states(ground: KafkaTestbed, names: Sequence[str]) -> list[tuple[bytes, byt
     return list(found.values())
 
 
-def _log(wire: Wire) -> Iterator[Record]:
+def _log(wire: CoordinatorConnection) -> Iterator[Record]:
     """All records of the log of transactions."""
     offset = 0
     while True:
-        fetched: Fetched = wire.ask(fetch(TRANSACTION_STATE, offset, Isolation.READ_UNCOMMITTED))
+        fetched: Fetched = wire.ask(
+            fetch(TRANSACTION_STATE, offset, ReadIsolation.READ_UNCOMMITTED)
+        )
         if not fetched.batches:
             return
         for batch in fetched.batches:

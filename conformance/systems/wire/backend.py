@@ -21,15 +21,23 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from conformance.backends import Range, Row
-from conformance.guaranteed import Seen
+from conformance.backends import ResultRow, TraceRange
+from conformance.guaranteed import ObservedProperties
 from conformance.homes import home_of_scope
 from conformance.judging import guarantees_of
-from conformance.plan import MAX_FINDINGS, Finding, Plan, Prepared, Summary, configuration, steps_of
+from conformance.plan import (
+    MAX_FINDINGS,
+    Finding,
+    Plan,
+    PreparedPlan,
+    Summary,
+    configuration,
+    steps_of,
+)
 from conformance.rows import Found, rows_of
-from conformance.systems.wire.harness import Broker, Harness
+from conformance.systems.wire.harness import Broker, BrokerHarness
 from conformance.systems.wire.observer import Observer
-from conformance.systems.wire.script import ScriptWriter
+from conformance.systems.wire.script import LeaderScriptWriter
 from conformance.systems.wire.shown import shown
 from conformance.systems.wire.trial import Difference
 from conformance.tables import Tables
@@ -53,7 +61,7 @@ def traces_plan(plan: Plan) -> Plan:
 class _Range:
     """What the traces of one range have given so far."""
 
-    part: Range
+    part: TraceRange
     covered: Any
     left: int
     rules: set[str] = field(default_factory=set)
@@ -61,7 +69,7 @@ class _Range:
     traces: int = 0
     steps: int = 0
     seen: int = 0
-    shown: Seen = field(default_factory=Seen)
+    shown: ObservedProperties = field(default_factory=ObservedProperties)
 
 
 class Replayed(NamedTuple):
@@ -78,13 +86,13 @@ class ScriptBackend(ABC):
     name = "wire"
     cores: int | None = 1
 
-    def __init__(self, prepared: Prepared, tables: Any, writer: Any, harness: Any) -> None:
+    def __init__(self, prepared: PreparedPlan, tables: Any, writer: Any, harness: Any) -> None:
         self._prepared = prepared
         self._tables = tables
         self._writer = writer
         self._harness = harness
 
-    def judge(self, ranges: Sequence[Range]) -> Iterator[Row | None]:
+    def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         """The rows of all ranges, each once its traces have ended. Raises BackendFailed."""
         width = self._prepared.transitions_total or 0
         at: dict[int, _Range] = {}
@@ -143,7 +151,7 @@ class ScriptBackend(ABC):
         return 1
 
     @abstractmethod
-    def _shown(self, outcome: Any, difference: Difference) -> Seen:
+    def _shown(self, outcome: Any, difference: Difference) -> ObservedProperties:
         """What a server that differed shows of the guarantees."""
 
     def _scripts(self, at: Mapping[int, _Range], scripts: dict[int, Any]) -> Iterator[Any]:
@@ -204,11 +212,11 @@ class WireBackend(ScriptBackend):
     Raises CannotPlay for a scope that one broker cannot have, BackendFailed.
     """
 
-    def __init__(self, prepared: Prepared, broker: Broker) -> None:
+    def __init__(self, prepared: PreparedPlan, broker: Broker) -> None:
         k = configuration(prepared.plan)
         tables, observer = Tables(k), Observer(k, tells_log_start=broker.tells_log_start)
-        writer = ScriptWriter(k, tables, observer, broker.nodes.plays)
-        super().__init__(prepared, tables, writer, Harness(observer, broker, prepared.count))
+        writer = LeaderScriptWriter(k, tables, observer, broker.nodes.plays)
+        super().__init__(prepared, tables, writer, BrokerHarness(observer, broker, prepared.count))
         self._observer = observer
         self._broker = broker
 
@@ -225,7 +233,7 @@ class WireBackend(ScriptBackend):
         """Deeds take seconds."""
         return 1 + DEED_COUNTS * len(script.deeds)
 
-    def _shown(self, outcome: Any, difference: Difference) -> Seen:
+    def _shown(self, outcome: Any, difference: Difference) -> ObservedProperties:
         """The logs that its answers describe."""
         return shown(self._observer.k, outcome.told, difference)
 

@@ -17,7 +17,7 @@ from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS, BrokerConnection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError
 from conformance.systems.wire.harness import Broker
-from conformance.systems.wire.nodes import Address, Listening, OneBroker, TwoReplicas
+from conformance.systems.wire.nodes import Address, ListeningBroker, OneBroker, TwoReplicas
 from impl import ApiKey, DecodeError
 from proofs.java import JavaError
 
@@ -58,7 +58,7 @@ def running(text: str, timeout_ms: int = ANSWER_TIMEOUT_MS) -> Broker:
         ) from error
     with connection:
         supported = supported_by(connection, where)
-    broker = Broker(Listening(address), supported, timeout_ms)
+    broker = Broker(ListeningBroker(address), supported, timeout_ms)
     missing = [api.name for api in NEEDED if api not in supported.versions]
     if missing or broker.produce_version < 0:
         raise NoBroker(f"{where} does not offer {', '.join(missing) or 'Produce 3 to 12'}")

@@ -34,19 +34,19 @@ from conformance.systems.wire.messages import (
     Misaddressed,
     topic_configs,
 )
-from conformance.systems.wire.nodes import Nodes
+from conformance.systems.wire.nodes import JudgedBrokers
 from conformance.systems.wire.observer import Observer
-from conformance.systems.wire.script import Script
-from conformance.systems.wire.supply import Supply, TopicForm
+from conformance.systems.wire.script import LeaderScript
+from conformance.systems.wire.supply import BookingPool, TopicForm
 from conformance.systems.wire.trial import (
     Ask,
     Asking,
+    BrokerFault,
     Delete,
     Describe,
-    Do,
-    Outcome,
     Produce,
     Silent,
+    TraceOutcome,
     trial,
 )
 from impl import ApiKey, DecodeError
@@ -57,7 +57,7 @@ IN_FLIGHT: Final = 25
 SHARE_A_DEED: Final = 400
 """Traces that are on their way together when something is done to brokers."""
 
-Ended = tuple[int, Outcome]
+Ended = tuple[int, TraceOutcome]
 """A trace's number, and how it ended."""
 Heard = Callable[[int, Any, Any], None]
 """Told of each answered Produce request: a trace's number, the request, the answer's body."""
@@ -84,7 +84,7 @@ def reason_of(error: Exception) -> str:
 class Broker:
     """Where a broker listens, and what it supports of what is asked here; who does what to it."""
 
-    nodes: Nodes
+    nodes: JudgedBrokers
     supported: Supported
     timeout_ms: int = ANSWER_TIMEOUT_MS
 
@@ -110,24 +110,24 @@ class Broker:
         return BrokerConnection(*self.nodes.address, timeout_ms=self.timeout_ms)
 
 
-class Lane:
+class LeaderSession:
     """A trace on its way: what it asks next."""
 
     __slots__ = ("ask", "asking", "binding", "number", "outcome", "script")
 
-    def __init__(self, number: int, script: Script, binding: Binding, asking: Asking) -> None:
+    def __init__(self, number: int, script: LeaderScript, binding: Binding, asking: Asking) -> None:
         self.number = number
         self.script = script
         self.binding = binding
         self.asking = asking
         self.ask: Ask | None = None
-        self.outcome: Outcome | None = None
+        self.outcome: TraceOutcome | None = None
         self.answered(None)
 
     @property
     def rests(self) -> bool:
         """It asks nothing over a connection."""
-        return self.ask is None or isinstance(self.ask, Do)
+        return self.ask is None or isinstance(self.ask, BrokerFault)
 
     def answered(self, answer: Any) -> None:
         """Go on with an answer, until the next question or the end."""
@@ -137,14 +137,14 @@ class Lane:
             self.ask, self.outcome = None, ended.value
 
 
-class Line:
+class SharedConnection:
     """A connection and the traces on it."""
 
     def __init__(self, broker: Broker, heard: Heard | None) -> None:
         self._broker = broker
         self._heard = heard
         self._connection = broker.connect()
-        self.lanes: list[Lane] = []
+        self.lanes: list[LeaderSession] = []
 
     def send(self) -> None:
         """Each trace's next request goes out."""
@@ -172,7 +172,7 @@ class Line:
         if describing:
             self._describe(describing)
 
-    def left(self) -> list[Lane]:
+    def left(self) -> list[LeaderSession]:
         """The traces that have ended, or wait for a deed; they leave the line."""
         gone = [lane for lane in self.lanes if lane.rests]
         self.lanes = [lane for lane in self.lanes if not lane.rests]
@@ -182,7 +182,7 @@ class Line:
         """Close the connection."""
         self._connection.abort()
 
-    def _describe(self, lanes: list[Lane]) -> None:
+    def _describe(self, lanes: list[LeaderSession]) -> None:
         asked = [(lane, lane.ask.partition) for lane in lanes if isinstance(lane.ask, Describe)]
         slots = [lane.binding.booking.slots[partition] for lane, partition in asked]
         told = describe_producers(self._connection, [(s.topic, s.partition) for s in slots])
@@ -190,7 +190,7 @@ class Line:
             lane.answered(lane.binding.described(partition, told))
 
 
-class Harness:
+class BrokerHarness:
     """Runs scripts against one broker. `heard` is told of every answered batch.
 
     `traces` is how many will come, as far as that is known. Raises BackendFailed.
@@ -202,19 +202,19 @@ class Harness:
         self._observer = observer
         self._broker = broker
         self._heard = heard
-        self._lines: list[Line] = []
-        self._ready: deque[Lane] = deque()
-        self._waiting: list[Lane] = []
-        self._alone: list[Lane] = []
+        self._lines: list[SharedConnection] = []
+        self._ready: deque[LeaderSession] = deque()
+        self._waiting: list[LeaderSession] = []
+        self._alone: list[LeaderSession] = []
         form = TopicForm(broker.nodes.replicas, topic_configs(observer.k))
         try:
-            self._supply = Supply(broker.connect(), traces, CONNECTIONS * IN_FLIGHT, form)
+            self._supply = BookingPool(broker.connect(), traces, CONNECTIONS * IN_FLIGHT, form)
         except WireError as error:
             raise BackendFailed(str(error)) from error
 
-    def run(self, scripts: Iterable[tuple[int, Script]]) -> Iterator[Ended | None]:
+    def run(self, scripts: Iterable[tuple[int, LeaderScript]]) -> Iterator[Ended | None]:
         """How each ended, in any order; None after each round. Raises BackendFailed."""
-        later: dict[tuple[str, ...], list[tuple[int, Script]]] = {}
+        later: dict[tuple[str, ...], list[tuple[int, LeaderScript]]] = {}
         try:
             yield from self._play(undisturbed(scripts, later))
             for deeds in sorted(later):
@@ -230,7 +230,7 @@ class Harness:
             line.close()
         self._supply.close()
 
-    def _play(self, scripts: Iterable[tuple[int, Script]]) -> Iterator[Ended | None]:
+    def _play(self, scripts: Iterable[tuple[int, LeaderScript]]) -> Iterator[Ended | None]:
         """Scripts with the same deeds, all together."""
         waiting = iter(scripts)
         while True:
@@ -246,10 +246,10 @@ class Harness:
             yield ended.number, self._closed(ended)
             yield None
 
-    def _fill(self, waiting: Iterator[tuple[int, Script]]) -> bool:
+    def _fill(self, waiting: Iterator[tuple[int, LeaderScript]]) -> bool:
         """Traces that may go on, and new ones, where there is room; whether any is on its way."""
         while len(self._lines) < CONNECTIONS:
-            self._lines.append(Line(self._broker, self._heard))
+            self._lines.append(SharedConnection(self._broker, self._heard))
         for line in self._lines:
             while len(line.lanes) < IN_FLIGHT:
                 lane = self._next(waiting)
@@ -258,7 +258,7 @@ class Harness:
                 line.lanes.append(lane)
         return any(line.lanes for line in self._lines)
 
-    def _next(self, waiting: Iterator[tuple[int, Script]]) -> Lane | None:
+    def _next(self, waiting: Iterator[tuple[int, LeaderScript]]) -> LeaderSession | None:
         """The next trace that waits for no deed."""
         while True:
             if self._ready:
@@ -268,23 +268,23 @@ class Harness:
                 if following is None:
                     return None
                 lane = self._lane(*following)
-            if not isinstance(lane.ask, Do):
+            if not isinstance(lane.ask, BrokerFault):
                 return lane
             self._waiting.append(lane)
 
-    def _lane(self, number: int, script: Script) -> Lane:
+    def _lane(self, number: int, script: LeaderScript) -> LeaderSession:
         bounds = self._observer.k.bounds
         booking = self._supply.take(bounds.producer_ids, bounds.partitions)
         now_ms = time.time_ns() // 1_000_000
         binding = Binding(booking, self._broker.produce_version, now_ms)
         asking = trial(self._observer, script, describes=self._broker.describes)
-        return Lane(number, script, binding, asking)
+        return LeaderSession(number, script, binding, asking)
 
-    def _round(self) -> Iterator[Lane]:
+    def _round(self) -> Iterator[LeaderSession]:
         """One more answer for each trace, and the traces that end with it."""
-        broken = [line for line in self._lines if not self._survives(line, Line.send)]
+        broken = [line for line in self._lines if not self._survives(line, SharedConnection.send)]
         for line in self._lines:
-            if line not in broken and not self._survives(line, Line.receive):
+            if line not in broken and not self._survives(line, SharedConnection.receive):
                 broken.append(line)
             for lane in line.left():
                 if lane.ask is None:
@@ -297,7 +297,7 @@ class Harness:
             self._alone += line.lanes
 
     @staticmethod
-    def _survives(line: Line, act: Callable[[Line], None]) -> bool:
+    def _survives(line: SharedConnection, act: Callable[[SharedConnection], None]) -> bool:
         try:
             act(line)
         except FAILURES:
@@ -306,7 +306,7 @@ class Harness:
 
     def _do_together(self) -> None:
         """The deed that all wait for; then all may go on."""
-        [deed] = {lane.ask.rule for lane in self._waiting if isinstance(lane.ask, Do)}
+        [deed] = {lane.ask.rule for lane in self._waiting if isinstance(lane.ask, BrokerFault)}
         self._do(deed)
         for lane in self._waiting:
             self._go_on(lane)
@@ -321,23 +321,23 @@ class Harness:
         self._broker.nodes.do(deed)
         self._supply.reconnect(self._broker.connect())
 
-    def _go_on(self, lane: Lane) -> None:
+    def _go_on(self, lane: LeaderSession) -> None:
         """After a deed."""
         booking = self._supply.restarted(lane.binding.booking)
         lane.binding = replace(lane.binding, booking=booking)
         lane.answered(None)
 
-    def _run_alone(self, before: Lane) -> Lane:
+    def _run_alone(self, before: LeaderSession) -> LeaderSession:
         """The same trace again, with brokers of its own as it were."""
         lane = self._lane(before.number, before.script)
-        line = Line(self._broker, self._heard)
+        line = SharedConnection(self._broker, self._heard)
         line.lanes.append(lane)
         try:
             while lane.ask is not None:
-                if isinstance(lane.ask, Do):
+                if isinstance(lane.ask, BrokerFault):
                     line.close()
                     self._do(lane.ask.rule)
-                    line = Line(self._broker, self._heard)
+                    line = SharedConnection(self._broker, self._heard)
                     line.lanes.append(lane)
                     self._go_on(lane)
                 line.send()
@@ -359,7 +359,7 @@ class Harness:
                 f"the broker does not answer any more: {silence}; nor ApiVersions: {error}"
             ) from error
 
-    def _closed(self, lane: Lane) -> Outcome:
+    def _closed(self, lane: LeaderSession) -> TraceOutcome:
         """A trace's outcome; its partitions go back."""
         assert lane.outcome is not None
         if lane.outcome.left:
@@ -368,9 +368,9 @@ class Harness:
 
 
 def undisturbed(
-    scripts: Iterable[tuple[int, Script]],
-    later: dict[tuple[str, ...], list[tuple[int, Script]]],
-) -> Iterator[tuple[int, Script]]:
+    scripts: Iterable[tuple[int, LeaderScript]],
+    later: dict[tuple[str, ...], list[tuple[int, LeaderScript]]],
+) -> Iterator[tuple[int, LeaderScript]]:
     """The scripts without deeds; the others are put into `later`, by their deeds."""
     for number, script in scripts:
         if script.deeds:

@@ -8,7 +8,7 @@ from typing import Final
 
 from conformance.kafka.admin import PartitionProducers
 from conformance.kafka.connection import WireRequest
-from conformance.systems.wire.observer import Answer, ProducerState
+from conformance.systems.wire.observer import ObservedAnswer, ProducerState
 from conformance.systems.wire.supply import Booking
 from conformance.systems.wire.trial import Delete, Deleted, Produce, Silent
 from impl import ApiKey, ErrorCode, Record, RecordBatch, encode_batch
@@ -59,7 +59,7 @@ class Binding:
         }
         return WireRequest(ApiKey.PRODUCE, self.produce_version, body)
 
-    def answer(self, asked: Produce, body: Value) -> Answer:
+    def answer(self, asked: Produce, body: Value) -> ObservedAnswer:
         """What was answered. Raises Misaddressed."""
         slot = self.booking.slots[asked.partition]
         rows = {
@@ -71,7 +71,7 @@ class Binding:
             raise Misaddressed(f"asked {slot.topic}-{slot.partition}, answered {sorted(rows)}")
         row = rows[slot.topic, slot.partition]
         offset, start = row["base_offset"], row["log_start_offset"]
-        return Answer(
+        return ObservedAnswer(
             row["error_code"],
             offset if offset < 0 else offset - slot.log_end_offset,
             start if start < 0 else slot.told_start(start),

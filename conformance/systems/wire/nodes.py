@@ -52,7 +52,7 @@ def played(scope: str, rules: Collection[str]) -> str:
     return "/".join((scope, *(f"{name}=0" for name, rule in BUDGETS.items() if rule not in rules)))
 
 
-class Nodes(Protocol):
+class JudgedBrokers(Protocol):
     """The brokers that are judged."""
 
     @property
@@ -76,7 +76,7 @@ class Nodes(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListeningBroker:
     """A broker that listens at an address, and to which nothing is done."""
 
     address: Address

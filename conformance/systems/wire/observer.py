@@ -37,7 +37,7 @@ class Undecided(Exception):
     """Too many states explain what was observed: nobody can say what they allow together."""
 
 
-class Answer(NamedTuple):
+class ObservedAnswer(NamedTuple):
     """What an answer to a batch says. Offsets count from the trace's first; UNTOLD is none."""
 
     error: int
@@ -67,15 +67,15 @@ def starts(leader: Leader) -> list[int]:
     ]
 
 
-class States:
+class LeaderSet:
     """An interned set of leaders, never empty, in the order in which they were found."""
 
     __slots__ = ("leaders", "moves", "rows")
 
     def __init__(self, leaders: tuple[Leader, ...]) -> None:
         self.leaders = leaders
-        self.rows: dict[Batch, Mapping[Answer, States]] = {}
-        self.moves: dict[tuple[str, tuple[int, ...]], States] = {}
+        self.rows: dict[Batch, Mapping[ObservedAnswer, LeaderSet]] = {}
+        self.moves: dict[tuple[str, tuple[int, ...]], LeaderSet] = {}
 
 
 def in_wire_numbers(k: Configuration) -> Configuration:
@@ -102,10 +102,10 @@ class Observer:
         self.k = in_wire_numbers(k)
         self._tells_log_start = tells_log_start
         self._actor_rules = composition("idempotent").actor_rules
-        self._sets: dict[frozenset[Leader], States] = {}
+        self._sets: dict[frozenset[Leader], LeaderSet] = {}
         self.empty = self.of([Leader((), 0, 0, nobody(k))])
 
-    def of(self, leaders: Iterable[Leader]) -> States:
+    def of(self, leaders: Iterable[Leader]) -> LeaderSet:
         """The set of some leaders, interned. Raises Undecided if they are too many."""
         members = tuple(leaders)
         if len(members) > MAX_STATES:
@@ -114,10 +114,10 @@ class Observer:
         states = self._sets.get(key)
         if states is None:
             self._make_room()
-            states = self._sets[key] = States(members)
+            states = self._sets[key] = LeaderSet(members)
         return states
 
-    def allowed(self, states: States, batch: Batch) -> Mapping[Answer, States]:
+    def allowed(self, states: LeaderSet, batch: Batch) -> Mapping[ObservedAnswer, LeaderSet]:
         """The answers that some state gives, and the states that explain each.
 
         Raises Undecided.
@@ -127,7 +127,7 @@ class Observer:
             row = states.rows[batch] = self._computed(states, batch)
         return row
 
-    def moved(self, states: States, rule: str, inputs: tuple[int, ...]) -> States | None:
+    def moved(self, states: LeaderSet, rule: str, inputs: tuple[int, ...]) -> LeaderSet | None:
         """The states after a rule of the leader, beside requests; None if no state has it.
 
         Raises Undecided.
@@ -140,26 +140,26 @@ class Observer:
             after = states.moves[rule, inputs] = self.of(found)
         return after
 
-    def that(self, states: States, agrees: Callable[[Leader], bool]) -> States | None:
+    def that(self, states: LeaderSet, agrees: Callable[[Leader], bool]) -> LeaderSet | None:
         """The states that agree with something seen of them; None if none does."""
         left = [leader for leader in states.leaders if agrees(leader)]
         return self.of(left) if left else None
 
-    def _computed(self, states: States, batch: Batch) -> Mapping[Answer, States]:
-        found: dict[Answer, dict[Leader, None]] = {}
+    def _computed(self, states: LeaderSet, batch: Batch) -> Mapping[ObservedAnswer, LeaderSet]:
+        found: dict[ObservedAnswer, dict[Leader, None]] = {}
         for leader in states.leaders:
             step = on_produce(self.k, leader, ProduceRequest(batch))
             (answer,) = step.sends
             found.setdefault(self.told(answer), {})[step.actor] = None
         return {answer: self.of(leaders) for answer, leaders in found.items()}
 
-    def told(self, answer: ProduceResponse) -> Answer:
+    def told(self, answer: ProduceResponse) -> ObservedAnswer:
         """What a broker tells of an answer. A batch that is too large is refused unread."""
         is_untold = answer.error == Error.MESSAGE_TOO_LARGE or not self._tells_log_start
         start = UNTOLD if is_untold else answer.log_start_offset
-        return Answer(int(answer.error), answer.base_offset, start)
+        return ObservedAnswer(int(answer.error), answer.base_offset, start)
 
-    def crashed(self, states: States) -> States:
+    def crashed(self, states: LeaderSet) -> LeaderSet:
         """The states after the broker was killed and came back. What it says then tells which.
 
         Its newest snapshot may cover any part of the log, and it may not have noted yet where the
@@ -181,7 +181,7 @@ class Observer:
         """Where the high watermark must be before a success is answered. `leader.awaited`."""
         return awaited(self.k, offset)
 
-    def _moved(self, states: States, rule: str, inputs: tuple[int, ...]) -> Iterator[Leader]:
+    def _moved(self, states: LeaderSet, rule: str, inputs: tuple[int, ...]) -> Iterator[Leader]:
         for leader in states.leaders:
             with suppress(Disabled):
                 yield self._actor_rules[rule](self.k, leader, *inputs)

@@ -22,7 +22,7 @@ from conformance.backends import BackendFailed
 from conformance.kafka.admin import init_producer_ids
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.errors import KafkaError
-from conformance.report import Check
+from conformance.report import SideCheck
 from model.language import Disabled
 from proofs.lift.source import Model, composition
 
@@ -46,7 +46,7 @@ ASKED: Final = (1, PREFETCH_AT - 1, 1, BLOCK_SIZE - PREFETCH_AT - 1, 1, 200)
 makes a broker fetch ahead, that one, the last of the block, the first of the next."""
 
 
-class Node(NamedTuple):
+class ZooKeeperNode(NamedTuple):
     """ZooKeeper's node: the latest block's ids, who took it, how often the node was written."""
 
     block_start: int
@@ -59,7 +59,7 @@ NOTHING: Final = (-1, -1, -1)
 """The node's data before a block was taken."""
 
 
-def check_blocks(kafka: KafkaBroker) -> Check:
+def check_blocks(kafka: KafkaBroker) -> SideCheck:
     """Stop, kill and ask the broker; the first difference, if any. Raises BackendFailed."""
     compared = 0
     try:
@@ -67,13 +67,13 @@ def check_blocks(kafka: KafkaBroker) -> Check:
             for wanted, seen in comparisons(kafka, look):
                 compared += 1
                 if wanted != seen:
-                    return Check(compared, wanted, seen)
+                    return SideCheck(compared, wanted, seen)
     except KafkaError as error:
         raise BackendFailed(f"the broker failed while it was asked for ids: {error}") from error
-    return Check(compared)
+    return SideCheck(compared)
 
 
-def comparisons(kafka: KafkaBroker, look: Callable[[], Node]) -> Iterator[tuple[Any, Any]]:
+def comparisons(kafka: KafkaBroker, look: Callable[[], ZooKeeperNode]) -> Iterator[tuple[Any, Any]]:
     """What the model says, and what is seen, of the node and of ids in turns."""
     blocks = Blocks(kafka.release.name, look())
     for stop in (kafka.stop, kafka.kill):
@@ -94,7 +94,7 @@ def comparisons(kafka: KafkaBroker, look: Callable[[], Node]) -> Iterator[tuple[
 class Blocks:
     """The model in Kafka's own numbers, with one broker, from what was found in ZooKeeper."""
 
-    def __init__(self, release: str, found: Node) -> None:
+    def __init__(self, release: str, found: ZooKeeperNode) -> None:
         self._model: Model = composition("producer_ids")
         configuration = self._model.configuration
         bounds = configuration.Bounds(
@@ -131,13 +131,13 @@ class Blocks:
         self._rest()
         return given
 
-    def node(self, node_id: int) -> Node:
+    def node(self, node_id: int) -> ZooKeeperNode:
         """What ZooKeeper says."""
         store = self._world.store
         if store.block == NO_BLOCK:
-            return Node(*NOTHING, store.version)
+            return ZooKeeperNode(*NOTHING, store.version)
         first = store.block * BLOCK_SIZE
-        return Node(first, first + BLOCK_SIZE - 1, node_id, store.version)
+        return ZooKeeperNode(first, first + BLOCK_SIZE - 1, node_id, store.version)
 
     def _rest(self) -> None:
         """Until the broker has nothing more to do of itself."""
@@ -156,7 +156,7 @@ class Blocks:
 # ZooKeeper
 
 
-def awaited(wanted: Node, look: Callable[[], Node]) -> tuple[Any, Any]:
+def awaited(wanted: ZooKeeperNode, look: Callable[[], ZooKeeperNode]) -> tuple[Any, Any]:
     """What the node is to say, and what it says, at the latest after NODE_TIMEOUT_S."""
     deadline = time.monotonic() + NODE_TIMEOUT_S
     seen = look()
@@ -167,7 +167,7 @@ def awaited(wanted: Node, look: Callable[[], Node]) -> tuple[Any, Any]:
 
 
 @contextmanager
-def watched(kafka: KafkaBroker) -> Iterator[Callable[[], Node]]:
+def watched(kafka: KafkaBroker) -> Iterator[Callable[[], ZooKeeperNode]]:
     """A look at the node of the broker's ZooKeeper. Raises BackendFailed."""
     try:
         from kazoo.client import KazooClient
@@ -189,9 +189,11 @@ def watched(kafka: KafkaBroker) -> Iterator[Callable[[], Node]]:
         client.close()
 
 
-def node_from(data: bytes | None, stat: Any) -> Node:
+def node_from(data: bytes | None, stat: Any) -> ZooKeeperNode:
     """The node as it was read. Numbers of ids are texts there."""
     if not data:
-        return Node(*NOTHING, stat.version)
+        return ZooKeeperNode(*NOTHING, stat.version)
     value = json.loads(data)
-    return Node(int(value["block_start"]), int(value["block_end"]), value["broker"], stat.version)
+    return ZooKeeperNode(
+        int(value["block_start"]), int(value["block_end"]), value["broker"], stat.version
+    )

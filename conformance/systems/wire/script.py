@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from conformance.judge import Judge, Steps
 from conformance.systems.base import Payload, Reaction, View, WireNumbers
-from conformance.systems.wire.observer import Answer, Observer, States
+from conformance.systems.wire.observer import LeaderSet, ObservedAnswer, Observer
 from conformance.tables import Tables, leader_view
 from model.idempotent.configuration import Configuration, FirstSequence
 from model.idempotent.leader import Leader, late_error
@@ -68,11 +68,11 @@ class Delivery(NamedTuple):
     step: int
     partition: int
     batch: Batch
-    answer: Answer
+    answer: ObservedAnswer
     stored: int
 
 
-class Event(NamedTuple):
+class LeaderEvent(NamedTuple):
     """A rule of the leader beside requests, with its inputs; or ISOLATE."""
 
     step: int
@@ -81,11 +81,11 @@ class Event(NamedTuple):
     inputs: tuple[int, ...] = ()
 
 
-class Script(NamedTuple):
+class LeaderScript(NamedTuple):
     """A trace, what of it leaders hear, and the points that it covers."""
 
     steps: Steps
-    heard: tuple[Delivery | Event, ...]
+    heard: tuple[Delivery | LeaderEvent, ...]
     seen: int
 
     @property
@@ -94,7 +94,7 @@ class Script(NamedTuple):
         return tuple(
             one.rule
             for one in self.heard
-            if isinstance(one, Event) and one.rule not in ASKED | BY_ITSELF
+            if isinstance(one, LeaderEvent) and one.rule not in ASKED | BY_ITSELF
         )
 
     def instance(self, step: int) -> Instance:
@@ -114,7 +114,7 @@ class _Heard(NamedTuple):
 
     partition: int
     batch: Batch | None
-    answer: Answer | None
+    answer: ObservedAnswer | None
     stored: int
     rule: str = ""
     inputs: tuple[int, ...] = ()
@@ -129,7 +129,7 @@ class _Listener:
         self._heard = heard
         self._states = observer.empty
 
-    def begin(self, states: States) -> None:
+    def begin(self, states: LeaderSet) -> None:
         self._states = states
 
     def view(self) -> View:
@@ -146,7 +146,9 @@ class _Listener:
 
     def on_produce_without_replicas(self, request: Payload) -> Reaction:
         start = self._leader.log_start_offset
-        return self._answered(request, Answer(Error.NOT_ENOUGH_REPLICAS, INVALID_OFFSET, start))
+        return self._answered(
+            request, ObservedAnswer(Error.NOT_ENOUGH_REPLICAS, INVALID_OFFSET, start)
+        )
 
     def advance_high_watermark(self) -> Reaction:
         return self._moved("advance_high_watermark")
@@ -170,7 +172,7 @@ class _Listener:
     def _leader(self) -> Leader:
         return self._states.leaders[0]
 
-    def _produced(self, request: Payload) -> Answer:
+    def _produced(self, request: Payload) -> ObservedAnswer:
         producer_id, producer_epoch, base_sequence, record_count, first_record = request
         batch = Batch(
             producer_id,
@@ -185,7 +187,7 @@ class _Listener:
         self._heard.append(_Heard(self._partition, batch, answer, len(self._leader.log)))
         return answer
 
-    def _answered(self, request: Payload, answer: Answer) -> Reaction:
+    def _answered(self, request: Payload, answer: ObservedAnswer) -> Reaction:
         """A success waits for the replicas; an error, also one that comes late, does not."""
         end_offset = answer.base_offset + request[3]
         required_offset = 0 if answer.error else self._observer.awaited(end_offset)
@@ -227,7 +229,7 @@ class _Listeners:
         return request
 
 
-class ScriptWriter:
+class LeaderScriptWriter:
     """Makes scripts of the traces of one configuration.
 
     `plays` are the rules of a leader that can be brought about at the brokers that are judged.
@@ -256,7 +258,7 @@ class ScriptWriter:
         self._partitions = k.bounds.partitions
         self._producer_ids = k.bounds.producer_ids
 
-    def script(self, steps: Steps) -> Script:
+    def script(self, steps: Steps) -> LeaderScript:
         """The trace's script. Raises the judge's NotAllowed; CannotPlay.
 
         It ends before what no deed shows as it is (`playable`).
@@ -265,20 +267,20 @@ class ScriptWriter:
         result = self._judge.judge(steps)
         if result.divergence is not None:
             raise AssertionError(f"the model differs from itself: {result.divergence}")
-        script = Script(steps, tuple(isolated(list(self._events(steps)))), result.seen)
+        script = LeaderScript(steps, tuple(isolated(list(self._events(steps)))), result.seen)
         self._check(script)
         return script
 
-    def _events(self, steps: Steps) -> Iterator[Delivery | Event]:
+    def _events(self, steps: Steps) -> Iterator[Delivery | LeaderEvent]:
         numbers = [0] * self._begins
         numbers += [i for i, (rule, _) in enumerate(steps, start=1) if rule in HEARD]
         for step, one in zip(numbers, self._listeners.heard, strict=True):
             if one.batch is not None and one.answer is not None:
                 yield Delivery(step, one.partition, one.batch, one.answer, one.stored)
             else:
-                yield Event(step, one.partition, one.rule, one.inputs)
+                yield LeaderEvent(step, one.partition, one.rule, one.inputs)
 
-    def _check(self, script: Script) -> None:
+    def _check(self, script: LeaderScript) -> None:
         """Raises CannotPlay for what nobody can do."""
         missing = sorted({*script.deeds} - self._plays - {ISOLATE})
         if missing:
@@ -308,24 +310,24 @@ def playable(steps: Steps) -> Steps:
     return steps
 
 
-def isolated(heard: list[Delivery | Event]) -> list[Delivery | Event]:
+def isolated(heard: list[Delivery | LeaderEvent]) -> list[Delivery | LeaderEvent]:
     """With ISOLATE before what the next leader lacks, or before the failover if it lacks nothing.
 
     Raises CannotPlay if it lacks what the leader before had already: all replicas have that.
     """
-    placed: list[Delivery | Event] = []
+    placed: list[Delivery | LeaderEvent] = []
     begins, had = 0, 0
     for one in heard:
-        if isinstance(one, Event) and one.rule == FAIL_OVER:
+        if isinstance(one, LeaderEvent) and one.rule == FAIL_OVER:
             (kept,) = one.inputs
             if kept < had:
                 raise CannotPlay(f"step {one.step}: the next leader is to lack what all have")
             lacks = (i for i in range(begins, len(placed)) if _stored(placed[i]) > kept)
-            placed.insert(next(lacks, len(placed)), Event(one.step, one.partition, ISOLATE))
+            placed.insert(next(lacks, len(placed)), LeaderEvent(one.step, one.partition, ISOLATE))
             begins, had = len(placed), kept
         placed.append(one)
     return placed
 
 
-def _stored(one: Delivery | Event) -> int:
+def _stored(one: Delivery | LeaderEvent) -> int:
     return one.stored if isinstance(one, Delivery) else 0

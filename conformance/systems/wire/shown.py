@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from conformance.guaranteed import Seen, of_what_is_shown, seen_in
-from conformance.systems.wire.trial import Difference, Told
+from conformance.guaranteed import ObservedProperties, of_what_is_shown, seen_in
+from conformance.systems.wire.trial import AnsweredBatch, Difference
 from model.idempotent.configuration import Configuration
 from model.idempotent.leader import StoredBatch
 from model.idempotent.messages import Error
@@ -20,10 +20,12 @@ from model.idempotent.world import World
 from model.language import EMPTY_SET, Map
 
 
-def shown(k: Configuration, told: Iterable[Told], difference: Difference) -> Seen:
+def shown(
+    k: Configuration, told: Iterable[AnsweredBatch], difference: Difference
+) -> ObservedProperties:
     """The guarantees that the answers break. `k` has the wire's numbers."""
     seen = seen_in(k, world_told(k, list(told), is_false_error(difference)))
-    return Seen(broken=of_what_is_shown(seen).broken)
+    return ObservedProperties(broken=of_what_is_shown(seen).broken)
 
 
 def is_false_error(difference: Difference) -> bool:
@@ -35,7 +37,7 @@ def is_false_error(difference: Difference) -> bool:
     )
 
 
-def world_told(k: Configuration, told: list[Told], bump_is_due: bool) -> World:
+def world_told(k: Configuration, told: list[AnsweredBatch], bump_is_due: bool) -> World:
     """A world with the logs that the answers describe."""
     world = initial(k)
     leaders = tuple(
@@ -56,7 +58,7 @@ def world_told(k: Configuration, told: list[Told], bump_is_due: bool) -> World:
     return replace(world, leaders=Map(leaders), clients=Map(clients))
 
 
-def log_told(told: Iterable[Told], partition: int) -> tuple[StoredBatch, ...]:
+def log_told(told: Iterable[AnsweredBatch], partition: int) -> tuple[StoredBatch, ...]:
     """The batches of the successes, each offset once, in the order of offsets."""
     stored = {
         StoredBatch(one.batch, one.answer.base_offset)

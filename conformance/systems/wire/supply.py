@@ -35,7 +35,7 @@ MAX_PARTITIONS: Final = 1_000
 IDS_AT_A_TIME: Final = 100
 
 
-class Slot(NamedTuple):
+class BookedPartition(NamedTuple):
     """A partition of the broker, where its log began and ended, and how many traces had it."""
 
     topic: str
@@ -60,7 +60,7 @@ class Booking(NamedTuple):
     """What one trace has: `producers` and `slots` by the model's numbers."""
 
     producers: tuple[ProducerIdentity, ...]
-    slots: tuple[Slot, ...]
+    slots: tuple[BookedPartition, ...]
 
 
 class TopicForm(NamedTuple):
@@ -74,7 +74,7 @@ PLAIN: Final = TopicForm((), {})
 """One replica, wherever the cluster puts it."""
 
 
-class Supply:
+class BookingPool:
     """Gives bookings over a connection of its own.
 
     `traces` is how many will come, as far as that is known, `at_once` how many at a time; both
@@ -91,7 +91,7 @@ class Supply:
         self._topics: list[str] = []
         self._width = min(max(at_once, -(-traces // USES)), MAX_PARTITIONS)
         self._producers: deque[ProducerIdentity] = deque()
-        self._slots: deque[Slot] = deque()
+        self._slots: deque[BookedPartition] = deque()
         self._starts: Mapping[TopicPartition, int] = {}
 
     def take(self, producers: int, partitions: int) -> Booking:
@@ -110,7 +110,7 @@ class Supply:
         for slot, (start, end) in zip(booking.slots, left, strict=True):
             if slot.uses + 1 < USES:
                 base = slot.log_end_offset
-                here = Slot(
+                here = BookedPartition(
                     slot.topic,
                     slot.partition,
                     base + start if start else slot.log_start_offset,
@@ -135,7 +135,7 @@ class Supply:
         """A booking after `reconnect`."""
         return booking._replace(slots=tuple(self._restarted(slot) for slot in booking.slots))
 
-    def _restarted(self, slot: Slot) -> Slot:
+    def _restarted(self, slot: BookedPartition) -> BookedPartition:
         """With the log's start of now, unless it is the trace that has it that deleted more."""
         start = self._starts[slot.topic, slot.partition]
         return slot._replace(log_start_offset=start) if start <= slot.log_end_offset else slot
@@ -155,4 +155,6 @@ class Supply:
             configs=self._form.configs,
         )
         self._topics.append(topic)
-        self._slots += [Slot(topic, partition, 0, 0, 0) for partition in range(self._width)]
+        self._slots += [
+            BookedPartition(topic, partition, 0, 0, 0) for partition in range(self._width)
+        ]

@@ -15,15 +15,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from conformance.systems.wire.observer import (
-    Answer,
+    LeaderSet,
+    ObservedAnswer,
     Observer,
     ProducerState,
-    States,
     Undecided,
     producer_state,
 )
 from conformance.systems.wire.probes import PROBES, heard_producers
-from conformance.systems.wire.script import BY_ITSELF, ISOLATE, Event, Script
+from conformance.systems.wire.script import BY_ITSELF, ISOLATE, LeaderEvent, LeaderScript
 from conformance.systems.wire.supply import Left
 from model.idempotent.leader import Leader, log_end_offset
 from model.idempotent.messages import NO_PRODUCER_EPOCH, Batch
@@ -33,7 +33,8 @@ Json = Any
 
 
 class Produce(NamedTuple):
-    """Ask: a batch for a partition of the model. Its answer is an `Answer` with the offset."""
+    """Ask: a batch for a partition of the model. Its answer is an `ObservedAnswer` with the
+    offset."""
 
     partition: int
     batch: Batch
@@ -61,14 +62,14 @@ class Deleted(NamedTuple):
     low_watermark: int
 
 
-class Do(NamedTuple):
+class BrokerFault(NamedTuple):
     """Ask: something is done to brokers, a rule of the leader or ISOLATE. Its answer is None."""
 
     rule: str
 
 
-Ask = Produce | Describe | Delete | Do
-Asking = Generator[Ask, Any, "Outcome"]
+Ask = Produce | Describe | Delete | BrokerFault
+Asking = Generator[Ask, Any, "TraceOutcome"]
 
 
 class Silent(NamedTuple):
@@ -90,23 +91,23 @@ class Difference:
     observed: Mapping[str, Json]
 
 
-class Told(NamedTuple):
+class AnsweredBatch(NamedTuple):
     """A batch, and what the broker answered."""
 
     partition: int
     batch: Batch
-    answer: Answer
+    answer: ObservedAnswer
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TraceOutcome:
     """How a trace ended. `left` has what is left of each partition of the model, if it ended as
     it should; else `told` has all that was answered. `steps` were followed."""
 
     difference: Difference | None = None
     is_undecided: bool = False
     left: tuple[Left, ...] = ()
-    told: tuple[Told, ...] = ()
+    told: tuple[AnsweredBatch, ...] = ()
     steps: int = 0
 
 
@@ -123,14 +124,14 @@ class _Differs(Exception):
 class _Place:
     """Where a trial stands, for the difference that it may find there."""
 
-    states: list[States]
+    states: list[LeaderSet]
     step: int = 0
     instance: Instance = ("initial", ())
     is_isolated: bool = False
-    told: list[Told] = field(default_factory=list)
+    told: list[AnsweredBatch] = field(default_factory=list)
 
 
-def trial(observer: Observer, script: Script, *, describes: bool) -> Asking:
+def trial(observer: Observer, script: LeaderScript, *, describes: bool) -> Asking:
     """Ask and compare until the end or the first difference. `describes`: the broker tells of
     its producers."""
     place = _Place([observer.empty] * observer.k.bounds.partitions)
@@ -142,17 +143,17 @@ def trial(observer: Observer, script: Script, *, describes: bool) -> Asking:
             yield from _probe(observer, place, partition)
     except _Differs as found:
         difference = Difference(place.step, place.instance, found.expected, found.observed)
-        return Outcome(difference, told=tuple(place.told))
+        return TraceOutcome(difference, told=tuple(place.told))
     except Undecided:
-        return Outcome(is_undecided=True)
-    return Outcome(left=tuple(_left(states) for states in place.states), steps=followed)
+        return TraceOutcome(is_undecided=True)
+    return TraceOutcome(left=tuple(_left(states) for states in place.states), steps=followed)
 
 
-def _follow(observer: Observer, place: _Place, script: Script) -> Generator[Ask, Any, int]:
+def _follow(observer: Observer, place: _Place, script: LeaderScript) -> Generator[Ask, Any, int]:
     """All that leaders hear, as long as they do as the script says; how many steps that was."""
     for one in script.heard:
         place.step, place.instance = one.step, script.instance(one.step)
-        if isinstance(one, Event):
+        if isinstance(one, LeaderEvent):
             yield from _do(observer, place, one)
             continue
         answered = yield from _produce(observer, place, one.partition, one.batch)
@@ -162,20 +163,20 @@ def _follow(observer: Observer, place: _Place, script: Script) -> Generator[Ask,
     return place.step
 
 
-def _left(states: States) -> Left:
+def _left(states: LeaderSet) -> Left:
     leader = states.leaders[0]
     return Left(leader.log_start_offset, log_end_offset(leader.log))
 
 
-def _do(observer: Observer, place: _Place, event: Event) -> Generator[Ask, Any, None]:
+def _do(observer: Observer, place: _Place, event: LeaderEvent) -> Generator[Ask, Any, None]:
     """Something beside requests happens to a leader."""
     if event.rule == ISOLATE:
         place.is_isolated = True
-        yield Do(event.rule)
+        yield BrokerFault(event.rule)
         return
     states = place.states[event.partition]
     if event.rule == "recover":
-        after: States | None = observer.crashed(states)
+        after: LeaderSet | None = observer.crashed(states)
     else:
         after = observer.moved(states, event.rule, event.inputs)
     assert after is not None, f"no state has {event}"
@@ -183,7 +184,7 @@ def _do(observer: Observer, place: _Place, event: Event) -> Generator[Ask, Any, 
     if event.rule == "delete_records":
         yield from _delete(event.partition, after.leaders[0].log_start_offset)
     elif event.rule not in BY_ITSELF:
-        yield Do(event.rule)
+        yield BrokerFault(event.rule)
         place.is_isolated = False
 
 
@@ -203,12 +204,12 @@ def _delete(partition: int, offset: int) -> Generator[Ask, Any, None]:
 
 def _produce(
     observer: Observer, place: _Place, partition: int, batch: Batch
-) -> Generator[Ask, Any, Answer]:
+) -> Generator[Ask, Any, ObservedAnswer]:
     """A batch, and its answer."""
     allowed = observer.allowed(place.states[partition], batch)
     answered = yield Produce(partition, batch, place.is_isolated)
-    if isinstance(answered, Answer):
-        place.told.append(Told(partition, batch, answered))
+    if isinstance(answered, ObservedAnswer):
+        place.told.append(AnsweredBatch(partition, batch, answered))
     after = allowed.get(answered)
     if after is None:
         raise _differing(partition, list(allowed), answered)
@@ -216,21 +217,25 @@ def _produce(
     return answered  # type: ignore[no-any-return]
 
 
-def _differing(partition: int, allowed: list[Answer], answered: Answer | Silent) -> _Differs:
+def _differing(
+    partition: int, allowed: list[ObservedAnswer], answered: ObservedAnswer | Silent
+) -> _Differs:
     """The fields in which an answer is none of those that are allowed."""
     path = f"leader[{partition}].sends"
     if isinstance(answered, Silent):
         return _Differs({path: 1}, {path: answered.reason})
     names = [
         name
-        for name in Answer._fields
+        for name in ObservedAnswer._fields
         if getattr(answered, name) not in [getattr(answer, name) for answer in allowed]
     ]
     expected = {
         f"{path}[0].{name}": _one_or_many(sorted({getattr(answer, name) for answer in allowed}))
-        for name in names or Answer._fields
+        for name in names or ObservedAnswer._fields
     }
-    observed = {f"{path}[0].{name}": getattr(answered, name) for name in names or Answer._fields}
+    observed = {
+        f"{path}[0].{name}": getattr(answered, name) for name in names or ObservedAnswer._fields
+    }
     return _Differs(expected, observed)
 
 

@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from conformance.__main__ import main
-from conformance.experiments.network import ClientNetwork, Sent
+from conformance.experiments.network import ClientBatch, ClientNetwork
 from conformance.experiments.player import rehearse
 from conformance.experiments.report import broken_by
 from conformance.experiments.story import stories
@@ -124,7 +124,7 @@ def test_answers_are_lost_and_those_of_others_come() -> None:
         assert heard(connection, GLANCE_S) == []
         connection.sendall(frame(produce("b", 2)))
         assert heard(connection, LONG_S) == [2]
-        assert network.sent == [Sent("a", 7, 0, 1), Sent("b", 7, 0, 2)]
+        assert network.sent == [ClientBatch("a", 7, 0, 1), ClientBatch("b", 7, 0, 2)]
 
 
 def test_a_lost_request_does_not_reach_the_broker() -> None:

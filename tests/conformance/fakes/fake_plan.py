@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from conformance.backends import Range
-from conformance.guaranteed import Seen
+from conformance.backends import TraceRange
+from conformance.guaranteed import ObservedProperties
 from conformance.plan import Summary
 from conformance.rows import Found
 
@@ -50,10 +50,10 @@ def judge_one(number: int, configurations: dict[str, Any]) -> Found:
         divergences=int(diverged),
         findings=({"id": number, "rule": "request_arrives"},) if diverged else (),
     )
-    return Found(summary, Seen(met=frozenset({f"witness_{number % 3}"})))
+    return Found(summary, ObservedProperties(met=frozenset({f"witness_{number % 3}"})))
 
 
-def judge(configurations: dict[str, Any], part: Range) -> Found:
+def judge(configurations: dict[str, Any], part: TraceRange) -> Found:
     total = Found()
     for number in range(part.first, part.last):
         total = total.merge(judge_one(number, configurations))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generate.cover import Cover, bound, cover
-from conformance.generate.graph import Graph, TooLarge, explored, machine_of
+from conformance.generate.graph import ScopeTooLargeForCover, TransitionGraph, explored, machine_of
 from proofs.lift.source import composition
 from proofs.trace.replay import configuration_of
 
@@ -18,14 +18,14 @@ pytestmark = [pytest.mark.fast, pytest.mark.xdist_group("cover")]  # what is exp
 
 
 @cache
-def graph_of(scope: str) -> Graph:
+def graph_of(scope: str) -> TransitionGraph:
     return explored(
         machine_of(configuration_of(composition("idempotent"), scope, "4.3.1"), scope),
         lambda _: None,
     )
 
 
-def graph(edges: list[tuple[int, int]]) -> Graph:
+def graph(edges: list[tuple[int, int]]) -> TransitionGraph:
     """A graph of (source, target), renumbered breadth first; what is not reached is left out."""
     order = [0]
     for state in order:
@@ -35,14 +35,14 @@ def graph(edges: list[tuple[int, int]]) -> Graph:
     number = {state: i for i, state in enumerate(order)}
     kept = sorted((number[a], number[b]) for a, b in edges if a in number)
     counts = np.bincount([a for a, _ in kept], minlength=len(order))
-    return Graph(
+    return TransitionGraph(
         np.concatenate(([0], np.cumsum(counts))).astype(np.uint32),
         np.arange(len(kept), dtype=np.uint16),
         np.array([b for _, b in kept], dtype=np.uint32),
     )
 
 
-def is_cover(graph: Graph, walks: Cover) -> bool:
+def is_cover(graph: TransitionGraph, walks: Cover) -> bool:
     """Whether each trace is a walk from state 0 and every edge is in one."""
     sources, targets = graph.sources, graph.targets
     before = np.concatenate(([0], targets[walks.edges[:-1]])).astype(np.int64)
@@ -92,7 +92,7 @@ def test_covers_of_scopes_are_complete_and_short(scope: str) -> None:
 
 def test_the_same_graph_gives_the_same_cover() -> None:
     asked = graph_of("idempotent-tiny")
-    again = Graph(asked.first_edge.copy(), asked.rules.copy(), asked.targets.copy())
+    again = TransitionGraph(asked.first_edge.copy(), asked.rules.copy(), asked.targets.copy())
     one, other = cover(asked), cover(again)
     assert one.edges.tolist() == other.edges.tolist()
     assert one.first.tolist() == other.first.tolist()
@@ -104,7 +104,7 @@ def test_depths_are_distances() -> None:
 
 def test_a_scope_with_too_many_states_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conformance.generate.graph.MAX_STATES", 100)
-    with pytest.raises(TooLarge, match="more than 100"):
+    with pytest.raises(ScopeTooLargeForCover, match="more than 100"):
         explored(
             machine_of(
                 configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1"), "x"

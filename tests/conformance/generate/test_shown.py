@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conformance.guaranteed import Walker, seen_on
+from conformance.guaranteed import GuaranteeWalker, seen_on
 from conformance.plan import Plan, configuration, prepare
 
 
 @pytest.mark.parametrize("scope", ["idempotent-restart", "idempotent-tiny", "idempotent-expiry"])
 def test_each_trace_shows_what_its_worlds_show(scope: str, tmp_path: Path) -> None:
     prepared = prepare(Plan(scope=scope, traces=150), tmp_path)
-    walker = Walker(configuration(prepared.plan))
+    walker = GuaranteeWalker(configuration(prepared.plan))
     assert prepared.transitions_total
     for number in range(0, prepared.count, 5):
         steps = prepared.trace(number)

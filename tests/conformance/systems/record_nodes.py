@@ -20,13 +20,13 @@ from conformance.generate.served import SKIP
 from conformance.homes import SERVED
 from conformance.plan import Plan, configuration, prepare
 from conformance.systems.transactions.tables import tables_of
-from conformance.systems.transactions_nodes.harness import Harness
-from conformance.systems.transactions_nodes.nodes import Nodes, ground_of
+from conformance.systems.transactions_nodes.harness import ClusterHarness
+from conformance.systems.transactions_nodes.nodes import ClusterNodes, ground_of
 from conformance.systems.transactions_nodes.script import NodeScript, NodesWriter
-from conformance.systems.transactions_nodes.trial import Do, NodesTrial, Rest
+from conformance.systems.transactions_nodes.trial import NodeFault, NodesTrial, Rest
 from conformance.systems.transactions_wire.probes import with_room
 from conformance.systems.transactions_wire.trial import Ask
-from conformance.transactions.wire import Call, Requests
+from conformance.transactions.wire import Requests, WireCall
 from impl import encode_response
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -64,7 +64,7 @@ class RecordedTrial(NodesTrial):
         while True:
             first = len(self.rows)
             answers = yield [self._kept(ask) for ask in asks]
-            if isinstance(asks[0], Do):
+            if isinstance(asks[0], NodeFault):
                 self.rows.append({"deed": asks[0].deed, "epoch": answers[0]})
             try:
                 asks = asking.send(answers)
@@ -84,7 +84,7 @@ class RecordedTrial(NodesTrial):
             self.rows.append({**row, "answer": payload.hex()})
             return read(body)
 
-        return ask._replace(call=Call(request, keep))
+        return ask._replace(call=WireCall(request, keep))
 
 
 def chosen(scripts: Iterable[NodeScript]) -> Iterator[NodeScript]:
@@ -111,8 +111,8 @@ def record(release: str, kind: str) -> None:
         scripts = list(chosen(writer.script(prepared.trace(n)) for n in range(prepared.count)))
     with ground_of(release, k.variant.level) as ground:
         speaks = ground.conversation(requests)
-        player = Harness(
-            Nodes(ground, speaks),
+        player = ClusterHarness(
+            ClusterNodes(ground, speaks),
             speaks,
             k.bounds.partitions,
             can_kill_leaders=False,

@@ -20,15 +20,15 @@ from typing import Any
 from conformance.homes import SERVED
 from conformance.plan import Plan, configuration, prepare
 from conformance.systems.transactions.tables import tables_of
-from conformance.systems.transactions_wire.harness import TRANSACTION_S, Supply
+from conformance.systems.transactions_wire.harness import TRANSACTION_S, PartitionPool
 from conformance.systems.transactions_wire.probes import with_room
-from conformance.systems.transactions_wire.script import Script, ScriptWriter
+from conformance.systems.transactions_wire.script import TransactionScript, TransactionScriptWriter
 from conformance.systems.transactions_wire.servers import Started
-from conformance.systems.transactions_wire.trial import Ended, KafkaTestbed, Rest, Times, Trial
+from conformance.systems.transactions_wire.trial import KafkaTestbed, Rest, Times, TraceEnd, Trial
 from conformance.systems.transactions_wire.worn import LAST_EPOCH, Worn
 from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S, scope_played
 from conformance.transactions.testbed import KafkaTestbed as Servers
-from conformance.transactions.wire import Conversation, Requests, Wire
+from conformance.transactions.wire import Conversation, CoordinatorConnection, Requests
 from impl import encode_response
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -49,7 +49,7 @@ def plan_of(variant: str, scope: str) -> Plan:
     )
 
 
-def chosen(scripts: Iterable[Script], *, waits: bool) -> Iterator[Script]:
+def chosen(scripts: Iterable[TransactionScript], *, waits: bool) -> Iterator[TransactionScript]:
     """Those with two requests in a row, or their answers, that none before had; only those that
     wait for the broker, if there are such."""
     met: set[Any] = set()
@@ -64,7 +64,10 @@ def chosen(scripts: Iterable[Script], *, waits: bool) -> Iterator[Script]:
 
 
 def recorded(
-    speaks: Conversation, wire: Wire, script: Script, ground: KafkaTestbed
+    speaks: Conversation,
+    wire: CoordinatorConnection,
+    script: TransactionScript,
+    ground: KafkaTestbed,
 ) -> list[dict[str, Any]]:
     """The calls of one trace with their answers; the broker is as the model says."""
     times = Times(
@@ -87,7 +90,7 @@ def recorded(
         try:
             asks = asking.send(answers)
         except StopIteration as ended:
-            outcome: Ended = ended.value
+            outcome: TraceEnd = ended.value
             assert (outcome.difference, outcome.is_undecided) == (None, False), outcome
             return rows
 
@@ -105,10 +108,10 @@ def record(release: str, scope: str, requests: Requests) -> None:
     with tempfile.TemporaryDirectory() as directory, ground as servers:
         worn = Worn(servers, first - 1, count) if first else None
         prepared = prepare(plan, Path(directory))
-        writer = ScriptWriter(tables_of(with_room(k)))
+        writer = TransactionScriptWriter(tables_of(with_room(k)))
         tried = range(0, prepared.cover_traces, max(prepared.cover_traces // TRIED, 1))
         scripts = (writer.script(prepared.trace(number)) for number in tried)
-        started, supply, wire = Started(servers), Supply(servers), servers.connect()
+        started, supply, wire = Started(servers), PartitionPool(servers), servers.connect()
         wire.retry(servers.conversation("v1").init_producer_id(None))  # ids are there from now on
         speaks = servers.conversation(requests)
         data = k.bounds.partitions - k.bounds.offsets

@@ -18,10 +18,10 @@ from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration, prepare
 from conformance.systems.wire.backend import traces_plan
 from conformance.systems.wire.brokers import started
-from conformance.systems.wire.harness import Harness
+from conformance.systems.wire.harness import BrokerHarness
 from conformance.systems.wire.nodes import played
 from conformance.systems.wire.observer import Observer
-from conformance.systems.wire.script import ScriptWriter
+from conformance.systems.wire.script import LeaderScriptWriter
 from conformance.tables import Tables
 from impl import encode_request, encode_response
 from model.idempotent.configuration import FirstSequence
@@ -55,14 +55,14 @@ def record(name: str) -> None:
             prepared = prepare(plan, Path(folder) / scope)
             k = configuration(plan)
             observer = Observer(k)
-            writer = ScriptWriter(k, Tables(k), observer)
+            writer = LeaderScriptWriter(k, Tables(k), observer)
             first = len({line.get("trace") for line in lines}) - 1
             heard: dict[int, list[tuple[WireRequest, Any]]] = {}
 
             def listen(number: int, request: WireRequest, body: Any, heard: Any = heard) -> None:
                 heard.setdefault(number, []).append((request, body))
 
-            harness = Harness(observer, broker, traces, listen)
+            harness = BrokerHarness(observer, broker, traces, listen)
             numbers = range(0, prepared.cover_traces, prepared.cover_traces // traces)
             scripts = ((n, writer.script(prepared.trace(n))) for n in numbers[:traces])
             for _ in harness.run(scripts):

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.__main__ import main
-from conformance.backends import SUMMARY, Range
+from conformance.backends import SUMMARY, TraceRange
 from conformance.generate.served import LEAVES, MARKER, NEEDS_LEADER, RETURNS, SKIP
 from conformance.homes import SERVED
 from conformance.kafka.admin import Supported
-from conformance.plan import Plan, Prepared, configuration, prepare
+from conformance.plan import Plan, PreparedPlan, configuration, prepare
 from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_nodes.backend import NodesBackend
 from conformance.systems.transactions_nodes.courses import (
@@ -32,9 +32,9 @@ from conformance.systems.transactions_nodes.courses import (
 )
 from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
 from conformance.systems.transactions_nodes.script import NodeScript, NodesWriter
-from conformance.systems.transactions_nodes.trial import LATE_MARKER, Do, NodesTrial
+from conformance.systems.transactions_nodes.trial import LATE_MARKER, NodeFault, NodesTrial
 from conformance.systems.transactions_wire.probes import with_room
-from conformance.systems.transactions_wire.trial import Ended, Ground, Rest
+from conformance.systems.transactions_wire.trial import Rest, TraceEnd, TraceResources
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
 from proofs.java import MissingTool
@@ -60,7 +60,7 @@ def writer_of(variant: str, scope: str = "transactions-small") -> NodesWriter:
 @pytest.fixture(scope="module", params=["v1", "v2"])
 def scripts(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> list[tuple[Prepared, int, NodeScript]]:
+) -> list[tuple[PreparedPlan, int, NodeScript]]:
     """Those of some hunts."""
     plan = Plan(
         scope=SCOPE, variant=request.param, actors=SERVED, traces_from=("hunts",), traces=150
@@ -70,14 +70,14 @@ def scripts(
     return [(prepared, n, writer.script(prepared.trace(n))) for n in range(prepared.count)]
 
 
-def test_all_of_a_trace_is_played(scripts: list[tuple[Prepared, int, NodeScript]]) -> None:
+def test_all_of_a_trace_is_played(scripts: list[tuple[PreparedPlan, int, NodeScript]]) -> None:
     for prepared, number, script in scripts:
         steps = prepared.trace(number)
         assert script.steps[: len(steps)] == steps
 
 
 def test_traces_have_what_is_done_to_nodes(
-    scripts: list[tuple[Prepared, int, NodeScript]],
+    scripts: list[tuple[PreparedPlan, int, NodeScript]],
 ) -> None:
     met = Counter(deed for *_, script in scripts for deed in script.signature)
     assert min(met[HOLD], met[RELEASE], met[MOVE]) > 10
@@ -86,7 +86,7 @@ def test_traces_have_what_is_done_to_nodes(
 
 
 def test_a_leader_is_gone_from_before_a_decision_until_its_marker(
-    scripts: list[tuple[Prepared, int, NodeScript]],
+    scripts: list[tuple[PreparedPlan, int, NodeScript]],
 ) -> None:
     """Meanwhile nobody asks it, nor looks at it, and the decision stays."""
     for *_, script in scripts:
@@ -110,7 +110,7 @@ def test_a_leader_is_gone_from_before_a_decision_until_its_marker(
 
 
 def test_after_a_late_marker_the_far_log_has_one_more(
-    scripts: list[tuple[Prepared, int, NodeScript]],
+    scripts: list[tuple[PreparedPlan, int, NodeScript]],
 ) -> None:
     for *_, script in scripts:
         if not script.branch:
@@ -194,7 +194,7 @@ def test_where_nobody_moves_there_are_only_holds(pairs: int) -> None:
 
 
 def test_a_time_out_leaves_time_for_all_before_it(
-    scripts: list[tuple[Prepared, int, NodeScript]],
+    scripts: list[tuple[PreparedPlan, int, NodeScript]],
 ) -> None:
     """Who waits for others' time-outs has a longer one; none where nothing times out."""
     played = [script for *_, script in scripts if MOVE in script.signature]
@@ -230,7 +230,7 @@ def steps_of(trace: dict[str, Any]) -> Sequence[Instance]:
 
 def answer_to(ask: Any, row: dict[str, Any] | None) -> Any:
     """What was recorded, if that was asked."""
-    if isinstance(ask, Do):
+    if isinstance(ask, NodeFault):
         assert row is not None
         assert row["deed"] == ask.deed
         return row["epoch"]
@@ -247,11 +247,13 @@ def answer_to(ask: Any, row: dict[str, Any] | None) -> Any:
 
 def replayed(
     trace: dict[str, Any], variant: str, requests: Requests, script: NodeScript | None = None
-) -> Ended:
+) -> TraceEnd:
     """How a trace ends with the answers that were recorded."""
     script = script or writer_of(variant).script(steps_of(trace))
     partitions = tuple((name, index) for name, index in trace["partitions"])
-    ground = Ground(trace["id"], partitions, tuple(trace["log_ends"]), trace["coordinator_epoch"])
+    ground = TraceResources(
+        trace["id"], partitions, tuple(trace["log_ends"]), trace["coordinator_epoch"]
+    )
     asking: Any = NodesTrial(script, ground, conversation(EVERY_VERSION, requests)).run()
     calls = iter(trace["calls"])
     asks = next(asking)
@@ -261,7 +263,7 @@ def replayed(
         try:
             asks = asking.send(answers)
         except StopIteration as ended:
-            outcome: Ended = ended.value
+            outcome: TraceEnd = ended.value
             return outcome
 
 
@@ -410,9 +412,9 @@ def test_a_coordinator_that_moves_unasked_decides_nothing() -> None:
         assert replayed(trace | {"calls": calls}, variant, "v2").is_undecided
 
 
-def ending(prepared: Prepared, script: NodeScript, told: Sequence[str]) -> NodesBackend:
+def ending(prepared: PreparedPlan, script: NodeScript, told: Sequence[str]) -> NodesBackend:
     """Nodes at which each trace ends at once as the model says, with or without a late marker."""
-    ended = Ended(steps=len(script.steps), told=tuple(told))
+    ended = TraceEnd(steps=len(script.steps), told=tuple(told))
     harness: Any = SimpleNamespace(run=lambda scripts: ((n, ended) for n, _ in scripts))
     nothing: Any = SimpleNamespace(broken=frozenset())
     writer = writer_of(prepared.plan.variant, prepared.plan.scope)
@@ -420,13 +422,13 @@ def ending(prepared: Prepared, script: NodeScript, told: Sequence[str]) -> Nodes
 
 
 def test_what_comes_behind_a_late_marker_covers_nothing(
-    scripts: list[tuple[Prepared, int, NodeScript]],
+    scripts: list[tuple[PreparedPlan, int, NodeScript]],
 ) -> None:
     prepared, number, script = next(one for one in scripts if one[2].branch)
     _, edges = prepared.walk(number)
     assert edges is not None
     for told, taken in (((), len(script.steps)), ((LATE_MARKER,), script.branch - 1)):
-        rows = ending(prepared, script, told).judge([Range(number, number + 1)])
+        rows = ending(prepared, script, told).judge([TraceRange(number, number + 1)])
         [body] = [row.body for row in rows if row is not None and row.kind == SUMMARY]
         covered = bytes.fromhex(json.loads(body)["transitions"])
         assert sum(byte.bit_count() for byte in covered) == len(set(edges[:taken]))

@@ -15,10 +15,16 @@ from conformance.kafka.admin import TopicPartition
 from conformance.plan import Plan, configuration
 from conformance.systems.transactions.tables import tables_of
 from conformance.systems.transactions_wire import harness
-from conformance.systems.transactions_wire.harness import Harness
+from conformance.systems.transactions_wire.harness import TransactionHarness
 from conformance.systems.transactions_wire.probes import with_room
-from conformance.systems.transactions_wire.script import Ending, Moved, Script, ScriptWriter, Shown
-from conformance.systems.transactions_wire.trial import Ended, Rest
+from conformance.systems.transactions_wire.script import (
+    Ending,
+    Moved,
+    Shown,
+    TransactionScript,
+    TransactionScriptWriter,
+)
+from conformance.systems.transactions_wire.trial import Rest, TraceEnd
 from proofs.trace.format import Instance
 
 pytestmark = pytest.mark.fast
@@ -60,7 +66,7 @@ def test_what_nothing_ends_is_known_ahead(
     """Before 4.3 also where a probe alone comes to the last epoch."""
     variant = f"{release}/level=2/requests=v2"
     plan = Plan(scope="transactions-exhausted", variant=variant, actors=SERVED)
-    script = ScriptWriter(tables_of(with_room(configuration(plan)))).script(played)
+    script = TransactionScriptWriter(tables_of(with_room(configuration(plan)))).script(played)
     assert set(played) <= set(script.steps)
     assert script.is_stuck == is_stuck
 
@@ -103,46 +109,48 @@ class Pretended:
     """A trace that asks nothing. Of those that time out some are too slow the first time, and some
     end before."""
 
-    def __init__(self, script: Script, ground: Any, broker: Any, **given: Any) -> None:
+    def __init__(self, script: TransactionScript, ground: Any, broker: Any, **given: Any) -> None:
         self.script = script
         self.broker = broker
         self.goes_on = given["goes_on"]
         self.is_first = given["times"].transaction_s == FIRST_S
 
-    def run(self) -> Generator[list[Rest], Any, Ended]:
+    def run(self) -> Generator[list[Rest], Any, TraceEnd]:
         yield []
         if self.script.times_out:
             for _ in range(self.script.seen):
                 yield [Rest(time.monotonic())]
             if self.is_first and self.script.seen == SLOW:
-                return Ended(is_undecided=True)
+                return TraceEnd(is_undecided=True)
             if self.script.seen == ENDS_BEFORE:
-                return Ended()
+                return TraceEnd()
             self.broker.happened += "T"
             while not self.goes_on():
                 yield [Rest(time.monotonic())]
         if self.script.is_stuck:
             self.broker.happened += "S" if self.script.times_out else "L"
         yield []
-        return Ended()
+        return TraceEnd()
 
 
 TRACES = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, ENDS_BEFORE)), max_size=12)
 """Whether each is stuck and times out, and how long it takes."""
 
 
-def script_of(is_stuck: bool, times_out: bool, takes: int) -> Script:
+def script_of(is_stuck: bool, times_out: bool, takes: int) -> TransactionScript:
     """A trace as the harness sees it; `seen` is of no other use here."""
     state = "Ongoing" if is_stuck else "CompleteAbort"
     shown = Shown((state, 0, 3, None), ())
     ending = Ending(("probe_next_transaction", ()), Moved(1, None, shown))
-    return Script(tuple(EXPIRES) if times_out else (), (), Shown(None, ()), (ending,), takes)
+    return TransactionScript(
+        tuple(EXPIRES) if times_out else (), (), Shown(None, ()), (ending,), takes
+    )
 
 
-def played(traces: Sequence[tuple[bool, bool, int]]) -> tuple[Broker, list[tuple[int, Ended]]]:
+def played(traces: Sequence[tuple[bool, bool, int]]) -> tuple[Broker, list[tuple[int, TraceEnd]]]:
     """The broker, and how the traces ended."""
     broker = Broker()
-    plays = Harness(broker, broker, 1, worn=broker, last_epochs=3)
+    plays = TransactionHarness(broker, broker, 1, worn=broker, last_epochs=3)
     scripts = [script_of(*trace) for trace in traces]
     return broker, [ended for ended in plays.run(enumerate(scripts)) if ended is not None]
 

@@ -23,8 +23,8 @@ from conformance.systems.transactions_wire import harness
 from conformance.systems.transactions_wire import trial as wire_trial
 from conformance.systems.transactions_wire.harness import TRANSACTION_S
 from conformance.systems.transactions_wire.probes import with_room
-from conformance.systems.transactions_wire.script import ScriptWriter
-from conformance.systems.transactions_wire.trial import Ended, Ground, Rest, Times, Trial
+from conformance.systems.transactions_wire.script import TransactionScriptWriter
+from conformance.systems.transactions_wire.trial import Rest, Times, TraceEnd, TraceResources, Trial
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
@@ -52,8 +52,8 @@ def plan_of(variant: str, scope: str = "transactions-default") -> Plan:
 
 
 @functools.cache
-def writer_of(variant: str, scope: str) -> ScriptWriter:
-    return ScriptWriter(tables_of(with_room(configuration(plan_of(variant, scope)))))
+def writer_of(variant: str, scope: str) -> TransactionScriptWriter:
+    return TransactionScriptWriter(tables_of(with_room(configuration(plan_of(variant, scope)))))
 
 
 @functools.cache
@@ -80,11 +80,11 @@ def replayed(
     *,
     shows_producers: bool = True,
     goes_on: Callable[[], bool] = lambda: True,
-) -> Ended:
+) -> TraceEnd:
     """How a trace ends with the answers that were recorded, where `rule` goes over the variant."""
     script = writer_of(head["variant"] + rule, head["scope"]).script(steps_of(trace))
     partitions = tuple((name, index) for name, index in trace["partitions"])
-    ground = Ground(
+    ground = TraceResources(
         trace["id"],
         partitions,
         (0,) * len(partitions),
@@ -117,7 +117,7 @@ def replayed(
         try:
             asks = asking.send(answers)
         except StopIteration as ended:
-            outcome: Ended = ended.value
+            outcome: TraceEnd = ended.value
             return outcome
 
 
@@ -262,7 +262,7 @@ def test_traces_take_markers_at_once(tmp_path: Path, variant: str) -> None:
     """Nothing comes between a decision and its markers, and all of a trace can be played."""
     plan = plan_of(variant, "transactions-tiny")
     prepared = prepare(plan, tmp_path)
-    writer = ScriptWriter(tables_of(with_room(configuration(plan))))
+    writer = TransactionScriptWriter(tables_of(with_room(configuration(plan))))
     assert prepared.cover_traces > 10
     for number in range(prepared.cover_traces):
         steps = prepared.trace(number)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conformance.backends import Range
+from conformance.backends import TraceRange
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration, prepare
 from conformance.rows import found_in
@@ -27,9 +27,9 @@ from conformance.systems.wire.script import (
     ISOLATE,
     CannotPlay,
     Delivery,
-    Event,
-    Script,
-    ScriptWriter,
+    LeaderEvent,
+    LeaderScript,
+    LeaderScriptWriter,
     playable,
 )
 from conformance.tables import Tables
@@ -107,7 +107,7 @@ def judged(fake: Any, folder: Path, scope: str, **planted: Any) -> tuple[Any, Fa
     plan = traces_plan(Plan(system="kafka", scope=played(scope, RESTARTS), traces=40))
     backend = WireBackend(prepare(plan, folder), broker)
     with closing(backend):
-        rows = [row for row in backend.judge([Range(0, 20), Range(20, 40)]) if row]
+        rows = [row for row in backend.judge([TraceRange(0, 20), TraceRange(20, 40)]) if row]
     return found_in(rows).summary, nodes
 
 
@@ -148,9 +148,9 @@ def test_deleted_records_that_stay_are_found(serve, tmp_path, monkeypatch):
 # Scripts
 
 
-def writer_of(scope: str, *plays: str) -> ScriptWriter:
+def writer_of(scope: str, *plays: str) -> LeaderScriptWriter:
     k: Configuration = configuration_of(composition("idempotent"), scope, "4.3.1")
-    return ScriptWriter(k, Tables(k), Observer(k), plays)
+    return LeaderScriptWriter(k, Tables(k), Observer(k), plays)
 
 
 ONE = (("producer", 0), ("partition", 0))
@@ -162,8 +162,8 @@ def fails_over(kept: int) -> tuple[str, tuple[tuple[str, int], ...]]:
     return "leader_fails_over", (("partition", 0), ("kept", kept))
 
 
-def told(script: Script) -> list[str]:
-    return [one.rule if isinstance(one, Event) else "batch" for one in script.heard]
+def told(script: LeaderScript) -> list[str]:
+    return [one.rule if isinstance(one, LeaderEvent) else "batch" for one in script.heard]
 
 
 def test_what_the_next_leader_lacks_comes_when_its_follower_is_isolated():
@@ -208,7 +208,7 @@ def test_what_nobody_can_do_is_refused():
 def test_a_scope_that_begins_in_the_middle_is_not_for_leaders_that_take_0_alone():
     k: Configuration = configuration_of(composition("idempotent"), "idempotent-wrap", "2.4.1")
     with pytest.raises(CannotPlay, match=r"a leader of 2\.4\.1 takes 0 alone"):
-        ScriptWriter(k, Tables(k), Observer(k))
+        LeaderScriptWriter(k, Tables(k), Observer(k))
 
 
 def test_budgets_of_what_cannot_be_done_are_taken_away():

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
-from conformance.backends import BackendFailed, Range
+from conformance.backends import BackendFailed, TraceRange
 from conformance.plan import Plan, prepare
 from conformance.rows import found_in
 from conformance.systems.wire.backend import WireBackend, traces_plan
@@ -123,7 +123,9 @@ def test_a_broker_that_never_answers(serve):
 
 def test_a_request_that_is_never_answered_is_a_finding(serve, tmp_path):
     backend = backend_of(tmp_path, running(serve(Forgets()).url, timeout_ms=200))
-    found = found_in(row for row in backend.judge([Range(0, 2), Range(2, 3)]) if row).summary
+    found = found_in(
+        row for row in backend.judge([TraceRange(0, 2), TraceRange(2, 3)]) if row
+    ).summary
     backend.close()
     assert found.traces == 3
     assert found.divergences > 0
@@ -142,7 +144,7 @@ def test_a_broken_connection_is_no_finding_where_the_trace_alone_is_answered(ser
         return honest(node, payload)
 
     backend = backend_of(tmp_path, running(serve(handle).url), traces=40)
-    found = found_in(row for row in backend.judge([Range(0, 40)]) if row).summary
+    found = found_in(row for row in backend.judge([TraceRange(0, 40)]) if row).summary
     backend.close()
     assert (found.traces, found.divergences) == (40, 0)
 

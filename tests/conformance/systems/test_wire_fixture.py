@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conformance.kafka.releases import find_release
-from conformance.systems.wire.observer import Answer, Observer
+from conformance.systems.wire.observer import ObservedAnswer, Observer
 from impl import (
     ApiKey,
     Node,
@@ -47,12 +47,12 @@ def asked(payload: bytes) -> tuple[dict[str, Any], RecordBatch]:
     return row | {"topic": topic["name"]}, decode_batch(row["records"])
 
 
-def answered(request: bytes, payload: bytes) -> Answer:
+def answered(request: bytes, payload: bytes) -> ObservedAnswer:
     header, _ = decode_request(request)
     _, body = decode_response(ApiKey.PRODUCE, header["api_version"], payload)
     [topic] = body["topics"]
     [row] = topic["partitions"]
-    return Answer(row["error_code"], row["base_offset"], row["log_start_offset"])
+    return ObservedAnswer(row["error_code"], row["base_offset"], row["log_start_offset"])
 
 
 class Numbers:

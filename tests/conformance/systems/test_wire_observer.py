@@ -8,20 +8,20 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.judge import NotAllowed
-from conformance.plan import Plan, Prepared, configuration, prepare, scope_text
+from conformance.plan import Plan, PreparedPlan, configuration, prepare, scope_text
 from conformance.systems.wire import harness as wire_harness
 from conformance.systems.wire import observer as wire_observer
 from conformance.systems.wire.backend import traces_plan
 from conformance.systems.wire.observer import (
-    Answer,
+    ObservedAnswer,
     Observer,
     ProducerState,
     Undecided,
     producer_state,
 )
 from conformance.systems.wire.probes import PROBES, heard_producers, stored
-from conformance.systems.wire.script import CannotPlay, Delivery, ScriptWriter
-from conformance.systems.wire.trial import Asking, Outcome, trial
+from conformance.systems.wire.script import CannotPlay, Delivery, LeaderScriptWriter
+from conformance.systems.wire.trial import Asking, TraceOutcome, trial
 from conformance.tables import Tables
 from model.idempotent.configuration import Configuration
 from model.idempotent.leader import expire_producer, restart
@@ -42,7 +42,7 @@ def batch(sequence: int, count: int = 1, epoch: int = 0) -> Batch:
     return Batch(0, epoch, sequence, count, 0, sequence)
 
 
-def after(observer: Observer, *batches: Batch) -> wire_observer.States:
+def after(observer: Observer, *batches: Batch) -> wire_observer.LeaderSet:
     states = observer.empty
     for one in batches:
         ((_, states),) = observer.allowed(states, one).items()
@@ -55,7 +55,7 @@ def after(observer: Observer, *batches: Batch) -> wire_observer.States:
 def test_a_deterministic_leader_is_one_state():
     observer = Observer(a_configuration())
     states = after(observer, batch(0), batch(1))
-    assert observer.allowed(states, batch(0)) == {Answer(Error.NONE, 0, 0): states}
+    assert observer.allowed(states, batch(0)) == {ObservedAnswer(Error.NONE, 0, 0): states}
     assert observer.allowed(states, batch(0)) is observer.allowed(states, batch(0))
 
 
@@ -70,11 +70,11 @@ def test_an_answer_tells_states_apart():
     assert observer.that(both, lambda leader: producer_state(leader, 0) == (0, 0)) is None
     allowed = observer.allowed(both, batch(0))
     assert {answer: states.leaders for answer, states in allowed.items()} == {
-        Answer(Error.NONE, 0, 0): (one,),
-        Answer(Error.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, 0): (other,),
+        ObservedAnswer(Error.NONE, 0, 0): (one,),
+        ObservedAnswer(Error.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, 0): (other,),
     }
     ((answer, states),) = observer.allowed(both, batch(1)).items()
-    assert (answer, states) == (Answer(Error.NONE, 1, 0), both)
+    assert (answer, states) == (ObservedAnswer(Error.NONE, 1, 0), both)
 
 
 def test_too_many_states_are_undecided(monkeypatch):
@@ -101,11 +101,11 @@ def test_an_unknown_producer_has_no_state():
 # Scripts
 
 
-def writer_of(k: Configuration) -> ScriptWriter:
-    return ScriptWriter(k, Tables(k), Observer(k))
+def writer_of(k: Configuration) -> LeaderScriptWriter:
+    return LeaderScriptWriter(k, Tables(k), Observer(k))
 
 
-def prepared_for(tmp_path: Path, scope: str) -> Prepared:
+def prepared_for(tmp_path: Path, scope: str) -> PreparedPlan:
     plan = Plan(system="wire", faults="connections", scope=scope, traces=200)
     return prepare(traces_plan(plan), tmp_path)
 
@@ -138,7 +138,7 @@ def test_a_scope_near_the_wrap_begins_with_a_batch_there(tmp_path):
     for number in range(prepared.count):
         begun, *rest = writer.script(prepared.trace(number)).heard
         first = LAST - (k.bounds.max_sequence - k.bounds.first_sequence)
-        assert begun == (0, 0, Batch(0, 0, first, 1, 0, 0), Answer(Error.NONE, 0, 0), 1)
+        assert begun == (0, 0, Batch(0, 0, first, 1, 0, 0), ObservedAnswer(Error.NONE, 0, 0), 1)
         sequences |= {delivery.batch.base_sequence for delivery in rest}
         states = after(observer, begun.batch)
         assert states.leaders == (begun_leader(observer.k),)
@@ -225,13 +225,13 @@ def test_a_trial_with_too_many_states_is_undecided(monkeypatch):
     monkeypatch.setattr(wire_observer, "MAX_STATES", 0)
     with pytest.raises(StopIteration) as ended:
         next(trial(observer, script, describes=True))
-    assert ended.value.value == Outcome(is_undecided=True)
+    assert ended.value.value == TraceOutcome(is_undecided=True)
 
 
 def test_undecided_traces_are_counted_apart(serve, tmp_path, monkeypatch):
     def undecided(*_: object, describes: bool) -> Asking:
         yield from ()
-        return Outcome(is_undecided=True)
+        return TraceOutcome(is_undecided=True)
 
     monkeypatch.setattr(wire_harness, "trial", undecided)
     out = tmp_path / "out"

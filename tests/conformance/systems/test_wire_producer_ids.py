@@ -16,7 +16,7 @@ from conformance.systems.wire.producer_ids import (
     ASKED,
     NOTHING,
     Blocks,
-    Node,
+    ZooKeeperNode,
     check_blocks,
     node_from,
 )
@@ -70,9 +70,13 @@ class FakeKafka:
         self.used += 1
         return given
 
-    def look(self) -> Node:
+    def look(self) -> ZooKeeperNode:
         start = self.latest * BLOCK
-        return Node(start, start + BLOCK - 1, 1, self.writes) if self.writes else Node(*NOTHING, 0)
+        return (
+            ZooKeeperNode(start, start + BLOCK - 1, 1, self.writes)
+            if self.writes
+            else ZooKeeperNode(*NOTHING, 0)
+        )
 
     @contextmanager
     def connect(self) -> Iterator["FakeKafka"]:
@@ -82,7 +86,7 @@ class FakeKafka:
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch):
     @contextmanager
-    def watched(kafka: FakeKafka) -> Iterator[Callable[[], Node]]:
+    def watched(kafka: FakeKafka) -> Iterator[Callable[[], ZooKeeperNode]]:
         yield kafka.look
 
     def init(kafka: FakeKafka, count: int) -> list[ProducerIdentity]:
@@ -123,18 +127,18 @@ def test_a_broker_that_takes_blocks_otherwise_is_found(release, fetches_at, plan
 
 
 def test_ids_go_on_where_the_next_block_begins():
-    blocks = Blocks("3.9.2-zookeeper", Node(5_000, 5_999, 1, 7))
+    blocks = Blocks("3.9.2-zookeeper", ZooKeeperNode(5_000, 5_999, 1, 7))
     blocks.restart()
     assert blocks.ask(2) == [6_000, 6_001]
-    assert blocks.node(3) == Node(6_000, 6_999, 3, 8)
+    assert blocks.node(3) == ZooKeeperNode(6_000, 6_999, 3, 8)
     assert blocks.ask(1_000)[-1] == 7_001
 
 
 def test_the_node_is_read_as_kafka_writes_it():
     stat = SimpleNamespace(version=3)
     value = {"version": 1, "broker": 2, "block_start": "1000", "block_end": "1999"}
-    assert node_from(json.dumps(value).encode(), stat) == Node(1_000, 1_999, 2, 3)
-    assert node_from(b"", stat) == node_from(None, stat) == Node(*NOTHING, 3)
+    assert node_from(json.dumps(value).encode(), stat) == ZooKeeperNode(1_000, 1_999, 2, 3)
+    assert node_from(b"", stat) == node_from(None, stat) == ZooKeeperNode(*NOTHING, 3)
 
 
 def test_kazoo_is_asked_for_by_its_extra(monkeypatch):

@@ -16,7 +16,7 @@ from conformance.transactions.consume_transform_produce import (
     in_all,
     steps_of,
 )
-from conformance.transactions.crashing_client import RECEIVES, SENDS, CrashingNetwork, Step
+from conformance.transactions.crashing_client import RECEIVES, SENDS, ClientMessage, CrashingNetwork
 from impl.protocol.messages import encode_request
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
@@ -26,7 +26,7 @@ from proofs.java import MissingTool, find_java
 
 VERB = "consume-transform-produce"
 STEPS = [
-    Step(direction, ApiKey.METADATA.name, nth)
+    ClientMessage(direction, ApiKey.METADATA.name, nth)
     for nth, direction in product((1, 2), (SENDS, RECEIVES))
 ]
 REPORT_KEYS = {"schema_version", "verb", "release", "level", "requests", "orders", "verdict", "run"}
@@ -35,7 +35,7 @@ REPORT_KEYS = {"schema_version", "verb", "release", "level", "requests", "orders
 # A machine, and a server that keeps what it is asked
 
 
-async def three_questions(crash: Step | None) -> tuple[CrashingNetwork, int, int]:
+async def three_questions(crash: ClientMessage | None) -> tuple[CrashingNetwork, int, int]:
     """A client asks three times: its network, what the server was asked, what the client heard."""
     asked = heard = 0
     is_over = asyncio.Event()
@@ -69,7 +69,7 @@ async def three_questions(crash: Step | None) -> tuple[CrashingNetwork, int, int
 
 
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_who_sends_has_sent_and_who_hears_has_not_heard(step: Step):
+def test_who_sends_has_sent_and_who_hears_has_not_heard(step: ClientMessage):
     network, asked, heard = asyncio.run(three_questions(step))
     assert network.has_crashed.is_set()
     assert network.steps[-1] == step
@@ -92,7 +92,7 @@ def test_each_step_has_its_turn_and_then_one_with_another_life():
 
 
 def test_steps_are_those_that_all_quiet_lives_have():
-    repeated = Step(SENDS, ApiKey.METADATA.name, 3)
+    repeated = ClientMessage(SENDS, ApiKey.METADATA.name, 3)
     attempts = [
         [Attempt((*STEPS, repeated), False, "")],
         [Attempt((repeated, *STEPS[1:]), False, "")],

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from conformance.kafka.admin import Supported
 from conformance.kafka.errors import RequestRefused
 from conformance.transactions.wire import (
-    Call,
+    ClientIdentity,
     Conversation,
-    Group,
-    Marker,
+    GroupMembership,
     PerPartition,
-    Producer,
+    TxnMarker,
+    WireCall,
     conversation,
     error_in,
     error_of,
@@ -28,7 +28,7 @@ from impl.protocol.schemas import ApiKey
 pytestmark = pytest.mark.fast
 
 AT = ("topic", 3)
-GROUP = Group("group")
+GROUP = GroupMembership("group")
 
 NEWEST = {
     ApiKey.INIT_PRODUCER_ID: 5,
@@ -59,7 +59,7 @@ V2 = conversation(supported(NEWEST), "v2")
 OLD = conversation(supported(OF_3_3), "v1")
 
 producers = st.builds(
-    Producer,
+    ClientIdentity,
     st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable()),
     st.integers(0, 2**63 - 1),
     st.integers(0, 2**15 - 1),
@@ -67,7 +67,7 @@ producers = st.builds(
 conversations = st.sampled_from([V1, V2, OLD])
 
 
-def on_the_wire(call: Call[object]):
+def on_the_wire(call: WireCall[object]):
     """The body that a server reads."""
     request = call.request
     data = encode_request(request.api_key, request.api_version, 1, None, request.body)
@@ -75,7 +75,7 @@ def on_the_wire(call: Call[object]):
     return body
 
 
-def answered(call: Call[object], body):
+def answered(call: WireCall[object], body):
     """What a client makes of an answer, over the wire."""
     request = call.request
     data = encode_response(request.api_key, request.api_version, 1, body)
@@ -104,7 +104,7 @@ def test_an_old_broker_is_asked_in_its_own_versions_and_has_no_v2():
 
 
 @given(producers, conversations, st.booleans())
-def test_end_txn_says_who_and_how(producer: Producer, c: Conversation, committed: bool):
+def test_end_txn_says_who_and_how(producer: ClientIdentity, c: Conversation, committed: bool):
     body = on_the_wire(c.end_txn(producer, committed))
     assert (body["transactional_id"], body["producer_id"], body["producer_epoch"]) == (
         producer.transactional_id,
@@ -116,7 +116,7 @@ def test_end_txn_says_who_and_how(producer: Producer, c: Conversation, committed
 
 @given(producers, st.sampled_from([1, 3, 4, 5]), st.booleans())
 def test_registering_has_a_form_for_clients_and_one_between_brokers(
-    producer: Producer, version: int, verify_only: bool
+    producer: ClientIdentity, version: int, verify_only: bool
 ):
     c = replace(V1, add_partitions_version=version)
     body = on_the_wire(c.add_partitions(producer, [AT, ("a", 0)], verify_only=verify_only))
@@ -135,7 +135,7 @@ AT_LIST = (AT[0], [AT[1]])
 
 @given(producers, conversations, st.integers(0, 2**31 - 1), st.booleans())
 def test_a_batch_is_the_producers_and_transactional_if_it_is(
-    producer: Producer, c: Conversation, sequence: int, is_transactional: bool
+    producer: ClientIdentity, c: Conversation, sequence: int, is_transactional: bool
 ):
     call = c.produce(producer, AT, sequence, "x", "y", is_transactional=is_transactional)
     body = on_the_wire(call)
@@ -151,7 +151,7 @@ def test_a_batch_is_the_producers_and_transactional_if_it_is(
 
 
 def test_a_marker_tells_its_transaction_version_where_the_request_has_it():
-    marker = Marker(7, 1, True, [AT], 3, 2)
+    marker = TxnMarker(7, 1, True, [AT], 3, 2)
     [new] = on_the_wire(V2.write_txn_markers(marker))["markers"]
     [old] = on_the_wire(OLD.write_txn_markers(marker))["markers"]
     assert (new["transaction_version"], old["transaction_version"]) == (2, 0)
@@ -160,13 +160,13 @@ def test_a_marker_tells_its_transaction_version_where_the_request_has_it():
 
 def test_answers_are_read_by_name():
     end = answered(
-        V2.end_txn(Producer("id", 7, 1), True),
+        V2.end_txn(ClientIdentity("id", 7, 1), True),
         {"error_code": 0, "producer_id": 7, "producer_epoch": 2},
     )
     assert (end.error, end.producer_id, end.producer_epoch) == (ErrorCode.NONE, 7, 2)
     rows = [{"partition_index": 3, "error_code": 88}, {"partition_index": 4, "error_code": 0}]
     commit = answered(
-        V2.txn_offset_commit(Producer("id", 7, 1), GROUP, AT, 5),
+        V2.txn_offset_commit(ClientIdentity("id", 7, 1), GROUP, AT, 5),
         {"topics": [{"name": "topic", "partitions": rows}]},
     )
     assert commit.partitions == {

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from conformance.homes import TRANSACTIONS
-from conformance.plan import Plan, Prepared, Summary, judge_of, judge_range, prepare
+from conformance.plan import Plan, PreparedPlan, Summary, judge_of, judge_range, prepare
 from impl.coordinator.effects import SendAnswer
 from impl.coordinator.state_manager import TransactionStateManager
 from impl.coordinator.transactions import TransactionCoordinator
@@ -29,12 +29,12 @@ Planted = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Prepared]:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., PreparedPlan]:
     """The cover of a scope of one variant."""
     where = tmp_path_factory.mktemp("scopes")
 
     @functools.cache
-    def of(scope: str, variant: str) -> Prepared:
+    def of(scope: str, variant: str) -> PreparedPlan:
         plan = Plan(
             scope=f"transactions-{scope}",
             variant=TRANSACTIONS.model.variants.parse(variant).name,
@@ -46,7 +46,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Prepared
     return of
 
 
-def judged(prepared: Prepared) -> Summary:
+def judged(prepared: PreparedPlan) -> Summary:
     """All its traces, by a judge that has seen nothing before."""
     judge_of.cache_clear()
     return judge_range(prepared, 0, prepared.count)
@@ -92,7 +92,7 @@ FULL = {
 
 
 @pytest.mark.parametrize(("scope", "variant"), sized(COVERED, FULL))
-def test_a_scope_is_followed(prepared: Callable[..., Prepared], scope: str, variant: str):
+def test_a_scope_is_followed(prepared: Callable[..., PreparedPlan], scope: str, variant: str):
     whole = prepared(scope, variant)
     found = judged(whole)
     assert found.findings == ()
@@ -232,7 +232,7 @@ ON_PURPOSE = {
 
 @pytest.mark.parametrize(("scope", "variant"), ON_PURPOSE)
 def test_where_impl_departs_from_kafka_the_judge_says_so(
-    prepared: Callable[..., Prepared], scope: str, variant: str
+    prepared: Callable[..., PreparedPlan], scope: str, variant: str
 ):
     found = judged(prepared(scope, variant)).findings
     assert found
@@ -241,7 +241,7 @@ def test_where_impl_departs_from_kafka_the_judge_says_so(
 
 @pytest.mark.parametrize("name", FOUND)
 def test_a_planted_bug_is_found(
-    prepared: Callable[..., Prepared], name: str, monkeypatch: pytest.MonkeyPatch
+    prepared: Callable[..., PreparedPlan], name: str, monkeypatch: pytest.MonkeyPatch
 ):
     scope, variant, plant, field = FOUND[name]
     plant(monkeypatch)

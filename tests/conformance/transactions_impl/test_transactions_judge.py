@@ -13,8 +13,8 @@ from conformance.__main__ import main
 from conformance.homes import TRANSACTIONS, home_of_configuration, home_of_scope
 from conformance.mutants import MUTANTS
 from conformance.mutants.plant import hunt, hunt_unpatched
-from conformance.plan import BadPlan, Plan, Prepared, configuration, judge_of, prepare
-from conformance.systems.transactions.moments import Kept, Moment
+from conformance.plan import BadPlan, Plan, PreparedPlan, configuration, judge_of, prepare
+from conformance.systems.transactions.moments import ActorSnapshot, Kept
 from impl.partition.leader import PartitionLeader
 from impl.partition.transactions import check_marker
 from impl.protocol.errors import ErrorCode
@@ -29,27 +29,27 @@ def plan_of(scope: str, variant: str, **changes: Any) -> Plan:
 
 
 @pytest.fixture(scope="module", params=["v2", "v1"])
-def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> PreparedPlan:
     """One instance, one transaction, two partitions."""
     plan = plan_of("transactions-tiny", request.param, traces_from=("cover",))
     return prepare(plan, tmp_path_factory.mktemp("prepared") / "tiny")
 
 
 @pytest.fixture(scope="module")
-def late(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+def late(tmp_path_factory: pytest.TempPathFactory) -> PreparedPlan:
     """Two transactions, and a request that is late."""
     plan = plan_of("transactions-default", "v1", traces=200)
     return prepare(plan, tmp_path_factory.mktemp("prepared") / "late")
 
 
-def traces(prepared: Prepared) -> Iterator[Any]:
+def traces(prepared: PreparedPlan) -> Iterator[Any]:
     return (prepared.trace(number) for number in range(prepared.count))
 
 
 # The judge
 
 
-def test_the_judge_is_where_the_model_is(tiny: Prepared, late: Prepared):
+def test_the_judge_is_where_the_model_is(tiny: PreparedPlan, late: PreparedPlan):
     for prepared in (tiny, late):
         k = configuration(prepared.plan)
         judge, stepper = judge_of(prepared.plan), Stepper(home_of_configuration(k).model, k)
@@ -65,7 +65,7 @@ def test_the_judge_is_where_the_model_is(tiny: Prepared, late: Prepared):
                 assert [late.message.value for late in judge._late] == list(world.late)
 
 
-def test_nothing_differs(tiny: Prepared, late: Prepared):
+def test_nothing_differs(tiny: PreparedPlan, late: PreparedPlan):
     for prepared in (tiny, late):
         judge = judge_of(prepared.plan)
         assert all(judge.judge(trace).divergence is None for trace in traces(prepared))
@@ -74,17 +74,17 @@ def test_nothing_differs(tiny: Prepared, late: Prepared):
 class Living(Kept):
     """An actor that lives, instead of being made anew for each step."""
 
-    def after(self, moment: Moment, name: str, *given: Any) -> tuple[Moment, Any]:
+    def after(self, moment: ActorSnapshot, name: str, *given: Any) -> tuple[ActorSnapshot, Any]:
         if moment is self.first:
             self.living = self.actor(moment)
         if name == "would_send":
             return super().after(self._moment(self.living), name, *given)
         returned = getattr(self.living, name)(*given)
         self.living.tidy()
-        return Moment(b"", self.living.view()), returned
+        return ActorSnapshot(b"", self.living.view()), returned
 
 
-def test_what_is_kept_does_what_lives(late: Prepared):
+def test_what_is_kept_does_what_lives(late: PreparedPlan):
     judge = judge_of.__wrapped__(late.plan)
     for pair in judge._pairs:
         pair.kept.__class__ = Living
@@ -127,7 +127,9 @@ def test_a_run_covers_every_transition(tmp_path: Path, variant: str):
 # What is found
 
 
-def test_a_leader_that_shows_what_is_open_is_found(tiny: Prepared, monkeypatch: pytest.MonkeyPatch):
+def test_a_leader_that_shows_what_is_open_is_found(
+    tiny: PreparedPlan, monkeypatch: pytest.MonkeyPatch
+):
     end = property(lambda leader: leader.log_end_offset)
     monkeypatch.setattr(PartitionLeader, "last_stable_offset", end)
     judge = judge_of.__wrapped__(tiny.plan)
@@ -138,7 +140,7 @@ def test_a_leader_that_shows_what_is_open_is_found(tiny: Prepared, monkeypatch: 
     assert min(d.step for d in found) >= 5
 
 
-def test_a_marker_that_is_refused_is_found(tiny: Prepared, monkeypatch: pytest.MonkeyPatch):
+def test_a_marker_that_is_refused_is_found(tiny: PreparedPlan, monkeypatch: pytest.MonkeyPatch):
     def refuse(*given: Any) -> ErrorCode:
         return check_marker(*given) or ErrorCode.INVALID_PRODUCER_EPOCH
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impl.simulator.faults import Faults
-from impl.simulator.network import Link
+from impl.simulator.network import SimulatedConnection
 from impl.simulator.virtual_time import run_virtually
 
 
@@ -39,7 +39,7 @@ def payloads(count):
 async def talk(seed, faults, count):
     """Send so many, and hear what comes back: (what the broker got, what the client heard)."""
     broker = Broker()
-    link = Link(1, broker, Anyone(), faults, Random(seed))
+    link = SimulatedConnection(1, broker, Anyone(), faults, Random(seed))
     for payload in payloads(count):
         link.send(payload)
     heard = []
@@ -74,7 +74,7 @@ def test_what_was_on_its_way_arrives_late_or_never(loss_rate, arrives):
     async def program():
         broker = Broker()
         faults = Faults(delay_ms=(5, 5), loss_rate=loss_rate, late_ms=(100, 100))
-        link = Link(1, broker, Anyone(), faults, Random(0))
+        link = SimulatedConnection(1, broker, Anyone(), faults, Random(0))
         link.send(b"x")
         link.break_off()
         await asyncio.sleep(0.05)
@@ -93,7 +93,7 @@ def test_what_was_on_its_way_arrives_late_or_never(loss_rate, arrives):
 def test_what_was_sent_before_a_close_arrives():
     async def program():
         broker = Broker(answers=False)
-        link = Link(1, broker, Anyone(), Faults(loss_rate=1.0), Random(0))
+        link = SimulatedConnection(1, broker, Anyone(), Faults(loss_rate=1.0), Random(0))
         for payload in payloads(5):
             link.send(payload)
         link.close()
@@ -107,7 +107,7 @@ def test_what_was_sent_before_a_close_arrives():
 def test_a_machine_that_stands_still_goes_on_later():
     async def program():
         broker = Broker()
-        link = Link(1, broker, Anyone(), Faults(), Random(0))
+        link = SimulatedConnection(1, broker, Anyone(), Faults(), Random(0))
         link.hold()
         link.send(b"x")
         await asyncio.sleep(1)

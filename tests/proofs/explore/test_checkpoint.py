@@ -12,7 +12,7 @@ import pytest
 from proofs.explore import checkpoint as module
 from proofs.explore.checkpoint import CheckpointError
 from proofs.explore.explorer import explore
-from proofs.explore.result import Ended, Exploration, Interrupted, Progress
+from proofs.explore.result import EndReason, Exploration, Interrupted, SearchProgress
 from proofs.lift.machine import Machine
 from tests.proofs.lift.toys import counters, two_phase_commit, window
 
@@ -30,7 +30,7 @@ def every_level(monkeypatch: pytest.MonkeyPatch) -> None:
 def interrupt(machine: Machine, folder: Path, engine: str) -> None:
     """Ctrl-C once 2,000 states are found."""
 
-    def press(progress: Progress) -> None:
+    def press(progress: SearchProgress) -> None:
         if progress.distinct > 2000:
             raise KeyboardInterrupt
 
@@ -60,7 +60,7 @@ def test_a_finished_search_is_read_back(tmp_path: Path) -> None:
 def test_a_stopped_search_stays_stopped(tmp_path: Path) -> None:
     first = explore(counters(9), stop=True, checkpoint=tmp_path)
     again = explore(counters(9), stop=True, checkpoint=tmp_path)
-    assert first.ended is Ended.VIOLATION
+    assert first.ended is EndReason.VIOLATION
     assert facts(again) == facts(first)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import pytest
 
 from proofs.explore.explorer import explore, load, prepare
-from proofs.explore.result import Ended, Exploration, Interrupted, Progress
+from proofs.explore.result import EndReason, Exploration, Interrupted, SearchProgress
 from proofs.lift import parts
 from proofs.lift.dag import FALSE, TRUE
 from proofs.lift.ints_form import ints_form
@@ -121,7 +121,7 @@ def test_a_path_leads_to_what_it_is_kept_for() -> None:
 
 def test_stop_ends_with_the_level_that_breaks_a_guarantee() -> None:
     found = explore(counters(9), stop=True)
-    assert found.ended is Ended.VIOLATION
+    assert found.ended is EndReason.VIOLATION
     assert found.depth == len(found.violations["small"])
     assert found.distinct < explore(counters(9)).distinct
 
@@ -130,7 +130,7 @@ def test_max_depth_ends_a_search() -> None:
     whole = explore(window())
     for engine in ("c", "ints"):
         found = explore(window(), engine, max_depth=5)
-        assert found.ended is Ended.DEPTH
+        assert found.ended is EndReason.DEPTH
         assert found.levels == whole.levels[:6]
 
 
@@ -195,7 +195,7 @@ def test_progress_is_told_in_the_callers_thread(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("proofs.explore.explorer.PROGRESS_SECONDS", 0.0)
-    reports: list[Progress] = []
+    reports: list[SearchProgress] = []
     found = explore(window(), engine, progress=reports.append)
     assert reports
     assert all(0 <= report.done <= report.frontier for report in reports)
@@ -208,14 +208,14 @@ def test_ctrl_c_stops_a_search_and_keeps_what_was_found(
 ) -> None:
     monkeypatch.setattr("proofs.explore.explorer.PROGRESS_SECONDS", 0.0)
 
-    def press(report: Progress) -> None:
+    def press(report: SearchProgress) -> None:
         if report.distinct > 1000:
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted) as caught:
         explore(two_phase_commit(9), engine, progress=press)
     so_far = caught.value.so_far
-    assert so_far.ended is Ended.INTERRUPTED
+    assert so_far.ended is EndReason.INTERRUPTED
     assert 1000 < so_far.distinct == sum(so_far.levels) < 10_340_352
 
 

@@ -10,7 +10,7 @@ from proofs.explore.explorer import explore, prepare
 from proofs.explore.native import build_machine
 from proofs.lift import compiler
 from proofs.lift.c_form import Unprintable, print_c
-from proofs.lift.compiler import CompilerFailed, NoCompiler, Source, build
+from proofs.lift.compiler import CompilationUnit, CompilerFailed, NoCompiler, build
 from proofs.lift.dag import TRUE, leaf, mul
 from proofs.lift.machine import Leaf, Machine, RuleInstance
 from tests.proofs.lift.toys import counters, two_phase_commit, window
@@ -90,7 +90,7 @@ def test_numbers_beyond_64_bits_are_refused() -> None:
 
 def test_what_the_compiler_says_is_passed_on(cache: Path) -> None:
     with pytest.raises(CompilerFailed, match=r"(?s)broken: .*error"):
-        build([Source("broken", "int f( {", ())])
+        build([CompilationUnit("broken", "int f( {", ())])
     assert not [path for path in cache.iterdir() if path.suffix == ".o"]
 
 

@@ -12,7 +12,7 @@ from proofs.explore.source import instances
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, composition, model_for
 from proofs.live.check import fair_rules, sentences
-from proofs.live.graph import Asked, explored, places
+from proofs.live.graph import GraphQuestion, explored, places
 from proofs.live.lasso import raw, with_room
 from proofs.trace.replay import Stepper, configuration_of
 
@@ -153,7 +153,7 @@ def test_endless_graphs_are_the_same_from_the_source_and_from_integers():
     k = configuration_of(composition("idempotent"), "live-restarts/records=3", "4.3.1")
     small = replace(k.bounds, records=3, log=3, max_epoch=2, max_sequence=7)
     stepper = Stepper(composition("idempotent"), replace(k, bounds=small))
-    asked = Asked(stepper, "small", sentences(stepper.model), fair_rules(stepper.model))
+    asked = GraphQuestion(stepper, "small", sentences(stepper.model), fair_rules(stepper.model))
     source, ints = explored(asked, "source"), explored(asked, "ints")
     assert source.edges.states == 111
     assert (source.depth == ints.depth).all()

@@ -8,7 +8,7 @@ from proofs.__main__ import main
 from proofs.explore.expected import EXPECTED
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition
-from proofs.live.refine import NoSpec, Refinement, UnknownAssumption, refine
+from proofs.live.refine import NoSpec, Refinement, UnknownRefinementAssumption, refine
 from tests.sizes import sized
 
 pytestmark = pytest.mark.xdist_group("refine")  # what is walked is cached
@@ -181,7 +181,7 @@ def test_a_planted_bug_is_found(bug: str) -> None:
 def test_bad_use_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(NoSpec, match="no page"):
         refine("idempotent-tiny", "v2")
-    with pytest.raises(UnknownAssumption, match="choose one of"):
+    with pytest.raises(UnknownRefinementAssumption, match="choose one of"):
         refine("transactions-tiny", "v2", dropped="luck")
     assert main(["refine", "transactions-none"]) == 2
     assert "no scope is called" in capsys.readouterr().err

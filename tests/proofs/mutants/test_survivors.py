@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from proofs.__main__ import main
-from proofs.explore.result import Progress
+from proofs.explore.result import SearchProgress
 from proofs.explore.scope import explore_scope
 from proofs.lift.patch import Patch
 from proofs.lift.source import model_for
-from proofs.live.check import Outcome
+from proofs.live.check import PropertyOutcome
 from proofs.mutants import survivors
 from proofs.mutants.baseline import Overgrown
 from proofs.mutants.survivors import (
@@ -174,17 +174,17 @@ def in_the_end(monkeypatch, *outcomes):
 
 def test_what_should_happen_in_the_end_need_not(monkeypatch):
     lasso = SimpleNamespace(trace=SimpleNamespace(steps=(1, 2, 3)))
-    holds = Outcome("requests_end", True, (), True, None)
-    asked = Outcome("bumps_end", False, (), True, lasso)
+    holds = PropertyOutcome("requests_end", True, (), True, None)
+    asked = PropertyOutcome("bumps_end", False, (), True, lasso)
     assert in_the_end(monkeypatch, holds, asked) is None
     found = in_the_end(monkeypatch, holds, asked, replace(asked, name="completes", guaranteed=True))
     assert (found.fate, found.scope, found.how) == ("stalls", "live-timeouts", "completes, 3 steps")
 
 
 def test_a_change_with_too_many_states_is_left_there():
-    few_enough(Progress(0, 0, 0, survivors.MOST_IN_THE_END, 0, 0.0))
+    few_enough(SearchProgress(0, 0, 0, survivors.MOST_IN_THE_END, 0, 0.0))
     with pytest.raises(Overgrown):
-        few_enough(Progress(0, 0, 0, survivors.MOST_IN_THE_END + 1, 0, 0.0))
+        few_enough(SearchProgress(0, 0, 0, survivors.MOST_IN_THE_END + 1, 0, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_ctrl_c_keeps_what_was_tried(tmp_path, small, monkeypatch):
 
 def test_how_far_it_is_is_said_now_and_then(capsys):
     times = iter([0.0, 5.0, 12.0, 24.0])
-    told = verb.Told(10, lambda: next(times))
+    told = verb.MutantsProgress(10, lambda: next(times))
     told(1, is_new=False)
     told(2, is_new=True)
     told(3, is_new=True)

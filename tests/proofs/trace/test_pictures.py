@@ -10,7 +10,7 @@ from proofs.trace.format import Header
 from proofs.trace.html import page, page_of
 from proofs.trace.pictures import mermaid, text
 from proofs.trace.replay import Stepper, configuration_of, record
-from proofs.trace.story import Kind, network_verb, tell
+from proofs.trace.story import MessageFate, network_verb, tell
 
 pytestmark = pytest.mark.fast
 
@@ -79,10 +79,10 @@ def test_changes_are_told_below_each_step(story):
 def test_messages_keep_their_numbers(story):
     kinds = [(move.kind, move.number) for event in story.events for move in event.moves]
     assert kinds[3:7] == [
-        (Kind.ANSWERED, 3),
-        (Kind.CUT, 2),
-        (Kind.LOST, 3),
-        (Kind.DELIVERED_LATE, 2),
+        (MessageFate.ANSWERED, 3),
+        (MessageFate.CUT, 2),
+        (MessageFate.LOST, 3),
+        (MessageFate.DELIVERED_LATE, 2),
     ]
 
 

@@ -12,14 +12,14 @@ import pytest
 from proofs.__main__ import main
 from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.explorer import explore as explore_machine
-from proofs.explore.result import LimitReached, Progress, RangeBroken
+from proofs.explore.result import LimitReached, RangeBroken, SearchProgress
 from proofs.lift.build import lift
 from proofs.lift.source import composition
 from proofs.mutants.table import MUTANTS
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, replay
 from proofs.verbs import explore
-from proofs.verbs.output import Told
+from proofs.verbs.output import ExplorationDisplay
 
 BREAKING = '[("leader.is_duplicate", "batch.producer_epoch == entry.producer_epoch", "False")]'
 BEST = "first_sequence=strict/restart_window=full"
@@ -427,14 +427,14 @@ class Stream:
 
 def test_progress_without_a_terminal_is_a_line_every_ten_seconds():
     stream, times = Stream(), iter([0.0, 4.0, 11.0, 11.0, 15.0])
-    with Told("tiny", stream, lambda: next(times)) as told:
+    with ExplorationDisplay("tiny", stream, lambda: next(times)) as told:
         for done in (1, 2, 3):
-            told(Progress(2, done, 9, 100, 300, 10.0))
+            told(SearchProgress(2, done, 9, 100, 300, 10.0))
     assert stream.text == "tiny: level 2, 2 of 9 expanded; 100 states, 10/s, 10 s\n"
 
 
 def test_progress_on_a_terminal_is_shown_in_place():
     stream = Stream(terminal=True)
-    with Told("tiny", stream) as told:
-        told(Progress(2, 1, 9, 100, 300, 10.0))
+    with ExplorationDisplay("tiny", stream) as told:
+        told(SearchProgress(2, 1, 9, 100, 300, 10.0))
     assert stream.text
