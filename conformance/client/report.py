@@ -178,7 +178,7 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
         f" {run['steps_per_second']:,} requests/s",
         f"  coverage     rules {rules['covered']} of {rules['total']}, error codes"
         f" {codes['covered']} of {codes['total']}",
-        f"  guarantees     {guarantees(report)}",
+        f"  guarantees   {guarantees(report)}",
         *divergences(report, out),
         f"  undecided    {report['undecided']:,} runs; {report['unfinished']:,} had no end in time",
         f"  verdict      {report['verdict']}",

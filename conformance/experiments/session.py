@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -72,6 +72,15 @@ class Fact:
     def is_broken(self) -> bool:
         """Whether it breaks the guarantee that it is about."""
         return bool(self.guarantee) and self.observed != self.kept
+
+
+KINDS: Final[Mapping[type, str]] = {
+    ClientIdentity: "producer",
+    CoordinatorConnection: "wire",
+    list: "list",
+    tuple: "partition",
+}
+"""What messages call the things that stories name."""
 
 
 @dataclass(slots=True)
@@ -267,7 +276,7 @@ class Session:
     def _thing(self, word: str, kind: type) -> Any:
         value = self.things.get(word)
         if not isinstance(value, kind):
-            raise NotUnderstood(f"{word!r} is no {kind.__name__.lower()} here")
+            raise NotUnderstood(f"{word!r} is no {KINDS[kind]} here")
         return value
 
 

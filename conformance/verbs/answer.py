@@ -21,7 +21,7 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
         f"  coverage     {coverage(report['coverage'])}",
         f"  cover        {cover(report['cover'])}",
         *pct(report["pct"]),
-        f"  guarantees     {guarantees(report)}",
+        f"  guarantees   {guarantees(report)}",
         *divergences(report, out),
         *checks(report),
         f"  verdict      {report['verdict']}",

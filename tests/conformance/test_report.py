@@ -349,7 +349,7 @@ def test_a_divergence_has_a_trace_that_replays_and_a_page_that_needs_no_network(
     whole_run, tmp_path
 ):
     from conformance import pages
-    from conformance.judge import ReportedDivergence as Judged
+    from conformance.judge import Divergence as Judged
 
     prepared = PreparedPlan.load(whole_run.out / "prepared")
     steps = prepared.trace(0)

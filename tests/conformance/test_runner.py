@@ -309,10 +309,10 @@ def test_what_travels_to_other_machines_is_complete(task, tmp_path):
     shutil.copy(FAKES / "fake_plan.py", tmp_path / "there")
     program = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]);"
-        "from conformance.backends import Task, Range;"
+        "from conformance.backends import TraceRange, WorkerTask;"
         "from conformance.backends.worker import judge;"
-        "task = Task('fake_plan', Path(sys.argv[2]), (Path(sys.argv[1]),));"
-        "print(judge(task, Range(0, 9))[0].body);"
+        "task = WorkerTask('fake_plan', Path(sys.argv[2]), (Path(sys.argv[1]),));"
+        "print(judge(task, TraceRange(0, 9))[0].body);"
         "import model, proofs, impl; print(model.__file__, proofs.__file__, impl.__file__)"
     )
     there = [sys.executable, "-I", "-c", program, str(tmp_path / "there"), str(task.directory)]

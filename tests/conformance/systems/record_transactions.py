@@ -24,7 +24,13 @@ from conformance.systems.transactions_wire.harness import TRANSACTION_S, Partiti
 from conformance.systems.transactions_wire.probes import with_room
 from conformance.systems.transactions_wire.script import TransactionScript, TransactionScriptWriter
 from conformance.systems.transactions_wire.servers import Started
-from conformance.systems.transactions_wire.trial import KafkaTestbed, Rest, Times, TraceEnd, Trial
+from conformance.systems.transactions_wire.trial import (
+    Rest,
+    Times,
+    TraceEnd,
+    TraceResources,
+    Trial,
+)
 from conformance.systems.transactions_wire.worn import LAST_EPOCH, Worn
 from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S, scope_played
 from conformance.transactions.testbed import KafkaTestbed as Servers
@@ -67,7 +73,7 @@ def recorded(
     speaks: Conversation,
     wire: CoordinatorConnection,
     script: TransactionScript,
-    ground: KafkaTestbed,
+    ground: TraceResources,
 ) -> list[dict[str, Any]]:
     """The calls of one trace with their answers; the broker is as the model says."""
     times = Times(
@@ -123,7 +129,7 @@ def record(release: str, scope: str, requests: Requests) -> None:
             group = f"group-{number}" if k.bounds.offsets else ""
             if group:
                 partitions = (*partitions, started.offsets_of(group))
-            place = KafkaTestbed(
+            place = TraceResources(
                 name, partitions, (0,) * data, started.coordinator_epoch(name), group, first
             )
             lines.append(
