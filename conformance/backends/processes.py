@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 
 from conformance.backends import (
     HEARTBEAT_SECONDS,
@@ -30,10 +31,20 @@ def usable_cores() -> int:
 
 
 def begin(task: WorkerTask) -> None:
-    """Set a worker up: Ctrl-C is its parent's business, and it does not outlive its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Set a worker up: it does not outlive its parent."""
     threading.Thread(target=end_with_parent, daemon=True).start()
     loaded(task)
+
+
+@contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back. Processes that start meanwhile inherit this and never hear it: it is their
+    parent's business, and a Python that is about to start would answer it with a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end_with_parent() -> None:
@@ -58,9 +69,10 @@ class Processes:
 
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         """The rows of all ranges, as they come. Raises BackendFailed if a process is lost."""
-        pending: set[Future[list[ResultRow]]] = {
-            self._pool.submit(judge, self._task, part) for part in ranges
-        }
+        with without_interrupts():  # the first submission starts the processes
+            pending: set[Future[list[ResultRow]]] = {
+                self._pool.submit(judge, self._task, part) for part in ranges
+            }
         try:
             while pending:
                 done, pending = wait(pending, HEARTBEAT_SECONDS, FIRST_COMPLETED)
